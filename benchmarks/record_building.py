@@ -1,0 +1,155 @@
+"""Raw text to TFRecords, against a plain-Python preparation.
+
+  python -m benchmarks.record_building --input=…/text/AA --vocab_file=vocab.txt
+
+The other side is tf-models-official's `create_pretraining_data` (the script of the
+BERT release, which NVIDIA's recipe calls too) with one copy of each text. It wants
+one sentence a line, which users make with NLTK; that step is timed apart, and the
+ratio is given without it and with it. Both sides run on one core, in turn.
+"""
+
+import pathlib
+import random
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+
+from absl import flags
+
+from benchmarks import paired
+from data_pipelines import command_line
+
+_INPUT = flags.DEFINE_string("input", None, "WikiExtractor files.", required=True)
+_VOCAB = flags.DEFINE_string("vocab_file", None, "A BERT vocab.txt.", required=True)
+_FILES = flags.DEFINE_integer("num_files", 4, "Files of the input to take.")
+_ROUNDS = flags.DEFINE_integer("rounds", 3, "Counted rounds.")
+_LENGTH = flags.DEFINE_integer("window_length", 512, "Positions of a row.")
+_MAX_PREDICTIONS = 80
+
+
+def _copy_sample(folder: pathlib.Path) -> int:
+    paths = sorted(p for p in pathlib.Path(_INPUT.value).rglob("*") if p.is_file())
+    for path in paths[: _FILES.value]:
+        shutil.copy(path, folder / path.name)
+    return sum(path.stat().st_size for path in folder.iterdir())
+
+
+def _ours(text: pathlib.Path, output: pathlib.Path) -> None:
+    from data_pipelines import build_documents, build_windows
+    from data_pipelines.documents_job import DocumentOptions
+    from data_pipelines.windows_job import WindowOptions
+
+    shutil.rmtree(output, ignore_errors=True)
+    options = DocumentOptions(
+        format="wikiextractor", input=str(text), vocab_file=_VOCAB.value
+    )
+    build_documents.build_documents(options, output / "documents")
+    build_windows.build_windows(
+        WindowOptions(window_length=_LENGTH.value), output / "documents", output
+    )
+
+
+def _write_sentences(text: pathlib.Path, output: pathlib.Path) -> None:
+    """One sentence a line, a blank line after each document, with NLTK's Punkt."""
+    from nltk.tokenize.punkt import PunktParameters, PunktSentenceTokenizer
+
+    from data_pipelines.readers import get_reader
+    from data_pipelines.readers.base import Document
+    from seg_tf.text.punkt_parameters import load_parameters
+
+    ours = load_parameters("english")
+    parameters = PunktParameters()
+    parameters.abbrev_types = set(ours.abbreviation_types)
+    parameters.sent_starters = set(ours.sentence_starters)
+    tokenizer = PunktSentenceTokenizer(parameters)
+    reader = get_reader("wikiextractor")
+    with open(output, "w", encoding="utf-8") as file:
+        for path in reader.files(str(text)):
+            for item in reader.read(path):
+                if isinstance(item, Document):
+                    for paragraph in item.paragraphs:
+                        for sentence in tokenizer.tokenize(paragraph):
+                            file.write(sentence + "\n")
+                    file.write("\n")
+
+
+def _theirs(sentences: pathlib.Path, output: pathlib.Path) -> None:
+    from official.nlp.data import create_pretraining_data as script
+    from official.nlp.tools import tokenization
+
+    tokenizer = tokenization.FullTokenizer(_VOCAB.value, do_lower_case=True)
+    instances = script.create_training_instances(
+        [str(sentences)],
+        tokenizer,
+        tokenization.convert_to_unicode,
+        _LENGTH.value,
+        1,
+        0.1,
+        0.15,
+        _MAX_PREDICTIONS,
+        random.Random(0),
+    )
+    script.write_instance_to_example_files(
+        instances,
+        tokenizer,
+        _LENGTH.value,
+        _MAX_PREDICTIONS,
+        [str(output)],
+        False,
+        True,
+    )
+
+
+def main(_: Sequence[str]) -> None:
+    paired.pin_to_one_core()
+    from official.nlp.data import create_pretraining_data  # noqa: F401
+
+    from data_pipelines import text_worker  # noqa: F401
+
+    with tempfile.TemporaryDirectory() as folder:
+        work = pathlib.Path(folder)
+        text, sentences = work / "text", work / "sentences.txt"
+        text.mkdir()
+        size = _copy_sample(text)
+        paired.print_machine()
+        print(f"raw text to TFRecords, {size / 1e6:.1f} MB, one core")
+        begin = time.perf_counter()
+        _write_sentences(text, sentences)
+        splitting = time.perf_counter() - begin
+
+        def ours() -> float:
+            _ours(text, work / "ours")
+            return size
+
+        def theirs() -> float:
+            _theirs(sentences, work / "theirs.tfrecord")
+            return size
+
+        rates = paired.interleave(
+            {"ours": ours, "create_pretraining_data": theirs}, _ROUNDS.value
+        )
+        paired.report(
+            rates,
+            of="ours",
+            against="create_pretraining_data",
+            unit="MB/s",
+            scale=1e-6,
+            target=15,
+        )
+        rates["with NLTK's splitting before"] = [
+            size / (size / rate + splitting)
+            for rate in rates["create_pretraining_data"]
+        ]
+        paired.report(
+            rates,
+            of="ours",
+            against="with NLTK's splitting before",
+            unit="MB/s",
+            scale=1e-6,
+        )
+
+
+if __name__ == "__main__":
+    sys.exit(command_line.run(main))

@@ -1,0 +1,248 @@
+"""Training steps per second: ours, keras-hub's and tf-models-official's.
+
+  python -m benchmarks.training_step
+  python -m benchmarks.training_step --length=512 --predictions=80 --rounds=7
+  python -m benchmarks.training_step --layers=2 --hidden_size=128 --num_heads=2 \
+      --batch_size=32 --vocab_size=8192 --steps=10
+
+A step is forward, backward, gradient clipping, AdamW and the accuracy of masked LM,
+in float32, with dropout, over gathered positions, without XLA (on a CPU it gains
+nothing for any side), as its users run it: `fit`'s train function for ours and for
+keras-hub's BertMaskedLM, the steps of its masked-LM task for tf-models-official.
+All have the same sizes, the same batch and tanh GELU, which both others have built
+in. The second part is what SegaBERT's three tables cost over BERT's one.
+
+Wall time is what counts on an idle machine. On a busy one compare CPU time, of all
+threads, which the neighbours disturb less.
+"""
+
+import os
+import time
+import warnings
+from collections.abc import Callable, Sequence
+
+# Both are read when TensorFlow is imported; tf-models-official needs the second.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ["TF_USE_LEGACY_KERAS"] = "1"
+
+import keras
+import keras_hub
+import numpy as np
+import tensorflow as tf
+from absl import flags, logging
+
+from benchmarks import paired
+from data_pipelines import command_line
+from seg_tf import configuration
+from seg_tf.training.pretrainer import Pretrainer
+
+_LAYERS = flags.DEFINE_integer("layers", 4, "Transformer layers.")
+_HIDDEN_SIZE = flags.DEFINE_integer("hidden_size", 768, "Width; the inner is 4 times.")
+_NUM_HEADS = flags.DEFINE_integer("num_heads", 12, "Attention heads.")
+_VOCAB_SIZE = flags.DEFINE_integer("vocab_size", 30522, "Rows of the token table.")
+_BATCH_SIZE = flags.DEFINE_integer("batch_size", 8, "Rows of a batch.")
+_LENGTH = flags.DEFINE_integer("length", 128, "Positions of a row.")
+_PREDICTIONS = flags.DEFINE_integer("predictions", 20, "Predictions of a row.")
+_STEPS = flags.DEFINE_integer("steps", 1, "Steps of a round.")
+_ROUNDS = flags.DEFINE_integer("rounds", 15, "Counted rounds.")
+
+_SEGABERT = {"paragraph_index": 50, "sentence_index": 100, "token_index": 256}
+_LEARNING_RATE = 1e-4
+_DROPOUT = 0.1
+
+
+def _batch() -> dict[str, np.ndarray]:
+    """A full batch: indices as real text has them, no padding."""
+    rng = np.random.default_rng(0)
+    rows, length = _BATCH_SIZE.value, _LENGTH.value
+    positions = np.tile(np.arange(length, dtype="int32"), (rows, 1))
+    shape = (rows, _PREDICTIONS.value)
+    choices = [rng.permutation(length)[: shape[1]] for _ in range(rows)]
+    return {
+        "token_ids": rng.integers(0, _VOCAB_SIZE.value, (rows, length), "int32"),
+        "padding_mask": np.ones((rows, length), bool),
+        "position_index": positions,
+        "paragraph_index": positions // 100,
+        "sentence_index": positions % 100 // 25,
+        "token_index": positions % 25,
+        "masked_positions": np.sort(choices).astype("int32"),
+        "masked_ids": rng.integers(0, _VOCAB_SIZE.value, shape, "int32"),
+        "masked_weights": np.ones(shape, "float32"),
+    }
+
+
+def _endless(batch) -> tf.data.Iterator:
+    return iter(tf.data.Dataset.from_tensors(batch).repeat())
+
+
+def _ours(index_tables: dict[str, int]) -> Callable[[], None]:
+    encoder = configuration.build(
+        configuration.EncoderConfig(
+            vocab_size=_VOCAB_SIZE.value,
+            index_tables=index_tables,
+            num_layers=_LAYERS.value,
+            hidden_size=_HIDDEN_SIZE.value,
+            num_heads=_NUM_HEADS.value,
+            intermediate_size=4 * _HIDDEN_SIZE.value,
+            dropout=_DROPOUT,
+            approximate_gelu=True,
+        )
+    )
+    objective = configuration.build(configuration.MaskedLMConfig(), encoder=encoder)
+    optimizer = configuration.build(
+        configuration.AdamWConfig(learning_rate=_LEARNING_RATE), num_updates=100_000
+    )
+    pretrainer = Pretrainer(encoder, {"masked_lm": objective})
+    pretrainer.compile(optimizer=optimizer, jit_compile=False)
+    batch = _batch()
+    pretrainer.build_from({name: tf.constant(value) for name, value in batch.items()})
+    return _train_function(pretrainer, batch)
+
+
+def _keras_hub() -> Callable[[], None]:
+    backbone = keras_hub.models.BertBackbone(
+        vocabulary_size=_VOCAB_SIZE.value,
+        num_layers=_LAYERS.value,
+        num_heads=_NUM_HEADS.value,
+        hidden_dim=_HIDDEN_SIZE.value,
+        intermediate_dim=4 * _HIDDEN_SIZE.value,
+        dropout=_DROPOUT,
+        max_sequence_length=_LENGTH.value,
+    )
+    model = keras_hub.models.BertMaskedLM(backbone, preprocessor=None)
+    optimizer = keras.optimizers.AdamW(
+        _LEARNING_RATE, weight_decay=0.01, global_clipnorm=1.0
+    )
+    optimizer.exclude_from_weight_decay(var_names=["bias", "gamma", "beta"])
+    model.compile(optimizer=optimizer, jit_compile=False)
+    batch = _batch()
+    features = {
+        "token_ids": batch["token_ids"],
+        "segment_ids": np.zeros_like(batch["token_ids"]),
+        "padding_mask": batch["padding_mask"].astype("int32"),
+        "mask_positions": batch["masked_positions"],
+    }
+    return _train_function(
+        model, (features, batch["masked_ids"], batch["masked_weights"])
+    )
+
+
+def _train_function(model: keras.Model, batch) -> Callable[[], None]:
+    """One step as `fit` takes it."""
+    model.make_train_function()
+    iterator = _endless(batch)
+
+    def step() -> None:
+        logs = model.train_function(iterator)
+        np.asarray(logs["loss"])  # waits for the step
+
+    return step
+
+
+def _tf_models_official() -> Callable[[], None]:
+    """Its model and optimizer, and what its masked-LM task does with them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import tf_keras
+        from official.modeling.optimization import legacy_adamw
+        from official.nlp.modeling import models, networks
+    encoder = networks.BertEncoderV2(
+        vocab_size=_VOCAB_SIZE.value,
+        hidden_size=_HIDDEN_SIZE.value,
+        num_layers=_LAYERS.value,
+        num_attention_heads=_NUM_HEADS.value,
+        inner_dim=4 * _HIDDEN_SIZE.value,
+        output_dropout=_DROPOUT,
+        attention_dropout=_DROPOUT,
+        max_sequence_length=_LENGTH.value,
+    )
+    model = models.BertPretrainerV2(
+        encoder,
+        mlm_activation=lambda inputs: tf.nn.gelu(inputs, approximate=True),
+        mlm_initializer=tf_keras.initializers.TruncatedNormal(stddev=0.02),
+    )
+    optimizer = legacy_adamw.AdamWeightDecay(
+        _LEARNING_RATE,
+        epsilon=1e-6,
+        weight_decay_rate=0.01,
+        exclude_from_weight_decay=["LayerNorm", "layer_norm", "bias"],
+        gradient_clip_norm=1.0,
+    )
+    accuracy = tf_keras.metrics.SparseCategoricalAccuracy()
+    batch = _batch()
+    features = {
+        "input_word_ids": batch["token_ids"],
+        "input_mask": batch["padding_mask"].astype("int32"),
+        "input_type_ids": np.zeros_like(batch["token_ids"]),
+        "masked_lm_positions": batch["masked_positions"],
+    }
+    iterator = _endless((features, batch["masked_ids"], batch["masked_weights"]))
+
+    @tf.function
+    def train_step(iterator):
+        features, labels, weights = next(iterator)
+        with tf.GradientTape() as tape:
+            logits = model(features, training=True)["mlm_logits"]
+            losses = tf_keras.losses.sparse_categorical_crossentropy(
+                labels, tf.cast(logits, tf.float32), from_logits=True
+            )
+            loss = tf.math.divide_no_nan(
+                tf.reduce_sum(losses * weights), tf.reduce_sum(weights)
+            )
+        gradients = tape.gradient(loss, model.trainable_variables)
+        pairs = zip(gradients, model.trainable_variables, strict=True)
+        # The pooler, which no loss reaches, has no gradient.
+        optimizer.apply_gradients([pair for pair in pairs if pair[0] is not None])
+        accuracy.update_state(labels, logits, weights)
+        return loss
+
+    def step() -> None:
+        train_step(iterator).numpy()
+
+    return step
+
+
+def _side(step: Callable[[], None], cpu_rates: list[float]) -> Callable[[], int]:
+    """Work for `paired.interleave` that notes its rate per CPU second as well."""
+
+    def work() -> int:
+        begin = time.process_time()
+        for _ in range(_STEPS.value):
+            step()
+        cpu_rates.append(_STEPS.value / (time.process_time() - begin))
+        return _STEPS.value
+
+    return work
+
+
+def main(argv: Sequence[str]) -> None:
+    del argv
+    logging.set_verbosity(logging.WARNING)
+    # keras-hub's backbone has a pooler, and masked LM no use for it.
+    warnings.filterwarnings("ignore", "Gradients do not exist for variables")
+    paired.print_machine()
+    steps = {
+        "seg_tf BERT": _ours({"position_index": _LENGTH.value}),
+        "seg_tf SegaBERT": _ours(_SEGABERT),
+        "keras-hub": _keras_hub(),
+        "tf-models-official": _tf_models_official(),
+    }
+    cpu_rates = {name: [] for name in steps}
+    sides = {name: _side(step, cpu_rates[name]) for name, step in steps.items()}
+    rates = paired.interleave(sides, _ROUNDS.value)
+    cpu_rates = {name: values[1:] for name, values in cpu_rates.items()}  # warm-up
+    for title, measured in (("Wall time", rates), ("CPU time", cpu_rates)):
+        print(f"\n{title}:")
+        for of, against, target in (
+            ("seg_tf BERT", "keras-hub", 0.95),
+            ("seg_tf BERT", "tf-models-official", 0.95),
+            ("seg_tf SegaBERT", "seg_tf BERT", 0.98),
+        ):
+            paired.report(
+                measured, of=of, against=against, unit="steps/s", target=target
+            )
+    paired.print_machine()
+
+
+if __name__ == "__main__":
+    command_line.run(main)

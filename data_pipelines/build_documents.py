@@ -1,0 +1,277 @@
+r"""Builds whole documents: reads text, splits sentences, cuts word pieces.
+
+This is the dear half of preparing a corpus and needs to be done once; windows of
+any length are cut from its result in a moment (`data_pipelines.build_windows`).
+`data_pipelines.build_records` runs both.
+
+  python -m data_pipelines.build_documents --format=wikiextractor --input=text/ \\
+    --vocab_file=vocab.txt --output_dir=documents --num_workers=4
+
+A killed build goes on where it stopped when the same command is given again. The
+result is the same, byte for byte, for any number of workers.
+"""
+
+import dataclasses
+import json
+import pathlib
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from absl import flags
+
+from data_pipelines import command_line, documents_job, files, sharded_build
+from data_pipelines.documents_job import Cursor, DocumentOptions
+from data_pipelines.manifest import SPLITS, Manifest, Shard
+from data_pipelines.readers import FORMATS, get_reader, parse_options
+from data_pipelines.sharded_build import BuildError, ShardedBuild
+from seg_tf.text.punkt_parameters import load_parameters
+from seg_tf.text.vocabulary import Vocabulary
+
+REJECTED_FILE = "rejected.jsonl"
+
+
+def build_documents(
+    options: DocumentOptions,
+    output_dir: pathlib.Path,
+    *,
+    num_workers: int = 1,
+    overwrite: bool = False,
+) -> Manifest:
+    """Builds the document shards and their manifest.
+
+    Args:
+        options: what the result depends on.
+        output_dir: where it goes.
+        num_workers: processes.
+        overwrite: whether a build that lies there is removed first.
+
+    Returns:
+        The manifest. If the same build is complete already, only reads it.
+
+    Raises:
+        ValueError: if the input is missing or empty, or the vocabulary is unusable.
+        BuildError: if the folder holds another build, or nothing could be read.
+    """
+    reader = get_reader(options.format, **options.reader_options)
+    sources = {
+        reader.source_name(path, options.input): path
+        for path in reader.files(options.input)
+    }
+    vocabulary = Vocabulary.from_file(options.vocab_file)
+    parameters = load_parameters(options.sentence_parameters)
+    described = {
+        "vocabulary": documents_job.describe_vocabulary(vocabulary, options.lower_case),
+        "sentence_splitter": {
+            "name": options.sentence_parameters,
+            "parameters_sha256": parameters.checksum,
+        },
+        "options": _result_options(options),
+    }
+    sizes = [[name, path.stat().st_size] for name, path in sources.items()]
+    if overwrite:
+        sharded_build.clear(output_dir)
+    elif (finished := _finished_build(output_dir, described, sizes)) is not None:
+        return finished
+
+    output_dir.mkdir(parents=True, exist_ok=True)
+    build = ShardedBuild(output_dir, {**described, "sources": sizes})
+    with build.opened():
+        number, cursor = _resume_point(build.reports())
+        total = sum(size for _, size in sizes)
+        with command_line.progress_bar(total, "documents") as bar:
+            bar.update(sum(size for _, size in sizes[: cursor.file_number]))
+            reports = build.run(
+                documents_job.read_slices(options, sources, cursor, number),
+                documents_job.make_slice,
+                num_workers=num_workers,
+                initializer=documents_job.start_worker,
+                initializer_arguments=(options, output_dir),
+                on_progress=bar.update,
+            )
+        manifest = _assemble(described, vocabulary, reports, sources)
+        if not manifest.count("records"):
+            raise BuildError(
+                f"no document could be read from {options.input!r} as "
+                f"{options.format}: {sum(manifest.rejected.values())} rejected "
+                f"({_listed(manifest.rejected)}), see {output_dir / REJECTED_FILE}"
+            )
+        _write_rejected(output_dir / REJECTED_FILE, reports)
+        with files.written_aside(output_dir / "vocab.txt") as aside:
+            shutil.copyfile(options.vocab_file, aside)
+        manifest.save(output_dir)
+        build.close()
+    return manifest
+
+
+def summary(manifest: Manifest) -> str:
+    """The counts of a build as a few lines for people."""
+    lines = []
+    for split in SPLITS:
+        counts = ", ".join(
+            f"{manifest.count(what, split):,} {what}"
+            for what in ("documents", "paragraphs", "sentences", "pieces", "records")
+        )
+        lines.append(f"{split}: {counts}")
+    if manifest.rejected:
+        lines.append(f"left out: {_listed(manifest.rejected)} (see {REJECTED_FILE})")
+    return "\n".join(lines)
+
+
+def _result_options(options: DocumentOptions) -> dict:
+    """The options as they go into the manifest: no paths of this machine."""
+    kept = dataclasses.asdict(options)
+    for name in ("input", "vocab_file", "sentence_parameters", "lower_case", "strict"):
+        del kept[name]
+    return kept
+
+
+def _finished_build(
+    output_dir: pathlib.Path, described: Mapping, sizes: list
+) -> Manifest | None:
+    try:
+        manifest = Manifest.load(output_dir)
+    except ValueError:
+        return None
+    same = manifest.kind == "documents" and all(
+        _plain(getattr(manifest, name)) == _plain(value)
+        for name, value in described.items()
+    )
+    found = [[source["file"], source["bytes"]] for source in manifest.sources]
+    return manifest if same and found == sizes else None
+
+
+def _resume_point(reports: Mapping[int, dict]) -> tuple[int, Cursor]:
+    """The first slice without a report, and where in the sources it begins."""
+    number = 0
+    while number in reports:
+        number += 1
+    return number, Cursor(**reports[number - 1]["next"]) if number else Cursor()
+
+
+def _assemble(
+    described: Mapping,
+    vocabulary: Vocabulary,
+    reports: Mapping[int, dict],
+    sources: Mapping[str, pathlib.Path],
+) -> Manifest:
+    # Imported late: the parent process needs TensorFlow only at the end.
+    from data_pipelines import records
+
+    return Manifest(
+        kind="documents",
+        **described,
+        number_widths=records.number_widths(vocabulary.size, None),
+        window_length=None,
+        sources=tuple(documents_job.describe_sources(sources)),
+        rejected=dict(
+            sorted(Counter(item["reason"] for item in _rejected(reports)).items())
+        ),
+        splits=collect_shards(reports),
+    )
+
+
+def collect_shards(reports: Mapping[int, dict]) -> dict[str, tuple[Shard, ...]]:
+    """The shards of all reports, by split, in the order of their numbers."""
+    return {
+        split: tuple(
+            Shard(**reports[number]["shards"][split]) for number in sorted(reports)
+        )
+        for split in SPLITS
+    }
+
+
+def _rejected(reports: Mapping[int, dict]) -> Iterable[dict]:
+    for number in sorted(reports):
+        yield from reports[number]["rejected"]
+
+
+def _write_rejected(path: pathlib.Path, reports: Mapping[int, dict]) -> None:
+    with files.written_aside(path) as aside, open(aside, "w", encoding="utf-8") as file:
+        for item in _rejected(reports):
+            file.write(json.dumps(item, ensure_ascii=False) + "\n")
+
+
+def _listed(rejected: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {reason}" for reason, count in rejected.items())
+
+
+def _plain(value: object) -> object:
+    return json.loads(json.dumps(value))
+
+
+# --- The script -----------------------------------------------------------------
+
+
+def define_flags() -> None:
+    """Flags that say what the documents depend on."""
+    flags.DEFINE_enum(
+        "format",
+        None,
+        sorted(FORMATS),
+        "How the text is stored. " + "; ".join(f"{k}: {v}" for k, v in FORMATS.items()),
+        required=True,
+    )
+    flags.DEFINE_string("input", "", "File, folder or glob. python_docs needs none.")
+    flags.DEFINE_string("vocab_file", None, "A BERT vocab.txt.", required=True)
+    flags.DEFINE_string("output_dir", None, "Where the result goes.", required=True)
+    flags.DEFINE_list(
+        "reader_options", [], "Options of the reader, such as text_field=body."
+    )
+    flags.DEFINE_bool("lower_case", True, "Lower-case and strip accents (uncased).")
+    flags.DEFINE_string(
+        "sentence_parameters",
+        "english",
+        "Punkt parameters: english (built in), a JSON file, a punkt_tab folder, or "
+        "nltk:LANGUAGE for an installed punkt_tab.",
+    )
+    flags.DEFINE_float(
+        "validation_fraction",
+        0.01,
+        "Share of documents held out for validation.",
+        lower_bound=0.0,
+        upper_bound=0.5,
+    )
+    flags.DEFINE_float(
+        "slice_megabytes",
+        8.0,
+        "Text that makes one shard, in millions of characters. More makes fewer, "
+        "larger shards and takes more memory.",
+        lower_bound=0.001,
+    )
+    flags.DEFINE_bool("strict", False, "Stop at the first bad document.")
+    define_run_flags()
+
+
+def define_run_flags() -> None:
+    """Flags that change nothing in the result."""
+    flags.DEFINE_integer("num_workers", 1, "Worker processes.", lower_bound=1)
+    flags.DEFINE_bool("overwrite", False, "Remove a build that lies in --output_dir.")
+
+
+def options_from_flags() -> DocumentOptions:
+    """The options that the flags describe."""
+    values = flags.FLAGS
+    names = {field.name for field in dataclasses.fields(DocumentOptions)}
+    return DocumentOptions(
+        reader_options=parse_options(values.reader_options),
+        **{name: values[name].value for name in names - {"reader_options"}},
+    )
+
+
+def main(_: Sequence[str]) -> None:
+    values = flags.FLAGS
+    manifest = build_documents(
+        options_from_flags(),
+        pathlib.Path(values.output_dir),
+        num_workers=values.num_workers,
+        overwrite=values.overwrite,
+    )
+    print(summary(manifest))
+    print(f"documents and manifest.json are in {values.output_dir}")
+
+
+if __name__ == "__main__":
+    define_flags()
+    sys.exit(command_line.run(main, BuildError))

@@ -1,0 +1,166 @@
+r"""Cuts the documents of a corpus into windows of a length, ready for training.
+
+  python -m data_pipelines.build_windows --documents_dir=documents \\
+    --output_dir=windows-128 --window_length=128
+
+Every window is a run of whole sentences of one document; a sentence is cut only
+where it is longer than a window. Beside its pieces a window carries its place in
+the document and a seeded permutation of its sentences. A killed build goes on where
+it stopped; the result is the same for any number of workers.
+"""
+
+import dataclasses
+import pathlib
+import shutil
+import sys
+from collections.abc import Sequence
+
+from absl import flags
+
+from data_pipelines import (
+    build_documents,
+    command_line,
+    files,
+    sharded_build,
+    windows_job,
+)
+from data_pipelines.manifest import FILE_NAME, Manifest
+from data_pipelines.sharded_build import BuildError, ShardedBuild
+from data_pipelines.windows_job import WindowOptions
+
+
+def build_windows(
+    options: WindowOptions,
+    documents_dir: pathlib.Path,
+    output_dir: pathlib.Path,
+    *,
+    num_workers: int = 1,
+    overwrite: bool = False,
+) -> Manifest:
+    """Builds the window shards and their manifest.
+
+    Args:
+        options: what the windows depend on.
+        documents_dir: what `build_documents` made.
+        output_dir: where the windows go; not `documents_dir`.
+        num_workers: processes.
+        overwrite: whether a build that lies there is removed first.
+
+    Returns:
+        The manifest. If the same build is complete already, only reads it.
+
+    Raises:
+        ValueError: if the documents are missing.
+        BuildError: if the folder holds another build.
+    """
+    documents = Manifest.load(documents_dir)
+    if documents.kind != "documents":
+        raise ValueError(
+            f"`documents_dir` must hold documents. Received: {documents_dir}, which "
+            f"holds {documents.kind}"
+        )
+    if output_dir.resolve() == documents_dir.resolve():
+        raise ValueError(
+            "`output_dir` must be another folder than `documents_dir`. "
+            f"Received: {output_dir}"
+        )
+    described = {
+        **dataclasses.asdict(options),
+        "documents_manifest_sha256": files.sha256(documents_dir / FILE_NAME),
+    }
+    if overwrite:
+        sharded_build.clear(output_dir)
+    elif (finished := _finished_build(output_dir, described)) is not None:
+        return finished
+
+    output_dir.mkdir(parents=True, exist_ok=True)
+    build = ShardedBuild(output_dir, described)
+    with build.opened():
+        tasks = list(windows_job.tasks(documents))
+        total = sum(task.progress for task in tasks)
+        with command_line.progress_bar(total, "windows") as bar:
+            reports = build.run(
+                tasks,
+                windows_job.make_windows,
+                num_workers=num_workers,
+                initializer=windows_job.start_worker,
+                initializer_arguments=(options, documents_dir, output_dir),
+                on_progress=bar.update,
+            )
+        from data_pipelines import records
+
+        manifest = dataclasses.replace(
+            documents,
+            kind="windows",
+            options={**documents.options, **described},
+            number_widths=records.number_widths(
+                documents.vocabulary["size"], options.capacity
+            ),
+            window_length=options.window_length,
+            splits=build_documents.collect_shards(reports),
+        )
+        with files.written_aside(output_dir / "vocab.txt") as aside:
+            shutil.copyfile(documents_dir / "vocab.txt", aside)
+        manifest.save(output_dir)
+        build.close()
+    return manifest
+
+
+def _finished_build(output_dir: pathlib.Path, described: dict) -> Manifest | None:
+    try:
+        manifest = Manifest.load(output_dir)
+    except ValueError:
+        return None
+    same = manifest.kind == "windows" and described.items() <= manifest.options.items()
+    return manifest if same else None
+
+
+# --- The script -----------------------------------------------------------------
+
+
+def define_flags() -> None:
+    """Flags that say what the windows depend on."""
+    defaults = WindowOptions()
+    flags.DEFINE_integer(
+        "window_length",
+        defaults.window_length,
+        "Positions of a window, [CLS] and [SEP] included. The config that trains on "
+        "the records has to have the same.",
+    )
+    flags.DEFINE_float(
+        "short_window_rate",
+        defaults.short_window_rate,
+        "Probability that a window aims at a random shorter length.",
+    )
+    flags.DEFINE_integer(
+        "seed", defaults.seed, "Seed of short lengths and sentence permutations."
+    )
+
+
+def options_from_flags() -> WindowOptions:
+    """The options that the flags describe."""
+    names = [field.name for field in dataclasses.fields(WindowOptions)]
+    return WindowOptions(**{name: flags.FLAGS[name].value for name in names})
+
+
+def main(_: Sequence[str]) -> None:
+    values = flags.FLAGS
+    manifest = build_windows(
+        options_from_flags(),
+        pathlib.Path(values.documents_dir),
+        pathlib.Path(values.output_dir),
+        num_workers=values.num_workers,
+        overwrite=values.overwrite,
+    )
+    print(build_documents.summary(manifest))
+    print(f"windows and manifest.json are in {values.output_dir}")
+
+
+if __name__ == "__main__":
+    flags.DEFINE_string(
+        "documents_dir", None, "What build_documents made.", required=True
+    )
+    flags.DEFINE_string("output_dir", None, "Where the result goes.", required=True)
+    define_flags()
+    build_documents.define_run_flags()
+    sys.exit(command_line.run(main, BuildError))

@@ -1,0 +1,143 @@
+"""Verifies shards against their manifest, down to the last record.
+
+  python -m data_pipelines.check_records --records_dir=records
+
+Checks that every shard is there with the size and checksum of the manifest, that
+each record matches its own checksum and is well-formed (sizes sum up, ids lie in
+the vocabulary, the permutation is one), and that the counts agree. Prints every
+fault with shard and record, and exits with 1 if there is one.
+"""
+
+import pathlib
+import sys
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from absl import flags
+
+from data_pipelines import command_line, files, records, shards
+from data_pipelines.manifest import (
+    COUNTS,
+    NUM_SPECIAL_TOKENS,
+    SPLITS,
+    Manifest,
+    Shard,
+)
+from seg_tf.text.tree import DocumentTree
+
+
+def check_folder(folder: pathlib.Path) -> Iterator[str]:
+    """Checks a folder of records.
+
+    Args:
+        folder: what `build_documents` or `build_windows` made.
+
+    Yields:
+        One line for each fault.
+
+    Raises:
+        ValueError: if there is no readable manifest.
+    """
+    manifest = Manifest.load(folder)
+    vocabulary = folder / manifest.vocabulary["file"]
+    if not vocabulary.is_file():
+        yield f"{vocabulary}: the vocabulary is missing"
+    elif (found := files.sha256(vocabulary)) != manifest.vocabulary["sha256"]:
+        yield (
+            f"{vocabulary}: expected sha256 {manifest.vocabulary['sha256']}, found "
+            f"{found}. It is not the vocabulary that the records were made with"
+        )
+    listed = [shard for split in SPLITS for shard in manifest.splits[split]]
+    total = sum(shard.bytes for shard in listed)
+    with command_line.progress_bar(total, "checking") as bar:
+        for shard in listed:
+            yield from _check_shard(folder, manifest, shard)
+            bar.update(shard.bytes)
+    known = {shard.file for shard in listed}
+    for path in sorted(folder.glob("*.tfrecord")):
+        if path.name not in known:
+            yield f"{path}: the shard is not part of the manifest"
+
+
+def _check_shard(
+    folder: pathlib.Path, manifest: Manifest, shard: Shard
+) -> Iterator[str]:
+    path = folder / shard.file
+    try:
+        reader = shards.ShardReader(path)
+    except shards.DamagedShardError as error:
+        yield str(error)
+        return
+    if (found := files.sha256(path)) != shard.sha256:
+        yield f"{path}: expected sha256 {shard.sha256}, found {found}"
+    counts = dict.fromkeys(COUNTS, 0)
+    document_ids = set()
+    for number in range(len(reader)):
+        try:
+            tree, document_id, permutation = records.decode(
+                reader[number], manifest.number_widths
+            )
+        except shards.DamagedShardError as error:
+            yield str(error)
+            continue
+        except ValueError as error:
+            yield f"{path}: record {number}: {error}"
+            continue
+        for fault in _faults(tree, permutation, manifest):
+            yield f"{path}: record {number}: {fault}"
+        document_ids.add(document_id)
+        counts["records"] += 1
+        counts["paragraphs"] += len(tree.paragraph_lengths)
+        counts["sentences"] += len(tree.sentence_lengths)
+        counts["pieces"] += len(tree.token_ids)
+    counts["documents"] = len(document_ids)
+    for name, count in counts.items():
+        if count != getattr(shard, name):
+            yield f"{path}: expected {getattr(shard, name)} {name}, found {count}"
+
+
+def _faults(
+    tree: DocumentTree, permutation: np.ndarray | None, manifest: Manifest
+) -> Iterator[str]:
+    vocab_size = manifest.vocabulary["size"]
+    if not len(tree.token_ids):
+        yield "expected at least one piece, found none"
+        return
+    if (largest := int(tree.token_ids.max())) >= vocab_size:
+        yield f"expected ids below {vocab_size}, found {largest}"
+    if min(tree.sentence_lengths.min(), tree.paragraph_lengths.min()) < 1:
+        yield "expected no empty sentence or paragraph, found one"
+    if manifest.kind != "windows":
+        return
+    capacity = manifest.window_length - NUM_SPECIAL_TOKENS
+    if len(tree.token_ids) > capacity:
+        yield f"expected at most {capacity} pieces, found {len(tree.token_ids)}"
+    if permutation is None or not np.array_equal(
+        np.sort(permutation), np.arange(len(tree.sentence_lengths))
+    ):
+        yield (
+            f"expected a permutation of {len(tree.sentence_lengths)} sentences, found "
+            f"{permutation}"
+        )
+
+
+def main(_: Sequence[str]) -> None:
+    folder = pathlib.Path(flags.FLAGS.records_dir)
+    num_faults = 0
+    for fault in check_folder(folder):
+        print(fault)
+        num_faults += 1
+    if num_faults:
+        sys.exit(f"error: {num_faults} faults in {folder}")
+    manifest = Manifest.load(folder)
+    print(
+        f"{folder}: {manifest.count('records'):,} {manifest.kind} in "
+        f"{sum(map(len, manifest.splits.values()))} shards, no fault"
+    )
+
+
+if __name__ == "__main__":
+    flags.DEFINE_string(
+        "records_dir", None, "Folder with manifest.json.", required=True
+    )
+    sys.exit(command_line.run(main))

@@ -1,0 +1,62 @@
+"""What the command-line scripts share: clean errors, progress, exit codes."""
+
+import logging
+import os
+import sys
+from collections.abc import Callable, Sequence
+
+from absl import app
+from tqdm import tqdm
+
+
+def _quiet_tensorflow() -> None:
+    """Hides TensorFlow's start-up messages; has to run before it is imported.
+
+    Errors stay visible where there is a GPU; where there is none, the only one is
+    that there is none.
+    """
+    has_gpu = os.path.exists("/dev/nvidiactl")
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2" if has_gpu else "3")
+
+
+# Scripts import this module before any that imports TensorFlow.
+_quiet_tensorflow()
+
+# Errors that are the user's to mend; anything else keeps its stack trace.
+USER_ERRORS = (ValueError, OSError)
+
+
+def run(main: Callable[[Sequence[str]], None], *more_errors: type[Exception]) -> None:
+    """Runs `main` under absl; prints a user's error as one line and exits with 1."""
+
+    def guarded(argv: Sequence[str]) -> None:
+        if len(argv) > 1:
+            sys.exit(f"error: unexpected argument {argv[1]!r}; all options are flags")
+        try:
+            main(argv)
+        except BrokenPipeError:
+            # The reader of our output, such as `head`, has seen enough.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        except (*USER_ERRORS, *more_errors) as error:
+            if os.environ.get("SEG_TF_TRACEBACK"):
+                raise
+            sys.exit(f"error: {error}")
+        except KeyboardInterrupt:
+            sys.exit("interrupted. Run the same command again to go on")
+
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
+    app.run(guarded)
+
+
+def progress_bar(total: int, description: str, unit: str = "B") -> tqdm:
+    """A progress bar with ETA on stderr; sparse plain lines where it is no terminal."""
+    interactive = sys.stderr.isatty()
+    return tqdm(
+        total=total,
+        desc=description,
+        unit=unit,
+        unit_scale=True,
+        mininterval=0.2 if interactive else 10.0,
+        dynamic_ncols=interactive,
+        smoothing=0.1,
+    )

@@ -1,0 +1,210 @@
+"""Raw text to whole documents: read, split into sentences, cut into word pieces.
+
+The parent process reads the sources and numbers the documents; workers turn one
+slice of documents after the other into a train and a validation shard.
+"""
+
+import dataclasses
+import os
+import pathlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from data_pipelines import files
+from data_pipelines.readers import Document, RejectedDocument, get_reader
+from data_pipelines.sharded_build import BuildError, Task
+from seg_tf.text.vocabulary import Vocabulary
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DocumentOptions:
+    """What the documents of a corpus depend on, beside the text itself.
+
+    Attributes:
+        format: name of a reader.
+        reader_options: options of that reader.
+        input: file, folder or glob.
+        vocab_file: a BERT `vocab.txt`.
+        lower_case: whether text is lower-cased and stripped of accents.
+        sentence_parameters: what `load_parameters` of the splitter takes.
+        validation_fraction: every `1 / validation_fraction`-th document is held
+            out; 0 holds out none.
+        slice_megabytes: text of one slice, in millions of characters.
+        strict: whether a rejected document stops the build.
+    """
+
+    format: str
+    input: str
+    vocab_file: str
+    reader_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    lower_case: bool = True
+    sentence_parameters: str = "english"
+    validation_fraction: float = 0.01
+    slice_megabytes: float = 8.0
+    strict: bool = False
+
+    def __post_init__(self):
+        if not 0 <= self.validation_fraction <= 0.5:
+            raise ValueError(
+                "`validation_fraction` must lie between 0 and 0.5. "
+                f"Received: {self.validation_fraction}"
+            )
+        if self.slice_megabytes <= 0:
+            raise ValueError(
+                f"`slice_megabytes` must be positive. Received: {self.slice_megabytes}"
+            )
+
+    def split_of(self, document_id: int) -> str:
+        """The split of a document: every N-th one is held out.
+
+        The second document is the first to be held out, so even a corpus of two
+        documents has one to validate on.
+        """
+        if not self.validation_fraction:
+            return "train"
+        every = round(1 / self.validation_fraction)
+        return "validation" if document_id % every == 1 else "train"
+
+
+@dataclasses.dataclass(frozen=True)
+class Cursor:
+    """Where reading goes on: the next document of the sources."""
+
+    file_number: int = 0
+    items_read: int = 0
+    document_id: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Slice:
+    """Consecutive documents of the corpus, made into one shard a split."""
+
+    number: int
+    first_document_id: int
+    paragraphs: list[tuple[str, ...]]
+    places: list[tuple[str, str]]
+    rejected: list[dict]
+    next: Cursor
+
+
+def read_slices(
+    options: DocumentOptions,
+    sources: Mapping[str, pathlib.Path],
+    start: Cursor,
+    number: int,
+) -> Iterator[Task]:
+    """Reads the sources from `start` and cuts them into slices.
+
+    Args:
+        options: the build's options.
+        sources: name -> path of every source file, in order.
+        start: where slice `number` begins.
+        number: number of the first slice.
+
+    Yields:
+        Tasks whose payload is a `Slice`.
+
+    Raises:
+        BuildError: with `options.strict`, at the first rejected document.
+    """
+    limit = int(options.slice_megabytes * 1e6)
+    reader = get_reader(options.format, **options.reader_options)
+    slice_begin = document_id = start.document_id
+    documents, rejected, characters, progress = [], [], 0, 0
+    for file_number, (name, path) in enumerate(sources.items()):
+        if file_number < start.file_number:
+            continue
+        skip = start.items_read if file_number == start.file_number else 0
+        unreported = os.path.getsize(path)
+        for item_number, item in enumerate(reader.read(path, name), 1):
+            if item_number <= skip:
+                continue
+            if isinstance(item, RejectedDocument):
+                _check_strict(options, item)
+                rejected.append(dataclasses.asdict(item))
+                continue
+            documents.append(item)
+            document_id += 1
+            size = item.num_characters
+            characters += size
+            # Characters stand for bytes within a file, corrected at its end.
+            progress += min(size, unreported)
+            unreported -= min(size, unreported)
+            if characters >= limit:
+                next_cursor = Cursor(file_number, item_number, document_id)
+                yield _task(
+                    number, slice_begin, documents, rejected, next_cursor, progress
+                )
+                number, slice_begin = number + 1, document_id
+                documents, rejected, characters, progress = [], [], 0, 0
+        progress += unreported
+    if documents or rejected:
+        end = Cursor(len(sources), 0, document_id)
+        yield _task(number, slice_begin, documents, rejected, end, progress)
+
+
+def _task(
+    number: int,
+    first_document_id: int,
+    documents: list[Document],
+    rejected: list[dict],
+    next_cursor: Cursor,
+    progress: int,
+) -> Task:
+    payload = Slice(
+        number,
+        first_document_id,
+        [document.paragraphs for document in documents],
+        [(document.source, document.location) for document in documents],
+        rejected,
+        next_cursor,
+    )
+    return Task(number, payload, progress)
+
+
+def _check_strict(options: DocumentOptions, item: RejectedDocument) -> None:
+    if options.strict and item.reason != "empty_document":
+        raise BuildError(f"{item}. Stopped, as --strict wants")
+
+
+# --- In the workers -------------------------------------------------------------
+
+_worker: dict[str, Any] = {}
+
+
+def start_worker(options: DocumentOptions, output_dir: pathlib.Path) -> None:
+    """Loads the splitter and the tokeniser once in a worker process."""
+    # TensorFlow takes a second to import; the parent process never needs it.
+    from data_pipelines import text_worker
+
+    _worker["maker"] = text_worker.SliceMaker(options, output_dir)
+
+
+def make_slice(payload: Slice) -> dict:
+    """Makes the shards of a slice; returns its report."""
+    return _worker["maker"].make(payload)
+
+
+def describe_vocabulary(vocabulary: Vocabulary, lower_case: bool) -> dict:
+    """The manifest's entry on the vocabulary."""
+    return {
+        "file": "vocab.txt",
+        "size": vocabulary.size,
+        "sha256": vocabulary.checksum,
+        "lower_case": lower_case,
+        "special_ids": {
+            "pad": vocabulary.pad_id,
+            "unk": vocabulary.unk_id,
+            "cls": vocabulary.cls_id,
+            "sep": vocabulary.sep_id,
+            "mask": vocabulary.mask_id,
+        },
+    }
+
+
+def describe_sources(sources: Mapping[str, pathlib.Path]) -> list[dict]:
+    """The manifest's entry on the sources: name, size and checksum of each."""
+    return [
+        {"file": name, "bytes": path.stat().st_size, "sha256": files.sha256(path)}
+        for name, path in sources.items()
+    ]

@@ -1,0 +1,100 @@
+"""Paragraph, sentence and token index of every position of a row, in the graph.
+
+Shape key: B batch, L row length, S sentences, G paragraphs (padded with 0).
+"""
+
+from collections.abc import Mapping
+
+import tensorflow as tf
+
+
+def add_indices(
+    *,
+    num_pieces: tf.Tensor,
+    sentence_lengths: tf.Tensor,
+    paragraph_lengths: tf.Tensor,
+    first_index: tf.Tensor,
+    row_length: int,
+    caps: Mapping[str, int],
+) -> dict[str, tf.Tensor]:
+    """Gives each position of `[CLS] pieces [SEP]` its indices.
+
+    For example, two paragraphs of sentences [[7, 8], [9]] and [[5]] become
+
+      tokens           [CLS]  7  8  9  5  [SEP]
+      position_index      0   1  2  3  4     5
+      paragraph_index     0   0  0  0  1     1
+      sentence_index      0   0  0  1  0     0
+      token_index         0   0  1  0  0     1
+
+    `[CLS]` takes the indices of the first piece; `[SEP]` those of the last piece,
+    its token index one higher. The sentence index restarts in each paragraph, the
+    token index in each sentence (Segatron, section 3.2).
+
+    Args:
+        num_pieces: int32 tensor `(B,)`, at most `row_length - 2` and at least 1.
+        sentence_lengths: int32 tensor `(B, S)`.
+        paragraph_lengths: int32 tensor `(B, G)`.
+        first_index: int tensor `(B, 3)`: paragraph, sentence and token index, in
+            the document, of the first piece.
+        row_length: L.
+        caps: rows of each table; which indices are wanted.
+
+    Returns:
+        `{name of caps: int32 tensor (B, L)}`, below the cap, 0 at padding.
+    """
+    first_paragraph, first_sentence, first_token = tf.unstack(
+        tf.cast(first_index, tf.int32)[:, :, tf.newaxis], axis=1
+    )
+    position = tf.range(row_length)[tf.newaxis, :]
+    num_pieces = num_pieces[:, tf.newaxis]
+    # Specials look up the piece beside them.
+    piece = tf.minimum(tf.maximum(position - 1, 0), num_pieces - 1)
+    sentence, token = _locate(piece, sentence_lengths, first_token)
+    paragraph, sentence = _locate(sentence, paragraph_lengths, first_sentence)
+    paragraph += first_paragraph
+    token += tf.cast(position == num_pieces + 1, tf.int32)
+
+    indices = {
+        "position_index": tf.broadcast_to(position, tf.shape(piece)),
+        "paragraph_index": paragraph,
+        "sentence_index": sentence,
+        "token_index": token,
+    }
+    padding = position > num_pieces + 1
+    capped = {}
+    for name, cap in caps.items():
+        index = indices[name]
+        if name == "paragraph_index":
+            index = slide_below_cap(index, cap)
+        capped[name] = tf.where(padding, 0, tf.minimum(index, cap - 1))
+    return capped
+
+
+def slide_below_cap(paragraph_index: tf.Tensor, cap: int) -> tf.Tensor:
+    """Slides a window's paragraphs down until they fit, or start at 0.
+
+    This keeps the differences between the paragraphs of a window deep in a long
+    document, where clamping alone would make them one (rule of the authors' code).
+
+    Args:
+        paragraph_index: int32 tensor `(B, L)`, non-decreasing along a row.
+        cap: rows of the paragraph table.
+    """
+    excess = tf.maximum(paragraph_index[:, -1:] - (cap - 1), 0)
+    return paragraph_index - tf.minimum(excess, paragraph_index[:, :1])
+
+
+def _locate(
+    item: tf.Tensor, lengths: tf.Tensor, first: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Which run of `lengths` each item lies in, and its number in that run.
+
+    The numbers of the first run start at `first`, those of the others at 0.
+    """
+    ends = tf.cumsum(lengths, axis=1)
+    run = tf.searchsorted(ends, item, side="right")
+    # What an item's number is counted from: the start of its run.
+    origins = ends - lengths
+    origins -= tf.pad(first, [[0, 0], [0, tf.shape(lengths)[1] - 1]])
+    return run, item - tf.gather(origins, run, batch_dims=1)

@@ -1,0 +1,154 @@
+"""Prints records as trees, with the three indices of every token.
+
+  python -m data_pipelines.inspect_records --records_dir=records --record=17
+  python -m data_pipelines.inspect_records --records_dir=records --random=10
+  python -m data_pipelines.inspect_records --records_dir=records/documents --record=0
+
+Each sentence is a line of word pieces under its paragraph; `--tokens` adds a table
+with paragraph, sentence and token index of every token as the model sees them,
+`*` marking a value that a cap changed.
+"""
+
+import pathlib
+import random
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+from absl import flags
+
+from data_pipelines import command_line, indices, records, shards
+from data_pipelines.manifest import SPLITS, Manifest, shard_paths
+from seg_tf.configuration import EncoderConfig
+from seg_tf.text.tree import DocumentTree
+
+_INDEX_NAMES = ("paragraph_index", "sentence_index", "token_index")
+
+
+def tree_lines(
+    tree: DocumentTree, tokens: Sequence[str], caps: Mapping[str, int]
+) -> Iterator[str]:
+    """A tree as indented text: paragraphs, sentences, pieces.
+
+    Args:
+        tree: document or window.
+        tokens: the vocabulary.
+        caps: rows of the index tables; a line says where one applies.
+    """
+    paragraph, sentence, token = tree.first_index
+    begin = first = 0
+    for num_sentences in tree.paragraph_lengths:
+        yield f"paragraph {paragraph}"
+        for length in tree.sentence_lengths[first : first + num_sentences]:
+            pieces = " ".join(tokens[i] for i in tree.token_ids[begin : begin + length])
+            inside = f" (from token {token})" if token else ""
+            yield f"  sentence {sentence}{inside}: {pieces}"
+            begin, sentence, token = begin + length, sentence + 1, 0
+        paragraph, first, sentence = paragraph + 1, first + num_sentences, 0
+    true_indices = tree.indices()
+    for name, cap in caps.items():
+        over = int(np.sum(true_indices[name] >= cap))
+        if over:
+            yield (
+                f"cap: {over} of {len(tree.token_ids)} pieces have {name} "
+                f"{cap} or more (up to {true_indices[name].max()})"
+            )
+
+
+def token_table(
+    tree: DocumentTree, tokens: Sequence[str], caps: Mapping[str, int]
+) -> Iterator[str]:
+    """One line a token, `[CLS]` and `[SEP]` included, with the capped indices."""
+    num_pieces = len(tree.token_ids)
+    shared = {
+        "num_pieces": np.array([num_pieces], np.int32),
+        "sentence_lengths": tree.sentence_lengths[np.newaxis].astype(np.int32),
+        "paragraph_lengths": tree.paragraph_lengths[np.newaxis].astype(np.int32),
+        "first_index": np.array([tree.first_index], np.int64),
+        "row_length": num_pieces + 2,
+    }
+    capped = indices.add_indices(**shared, caps=caps)
+    unbounded = indices.add_indices(
+        **shared, caps=dict.fromkeys(caps, np.iinfo(np.int32).max)
+    )
+    names = ["[CLS]", *(tokens[i] for i in tree.token_ids), "[SEP]"]
+    yield f"{'position':>8}  {'paragraph':>9}  {'sentence':>8}  {'token':>6}  piece"
+    for position, name in enumerate(names):
+        cells = []
+        for index_name, width in zip(_INDEX_NAMES, (9, 8, 6), strict=True):
+            value = int(capped[index_name][0, position])
+            mark = "*" if value != int(unbounded[index_name][0, position]) else ""
+            cells.append(f"{value}{mark}".rjust(width))
+        yield f"{position:>8}  {'  '.join(cells)}  {name}"
+
+
+def _chosen_numbers(num_records: int) -> list[int]:
+    values = flags.FLAGS
+    if values.random:
+        generator = random.Random(values.seed)
+        count = min(values.random, num_records)
+        return sorted(generator.sample(range(num_records), count))
+    if not 0 <= values.record < num_records:
+        raise ValueError(
+            f"`--record` must be below {num_records}, the records of the "
+            f"{values.split} split. Received: {values.record}"
+        )
+    return [values.record]
+
+
+def main(_: Sequence[str]) -> None:
+    values = flags.FLAGS
+    folder = pathlib.Path(values.records_dir)
+    manifest = Manifest.load(folder)
+    reader = shards.RecordReader(shard_paths(manifest, folder, values.split))
+    vocabulary = folder / manifest.vocabulary["file"]
+    tokens = vocabulary.read_text(encoding="utf-8").splitlines()
+    tables = EncoderConfig().index_tables
+    caps = {
+        name: values[flag].value or tables[name]
+        for name, flag in zip(
+            _INDEX_NAMES, ("max_paragraphs", "max_sentences", "max_tokens"), strict=True
+        )
+    }
+    for number in _chosen_numbers(len(reader)):
+        tree, document_id, permutation = records.decode(
+            reader[number], manifest.number_widths
+        )
+        print(
+            f"=== {values.split} record {number} of {len(reader)}: document "
+            f"{document_id}, {len(tree.token_ids)} pieces, "
+            f"{len(tree.sentence_lengths)} sentences, "
+            f"{len(tree.paragraph_lengths)} paragraphs"
+        )
+        for line in tree_lines(tree, tokens, caps):
+            print(line)
+        if permutation is not None:
+            print(f"sentences shuffled for evaluation: {permutation.tolist()}")
+        if values.tokens:
+            for line in token_table(tree, tokens, caps):
+                print(line)
+
+
+if __name__ == "__main__":
+    flags.DEFINE_string(
+        "records_dir", None, "Folder with manifest.json.", required=True
+    )
+    flags.DEFINE_enum("split", "train", SPLITS, "Which split.")
+    flags.DEFINE_integer("record", 0, "Number of the record.", lower_bound=0)
+    flags.DEFINE_integer(
+        "random", 0, "Print so many records, drawn at random.", lower_bound=0
+    )
+    flags.DEFINE_integer("seed", 0, "Seed of --random.")
+    flags.DEFINE_bool("tokens", False, "Add the table of every token's indices.")
+    for flag, what in (
+        ("max_paragraphs", "paragraph"),
+        ("max_sentences", "sentence"),
+        ("max_tokens", "token"),
+    ):
+        flags.DEFINE_integer(
+            flag,
+            None,
+            f"Rows of the {what} table (default: the paper's).",
+            lower_bound=1,
+        )
+    sys.exit(command_line.run(main))

@@ -1,0 +1,142 @@
+"""The manifest beside the shards: what they hold and how they were made.
+
+It has no date and no absolute path, so equal builds have equal manifests.
+"""
+
+import dataclasses
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+from data_pipelines import files
+
+SCHEMA_VERSION = 1
+FILE_NAME = "manifest.json"
+SPLITS = ("train", "validation")
+# `[CLS]` before a window's pieces and `[SEP]` after them.
+NUM_SPECIAL_TOKENS = 2
+COUNTS = ("documents", "paragraphs", "sentences", "pieces", "records")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Shard:
+    """One shard: its file, checked by size and checksum, and what it counts.
+
+    `paragraphs` and `sentences` of a window shard count parts: a sentence that two
+    windows share counts in both.
+    """
+
+    file: str
+    bytes: int
+    sha256: str
+    documents: int
+    paragraphs: int
+    sentences: int
+    pieces: int
+    records: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """Everything that training and checking need to know about a set of shards.
+
+    Attributes:
+        kind: "documents" or "windows".
+        vocabulary: file, size, sha256, lower_case, special_ids.
+        sentence_splitter: name and checksum of the parameters.
+        options: the settings of the build that its result depends on.
+        number_widths: type of each number list of a record.
+        window_length: positions of a window, `[CLS]` and `[SEP]` included; None
+            for documents.
+        sources: file, bytes, sha256 of every input file.
+        rejected: reason -> number of documents that were left out.
+        splits: split name -> its shards.
+    """
+
+    kind: str
+    vocabulary: Mapping[str, Any]
+    sentence_splitter: Mapping[str, Any]
+    options: Mapping[str, Any]
+    number_widths: Mapping[str, str]
+    window_length: int | None
+    sources: tuple[Mapping[str, Any], ...]
+    rejected: Mapping[str, int]
+    splits: Mapping[str, tuple[Shard, ...]]
+
+    def count(self, what: str, split: str | None = None) -> int:
+        """Sum of one of `COUNTS` over the shards of a split, or of all."""
+        splits = self.splits if split is None else {split: self.splits[split]}
+        return sum(
+            getattr(shard, what) for shards in splits.values() for shard in shards
+        )
+
+    def save(self, folder: pathlib.Path) -> None:
+        """Writes `manifest.json`, with the totals for people to read first."""
+        counts = {name: self.count(name) for name in COUNTS}
+        in_splits = {
+            split: {name: self.count(name, split) for name in COUNTS}
+            for split in SPLITS
+        }
+        fields = dataclasses.asdict(self)
+        files.write_json(
+            folder / FILE_NAME,
+            {"schema_version": SCHEMA_VERSION, "counts": counts | in_splits, **fields},
+        )
+
+    @classmethod
+    def load(cls, folder: pathlib.Path) -> "Manifest":
+        """Reads the manifest of a folder.
+
+        Raises:
+            ValueError: if there is none, or it is of another schema, saying what
+                to do.
+        """
+        path = pathlib.Path(folder) / FILE_NAME
+        if not path.is_file():
+            raise ValueError(
+                f"{path}: there is no manifest. Build records with "
+                "`python -m data_pipelines.build_records`, or run it again if it was "
+                "interrupted"
+            )
+        values = files.read_json(path)
+        version = values.pop("schema_version", None)
+        if version != SCHEMA_VERSION:
+            raise ValueError(
+                f"{path}: expected schema version {SCHEMA_VERSION}, found {version}. "
+                "Build the records again with this version of the project"
+            )
+        values.pop("counts", None)
+        values["splits"] = {
+            split: tuple(Shard(**shard) for shard in shards)
+            for split, shards in values["splits"].items()
+        }
+        values["sources"] = tuple(values["sources"])
+        return cls(**values)
+
+
+def shard_name(split: str, number: int) -> str:
+    """File name of a shard; the same for documents and for windows of them."""
+    return f"{split}-{number:05d}.tfrecord"
+
+
+def shard_paths(
+    manifest: Manifest, folder: pathlib.Path, split: str
+) -> list[pathlib.Path]:
+    """The shards of a split, checked to be there in full length.
+
+    Raises:
+        ValueError: if one is missing or has another size, naming it.
+    """
+    paths = []
+    for shard in manifest.splits[split]:
+        path = folder / shard.file
+        if not path.is_file():
+            raise ValueError(f"{path}: the shard is missing. Build the records again")
+        size = path.stat().st_size
+        if size != shard.bytes:
+            raise ValueError(
+                f"{path}: expected {shard.bytes} bytes, found {size}. The shard is "
+                "truncated or was replaced; build the records again"
+            )
+        paths.append(path)
+    return paths

@@ -1,0 +1,120 @@
+"""Dynamic masking for masked LM, in the graph, a pure function of the sample.
+
+Shape key: B batch, L row length, P most predictions of a row.
+"""
+
+import tensorflow as tf
+
+from data_pipelines import randomness
+
+
+class TokenMasking:
+    """Chooses single word pieces to predict and puts something in their place.
+
+    BERT's rule (Devlin et al., 2018, section 3.1): `mask_rate` of the pieces of a
+    row, rounded, at least one and at most `max_predictions`; special tokens never.
+    Of these, `mask_token_rate` become `[MASK]`, `random_token_rate` a piece drawn
+    from the whole vocabulary, and the rest stay.
+
+    Args:
+        mask_rate: share of the pieces to predict.
+        max_predictions: P.
+        mask_token_rate: probability of `[MASK]`.
+        random_token_rate: probability of a random piece.
+        mask_id: id of `[MASK]`.
+        vocab_size: number of word pieces.
+    """
+
+    feature_names = ("masked_positions", "masked_ids", "masked_weights")
+
+    def __init__(
+        self,
+        *,
+        mask_rate: float,
+        max_predictions: int,
+        mask_token_rate: float,
+        random_token_rate: float,
+        mask_id: int,
+        vocab_size: int,
+    ):
+        self._mask_rate = mask_rate
+        self._max_predictions = max_predictions
+        self._mask_token_rate = mask_token_rate
+        self._random_token_rate = random_token_rate
+        self._mask_id = mask_id
+        self._vocab_size = vocab_size
+
+    def __call__(
+        self, token_ids: tf.Tensor, num_pieces: tf.Tensor, streams: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        """Masks a batch of rows `[CLS] pieces [SEP] padding`.
+
+        Args:
+            token_ids: int32 tensor `(B, L)`.
+            num_pieces: int32 tensor `(B,)`; pieces stand at positions 1 to that.
+            streams: uint64 tensor `(B,)`, the random stream of each sample.
+
+        Returns:
+            `token_ids` with replacements, and `masked_positions`, `masked_ids`
+            (both int32 `(B, P)`, padded with 0) and `masked_weights` (float32).
+        """
+        positions, chosen = self._choose(token_ids, num_pieces, streams)
+        masked_ids = tf.gather(token_ids, positions, batch_dims=1)
+        replacements = tf.where(chosen, self._replace(masked_ids, streams), masked_ids)
+        rows = tf.repeat(
+            tf.range(tf.shape(positions)[0])[:, tf.newaxis],
+            self._max_predictions,
+            axis=1,
+        )
+        # Padded predictions write what stands at position 0 to position 0.
+        token_ids = tf.tensor_scatter_nd_update(
+            token_ids, tf.stack([rows, positions], axis=-1), replacements
+        )
+        return {
+            "token_ids": token_ids,
+            "masked_positions": positions,
+            "masked_ids": tf.where(chosen, masked_ids, 0),
+            "masked_weights": tf.cast(chosen, tf.float32),
+        }
+
+    def _choose(
+        self, token_ids: tf.Tensor, num_pieces: tf.Tensor, streams: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Rising positions `(B, P)` and which of them are predictions."""
+        row_length = token_ids.shape[1]
+        position = tf.range(row_length)[tf.newaxis, :]
+        is_piece = (position >= 1) & (position <= num_pieces[:, tf.newaxis])
+        streams = randomness.extend_key(streams, _purpose(randomness.MASKED_POSITIONS))
+        scores = randomness.uniform_floats(
+            randomness.uniform_integers_like(streams, row_length)
+        )
+        scores = tf.where(is_piece, scores, -1.0)
+        # The P best-scored pieces are a uniform draw without replacement.
+        _, positions = tf.math.top_k(scores, self._max_predictions)
+        wanted = tf.round(tf.cast(num_pieces, tf.float32) * self._mask_rate)
+        wanted = tf.minimum(
+            tf.maximum(tf.cast(wanted, tf.int32), 1),
+            tf.minimum(num_pieces, self._max_predictions),
+        )
+        chosen = tf.range(self._max_predictions)[tf.newaxis, :] < wanted[:, tf.newaxis]
+        positions = tf.sort(tf.where(chosen, positions, row_length), axis=1)
+        return tf.where(chosen, positions, 0), chosen
+
+    def _replace(self, masked_ids: tf.Tensor, streams: tf.Tensor) -> tf.Tensor:
+        streams = randomness.extend_key(
+            streams, _purpose(randomness.MASKED_REPLACEMENTS)
+        )
+        draws = randomness.uniform_integers_like(streams, 2 * self._max_predictions)
+        chances, choices = tf.split(draws, 2, axis=1)
+        chances = randomness.uniform_floats(chances)
+        random_ids = randomness.integers_below(choices, self._vocab_size)
+        up_to_random = self._mask_token_rate + self._random_token_rate
+        return tf.where(
+            chances < self._mask_token_rate,
+            self._mask_id,
+            tf.where(chances < up_to_random, random_ids, masked_ids),
+        )
+
+
+def _purpose(purpose: int) -> tf.Tensor:
+    return tf.constant(purpose, tf.int64)

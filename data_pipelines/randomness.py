@@ -1,0 +1,109 @@
+"""Random numbers that are a pure function of what they are drawn for.
+
+Every draw is named by integers (seed, purpose, epoch, sample, position, …) and
+hashed; nothing is carried from one draw to the next. So a sample's masking does
+not depend on the batch, the worker or the rank that happens to make it. The same
+function exists for NumPy (building records) and for TensorFlow (loading them).
+
+The hash is splitmix64 (Steele, Lea and Flood, 2014: "Fast splittable
+pseudorandom number generators"): `finalize(key + (i + 1) * GAMMA)` is the i-th
+number of the stream `key`.
+"""
+
+import numpy as np
+import tensorflow as tf
+
+_GAMMA = 0x9E3779B97F4A7C15
+_MULTIPLIER_1 = 0xBF58476D1CE4E5B9
+_MULTIPLIER_2 = 0x94D049BB133111EB
+_MASK = (1 << 64) - 1
+
+# Purposes keep draws for different ends independent of one another.
+SHORT_WINDOWS = 1
+SENTENCE_PERMUTATION = 2
+MASKED_POSITIONS = 3
+MASKED_REPLACEMENTS = 4
+SAMPLE_ORDER = 5
+TRAINING_SAMPLES = 6
+VALIDATION_SAMPLES = 7
+
+
+def key(*names: int) -> int:
+    """A stream named by integers, such as `key(seed, purpose, document_id)`."""
+    value = 0
+    for name in names:
+        value = _finalize_int(value + (int(name) + 1) * _GAMMA)
+    return value
+
+
+def uniform_integers(stream: int, count: int) -> np.ndarray:
+    """The first `count` numbers of a stream: uint64 array `(count,)`."""
+    with np.errstate(over="ignore"):
+        counters = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(_GAMMA)
+        bits = counters + np.uint64(stream)
+        bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(_MULTIPLIER_1)
+        bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(_MULTIPLIER_2)
+        return bits ^ (bits >> np.uint64(31))
+
+
+def extend_key(stream: int | tf.Tensor, names: tf.Tensor) -> tf.Tensor:
+    """`key` continued in the graph, elementwise, by one more integer.
+
+    Args:
+        stream: what `key` or `extend_key` returned.
+        names: int64 tensor of any shape that `stream` broadcasts to.
+
+    Returns:
+        uint64 tensor of that shape.
+    """
+    counters = (tf.cast(names, tf.uint64) + _uint64(1)) * _uint64(_GAMMA)
+    return _finalize(_as_uint64(stream) + counters)
+
+
+def uniform_integers_like(streams: tf.Tensor, count: int | tf.Tensor) -> tf.Tensor:
+    """The first `count` numbers of each stream.
+
+    Args:
+        streams: uint64 tensor `(B,)`.
+        count: how many numbers of each.
+
+    Returns:
+        uint64 tensor `(B, count)`.
+    """
+    counters = tf.cast(tf.range(1, count + 1), tf.uint64) * _uint64(_GAMMA)
+    return _finalize(streams[:, tf.newaxis] + counters[tf.newaxis, :])
+
+
+def uniform_floats(integers: tf.Tensor) -> tf.Tensor:
+    """Maps uint64 draws to float32 in [0, 1): the upper 24 bits, exactly."""
+    upper = tf.bitwise.right_shift(integers, _uint64(40))
+    # Through int32: the cast from uint64 to float is slow and 24 bits fit.
+    return tf.cast(tf.cast(upper, tf.int32), tf.float32) * (1.0 / (1 << 24))
+
+
+def integers_below(integers: tf.Tensor, bound: int) -> tf.Tensor:
+    """Maps uint64 draws to int32 in [0, bound); the bias is below bound / 2**31."""
+    upper = tf.cast(tf.bitwise.right_shift(integers, _uint64(33)), tf.int32)
+    return upper % bound
+
+
+def _finalize_int(value: int) -> int:
+    value &= _MASK
+    value = ((value ^ (value >> 30)) * _MULTIPLIER_1) & _MASK
+    value = ((value ^ (value >> 27)) * _MULTIPLIER_2) & _MASK
+    return value ^ (value >> 31)
+
+
+def _finalize(bits: tf.Tensor) -> tf.Tensor:
+    shift, xor = tf.bitwise.right_shift, tf.bitwise.bitwise_xor
+    bits = xor(bits, shift(bits, _uint64(30))) * _uint64(_MULTIPLIER_1)
+    bits = xor(bits, shift(bits, _uint64(27))) * _uint64(_MULTIPLIER_2)
+    return xor(bits, shift(bits, _uint64(31)))
+
+
+def _uint64(value: int) -> tf.Tensor:
+    return tf.constant(value, tf.uint64)
+
+
+def _as_uint64(stream: int | tf.Tensor) -> tf.Tensor:
+    return stream if tf.is_tensor(stream) else _uint64(stream)

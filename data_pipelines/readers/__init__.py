@@ -1,0 +1,106 @@
+"""Readers of raw text: one module per format, found by its name.
+
+A format `name` is the module `data_pipelines.readers.name` with a class `Reader`
+(see `FileReader`). To add a format, add such a file.
+"""
+
+import dataclasses
+import importlib
+import pkgutil
+import types
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from data_pipelines.readers.base import (
+    Document as Document,
+)
+from data_pipelines.readers.base import (
+    FileReader as FileReader,
+)
+from data_pipelines.readers.base import (
+    RejectedDocument as RejectedDocument,
+)
+
+_TRUTH_VALUES = {"true": True, "1": True, "yes": True} | {
+    "false": False,
+    "0": False,
+    "no": False,
+}
+
+
+def get_reader(format: str, **options: Any) -> FileReader:
+    """The reader of a format.
+
+    Args:
+        format: a key of `FORMATS`.
+        **options: the format's options: the fields of its `Reader`. Strings, such
+            as flags hold, are converted to an option's type.
+
+    Raises:
+        ValueError: if there is no such format, option or value.
+    """
+    if format not in FORMATS:
+        raise ValueError(
+            f"`format` must be one of {sorted(FORMATS)}. Received: {format!r}"
+        )
+    reader_class = _module(format).Reader
+    types_by_name = {
+        field.name: field.type for field in dataclasses.fields(reader_class)
+    }
+    unknown = set(options) - set(types_by_name)
+    if unknown:
+        raise ValueError(
+            f"Format {format!r} has the options {sorted(types_by_name)}. "
+            f"Received: {sorted(unknown)}"
+        )
+    return reader_class(
+        **{
+            name: _to_bool(name, value) if types_by_name[name] is bool else value
+            for name, value in options.items()
+        }
+    )
+
+
+def parse_options(assignments: Iterable[str]) -> dict[str, str]:
+    """Options as they stand in flags: `["text_field=body"]`."""
+    options = {}
+    for assignment in assignments:
+        name, separator, value = assignment.partition("=")
+        if not separator or not name:
+            raise ValueError(
+                f"An option must have the form `name=value`. Received: {assignment!r}"
+            )
+        options[name.strip()] = value
+    return options
+
+
+def _to_bool(name: str, value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    if str(value).lower() not in _TRUTH_VALUES:
+        raise ValueError(f"`{name}` must be true or false. Received: {value!r}")
+    return _TRUTH_VALUES[str(value).lower()]
+
+
+def _module(name: str) -> types.ModuleType:
+    return importlib.import_module(f"{__name__}.{name}")
+
+
+def _find_formats() -> Mapping[str, str]:
+    """Names of the modules that have a `Reader`, and their first line of help."""
+    names = [
+        module.name
+        for module in pkgutil.iter_modules(__path__)
+        if not module.name.startswith("_")
+    ]
+    return types.MappingProxyType(
+        {
+            name: (_module(name).__doc__ or "").strip().partition("\n")[0]
+            for name in names
+            if hasattr(_module(name), "Reader")
+        }
+    )
+
+
+FORMATS = _find_formats()
+"""What each format is, in a line."""

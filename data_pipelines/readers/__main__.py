@@ -1,0 +1,166 @@
+r"""Shows what a reader makes of a text: documents, paragraphs, counts, rejections.
+
+Look at a corpus before you build records from it:
+
+  python -m data_pipelines.readers --format=wikiextractor --input=enwiki/text
+
+prints the first three documents, and says what was rejected up to there. Ten
+documents drawn at random from the whole corpus, with the counts of all of it:
+
+  python -m data_pipelines.readers --format=markdown --input=books \
+      --num_documents=10 --sample_seed=1
+
+Options of a format are given one by one; `--input` may be a file, a folder or a
+glob, compressed or not:
+
+  python -m data_pipelines.readers --format=json_lines --input='c4/*.json.gz' \
+      --option=text_field=content
+
+The corpus that every machine has, the docstrings of the installed packages:
+
+  python -m data_pipelines.readers --format=python_docs
+"""
+
+import collections
+import random
+import sys
+import textwrap
+from collections.abc import Iterator
+
+from absl import app, flags
+
+from data_pipelines import readers
+
+_FORMAT = flags.DEFINE_enum(
+    "format",
+    None,
+    sorted(readers.FORMATS),
+    "Format of the text. "
+    + " ".join(f"{name}: {help}" for name, help in readers.FORMATS.items()),
+    required=True,
+)
+_INPUT = flags.DEFINE_string(
+    "input",
+    "",
+    "File, folder (searched recursively) or glob. May be left out for python_docs.",
+)
+_OPTIONS = flags.DEFINE_multi_string(
+    "option", [], "Option of the format, as name=value; may be repeated."
+)
+_NUM_DOCUMENTS = flags.DEFINE_integer(
+    "num_documents", 3, "Documents to print.", lower_bound=0
+)
+_SAMPLE_SEED = flags.DEFINE_integer(
+    "sample_seed",
+    None,
+    "Reads the whole corpus and draws the documents at random with this seed. "
+    "Without it, the first documents are printed and reading stops there.",
+)
+_MAX_PARAGRAPHS = flags.DEFINE_integer(
+    "max_paragraphs", 12, "Paragraphs to print of a document.", lower_bound=1
+)
+_MAX_CHARACTERS = flags.DEFINE_integer(
+    "max_characters", 300, "Characters to print of a paragraph.", lower_bound=1
+)
+_MAX_REJECTED = flags.DEFINE_integer(
+    "max_rejected", 20, "Rejected documents to list.", lower_bound=0
+)
+
+
+class _Counts:
+    """Counts what passes through, and keeps the first rejections."""
+
+    def __init__(self):
+        self.counts = collections.Counter(
+            documents=0, paragraphs=0, words=0, characters=0
+        )
+        self.reasons = collections.Counter()
+        self.rejected = []
+
+    def documents(self, items: Iterator) -> Iterator[readers.Document]:
+        for item in items:
+            if isinstance(item, readers.RejectedDocument):
+                self.reasons[item.reason] += 1
+                if len(self.rejected) < _MAX_REJECTED.value:
+                    self.rejected.append(item)
+                continue
+            self.counts["documents"] += 1
+            self.counts["paragraphs"] += len(item.paragraphs)
+            self.counts["words"] += sum(len(text.split()) for text in item.paragraphs)
+            self.counts["characters"] += item.num_characters
+            yield item
+
+
+def _sample(documents: Iterator[readers.Document]) -> list[readers.Document]:
+    """The documents to print, in the order of the corpus (reservoir sampling)."""
+    if _SAMPLE_SEED.value is None:
+        return [
+            document
+            for document, _ in zip(documents, range(_NUM_DOCUMENTS.value), strict=False)
+        ]
+    generator = random.Random(_SAMPLE_SEED.value)
+    sample = {}
+    for number, document in enumerate(documents):
+        slot = (
+            number if number < _NUM_DOCUMENTS.value else generator.randrange(number + 1)
+        )
+        if slot < _NUM_DOCUMENTS.value:
+            sample[slot] = (number, document)
+    return [
+        document for _, document in sorted(sample.values(), key=lambda pair: pair[0])
+    ]
+
+
+def _print_document(document: readers.Document) -> None:
+    print(f"=== {document.source}, {document.location}")
+    print(
+        f"    title: {document.title!r}, {len(document.paragraphs)} paragraphs, "
+        f"{document.num_characters} characters"
+    )
+    for number, text in enumerate(document.paragraphs[: _MAX_PARAGRAPHS.value]):
+        shown = text[: _MAX_CHARACTERS.value]
+        shown += "…" if len(shown) < len(text) else ""
+        print(
+            textwrap.fill(
+                shown,
+                width=100,
+                initial_indent=f"{number:5d}  ",
+                subsequent_indent=" " * 7,
+                drop_whitespace=False,
+            )
+        )
+    num_left_out = len(document.paragraphs) - _MAX_PARAGRAPHS.value
+    if num_left_out > 0:
+        print(f"       … and {num_left_out} more")
+    print()
+
+
+def _print_summary(counts: _Counts, num_files: int) -> None:
+    read = ", ".join(f"{value:,} {name}" for name, value in counts.counts.items())
+    part = "" if _SAMPLE_SEED.value is not None else " up to here (--sample_seed: all)"
+    print(f"{num_files:,} files. Read{part}: {read}.")
+    print(f"Rejected: {sum(counts.reasons.values()):,} {dict(counts.reasons) or ''}")
+    for item in counts.rejected:
+        print(f"  {item}")
+    num_left_out = sum(counts.reasons.values()) - len(counts.rejected)
+    if num_left_out:
+        print(f"  … and {num_left_out:,} more")
+
+
+def main(argv: list[str]) -> None:
+    if len(argv) > 1:
+        raise app.UsageError(f"Unexpected arguments: {argv[1:]}")
+    try:
+        options = readers.parse_options(_OPTIONS.value)
+        reader = readers.get_reader(_FORMAT.value, **options)
+        files = reader.files(_INPUT.value)
+    except (ValueError, FileNotFoundError) as error:
+        sys.exit(f"error: {error}")
+    counts = _Counts()
+    for document in _sample(counts.documents(reader.read_input(_INPUT.value))):
+        _print_document(document)
+    _print_summary(counts, len(files))
+
+
+if __name__ == "__main__":
+    app.run(main)

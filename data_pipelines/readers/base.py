@@ -1,0 +1,154 @@
+"""What a reader yields, and what readers of every format share."""
+
+import abc
+import dataclasses
+import io
+import os
+import pathlib
+from collections.abc import Iterable, Iterator
+from typing import ClassVar
+
+from data_pipelines.readers import byte_streams, file_listing
+from data_pipelines.readers.errors import DocumentError
+
+WHOLE_FILE = "whole file"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Document:
+    """One text: its paragraphs in order.
+
+    Attributes:
+        paragraphs: each a single line with text in it; never empty.
+        source: the file, as a POSIX path relative to the input's root, so that
+            it is the same on every machine.
+        location: where in the file, for example `"doc id=12, line 1"`.
+        title: the text's title where the format has one, else `""`.
+    """
+
+    paragraphs: tuple[str, ...]
+    source: str
+    location: str
+    title: str = ""
+
+    @property
+    def num_characters(self) -> int:
+        """Characters of all paragraphs, without separators."""
+        return sum(map(len, self.paragraphs))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RejectedDocument:
+    """A text that could not be read. The reader carries on after it.
+
+    Attributes:
+        source: as in `Document`.
+        location: as in `Document`.
+        reason: short machine-readable name such as `"not_utf8"`.
+        message: a sentence that says what was expected and what was found.
+    """
+
+    source: str
+    location: str
+    reason: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.source}, {self.location}: {self.message} [{self.reason}]"
+
+
+class FileReader(abc.ABC):
+    """Turns the files of one format into documents, in a fixed order.
+
+    A format is a module of this package with a subclass named `Reader`: a frozen
+    dataclass whose fields are the format's options. It implements `read_stream`;
+    the rest is the same for all formats. A reader keeps no state, so files can be
+    read in any order, again, or by different processes.
+
+    Example:
+        >>> from data_pipelines import readers
+        >>> reader = readers.get_reader("wikiextractor")
+        >>> for item in reader.read_input("enwiki/text"):  # doctest: +SKIP
+        ...     if isinstance(item, readers.RejectedDocument):
+        ...         print(item)
+    """
+
+    suffixes: ClassVar[tuple[str, ...]] = ()
+    """File names that a folder is searched for; empty takes every file."""
+
+    def files(self, input_path: str | os.PathLike[str]) -> list[pathlib.Path]:
+        """The files to read, in an order that is the same on every machine.
+
+        Args:
+            input_path: a file, a folder (searched recursively; hidden files are
+                left out, and so is what does not end in `suffixes`) or a glob.
+
+        Raises:
+            FileNotFoundError: if there is no such file or folder.
+            ValueError: if no file matches, or all files that match are empty.
+        """
+        return file_listing.list_files(input_path, self.suffixes)
+
+    def source_name(
+        self, path: pathlib.Path, input_path: str | os.PathLike[str]
+    ) -> str:
+        """The `Document.source` of one of `files(input_path)`."""
+        return file_listing.relative_name(path, input_path)
+
+    def read(
+        self, path: str | os.PathLike[str], source: str | None = None
+    ) -> Iterator[Document | RejectedDocument]:
+        """Reads one file; never raises on account of what is in it.
+
+        Args:
+            path: the file: plain, gzip, bzip2 or Zstandard.
+            source: the `source` of what is yielded; None takes the file's name.
+        """
+        path = pathlib.Path(path)
+        source = path.name if source is None else source
+        try:
+            with byte_streams.open_bytes(path) as stream:
+                yield from self.read_stream(stream, source)
+        except DocumentError as error:
+            yield reject(error, source)
+
+    def read_input(
+        self, input_path: str | os.PathLike[str]
+    ) -> Iterator[Document | RejectedDocument]:
+        """Reads all of `files(input_path)` one after the other."""
+        for path in self.files(input_path):
+            yield from self.read(path, self.source_name(path, input_path))
+
+    @abc.abstractmethod
+    def read_stream(
+        self, stream: io.BufferedReader, source: str
+    ) -> Iterator[Document | RejectedDocument]:
+        """Reads a file's bytes, decompressed and without byte order mark.
+
+        Raises:
+            DocumentError: if the rest of the file cannot be read.
+        """
+
+
+def document_or_rejection(
+    paragraphs: Iterable[str], source: str, location: str, title: str = ""
+) -> Document | RejectedDocument:
+    """A document; or, where it has no paragraph, its rejection."""
+    paragraphs = tuple(paragraphs)
+    if paragraphs:
+        return Document(paragraphs, source, location, title)
+    return RejectedDocument(
+        source,
+        location,
+        "empty_document",
+        "Expected at least one paragraph of text, found none.",
+    )
+
+
+def reject(
+    error: DocumentError, source: str, location: str = WHOLE_FILE
+) -> RejectedDocument:
+    """The rejection that `error` stands for; its own location comes first."""
+    return RejectedDocument(
+        source, error.location or location, error.reason, error.message
+    )

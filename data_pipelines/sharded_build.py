@@ -1,0 +1,217 @@
+"""Runs a build shard by shard: in parallel, resumable, the same for any workers.
+
+A task makes the shards of one slice of the corpus. Which task makes what depends
+on the input alone, never on the workers, so neither their number nor a restart
+changes a byte. A finished task leaves a report; a restarted build skips it.
+"""
+
+import concurrent.futures
+import contextlib
+import dataclasses
+import fcntl
+import logging
+import multiprocessing
+import pathlib
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any
+
+from data_pipelines import files
+from data_pipelines.manifest import FILE_NAME
+
+_PROGRESS_FOLDER = ".progress"
+_OPTIONS_FILE = "options.json"
+
+
+class BuildError(Exception):
+    """A build cannot go on; the message says why and what to do."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """One slice of the corpus.
+
+    Attributes:
+        number: which slice; names its shards and its report.
+        payload: what the worker needs to make it. Has to pickle.
+        progress: units of work (for the progress bar) done when it is done.
+    """
+
+    number: int
+    payload: Any
+    progress: int
+
+
+class ShardedBuild:
+    """The progress of one build in its output folder.
+
+    Args:
+        output_dir: where the shards go.
+        options: everything that the result depends on. A build can only be resumed
+            with the same options.
+
+    Raises:
+        BuildError: if the folder holds a build with other options, or another
+            process is building there.
+    """
+
+    def __init__(self, output_dir: pathlib.Path, options: Mapping[str, Any]):
+        self.output_dir = output_dir
+        self._progress_dir = output_dir / _PROGRESS_FOLDER
+        self._options = dict(options)
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator["ShardedBuild"]:
+        """Locks the folder, checks the options and tidies up for the block."""
+        self._progress_dir.mkdir(parents=True, exist_ok=True)
+        with open(self._progress_dir / "lock", "w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise BuildError(
+                    f"{self.output_dir}: another process is building there"
+                ) from error
+            self._check_options()
+            files.remove_unfinished(self.output_dir)
+            files.remove_unfinished(self._progress_dir)
+            yield self
+
+    def _check_options(self) -> None:
+        path = self._progress_dir / _OPTIONS_FILE
+        if not path.exists():
+            if (self.output_dir / FILE_NAME).exists():
+                raise BuildError(
+                    f"{self.output_dir}: a finished build with other options or other "
+                    "sources lies there. Give another --output_dir, or --overwrite"
+                )
+            files.write_json(path, self._options)
+            return
+        found = files.read_json(path)
+        for name in sorted(found.keys() | self._options.keys()):
+            if found.get(name) != self._options.get(name):
+                raise BuildError(
+                    f"{self.output_dir}: an unfinished build with another `{name}` "
+                    f"lies there. Expected {_short(self._options.get(name))}, found "
+                    f"{_short(found.get(name))}. Finish it with its own options, give "
+                    "another --output_dir, or --overwrite"
+                )
+
+    def reports(self) -> dict[int, dict]:
+        """The reports of the tasks done so far, by task number."""
+        paths = sorted(self._progress_dir.glob("task-*.json"))
+        return {int(path.stem.split("-")[1]): files.read_json(path) for path in paths}
+
+    def run(
+        self,
+        tasks: Iterable[Task],
+        work: Callable[[Any], dict],
+        *,
+        num_workers: int,
+        initializer: Callable[..., None],
+        initializer_arguments: tuple = (),
+        on_progress: Callable[[int], None] = lambda progress: None,
+    ) -> dict[int, dict]:
+        """Does the tasks that have no report yet.
+
+        Args:
+            tasks: all tasks, in order; those already done may be left out.
+            work: makes the shards of a payload and returns a JSON-able report.
+            num_workers: processes; 1 works in this process.
+            initializer: called once in each worker, before its first task.
+            initializer_arguments: its arguments.
+            on_progress: called with a task's progress when it is done.
+
+        Returns:
+            The reports of all tasks, by number.
+
+        Raises:
+            BuildError: if a worker process dies.
+        """
+        done = self.reports()
+
+        def finish(task: Task, report: dict) -> None:
+            files.write_json(self._report_path(task.number), report)
+            done[task.number] = report
+            on_progress(task.progress)
+
+        pending = _skip_done(tasks, done, on_progress)
+        if num_workers == 1:
+            initializer(*initializer_arguments)
+            for task in pending:
+                finish(task, work(task.payload))
+        else:
+            context = multiprocessing.get_context("spawn")
+            with concurrent.futures.ProcessPoolExecutor(
+                num_workers, context, initializer, initializer_arguments
+            ) as pool:
+                try:
+                    _run_in_pool(pool, pending, work, num_workers, finish)
+                except BrokenProcessPool as error:
+                    raise BuildError(
+                        "a worker process died (out of memory, or killed). What is "
+                        "finished is kept: run the same command again to go on"
+                    ) from error
+                except BaseException:
+                    pool.shutdown(wait=True, cancel_futures=True)
+                    raise
+        return done
+
+    def close(self) -> None:
+        """Forgets the progress, after the manifest is written."""
+        shutil.rmtree(self._progress_dir)
+
+    def _report_path(self, number: int) -> pathlib.Path:
+        return self._progress_dir / f"task-{number:05d}.json"
+
+
+def clear(output_dir: pathlib.Path) -> None:
+    """Removes a build, finished or not, and nothing else, from a folder."""
+    shutil.rmtree(output_dir / _PROGRESS_FOLDER, ignore_errors=True)
+    # The manifest goes first: without it no reader takes the rest for whole.
+    (output_dir / FILE_NAME).unlink(missing_ok=True)
+    for pattern in ("*.tfrecord", "*.offsets", "*.unfinished"):
+        for path in output_dir.glob(pattern):
+            path.unlink()
+
+
+def _skip_done(
+    tasks: Iterable[Task],
+    done: Mapping[int, dict],
+    on_progress: Callable[[int], None],
+) -> Iterator[Task]:
+    for task in tasks:
+        if task.number in done:
+            logging.info("slice %d was done before", task.number)
+            on_progress(task.progress)
+        else:
+            yield task
+
+
+def _run_in_pool(
+    pool: concurrent.futures.Executor,
+    tasks: Iterator[Task],
+    work: Callable[[Any], dict],
+    num_workers: int,
+    finish: Callable[[Task, dict], None],
+) -> None:
+    """Keeps one task more than workers under way: memory stays bounded."""
+    running: dict[concurrent.futures.Future, Task] = {}
+    exhausted = False
+    while running or not exhausted:
+        while not exhausted and len(running) <= num_workers:
+            task = next(tasks, None)
+            if task is None:
+                exhausted = True
+            else:
+                running[pool.submit(work, task.payload)] = task
+        finished, _ = concurrent.futures.wait(
+            running, return_when=concurrent.futures.FIRST_COMPLETED
+        )
+        for future in finished:
+            finish(running.pop(future), future.result())
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 200 else f"{text[:200]}…"

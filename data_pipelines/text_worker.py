@@ -1,0 +1,86 @@
+"""What a worker does with a slice of documents: trees, then shards."""
+
+import pathlib
+from collections.abc import Iterator
+
+from data_pipelines import records, tree_shards
+from data_pipelines.documents_job import DocumentOptions, Slice
+from data_pipelines.manifest import SPLITS, shard_name
+from seg_tf.text.punkt import SentenceSplitter
+from seg_tf.text.punkt_parameters import load_parameters
+from seg_tf.text.tree import DocumentTree, TreeBuilder
+from seg_tf.text.vocabulary import Vocabulary
+from seg_tf.text.word_pieces import WordPieces
+
+# Documents are encoded in batches of about this many characters, so that memory
+# stays small and the tokeniser's calls stay large.
+_BATCH_CHARACTERS = 1 << 19
+
+
+class SliceMaker:
+    """Makes the train and the validation shard of a slice.
+
+    Args:
+        options: the build's options.
+        output_dir: where the shards go.
+    """
+
+    def __init__(self, options: DocumentOptions, output_dir: pathlib.Path):
+        vocabulary = Vocabulary.from_file(options.vocab_file)
+        splitter = SentenceSplitter(load_parameters(options.sentence_parameters))
+        pieces = WordPieces(vocabulary, lower_case=options.lower_case)
+        self._options = options
+        self._output_dir = output_dir
+        self._builder = TreeBuilder(splitter.split, pieces.encode)
+        self._widths = records.number_widths(vocabulary.size, None)
+
+    def make(self, payload: Slice) -> dict:
+        """Writes the shards of a slice.
+
+        Returns:
+            The task's report: the shards' manifest entries, the rejected documents
+            and where reading goes on.
+        """
+        trees = list(self._trees(payload))
+        rejected = list(payload.rejected)
+        for (source, location), tree in zip(payload.places, trees, strict=True):
+            if not len(tree.token_ids):
+                rejected.append(
+                    {
+                        "source": source,
+                        "location": location,
+                        "reason": "no_word_pieces",
+                        "message": "expected text, found characters that make no "
+                        "word piece (control characters only)",
+                    }
+                )
+        numbered = [
+            (payload.first_document_id + position, tree)
+            for position, tree in enumerate(trees)
+            if len(tree.token_ids)
+        ]
+        entries = {
+            split: self._write(split, payload.number, numbered) for split in SPLITS
+        }
+        return {"shards": entries, "rejected": rejected, "next": vars(payload.next)}
+
+    def _trees(self, payload: Slice) -> Iterator[DocumentTree]:
+        batch, characters = [], 0
+        for paragraphs in payload.paragraphs:
+            batch.append(paragraphs)
+            characters += sum(map(len, paragraphs))
+            if characters >= _BATCH_CHARACTERS:
+                yield from self._builder.build(batch)
+                batch, characters = [], 0
+        yield from self._builder.build(batch)
+
+    def _write(
+        self, split: str, number: int, numbered: list[tuple[int, DocumentTree]]
+    ) -> dict:
+        items = (
+            (tree, document_id, None)
+            for document_id, tree in numbered
+            if self._options.split_of(document_id) == split
+        )
+        path = self._output_dir / shard_name(split, number)
+        return vars(tree_shards.write_trees(path, items, self._widths))

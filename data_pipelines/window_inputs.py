@@ -1,0 +1,263 @@
+"""Batches of `[CLS] window [SEP]` rows with their indices, masked for masked LM.
+
+Shape key: B batch, L row length.
+"""
+
+import functools
+import pathlib
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from data_pipelines import indices, randomness, records, sample_order, shards
+from data_pipelines.manifest import NUM_SPECIAL_TOKENS, Manifest, shard_paths
+from seg_tf import configuration, features
+
+
+class WindowInputs:
+    """Reads windows and gives the features of BERT-family models.
+
+    Sample k of epoch e, its masking included, is a pure function of
+    (seed, e, k): not of the batch size, the ranks, or where a run was resumed.
+
+    Args:
+        window_length: L. Has to be that of the records.
+        masking: config of the masking.
+        records_dir: what `data_pipelines.build_records` made.
+        index_tables: index features that the model embeds, and their tables' rows,
+            which cap the indices.
+        seed: seed of the run.
+        vocab_size: rows of the model's token table; None accepts the records'.
+
+    Raises:
+        ValueError: if the records do not fit the settings, saying which differs and
+            what to do.
+    """
+
+    def __init__(
+        self,
+        *,
+        window_length: int,
+        masking: configuration.MaskingConfig,
+        records_dir: str | pathlib.Path,
+        index_tables: Mapping[str, int],
+        seed: int,
+        vocab_size: int | None = None,
+    ):
+        self.manifest = Manifest.load(pathlib.Path(records_dir))
+        self._records_dir = pathlib.Path(records_dir)
+        self._window_length = window_length
+        self._check_records(vocab_size)
+        for name in index_tables:
+            if name not in features.INDEX_FEATURES:
+                raise ValueError(
+                    f"`index_tables` must name indices of {features.INDEX_FEATURES}. "
+                    f"Received: {name!r}"
+                )
+        self._index_tables = dict(index_tables)
+        self._special_ids = self.manifest.vocabulary["special_ids"]
+        self._masking = configuration.build(
+            masking,
+            mask_id=self._special_ids["mask"],
+            vocab_size=self.manifest.vocabulary["size"],
+        )
+        self._seed = seed
+
+    def _check_records(self, vocab_size: int | None) -> None:
+        manifest, folder = self.manifest, self._records_dir
+        if manifest.kind != "windows":
+            raise ValueError(
+                f"{folder}: expected windows, found {manifest.kind}. Cut them with "
+                f"`python -m data_pipelines.build_windows --documents_dir={folder} "
+                f"--window_length={self._window_length}`"
+            )
+        if manifest.window_length != self._window_length:
+            raise ValueError(
+                f"{folder}: the records have window_length={manifest.window_length}, "
+                f"the config has inputs.window_length={self._window_length}. Cut "
+                "windows of that length with `python -m data_pipelines.build_windows "
+                f"--documents_dir={folder}/documents --window_length="
+                f"{self._window_length}`, or set --config.inputs.window_length="
+                f"{manifest.window_length}"
+            )
+        found = manifest.vocabulary["size"]
+        if vocab_size is not None and vocab_size != found:
+            raise ValueError(
+                f"{folder}: the records were made with a vocabulary of {found} pieces "
+                f"(sha256 {manifest.vocabulary['sha256'][:12]}…), the config has "
+                f"model.vocab_size={vocab_size}. Build the records with the model's "
+                f"vocabulary, or set --config.model.vocab_size={found}"
+            )
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the features of a batch."""
+        return (
+            "token_ids",
+            "padding_mask",
+            *self._index_tables,
+            *self._masking.feature_names,
+            "sample_number",
+        )
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of word pieces of the records' vocabulary."""
+        return self.manifest.vocabulary["size"]
+
+    @property
+    def num_train_samples(self) -> int:
+        """Samples of an epoch."""
+        return self.manifest.count("records", "train")
+
+    @property
+    def num_validation_samples(self) -> int:
+        """Held-out samples."""
+        return self.manifest.count("records", "validation")
+
+    @property
+    def fill(self) -> float:
+        """Share of the positions of a training batch that are no padding."""
+        pieces = self.manifest.count("pieces", "train")
+        taken = pieces + NUM_SPECIAL_TOKENS * self.num_train_samples
+        return taken / max(self.num_train_samples * self._window_length, 1)
+
+    def train_dataset(
+        self,
+        batch_size: int,
+        first_sample: int = 0,
+        rank: int = 0,
+        num_ranks: int = 1,
+    ) -> tf.data.Dataset:
+        """Endless batches, epoch after epoch, each in an order of its own.
+
+        Args:
+            batch_size: rows of a batch of all ranks together.
+            first_sample: samples that the run consumed before; resuming costs
+                nothing.
+            rank: this rank.
+            num_ranks: number of ranks.
+
+        Returns:
+            Dataset of `{feature name: tensor}` with `batch_size / num_ranks` rows.
+        """
+        sample_order.check_split(batch_size, rank, num_ranks)
+        reader = self._reader("train")
+        stream = randomness.key(self._seed, randomness.TRAINING_SAMPLES)
+
+        def make_batch(step: tf.Tensor) -> dict[str, tf.Tensor]:
+            samples = sample_order.rank_samples(
+                step, first_sample, batch_size, rank, num_ranks
+            )
+            return self._make_features(samples, reader, stream)
+
+        return _pipelined(tf.data.Dataset.counter(), make_batch)
+
+    def validation_dataset(
+        self,
+        batch_size: int,
+        max_batches: int | None = None,
+        rank: int = 0,
+        num_ranks: int = 1,
+    ) -> tf.data.Dataset:
+        """Held-out batches, the same samples and masks each time.
+
+        Args:
+            batch_size: rows of a batch of all ranks together; the last may have
+                fewer.
+            max_batches: take only that many, a fixed random choice of the samples.
+            rank: this rank.
+            num_ranks: number of ranks.
+        """
+        sample_order.check_split(batch_size, rank, num_ranks)
+        reader = self._reader("validation")
+        stream = randomness.key(self._seed, randomness.VALIDATION_SAMPLES)
+        num_batches = -(-len(reader) // batch_size)
+        if max_batches is not None:
+            num_batches = min(num_batches, max_batches)
+
+        def make_batch(step: tf.Tensor) -> dict[str, tf.Tensor]:
+            samples = sample_order.rank_samples(step, 0, batch_size, rank, num_ranks)
+            samples = tf.boolean_mask(samples, samples < len(reader))
+            return self._make_features(samples, reader, stream)
+
+        return _pipelined(tf.data.Dataset.range(num_batches), make_batch)
+
+    def _reader(self, split: str) -> shards.RecordReader:
+        paths = shard_paths(self.manifest, self._records_dir, split)
+        reader = shards.RecordReader(paths)
+        if not len(reader):
+            raise ValueError(
+                f"{self._records_dir}: the {split} split holds no record. Build the "
+                "records from more documents or with a larger --validation_fraction"
+            )
+        return reader
+
+    def _make_features(
+        self, samples: tf.Tensor, reader: shards.RecordReader, stream: int
+    ) -> dict[str, tf.Tensor]:
+        epochs, numbers = sample_order.epochs_and_records(
+            samples, len(reader), self._seed
+        )
+        serialized = tf.numpy_function(
+            functools.partial(_read_records, reader), [numbers], tf.string
+        )
+        serialized = tf.ensure_shape(serialized, samples.shape)
+        rows, num_pieces = self._rows(serialized)
+        # The random stream of sample k of epoch e.
+        streams = randomness.extend_key(stream, epochs)
+        streams = randomness.extend_key(streams, samples % len(reader))
+        rows.update(self._masking(rows["token_ids"], num_pieces, streams))
+        rows["sample_number"] = samples
+        return {name: rows[name] for name in self.feature_names}
+
+    def _rows(self, serialized: tf.Tensor) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
+        """The unmasked rows of records, and the number of pieces of each."""
+        length = self._window_length
+        names = (
+            records.TOKEN_IDS,
+            records.SENTENCE_LENGTHS,
+            records.PARAGRAPH_LENGTHS,
+        )
+        parsed = records.parse(serialized, names)
+        widths = self.manifest.number_widths
+        pieces, num_pieces = records.decode_numbers(
+            parsed[records.TOKEN_IDS],
+            widths[records.TOKEN_IDS],
+            length - NUM_SPECIAL_TOKENS,
+        )
+        sentence_lengths, paragraph_lengths = (
+            records.decode_numbers(parsed[name], widths[name])[0] for name in names[1:]
+        )
+        row_indices = indices.add_indices(
+            num_pieces=num_pieces,
+            sentence_lengths=sentence_lengths,
+            paragraph_lengths=paragraph_lengths,
+            first_index=parsed[records.FIRST_INDEX],
+            row_length=length,
+            caps=self._index_tables,
+        )
+        position = tf.range(length)[tf.newaxis, :]
+        end = num_pieces[:, tf.newaxis] + 1
+        token_ids = tf.pad(pieces, [[0, 0], [1, 1]])
+        token_ids = tf.where(position == 0, self._special_ids["cls"], token_ids)
+        token_ids = tf.where(position == end, self._special_ids["sep"], token_ids)
+        padding_mask = position <= end
+        token_ids = tf.where(padding_mask, token_ids, self._special_ids["pad"])
+        rows = {"token_ids": token_ids, "padding_mask": padding_mask, **row_indices}
+        return rows, num_pieces
+
+
+def _read_records(reader: shards.RecordReader, numbers: Sequence[int]) -> np.ndarray:
+    return np.array([reader[number] for number in numbers.tolist()], dtype=object)
+
+
+def _pipelined(
+    dataset: tf.data.Dataset, make_batch: Callable[[tf.Tensor], dict[str, tf.Tensor]]
+) -> tf.data.Dataset:
+    # Batches are computed whole, several at a time, and stay in order.
+    dataset = dataset.map(
+        make_batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
+    )
+    return dataset.prefetch(tf.data.AUTOTUNE)

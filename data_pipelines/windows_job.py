@@ -1,0 +1,109 @@
+"""Whole documents to windows of a length; no text is needed any more."""
+
+import dataclasses
+import pathlib
+from collections.abc import Iterator
+
+from data_pipelines.manifest import (
+    NUM_SPECIAL_TOKENS,
+    SPLITS,
+    Manifest,
+    Shard,
+    shard_name,
+)
+from data_pipelines.sharded_build import Task
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WindowOptions:
+    """What the windows of a corpus depend on, beside its documents.
+
+    Attributes:
+        window_length: positions of a window, `[CLS]` and `[SEP]` included.
+        short_window_rate: probability that a window aims at a random length.
+        seed: seed of lengths and sentence permutations.
+    """
+
+    window_length: int = 512
+    short_window_rate: float = 0.01
+    seed: int = 0
+
+    def __post_init__(self):
+        if not 8 <= self.window_length <= 65_535:
+            raise ValueError(
+                "`window_length` must lie between 8 and 65535. "
+                f"Received: {self.window_length}"
+            )
+        if not 0 <= self.short_window_rate <= 1:
+            raise ValueError(
+                "`short_window_rate` must lie between 0 and 1. "
+                f"Received: {self.short_window_rate}"
+            )
+
+    @property
+    def capacity(self) -> int:
+        """The most pieces of a window."""
+        return self.window_length - NUM_SPECIAL_TOKENS
+
+
+@dataclasses.dataclass(frozen=True)
+class ShardPair:
+    """The train and the validation shard of one slice of documents."""
+
+    number: int
+    shards: dict[str, Shard]
+
+
+def tasks(documents: Manifest) -> Iterator[Task]:
+    """One task a slice of documents."""
+    for number in range(len(documents.splits["train"])):
+        shards = {split: documents.splits[split][number] for split in SPLITS}
+        progress = sum(shard.bytes for shard in shards.values())
+        yield Task(number, ShardPair(number, shards), progress)
+
+
+# --- In the workers -------------------------------------------------------------
+
+_worker: dict = {}
+
+
+def start_worker(
+    options: WindowOptions, documents_dir: pathlib.Path, output_dir: pathlib.Path
+) -> None:
+    """Reads the documents' manifest once in a worker process."""
+    manifest = Manifest.load(documents_dir)
+    _worker.update(
+        options=options,
+        documents_dir=documents_dir,
+        output_dir=output_dir,
+        manifest=manifest,
+    )
+
+
+def make_windows(pair: ShardPair) -> dict:
+    """Cuts the documents of a pair of shards; returns its report."""
+    # TensorFlow takes a second to import; the parent process never needs it.
+    from data_pipelines import records, tree_shards, windows
+
+    options, manifest = _worker["options"], _worker["manifest"]
+    widths = records.number_widths(manifest.vocabulary["size"], options.capacity)
+
+    def cut(path: pathlib.Path) -> Iterator[tuple]:
+        for tree, document_id, _ in tree_shards.read_trees(
+            path, manifest.number_widths
+        ):
+            for window in windows.cut_windows(
+                tree,
+                document_id,
+                capacity=options.capacity,
+                short_window_rate=options.short_window_rate,
+                seed=options.seed,
+            ):
+                yield window.tree, document_id, window.shuffled_sentence_indices
+
+    entries = {}
+    for split, shard in pair.shards.items():
+        path = _worker["output_dir"] / shard_name(split, pair.number)
+        items = cut(_worker["documents_dir"] / shard.file)
+        entries[split] = vars(tree_shards.write_trees(path, items, widths))
+    return {"shards": entries}

@@ -1,0 +1,353 @@
+"""Frozen dataclasses, one per component, and how a run's config is overridden.
+
+A run is one `RunConfig`. Its parts say in `implementation` which class they
+configure; `build` imports that class and unpacks the fields into plain
+arguments, so layers, models and pipelines never see a config. A new model,
+objective, optimizer or input view is a new dataclass here (or anywhere, once
+`register`ed) and a new file: nothing that reads configs changes.
+"""
+
+import dataclasses
+import importlib
+import types
+import typing
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import ml_collections
+
+_TYPE_KEY = "type"
+_REGISTRY: dict[str, type] = {}
+# Those that need no loss scaling.
+_DTYPE_POLICIES = ("float32", "mixed_bfloat16", "bfloat16")
+
+
+def register(cls: type) -> type:
+    """Class decorator: lets a config of this class be read back by its name."""
+    _REGISTRY[cls.__name__] = cls
+    return cls
+
+
+def build(config: Any, **extra: Any) -> Any:
+    """Builds what `config` configures, from its fields and `extra` arguments.
+
+    Args:
+        config: a config dataclass with an `implementation` of the form
+            `"package.module:Name"`.
+        **extra: arguments known only at run time. They win over fields.
+
+    Returns:
+        `Name(**fields, **extra)`.
+    """
+    module_name, _, attribute = config.implementation.partition(":")
+    implementation = getattr(importlib.import_module(module_name), attribute)
+    fields = {
+        field.name: getattr(config, field.name) for field in dataclasses.fields(config)
+    }
+    return implementation(**{**fields, **extra})
+
+
+@register
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EncoderConfig:
+    """Sizes of a BERT-family encoder. Defaults are the base SegaBERT.
+
+    Attributes:
+        vocab_size: rows of the token table; None takes the records' vocabulary.
+        index_tables: which index features are embedded and summed onto the token
+            embedding, and the rows of each table, which are also the caps that
+            the input pipeline applies. `position_index` alone is BERT;
+            `paragraph_index`, `sentence_index` and `token_index` are SegaBERT.
+        dropout: rate after the embeddings, on the attention weights and after both
+            blocks of a layer; one rate, as in BERT.
+        approximate_gelu: GELU by tanh, as in BERT's published code, not by erf.
+        num_token_types: rows of a token-type table, whose row 0 is added at every
+            position, as in the code of SegaBERT's authors; 0 has no table.
+    """
+
+    implementation: ClassVar[str] = "seg_tf.models.encoder:Encoder"
+
+    vocab_size: int | None = None
+    index_tables: Mapping[str, int] = dataclasses.field(
+        default_factory=lambda: types.MappingProxyType(
+            {"paragraph_index": 50, "sentence_index": 100, "token_index": 256}
+        )
+    )
+    num_layers: int = 12
+    hidden_size: int = 768
+    num_heads: int = 12
+    intermediate_size: int = 3072
+    dropout: float = 0.1
+    layer_norm_epsilon: float = 1e-12
+    initializer_range: float = 0.02
+    approximate_gelu: bool = False
+    num_token_types: int = 0
+
+    def __post_init__(self):
+        if self.hidden_size % self.num_heads:
+            raise ValueError(
+                "`hidden_size` must be a multiple of `num_heads`. Received: "
+                f"hidden_size={self.hidden_size}, num_heads={self.num_heads}"
+            )
+        for name, rows in self.index_tables.items():
+            if not isinstance(rows, int) or rows < 1:
+                raise ValueError(
+                    "`index_tables` must give every table at least one row. "
+                    f"Received: index_tables[{name!r}]={rows}"
+                )
+
+
+@register
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MaskingConfig:
+    """Which positions masked LM predicts, and what stands there instead.
+
+    Defaults are BERT's: 15 % of the positions, at most `max_predictions` of
+    them; 80 % become `[MASK]`, 10 % a random piece, the rest stay.
+    """
+
+    implementation: ClassVar[str] = "data_pipelines.masking:TokenMasking"
+
+    mask_rate: float = 0.15
+    max_predictions: int = 80
+    mask_token_rate: float = 0.8
+    random_token_rate: float = 0.1
+
+    def __post_init__(self):
+        if not 0 < self.mask_rate < 1:
+            raise ValueError(
+                "`mask_rate` must lie between 0 and 1. "
+                f"Received: mask_rate={self.mask_rate}"
+            )
+        if self.mask_token_rate + self.random_token_rate > 1:
+            raise ValueError(
+                "`mask_token_rate` and `random_token_rate` must not exceed 1 "
+                f"together. Received: mask_token_rate={self.mask_token_rate}, "
+                f"random_token_rate={self.random_token_rate}"
+            )
+
+
+@register
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WindowInputsConfig:
+    """One window of a document a row: `[CLS] pieces [SEP]`, padded to a length."""
+
+    implementation: ClassVar[str] = "data_pipelines.window_inputs:WindowInputs"
+
+    window_length: int = 512
+    masking: MaskingConfig = MaskingConfig()
+
+
+@register
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MaskedLMConfig:
+    """Masked language modelling over gathered positions (Devlin et al., 2018)."""
+
+    implementation: ClassVar[str] = "seg_tf.objectives.masked_lm:MaskedLM"
+
+    loss_weight: float = 1.0
+
+
+@register
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AdamWConfig:
+    """AdamW with linear warm-up and polynomial decay.
+
+    Attributes:
+        learning_rate: the effective, global peak rate.
+        warmup_updates: updates of linear warm-up; None takes 1 % of the run.
+        decay_updates: updates after which the end rate is reached; None takes the
+            whole run.
+        decay_power: 1 is linear decay.
+        clip_norm: bound on the global gradient norm; None does not clip.
+    """
+
+    implementation: ClassVar[str] = "seg_tf.training.optimizer:build_adamw"
+
+    learning_rate: float = 1e-4
+    warmup_updates: int | None = None
+    decay_updates: int | None = None
+    decay_power: float = 1.0
+    end_learning_rate: float = 0.0
+    weight_decay: float = 0.01
+    beta_1: float = 0.9
+    beta_2: float = 0.999
+    epsilon: float = 1e-6
+    clip_norm: float | None = 1.0
+
+
+@register
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainingConfig:
+    """Length of a run, its batch, and what it writes on the way.
+
+    Attributes:
+        num_updates: updates of the whole run; the schedule ends with them.
+        batch_size: rows of a batch of all processes together.
+        seed: of initial weights, dropout, the order of samples and their masks.
+        dtype_policy: Keras dtype policy of the model.
+        jit_compile: whether XLA compiles the training step.
+        deterministic_ops: whether TensorFlow may only use kernels that give the
+            same bits each time. Without it a resumed run on a GPU is close to an
+            uninterrupted one, not equal to it.
+        log_interval: updates between two rows of the log.
+        validation_interval: updates between two validations.
+        validation_batches: batches of a validation, if there are as many.
+        checkpoint_interval: updates between two checkpoints.
+        keep_checkpoints: how many of the newest checkpoints stay; the best one by
+            validation loss stays too.
+    """
+
+    num_updates: int = 500_000
+    batch_size: int = 256
+    seed: int = 0
+    dtype_policy: str = "float32"
+    jit_compile: bool = False
+    deterministic_ops: bool = True
+    log_interval: int = 50
+    validation_interval: int = 5_000
+    validation_batches: int = 50
+    checkpoint_interval: int = 5_000
+    keep_checkpoints: int = 3
+
+    def __post_init__(self):
+        for name in (
+            "num_updates",
+            "batch_size",
+            "log_interval",
+            "validation_interval",
+            "validation_batches",
+            "checkpoint_interval",
+            "keep_checkpoints",
+        ):
+            if getattr(self, name) < 1:
+                raise ValueError(
+                    f"`{name}` must be at least 1. Received: "
+                    f"{name}={getattr(self, name)}"
+                )
+        if self.dtype_policy not in _DTYPE_POLICIES:
+            raise ValueError(
+                f"`dtype_policy` must be one of {', '.join(_DTYPE_POLICIES)}. "
+                f"Received: dtype_policy={self.dtype_policy!r}"
+            )
+
+
+@register
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """One pretraining run: everything that its result depends on but the text.
+
+    Attributes:
+        name: short name, used for folders and titles.
+        paper: which column of `seg_tf.fidelity` the run is measured against.
+    """
+
+    name: str
+    paper: str
+    model: Any = EncoderConfig()
+    inputs: Any = WindowInputsConfig()
+    objectives: Mapping[str, Any] = dataclasses.field(
+        default_factory=lambda: types.MappingProxyType({"masked_lm": MaskedLMConfig()})
+    )
+    optimizer: Any = AdamWConfig()
+    training: TrainingConfig = TrainingConfig()
+
+    def __post_init__(self):
+        rows = getattr(self.model, "index_tables", {}).get("position_index")
+        length = getattr(self.inputs, "window_length", 0)
+        if rows is not None and rows < length:
+            raise ValueError(
+                "`model.index_tables['position_index']` must have a row for every "
+                f"position of a window. Received: {rows} rows, "
+                f"inputs.window_length={length}"
+            )
+
+
+def to_config_dict(config: Any) -> ml_collections.ConfigDict:
+    """The same config as a `ConfigDict`, whose fields flags can override."""
+    return ml_collections.ConfigDict(_overridable(config), sort_keys=False)
+
+
+def _overridable(config: Any) -> Any:
+    """`to_dict`, but fields that may be None stay open to None and to values."""
+    if isinstance(config, Mapping):
+        return {name: _overridable(value) for name, value in config.items()}
+    if not dataclasses.is_dataclass(config):
+        return config
+    hints = typing.get_type_hints(type(config))
+    values = {_TYPE_KEY: type(config).__name__}
+    for field in dataclasses.fields(config):
+        value = _overridable(getattr(config, field.name))
+        if types.NoneType in _alternatives(hints[field.name]):
+            # A ConfigDict gives a field the type of its value for good, so None
+            # could not be overridden, nor anything with None.
+            value = ml_collections.FieldReference(value, field_type=object)
+        values[field.name] = value
+    return values
+
+
+def to_dict(config: Any) -> Any:
+    """The same config as plain dicts; each dataclass leaves its name as `type`."""
+    if dataclasses.is_dataclass(config):
+        fields = {
+            field.name: to_dict(getattr(config, field.name))
+            for field in dataclasses.fields(config)
+        }
+        return {_TYPE_KEY: type(config).__name__, **fields}
+    if isinstance(config, Mapping):
+        return {name: to_dict(value) for name, value in config.items()}
+    return config
+
+
+def from_config_dict(values: Any) -> Any:
+    """The frozen config that `values`, maybe overridden, describes.
+
+    Args:
+        values: what `to_config_dict` or `to_dict` returned.
+
+    Raises:
+        ValueError: if a `type` is unknown, a field is unknown, or the values
+            contradict one another.
+    """
+    if not isinstance(values, (Mapping, ml_collections.ConfigDict)):
+        return values
+    fields = {name: from_config_dict(value) for name, value in values.items()}
+    type_name = fields.pop(_TYPE_KEY, None)
+    if type_name is None:
+        return types.MappingProxyType(fields)
+    if type_name not in _REGISTRY:
+        raise ValueError(
+            f"`type` must be one of {sorted(_REGISTRY)}. Received: {type_name!r}"
+        )
+    cls = _REGISTRY[type_name]
+    unknown = set(fields) - {field.name for field in dataclasses.fields(cls)}
+    if unknown:
+        raise ValueError(
+            f"`{type_name}` has no field {sorted(unknown)}; it has "
+            f"{[field.name for field in dataclasses.fields(cls)]}"
+        )
+    hints = typing.get_type_hints(cls)
+    return cls(
+        **{name: _typed(name, value, hints[name]) for name, value in fields.items()}
+    )
+
+
+def _typed(name: str, value: Any, hint: Any) -> Any:
+    """`value`, if it is what the field's type hint allows; int passes for float."""
+    allowed = _alternatives(hint)
+    if not set(allowed) <= {int, float, bool, str, types.NoneType}:
+        return value  # a part of the config or a mapping, which check themselves
+    if type(value) in allowed:
+        return value
+    if float in allowed and type(value) is int:
+        return float(value)
+    expected = " or ".join(
+        "None" if kind is types.NoneType else kind.__name__ for kind in allowed
+    )
+    raise ValueError(f"`{name}` must be {expected}. Received: {name}={value!r}")
+
+
+def _alternatives(hint: Any) -> tuple[Any, ...]:
+    """The types of a hint such as `int | None`."""
+    is_union = typing.get_origin(hint) in (types.UnionType, typing.Union)
+    return typing.get_args(hint) if is_union else (hint,)

@@ -1,0 +1,70 @@
+"""The batch contract: name, type and shape of every feature a model may read.
+
+Shape key: B batch, L sequence length, P predictions of masked LM.
+
+An input pipeline emits the features that a model's config names; models and
+objectives read them by these names and by no others. A feature that a later
+model needs gets its line here.
+"""
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+
+
+@dataclasses.dataclass(frozen=True)
+class Feature:
+    """One named tensor of a batch.
+
+    Attributes:
+        dtype: name of the element type.
+        shape: names of the dimensions, the batch first.
+        meaning: one line.
+    """
+
+    dtype: str
+    shape: tuple[str, ...]
+    meaning: str
+
+
+FEATURES: Mapping[str, Feature] = {
+    "token_ids": Feature("int32", ("B", "L"), "vocabulary ids, specials included"),
+    "padding_mask": Feature("bool", ("B", "L"), "True where a token stands"),
+    "position_index": Feature("int32", ("B", "L"), "global token index, 0 to L - 1"),
+    "paragraph_index": Feature("int32", ("B", "L"), "paragraph in the document"),
+    "sentence_index": Feature("int32", ("B", "L"), "sentence in the paragraph"),
+    "token_index": Feature("int32", ("B", "L"), "word piece in the sentence"),
+    "masked_positions": Feature("int32", ("B", "P"), "positions to predict, rising"),
+    "masked_ids": Feature("int32", ("B", "P"), "the pieces that stood there"),
+    "masked_weights": Feature(
+        "float32", ("B", "P"), "1 for a prediction, 0 for padding"
+    ),
+    "sample_number": Feature("int64", ("B",), "which sample of the run this row is"),
+}
+
+# The features that an embedding table can be made for.
+INDEX_FEATURES = ("position_index", "paragraph_index", "sentence_index", "token_index")
+
+
+def tensor_specs(names: Iterable[str], sizes: Mapping[str, int | None]) -> dict:
+    """Keras tensor arguments of the named features.
+
+    Args:
+        names: feature names.
+        sizes: value of each dimension letter that occurs, None for a dynamic one.
+
+    Returns:
+        `{name: (shape, dtype)}`.
+
+    Raises:
+        ValueError: if a name is not part of the contract.
+    """
+    specs = {}
+    for name in names:
+        if name not in FEATURES:
+            raise ValueError(
+                f"`names` must be features of the batch contract "
+                f"({', '.join(FEATURES)}). Received: {name!r}"
+            )
+        feature = FEATURES[name]
+        specs[name] = (tuple(sizes[letter] for letter in feature.shape), feature.dtype)
+    return specs

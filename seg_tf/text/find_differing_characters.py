@@ -1,0 +1,146 @@
+r"""Finds the characters on which the two word-piece tokenizers differ.
+
+Tries every code point inside a word with both tokenizers and writes the table that
+`seg_tf.text.tokenizer_differences` reads, about a minute. Run it when the version of
+`tokenizers` or `tensorflow_text` changes:
+
+    python -m seg_tf.text.find_differing_characters \
+        --output=seg_tf/text/differing_characters.py
+"""
+
+import importlib.metadata
+import itertools
+import pathlib
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import tensorflow_text
+from absl import app, flags
+
+from seg_tf.text import word_piece_backends
+
+_OUTPUT = flags.DEFINE_string("output", None, "The table's file, which is replaced.")
+
+ALL_CHARACTERS = (range(0xD800), range(0xE000, 0x110000))
+
+# Each try has a vocabulary of the characters in question: a small one builds faster.
+_CHARACTERS_AT_ONCE = 1 << 14
+
+# What precedes and follows a character in the try. It makes a dropped character, a
+# space and a split tell apart.
+_BEFORE, _AFTER = "a", "b"
+
+# Combining marks of a low and a high canonical class that normalisation keeps. One of
+# the two changes places with any other mark.
+_LOW_MARK, _HIGH_MARK = "\u1b44", "\U0001d16d"
+
+_TEMPLATE = '''\
+"""Code points that the fast and the exact word-piece tokenizer treat differently.
+
+Written by `python -m seg_tf.text.find_differing_characters`, not by hand, with
+{versions}.
+"""
+
+# First and last code point of each range, in hexadecimal.
+_LOWER_CASE = """
+{lower_case}
+"""
+
+_CASED = """
+{cased}
+"""
+
+
+def ranges(lower_case: bool) -> list[tuple[int, int]]:
+    """First and last code point of each range, in order."""
+    table = _LOWER_CASE if lower_case else _CASED
+    bounds = (entry.split("-") for entry in table.split())
+    return [(int(bound[0], 16), int(bound[-1], 16)) for bound in bounds]
+'''
+
+
+def differing_characters(code_points: Iterable[int], lower_case: bool) -> list[int]:
+    """Those of `code_points` that the tokenizers treat differently, in order."""
+    normalize = word_piece_backends.exact_normalizer(lower_case).normalize_str
+    differing = []
+    for group in _groups(sorted(code_points)):
+        texts = [f"{_BEFORE}{chr(code_point)}{_AFTER}" for code_point in group]
+        tokens = _character_tokens(texts, lower_case)
+        exact = word_piece_backends.exact_tokenizer(tokens, lower_case)
+        fast = word_piece_backends.fast_unicode_tokenizer(tokens, lower_case)
+        exact_ids = [exact.encode(text).ids for text in texts]
+        fast_ids = fast.tokenize(texts).to_list()
+        differing += [
+            code_point
+            for code_point, exact_row, fast_row in zip(
+                group, exact_ids, fast_ids, strict=True
+            )
+            if exact_row != fast_row or _is_reordered(chr(code_point), normalize)
+        ]
+    return differing
+
+
+def _groups(code_points: list[int]) -> Iterator[list[int]]:
+    for start in range(0, len(code_points), _CHARACTERS_AT_ONCE):
+        yield code_points[start : start + _CHARACTERS_AT_ONCE]
+
+
+def _character_tokens(texts: list[str], lower_case: bool) -> list[str]:
+    """A vocabulary of all characters of `texts`, normalised by either tokenizer."""
+    exact_normalizer = word_piece_backends.exact_normalizer(lower_case)
+    fast_normalizer = tensorflow_text.FastBertNormalizer(lower_case)
+    normalized = [exact_normalizer.normalize_str(text) for text in texts]
+    normalized += [text.decode() for text in fast_normalizer.normalize(texts).numpy()]
+    characters = sorted({c for c in "".join(normalized) if not c.isspace()})
+    return [
+        word_piece_backends.UNKNOWN,
+        *characters,
+        *(word_piece_backends.CONTINUATION + character for character in characters),
+    ]
+
+
+def _is_reordered(character: str, normalize: Callable[[str], str]) -> bool:
+    """Whether normalisation lets a mark and `character` change places.
+
+    The fast tokenizer normalises characters one by one, so it never does.
+    """
+    return any(
+        normalize(f"a{first}{second}") != normalize(f"a{first}") + normalize(second)
+        for first, second in ((character, _LOW_MARK), (_HIGH_MARK, character))
+    )
+
+
+def _as_table(code_points: list[int]) -> str:
+    """Lines of ranges such as `80-9f aa`."""
+    ranges = []
+    for code_point in code_points:
+        if ranges and ranges[-1][1] == code_point - 1:
+            ranges[-1][1] = code_point
+        else:
+            ranges.append([code_point, code_point])
+    entries = (
+        f"{first:x}-{last:x}" if first < last else f"{first:x}"
+        for first, last in ranges
+    )
+    return textwrap.fill(" ".join(entries), 88, break_on_hyphens=False)
+
+
+def main(_: Sequence[str]) -> None:
+    versions = " and ".join(
+        f"{package} {importlib.metadata.version(package)}"
+        for package in ("tokenizers", "tensorflow-text")
+    )
+    every_code_point = [*itertools.chain(*ALL_CHARACTERS)]
+    lower_case, cased = (
+        _as_table(differing_characters(every_code_point, lower_case))
+        for lower_case in (True, False)
+    )
+    pathlib.Path(_OUTPUT.value).write_text(
+        _TEMPLATE.format(versions=versions, lower_case=lower_case, cased=cased),
+        encoding="utf-8",
+    )
+
+
+if __name__ == "__main__":
+    flags.mark_flag_as_required("output")
+    app.run(main)

@@ -1,0 +1,147 @@
+"""The tree of a text: document, paragraphs, sentences, word pieces.
+
+The tree is stored as three flat lists: the word pieces, the pieces of each
+sentence, the sentences of each paragraph. Every model's inputs are a view of it.
+"""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class DocumentTree:
+    """A document, or a window of one, as word pieces and the sizes of its parts.
+
+    For example, two paragraphs of sentences [[7, 8], [9]] and [[5]]:
+      token_ids [7, 8, 9, 5], sentence_lengths [2, 1, 1], paragraph_lengths [2, 1].
+
+    Attributes:
+        token_ids: int array `(n,)`, vocabulary ids without special tokens.
+        sentence_lengths: int array `(s,)`, pieces per sentence; sums to n.
+        paragraph_lengths: int array `(p,)`, sentences per paragraph; sums to s.
+        first_index: paragraph, sentence and token index of the first piece in the
+            whole document: a window deep in a document keeps its true indices.
+    """
+
+    token_ids: np.ndarray
+    sentence_lengths: np.ndarray
+    paragraph_lengths: np.ndarray
+    first_index: tuple[int, int, int] = (0, 0, 0)
+
+    def __post_init__(self):
+        pieces, sentences = len(self.token_ids), len(self.sentence_lengths)
+        if int(np.sum(self.sentence_lengths)) != pieces:
+            raise ValueError(
+                "`sentence_lengths` must sum to the number of pieces. Received: "
+                f"sum {int(np.sum(self.sentence_lengths))}, {pieces} pieces"
+            )
+        if int(np.sum(self.paragraph_lengths)) != sentences:
+            raise ValueError(
+                "`paragraph_lengths` must sum to the number of sentences. Received: "
+                f"sum {int(np.sum(self.paragraph_lengths))}, {sentences} sentences"
+            )
+
+    def indices(self) -> dict[str, np.ndarray]:
+        """Paragraph, sentence and token index of every piece, uncapped.
+
+        Returns:
+            `{"paragraph_index", "sentence_index", "token_index"}`, each `(n,)`.
+            The sentence index restarts with each paragraph and the token index
+            with each sentence (Segatron, section 3.2).
+        """
+        first_paragraph, first_sentence, first_token = self.first_index
+        sentences = _restarting_counts(self.paragraph_lengths, first_sentence)
+        paragraphs = np.repeat(
+            np.arange(len(self.paragraph_lengths)) + first_paragraph,
+            self.paragraph_lengths,
+        )
+        return {
+            "paragraph_index": np.repeat(paragraphs, self.sentence_lengths),
+            "sentence_index": np.repeat(sentences, self.sentence_lengths),
+            "token_index": _restarting_counts(self.sentence_lengths, first_token),
+        }
+
+
+class TreeBuilder:
+    """Turns the paragraphs of documents into trees.
+
+    Args:
+        split_sentences: paragraph -> its sentences.
+        encode: sentences -> (flat piece ids, pieces per sentence). It is called
+            with the sentences of all documents of a batch at once.
+    """
+
+    def __init__(
+        self,
+        split_sentences: Callable[[str], Sequence[str]],
+        encode: Callable[[Sequence[str]], tuple[np.ndarray, np.ndarray]],
+    ):
+        self._split_sentences = split_sentences
+        self._encode = encode
+
+    def build(self, documents: Sequence[Sequence[str]]) -> list[DocumentTree]:
+        """The tree of each document.
+
+        Args:
+            documents: the paragraphs of each document.
+
+        Returns:
+            One tree a document. Sentences without a word piece (control
+            characters only) and the paragraphs that they leave empty are no part
+            of it; a document without any piece has an empty tree.
+        """
+        sentences = []
+        sentences_in_paragraph = []
+        for paragraphs in documents:
+            for paragraph in paragraphs:
+                found = self._split_sentences(paragraph)
+                sentences_in_paragraph.append(len(found))
+                sentences.extend(found)
+        token_ids, pieces_in_sentence = self._encode(sentences)
+        return _cut_into_trees(
+            token_ids,
+            pieces_in_sentence,
+            np.array(sentences_in_paragraph, np.int64),
+            np.array([len(paragraphs) for paragraphs in documents], np.int64),
+        )
+
+
+def _cut_into_trees(
+    token_ids: np.ndarray,
+    pieces_in_sentence: np.ndarray,
+    sentences_in_paragraph: np.ndarray,
+    paragraphs_in_document: np.ndarray,
+) -> list[DocumentTree]:
+    # What lies before each paragraph and sentence, with one entry for the end.
+    sentences_before = np.append(0, np.cumsum(sentences_in_paragraph))
+    kept_before = np.append(0, np.cumsum(pieces_in_sentence > 0))
+    pieces_before = np.append(0, np.cumsum(pieces_in_sentence))
+    kept_in_paragraph = np.diff(kept_before[sentences_before])
+    trees = []
+    first = 0
+    for num_paragraphs in paragraphs_in_document:
+        last = first + int(num_paragraphs)
+        begin, end = sentences_before[first], sentences_before[last]
+        sentence_lengths = pieces_in_sentence[begin:end]
+        paragraph_lengths = kept_in_paragraph[first:last]
+        trees.append(
+            DocumentTree(
+                token_ids[pieces_before[begin] : pieces_before[end]],
+                sentence_lengths[sentence_lengths > 0],
+                paragraph_lengths[paragraph_lengths > 0],
+            )
+        )
+        first = last
+    return trees
+
+
+def _restarting_counts(lengths: np.ndarray, first: int) -> np.ndarray:
+    """0, 1, … for each length in turn; the first run starts at `first`."""
+    counts = np.arange(int(np.sum(lengths)))
+    starts = np.append(0, np.cumsum(lengths))[:-1]
+    counts -= np.repeat(starts, lengths)
+    if len(lengths):
+        counts[: lengths[0]] += first
+    return counts

@@ -1,0 +1,22 @@
+"""What has to be so before any test module is imported, and seeds."""
+
+import os
+import random
+import sys
+
+# Read when TensorFlow is imported. tf-models-official, an oracle of some tests, needs
+# the Keras of its time; our own code imports `keras` and does not see the difference.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+os.environ["TF_USE_LEGACY_KERAS"] = "1"
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def _seeds() -> None:
+    """The same random weights whichever tests run, and in whichever order."""
+    random.seed(0)
+    np.random.seed(0)  # noqa: NPY002 - what Keras and others draw from
+    if "keras" in sys.modules:
+        sys.modules["keras"].utils.set_random_seed(0)

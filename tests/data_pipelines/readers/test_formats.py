@@ -1,0 +1,226 @@
+"""Properties of every format, and how a format is found."""
+
+import dataclasses
+import json
+import pathlib
+import tracemalloc
+
+import hypothesis
+import pytest
+from hypothesis import strategies
+
+from data_pipelines import readers
+from tests.data_pipelines.readers import helpers
+
+FORMATS = [
+    "json_lines",
+    "markdown",
+    "plain_text",
+    "python_docs",
+    "wikiextractor",
+    "wikitext",
+]
+SENTENCE = "This is a sentence of seven words."
+
+
+def one_document(format: str, text: str) -> bytes:
+    """A file of one document with one paragraph (and maybe a title)."""
+    return {
+        "json_lines": json.dumps({"text": text}) + "\n",
+        "markdown": text + "\n",
+        "plain_text": text + "\n",
+        "python_docs": f'"""{text}"""\n',
+        "wikiextractor": f'<doc id="1" url="" title="T">\nT\n\n{text}\n\n</doc>\n',
+        "wikitext": f" \n = T = \n \n {text} \n",
+    }[format].encode()
+
+
+def test_formats_are_the_modules_with_a_reader():
+    assert sorted(readers.FORMATS) == FORMATS
+    assert all(readers.FORMATS.values()), "every format has a line of help"
+
+
+def test_unknown_format_lists_the_formats():
+    with pytest.raises(ValueError, match=r"`format`.*'wikitext'.*Received: 'word'"):
+        readers.get_reader("word")
+
+
+def test_unknown_option_lists_the_options():
+    with pytest.raises(ValueError, match=r"'drop_title'.*Received: \['titles'\]"):
+        readers.get_reader("wikiextractor", titles=True)
+
+
+@pytest.mark.parametrize(
+    "value, expected", [("true", True), ("No", False), ("1", True), (False, False)]
+)
+def test_strings_become_truth_values(value, expected):
+    reader = readers.get_reader("wikiextractor", drop_title=value)
+    assert reader.drop_title is expected
+
+
+def test_other_strings_are_no_truth_values():
+    with pytest.raises(ValueError, match="`drop_title` must be true or false"):
+        readers.get_reader("wikiextractor", drop_title="maybe")
+
+
+def test_options_are_parsed_from_flags():
+    assert readers.parse_options(["a=b", "c=d=e", "f="]) == {
+        "a": "b",
+        "c": "d=e",
+        "f": "",
+    }
+    with pytest.raises(ValueError, match=r"name=value.*'drop_title'"):
+        readers.parse_options(["drop_title"])
+
+
+@pytest.mark.parametrize("format", FORMATS)
+class TestEveryFormat:
+    def test_reads_its_one_document(self, tmp_path, format):
+        (document,) = helpers.read_bytes(
+            tmp_path, format, one_document(format, SENTENCE)
+        )
+        assert document.paragraphs[-1] == SENTENCE
+        assert document.source == "file"
+        assert document.num_characters == sum(len(p) for p in document.paragraphs)
+
+    def test_reader_keeps_no_state(self, tmp_path, format):
+        reader = readers.get_reader(format)
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            reader.state = 1
+        path = tmp_path / "file"
+        path.write_bytes(one_document(format, SENTENCE))
+        assert list(reader.read(path)) == list(reader.read(path))
+
+    def test_byte_order_mark_is_dropped(self, tmp_path, format):
+        data = one_document(format, SENTENCE)
+        plain = helpers.read_bytes(tmp_path, format, data)
+        assert helpers.read_bytes(tmp_path, format, b"\xef\xbb\xbf" + data) == plain
+
+    def test_line_ends_do_not_matter(self, tmp_path, format):
+        data = one_document(format, SENTENCE)
+        plain = helpers.read_bytes(tmp_path, format, data)
+        crlf = data.replace(b"\n", b"\r\n")
+        assert helpers.read_bytes(tmp_path, format, crlf) == plain
+        # Only the first line end: mixed ones.
+        mixed = data.replace(b"\n", b"\r\n", 1)
+        assert helpers.read_bytes(tmp_path, format, mixed) == plain
+
+    def test_utf16_is_named(self, tmp_path, format):
+        data = one_document(format, SENTENCE).decode().encode("utf-16")
+        (item,) = helpers.read_bytes(tmp_path, format, data)
+        assert item.reason == "not_utf8"
+        assert "byte order mark of UTF-16-LE (ff fe)" in item.message
+
+    def test_nul_byte_is_named(self, tmp_path, format):
+        data = one_document(format, SENTENCE).replace(b" seven", b"\0seven")
+        (item,) = helpers.read_bytes(tmp_path, format, data)
+        if format == "python_docs":
+            assert item.reason == "not_python"
+        else:
+            assert item.reason == "nul_byte"
+            assert f"offset {data.index(0)}" in str(item)
+
+    def test_latin1_is_named_with_its_place(self, tmp_path, format):
+        data = one_document(format, SENTENCE).replace(b"seven", b"sev\xe8n")
+        (item,) = helpers.read_bytes(tmp_path, format, data)
+        if format == "python_docs":
+            assert item.reason == "not_python"
+            return
+        assert item.reason == "not_utf8"
+        index = data.index(b"\xe8")
+        line = data[:index].count(b"\n") + 1
+        byte = len(data[:index].split(b"\n")[-1]) + 1
+        assert "found byte 0xE8" in item.message
+        assert f"line {line}, byte {byte} of the line (offset {index})" in item.message
+
+    def test_line_of_100_000_characters_is_a_paragraph(self, tmp_path, format):
+        text = " ".join(["words"] * 16_666) + " end."
+        assert len(text) == 100_000
+        (document,) = helpers.read_bytes(tmp_path, format, one_document(format, text))
+        assert document.paragraphs[-1] == text
+
+    def test_bracket_tokens_are_text(self, tmp_path, format):
+        text = "A literal [MASK] or [SEP] in a text is nothing but text."
+        (document,) = helpers.read_bytes(tmp_path, format, one_document(format, text))
+        assert document.paragraphs[-1] == text
+
+    def test_empty_file_is_rejected(self, tmp_path, format):
+        (item,) = helpers.read_bytes(tmp_path, format, b"")
+        assert item.reason == "empty_file"
+
+    def test_missing_file_is_rejected(self, tmp_path, format):
+        (item,) = readers.get_reader(format).read(tmp_path / "none", "sub/none")
+        assert item.reason == "unreadable_file"
+        assert str(item).startswith("sub/none, ")
+        assert "No such file" in item.message
+
+    def test_sources_are_relative_to_the_input(self, tmp_path, format):
+        suffix = (*readers.get_reader(format).suffixes, "")[0]
+        for name in ("b/2", "a/1", "a/10", "3"):
+            path = tmp_path / (name + suffix)
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(one_document(format, SENTENCE))
+        items = readers.get_reader(format).read_input(tmp_path)
+        names = [item.source.removesuffix(suffix) for item in items]
+        assert names == sorted(["3", "a/1", "a/10", "b/2"])
+
+    @hypothesis.given(data=strategies.binary(max_size=300))
+    @hypothesis.settings(
+        max_examples=100,
+        deadline=None,
+        suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture],
+    )
+    def test_any_bytes_give_documents_or_rejections(self, tmp_path, format, data):
+        self.check(helpers.read_bytes(tmp_path, format, data))
+
+    @hypothesis.given(
+        position=strategies.integers(0, 60),
+        length=strategies.integers(0, 4),
+        data=strategies.sampled_from(
+            # What each format, or text in general, may stumble over.
+            rb"|\r|\n|\n\n|&#10;|&#13;|&#0;|<br>|\u2028|\x85|\0|</doc>|<doc |= | \n = "
+            rb"|*|_|`|[|](|```\n|> |# |{|}|'|\\|\\ud800|\\u0000|\\n".decode(
+                "unicode_escape"
+            ).split("|")
+        ),
+    )
+    @hypothesis.settings(
+        max_examples=100,
+        deadline=None,
+        suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture],
+    )
+    def test_any_damage_gives_documents_or_rejections(
+        self, tmp_path, format, position, length, data
+    ):
+        file = one_document(format, SENTENCE) * 2
+        file = file[:position] + data.encode() + file[position + length :]
+        self.check(helpers.read_bytes(tmp_path, format, file))
+
+    def check(self, items):
+        for item in items:
+            if isinstance(item, readers.RejectedDocument):
+                assert item.reason.replace("_", "").isalnum()
+                assert item.location
+                assert item.message.endswith(".")
+                continue
+            assert item.paragraphs
+            for paragraph in item.paragraphs:
+                assert paragraph == paragraph.strip() != ""
+                assert not {"\n", "\r", "\0"}.intersection(paragraph)
+                paragraph.encode("utf-8")
+
+
+@pytest.mark.parametrize("format", ["json_lines", "wikiextractor", "wikitext"])
+def test_memory_is_bounded_by_the_document(tmp_path, format):
+    path = pathlib.Path(tmp_path, "file")
+    document = one_document(format, SENTENCE * 30)
+    num_documents = 16_000_000 // len(document)
+    path.write_bytes(document * num_documents)
+    tracemalloc.start()
+    try:
+        count = sum(1 for _ in readers.get_reader(format).read(path))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert count == num_documents
+    assert peak < 4_000_000, "a quarter of the file, and most of it is the buffer"

@@ -1,0 +1,456 @@
+"""Building records: the same bytes whatever happens, and nothing lost."""
+
+import json
+import os
+import pathlib
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from data_pipelines import (
+    build_documents,
+    build_windows,
+    check_records,
+    documents_job,
+    inspect_records,
+    sharded_build,
+    tree_shards,
+)
+from data_pipelines.documents_job import DocumentOptions
+from data_pipelines.manifest import Manifest
+from data_pipelines.sharded_build import BuildError
+from data_pipelines.windows_job import WindowOptions
+from seg_tf.text.punkt import SentenceSplitter
+from seg_tf.text.vocabulary import Vocabulary
+from seg_tf.text.word_pieces import WordPieces
+from tests.data_pipelines.builders import read_windows
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+WORDS = tuple(
+    "the a man woman ship sailed came saw went home away now then 1842 Mr. Dr.".split()
+)
+NUM_DOCUMENTS = 120
+
+
+def random_paragraph(generator):
+    sentences = []
+    for _ in range(generator.randint(1, 6)):
+        words = [generator.choice(WORDS) for _ in range(generator.randint(1, 12))]
+        sentences.append(" ".join(words).capitalize() + generator.choice(".!?"))
+    return " ".join(sentences)
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    """A folder of JSON lines, some of them bad, and a vocabulary."""
+    folder = tmp_path_factory.mktemp("corpus")
+    text = folder / "text"
+    text.mkdir()
+    generator = random.Random(0)
+    lines = []
+    for _ in range(NUM_DOCUMENTS):
+        paragraphs = [
+            random_paragraph(generator) for _ in range(generator.randint(1, 5))
+        ]
+        lines.append(json.dumps({"text": "\n".join(paragraphs)}))
+    lines.insert(7, "{broken")
+    lines.insert(50, json.dumps({"text": "\x01\x02"}))
+    for number, begin in enumerate(range(0, len(lines), 30)):
+        part = "\n".join(lines[begin : begin + 30]) + "\n"
+        (text / f"part-{number}.jsonl").write_text(part)
+    letters = "abcdefghijklmnopqrstuvwxyz0123456789.!?"
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "man", "ship"]
+    pieces += [*letters, *(f"##{letter}" for letter in letters)]
+    (folder / "vocab.txt").write_text("\n".join(pieces) + "\n")
+    return folder
+
+
+def document_options(corpus, **overrides):
+    settings = {
+        "format": "json_lines",
+        "input": str(corpus / "text"),
+        "vocab_file": str(corpus / "vocab.txt"),
+        "validation_fraction": 0.1,
+        "slice_megabytes": 0.003,
+    }
+    return DocumentOptions(**{**settings, **overrides})
+
+
+def build(corpus, output_dir, num_workers=1, **overrides):
+    build_documents.build_documents(
+        document_options(corpus, **overrides),
+        output_dir / "documents",
+        num_workers=num_workers,
+    )
+    build_windows.build_windows(
+        WindowOptions(window_length=32),
+        output_dir / "documents",
+        output_dir,
+        num_workers=num_workers,
+    )
+
+
+def contents(folder):
+    """Every file below a folder and its bytes."""
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+@pytest.fixture(scope="module")
+def built(corpus, tmp_path_factory):
+    output_dir = tmp_path_factory.mktemp("built")
+    build(corpus, output_dir)
+    return output_dir
+
+
+def test_the_build_has_several_slices_and_no_leftovers(built):
+    names = contents(built).keys()
+    assert len([n for n in names if n.startswith("train-") and "tfrecord" in n]) > 5
+    assert not [n for n in names if "unfinished" in n or "progress" in n]
+
+
+def test_trees_equal_splitting_and_encoding_by_hand(corpus, built):
+    vocabulary = Vocabulary.from_file(corpus / "vocab.txt")
+    pieces = WordPieces(vocabulary)
+    splitter = SentenceSplitter()
+    expected = []
+    for path in sorted((corpus / "text").iterdir()):
+        for line in path.read_text().splitlines():
+            if line == "{broken":
+                continue
+            tree = [
+                [pieces.encode([sentence])[0].tolist() for sentence in found]
+                for paragraph in json.loads(line)["text"].split("\n")
+                if (found := splitter.split(paragraph))
+            ]
+            expected.append([sentences for sentences in tree if any(sentences)])
+    found = {}
+    manifest = Manifest.load(built / "documents")
+    for split, shards in manifest.splits.items():
+        for shard in shards:
+            path = built / "documents" / shard.file
+            for tree, number, _ in tree_shards.read_trees(path, manifest.number_widths):
+                sentences = np.split(tree.token_ids, np.cumsum(tree.sentence_lengths))
+                ends = np.cumsum(tree.paragraph_lengths)
+                found[number] = [
+                    [s.tolist() for s in sentences[end - count : end]]
+                    for end, count in zip(ends, tree.paragraph_lengths, strict=True)
+                ]
+                assert split == ("validation" if number % 10 == 1 else "train")
+    assert len(found) == NUM_DOCUMENTS
+    for number, tree in enumerate(expected):
+        assert found.get(number, []) == tree
+
+
+def test_windows_hold_the_same_pieces_as_the_documents(built):
+    for split in ("train", "validation"):
+        documents = read_windows(built / "documents", split)
+        windows = read_windows(built, split)
+        np.testing.assert_array_equal(
+            np.concatenate([tree.token_ids for tree in windows]),
+            np.concatenate([tree.token_ids for tree in documents]),
+        )
+
+
+def test_manifest_counts_and_lists_what_was_left_out(built):
+    manifest = Manifest.load(built)
+    assert manifest.rejected == {"malformed_json": 1, "no_word_pieces": 1}
+    listed = (built / "documents" / "rejected.jsonl").read_text().splitlines()
+    first = json.loads(listed[0])
+    assert first["source"] == "part-0.jsonl"
+    assert "line 8" in first["location"]
+    assert manifest.count("documents") == NUM_DOCUMENTS
+    assert manifest.count("pieces") == Manifest.load(built / "documents").count(
+        "pieces"
+    )
+    assert len(manifest.sources) == 5
+
+
+def test_manifest_has_no_trace_of_the_place(corpus, built):
+    text = (built / "manifest.json").read_text()
+    assert str(corpus) not in text
+    assert str(built) not in text
+
+
+def test_bytes_are_the_same_for_two_workers(corpus, built, tmp_path):
+    build(corpus, tmp_path, num_workers=2)
+    assert contents(tmp_path) == contents(built)
+
+
+@pytest.mark.parametrize("fail_after", [0, 1, 4])
+def test_bytes_are_the_same_after_an_interrupted_build(
+    corpus, built, tmp_path, monkeypatch, fail_after
+):
+    make_slice = documents_job.make_slice
+    made = []
+
+    def interrupted(payload):
+        if len(made) == fail_after:
+            raise KeyboardInterrupt
+        made.append(payload.number)
+        return make_slice(payload)
+
+    monkeypatch.setattr(documents_job, "make_slice", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        build(corpus, tmp_path)
+    made.clear()
+    monkeypatch.setattr(
+        documents_job, "make_slice", lambda p: made.append(p.number) or make_slice(p)
+    )
+    build(corpus, tmp_path)
+    assert made[0] == fail_after  # What was finished is not done again.
+    assert contents(tmp_path) == contents(built)
+
+
+def command(corpus, output_dir, *more):
+    return [
+        sys.executable,
+        "-m",
+        "data_pipelines.build_records",
+        "--format=json_lines",
+        f"--input={corpus / 'text'}",
+        f"--vocab_file={corpus / 'vocab.txt'}",
+        f"--output_dir={output_dir}",
+        "--validation_fraction=0.1",
+        "--slice_megabytes=0.003",
+        "--window_length=32",
+        *more,
+    ]
+
+
+def run(arguments, **options):
+    return subprocess.run(
+        arguments, cwd=REPOSITORY, capture_output=True, text=True, **options
+    )
+
+
+def test_a_killed_build_goes_on_to_the_same_bytes(corpus, built, tmp_path):
+    process = subprocess.Popen(
+        command(corpus, tmp_path, "--num_workers=2"),
+        cwd=REPOSITORY,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    progress = tmp_path / "documents" / ".progress"
+    deadline = time.monotonic() + 120
+    while not list(progress.glob("task-*")) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not (tmp_path / "manifest.json").exists()
+    finished = run(command(corpus, tmp_path, "--num_workers=2"))
+    assert finished.returncode == 0, finished.stderr
+    assert contents(tmp_path) == contents(built)
+    assert "120 documents" not in finished.stderr
+    assert "malformed_json" in finished.stdout
+
+
+def test_a_finished_build_is_left_as_it_is(corpus, built, monkeypatch):
+    before = {p: p.stat().st_mtime_ns for p in built.rglob("*")}
+
+    def never(*_):
+        raise AssertionError("a finished build was made again")
+
+    monkeypatch.setattr(documents_job, "read_slices", never)
+    build(corpus, built)
+    assert {p: p.stat().st_mtime_ns for p in built.rglob("*")} == before
+
+
+def test_a_dead_worker_is_reported_and_the_build_goes_on(corpus, built, tmp_path):
+    with pytest.raises(BuildError, match="a worker process died"):
+        build_with_deadly_worker(corpus, tmp_path)
+    build(corpus, tmp_path)
+    assert contents(tmp_path) == contents(built)
+
+
+def die(_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def build_with_deadly_worker(corpus, output_dir):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(documents_job, "make_slice", die)
+        build(corpus, output_dir, num_workers=2)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ({"slice_megabytes": 0.004}, "finished build with other options"),
+        ({"lower_case": False}, "finished build with other options"),
+    ],
+)
+def test_another_build_is_not_overwritten(corpus, built, overrides, message):
+    before = contents(built / "documents")
+    with pytest.raises(BuildError, match=message):
+        build(corpus, built, **overrides)
+    shutil.rmtree(built / "documents" / ".progress", ignore_errors=True)
+    assert contents(built / "documents") == before
+
+
+def test_an_unfinished_build_says_which_option_differs(corpus, tmp_path, monkeypatch):
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(documents_job, "make_slice", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            build(corpus, tmp_path)
+    with pytest.raises(BuildError, match=r"another `options`.*0\.004.*0\.003"):
+        build(corpus, tmp_path, slice_megabytes=0.004)
+
+
+def test_overwrite_makes_the_new_build(corpus, built, tmp_path):
+    build(corpus, tmp_path, slice_megabytes=0.01)
+    build_documents.build_documents(
+        document_options(corpus), tmp_path / "documents", overwrite=True
+    )
+    build_windows.build_windows(
+        WindowOptions(window_length=32),
+        tmp_path / "documents",
+        tmp_path,
+        overwrite=True,
+    )
+    assert contents(tmp_path) == contents(built)
+
+
+def test_strict_stops_at_the_first_bad_document(corpus, tmp_path):
+    with pytest.raises(BuildError, match=r"part-0\.jsonl.*line 8.*--strict"):
+        build(corpus, tmp_path, strict=True)
+
+
+def test_two_builds_at_once_are_refused(corpus, tmp_path):
+    first = sharded_build.ShardedBuild(tmp_path, {"a": 1})
+    second = sharded_build.ShardedBuild(tmp_path, {"a": 1})
+    with (
+        first.opened(),
+        pytest.raises(BuildError, match="another process"),
+        second.opened(),
+    ):
+        pass
+
+
+def test_one_document_is_never_enough_to_validate_but_two_are(corpus):
+    options = document_options(corpus, validation_fraction=0.01)
+    assert [options.split_of(i) for i in (0, 1, 2, 100, 101)] == [
+        "train",
+        "validation",
+        "train",
+        "train",
+        "validation",
+    ]
+
+
+def test_user_errors_are_one_line(corpus, tmp_path):
+    missing = command(corpus, tmp_path, "--input=/no/such/folder")
+    finished = run(missing)
+    assert finished.returncode == 1
+    assert "Traceback" not in finished.stderr
+    assert "/no/such/folder" in finished.stderr.splitlines()[-1]
+
+
+def test_a_full_disk_is_reported_and_the_build_goes_on(corpus, built, tmp_path):
+    # A limit on the size of files stands in for a full disk.
+    limited = (
+        "import resource, runpy, signal, sys; "
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1500, 1500)); "
+        "sys.argv = sys.argv[1:]; "
+        "runpy.run_module('data_pipelines.build_records', run_name='__main__')"
+    )
+    arguments = command(corpus, tmp_path)
+    failed = run([arguments[0], "-c", limited, *arguments[2:]])
+    assert failed.returncode == 1
+    assert "could not be written" in failed.stderr, failed.stderr
+    assert "Traceback" not in failed.stderr
+    assert not list(tmp_path.rglob("*.unfinished"))
+    assert not (tmp_path / "documents" / "manifest.json").exists()
+    build(corpus, tmp_path)
+    assert contents(tmp_path) == contents(built)
+
+
+# --- Checking and inspecting ----------------------------------------------------
+
+
+def copy_of(built, tmp_path):
+    folder = tmp_path / "records"
+    shutil.copytree(built, folder)
+    return folder
+
+
+def test_sound_records_have_no_fault(built):
+    assert list(check_records.check_folder(built)) == []
+    assert list(check_records.check_folder(built / "documents")) == []
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda f: os.truncate(f / "train-00002.tfrecord", 40),
+         "00002.*expected .* found 40"),
+        (lambda f: (f / "train-00001.tfrecord").unlink(),
+         "00001.tfrecord: the file is m"),
+        (lambda f: shutil.copy(f / "train-00000.tfrecord", f / "train-99999.tfrecord"),
+         "99999.*not part of the manifest"),
+        (lambda f: shutil.copy(REPOSITORY / "pyproject.toml", f / "vocab.txt"),
+         "vocab.txt: expected sha256"),
+    ],
+)  # fmt: skip
+def test_damaged_records_are_found(built, tmp_path, damage, message):
+    folder = copy_of(built, tmp_path)
+    damage(folder)
+    faults = "\n".join(check_records.check_folder(folder))
+    assert re.search(message, faults), faults
+
+
+def test_a_flipped_bit_is_found_with_its_record(built, tmp_path):
+    folder = copy_of(built, tmp_path)
+    shard = folder / "train-00003.tfrecord"
+    damaged = bytearray(shard.read_bytes())
+    damaged[-20] ^= 1
+    shard.write_bytes(damaged)
+    faults = list(check_records.check_folder(folder))
+    num_records = Manifest.load(folder).splits["train"][3].records
+    assert any(f"record {num_records - 1} " in fault for fault in faults)
+
+
+def test_a_well_formed_record_with_wrong_content_is_found(built, tmp_path):
+    folder = copy_of(built, tmp_path)
+    manifest = Manifest.load(folder)
+    path = folder / manifest.splits["train"][0].file
+    items = list(tree_shards.read_trees(path, manifest.number_widths))
+    tree, document_id, permutation = items[0]
+    tree.token_ids[0] = manifest.vocabulary["size"]
+    permutation[:] = 0
+    items[0] = (tree, document_id, permutation)
+    tree_shards.write_trees(path, items[:-1], manifest.number_widths)
+    faults = "\n".join(check_records.check_folder(folder))
+    size = manifest.vocabulary["size"]
+    assert f"record 0: expected ids below {size}, found {size}" in faults
+    assert "expected a permutation" in faults
+    assert f"records, found {len(items) - 1}" in faults
+
+
+def test_inspection_prints_the_tree_and_where_a_cap_applied(built):
+    manifest = Manifest.load(built)
+    tokens = (built / "vocab.txt").read_text().splitlines()
+    tree = next(t for t in read_windows(built, "train") if t.first_index[0] > 0)
+    caps = {"paragraph_index": 1, "sentence_index": 2, "token_index": 5}
+    text = "\n".join(inspect_records.tree_lines(tree, tokens, caps))
+    assert text.startswith(f"paragraph {tree.first_index[0]}\n")
+    assert text.count("  sentence ") == len(tree.sentence_lengths)
+    assert "have paragraph_index 1 or more" in text
+    table = list(inspect_records.token_table(tree, tokens, caps))
+    assert len(table) == len(tree.token_ids) + 3
+    assert "*" in table[1]  # [CLS] takes the first piece's, capped, paragraph.
+    assert manifest.kind == "windows"

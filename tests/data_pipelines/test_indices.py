@@ -1,0 +1,140 @@
+"""Index rules of the Segatron paper and its code, against slow loops."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from data_pipelines import indices
+from seg_tf.text.tree import DocumentTree
+from tests.data_pipelines.builders import random_tree
+
+UNBOUNDED = {
+    "position_index": 10**6,
+    "paragraph_index": 10**6,
+    "sentence_index": 10**6,
+    "token_index": 10**6,
+}
+
+
+def slow_indices(tree, row_length, caps):
+    """The rules as sentences of code, one token at a time."""
+    paragraph, sentence, token = tree.first_index
+    rows = []
+    lengths = iter(tree.sentence_lengths)
+    for num_sentences in tree.paragraph_lengths:
+        for _ in range(num_sentences):
+            for _ in range(next(lengths)):
+                rows.append([paragraph, sentence, token])
+                token += 1
+            sentence, token = sentence + 1, 0
+        paragraph, sentence = paragraph + 1, 0
+    rows = [list(rows[0]), *rows, [rows[-1][0], rows[-1][1], rows[-1][2] + 1]]
+    # The authors' loop: slide by one until it fits or the window starts at 0.
+    cap = caps["paragraph_index"]
+    while max(row[0] for row in rows) >= cap:
+        if rows[0][0] == 0:
+            for row in rows:
+                row[0] = min(row[0], cap - 1)
+            break
+        for row in rows:
+            row[0] -= 1
+    names = ("paragraph_index", "sentence_index", "token_index")
+    table = np.zeros([row_length, 4], int)
+    for position, row in enumerate(rows):
+        table[position, 0] = min(position, caps["position_index"] - 1)
+        for column, name in enumerate(names):
+            table[position, column + 1] = min(row[column], caps[name] - 1)
+    return dict(zip(("position_index", *names), table.T, strict=True))
+
+
+def graph_indices(trees, row_length, caps):
+    def padded(lists):
+        longest = max(map(len, lists))
+        return tf.constant(
+            [list(row) + [0] * (longest - len(row)) for row in lists], tf.int32
+        )
+
+    return tf.function(indices.add_indices)(
+        num_pieces=tf.constant([len(tree.token_ids) for tree in trees]),
+        sentence_lengths=padded([tree.sentence_lengths for tree in trees]),
+        paragraph_lengths=padded([tree.paragraph_lengths for tree in trees]),
+        first_index=tf.constant([tree.first_index for tree in trees], tf.int64),
+        row_length=row_length,
+        caps=caps,
+    )
+
+
+def assert_equal_to_slow(trees, row_length, caps):
+    found = graph_indices(trees, row_length, caps)
+    for number, tree in enumerate(trees):
+        expected = slow_indices(tree, row_length, caps)
+        for name in caps:
+            np.testing.assert_array_equal(
+                found[name][number], expected[name], err_msg=f"{name} of row {number}"
+            )
+
+
+def test_example_of_the_docstring():
+    tree = DocumentTree(np.array([7, 8, 9, 5]), np.array([2, 1, 1]), np.array([2, 1]))
+    found = graph_indices([tree], 8, UNBOUNDED)
+    assert {name: values[0].numpy().tolist() for name, values in found.items()} == {
+        "position_index": [0, 1, 2, 3, 4, 5, 0, 0],
+        "paragraph_index": [0, 0, 0, 0, 1, 1, 0, 0],
+        "sentence_index": [0, 0, 0, 1, 0, 0, 0, 0],
+        "token_index": [0, 0, 1, 0, 0, 1, 0, 0],
+    }
+
+
+@pytest.mark.parametrize(
+    "caps",
+    [
+        pytest.param(UNBOUNDED, id="no cap reached"),
+        pytest.param(
+            {
+                "position_index": 40,
+                "paragraph_index": 3,
+                "sentence_index": 2,
+                "token_index": 4,
+            },
+            id="all caps reached",
+        ),
+    ],
+)
+@pytest.mark.parametrize(
+    "first_index",
+    [
+        pytest.param((0, 0, 0), id="start of the document"),
+        pytest.param((1, 2, 5), id="near the start, inside a sentence"),
+        pytest.param((700, 60, 300), id="deep in the document"),
+    ],
+)
+def test_graph_equals_the_rules_token_by_token(caps, first_index):
+    generator = np.random.default_rng(sum(first_index))
+    trees = [random_tree(generator, 38, 100) for _ in range(50)]
+    trees = [
+        DocumentTree(t.token_ids, t.sentence_lengths, t.paragraph_lengths, first_index)
+        for t in trees
+    ]
+    assert_equal_to_slow(trees, 40, caps)
+
+
+def test_one_piece_and_a_full_row():
+    one = DocumentTree(np.array([7]), np.array([1]), np.array([1]), (4, 3, 2))
+    full = DocumentTree(np.arange(38), np.array([38]), np.array([1]))
+    assert_equal_to_slow([one, full], 40, UNBOUNDED)
+
+
+def test_a_window_deep_in_a_document_keeps_its_paragraphs_apart():
+    # Clamping alone would make both paragraphs the last row of the table.
+    tree = DocumentTree(
+        np.array([7, 8]), np.array([1, 1]), np.array([1, 1]), (90, 0, 0)
+    )
+    caps = {"paragraph_index": 50}
+    found = graph_indices([tree], 4, caps)["paragraph_index"].numpy()
+    assert found.tolist() == [[48, 48, 49, 49]]
+
+
+def test_separator_obeys_the_token_cap():
+    tree = DocumentTree(np.arange(6), np.array([6]), np.array([1]))
+    found = graph_indices([tree], 8, {"token_index": 6})["token_index"].numpy()
+    assert found.tolist() == [[0, 0, 1, 2, 3, 4, 5, 5]]

@@ -1,0 +1,125 @@
+"""Texts on which the fast tokenizer might be wrong, and the table of characters."""
+
+import itertools
+import unicodedata
+
+import pytest
+
+from seg_tf.text import differing_characters, word_piece_backends
+from seg_tf.text.find_differing_characters import differing_characters as find_differing
+from seg_tf.text.tokenizer_differences import (
+    LONGEST_SAFE_WORD,
+    WORD_BREAKS,
+    TokenizerDifferences,
+)
+
+BOTH_CASES = pytest.mark.parametrize(
+    "lower_case", [True, False], ids=["lower case", "cased"]
+)
+
+
+def members(ranges):
+    return {
+        code_point for first, last in ranges for code_point in range(first, last + 1)
+    }
+
+
+def code_points_to_try():
+    """All that are assigned, but of the large uniform blocks only a few."""
+    large_blocks = [
+        (0x3400, 0x4DBF),
+        (0x4E00, 0x9FFF),
+        (0xAC00, 0xD7A3),
+        (0xD800, 0xDFFF),
+        (0xE000, 0xF8FF),
+        (0x17000, 0x18CFF),
+        (0x20000, 0x10FFFF),
+    ]
+    inside = members(large_blocks)
+    for code_point in range(0x110000):
+        if unicodedata.category(chr(code_point)) == "Cs":
+            continue
+        if code_point in inside:
+            if code_point % 97 == 0:
+                yield code_point
+        elif unicodedata.category(chr(code_point)) != "Cn" or code_point % 7 == 0:
+            yield code_point
+
+
+@BOTH_CASES
+def test_the_table_is_what_trying_characters_finds(lower_case):
+    tried = [*code_points_to_try(), *range(0x3400 - 9, 0x3409), *range(0x9FC0, 0xA010)]
+    expected = members(differing_characters.ranges(lower_case)) & set(tried)
+    assert set(find_differing(set(tried), lower_case)) == expected
+
+
+@pytest.mark.parametrize(
+    ("character", "lower_case", "is_in"),
+    [
+        ("é", True, False),
+        ("я", True, False),
+        ("ß", True, True),
+        ("ß", False, False),
+        ("\x00", False, True),
+        ("\t", False, False),
+        ("\u0080", False, True),
+        ("\ue000", True, True),
+        ("中", True, False),
+        ("\U0001d165", True, True),  # only its order among other marks differs
+    ],
+)
+def test_known_characters(character, lower_case, is_in):
+    table = members(differing_characters.ranges(lower_case))
+    assert (ord(character) in table) == is_in
+
+
+def test_marks_that_trade_places_are_in_the_table():
+    """Each is treated alike, but a pair of them is not."""
+    stem, tone = "\U0001d165", "\U0001d16d"  # canonical classes 216 and 226
+    normalize = word_piece_backends.exact_normalizer(True).normalize_str
+    assert normalize(tone + stem) == stem + tone
+    assert {ord(stem), ord(tone)} <= members(differing_characters.ranges(True))
+
+
+@BOTH_CASES
+def test_words_end_at_every_break(lower_case):
+    """Both tokenizers know the word `a` on either side of it, or drop it for both."""
+    tokens = ["[UNK]", "a", "##a"]
+    exact = word_piece_backends.exact_tokenizer(tokens, lower_case)
+    fast = word_piece_backends.fast_unicode_tokenizer(tokens, lower_case)
+    safe = members(WORD_BREAKS) - members(differing_characters.ranges(lower_case))
+    texts = [f"a{chr(code_point)}a" for code_point in sorted(safe)]
+    for text, fast_ids in zip(texts, fast.tokenize(texts).to_list(), strict=True):
+        assert exact.encode(text).ids in ([1, 1], [1, 0, 1]), ascii(text)
+        assert fast_ids in ([1, 1], [1, 0, 1]), ascii(text)
+
+
+def may_occur(*texts, lower_case=True):
+    return TokenizerDifferences(lower_case).may_occur(texts).tolist()
+
+
+@pytest.mark.parametrize("position", range(5))
+def test_only_the_text_with_the_character_is_found(position):
+    texts = ["", "über", "", "naïve café", "x"]
+    assert may_occur(*texts) == [False] * 5
+    texts[position] += "ß"
+    assert may_occur(*texts) == [number == position for number in range(5)]
+    texts[position] = "ß" + texts[position][:-1]
+    assert may_occur(*texts) == [number == position for number in range(5)]
+
+
+def test_only_the_text_with_a_long_word_is_found():
+    limit = "é" * LONGEST_SAFE_WORD
+    assert may_occur(limit, limit, "x " + limit + ".", limit) == [False] * 4
+    for texts in itertools.permutations([limit, "é", "x " + limit + "y"]):
+        assert may_occur(*texts) == ["y" in text for text in texts]
+
+
+@pytest.mark.parametrize("surrogate", [0xD800, 0xDBFF, 0xDC00, 0xDFFF])
+def test_surrogates_are_found(surrogate):
+    assert may_occur("é", f"a{chr(surrogate)}") == [False, True]
+
+
+def test_no_text_is_no_difference():
+    assert may_occur() == []
+    assert may_occur("", "") == [False, False]

@@ -1,0 +1,354 @@
+"""Word-piece ids equal those of Hugging Face's tokenizers, whatever the text."""
+
+import gzip
+import itertools
+import json
+import re
+import unicodedata
+import warnings
+
+import hypothesis
+import numpy as np
+import pytest
+import tokenizers
+from hypothesis import strategies
+
+from seg_tf.text import word_pieces
+from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
+from seg_tf.text.word_pieces import WordPieces
+from tests.sample_data import sample_data
+
+BOTH_CASES = pytest.mark.parametrize(
+    "lower_case", [True, False], ids=["lower case", "cased"]
+)
+
+# Characters that make every kind of trouble, for texts and for the vocabulary.
+TROUBLE = (
+    "aAbB1 \t\n\r.,[]#'-_\x00\x01\x0b\x0c\x11\x1c\x7f\x80\x85\xa0\xad"
+    "éÉe\u0301ßẞςΣσİıſ…½²™\ufb01\u1e9e\u00b4\u0345\u1fb3\u01c5"
+    "\u200b\u200c\u200d\u2028\u2029\u202e\ufeff\ufffd\ufffc\uffff\ue000\u0378"
+    "中\u3007\uf900\U00020000\U0002ebf0\U0002f800かガ\u3099한한\u302e\u1b44गुक़ไทย"
+    "\U0001d165\U0001d16d\U0001d15e😀\U0001f468\u200d\U0001f469\ufe0f\U0010ffff"
+)
+
+
+def oracle(vocabulary, lower_case):
+    """Put together here, from its parts, without special tokens."""
+    oracle = tokenizers.Tokenizer(
+        tokenizers.models.WordPiece(
+            {token: index for index, token in enumerate(vocabulary.tokens)},
+            unk_token="[UNK]",
+            max_input_chars_per_word=100,
+        )
+    )
+    oracle.normalizer = tokenizers.normalizers.BertNormalizer(lowercase=lower_case)
+    oracle.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+    return oracle
+
+
+def oracle_rows(oracle, texts):
+    return [row.ids for row in oracle.encode_batch(texts, add_special_tokens=False)]
+
+
+def rows(encoded):
+    ids, lengths = encoded
+    assert ids.dtype == np.int32
+    assert lengths.dtype == np.int64
+    assert lengths.sum() == len(ids)
+    ends = np.cumsum(lengths)
+    return [row.tolist() for row in np.split(ids, ends)[:-1]]
+
+
+def differing(pieces, oracle, texts):
+    pairs = zip(rows(pieces.encode(texts)), oracle_rows(oracle, texts), strict=True)
+    return [
+        (ascii(text), ours, theirs)
+        for text, (ours, theirs) in zip(texts, pairs, strict=True)
+        if ours != theirs
+    ]
+
+
+def character_vocabulary(characters):
+    """Every character in every form that normalisation may give it, as a piece."""
+    forms = {
+        form for c in characters for form in (c, c.lower(), c.upper(), c.casefold())
+    }
+    forms |= {unicodedata.normalize("NFD", form) for form in forms}
+    forms |= {unicodedata.normalize("NFKD", form) for form in forms}
+    single = sorted({c for c in "".join(forms) if not c.isspace()})
+    return Vocabulary([*SPECIAL_TOKENS, *single, *("##" + c for c in single)])
+
+
+def released_vocabulary():
+    return Vocabulary.from_file(
+        sample_data("bert_vocab", "bert-base-uncased-vocab.txt")
+    )
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["lower case", "cased"])
+def trouble(request):
+    vocabulary = character_vocabulary(TROUBLE)
+    return WordPieces(vocabulary, request.param), oracle(vocabulary, request.param)
+
+
+@pytest.fixture(scope="module")
+def released():
+    """The released vocabulary is uncased; ids under both rules have to agree."""
+    vocabulary = released_vocabulary()
+    return [
+        (WordPieces(vocabulary, lower_case), oracle(vocabulary, lower_case))
+        for lower_case in (True, False)
+    ]
+
+
+# --- Against Hugging Face's tokenizers --------------------------------------------
+
+
+@hypothesis.settings(max_examples=150, deadline=None)
+@hypothesis.given(
+    texts=strategies.lists(
+        strategies.text(
+            strategies.one_of(
+                strategies.sampled_from(TROUBLE),
+                strategies.characters(exclude_categories=["Cs"]),
+            ),
+            max_size=30,
+        ),
+        max_size=20,
+    )
+)
+def test_any_text(trouble, texts):
+    assert differing(*trouble, texts) == []
+
+
+def test_all_pairs_of_troublesome_characters(trouble):
+    texts = [f"a{x}{y}b" for x, y in itertools.product(TROUBLE, repeat=2)]
+    assert differing(*trouble, texts) == []
+
+
+def test_all_of_ascii_in_pairs(trouble):
+    characters = [chr(code_point) for code_point in range(128)]
+    texts = [f"a{x}{y}b" for x, y in itertools.product(characters, repeat=2)]
+    assert differing(*trouble, texts) == []
+
+
+@BOTH_CASES
+@pytest.mark.parametrize(
+    "context",
+    ["{}", "A{}b", "{0}{0} {0}", "\u0301{}e\u0301", "中{}.", "Σ{}Σ"],
+    ids=ascii,
+)
+def test_every_script_in_context(context, lower_case):
+    """The first 0x3400 code points, where all common scripts and signs are."""
+    characters = [chr(code_point) for code_point in range(0x3400)]
+    vocabulary = character_vocabulary([*characters, "中"])
+    texts = [context.format(character) for character in characters]
+    pieces = WordPieces(vocabulary, lower_case)
+    assert differing(pieces, oracle(vocabulary, lower_case), texts) == []
+
+
+@pytest.mark.parametrize(
+    "length", [24, 25, 26, 33, 34, 50, 99, 100, 101, 102, 399, 401]
+)
+@pytest.mark.parametrize(
+    "character", ["a", "é", "я", "ก", "한", "😀", "\U0001d15e", "e\u0301"], ids=ascii
+)
+def test_the_longest_words(character, length):
+    vocabulary = character_vocabulary(character + "\u0301a")
+    for lower_case in (True, False):
+        pieces = WordPieces(vocabulary, lower_case)
+        word = character * length
+        texts = [word, f"a {word}", f"{word}. a", word + "\x01", word + "\u00ad"]
+        assert differing(pieces, oracle(vocabulary, lower_case), texts) == []
+
+
+def wikipedia_lines(number):
+    folder = sample_data("enwiki_wikiextractor_2015", "text", "AA")
+    return (folder / f"wiki_{number:02}").read_text(encoding="utf-8").split("\n")
+
+
+def c4_lines():
+    path = sample_data("c4", "c4-sample.dev800.json.gz")
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        return [line for row in file for line in json.loads(row)["text"].split("\n")]
+
+
+def book_lines():
+    folder = sample_data("classic_books_md", "Abbé Prévost")
+    return (folder / "Manon Lescaut.md").read_text(encoding="utf-8").split("\n")
+
+
+@pytest.mark.parametrize(
+    "read",
+    [lambda: wikipedia_lines(37), c4_lines, book_lines],
+    ids=["wiki", "c4", "books"],
+)
+def test_real_text(released, read):
+    texts = read()
+    assert sum(map(len, texts)) > 200_000
+    for pieces, its_oracle in released:
+        assert differing(pieces, its_oracle, texts) == []
+
+
+# --- Against other oracles --------------------------------------------------------
+
+
+def test_published_vectors(released):
+    """Ids that another implementation publishes for this vocabulary."""
+    folder = sample_data("wordpiece_vectors")
+    read = [
+        (folder / f"ggml-vocab-bert-bge.{suffix}").read_bytes().decode()
+        for suffix in ("inp", "out")
+    ]
+    texts = re.split(r"\n__ggml_vocab_test__\n", read[0])[:46]
+    expected = [[int(i) for i in line.split()] for line in read[1].split("\n")[:46]]
+    assert len(texts) == len(expected) == 46
+    assert rows(released[0][0].encode(texts)) == expected
+
+
+def test_googles_tokenizer_on_ascii(released):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # its dependencies deprecate one another
+        from official.nlp.tools import tokenization
+    path = sample_data("bert_vocab", "bert-base-uncased-vocab.txt")
+    theirs = tokenization.FullTokenizer(str(path), do_lower_case=True)
+    texts = [line for line in wikipedia_lines(52) if line.isascii()][:1500]
+    texts += ["don't", "a_b[c]\\d^e`f~g", "x" * 100, "x" * 999, "\x00a\x01b\tc"]
+    expected = [theirs.convert_tokens_to_ids(theirs.tokenize(text)) for text in texts]
+    assert rows(released[0][0].encode(texts)) == expected
+
+
+# --- Special tokens, bad strings, batches -----------------------------------------
+
+
+@BOTH_CASES
+@pytest.mark.parametrize("before", ["", "x", "é ", "ß "])
+def test_literal_special_tokens_are_text(before, lower_case):
+    """On each of the three ways."""
+    mask = "mask" if lower_case else "MASK"
+    vocabulary = Vocabulary([*SPECIAL_TOKENS, "[", "]", mask, "cls", "CLS", "x"])
+    ids = WordPieces(vocabulary, lower_case).encode([f"{before}[MASK][PAD] [UNK]"])[0]
+    bracket, end, word = (vocabulary.id_of(token) for token in ("[", "]", mask))
+    assert [bracket, word, end] in [ids[i : i + 3].tolist() for i in range(3)]
+    assert vocabulary.mask_id not in ids
+    assert vocabulary.pad_id not in ids
+
+
+@BOTH_CASES
+def test_odd_tokens_in_the_vocabulary_change_nothing(lower_case):
+    """Tokens that no word can be: with white space, control characters, marks."""
+    odd = [
+        "a\u2028b",
+        "\u3000",
+        "\x11",
+        "\x01",
+        "##\x11",
+        "don't",
+        "a.b",
+        "##'",
+        "##.",
+        "##",
+    ]
+    vocabulary = Vocabulary([*SPECIAL_TOKENS, *"ab.'", "##b", "##a", "don", "t", *odd])
+    texts = [
+        "a b",
+        "a\u2028b",
+        "don't",
+        "a.b",
+        "##b",
+        "a##b",
+        "\x11a",
+        "a\u3000b",
+        "é ab",
+    ]
+    pieces = WordPieces(vocabulary, lower_case)
+    assert differing(pieces, oracle(vocabulary, lower_case), texts) == []
+
+
+@BOTH_CASES
+@pytest.mark.parametrize("code_points", [[0xD800], [0xDC80], [0xDFFF, 0xD800]])
+def test_lone_surrogates_are_dropped_as_the_replacement_character_is(
+    code_points, lower_case
+):
+    surrogate = "".join(map(chr, code_points))
+    vocabulary = character_vocabulary("ab")
+    pieces = WordPieces(vocabulary, lower_case)
+    texts = [f"a{surrogate}b a", surrogate, "a"]
+    clean = [text.replace(surrogate, "\ufffd") for text in texts]
+    assert differing(pieces, oracle(vocabulary, lower_case), clean) == []
+    assert rows(pieces.encode(texts)) == rows(pieces.encode(clean))
+    assert rows(pieces.encode(texts))[0] == rows(pieces.encode(["ab a"]))[0]
+
+
+def test_texts_stay_in_order_whatever_way_they_take(trouble):
+    pieces, its_oracle = trouble
+    kinds = ["ab", "é b", "ß\u0080", "", "a" * 101, "é" * 101, "\x01", "\ufffd", "中 a"]
+    generator = np.random.default_rng(0)
+    for _ in range(30):
+        chosen = generator.integers(len(kinds), size=generator.integers(40))
+        assert differing(pieces, its_oracle, [kinds[i] for i in chosen]) == []
+
+
+def test_large_calls_equal_small_ones(trouble, monkeypatch):
+    pieces, _ = trouble
+    texts = ["ab a", "", "é", "a" * 3000, "ß", "b b b"] * 7
+    at_once = pieces.encode(texts)
+    monkeypatch.setattr(word_pieces, "_MAX_CHARACTERS_AT_ONCE", 64)
+    assert rows(pieces.encode(texts)) == rows(at_once)
+
+
+@pytest.mark.parametrize("texts", [[], [""], ["", " \t\n"], ["\x01"], ["\u200b", ""]])
+def test_texts_without_words_give_no_ids(trouble, texts):
+    ids, lengths = trouble[0].encode(texts)
+    assert ids.dtype == np.int32
+    assert ids.shape == (0,)
+    assert lengths.tolist() == [0] * len(texts)
+
+
+def test_a_single_string_is_refused(trouble):
+    with pytest.raises(ValueError, match=r"`texts` must be .* one str, 'hello'"):
+        trouble[0].encode("hello")
+
+
+# --- The fast ways and the exact way ----------------------------------------------
+
+
+def test_the_exact_way_is_needed(released, monkeypatch):
+    """Without it these are wrong: ids equal by luck would make it dead weight."""
+    pieces, its_oracle = released[0]
+    texts = ["wait … what", "the strass: straße", "a\u0080b", "x" * 50 + "é" * 51]
+    assert pieces.takes_exact_way(texts).all()
+    monkeypatch.setattr(pieces, "_encode_exactly", pieces._encode_unicode)
+    assert len(differing(pieces, its_oracle, texts)) == len(texts)
+
+
+def test_few_real_texts_take_the_exact_way(released):
+    """Most text that is not ASCII is fast as well."""
+    texts = wikipedia_lines(37)
+    exact = released[0][0].takes_exact_way(texts)
+    not_ascii = np.array([not text.isascii() for text in texts])
+    assert not (exact & ~not_ascii).any()
+    assert 0 < exact.sum() < 0.1 * not_ascii.sum()
+
+
+# --- Back to text -----------------------------------------------------------------
+
+
+def test_decode_joins_the_pieces_of_words(released):
+    pieces = released[0][0]
+    ids, _ = pieces.encode(["Unaffable [MASK]s, naïve!"])
+    assert pieces.decode(ids) == "unaffable [ mask ] s , naive !"
+    assert pieces.decode([pieces.vocabulary.mask_id, *ids[:1]]) == "[MASK] una"
+    assert pieces.decode([]) == ""
+
+
+def test_decode_shows_that_a_window_begins_inside_a_word(released):
+    pieces = released[0][0]
+    ids = [pieces.vocabulary.id_of(token) for token in ("##ing", "##s", "the")]
+    assert pieces.decode(ids) == "##ings the"
+
+
+@pytest.mark.parametrize("token_id", [-1, 30522])
+def test_decode_names_an_id_that_is_none(released, token_id):
+    with pytest.raises(ValueError, match=f"between 0 and 30521.*Received: {token_id}"):
+        released[0][0].decode([5, token_id])
