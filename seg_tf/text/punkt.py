@@ -46,7 +46,6 @@ _END = re.compile(
 _LONE_CLOSERS = re.compile(rf"([{re.escape(CLOSERS)}]++)(?:{_SPACE}+|(?=--)|\Z)")
 _ANY_SPACE = re.compile(r"\s*")
 
-_TO_BLANKS = str.maketrans(dict.fromkeys(ASCII_WHITE_SPACE, " "))
 _ALL_KINDS = sum(1 << kind for kind in Kind)
 
 
@@ -98,7 +97,6 @@ class SentenceSplitter:
     the length of the paragraph, whatever it holds.
 
     Example:
-
     >>> SentenceSplitter().split("Mr. Smith asked: “Why?” Nobody knew.")
     ['Mr. Smith asked: “Why?”', 'Nobody knew.']
 
@@ -111,7 +109,9 @@ class SentenceSplitter:
     """
 
     def __init__(self, parameters: PunktParameters | None = None):
-        self.parameters = parameters or PunktParameters.english()
+        if parameters is None:
+            parameters = PunktParameters.english()
+        self.parameters = parameters
         self._decision = PunktDecision(self.parameters)
         self._candidates = _Memory(self._candidate_of_chunk)
         self._followers = _Memory(self._follower)
@@ -149,7 +149,7 @@ class SentenceSplitter:
 
     def _boundaries(self, text: str) -> list[Boundary]:
         """The boundaries in `text`, which ends in no white space."""
-        blanked = text.translate(_TO_BLANKS) if _has_other_space(text) else text
+        blanked = _blank(text) if _has_other_space(text) else text
         candidates = self._candidates
         boundaries = []
         for match in _CHUNK_END.finditer(blanked):
@@ -260,6 +260,13 @@ def _give_closers(text: str, stop: int, begin: int) -> Boundary:
     return (closers.end(1), closers.end()) if closers else (stop, begin)
 
 
+def _blank(text: str) -> str:
+    """The same text with blanks for all ASCII white space."""
+    for space in ASCII_WHITE_SPACE:
+        text = text.replace(space, " ")
+    return text
+
+
 def _has_separator(text: str) -> bool:
     """Whether one of the characters is a separator that only Python calls space."""
     return "\x1c" in text or "\x1d" in text or "\x1e" in text or "\x1f" in text
@@ -267,10 +274,4 @@ def _has_separator(text: str) -> bool:
 
 def _has_other_space(text: str) -> bool:
     """Whether there is ASCII white space other than blanks."""
-    return (
-        "\n" in text
-        or "\t" in text
-        or "\r" in text
-        or "\v" in text
-        or "\f" in text
-    )
+    return "\n" in text or "\t" in text or "\r" in text or "\v" in text or "\f" in text

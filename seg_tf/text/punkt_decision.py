@@ -10,6 +10,7 @@ takes for white space and for a letter. Where they seem odd, they are faithful.
 """
 
 import enum
+import itertools
 import re
 import unicodedata
 from typing import NamedTuple
@@ -152,7 +153,7 @@ class PunktDecision:
         if not token.endswith("."):
             ends = len(token) == 1 and token in SENTENCE_ENDS
             return Before(Kind.ORDINARY if ends else Kind.NO_END, None)
-        token_type = _without_period(_type(token))
+        word_type = _without_period(type_of(token))
         initial = len(token) == 2 and _is_letter(token[0])
         if _is_ellipsis(token):
             kind = Kind.ABBREVIATION
@@ -160,31 +161,31 @@ class PunktDecision:
             kind = Kind.NO_END if initial else Kind.ABBREVIATION
         elif initial:
             kind = Kind.INITIAL
-        elif token_type == _NUMBER_TYPE:
+        elif word_type == _NUMBER_TYPE:
             kind = Kind.NUMBER
         else:
             kind = Kind.ORDINARY
-        starts = token_type in self._collocation_starts
-        return Before(kind, token_type if starts else None)
+        starts = word_type in self._collocation_starts
+        return Before(kind, word_type if starts else None)
 
     def after(self, token: str) -> After:
         """`token` as the right side of a possible boundary."""
-        token_type = _type(token)
+        word_type = type_of(token)
         # A full stop of its own is not part of the word, an abbreviation's is.
         if (
             token.endswith(".")
             and not _is_ellipsis(token)
             and not self._is_abbreviation(token)
         ):
-            token_type = _without_period(token_type)
-        return After(self._evidence(token, token_type), token_type)
+            word_type = _without_period(word_type)
+        return After(self._evidence(token, word_type), word_type)
 
-    def _evidence(self, token: str, token_type: str) -> int:
+    def _evidence(self, token: str, word_type: str) -> int:
         if token in _NEVER_FIRST_IN_SENTENCE:
             return Evidence.CONTINUES
-        seen = self.parameters.orthographic_context.get(token_type, 0)
+        seen = self.parameters.orthographic_context.get(word_type, 0)
         if token[0].isupper():
-            starter = token_type in self.parameters.sentence_starters
+            starter = word_type in self.parameters.sentence_starters
             evidence = Evidence.STARTER if starter else 0
             if not seen & Orthography.LOWER:
                 return evidence | Evidence.NAME
@@ -209,24 +210,22 @@ class PunktDecision:
         """Whether a sentence ends between any two neighbours of `tokens`."""
         return any(
             self.ends(self.before(left), self.after(right))
-            for left, right in zip(tokens, tokens[1:], strict=False)
+            for left, right in itertools.pairwise(tokens)
         )
 
     def _is_abbreviation(self, token: str) -> bool:
         word = token[:-1].lower()
         types = self.parameters.abbreviation_types
-        return token != "." and (
-            word in types or word.rpartition("-")[2] in types
-        )
+        return token != "." and (word in types or word.rpartition("-")[2] in types)
 
 
-def _type(token: str) -> str:
+def type_of(token: str) -> str:
     """Lower-case form of `token`, the same one for every number."""
     return _NUMBER_TYPE if _NUMBER.fullmatch(token) else token.lower()
 
 
-def _without_period(token_type: str) -> str:
-    return token_type[:-1] if token_type[1:].endswith(".") else token_type
+def _without_period(word_type: str) -> str:
+    return word_type[:-1] if word_type[1:].endswith(".") else word_type
 
 
 def _is_ellipsis(token: str) -> bool:

@@ -135,9 +135,7 @@ class PunktParameters:
             abbreviation_types=frozenset(
                 _read_lines(folder, "abbrev_types.txt", _parse_word)
             ),
-            collocations=frozenset(
-                _read_lines(folder, "collocations.tab", _pair)
-            ),
+            collocations=frozenset(_read_lines(folder, "collocations.tab", _pair)),
             sentence_starters=frozenset(
                 _read_lines(folder, "sent_starters.txt", _parse_word)
             ),
@@ -249,8 +247,7 @@ def _flags(text: str) -> int:
     seen = int(text) if text.isdecimal() else -1
     if seen & ~(Orthography.UPPER | Orthography.LOWER):
         raise ValueError(
-            "orthographic flags must be a sum of 2, 4, 8, 16, 32 and 64, "
-            f"not {text!r}"
+            f"orthographic flags must be a sum of 2, 4, 8, 16, 32 and 64, not {text!r}"
         )
     return seen
 

@@ -6,7 +6,7 @@ Neither is given special tokens, so that a literal `[MASK]` in text is text.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 import tensorflow_text
@@ -17,6 +17,9 @@ CONTINUATION = "##"
 MAX_CHARACTERS_PER_WORD = 100  # A longer word is unknown.
 
 _MAX_BYTES_PER_CHARACTER = 4
+# Halves of surrogate pairs have no UTF-8 form. They are dropped, as is U+FFFD, which
+# other software puts in their place.
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _UNMATCHABLE = re.compile(r"[\s\x00-\x1f\x7f-\x9f]")
 
 
@@ -43,6 +46,18 @@ def exact_tokenizer(tokens: Sequence[str], lower_case: bool) -> tokenizers.Token
     tokenizer.normalizer = exact_normalizer(lower_case)
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
     return tokenizer
+
+
+def word_splitter(lower_case: bool) -> Callable[[str], list[str]]:
+    """A function from a text to the words that the exact tokenizer cuts in pieces."""
+    normalize = exact_normalizer(lower_case).normalize_str
+    split = tokenizers.pre_tokenizers.BertPreTokenizer().pre_tokenize_str
+    return lambda text: [word for word, _ in split(normalize(drop_surrogates(text)))]
+
+
+def drop_surrogates(text: str) -> str:
+    """`text` as `tokenizers` accepts it."""
+    return _SURROGATE.sub("", text)
 
 
 def fast_ascii_tokenizer(

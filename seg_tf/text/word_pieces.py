@@ -1,6 +1,5 @@
 """Text to word-piece ids and back, by the rules that BERT checkpoints expect."""
 
-import re
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -19,10 +18,6 @@ _MAX_CHARACTERS_AT_ONCE = 1 << 20
 # Dropped from text; tab, line feed and carriage return are white space.
 _ASCII_CONTROLS = bytes({*range(0x20), 0x7F} - {0x09, 0x0A, 0x0D})
 _DROP_ASCII_CONTROLS = dict.fromkeys(_ASCII_CONTROLS)
-
-# Halves of surrogate pairs have no UTF-8 form. They are dropped, as is U+FFFD, which
-# other software puts in their place.
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class WordPieces:
@@ -150,7 +145,7 @@ class WordPieces:
     def _encode_exactly(self, texts: Sequence[str]) -> Encoded:
         # One by one: a batch would start threads, which do not survive a fork.
         rows = [
-            self._exact.encode(_SURROGATE.sub("", text), add_special_tokens=False).ids
+            self._exact.encode(word_piece_backends.drop_surrogates(text)).ids
             for text in texts
         ]
         ids = np.concatenate([np.asarray(row, np.int32) for row in rows])

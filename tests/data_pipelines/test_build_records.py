@@ -33,9 +33,8 @@ from seg_tf.text.word_pieces import WordPieces
 from tests.data_pipelines.builders import read_windows
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
-WORDS = tuple(
-    "the a man woman ship sailed came saw went home away now then 1842 Mr. Dr.".split()
-)
+TEXT = "the a man woman ship sailed came saw went home away now then 1842 Mr. Dr."
+WORDS = TEXT.split()
 NUM_DOCUMENTS = 120
 
 

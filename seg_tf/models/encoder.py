@@ -1,0 +1,222 @@
+"""The BERT-family encoder: token and index embeddings under transformer layers."""
+
+# Shape key: B batch, L sequence length, D hidden size.
+
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+import keras_hub
+from keras import ops
+
+from seg_tf import features as batch_contract
+from seg_tf.layers.index_embedding import IndexEmbedding
+from seg_tf.ops.activations import gelu
+
+_TOKEN_TYPE_TABLE = "token_type"
+
+
+@keras.saving.register_keras_serializable(package="seg_tf")
+class Encoder(keras_hub.models.Backbone):
+    """A BERT encoder whose positions are whichever indices it is told to embed.
+
+    `index_tables` makes the model (Segatron, section 3.2 and table 6):
+
+    * BERT: `{"position_index": 512}`;
+    * SegaBERT: `{"paragraph_index": 50, "sentence_index": 100,
+      "token_index": 256}`;
+    * BERT with P.S.: `{"position_index": 512, "paragraph_index": 50,
+      "sentence_index": 100}`.
+
+    The sum of token and index embeddings goes through LayerNorm and dropout and
+    then through post-norm transformer layers. There is no pooler: without next
+    sentence prediction nothing trains it, so it belongs to fine-tuning.
+
+    Args:
+        vocab_size: int. Rows of the token table.
+        index_tables: mapping of index feature to the rows of its table.
+        num_layers: int. Transformer layers.
+        hidden_size: int. Width `D`.
+        num_heads: int. Attention heads, which share the width.
+        intermediate_size: int. Width inside the feed-forward blocks.
+        dropout: float. Rate after the embeddings, on the attention weights and
+            after both blocks of a layer.
+        layer_norm_epsilon: float.
+        initializer_range: float. Standard deviation of the truncated normal
+            distribution that kernels and tables start from.
+        approximate_gelu: bool. GELU by tanh, as in BERT's published code, instead
+            of by erf.
+        num_token_types: int. Rows of a token-type table whose row 0 is added at
+            every position, as in the code of SegaBERT's authors; 0 has no table.
+        dtype: dtype or dtype policy of all layers; None takes the global policy.
+        **kwargs: `name` and `trainable`.
+
+    Call arguments:
+        inputs: dict of tensors `(B, L)`: int `token_ids`, bool or int
+            `padding_mask` and one int tensor for every index table. Other entries
+            are left alone.
+
+    Returns:
+        Tensor `(B, L, D)` in the compute dtype. Rows where `padding_mask` is
+        False hold numbers without meaning.
+
+    Raises:
+        ValueError: if an index table is not named after an index feature of the
+            batch contract, or a size is out of range, or `inputs` lacks a feature.
+
+    Example:
+    >>> encoder = Encoder(
+    ...     vocab_size=100, index_tables={"position_index": 16}, num_layers=1,
+    ...     hidden_size=8, num_heads=2, intermediate_size=16,
+    ... )
+    >>> encoder.feature_names
+    ('token_ids', 'padding_mask', 'position_index')
+    >>> ids = ops.array([[2, 5, 3]])
+    >>> inputs = {"token_ids": ids, "padding_mask": ids > 0, "position_index": ids}
+    >>> tuple(encoder(inputs).shape)
+    (1, 3, 8)
+    """
+
+    def __init__(
+        self,
+        vocab_size: int,
+        index_tables: Mapping[str, int],
+        num_layers: int,
+        hidden_size: int,
+        num_heads: int,
+        intermediate_size: int,
+        dropout: float = 0.1,
+        layer_norm_epsilon: float = 1e-12,
+        initializer_range: float = 0.02,
+        approximate_gelu: bool = False,
+        num_token_types: int = 0,
+        dtype: Any = None,
+        **kwargs: Any,
+    ):
+        _check_sizes(vocab_size, index_tables, hidden_size, num_heads)
+        index_tables = dict(index_tables)
+        initializer = keras.initializers.TruncatedNormal(stddev=initializer_range)
+
+        # === Layers ===
+        self.token_embedding = keras_hub.layers.ReversibleEmbedding(
+            vocab_size,
+            hidden_size,
+            embeddings_initializer=initializer.clone(),
+            dtype=dtype,
+            name="token_embedding",
+        )
+        # Unset, a half-precision policy would compute the logits in float32.
+        self.token_embedding.reverse_dtype = self.token_embedding.compute_dtype
+        type_table = {_TOKEN_TYPE_TABLE: num_token_types} if num_token_types else {}
+        self.index_embedding = IndexEmbedding(
+            {**index_tables, **type_table},
+            hidden_size,
+            embeddings_initializer=initializer.clone(),
+            dtype=dtype,
+            name="index_embedding",
+        )
+        self.embeddings_layer_norm = keras.layers.LayerNormalization(
+            epsilon=layer_norm_epsilon, dtype=dtype, name="embeddings_layer_norm"
+        )
+        self.embeddings_dropout = keras.layers.Dropout(
+            dropout, dtype=dtype, name="embeddings_dropout"
+        )
+        self.transformer_layers = [
+            keras_hub.layers.TransformerEncoder(
+                intermediate_dim=intermediate_size,
+                num_heads=num_heads,
+                dropout=dropout,
+                activation=gelu(approximate_gelu),
+                layer_norm_epsilon=layer_norm_epsilon,
+                kernel_initializer=initializer.clone(),
+                dtype=dtype,
+                name=f"transformer_layer_{layer}",
+            )
+            for layer in range(num_layers)
+        ]
+
+        # === Functional model ===
+        names = ("token_ids", "padding_mask", *index_tables)
+        specs = batch_contract.tensor_specs(names, {"B": None, "L": None})
+        inputs = {
+            name: keras.Input(batch_shape=shape, dtype=feature_dtype, name=name)
+            for name, (shape, feature_dtype) in specs.items()
+        }
+        indices = {name: inputs[name] for name in index_tables}
+        if num_token_types:
+            indices[_TOKEN_TYPE_TABLE] = ops.zeros_like(inputs["token_ids"])
+        hidden_BLD = self.token_embedding(inputs["token_ids"])
+        hidden_BLD = hidden_BLD + self.index_embedding(indices)
+        hidden_BLD = self.embeddings_layer_norm(hidden_BLD)
+        hidden_BLD = self.embeddings_dropout(hidden_BLD)
+        for layer in self.transformer_layers:
+            hidden_BLD = layer(hidden_BLD, padding_mask=inputs["padding_mask"])
+        super().__init__(inputs=inputs, outputs=hidden_BLD, dtype=dtype, **kwargs)
+
+        # === Config ===
+        self.vocab_size = vocab_size
+        self.index_tables = index_tables
+        self.num_layers = num_layers
+        self.hidden_size = hidden_size
+        self.num_heads = num_heads
+        self.intermediate_size = intermediate_size
+        self.dropout = dropout
+        self.layer_norm_epsilon = layer_norm_epsilon
+        self.initializer_range = initializer_range
+        self.approximate_gelu = approximate_gelu
+        self.num_token_types = num_token_types
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the features that the encoder reads from a batch."""
+        return ("token_ids", "padding_mask", *self.index_tables)
+
+    def __call__(self, inputs: Mapping[str, Any], **kwargs: Any) -> Any:
+        missing = [name for name in self.feature_names if name not in inputs]
+        if missing:
+            raise ValueError(
+                f"`inputs` must hold the features {list(self.feature_names)}. It "
+                f"lacks {missing}. Received: {sorted(inputs)}"
+            )
+        own_features = {name: inputs[name] for name in self.feature_names}
+        return super().__call__(own_features, **kwargs)
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "vocab_size": self.vocab_size,
+            "index_tables": dict(self.index_tables),
+            "num_layers": self.num_layers,
+            "hidden_size": self.hidden_size,
+            "num_heads": self.num_heads,
+            "intermediate_size": self.intermediate_size,
+            "dropout": self.dropout,
+            "layer_norm_epsilon": self.layer_norm_epsilon,
+            "initializer_range": self.initializer_range,
+            "approximate_gelu": self.approximate_gelu,
+            "num_token_types": self.num_token_types,
+        }
+
+
+def _check_sizes(
+    vocab_size: int, index_tables: Mapping[str, int], hidden_size: int, num_heads: int
+) -> None:
+    """Raises where keras-hub's layers would fail late or not at all."""
+    if vocab_size is None or vocab_size < 1:
+        raise ValueError(
+            "`vocab_size` must be at least 1; where a config leaves it to the "
+            f"records, pass theirs. Received: vocab_size={vocab_size}"
+        )
+    unknown = [
+        name for name in index_tables if name not in batch_contract.INDEX_FEATURES
+    ]
+    if unknown:
+        raise ValueError(
+            "`index_tables` must be named after index features of the batch contract "
+            f"({', '.join(batch_contract.INDEX_FEATURES)}). Received: {unknown}"
+        )
+    if hidden_size % num_heads:
+        raise ValueError(
+            "`hidden_size` must be a multiple of `num_heads`. Received: "
+            f"hidden_size={hidden_size}, num_heads={num_heads}"
+        )

@@ -1,0 +1,89 @@
+"""Masked language modelling: predict the word pieces behind the masks."""
+
+# Shape key: B batch, L sequence length, D hidden size, P predictions, V vocabulary.
+
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+import keras_hub
+
+from seg_tf.objectives.base import ObjectiveOutput
+from seg_tf.ops.activations import gelu
+from seg_tf.ops.losses import masked_accuracy, masked_cross_entropy
+
+
+@keras.saving.register_keras_serializable(package="seg_tf")
+class MaskedLM(keras.layers.Layer):
+    """BERT's masked-LM head and loss over gathered positions (Devlin et al., 2018).
+
+    A dense layer, GELU and LayerNorm, then the transposed token table of the
+    encoder and a bias. Logits exist at the `P` positions to predict only.
+
+    Args:
+        encoder: the encoder whose output is read. Its token table is tied to the
+            head, which takes its sizes, epsilon and dtype policy from it too.
+        loss_weight: float. Factor of this loss in the training step's total.
+        **kwargs: arguments of `keras.layers.Layer`.
+
+    Call arguments:
+        sequence_output: float tensor `(B, L, D)` from the encoder.
+        features: dict with `masked_positions` int `(B, P)`, `masked_ids` int
+            `(B, P)` and `masked_weights` float `(B, P)`.
+        training: accepted from the training step; the head has no dropout.
+
+    Returns:
+        `ObjectiveOutput` with metric `accuracy`. A batch without any prediction
+        has loss `(0, 0)`.
+    """
+
+    def __init__(self, encoder: Any, loss_weight: float = 1.0, **kwargs: Any):
+        # Sums and weights stay float32; the head casts for itself.
+        super().__init__(autocast=False, **kwargs)
+        self.encoder = encoder
+        self.loss_weight = loss_weight
+        self.head = keras_hub.layers.MaskedLMHead(
+            token_embedding=encoder.token_embedding,
+            intermediate_activation=gelu(encoder.approximate_gelu),
+            layer_norm_epsilon=encoder.layer_norm_epsilon,
+            kernel_initializer=keras.initializers.TruncatedNormal(
+                stddev=encoder.initializer_range
+            ),
+            dtype=encoder.dtype_policy,
+            name="head",
+        )
+        # keras-hub turns it off, and would add a float32 bias to half-precision logits.
+        self.head.autocast = True
+
+    def build(self, sequence_output_shape: Any, features_shape: Any = None) -> None:
+        self.head.build(sequence_output_shape)
+
+    def logits(self, sequence_output: Any, masked_positions: Any) -> Any:
+        """Scores `(B, P, V)` of every word piece at the given positions."""
+        return self.head(sequence_output, masked_positions)
+
+    def call(
+        self,
+        sequence_output: Any,
+        features: Mapping[str, Any],
+        training: bool | None = None,
+    ) -> ObjectiveOutput:
+        logits_BPV = self.logits(sequence_output, features["masked_positions"])
+        labels_BP = features["masked_ids"]
+        weights_BP = features["masked_weights"]
+        return ObjectiveOutput(
+            loss=masked_cross_entropy(logits_BPV, labels_BP, weights_BP),
+            metrics={"accuracy": masked_accuracy(logits_BPV, labels_BP, weights_BP)},
+        )
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "encoder": keras.saving.serialize_keras_object(self.encoder),
+            "loss_weight": self.loss_weight,
+        }
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> "MaskedLM":
+        encoder = keras.saving.deserialize_keras_object(config["encoder"])
+        return cls(**{**config, "encoder": encoder})

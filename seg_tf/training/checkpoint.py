@@ -1,0 +1,226 @@
+"""The checkpoints of a run: which are kept, which is read, and loading them."""
+
+import pathlib
+import shutil
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import keras
+
+from seg_tf import configuration
+from seg_tf.training import checkpoint_files, checkpoint_names, files
+from seg_tf.training.checkpoint_files import DamagedCheckpointError
+from seg_tf.training.errors import CheckpointError
+from seg_tf.training.pretrainer import Pretrainer
+
+
+class Checkpoints:
+    """The folder `checkpoints` of a run.
+
+    A checkpoint is a folder `update-00001000`, written aside and renamed, so that
+    whatever has that name is whole. The newest `keep` stay, and the one with the
+    lowest validation loss.
+
+    Args:
+        folder: where they lie; created with the first.
+        keep: how many of the newest stay.
+        facts: what each `state.json` says about the run, besides the counters.
+        report: called with a line of text when something is worth saying.
+    """
+
+    def __init__(
+        self,
+        folder: pathlib.Path,
+        keep: int,
+        facts: Mapping[str, Any] | None = None,
+        report: Callable[[str], None] = print,
+    ):
+        self.folder = pathlib.Path(folder)
+        self.keep = keep
+        self.facts = dict(facts or {})
+        self.report = report
+
+    def path(self, updates: int) -> pathlib.Path:
+        return self.folder / checkpoint_names.name(updates)
+
+    def updates(self) -> list[int]:
+        """Updates after which there is a checkpoint, rising."""
+        return checkpoint_names.existing(self.folder)
+
+    def save(
+        self,
+        pretrainer: Pretrainer,
+        *,
+        updates: int,
+        samples: int,
+        validation: Mapping[str, float] | None = None,
+    ) -> pathlib.Path:
+        """Writes a checkpoint and removes those that are not kept any more.
+
+        Args:
+            pretrainer: the model, its optimizer and metrics.
+            updates: updates done.
+            samples: samples of the input order consumed.
+            validation: results of a validation after these updates, where there
+                was one.
+
+        Returns:
+            The checkpoint's folder.
+
+        Raises:
+            CheckpointError: if it cannot be written; those before are intact.
+        """
+        final = self.path(updates)
+        unfinished = files.aside(final)
+        state = {
+            **self.facts,
+            "updates": updates,
+            "samples": samples,
+            "validation": dict(validation) if validation else None,
+        }
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            files.remove_leftovers(self.folder)
+            files.check_room(self.folder, checkpoint_files.size_in_bytes(pretrainer))
+            unfinished.mkdir()
+            checkpoint_files.write(unfinished, pretrainer, state)
+            files.publish(final)
+        except (OSError, RuntimeError) as error:  # h5py raises either
+            shutil.rmtree(unfinished, ignore_errors=True)
+            raise CheckpointError(
+                f"{final}: could not write the checkpoint: {error}. "
+                f"{self.describe_newest()}; make room or mend the disk, then start "
+                "the same command again"
+            ) from error
+        self._remove_old()
+        return final
+
+    def record_validation(self, updates: int, results: Mapping[str, float]) -> None:
+        """Adds results to the checkpoint of `updates`, in one stroke."""
+        folder = self.path(updates)
+        state = checkpoint_files.read_state(folder)
+        checkpoint_files.write_state(folder, {**state, "validation": dict(results)})
+        self._remove_old()
+
+    def best(self) -> int | None:
+        """Updates of the checkpoint with the lowest validation loss, if any."""
+        losses = self._validation_losses()
+        return min(losses, key=lambda updates: (losses[updates], updates), default=None)
+
+    def best_loss(self) -> float | None:
+        """The lowest validation loss of a checkpoint, if any has one."""
+        return min(self._validation_losses().values(), default=None)
+
+    def _validation_losses(self) -> dict[int, float]:
+        losses = {}
+        for updates in self.updates():
+            try:
+                state = checkpoint_files.read_state(self.path(updates))
+            except CheckpointError:
+                continue
+            if state["validation"]:
+                losses[updates] = state["validation"]["loss"]
+        return losses
+
+    def newest_intact(self) -> dict[str, Any] | None:
+        """State of the newest checkpoint whose every byte is as it was written.
+
+        Returns:
+            Its `state.json`, or None if there is no checkpoint at all.
+
+        Raises:
+            CheckpointError: if there are checkpoints and all are damaged.
+        """
+        damaged = []
+        for updates in reversed(self.updates()):
+            try:
+                return read(self.path(updates))
+            except DamagedCheckpointError as error:
+                damaged.append(str(error))
+                self.report(f"Damaged checkpoint, going to the one before. {error}")
+        if damaged:
+            raise CheckpointError(
+                f"{self.folder}: every checkpoint is damaged. "
+                + "; ".join(damaged)
+                + ". Start anew with --overwrite, or in another --output_dir"
+            )
+        return None
+
+    def describe_newest(self) -> str:
+        """Which checkpoint there is, as part of a message."""
+        existing = self.updates()
+        if not existing:
+            return "No checkpoint was written before"
+        return f"The last checkpoint is {self.path(existing[-1])}"
+
+    def restore(self, pretrainer: Pretrainer, updates: int) -> None:
+        """Sets every variable of a built pretrainer."""
+        checkpoint_files.restore(self.path(updates), pretrainer)
+
+    def _remove_old(self) -> None:
+        existing = self.updates()
+        kept = {*existing[-self.keep :], self.best()}
+        for updates in existing:
+            if updates not in kept:
+                files.remove_folder(self.path(updates))
+
+
+def read(folder: pathlib.Path) -> dict[str, Any]:
+    """Reads a checkpoint's state after checking all of its files.
+
+    Raises:
+        DamagedCheckpointError: naming the file, expected and found.
+    """
+    state = checkpoint_files.read_state(folder)
+    if checkpoint_names.updates_of(folder) not in (None, state["updates"]):
+        raise DamagedCheckpointError(
+            f"{folder}: its state is that of update {state['updates']}"
+        )
+    checkpoint_files.check(folder, state, sorted(state["checksums"]))
+    return state
+
+
+def load_encoder(
+    checkpoint_dir: str | pathlib.Path,
+) -> tuple[keras.Model, configuration.RunConfig]:
+    """Loads the encoder of a checkpoint, as pretraining left it.
+
+    Args:
+        checkpoint_dir: a folder `…/checkpoints/update-00001000`, or a run's
+            `--output_dir`, whose best checkpoint by validation loss is taken
+            (without a validation, the newest).
+
+    Returns:
+        The encoder and the config of its run.
+
+    Raises:
+        CheckpointError: if there is no checkpoint, or it is damaged.
+
+    Example:
+    ```
+    encoder, config = load_encoder("runs/segabert_tiny")
+    sequence = encoder({name: … for name in encoder.feature_names})
+    ```
+    """
+    folder = _checkpoint_folder(pathlib.Path(checkpoint_dir))
+    state = checkpoint_files.read_state(folder)
+    checkpoint_files.check(folder, state, [checkpoint_files.ENCODER_FILE])
+    config = configuration.from_config_dict(state["config"])
+    encoder = configuration.build(config.model, vocab_size=state["vocab_size"])
+    encoder.load_weights(folder / checkpoint_files.ENCODER_FILE)
+    return encoder, config
+
+
+def _checkpoint_folder(path: pathlib.Path) -> pathlib.Path:
+    if (path / checkpoint_files.STATE_FILE).exists():
+        return path
+    checkpoints = Checkpoints(path / "checkpoints", keep=1)
+    existing = checkpoints.updates()
+    if not existing:
+        raise CheckpointError(
+            "`checkpoint_dir` must be a checkpoint or the output folder of a run. "
+            f"Received: {path}, which has no {checkpoint_files.STATE_FILE} and no "
+            "checkpoints/update-*"
+        )
+    best = checkpoints.best()
+    return checkpoints.path(existing[-1] if best is None else best)

@@ -1,0 +1,141 @@
+"""Drives Keras's `fit` over the updates of a run, from wherever it stands."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from seg_tf import configuration
+from seg_tf.training.distribution import Distribution
+from seg_tf.training.pretrainer import Pretrainer
+from seg_tf.training.supervisor import Supervisor
+
+
+class UnreadLogs(keras.callbacks.CallbackList):
+    """A callback list that hands on the logs of a batch as they are: tensors.
+
+    Keras's own turns them into floats after every batch, for which the host has
+    to wait for the device. A callback that needs a number says `float(…)`.
+    """
+
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        for callback in self.callbacks:
+            callback.on_train_batch_begin(batch, logs)
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        for callback in self.callbacks:
+            callback.on_train_batch_end(batch, logs)
+
+    def on_test_batch_begin(self, batch: int, logs: Any = None) -> None:
+        for callback in self.callbacks:
+            callback.on_test_batch_begin(batch, logs)
+
+    def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
+        for callback in self.callbacks:
+            callback.on_test_batch_end(batch, logs)
+
+
+def fit(
+    pretrainer: Pretrainer,
+    inputs: Any,
+    settings: configuration.TrainingConfig,
+    supervisor: Supervisor,
+    distribution: Distribution,
+    callbacks: Iterable[keras.callbacks.Callback] = (),
+) -> None:
+    """Trains from `supervisor.updates` to the end of the run.
+
+    A Keras epoch is a validation interval. A run that is taken up inside one
+    finishes it in a `fit` call of its own. Within a call Keras reads one iterator
+    from end to end, so that batches are neither dropped nor seen twice.
+
+    Args:
+        pretrainer: compiled and built.
+        inputs: input pipeline with `train_dataset` and `validation_dataset`.
+        settings: the run's `TrainingConfig`.
+        supervisor: counts the updates, and stops at the last.
+        distribution: this process's part of each batch.
+        callbacks: further Keras callbacks. A stop they ask for ends the run.
+    """
+    validation = validation_dataset(inputs, settings, distribution)
+    for epoch, end_epoch, steps in _fit_calls(supervisor.updates, settings):
+        pretrainer.fit(
+            train_dataset(inputs, settings, supervisor.samples, distribution),
+            initial_epoch=epoch,
+            epochs=end_epoch,
+            steps_per_epoch=steps,
+            validation_data=validation,
+            callbacks=UnreadLogs(
+                [supervisor, *callbacks],
+                add_history=True,
+                model=pretrainer,
+                epochs=end_epoch,
+                steps=steps,
+            ),
+            shuffle=False,
+            verbose=0,
+        )
+        if pretrainer.stop_training:
+            break
+
+
+def validate(
+    pretrainer: Pretrainer,
+    inputs: Any,
+    settings: configuration.TrainingConfig,
+    supervisor: Supervisor,
+    distribution: Distribution,
+) -> None:
+    """Runs the validation that a killed process still owed."""
+    results = pretrainer.evaluate(
+        validation_dataset(inputs, settings, distribution),
+        callbacks=UnreadLogs([supervisor], model=pretrainer),
+        return_dict=True,
+        verbose=0,
+    )
+    supervisor.validated(results)
+
+
+def _fit_calls(
+    updates: int, settings: configuration.TrainingConfig
+) -> Iterator[tuple[int, int, int]]:
+    """(first epoch, end epoch, steps of an epoch) of the `fit` calls to make."""
+    if updates >= settings.num_updates:
+        return
+    interval = settings.validation_interval
+    epoch, done = divmod(updates, interval)
+    end_epoch = -(-settings.num_updates // interval)
+    if done:
+        yield epoch, epoch + 1, interval - done
+        epoch += 1
+    if epoch < end_epoch:
+        # The last epoch may be cut short: the supervisor stops it.
+        yield epoch, end_epoch, interval
+
+
+def train_dataset(
+    inputs: Any,
+    settings: configuration.TrainingConfig,
+    first_sample: int,
+    distribution: Distribution,
+) -> tf.data.Dataset:
+    """This process's rows of the batches from `first_sample` on."""
+    return inputs.train_dataset(
+        batch_size=settings.batch_size,
+        first_sample=first_sample,
+        rank=distribution.rank,
+        num_ranks=distribution.size,
+    )
+
+
+def validation_dataset(
+    inputs: Any, settings: configuration.TrainingConfig, distribution: Distribution
+) -> tf.data.Dataset:
+    """This process's rows of the validation batches."""
+    return inputs.validation_dataset(
+        batch_size=settings.batch_size,
+        max_batches=settings.validation_batches,
+        rank=distribution.rank,
+        num_ranks=distribution.size,
+    )

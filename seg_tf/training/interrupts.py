@@ -1,0 +1,43 @@
+"""Turns SIGTERM and SIGINT into a wish to stop that the training loop reads."""
+
+import contextlib
+import signal
+from collections.abc import Iterator
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+class StopRequest:
+    """Whether a signal has asked the run to stop, and which."""
+
+    def __init__(self):
+        self.signal_number: int | None = None
+
+    def __bool__(self) -> bool:
+        return self.signal_number is not None
+
+
+@contextlib.contextmanager
+def stop_requests() -> Iterator[StopRequest]:
+    """Catches the first signal; a second one ends the process as it always would.
+
+    Outside the main thread, where Python cannot catch signals, nothing is caught.
+    """
+    request = StopRequest()
+    previous = {}
+
+    def restore() -> None:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+    def catch(number: int, frame: object) -> None:
+        request.signal_number = number
+        restore()
+
+    with contextlib.suppress(ValueError):
+        for number in _SIGNALS:
+            previous[number] = signal.signal(number, catch)
+    try:
+        yield request
+    finally:
+        restore()

@@ -1,0 +1,53 @@
+"""Metrics that are sums over counts, never means of means."""
+
+from typing import Any
+
+import keras
+
+
+class Ratio(keras.metrics.Metric):
+    """Sum of numerators over sum of denominators; 0 while nothing was counted.
+
+    Sums are kept in float64: float32 stops counting single predictions at 2**24,
+    which a validation reaches.
+    """
+
+    def __init__(self, name: str):
+        super().__init__(name=name, dtype="float64")
+        self.numerator = self.add_weight(name="numerator", initializer="zeros")
+        self.denominator = self.add_weight(name="denominator", initializer="zeros")
+
+    def update_state(self, numerator: Any, denominator: Any) -> None:
+        self.numerator.assign_add(keras.ops.cast(numerator, "float64"))
+        self.denominator.assign_add(keras.ops.cast(denominator, "float64"))
+
+    def result(self) -> Any:
+        return keras.ops.divide_no_nan(self.numerator, self.denominator)
+
+
+class Total(keras.metrics.Metric):
+    """Sum of all entries of what it is given."""
+
+    def __init__(self, name: str):
+        super().__init__(name=name, dtype="float64")
+        self.total = self.add_weight(name="total", initializer="zeros")
+
+    def update_state(self, values: Any) -> None:
+        self.total.assign_add(keras.ops.sum(keras.ops.cast(values, "float64")))
+
+    def result(self) -> Any:
+        return keras.ops.convert_to_tensor(self.total)
+
+
+class Latest(keras.metrics.Metric):
+    """The last value it was given."""
+
+    def __init__(self, name: str):
+        super().__init__(name=name, dtype="float64")
+        self.value = self.add_weight(name="value", initializer="zeros")
+
+    def update_state(self, value: Any) -> None:
+        self.value.assign(keras.ops.cast(value, "float64"))
+
+    def result(self) -> Any:
+        return keras.ops.convert_to_tensor(self.value)

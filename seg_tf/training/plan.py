@@ -1,0 +1,155 @@
+"""What a run is going to do, in figures, before it does it."""
+
+import collections
+import dataclasses
+import math
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from seg_tf import configuration
+from seg_tf.training import schedule
+from seg_tf.training.pretrainer import Pretrainer
+
+_MIB = 2**20
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """The figures of a run.
+
+    Attributes:
+        batch_size: rows of an update, over all processes.
+        num_updates: updates.
+        num_samples: samples seen.
+        epochs: times that every training sample is seen.
+        tokens: real tokens seen, padding left out.
+        peak_learning_rate: rate after the warm-up, or None for an optimizer that
+            warms up otherwise.
+        warmup_updates: updates of warm-up, or None.
+        parameters: trainable parameters by part of the model.
+        memory: bytes by purpose.
+    """
+
+    batch_size: int
+    num_updates: int
+    num_samples: int
+    epochs: float
+    tokens: int
+    peak_learning_rate: float | None
+    warmup_updates: int | None
+    parameters: dict[str, int]
+    memory: dict[str, int]
+
+
+def make_plan(
+    config: configuration.RunConfig, inputs: Any, pretrainer: Pretrainer
+) -> Plan:
+    """Figures of `config` on the records behind `inputs`."""
+    settings = config.training
+    num_samples = settings.num_updates * settings.batch_size
+    rate = pretrainer.optimizer._learning_rate
+    warms_up = isinstance(rate, schedule.WarmupPolynomialDecay)
+    return Plan(
+        batch_size=settings.batch_size,
+        num_updates=settings.num_updates,
+        num_samples=num_samples,
+        epochs=num_samples / max(1, inputs.num_train_samples),
+        tokens=round(num_samples * config.inputs.window_length * inputs.fill),
+        peak_learning_rate=rate.peak_learning_rate if warms_up else None,
+        warmup_updates=rate.warmup_updates if warms_up else None,
+        parameters=count_parameters(pretrainer),
+        memory=_memory(
+            config, pretrainer, config.model.vocab_size or inputs.vocab_size
+        ),
+    )
+
+
+def count_parameters(pretrainer: Pretrainer) -> dict[str, int]:
+    """Trainable parameters by part; shared ones count where they come first."""
+    counts: dict[str, int] = collections.Counter()
+    seen: set[int] = set()
+    for layer in pretrainer.encoder.layers:
+        # Layers of a stack are one part: transformer_layer_0, _1, …
+        stem, _, number = layer.name.rpartition("_")
+        part = f"encoder: {stem}s" if number.isdigit() else f"encoder: {layer.name}"
+        counts[part] += _count_new(layer, seen)
+    counts["encoder: other"] = _count_new(pretrainer.encoder, seen)
+    for name, objective in pretrainer.objectives.items():
+        counts[name] = _count_new(objective, seen)
+    return {part: count for part, count in counts.items() if count}
+
+
+def describe(plan: Plan, inputs: Any) -> str:
+    """The plan as text."""
+    lines = [
+        "Plan",
+        f"  updates          {plan.num_updates:,} of {plan.batch_size:,} windows",
+        f"  windows          {plan.num_samples:,}: {plan.epochs:.2f} epochs over "
+        f"{inputs.num_train_samples:,} (held out: {inputs.num_validation_samples:,})",
+        f"  tokens           {plan.tokens:,}, padding left out",
+    ]
+    if plan.peak_learning_rate is not None:
+        lines.append(
+            f"  learning rate    {plan.peak_learning_rate:g} after "
+            f"{plan.warmup_updates:,} updates of warm-up"
+        )
+    lines.append(f"  parameters       {sum(plan.parameters.values()):,}")
+    lines += [f"    {part:<32}{count:>14,}" for part, count in plan.parameters.items()]
+    lines.append(f"  memory, about    {_mebibytes(sum(plan.memory.values()))}")
+    lines += [
+        f"    {purpose:<32}{_mebibytes(size):>14}"
+        for purpose, size in plan.memory.items()
+    ]
+    return "\n".join(lines)
+
+
+def _count_new(layer: keras.layers.Layer, seen: set[int]) -> int:
+    new = [v for v in layer.trainable_variables if id(v) not in seen]
+    seen.update(id(variable) for variable in new)
+    return sum(math.prod(variable.shape) for variable in new)
+
+
+def _memory(
+    config: configuration.RunConfig, pretrainer: Pretrainer, vocab_size: int
+) -> dict[str, int]:
+    weights = _bytes(pretrainer.trainable_variables)
+    return {
+        "weights": weights,
+        "gradients": weights,
+        "optimizer": _bytes(pretrainer.optimizer.variables),
+        "activations, roughly": _activations(config, vocab_size),
+    }
+
+
+def _bytes(variables: list[Any]) -> int:
+    return sum(
+        math.prod(variable.shape) * tf.as_dtype(variable.dtype).size
+        for variable in variables
+    )
+
+
+def _activations(config: configuration.RunConfig, vocab_size: int) -> int:
+    """What a forward and backward pass of a BERT-family model holds at its peak.
+
+    Per position and layer 20 vectors of the model's width, two of the feed-forward
+    blocks' and three numbers for each head and other position; per prediction five
+    times the vocabulary. On a CPU, three small models (2 to 4 layers of width 128 and
+    256, windows of 128 to 512) made the process grow by this, by their gradients and
+    by another 90 to 150 MiB.
+    """
+    model, length = config.model, config.inputs.window_length
+    per_layer = (
+        20 * model.hidden_size
+        + 2 * model.intermediate_size
+        + 3 * model.num_heads * length
+    )
+    numbers = length * model.num_layers * per_layer
+    numbers += 5 * config.inputs.masking.max_predictions * vocab_size
+    size = 4 if config.training.dtype_policy == "float32" else 2
+    return config.training.batch_size * numbers * size
+
+
+def _mebibytes(size: int) -> str:
+    return f"{size / _MIB:,.0f} MiB"

@@ -1,0 +1,167 @@
+"""The output folder of a run: what lies where, and whose run it is."""
+
+import contextlib
+import dataclasses
+import fcntl
+import json
+import pathlib
+import shutil
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from seg_tf import configuration
+from seg_tf.training import checkpoint_names, files
+from seg_tf.training.errors import OutputFolderError
+
+# Settings that no weight depends on: a run may go on with others.
+_FREE_SETTINGS = frozenset(
+    {
+        "config.name",
+        "config.training.log_interval",
+        "config.training.validation_interval",
+        "config.training.validation_batches",
+        "config.training.checkpoint_interval",
+        "config.training.keep_checkpoints",
+    }
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class RunFolder:
+    """Names of what a run writes below its `--output_dir`."""
+
+    path: pathlib.Path
+
+    @property
+    def run_file(self) -> pathlib.Path:
+        """Config and records of the run; what tells one run from another."""
+        return self.path / "run.json"
+
+    @property
+    def deviations_file(self) -> pathlib.Path:
+        return self.path / "deviations.txt"
+
+    @property
+    def log_file(self) -> pathlib.Path:
+        return self.path / "log.jsonl"
+
+    @property
+    def curve_file(self) -> pathlib.Path:
+        return self.path / "loss_curve.png"
+
+    @property
+    def events_folder(self) -> pathlib.Path:
+        return self.path / "tensorboard"
+
+    @property
+    def checkpoints_folder(self) -> pathlib.Path:
+        return self.path / "checkpoints"
+
+    def remove_run(self) -> None:
+        """Removes what a run has written, and nothing else."""
+        for written in (self.checkpoints_folder, self.events_folder):
+            shutil.rmtree(written, ignore_errors=True)
+        # Last, so that a removal cut short still looks like the run it was.
+        for written in (
+            self.log_file,
+            self.curve_file,
+            self.deviations_file,
+            self.run_file,
+        ):
+            written.unlink(missing_ok=True)
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keeps a second process from training into the same folder.
+
+        Raises:
+            OutputFolderError: if another process does so now.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        with open(self.path / ".lock", "w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise OutputFolderError(
+                    "`--output_dir` must not be in use. Received: "
+                    f"{self.path}, into which another process trains now"
+                ) from None
+            yield
+
+
+def describe_run(
+    config: configuration.RunConfig, manifest_checksum: str
+) -> dict[str, Any]:
+    """What makes two runs the same run, as plain values."""
+    return {
+        "config": configuration.to_dict(config),
+        "records": {"manifest_checksum": manifest_checksum},
+    }
+
+
+def prepare(
+    folder: RunFolder, run: Mapping[str, Any], *, resume: bool, overwrite: bool
+) -> None:
+    """Readies an output folder for a run, or refuses it.
+
+    Args:
+        folder: the output folder.
+        run: the answer of `describe_run`.
+        resume: whether a run that the folder holds may go on.
+        overwrite: whether to remove a run that the folder holds.
+
+    Raises:
+        OutputFolderError: if the folder holds another run, naming the settings that
+            differ, or one that must not go on.
+    """
+    check(folder, run, resume=resume, overwrite=overwrite)
+    if overwrite:
+        folder.remove_run()
+    folder.path.mkdir(parents=True, exist_ok=True)
+    files.write_text(folder.run_file, files.to_json(run))
+
+
+def check(
+    folder: RunFolder, run: Mapping[str, Any], *, resume: bool, overwrite: bool
+) -> None:
+    """As `prepare`, but only raises; touches nothing."""
+    path = folder.path
+    if path.exists() and not path.is_dir():
+        raise OutputFolderError(
+            f"`--output_dir` must be a folder. Received: {path}, which is a file"
+        )
+    if overwrite or not folder.run_file.exists():
+        return
+    differences = differing_settings(json.loads(folder.run_file.read_text()), run)
+    if differences:
+        raise OutputFolderError(
+            f"`--output_dir` holds another run: {path}. It differs in "
+            + "; ".join(differences)
+            + ". Choose another --output_dir, or remove that run with --overwrite"
+        )
+    if not resume and checkpoint_names.existing(folder.checkpoints_folder):
+        raise OutputFolderError(
+            f"`--output_dir` holds checkpoints of this run: {path}, and --noresume "
+            "was given. Choose another --output_dir, or remove them with --overwrite"
+        )
+
+
+def differing_settings(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """`name: value before, value now` of every setting that matters."""
+    # Through JSON, so that a tuple equals the list it is read back as.
+    old, new = _flat(before), _flat(json.loads(json.dumps(now)))
+    return [
+        f"{name}: {old.get(name, 'absent')} there, {new.get(name, 'absent')} now"
+        for name in sorted(old.keys() | new.keys())
+        if name not in _FREE_SETTINGS and old.get(name) != new.get(name)
+    ]
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat = {}
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            flat.update(_flat(value, f"{prefix}{name}."))
+        else:
+            flat[f"{prefix}{name}"] = value
+    return flat

@@ -1,0 +1,87 @@
+"""Learning rate over a run: linear warm-up, then polynomial decay."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+
+def default_warmup(num_updates: int) -> int:
+    """1 % of the run, as the SegaBERT paper (section 2) warms up; at least 1."""
+    return max(1, round(num_updates / 100))
+
+
+@keras.saving.register_keras_serializable(package="seg_tf")
+class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
+    """Rises linearly to the peak, then falls to the end rate.
+
+    With `u` updates done, W = `warmup_updates` and N = `decay_updates`, the next
+    update is made at the rate
+
+        peak * (u + 1) / W                                  while u < W
+        end + (peak - end) * ((N - u) / (N - W)) ** power   while W <= u < N
+        end                                                 from u = N on
+
+    so that no update of a run is made at rate 0.
+
+    Args:
+        peak_learning_rate: float. The rate at the end of the warm-up.
+        decay_updates: int. Updates after which the end rate is reached.
+        warmup_updates: int. Updates of warm-up; 0 starts at the peak.
+        end_learning_rate: float. The rate after the decay.
+        power: float. 1 decays linearly.
+
+    Raises:
+        ValueError: if the warm-up does not fit into the run, or a rate is
+            negative.
+    """
+
+    def __init__(
+        self,
+        peak_learning_rate: float,
+        decay_updates: int,
+        warmup_updates: int = 0,
+        end_learning_rate: float = 0.0,
+        power: float = 1.0,
+    ):
+        super().__init__()
+        if not 0 <= warmup_updates <= decay_updates:
+            raise ValueError(
+                "`warmup_updates` must be at least 0 and at most the updates of the "
+                f"decay. Received: warmup_updates={warmup_updates}, "
+                f"decay_updates={decay_updates}"
+            )
+        if not 0 <= end_learning_rate <= peak_learning_rate:
+            raise ValueError(
+                "`end_learning_rate` must be at least 0 and at most the peak rate. "
+                f"Received: end_learning_rate={end_learning_rate}, "
+                f"peak_learning_rate={peak_learning_rate}"
+            )
+        if power <= 0:
+            raise ValueError(f"`power` must be positive. Received: power={power}")
+        self.peak_learning_rate = peak_learning_rate
+        self.decay_updates = decay_updates
+        self.warmup_updates = warmup_updates
+        self.end_learning_rate = end_learning_rate
+        self.power = power
+
+    def __call__(self, step: Any) -> Any:
+        """Rate of the next update after `step` of them. Returns a float32 scalar."""
+        updates = ops.cast(step, "int64")
+        peak, end = self.peak_learning_rate, self.end_learning_rate
+        # Whole numbers until the last moment: float32 skips some from 2**24 on.
+        done = ops.cast(updates + 1, "float32")
+        remaining = ops.cast(ops.maximum(self.decay_updates - updates, 0), "float32")
+        rising = peak * done / max(1, self.warmup_updates)
+        share = remaining / max(1, self.decay_updates - self.warmup_updates)
+        falling = end + (peak - end) * ops.power(share, self.power)
+        return ops.where(updates < self.warmup_updates, rising, falling)
+
+    def get_config(self) -> dict:
+        return {
+            "peak_learning_rate": self.peak_learning_rate,
+            "decay_updates": self.decay_updates,
+            "warmup_updates": self.warmup_updates,
+            "end_learning_rate": self.end_learning_rate,
+            "power": self.power,
+        }

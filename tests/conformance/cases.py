@@ -1,0 +1,207 @@
+"""The one list of public layers, models and objectives, and how to try each.
+
+A new public class gets its case here; `test_conformance.py` fails without it.
+"""
+
+# Shape key: B batch, L sequence length, D hidden size.
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import keras
+import numpy as np
+
+from seg_tf.layers.index_embedding import IndexEmbedding
+from seg_tf.models.encoder import Encoder
+from seg_tf.objectives.masked_lm import MaskedLM
+from tests import numpy_reference
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """One public class and what its properties are tried with.
+
+    Attributes:
+        cls: the class.
+        arguments: arguments of its constructor, none of them a default.
+        specs: `{name: (shape without batch, dtype)}` of its inputs.
+        limits: exclusive upper bound of each integer input.
+        apply: calls the layer on a dict of inputs.
+        reference: the same in NumPy, from the layer and the inputs.
+        golden: what `reference` says for `inputs(batch=2, length=3)`, 5 digits.
+        float32_output: whether the output is float32 whatever the policy.
+    """
+
+    cls: type
+    arguments: Mapping[str, Any]
+    specs: Mapping[str, tuple[tuple[int | None, ...], str]]
+    limits: Mapping[str, int]
+    apply: Callable[[Any, Mapping[str, Any]], Any]
+    reference: Callable[[Any, Mapping[str, np.ndarray]], Any]
+    golden: Any
+    float32_output: bool = False
+
+    def make_arguments(self, dtype: str | None = None) -> dict[str, Any]:
+        """The constructor's arguments; those given as functions of a dtype are made."""
+        return {
+            name: value(dtype) if callable(value) else value
+            for name, value in self.arguments.items()
+        }
+
+    def build(self, dtype: str | None = None) -> keras.layers.Layer:
+        """A built layer whose weights are the same numbers every time."""
+        layer = self.cls(**self.make_arguments(dtype), dtype=dtype)
+        self.apply(layer, self.inputs(batch=1))
+        set_fixed_weights(layer)
+        return layer
+
+    def inputs(self, batch: int, length: int = 5) -> dict[str, np.ndarray]:
+        """Inputs that depend on nothing but their shape."""
+        values = {}
+        for number, (name, (shape, dtype)) in enumerate(self.specs.items()):
+            full = (batch, *(length if size is None else size for size in shape))
+            count = np.arange(np.prod(full)).reshape(full)
+            if dtype == "float32":
+                values[name] = np.abs(np.cos(count + number)).astype("float32")
+            else:
+                limit = self.limits.get(name, 2)
+                values[name] = ((7 * count + number) % limit).astype(dtype)
+        if "padding_mask" in values:
+            values["padding_mask"][:, 0] = True
+        return values
+
+    def model(self, layer: keras.layers.Layer) -> keras.Model:
+        """A Keras model of nothing but the layer, its outputs a flat list."""
+        inputs = {
+            name: keras.Input(shape, dtype=dtype, name=name)
+            for name, (shape, dtype) in self.specs.items()
+        }
+        return keras.Model(inputs, keras.tree.flatten(self.apply(layer, inputs)))
+
+
+def set_fixed_weights(layer: keras.layers.Layer) -> None:
+    """Sets weight number n, in the order of their paths, to waves around its start."""
+    weights = {weight.path: weight for weight in layer.trainable_weights}
+    for number, path in enumerate(sorted(weights)):
+        offset = 1.0 if path.endswith("gamma") else 0.0
+        count = np.arange(np.prod(weights[path].shape)).reshape(weights[path].shape)
+        weights[path].assign(offset + 0.5 * np.sin(1.7 * count + number))
+
+
+ENCODER_ARGUMENTS = {
+    "vocab_size": 13,
+    "index_tables": {"sentence_index": 3, "token_index": 6},
+    "num_layers": 1,
+    "hidden_size": 4,
+    "num_heads": 2,
+    "intermediate_size": 6,
+    "dropout": 0.25,
+    "layer_norm_epsilon": 1e-3,
+    "initializer_range": 0.3,
+    "approximate_gelu": True,
+    "num_token_types": 2,
+}
+
+
+def _reference_encoder(layer, inputs):
+    return numpy_reference.encoder(
+        numpy_reference.named_weights(layer),
+        inputs,
+        num_layers=1,
+        epsilon=1e-3,
+        approximate_gelu=True,
+    )
+
+
+def _reference_masked_lm(layer, inputs):
+    logits = numpy_reference.masked_lm_logits(
+        numpy_reference.named_weights(layer.head),
+        np.asarray(layer.encoder.token_embedding.embeddings, "float64"),
+        inputs["sequence_output"],
+        inputs["masked_positions"],
+        epsilon=1e-3,
+        approximate_gelu=True,
+    )
+    target = (inputs["masked_ids"], inputs["masked_weights"])
+    weight = inputs["masked_weights"].sum()
+    loss = (numpy_reference.cross_entropy(logits, *target), weight)
+    return loss, {"accuracy": (numpy_reference.hits(logits, *target), weight)}
+
+
+CASES = [
+    Case(
+        cls=IndexEmbedding,
+        arguments={
+            "tables": {"paragraph_index": 3, "token_index": 5},
+            "hidden_size": 4,
+            "embeddings_initializer": lambda dtype: keras.initializers.RandomNormal(
+                mean=0.5, stddev=0.25
+            ),
+        },
+        specs={
+            "paragraph_index": ((None,), "int32"),
+            "token_index": ((None,), "int32"),
+        },
+        limits={"paragraph_index": 3, "token_index": 5},
+        apply=lambda layer, inputs: layer(inputs),
+        reference=lambda layer, inputs: numpy_reference.index_embedding(
+            numpy_reference.named_weights(layer), inputs
+        ),
+        golden=[
+            [
+                [0.49927, 0.45826, -0.61736, -0.29917],
+                [0.52571, -0.04835, -0.51325, 0.18061],
+                [0.85032, 0.41206, -0.9565, -0.16558],
+            ],
+            [
+                [0.4474, 0.21681, -0.50326, -0.08712],
+                [0.28419, -0.1, -0.25842, 0.1666],
+                [0.92885, 0.16079, -0.97029, 0.08924],
+            ],
+        ],
+    ),
+    Case(
+        cls=Encoder,
+        arguments=ENCODER_ARGUMENTS,
+        specs={
+            "token_ids": ((None,), "int32"),
+            "padding_mask": ((None,), "bool"),
+            "sentence_index": ((None,), "int32"),
+            "token_index": ((None,), "int32"),
+        },
+        limits={"token_ids": 13, "sentence_index": 3, "token_index": 6},
+        apply=lambda layer, inputs: layer(inputs),
+        reference=_reference_encoder,
+        golden=[
+            [
+                [-1.52498, 0.18231, 0.35503, 0.5189],
+                [-0.1491, -0.72145, -0.37247, 2.59556],
+                [-1.10573, 0.46921, 0.22409, -0.61304],
+            ],
+            [
+                [-0.11966, -0.70691, -0.44833, 2.64121],
+                [-0.99406, -0.46826, 0.03449, 2.253],
+                [-0.89683, -0.50868, -0.01744, 2.33318],
+            ],
+        ],
+    ),
+    Case(
+        cls=MaskedLM,
+        arguments={
+            "encoder": lambda dtype: Encoder(**ENCODER_ARGUMENTS, dtype=dtype),
+            "loss_weight": 0.25,
+        },
+        specs={
+            "sequence_output": ((None, 4), "float32"),
+            "masked_positions": ((2,), "int32"),
+            "masked_ids": ((2,), "int32"),
+            "masked_weights": ((2,), "float32"),
+        },
+        limits={"masked_positions": 3, "masked_ids": 13},
+        apply=lambda layer, inputs: layer(inputs["sequence_output"], inputs),
+        reference=_reference_masked_lm,
+        golden=((10.27767, 2.88747), {"accuracy": (0.28366, 2.88747)}),
+        float32_output=True,
+    ),
+]

@@ -1,0 +1,197 @@
+"""The same properties for every public layer, model and objective."""
+
+import importlib
+import pkgutil
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from seg_tf import layers, models, objectives
+from tests.conformance.cases import CASES
+
+each_case = pytest.mark.parametrize(
+    "case", [pytest.param(case, id=case.cls.__name__) for case in CASES]
+)
+
+
+def assert_close(actual, expected, **tolerance):
+    """Compares nested outputs leaf by leaf."""
+    actual, expected = keras.tree.flatten(actual), keras.tree.flatten(expected)
+    assert len(actual) == len(expected)
+    for one, other in zip(actual, expected, strict=True):
+        np.testing.assert_allclose(
+            np.asarray(one, "float64"), np.asarray(other, "float64"), **tolerance
+        )
+
+
+def plain(value):
+    """A constructor argument as `get_config` stores it."""
+    if hasattr(value, "get_config"):
+        return keras.saving.serialize_keras_object(value)
+    return value
+
+
+def public_layers():
+    """Every layer class that a public module of the three packages defines."""
+    found = set()
+    for package in (layers, models, objectives):
+        for info in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            module = importlib.import_module(info.name)
+            found |= {
+                value
+                for name, value in vars(module).items()
+                if isinstance(value, type)
+                and issubclass(value, keras.layers.Layer)
+                and value.__module__ == info.name
+                and not name.startswith("_")
+            }
+    return found
+
+
+def test_no_public_layer_is_missing_from_the_list():
+    assert {case.cls for case in CASES} == public_layers()
+
+
+@each_case
+def test_golden_values(case):
+    layer, inputs = case.build(), case.inputs(batch=2, length=3)
+    golden = keras.tree.map_structure_up_to(
+        case.reference(layer, inputs), np.asarray, case.golden
+    )
+    assert_close(case.reference(layer, inputs), golden, atol=1e-5)
+    assert_close(case.apply(layer, inputs), golden, atol=1e-5)
+
+
+@each_case
+def test_config_holds_what_was_passed(case):
+    arguments = case.make_arguments()
+    layer = case.cls(**arguments, name="given", trainable=False, dtype="bfloat16")
+    restored = case.cls.from_config(layer.get_config())
+    assert (restored.name, restored.trainable) == ("given", False)
+    assert restored.compute_dtype == "bfloat16"
+    config = restored.get_config()
+    for name, value in arguments.items():
+        assert config[name] == plain(value), name
+
+
+@each_case
+def test_saved_file_gives_the_same_layer(case, tmp_path):
+    arguments = case.make_arguments()
+    layer, inputs = case.build(), case.inputs(batch=3)
+    model = case.model(layer)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert_close(loaded(inputs), case.apply(layer, inputs), atol=1e-6)
+    (restored,) = [one for one in loaded.layers if isinstance(one, case.cls)]
+    assert restored is not layer
+    config = restored.get_config()
+    for name, value in arguments.items():
+        if name != "encoder":  # compared above; here it has a name of its own
+            assert config[name] == plain(value), name
+
+
+@each_case
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_mixed_precision_is_close_to_float32(case, dtype):
+    layer, inputs = case.build(f"mixed_{dtype}"), case.inputs(batch=3)
+    outputs = keras.tree.flatten(case.apply(layer, inputs))
+    expected = "float32" if case.float32_output else dtype
+    assert {output.dtype.name for output in outputs} == {expected}
+    assert {weight.dtype for weight in layer.trainable_weights} == {"float32"}
+    precision = {"float16": 5e-3, "bfloat16": 4e-2}[dtype]
+    assert_close(
+        outputs, case.apply(case.build(), inputs), rtol=precision, atol=precision
+    )
+
+
+@each_case
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_pure_half_precision_runs(case, dtype):
+    layer, inputs = case.build(dtype), case.inputs(batch=3)
+    assert {weight.dtype for weight in layer.trainable_weights} == {dtype}
+    outputs = keras.tree.flatten(case.apply(layer, inputs))
+    assert all(np.isfinite(np.asarray(output, "float32")).all() for output in outputs)
+
+
+@each_case
+@pytest.mark.parametrize("jit_compile", [False, True], ids=["graph", "xla"])
+def test_compiled_equals_eager(case, jit_compile):
+    layer, inputs = case.build(), case.inputs(batch=3)
+    tensors = {name: tf.constant(value) for name, value in inputs.items()}
+    compiled = tf.function(
+        lambda inputs: keras.tree.flatten(case.apply(layer, inputs)),
+        jit_compile=jit_compile,
+    )
+    assert_close(compiled(tensors), case.apply(layer, inputs), atol=1e-5)
+
+
+@each_case
+@pytest.mark.parametrize("jit_compile", [False, True], ids=["graph", "xla"])
+def test_compiled_gradients_equal_eager(case, jit_compile):
+    layer, inputs = case.build(), case.inputs(batch=3)
+    tensors = {name: tf.constant(value) for name, value in inputs.items()}
+
+    def gradients(inputs):
+        with tf.GradientTape() as tape:
+            outputs = keras.tree.flatten(case.apply(layer, inputs))
+            # A sum of squares: the plain sum of a LayerNorm's output is constant.
+            total = tf.add_n([tf.reduce_sum(output**2) for output in outputs])
+        weights = [weight.value for weight in layer.trainable_weights]
+        return [
+            tf.convert_to_tensor(gradient)
+            for gradient in tape.gradient(total, weights)
+            if gradient is not None
+        ]
+
+    eager = gradients(tensors)
+    assert len(eager) > 0
+    compiled = tf.function(gradients, jit_compile=jit_compile)(tensors)
+    assert_close(compiled, eager, atol=1e-4)
+
+
+@each_case
+def test_one_trace_serves_every_batch_and_length(case):
+    layer = case.build()
+    signature = {
+        name: tf.TensorSpec((None, *shape), dtype)
+        for name, (shape, dtype) in case.specs.items()
+    }
+
+    @tf.function(input_signature=[signature])
+    def compiled(inputs):
+        return keras.tree.flatten(case.apply(layer, inputs))
+
+    for batch, length in ((1, 3), (4, 5)):
+        inputs = case.inputs(batch, length)
+        assert_close(compiled(inputs), case.apply(layer, inputs), atol=1e-6)
+
+
+@each_case
+def test_rows_of_a_batch_do_not_meet(case):
+    layer, inputs = case.build(), case.inputs(batch=3)
+    rows = [
+        case.apply(
+            layer, {name: value[row : row + 1] for name, value in inputs.items()}
+        )
+        for row in range(3)
+    ]
+    join = np.sum if case.float32_output else np.concatenate
+    joined = keras.tree.map_structure(
+        lambda *parts: join([np.asarray(part) for part in parts], axis=0), *rows
+    )
+    assert_close(joined, case.apply(layer, inputs), atol=1e-5)
+
+
+@each_case
+def test_saved_model_gives_the_same_outputs(case, tmp_path):
+    layer = case.build()
+    case.model(layer).export(
+        str(tmp_path / "saved"), format="tf_saved_model", verbose=False
+    )
+    loaded = tf.saved_model.load(str(tmp_path / "saved"))
+    for batch, length in ((1, 3), (4, 5)):
+        inputs = case.inputs(batch, length)
+        tensors = {name: tf.constant(value) for name, value in inputs.items()}
+        assert_close(loaded.serve(tensors), case.apply(layer, inputs), atol=1e-6)

@@ -1,0 +1,286 @@
+import keras
+import keras_hub
+import numpy as np
+import pytest
+
+from seg_tf.models.encoder import Encoder
+from tests import numpy_reference, official_models
+
+SIZES = {
+    "vocab_size": 31,
+    "num_layers": 2,
+    "hidden_size": 8,
+    "num_heads": 2,
+    "intermediate_size": 16,
+}
+BERT = {"position_index": 12}
+SEGABERT = {"paragraph_index": 4, "sentence_index": 5, "token_index": 9}
+BERT_WITH_PS = {"position_index": 12, "paragraph_index": 4, "sentence_index": 5}
+
+
+def build_encoder(index_tables, scale=0.3, **arguments):
+    """An encoder with weights large enough for every one of them to matter."""
+    encoder = Encoder(index_tables=index_tables, **{**SIZES, **arguments})
+    generator = np.random.default_rng(3)
+    for weight in encoder.weights:
+        if "seed_generator" not in weight.path:
+            offset = 1.0 if weight.path.endswith("gamma") else 0.0
+            weight.assign(offset + scale * generator.normal(size=weight.shape))
+    return encoder
+
+
+def random_features(batch=3, length=7, lengths=(7, 4, 1)):
+    generator = np.random.default_rng(4)
+    features = {
+        name: generator.integers(0, rows, (batch, length)).astype("int32")
+        for name, rows in {**SEGABERT, "token_ids": SIZES["vocab_size"]}.items()
+    }
+    features["position_index"] = np.tile(np.arange(length, dtype="int32"), (batch, 1))
+    features["padding_mask"] = np.arange(length) < np.array(lengths)[:, None]
+    return features
+
+
+@pytest.mark.parametrize("index_tables", [BERT, SEGABERT, BERT_WITH_PS])
+@pytest.mark.parametrize("num_token_types", [0, 2])
+@pytest.mark.parametrize("approximate_gelu", [False, True])
+def test_encoder_equals_plain_numpy(index_tables, num_token_types, approximate_gelu):
+    encoder = build_encoder(
+        index_tables,
+        num_token_types=num_token_types,
+        approximate_gelu=approximate_gelu,
+        layer_norm_epsilon=1e-3,
+    )
+    features = random_features()
+    weights = numpy_reference.named_weights(encoder)
+    assert ("index_embedding/token_type" in weights) == bool(num_token_types)
+    expected = numpy_reference.encoder(
+        weights,
+        features,
+        num_layers=2,
+        epsilon=1e-3,
+        approximate_gelu=approximate_gelu,
+    )
+    np.testing.assert_allclose(encoder(features), expected, atol=1e-5)
+
+
+def test_bert_equals_keras_hub_with_the_same_weights():
+    encoder = build_encoder(BERT, approximate_gelu=True)
+    peer = keras_hub.models.BertBackbone(
+        vocabulary_size=SIZES["vocab_size"],
+        num_layers=SIZES["num_layers"],
+        num_heads=SIZES["num_heads"],
+        hidden_dim=SIZES["hidden_size"],
+        intermediate_dim=SIZES["intermediate_size"],
+        max_sequence_length=BERT["position_index"],
+        num_segments=1,
+    )
+    renamed = {
+        "index_embedding/position_index": "position_embedding/embeddings",
+    }
+    peer_weights = {weight.path: weight for weight in peer.weights}
+    for path, value in numpy_reference.named_weights(encoder).items():
+        peer_weights.pop(renamed.get(path, path)).assign(value)
+    peer_weights.pop("segment_embedding/embeddings").assign(np.zeros((1, 8)))
+    assert all("pooled" in path or "seed" in path for path in peer_weights)
+
+    features = random_features()
+    expected = peer(
+        {
+            "token_ids": features["token_ids"],
+            "segment_ids": np.zeros_like(features["token_ids"]),
+            "padding_mask": features["padding_mask"].astype("int32"),
+        }
+    )["sequence_output"]
+    np.testing.assert_allclose(encoder(features), expected, atol=1e-5)
+
+
+def test_bert_equals_tf_models_official_with_the_same_weights():
+    encoder = build_encoder(BERT, approximate_gelu=True)
+    peer = official_models.bert_encoder_class()(
+        vocab_size=SIZES["vocab_size"],
+        hidden_size=SIZES["hidden_size"],
+        num_layers=SIZES["num_layers"],
+        num_attention_heads=SIZES["num_heads"],
+        max_sequence_length=BERT["position_index"],
+        type_vocab_size=1,
+        dict_outputs=True,
+        inner_dim=SIZES["intermediate_size"],
+    )
+    weights = numpy_reference.named_weights(encoder)
+    for variable in peer.variables:
+        path = _path_of_official(variable.name)
+        if path == "token_type":
+            variable.assign(np.zeros((1, 8)))
+        elif path is not None:
+            variable.assign(weights.pop(path))
+    assert all("seed" in path for path in weights)
+
+    features = random_features()
+    expected = peer(
+        {
+            "input_word_ids": features["token_ids"],
+            "input_type_ids": np.zeros_like(features["token_ids"]),
+            "input_mask": features["padding_mask"].astype("int32"),
+        }
+    )["sequence_output"]
+    np.testing.assert_allclose(encoder(features), expected, atol=1e-5)
+
+
+def _path_of_official(name):
+    """Our path of the weight that tf-models-official calls `name`."""
+    name = name.removesuffix(":0")
+    if name.startswith("pooler"):
+        return None
+    if name.startswith("type_embeddings"):
+        return "token_type"
+    if name.startswith("transformer/layer_"):
+        _, layer, rest = name.split("/", 2)
+        for theirs, ours in {
+            "self_attention_layer_norm": "self_attention_layer_norm",
+            "self_attention": "self_attention_layer",
+            "intermediate": "feedforward_intermediate_dense",
+            "output_layer_norm": "feedforward_layer_norm",
+            "output": "feedforward_output_dense",
+        }.items():
+            if rest.startswith(f"{theirs}/"):
+                rest = rest.removeprefix(f"{theirs}/")
+                return f"transformer_{layer}/{ours}/{rest}"
+    return {
+        "word_embeddings/embeddings": "token_embedding/embeddings",
+        "position_embedding/embeddings": "index_embedding/position_index",
+        "embeddings/layer_norm/gamma": "embeddings_layer_norm/gamma",
+        "embeddings/layer_norm/beta": "embeddings_layer_norm/beta",
+    }[name]
+
+
+@pytest.mark.parametrize("index_tables", [BERT, SEGABERT, BERT_WITH_PS])
+def test_padding_never_changes_real_positions(index_tables):
+    encoder = build_encoder(index_tables)
+    features = random_features()
+    mask = features["padding_mask"]
+    other = random_features()
+    for name in ("token_ids", *index_tables):
+        other[name] = np.where(mask, features[name], 3 - features[name] % 3)
+        assert not np.array_equal(other[name], features[name])
+    np.testing.assert_array_equal(
+        np.asarray(encoder(features))[mask], np.asarray(encoder(other))[mask]
+    )
+
+
+def test_longer_padding_changes_nothing():
+    encoder = build_encoder(SEGABERT)
+    short = random_features(lengths=(7, 4, 2))
+    padded = {name: np.pad(value, ((0, 0), (0, 5))) for name, value in short.items()}
+    np.testing.assert_allclose(
+        encoder(padded)[:, :7][short["padding_mask"]],
+        encoder(short)[short["padding_mask"]],
+        atol=1e-6,
+    )
+
+
+@pytest.mark.parametrize("name", SEGABERT)
+def test_every_index_reaches_every_position(name):
+    encoder = build_encoder(SEGABERT)
+    features = random_features(lengths=(7, 7, 7))
+    changed = {key: value.copy() for key, value in features.items()}
+    changed[name][1, 5] = (changed[name][1, 5] + 1) % SEGABERT[name]
+    difference = np.abs(encoder(features) - np.asarray(encoder(changed))).max(axis=-1)
+    assert (difference[1] > 1e-4).all()
+    assert (difference[[0, 2]] == 0).all()
+
+
+def test_features_that_it_does_not_name_are_left_alone():
+    encoder = build_encoder(SEGABERT)
+    features = random_features()
+    own = {name: features[name] for name in encoder.feature_names}
+    more = {**features, "masked_weights": np.ones((3, 2), "float32")}
+    assert encoder.feature_names == ("token_ids", "padding_mask", *SEGABERT)
+    np.testing.assert_array_equal(encoder(more), encoder(own))
+
+
+def test_padding_mask_may_hold_integers():
+    encoder = build_encoder(SEGABERT)
+    features = random_features()
+    as_integers = {**features, "padding_mask": features["padding_mask"].astype("int32")}
+    np.testing.assert_array_equal(encoder(as_integers), encoder(features))
+
+
+def test_dropout_acts_in_training_only():
+    encoder = build_encoder(SEGABERT, dropout=0.5)
+    features = random_features()
+    np.testing.assert_array_equal(encoder(features), encoder(features, training=False))
+    assert not np.allclose(encoder(features), encoder(features, training=True))
+    encoder.embeddings_dropout.rate = 0.0  # what is left is that of the layers
+    assert not np.allclose(encoder(features), encoder(features, training=True))
+
+
+def test_embeddings_are_normalised_before_dropout():
+    encoder = build_encoder(SEGABERT, num_layers=0, dropout=0.5)
+    features = random_features(batch=8, lengths=[7] * 8)
+    dropped = np.asarray(encoder(features, training=True))
+    assert 0.3 < (dropped == 0).mean() < 0.7
+    expected = np.where(dropped == 0, 0, 2 * np.asarray(encoder(features)))
+    np.testing.assert_allclose(dropped, expected, rtol=1e-5)
+
+
+def test_weights_start_as_bert_s_do():
+    encoder = Encoder(
+        index_tables={"paragraph_index": 50, "token_index": 256},
+        **{**SIZES, "hidden_size": 64, "vocab_size": 500},
+        initializer_range=0.05,
+    )
+    for path, value in numpy_reference.named_weights(encoder).items():
+        if path.endswith(("kernel", "embeddings", "_index")):
+            # A normal distribution cut at two deviations, whose own is 0.88 of it.
+            assert np.abs(value).max() <= 0.1, path
+            assert np.isclose(value.std(), 0.88 * 0.05, rtol=0.1), path
+        elif path.endswith(("beta", "bias")):
+            assert (value == 0).all(), path
+
+
+def test_preset_round_trip(tmp_path):
+    encoder = build_encoder(SEGABERT)
+    encoder.save_to_preset(str(tmp_path / "preset"))
+    loaded = keras_hub.models.Backbone.from_preset(str(tmp_path / "preset"))
+    assert type(loaded) is Encoder
+    features = random_features()
+    np.testing.assert_array_equal(loaded(features), encoder(features))
+
+
+def test_half_precision_policy_reaches_every_layer():
+    encoder = Encoder(index_tables=SEGABERT, **SIZES, dtype="mixed_bfloat16")
+    layers = [layer for layer in encoder._flatten_layers() if layer.weights]
+    assert len(layers) > 10
+    assert {layer.compute_dtype for layer in layers} == {"bfloat16"}
+    assert {weight.dtype for weight in encoder.trainable_weights} == {"float32"}
+
+
+def test_global_policy_is_the_default():
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    try:
+        encoder = Encoder(index_tables=SEGABERT, **SIZES)
+    finally:
+        keras.config.set_dtype_policy("float32")
+    assert encoder(random_features()).dtype == "bfloat16"
+    assert encoder.token_embedding.reverse_dtype == "bfloat16"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"vocab_size": None}, r"`vocab_size`.*Received: vocab_size=None"),
+        ({"index_tables": {"place_index": 3}}, r"`index_tables`.*\['place_index'\]"),
+        ({"index_tables": {}}, r"`tables` must name at least one"),
+        ({"num_heads": 3}, r"`hidden_size` must be a multiple of `num_heads`.*=3"),
+    ],
+)
+def test_bad_arguments_are_named(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        Encoder(**{**SIZES, "index_tables": SEGABERT, **arguments})
+
+
+def test_missing_feature_is_named():
+    features = random_features()
+    del features["sentence_index"]
+    with pytest.raises(ValueError, match=r"It lacks \['sentence_index'\]"):
+        build_encoder(SEGABERT)(features)

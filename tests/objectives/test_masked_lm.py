@@ -1,0 +1,229 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from seg_tf.models.encoder import Encoder
+from seg_tf.objectives.masked_lm import MaskedLM
+from tests import numpy_reference
+
+SIZES = {
+    "vocab_size": 29,
+    "index_tables": {"token_index": 9},
+    "num_layers": 1,
+    "hidden_size": 8,
+    "num_heads": 2,
+    "intermediate_size": 16,
+    "layer_norm_epsilon": 1e-3,
+}
+
+
+def build_objective(**arguments):
+    """An objective with weights large enough for every one of them to matter."""
+    encoder = Encoder(**{**SIZES, **arguments})
+    objective = MaskedLM(encoder, dtype=arguments.get("dtype"))
+    objective.build((None, None, SIZES["hidden_size"]))
+    generator = np.random.default_rng(6)
+    for weight in objective.trainable_weights:
+        offset = 1.0 if weight.path.endswith("gamma") else 0.0
+        weight.assign(offset + 0.4 * generator.normal(size=weight.shape))
+    return objective
+
+
+def random_batch(batch=3, length=7, predictions=4):
+    generator = np.random.default_rng(7)
+    sequence = generator.normal(size=(batch, length, 8)).astype("float32")
+    features = {
+        "masked_positions": np.array([[1, 3, 4, 6], [2, 0, 0, 0], [0, 0, 0, 0]]),
+        "masked_ids": generator.integers(0, 29, (batch, predictions)),
+        "masked_weights": np.array(
+            [[1, 1, 1, 1], [1, 0, 0, 0], [0, 0, 0, 0]], "float32"
+        ),
+    }
+    return sequence, features
+
+
+def reference_logits(objective, sequence, features, approximate_gelu=False):
+    return numpy_reference.masked_lm_logits(
+        numpy_reference.named_weights(objective.head),
+        np.asarray(objective.encoder.token_embedding.embeddings, "float64"),
+        sequence,
+        features["masked_positions"],
+        epsilon=1e-3,
+        approximate_gelu=approximate_gelu,
+    )
+
+
+@pytest.mark.parametrize("approximate_gelu", [False, True])
+def test_logits_equal_plain_numpy(approximate_gelu):
+    objective = build_objective(approximate_gelu=approximate_gelu)
+    sequence, features = random_batch()
+    np.testing.assert_allclose(
+        objective.logits(sequence, features["masked_positions"]),
+        reference_logits(objective, sequence, features, approximate_gelu),
+        atol=1e-5,
+    )
+
+
+def test_loss_and_accuracy_equal_plain_numpy():
+    objective = build_objective()
+    sequence, features = random_batch()
+    expected = reference_logits(objective, sequence, features)
+    features["masked_ids"][0, 1] = expected[0, 1].argmax()  # at least one hit
+    target = (features["masked_ids"], features["masked_weights"])
+
+    result = objective(sequence, features, training=True)
+    np.testing.assert_allclose(
+        result.loss, (numpy_reference.cross_entropy(expected, *target), 5), rtol=1e-5
+    )
+    hits = numpy_reference.hits(expected, *target)
+    np.testing.assert_array_equal(result.metrics["accuracy"], (hits, 5))
+    assert hits >= 1
+
+
+def test_gradient_reaches_the_token_table_through_both_its_uses():
+    encoder = Encoder(**SIZES)
+    objective = MaskedLM(encoder)
+    ids = np.array([[2, 7, 4]])
+    features = {
+        "token_ids": ids,
+        "padding_mask": ids > 0,
+        "token_index": ids,
+        "masked_positions": np.array([[1]]),
+        "masked_ids": np.array([[5]]),
+        "masked_weights": np.ones((1, 1), "float32"),
+    }
+    with tf.GradientTape() as tape:
+        total, _ = objective(encoder(features), features).loss
+    gradient = tape.gradient(total, encoder.token_embedding.embeddings.value)
+    # Every row is a candidate of the softmax; rows 2, 4 and 7 are read as well.
+    assert (np.abs(gradient).max(axis=-1) > 0).all()
+    assert objective.head.token_embedding is encoder.token_embedding
+
+
+def test_logits_exist_at_gathered_positions_only():
+    objective = build_objective()
+    sequence, features = random_batch()
+    logits = objective.logits(sequence, features["masked_positions"])
+    assert tuple(logits.shape) == (3, 4, 29)
+    everywhere = objective.logits(sequence, np.tile(np.arange(7), (3, 1)))
+    np.testing.assert_allclose(logits[0], np.asarray(everywhere)[0, [1, 3, 4, 6]])
+
+
+def test_positions_without_a_prediction_change_nothing():
+    objective = build_objective()
+    sequence, features = random_batch()
+    expected = objective(sequence, features).loss
+    sequence[0, [0, 2, 5]] += 1
+    sequence[2] -= 1
+    features["masked_ids"][1, 1:] = 3
+    features["masked_positions"][2] = 5
+    np.testing.assert_array_equal(objective(sequence, features).loss, expected)
+
+
+def test_batch_without_predictions_has_zero_loss_and_zero_gradients():
+    objective = build_objective()
+    sequence, features = random_batch()
+    features["masked_weights"][:] = 0
+    with tf.GradientTape() as tape:
+        result = objective(sequence, features)
+    gradients = tape.gradient(result.loss[0], objective.head.trainable_weights)
+    assert [float(value) for value in result.loss] == [0, 0]
+    assert [float(value) for value in result.metrics["accuracy"]] == [0, 0]
+    assert all((np.asarray(gradient) == 0).all() for gradient in gradients)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_mixed_precision_multiplies_in_half_and_sums_in_float32(dtype):
+    objective = build_objective(dtype=f"mixed_{dtype}")
+    sequence, features = random_batch()
+    sequence = tf.cast(sequence, dtype)
+
+    @tf.function
+    def logits(sequence, positions):
+        return objective.logits(sequence, positions)
+
+    positions = tf.constant(features["masked_positions"])
+    graph = logits.get_concrete_function(sequence, positions).graph
+    products = [op for op in graph.get_operations() if "MatMul" in op.type]
+    assert len(products) >= 2
+    assert {op.outputs[0].dtype.name for op in products} == {dtype}
+
+    result = objective(sequence, features)
+    scalars = [*result.loss, *result.metrics["accuracy"]]
+    assert {scalar.dtype.name for scalar in scalars} == {"float32"}
+    expected = build_objective()(tf.cast(sequence, "float32"), features)
+    np.testing.assert_allclose(result.loss, expected.loss, rtol=2e-2)
+
+
+@pytest.mark.parametrize("inside_a_model", [False, True])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_global_policy_serves_encoder_and_objective(dtype, inside_a_model):
+    _, features = random_batch()
+    features |= {
+        name: np.ones((3, 7), "int32") for name in Encoder(**SIZES).feature_names
+    }
+    keras.config.set_dtype_policy(f"mixed_{dtype}")
+    try:
+        encoder = Encoder(**SIZES)
+        objective = MaskedLM(encoder)
+        if inside_a_model:  # whose own casting reaches into its layers
+            model = keras.Model(
+                encoder.inputs,
+                objective(encoder.outputs[0], features).loss,
+            )
+            loss = model([features[tensor.name] for tensor in encoder.inputs])
+        else:
+            loss = objective(encoder(features), features).loss
+    finally:
+        keras.config.set_dtype_policy("float32")
+    assert {value.dtype.name for value in loss} == {"float32"}
+    assert np.isfinite(loss[0])
+    assert loss[0] > 1
+    assert float(loss[1]) == 5
+
+
+def test_weights_and_sums_stay_float32_in_half_precision():
+    # 0.3 is no bfloat16, and neither is any whole number from 257 to 2,049 but the
+    # multiples of 2, 4 and 8.
+    objective = build_objective(dtype="mixed_bfloat16")
+    features = {
+        "masked_positions": np.zeros((1, 2049), "int32"),
+        "masked_ids": np.zeros((1, 2049), "int32"),
+        "masked_weights": np.full((1, 2049), 0.3, "float32"),
+    }
+    result = objective(tf.ones((1, 3, 8), "bfloat16"), features)
+    assert np.isclose(result.loss[1], 0.3 * 2049, rtol=1e-5)
+
+
+def test_sizes_come_from_the_encoder():
+    encoder = Encoder(**SIZES, approximate_gelu=True, initializer_range=0.5)
+    objective = MaskedLM(encoder, loss_weight=0.25)
+    objective.build((None, None, 8))
+    assert objective.loss_weight == 0.25
+    assert objective.head.layer_norm_epsilon == 1e-3
+    kernel = numpy_reference.named_weights(objective.head)["intermediate_dense/kernel"]
+    assert 0.3 < kernel.std() < 0.55
+    assert np.abs(kernel).max() <= 1
+
+
+def test_tie_survives_saving(tmp_path):
+    encoder = Encoder(**SIZES)
+    objective = MaskedLM(encoder)
+    inputs = {
+        name: keras.Input((None,), dtype=dtype, name=name)
+        for name, dtype in {
+            **dict.fromkeys(encoder.feature_names, "int32"),
+            "masked_positions": "int32",
+            "masked_ids": "int32",
+            "masked_weights": "float32",
+        }.items()
+    }
+    model = keras.Model(inputs, objective(encoder(inputs), inputs).loss)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    encoders = [layer for layer in loaded.layers if isinstance(layer, Encoder)]
+    objectives = [layer for layer in loaded.layers if isinstance(layer, MaskedLM)]
+    assert len(encoders) == len(objectives) == 1
+    assert objectives[0].head.token_embedding is encoders[0].token_embedding
+    assert loaded.count_params() == model.count_params()

@@ -1,0 +1,202 @@
+"""Imports point one way: what each part of the project may know of the others.
+
+    run_* > export, finetuning, interop > training > objectives > models > layers
+          > ops > text > fidelity > features, configuration
+
+A module imports from its own part and from parts to its right. `data_pipelines` may
+import `seg_tf.text`, `seg_tf.features` and `seg_tf.configuration`; `seg_tf` never
+imports `data_pipelines`; `configs` import `seg_tf.configuration` alone. Horovod is
+imported in one file, and development packages nowhere at the top of a module.
+"""
+
+import ast
+import dataclasses
+import pathlib
+import sys
+import tomllib
+
+import pytest
+from packaging.requirements import Requirement
+
+REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
+
+# Parts of seg_tf, from the bottom to the top; parts of a set do not know each other.
+LEVELS = (
+    {"configuration", "features"},
+    {"fidelity"},
+    {"text"},
+    {"ops"},
+    {"layers"},
+    {"models"},
+    {"objectives"},
+    {"training"},
+    {"export", "finetuning", "interop"},
+)
+LEVEL_OF = {part: level for level, parts in enumerate(LEVELS) for part in parts}
+DATA_PIPELINES_MAY_IMPORT = {"text", "features", "configuration"}
+CONFIGS_MAY_IMPORT = {"configuration"}
+PACKAGES = ("seg_tf", "data_pipelines", "configs")
+HOROVOD_MODULE = "seg_tf.training.distribution"
+
+
+@dataclasses.dataclass(frozen=True)
+class Import:
+    """One imported name, dotted, and where it stands."""
+
+    imported: str
+    line: int
+    in_function: bool
+
+
+def module_name(path: pathlib.Path) -> str:
+    parts = path.relative_to(REPOSITORY).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def project_files() -> list[pathlib.Path]:
+    files = [path for name in PACKAGES for path in (REPOSITORY / name).rglob("*.py")]
+    return sorted([*files, *REPOSITORY.glob("run_*.py")])
+
+
+def imports_of(source: str) -> list[Import]:
+    """All imports in `source`, those by `importlib.import_module` too."""
+    found = []
+
+    def visit(node, in_function):
+        in_function |= isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            prefix = "." * node.level + (node.module or "")
+            names = [f"{prefix}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Call) and node.args:
+            function = getattr(node.func, "attr", getattr(node.func, "id", ""))
+            argument = getattr(node.args[0], "value", None)
+            if function in ("import_module", "__import__") and argument:
+                names = [argument]
+        found.extend(Import(name, node.lineno, in_function) for name in names)
+        for child in ast.iter_child_nodes(node):
+            visit(child, in_function)
+
+    visit(ast.parse(source), False)
+    return found
+
+
+def declared_modules() -> set[str]:
+    """Top-level modules of the packages that pyproject.toml asks for at run time."""
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    names = {Requirement(text).name for text in project["dependencies"]}
+    return {"absl" if name == "absl-py" else name.replace("-", "_") for name in names}
+
+
+def part_of(module: str) -> str:
+    """The part of seg_tf that a dotted name belongs to, "" for seg_tf itself."""
+    return module.partition(".")[2].partition(".")[0]
+
+
+def violation(importer: str, found: Import) -> str:
+    """Why module `importer` must not import that; "" if it may."""
+    package, imported = importer.split(".")[0], found.imported.split(".")[0]
+    if not imported:
+        return "relative imports hide the direction"
+    if imported == "horovod":
+        allowed = importer == HOROVOD_MODULE
+        return "" if allowed else f"only {HOROVOD_MODULE} imports Horovod"
+    if imported in ("tests", "benchmarks", "tools") or imported.startswith("run_"):
+        return "nothing imports scripts, tests or benchmarks"
+    if imported not in PACKAGES:
+        known = {*sys.stdlib_module_names, *declared_modules()}
+        if imported in known or found.in_function:
+            return ""
+        return "no run-time dependency of pyproject.toml (import it in a function)"
+    if package.startswith("run_"):
+        return ""
+    part = part_of(found.imported)
+    if package == "seg_tf":
+        if imported != "seg_tf":
+            return f"seg_tf never imports {imported}"
+        own = part_of(importer)
+        if not own or part == own:
+            return ""
+        if part not in LEVEL_OF:
+            return f"seg_tf.{part} has no level in this test"
+        if LEVEL_OF[part] >= LEVEL_OF.get(own, -1):
+            return f"{own} is not above {part}"
+        return ""
+    if imported == package:
+        return ""
+    if imported != "seg_tf":
+        return f"{package} never imports {imported}"
+    allowed = DATA_PIPELINES_MAY_IMPORT
+    if package == "configs":
+        allowed = CONFIGS_MAY_IMPORT
+    return "" if part in allowed else f"{package} may import only {sorted(allowed)}"
+
+
+def violations(importer: str, source: str) -> list[str]:
+    return [
+        f"{importer}, line {found.line}: {found.imported}: {reason}"
+        for found in imports_of(source)
+        if (reason := violation(importer, found))
+    ]
+
+
+@pytest.mark.parametrize("path", project_files(), ids=module_name)
+def test_imports_point_one_way(path):
+    assert not violations(module_name(path), path.read_text(encoding="utf-8"))
+
+
+def test_every_part_of_seg_tf_has_a_level():
+    found = {
+        path.stem
+        for path in (REPOSITORY / "seg_tf").iterdir()
+        if path.suffix == ".py" or (path / "__init__.py").exists()
+    }
+    assert found - {"__init__"} <= set(LEVEL_OF)
+
+
+@pytest.mark.parametrize(
+    ("importer", "source", "reason"),
+    [
+        ("seg_tf.layers.a", "import seg_tf.models.b", "layers is not above models"),
+        ("seg_tf.layers.a", "from seg_tf import models", "layers is not above models"),
+        ("seg_tf.ops.a", "from seg_tf.layers.b import C", "ops is not above layers"),
+        ("seg_tf.features", "from seg_tf import configuration", "is not above"),
+        ("seg_tf.export.a", "import seg_tf.finetuning.b", "is not above"),
+        ("seg_tf.models.a", "import seg_tf.unheard_of", "has no level"),
+        ("seg_tf.text.a", "from data_pipelines import b", "never imports"),
+        ("seg_tf.training.a", "def f():\n  import configs.b", "never imports"),
+        ("seg_tf.training.a", "import horovod.tensorflow as hvd", "only"),
+        ("run_pretraining", "import horovod.tensorflow as hvd", "only"),
+        ("seg_tf.models.a", "def f():\n  from horovod import b", "only"),
+        ("seg_tf.text.a", "importlib.import_module('seg_tf.models')", "not above"),
+        ("seg_tf.text.a", "from .. import models", "relative"),
+        ("seg_tf.text.a", "from tests import sample_data", "nothing imports"),
+        ("seg_tf.text.a", "import nltk", "no run-time dependency"),
+        ("data_pipelines.a", "from seg_tf.layers import b", "may import only"),
+        ("data_pipelines.a", "from configs import b", "never imports"),
+        ("configs.a", "from seg_tf import features", "may import only"),
+        ("configs.a", "import data_pipelines.b", "never imports"),
+    ],
+)
+def test_a_wrong_import_is_found(importer, source, reason):
+    (message,) = violations(importer, source)
+    assert reason in message
+
+
+@pytest.mark.parametrize(
+    ("importer", "source"),
+    [
+        ("seg_tf.models.a", "from seg_tf.layers.b import C"),
+        ("seg_tf.models.a", "from seg_tf.models import b"),
+        ("seg_tf.training.distribution", "import horovod.tensorflow as hvd"),
+        ("seg_tf.text.a", "def train():\n  import nltk"),
+        ("seg_tf.text.a", "import json, tensorflow, absl.flags"),
+        ("data_pipelines.a", "from seg_tf.text import tree"),
+        ("configs.a", "from configs import b\nfrom seg_tf import configuration"),
+        ("run_pretraining", "from seg_tf import training\nimport data_pipelines.a"),
+    ],
+)
+def test_a_right_import_is_let_through(importer, source):
+    assert not violations(importer, source)

@@ -1,0 +1,183 @@
+import dataclasses
+import json
+from typing import ClassVar
+
+import pytest
+from absl import flags
+from ml_collections import config_flags
+
+from seg_tf import configuration
+from seg_tf.configuration import (
+    AdamWConfig,
+    EncoderConfig,
+    MaskedLMConfig,
+    MaskingConfig,
+    RunConfig,
+    TrainingConfig,
+    WindowInputsConfig,
+    from_config_dict,
+    to_config_dict,
+    to_dict,
+)
+
+# Every value another than the default's.
+RUN = RunConfig(
+    name="odd",
+    paper="segabert_base",
+    model=EncoderConfig(
+        vocab_size=77,
+        index_tables={"position_index": 64, "paragraph_index": 3},
+        num_layers=3,
+        hidden_size=60,
+        num_heads=5,
+        intermediate_size=90,
+        dropout=0.2,
+        layer_norm_epsilon=1e-5,
+        initializer_range=0.1,
+        approximate_gelu=True,
+        num_token_types=2,
+    ),
+    inputs=WindowInputsConfig(
+        window_length=64, masking=MaskingConfig(mask_rate=0.2, max_predictions=9)
+    ),
+    objectives={"masked_lm": MaskedLMConfig(loss_weight=0.5)},
+    optimizer=AdamWConfig(learning_rate=0.01, warmup_updates=5, clip_norm=None),
+    training=TrainingConfig(num_updates=50, batch_size=8, jit_compile=True),
+)
+
+
+def read_flags(*arguments):
+    """The config that a command line with these overrides describes."""
+    flag_values = flags.FlagValues()
+    argv = ["program", *(f"--config.{argument}" for argument in arguments)]
+    holder = config_flags.DEFINE_config_dict(
+        "config", to_config_dict(RUN), flag_values=flag_values, sys_argv=argv
+    )
+    flag_values(argv)
+    return from_config_dict(holder.value)
+
+
+@pytest.mark.parametrize("config", [RUN, RunConfig(name="plain", paper="bert_base")])
+def test_config_dict_round_trip(config):
+    assert from_config_dict(to_config_dict(config)) == config
+    assert from_config_dict(json.loads(json.dumps(to_dict(config)))) == config
+
+
+def test_round_trip_tells_different_configs_apart():
+    other = dataclasses.replace(RUN, optimizer=AdamWConfig(learning_rate=0.02))
+    assert from_config_dict(to_config_dict(other)) != RUN
+
+
+def test_config_dict_is_a_copy():
+    values = to_config_dict(RUN)
+    values.model.index_tables.paragraph_index = 4
+    values.training.seed = 9
+    assert RUN.model.index_tables["paragraph_index"] == 3
+    assert RUN.training.seed == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "changed"),
+    [
+        (["model.num_layers=4"], {"model": {"num_layers": 4}}),
+        (["model.vocab_size=99"], {"model": {"vocab_size": 99}}),
+        (["model.vocab_size=None"], {"model": {"vocab_size": None}}),
+        (["optimizer.clip_norm=0.5"], {"optimizer": {"clip_norm": 0.5}}),
+        (["optimizer.clip_norm=2"], {"optimizer": {"clip_norm": 2.0}}),
+        (["optimizer.warmup_updates=None"], {"optimizer": {"warmup_updates": None}}),
+        (["optimizer.learning_rate=1"], {"optimizer": {"learning_rate": 1.0}}),
+        (["training.jit_compile=false"], {"training": {"jit_compile": False}}),
+        (
+            ["model.index_tables.paragraph_index=8"],
+            {"model": {"index_tables": {"position_index": 64, "paragraph_index": 8}}},
+        ),
+        (
+            ["model.index_tables={'token_index': 256}"],
+            {"model": {"index_tables": {"token_index": 256}}},
+        ),
+        (
+            ["training.seed=3", "training.batch_size=16"],
+            {"training": {"seed": 3, "batch_size": 16}},
+        ),
+    ],
+)
+def test_flags_override_one_field_and_leave_the_rest(arguments, changed):
+    parts = {
+        name: dataclasses.replace(getattr(RUN, name), **fields)
+        for name, fields in changed.items()
+    }
+    read, expected = read_flags(*arguments), dataclasses.replace(RUN, **parts)
+    assert read == expected
+    assert as_text(read) == as_text(expected)  # which tells 2 from 2.0
+
+
+def as_text(config):
+    return json.dumps(to_dict(config), sort_keys=True)
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ("model.vocab_size=many", "`vocab_size` must be int or None.*'many'"),
+        ("optimizer.warmup_updates=1.5", "`warmup_updates` must be int or None.*1.5"),
+        ("model.hidden_size=61", "multiple of `num_heads`.*hidden_size=61"),
+        ("model.index_tables.paragraph_index=0", r"\['paragraph_index'\]=0"),
+        ("model.index_tables={'token_index': 'all'}", "at least one row.*all"),
+        ("inputs.window_length=65", "row for every position.*64 rows.*=65"),
+        ("inputs.masking.mask_rate=1.5", "`mask_rate`.*Received: mask_rate=1.5"),
+        ("inputs.masking.mask_token_rate=0.95", "`random_token_rate` must not exceed"),
+        ("training.batch_size=0", "`batch_size` must be at least 1.*batch_size=0"),
+    ],
+)
+def test_contradictory_overrides_are_refused(argument, message):
+    with pytest.raises(ValueError, match=message):
+        read_flags(argument)
+
+
+def test_unknown_field_is_named_with_those_there_are():
+    values = to_dict(RUN)
+    values["model"]["num_layer"] = 4
+    with pytest.raises(ValueError, match=r"no field \['num_layer'\].*num_layers"):
+        from_config_dict(values)
+
+
+def test_unknown_type_is_named_with_those_there_are():
+    values = to_dict(RUN)
+    values["model"]["type"] = "RecurrentConfig"
+    with pytest.raises(ValueError, match=r"EncoderConfig.*Received: 'RecurrentConfig'"):
+        from_config_dict(values)
+
+
+@configuration.register
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RangeConfig:
+    """A component that this file adds, as a later model would."""
+
+    implementation: ClassVar[str] = "builtins:dict"
+
+    start: int = 2
+    stop: int | None = None
+
+
+def test_build_unpacks_fields_and_extra_arguments_win():
+    assert configuration.build(RangeConfig(), stop=5, step=1) == {
+        "start": 2,
+        "stop": 5,
+        "step": 1,
+    }
+
+
+def test_registered_class_is_part_of_a_run():
+    run = dataclasses.replace(RUN, model=RangeConfig(start=7))
+    assert from_config_dict(to_config_dict(run)) == run
+
+
+def test_encoder_and_objective_are_built_from_their_configs():
+    encoder = configuration.build(RUN.model, vocab_size=41)
+    assert encoder.get_config()["vocab_size"] == 41
+    for field in dataclasses.fields(RUN.model):
+        if field.name != "vocab_size":
+            assert encoder.get_config()[field.name] == getattr(RUN.model, field.name)
+    objective = configuration.build(RUN.objectives["masked_lm"], encoder=encoder)
+    assert objective.loss_weight == 0.5
+    assert objective.encoder is encoder

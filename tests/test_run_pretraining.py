@@ -1,0 +1,308 @@
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import h5py
+import numpy as np
+import pytest
+from absl import flags
+
+import run_pretraining
+from seg_tf.training import config_overrides, run_log
+from tests.data_pipelines import builders
+
+REPOSITORY = pathlib.Path(__file__).parents[1]
+LENGTH = 24
+VOCAB_SIZE = 60
+CONFIG = (
+    "--config=configs/segabert_tiny.py",
+    f"--config.inputs.window_length={LENGTH}",
+    "--config.inputs.masking.max_predictions=4",
+    "--config.model.num_layers=1",
+    "--config.model.hidden_size=16",
+    "--config.model.intermediate_size=32",
+    "--config.training.num_updates=60",
+    "--config.training.batch_size=4",
+    "--config.training.log_interval=5",
+    "--config.training.validation_interval=20",
+    "--config.training.validation_batches=2",
+    "--config.training.checkpoint_interval=7",
+)
+
+
+@pytest.fixture(scope="module")
+def records(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("records")
+    generator = np.random.default_rng(0)
+    documents = {
+        split: [[builders.random_tree(generator, 60, VOCAB_SIZE) for _ in range(count)]]
+        for split, count in (("train", 40), ("validation", 8))
+    }
+    builders.write_windows(
+        folder, documents, window_length=LENGTH, vocab_size=VOCAB_SIZE
+    )
+    return folder
+
+
+@pytest.fixture
+def main(monkeypatch, capsys):
+    """Runs the script in this process; returns (exit code, stdout, stderr)."""
+    monkeypatch.chdir(REPOSITORY)
+
+    def run(*arguments):
+        argv = ["run_pretraining.py", *map(str, arguments)]
+        monkeypatch.setattr(sys, "argv", argv)
+        code = 0
+        try:
+            run_pretraining.main(config_overrides.parse_flags(argv))
+        except SystemExit as exit_:
+            code = exit_.code
+            if isinstance(code, str):
+                print(code, file=sys.stderr)
+                code = 1
+        finally:
+            _forget_flags()
+        output, errors = capsys.readouterr()
+        assert "Traceback" not in errors
+        return code, output, errors
+
+    return run
+
+
+def _forget_flags():
+    """Takes flags back to their defaults, and the overrides of a config away."""
+    for name in list(flags.FLAGS):
+        if name.startswith("config."):
+            delattr(flags.FLAGS, name)
+        else:
+            flags.FLAGS[name].unparse()
+    flags.FLAGS.unparse_flags()
+
+
+def files_below(folder):
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def test_dry_run_prints_the_plan_and_touches_nothing(main, records, tmp_path):
+    before = files_below(records)
+    code, output, _ = main(
+        *CONFIG,
+        f"--records_dir={records}",
+        f"--output_dir={tmp_path / 'run'}",
+        "--config.training.deterministic_ops=false",
+        "--dry_run",
+    )
+    assert code == 0
+    assert "60 of 4 windows" in output
+    assert "0.001 after 1 updates of warm-up" in output
+    assert "model.num_layers: 1; paper 12" in output
+    assert not (tmp_path / "run").exists()
+    assert files_below(records) == before
+
+
+@pytest.mark.parametrize(
+    "arguments, expected",
+    [
+        (
+            ["--config.optimizer.lerning_rate=1e-3"],
+            "`config.optimizer` has no field `lerning_rate`. Did you mean "
+            "`learning_rate`? It has beta_1, beta_2, clip_norm,",
+        ),
+        (
+            ["--config.model.index_tables.tokens=5"],
+            "`config.model.index_tables` has no field `tokens`",
+        ),
+        (
+            ["--config.training.seed.x=5"],
+            "`config.training.seed` is 0 and has no fields",
+        ),
+        (
+            ["--config.optimizer.warmup_updates=soon"],
+            "`warmup_updates` must be int or None. Received: warmup_updates='soon'",
+        ),
+        (
+            ["--config.optimizer.warmup_updates=61"],
+            "`warmup_updates` must be at least 0 and at most",
+        ),
+        (
+            ["--config.training.dtype_policy=float8"],
+            "`dtype_policy` must be one of float32",
+        ),
+        (["--config.training.batch_size=0"], "`batch_size` must be at least 1"),
+        (["--config.paper=xlnet"], "`paper` must be one of segabert_base"),
+        (["--records_dir="], "`--records_dir` must be given"),
+        (["--records_dir=/absent"], "Found no /absent/manifest.json"),
+        (["extra"], "unexpected argument 'extra'"),
+        (["--config=configs/absent.py"], "Received: configs/absent.py, which is not"),
+        (
+            ["--config.inputs.window_length=128"],
+            f"the records have window_length={LENGTH}, the config has",
+        ),
+        (
+            ["--config.model.vocab_size=30522"],
+            f"vocabulary of {VOCAB_SIZE} pieces",
+        ),
+    ],
+)
+def test_users_error_is_one_line_that_says_what_to_do(
+    main, records, tmp_path, arguments, expected
+):
+    code, _, errors = main(
+        *CONFIG,
+        f"--records_dir={records}",
+        f"--output_dir={tmp_path / 'run'}",
+        "--config.training.deterministic_ops=false",
+        *arguments,
+    )
+    assert code == 1
+    assert errors.startswith("error: ")
+    assert expected in errors
+    assert not (tmp_path / "run").exists()
+
+
+def test_overrides_reach_the_run(main, records, tmp_path):
+    _, output, _ = main(
+        *CONFIG,
+        f"--records_dir={records}",
+        f"--output_dir={tmp_path}",
+        "--config.training.deterministic_ops=false",
+        "--config.optimizer.learning_rate=5e-4",
+        "--config.optimizer.warmup_updates=9",
+        "--config.optimizer.clip_norm=None",
+        f"--config.model.index_tables={{'position_index': {LENGTH}}}",
+        "--dry_run",
+    )
+    assert "0.0005 after 9 updates of warm-up" in output
+    assert "optimizer.clip_norm: None; paper 1.0" in output
+    assert f"model.index_tables: position_index {LENGTH}; paper" in output
+
+
+def start(records, folder, *arguments):
+    command = [
+        sys.executable,
+        "run_pretraining.py",
+        *CONFIG,
+        f"--records_dir={records}",
+        f"--output_dir={folder}",
+        *arguments,
+    ]
+    return subprocess.Popen(
+        command,
+        cwd=REPOSITORY,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def read_until(process, text):
+    for line in process.stderr:
+        if text in line:
+            return
+    raise AssertionError(f"the process ended before it wrote {text!r}")
+
+
+def variables_of(folder):
+    """Every array of a checkpoint by name, random state and optimizer included."""
+    with np.load(folder / "training_state.npz") as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    with h5py.File(folder / "encoder.weights.h5") as file:
+        file.visititems(
+            lambda name, item: (
+                arrays.__setitem__(name, item[()])
+                if isinstance(item, h5py.Dataset)
+                else None
+            )
+        )
+    return arrays
+
+
+def log_of(folder):
+    rows = run_log.read(folder / "log.jsonl")
+    return [
+        {name: value for name, value in row.items() if name != "tokens_per_second"}
+        for row in rows
+    ]
+
+
+@pytest.fixture(scope="module")
+def unbroken(records, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("unbroken")
+    process = start(records, folder)
+    output, errors = process.communicate(timeout=600)
+    assert process.returncode == 0, errors
+    return folder, output
+
+
+def test_run_ends_with_its_loss_and_what_to_do_next(unbroken):
+    folder, output = unbroken
+    assert "Done after 60 updates." in output
+    assert "validation loss  4." in output
+    assert f"{folder}/loss_curve.png" in output
+    assert f'load_encoder("{folder}")' in output
+    assert (folder / "loss_curve.png").exists()
+
+
+def test_killed_and_resumed_run_equals_an_unbroken_one(records, unbroken, tmp_path):
+    whole, _ = unbroken
+    process = start(records, tmp_path)
+    read_until(process, "update 10/60")
+    time.sleep(np.random.default_rng().uniform(0, 0.5))
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert log_of(tmp_path)[-1]["updates"] < 60
+
+    process = start(records, tmp_path)
+    output, errors = process.communicate(timeout=600)
+    assert process.returncode == 0, errors
+    assert "Going on from" in output
+    last = pathlib.Path("checkpoints", "update-00000060")
+    ours, theirs = variables_of(tmp_path / last), variables_of(whole / last)
+    assert ours.keys() == theirs.keys()
+    assert len(ours) > 60
+    for name, value in ours.items():
+        np.testing.assert_array_equal(value, theirs[name], err_msg=name)
+    assert log_of(tmp_path) == log_of(whole)
+
+
+def test_terminated_run_says_how_to_go_on(records, tmp_path):
+    process = start(records, tmp_path)
+    read_until(process, "update 5/60")
+    process.terminate()
+    _, errors = process.communicate(timeout=600)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert "Stopped by SIGTERM after update" in errors
+    assert "the same command goes on from there" in errors
+    assert "Traceback" not in errors
+
+
+def test_folder_of_another_run_is_refused(main, records, unbroken):
+    folder, _ = unbroken
+    before = files_below(folder)
+    code, _, errors = main(
+        *CONFIG,
+        f"--records_dir={records}",
+        f"--output_dir={folder}",
+        "--config.optimizer.learning_rate=5e-4",
+    )
+    assert code == 1
+    assert "config.optimizer.learning_rate: 0.001 there, 0.0005 now" in errors
+    assert files_below(folder) == before
+
+
+def test_help_teaches():
+    done = subprocess.run(
+        [sys.executable, "run_pretraining.py", "--help"],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
+    )
+    assert "Traceback" not in done.stderr
+    assert "--config.optimizer.learning_rate=3e-4" in done.stdout
+    for flag in ("config", "records_dir", "output_dir", "dry_run", "overwrite"):
+        assert f"--{flag}" in done.stdout or f"--[no]{flag}" in done.stdout

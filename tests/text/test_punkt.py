@@ -1,0 +1,344 @@
+"""The sentence splitter gives NLTK's answers, whatever the text and the tables."""
+
+import functools
+import itertools
+import json
+import pickle
+import sys
+import time
+import unicodedata
+
+import hypothesis
+import pytest
+import regex
+from hypothesis import strategies
+
+from seg_tf.text import punkt, punkt_decision
+from seg_tf.text.punkt import SentenceSplitter
+from seg_tf.text.punkt_parameters import Orthography, PunktParameters
+from tests.sample_data import sample_data
+from tests.text.nltk_punkt import nltk_splitter
+
+# A table in which every heuristic has something to say, for words that are short.
+SMALL = PunktParameters(
+    name="small",
+    abbreviation_types=frozenset({"mr", "e.g", "u.s", "dept", "s", "12", ". . "}),
+    collocations=frozenset(
+        {
+            ("j", "bach"),
+            ("##number##", "km"),
+            ("dept", "he"),
+            ("dog", "the"),
+            (".", "the"),
+            ("?", "the"),
+            ("mr", '"'),
+        }
+    ),
+    sentence_starters=frozenset({"she", "the", "bach"}),
+    orthographic_context={
+        "the": Orthography.UPPER_FIRST | Orthography.LOWER_INSIDE,
+        "he": Orthography.UPPER_FIRST | Orthography.LOWER_UNSURE,
+        "she": Orthography.UPPER_INSIDE | Orthography.LOWER_INSIDE,
+        "house": Orthography.UPPER_INSIDE | Orthography.LOWER_INSIDE,
+        "bach": Orthography.UPPER_FIRST | Orthography.UPPER_INSIDE,
+        "iphone": Orthography.LOWER_FIRST,
+        "km": Orthography.LOWER_FIRST | Orthography.UPPER_UNSURE,
+        "i": Orthography.UPPER_FIRST,
+    },
+)
+
+
+@functools.cache
+def both(name):
+    """Our splitter and NLTK's with the same tables."""
+    if name == "punkt_tab":
+        parameters = PunktParameters.from_punkt_tab(sample_data("punkt", "english_tab"))
+    else:
+        parameters = {
+            "english": PunktParameters.english,
+            "small": lambda: SMALL,
+            "empty": PunktParameters,
+        }[name]()
+    return SentenceSplitter(parameters), nltk_splitter(parameters)
+
+
+tables = pytest.mark.parametrize("table", ["empty", "small", "english", "punkt_tab"])
+
+
+def assert_same_as_nltk(table, text):
+    ours, theirs = both(table)
+    expected = [sentence.strip() for sentence in theirs.tokenize(text)]
+    assert ours.split(text) == expected, repr(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        pytest.param("A dog. A cat.", ["A dog.", "A cat."], id="full-stop"),
+        pytest.param("Why? So! Yes.", ["Why?", "So!", "Yes."], id="other-marks"),
+        pytest.param("a cat. it slept", ["a cat.", "it slept"], id="small-letter"),
+        pytest.param("Was 3.5 m.", ["Was 3.5 m."], id="inside-a-word"),
+        # Abbreviations: only evidence for a start makes them end a sentence.
+        pytest.param("See Mr. Brown go.", ["See Mr. Brown go."], id="abbreviation"),
+        pytest.param("A non-U.S. dog.", ["A non-U.S. dog."], id="after-a-hyphen"),
+        pytest.param(
+            "In the U.S. He ran.", ["In the U.S.", "He ran."], id="starts-by-case"
+        ),
+        pytest.param(
+            "In the U.S. She ran.", ["In the U.S.", "She ran."], id="known-starter"
+        ),
+        pytest.param("In the U.S. House.", ["In the U.S. House."], id="name-inside"),
+        pytest.param("In the U.S. she ran.", ["In the U.S. she ran."], id="small-she"),
+        pytest.param("Dept. He ran.", ["Dept. He ran."], id="collocation"),
+        pytest.param("A dog. The cat.", ["A dog. The cat."], id="plain-collocation"),
+        pytest.param("Why? The cat.", ["Why?", "The cat."], id="no-mark-collocation"),
+        # Ellipses: like abbreviations.
+        pytest.param("Well... no.", ["Well... no."], id="ellipsis"),
+        pytest.param("Well... He ran.", ["Well...", "He ran."], id="ellipsis-start"),
+        # Initials: they end a sentence unless the next word speaks against it.
+        pytest.param("By J. Brown.", ["By J. Brown."], id="initial-and-name"),
+        pytest.param("By J. House.", ["By J.", "House."], id="initial-and-word"),
+        pytest.param("By J. He ran.", ["By J.", "He ran."], id="initial-and-start"),
+        pytest.param("By J. he ran.", ["By J. he ran."], id="initial-small-letter"),
+        pytest.param("By J. Bach.", ["By J. Bach."], id="initial-collocation"),
+        pytest.param("The S. He.", ["The S. He."], id="initial-abbreviation"),
+        pytest.param("By J. iphone.", ["By J.", "iphone."], id="small-first-word"),
+        # Numbers: ordinals where something small or a comma follows.
+        pytest.param("At 5. Brown.", ["At 5.", "Brown."], id="number-and-name"),
+        pytest.param("At 5. he ran.", ["At 5. he ran."], id="number-small-letter"),
+        pytest.param("At 5. iphone.", ["At 5.", "iphone."], id="number-first-word"),
+        pytest.param("At 1,5. km.", ["At 1,5. km."], id="number-collocation"),
+        pytest.param("At 12. Brown.", ["At 12. Brown."], id="number-abbreviation"),
+        pytest.param("At 5. , he", ["At 5. , he"], id="number-comma"),
+        # Closing marks go with the sentence before, opening ones do not.
+        pytest.param('"A cat." It ran.', ['"A cat."', "It ran."], id="quote"),
+        pytest.param("(A cat.) It ran.", ["(A cat.)", "It ran."], id="parenthesis"),
+        pytest.param("“A cat?” It ran.", ["“A cat?”", "It ran."], id="curly-quote"),
+        pytest.param("A cat. ) It ran.", ["A cat. )", "It ran."], id="apart"),
+        pytest.param('A cat. "It" ran.', ["A cat.", '"It" ran.'], id="opening"),
+        pytest.param('"A cat."--It', ['"A cat."', "--It"], id="before-dashes"),
+        pytest.param('"A cat."x It', ['"A cat.', '"x It'], id="not-alone"),
+        pytest.param("(A cat.)", ["(A cat.)"], id="at-the-end"),
+        # What follows NLTK's code rather than anyone's grammar.
+        pytest.param("No!!! I ran.", ["No!!!", "I ran."], id="several-marks"),
+        pytest.param("No!!!", ["No!!", "!"], id="several-marks-at-the-end"),
+        pytest.param("Mr. Who?) ran", ["Mr.", "Who?)", "ran"], id="end-in-next-word"),
+        pytest.param('a . . .". I', ["a .", ".", ".", '".', "I"], id="mark-first"),
+    ],
+)
+def test_decisions(text, sentences):
+    assert SentenceSplitter(SMALL).split(text) == sentences
+    assert_same_as_nltk("small", text)
+
+
+@tables
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("", id="empty"),
+        pytest.param(" \t ", id="white-space-only"),
+        pytest.param("...?!", id="punctuation-only"),
+        pytest.param("  A cat. A dog.  ", id="white-space-around"),
+        pytest.param(' .". With', id="mark-after-first-blank"),
+        pytest.param("Mr.\nBrown. He\tran.\r\nShe ran.\vNo.\fYes.", id="ascii"),
+        pytest.param("Mr.\u00a0Brown. He ran.\u3000She ran. No.", id="not-ascii"),
+        pytest.param("Mr. \u2009 Brown. \u2009 He ran.", id="mixed"),
+        pytest.param("No.\u00a0.\u00a0. He ran. . . . No", id="spaced-ellipsis"),
+        pytest.param("A dog.\n\x1c\nHe ran.", id="line-of-a-separator"),
+        pytest.param("A dog. \x1f He ran. \x1d", id="separators"),
+        pytest.param("\u0301. He ran. _. He ran. \u24d0. Bach.", id="odd-initials"),
+        pytest.param("\u0130. \u01c5. \u01c5a. He ran.", id="odd-case"),
+        pytest.param("At -.5,0-1. he; at \u0665. he; at 1e5. he.", id="odd-numbers"),
+        pytest.param("A, dog,. He,) ran,; no,-- yes.", id="commas"),
+        pytest.param("A co-op. A wi-fi--U.S. He. a-U.S. the", id="hyphens"),
+    ],
+)
+def test_unusual_text_equals_nltk(table, text):
+    assert_same_as_nltk(table, text)
+
+
+# Pieces from which random text is made that Punkt has something to say about.
+_PIECES = (
+    *("Mr", "dog", "The", "the", "J", "A", "U.S", "e.g", "s", "He", "he", "It", "I"),
+    *("Bach", "house", "House", "km", "iPhone", "12", "12,5", "1", "dept", "She", "co"),
+    *(
+        "Inc",
+        "a.m",
+        "No",
+        "\u00e9",
+        "\u0130",
+        "\u01c5",
+        "\u24d0",
+        "\u0301",
+        "_",
+        "\u00b2",
+    ),
+    *(
+        ".",
+        ".",
+        ".",
+        ".",
+        "?",
+        "!",
+        "...",
+        "..",
+        ". . .",
+        "--",
+        "-",
+        ",",
+        ";",
+        ":",
+        "#",
+    ),
+    *(
+        '"',
+        "'",
+        ")",
+        "(",
+        "[",
+        "{",
+        "}",
+        "\u201c",
+        "\u201d",
+        "\u2019",
+        "\u00bb",
+        "\u00ab",
+    ),
+    *(
+        " ",
+        " ",
+        " ",
+        " ",
+        " ",
+        "  ",
+        "\n",
+        "\t",
+        "\r",
+        "\v",
+        "\u00a0",
+        "\u3000",
+        "\x1c",
+    ),
+    *("\u0085", "\u2028", "*", "@", "##number##", "\u200d", "\u0665"),
+)
+_texts = strategies.lists(
+    strategies.one_of(
+        strategies.sampled_from(_PIECES),
+        strategies.sampled_from([piece + ". " for piece in _PIECES[:30]]),
+        # Letters that a newer Unicode added are letters to NLTK only.
+        strategies.characters(exclude_categories=("Cs", "Cn")),
+    ),
+    max_size=40,
+).map("".join)
+
+
+@tables
+@hypothesis.given(text=_texts)
+@hypothesis.settings(max_examples=300, deadline=None)
+def test_random_text_equals_nltk(table, text):
+    assert_same_as_nltk(table, text)
+
+
+@tables
+@pytest.mark.parametrize(
+    ("parts", "num_bytes"),
+    [
+        pytest.param(("enwiki_wikiextractor_2015", "text", "AA", "wiki_07"), 400_000),
+        pytest.param(("classic_books_md", "Thomas Hardy"), 200_000, id="book"),
+        pytest.param(("wikitext-2",), 100_000, id="wikitext"),
+        pytest.param(("gutenberg",), 100_000, id="gutenberg"),
+    ],
+)
+def test_real_text_equals_nltk(table, parts, num_bytes):
+    path = sample_data(*parts)
+    if path.is_dir():
+        path = min(p for p in path.rglob("*") if p.suffix in (".md", ".txt", ".tokens"))
+    text = path.read_bytes()[:num_bytes].decode("utf-8", errors="replace")
+    for paragraph in filter(str.strip, text.split("\n")):
+        assert_same_as_nltk(table, paragraph)
+
+
+def test_golden_rules_equal_nltk():
+    cases = json.loads(
+        sample_data("sentence_splitting", "golden_rules_english.json").read_text()
+    )["cases"]
+    for table, case in itertools.product(["english", "punkt_tab"], cases):
+        assert_same_as_nltk(table, case["text"])
+
+
+def test_spans_cover_everything_but_white_space():
+    text = "  A cat. (A dog.) \t Mr. Brown ran.\n "
+    spans = SentenceSplitter(SMALL).spans(text)
+    assert [text[start:stop] for start, stop in spans] == [
+        "A cat.",
+        "(A dog.)",
+        "Mr. Brown ran.",
+    ]
+    gaps = zip([0, *(stop for _, stop in spans)], [s for s, _ in spans], strict=False)
+    assert not any(text[start:stop].strip() for start, stop in gaps)
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "a",
+        ".",
+        "a.b",
+        ".)",
+        ". ",
+        ". . ",
+        "!",
+        ".\u00a0",
+        "a,",
+        "-",
+        "\n",
+        '." ',
+        "\x1c.",
+    ],
+)
+def test_time_is_linear(piece):
+    # A quadratic step would take minutes.
+    text = "U.S. He " + piece * (500_000 // len(piece)) + " Mr. Brown ran. No"
+    begin = time.process_time()
+    SentenceSplitter(SMALL).split(text)
+    assert time.process_time() - begin < 20
+
+
+def test_memory_is_bounded(monkeypatch):
+    monkeypatch.setattr(punkt._Memory, "MAX_ENTRIES", 10)
+    splitter, theirs = SentenceSplitter(SMALL), nltk_splitter(SMALL)
+    text = " ".join(f"Word{number}. Mr. Name{number} ran." for number in range(100))
+    assert splitter.split(text) == theirs.tokenize(text)
+    assert len(splitter._candidates) <= 10
+    assert len(splitter._followers) <= 10
+    splitter.split("x" * 1000 + ". Yes")
+    assert max(map(len, splitter._candidates)) <= punkt._Memory.MAX_KEY_LENGTH
+
+
+def test_a_splitter_travels_to_workers_without_its_memory():
+    splitter = SentenceSplitter(SMALL)
+    splitter.split("A dog. A cat.")
+    copy = pickle.loads(pickle.dumps(splitter))
+    assert copy.parameters == SMALL
+    assert not copy._candidates
+    assert copy.split("See Mr. Brown. He ran.") == ["See Mr. Brown.", "He ran."]
+
+
+def test_name_and_checksum_are_those_of_the_parameters():
+    splitter = SentenceSplitter(SMALL)
+    assert splitter.name == "small"
+    assert splitter.parameters_checksum == SMALL.checksum
+    assert SentenceSplitter().parameters == PunktParameters.english()
+
+
+def test_white_space_is_that_of_nltks_regular_expressions():
+    spaces = {c for c in map(chr, range(sys.maxunicode + 1)) if regex.match(r"\s", c)}
+    assert set(punkt_decision.WHITE_SPACE) == spaces
+
+
+def test_letters_are_those_of_nltks_regular_expressions():
+    for character in map(chr, range(sys.maxunicode + 1)):
+        # Characters that only one of the two Unicode versions knows may differ.
+        if unicodedata.category(character) != "Cn":
+            expected = regex.match(r"[^\W\d]", character) is not None
+            assert punkt_decision._is_letter(character) == expected, character

@@ -1,0 +1,296 @@
+"""Parameters are read from every source as they stand there, or refused precisely."""
+
+import dataclasses
+import json
+import zipfile
+
+import nltk
+import pytest
+from nltk.tokenize import punkt as nltk_punkt
+
+from seg_tf.text.punkt import SentenceSplitter
+from seg_tf.text.punkt_decision import PunktDecision, ends_sentence
+from seg_tf.text.punkt_parameters import (
+    Orthography,
+    PunktParameters,
+    load_parameters,
+)
+from tests.sample_data import sample_data
+
+PARAMETERS = PunktParameters(
+    name="mine",
+    provenance={"text": "none"},
+    abbreviation_types=frozenset({"dr", "é.u"}),
+    collocations=frozenset({("##number##", "km"), ("dr", "no")}),
+    sentence_starters=frozenset({"the"}),
+    orthographic_context={"the": 34, "dr": 4, "é": 34},
+)
+
+TAB_FILES = {
+    "abbrev_types.txt": "dr\n. . \nu.s",
+    "collocations.tab": "##number##\tkm\ndr\tno",
+    "sent_starters.txt": "the\nhe",
+    "ortho_context.tab": "the\t34\ndr\t4",
+}
+
+
+@pytest.fixture
+def tab_folder(tmp_path):
+    folder = tmp_path / "punkt_tab" / "english"
+    folder.mkdir(parents=True)
+    for name, text in TAB_FILES.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    return folder
+
+
+def test_saved_parameters_are_read_back(tmp_path):
+    path = tmp_path / "mine.json"
+    PARAMETERS.save(path)
+    read = PunktParameters.from_file(path)
+    assert read.abbreviation_types == {"dr", "é.u"}
+    assert read.collocations == {("##number##", "km"), ("dr", "no")}
+    assert read.sentence_starters == {"the"}
+    assert read.orthographic_context == {"the": 34, "dr": 4, "é": 34}
+    assert (read.name, read.provenance) == ("mine", {"text": "none"})
+    assert load_parameters(str(path)) == read
+
+
+def test_saved_bytes_do_not_depend_on_order(tmp_path):
+    context = dict(reversed(PARAMETERS.orthographic_context.items()))
+    PARAMETERS.save(tmp_path / "a.json")
+    dataclasses.replace(PARAMETERS, orthographic_context=context).save(
+        tmp_path / "b.json"
+    )
+    assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
+
+
+def test_checksum_is_of_the_tables_alone():
+    renamed = dataclasses.replace(PARAMETERS, name="other", provenance={})
+    assert renamed.checksum == PARAMETERS.checksum
+    assert len(PARAMETERS.checksum) == 64
+    changed = [
+        dataclasses.replace(PARAMETERS, abbreviation_types=frozenset({"dr"})),
+        dataclasses.replace(PARAMETERS, collocations=frozenset()),
+        dataclasses.replace(PARAMETERS, sentence_starters=frozenset({"he"})),
+        dataclasses.replace(PARAMETERS, orthographic_context={"the": 2, "dr": 4}),
+    ]
+    assert len({PARAMETERS.checksum, *(other.checksum for other in changed)}) == 5
+
+
+def test_punkt_tab_folder(tab_folder):
+    read = load_parameters(str(tab_folder))
+    assert read.abbreviation_types == {"dr", ". . ", "u.s"}
+    assert read.collocations == {("##number##", "km"), ("dr", "no")}
+    assert read.sentence_starters == {"the", "he"}
+    assert read.orthographic_context == {"the": 34, "dr": 4}
+    assert read.name == "punkt-tab-english"
+
+
+def test_real_punkt_tab_folder_as_nltk_reads_it():
+    folder = sample_data("punkt", "english_tab")
+    ours = PunktParameters.from_punkt_tab(folder)
+    theirs = nltk_punkt.load_punkt_params(nltk.data.FileSystemPathPointer(str(folder)))
+    assert ours.abbreviation_types == theirs.abbrev_types
+    assert ours.collocations == theirs.collocations
+    assert ours.sentence_starters == theirs.sent_starters
+    assert ours.orthographic_context == dict(theirs.ortho_context)
+
+
+@pytest.mark.parametrize("name", TAB_FILES)
+def test_missing_file_of_a_folder_is_named(tab_folder, name):
+    (tab_folder / name).unlink()
+    with pytest.raises(ValueError, match=rf"`folder` must hold.*which has no {name}"):
+        load_parameters(str(tab_folder))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("abbrev_types.txt", "dr\n\nmr", r"line 2: .*non-empty"),
+        ("abbrev_types.txt", "dr\tmr", r"line 1: .*Found: 'dr\\tmr'"),
+        ("sent_starters.txt", "the\nhe\n\n", r"line 3: .*non-empty"),
+        ("collocations.tab", "dr\tno\ndr", r"line 2: a collocation must be two"),
+        ("collocations.tab", "a\tb\tc", r"line 1: a collocation must be two"),
+        ("ortho_context.tab", "the\t34\nhe\tx", r"line 2: orthographic flags"),
+        ("ortho_context.tab", "the\t1", r"line 1: orthographic flags must be a sum"),
+        ("ortho_context.tab", "the", r"line 1: .*Found: 'the'"),
+    ],
+)
+def test_malformed_line_is_named(tab_folder, name, text, message):
+    (tab_folder / name).write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError, match=rf"{name}, {message}"):
+        load_parameters(str(tab_folder))
+
+
+def test_folder_that_is_not_utf8(tab_folder):
+    (tab_folder / "abbrev_types.txt").write_bytes(b"dr\n\xff")
+    with pytest.raises(ValueError, match=r"abbrev_types\.txt is not UTF-8"):
+        load_parameters(str(tab_folder))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        pytest.param(lambda v: v.pop("format"), "does not hold Punkt", id="format"),
+        pytest.param(
+            lambda v: v.update(format_version=9),
+            '"format_version" 1. Received: 9',
+            id="version",
+        ),
+        pytest.param(
+            lambda v: v.pop("collocations"), "lacks the key 'collocations'", id="key"
+        ),
+        pytest.param(
+            lambda v: v.update(collocations=[["a"]]), "two word types", id="pair"
+        ),
+        pytest.param(
+            lambda v: v.update(abbreviation_types=[3]), "non-empty string", id="word"
+        ),
+        pytest.param(
+            lambda v: v.update(orthographic_context={"1": ["a"]}), "sum of", id="flags"
+        ),
+        pytest.param(
+            lambda v: v.update(orthographic_context=["a"]), "malformed", id="list"
+        ),
+    ],
+)
+def test_malformed_json_is_named(tmp_path, change, message):
+    path = tmp_path / "mine.json"
+    PARAMETERS.save(path)
+    values = json.loads(path.read_text(encoding="utf-8"))
+    change(values)
+    path.write_text(json.dumps(values), encoding="utf-8")
+    with pytest.raises(ValueError, match=message) as caught:
+        load_parameters(str(path))
+    assert str(path) in str(caught.value)
+
+
+def test_file_that_is_not_json(tmp_path):
+    path = tmp_path / "mine.json"
+    path.write_text("{")
+    with pytest.raises(ValueError, match="is not JSON"):
+        load_parameters(str(path))
+
+
+def test_name_of_nothing():
+    with pytest.raises(ValueError, match="`name_or_path` must be .* Received: 'nope'"):
+        load_parameters("nope")
+    with pytest.raises(ValueError, match="`path` must be a JSON file"):
+        PunktParameters.from_file("nope.json")
+
+
+def test_nltk_data_in_a_folder_and_in_an_archive(tmp_path, monkeypatch):
+    files = {f"punkt_tab/english/{name}": text for name, text in TAB_FILES.items()}
+    unpacked = tmp_path / "unpacked" / "tokenizers"
+    for name, text in files.items():
+        (unpacked / name).parent.mkdir(parents=True, exist_ok=True)
+        (unpacked / name).write_text(text, encoding="utf-8")
+    packed = tmp_path / "packed" / "tokenizers" / "punkt_tab.zip"
+    packed.parent.mkdir(parents=True)
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("punkt_tab/", "")
+        archive.writestr("punkt_tab/english/", "")
+        for name, text in files.items():
+            archive.writestr(name, text)
+    for root in ("unpacked", "packed"):
+        monkeypatch.setattr(nltk.data, "path", [str(tmp_path / root)])
+        read = load_parameters("nltk:english")
+        assert read.name == "punkt-tab-english"
+        assert read.abbreviation_types == {"dr", ". . ", "u.s"}
+        assert read.orthographic_context == {"the": 34, "dr": 4}
+
+
+def test_nltk_data_that_is_not_installed(tmp_path, monkeypatch):
+    monkeypatch.setattr(nltk.data, "path", [str(tmp_path)])
+    with pytest.raises(ValueError, match="'nltk:english' is not installed"):
+        load_parameters("nltk:english")
+
+
+@pytest.mark.parametrize("starter", [False, True])
+def test_reduction_keeps_every_decision(starter):
+    words = {f"w{flags}x": flags for flags in range(0, 128, 2)}
+    full = PunktParameters(
+        orthographic_context=words,
+        sentence_starters=frozenset(words if starter else ()),
+    )
+    reduced = full.reduced()
+    assert len(reduced.orthographic_context) < len(words)
+    assert len(set(reduced.orthographic_context.values())) == 3
+    before, after = PunktDecision(full), PunktDecision(reduced)
+    for word in words:
+        for token in (word, word.capitalize()):
+            kinds = [before.before(t).kind for t in ("?", "J.", "5.", "...", "a")]
+            expected = [
+                ends_sentence(kind, before.after(token).evidence) for kind in kinds
+            ]
+            assert [
+                ends_sentence(kind, after.after(token).evidence) for kind in kinds
+            ] == expected, (token, words[word])
+
+
+def test_reduction_drops_what_was_never_seen_small():
+    parameters = PunktParameters(
+        orthographic_context={
+            "bach": Orthography.UPPER_FIRST | Orthography.UPPER_INSIDE,
+            "the": Orthography.UPPER_FIRST | Orthography.LOWER_UNSURE,
+        }
+    )
+    assert set(parameters.reduced().orthographic_context) == {"the"}
+
+
+def test_english_table_is_small_and_says_where_it_comes_from():
+    english = load_parameters("english")
+    assert english.name == "punkt-english-1"
+    assert {"text", "command", "trainer", "options"} <= english.provenance.keys()
+    assert {"mr", "mrs", "dr", "e.g", "u.s", "etc"} <= english.abbreviation_types
+    assert not {"dog", "it", "him", "war"} & english.abbreviation_types
+    assert english == english.reduced()
+
+
+def _gold_paragraphs(path):
+    """Text and sentence end offsets of each paragraph of a CoNLL-U file."""
+    paragraphs = []
+    for block in path.read_text(encoding="utf-8").strip().split("\n\n"):
+        lines = block.split("\n")
+        text = next(x for x in lines if x.startswith("# text = "))
+        if any(x.startswith("# newpar") for x in lines):
+            paragraphs.append(("", []))
+        before, ends = paragraphs.pop()
+        after = before + text.removeprefix("# text = ")
+        glued = "SpaceAfter=No" in lines[-1].split("\t")[-1]
+        paragraphs.append((after + " " * (not glued), [*ends, len(after)]))
+    return [(text.rstrip(), ends) for text, ends in paragraphs]
+
+
+def _boundary_f1(parameters, paragraphs):
+    splitter = SentenceSplitter(parameters)
+    both = found = gold = 0
+    for text, ends in paragraphs:
+        expected = set(ends) - {len(text)}
+        answered = {stop for _, stop in splitter.spans(text)} - {len(text)}
+        both += len(expected & answered)
+        found += len(answered)
+        gold += len(expected)
+    return 2 * both / (found + gold)
+
+
+def test_english_table_splits_as_well_as_nltks():
+    paragraphs = _gold_paragraphs(sample_data("ud_english_ewt", "en_ewt-ud-dev.conllu"))
+    assert sum(len(ends) for _, ends in paragraphs) == 2001
+    theirs = PunktParameters.from_punkt_tab(sample_data("punkt", "english_tab"))
+    none = _boundary_f1(PunktParameters(), paragraphs)
+    ours = _boundary_f1(PunktParameters.english(), paragraphs)
+    assert none < 0.865 < ours
+    assert ours > _boundary_f1(theirs, paragraphs) - 0.003
+
+
+def test_english_table_follows_more_golden_rules_than_nltks():
+    path = sample_data("sentence_splitting", "golden_rules_english.json")
+    cases = json.loads(path.read_text(encoding="utf-8"))["cases"]
+    theirs = PunktParameters.from_punkt_tab(sample_data("punkt", "english_tab"))
+
+    def followed(parameters):
+        splitter = SentenceSplitter(parameters)
+        return sum(splitter.split(case["text"]) == case["sentences"] for case in cases)
+
+    assert followed(PunktParameters.english()) >= followed(theirs)

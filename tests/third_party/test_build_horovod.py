@@ -1,0 +1,153 @@
+"""The patch and the version of our build of Horovod, without building it."""
+
+import pytest
+
+from third_party.horovod import build_horovod
+
+PATCH = """\
+--- a/lib/one.txt
++++ b/lib/one.txt
+@@ -1,3 +1,4 @@
+ first
+-second
++2nd
++and a half
+ third
+@@ -6,2 +7,2 @@
+ sixth
+-seventh
++7th
+--- a/two.txt
++++ b/two.txt
+@@ -1 +1 @@
+-alone
++ALONE
+"""
+
+
+@pytest.fixture
+def tree(tmp_path):
+    (tmp_path / "lib").mkdir()
+    lines = ["first", "second", "third", "fourth", "fifth", "sixth", "seventh"]
+    (tmp_path / "lib" / "one.txt").write_text("\n".join(lines) + "\n")
+    (tmp_path / "two.txt").write_text("alone\n")
+    return tmp_path
+
+
+def test_patch_changes_its_lines_and_no_others(tree):
+    changed = build_horovod.apply_patch(PATCH, tree)
+    assert changed == ["lib/one.txt", "two.txt"]
+    # Checked against the hunks by hand: the second one moved by one line.
+    assert (tree / "lib" / "one.txt").read_text().split("\n") == [
+        *("first", "2nd", "and a half", "third", "fourth", "fifth", "sixth", "7th", "")
+    ]
+    assert (tree / "two.txt").read_text() == "ALONE\n"
+
+
+def test_patch_that_does_not_fit_names_file_and_line(tree):
+    (tree / "lib" / "one.txt").write_text("first\nsecond\nTHIRD\n")
+    with pytest.raises(build_horovod.BuildError, match=r"lib/one\.txt, line 1"):
+        build_horovod.apply_patch(PATCH, tree)
+
+
+def test_our_patch_touches_the_files_that_its_readme_lists():
+    patch = build_horovod.PATCH.read_text(encoding="utf-8")
+    readme = (build_horovod.HERE / "README.md").read_text(encoding="utf-8")
+    names = [line[6:] for line in patch.splitlines() if line.startswith("+++ b/")]
+    assert len(names) == 2
+    for name in names:
+        assert f"`{name}`" in readme
+
+
+def test_version_changes_with_all_that_the_wheel_depends_on():
+    def version(tensorflow="2.20.0", patch=b"patch", **options):
+        return build_horovod.local_version(tensorflow, patch, options)
+
+    assert version().startswith("tf2.20.0.patch")
+    others = {
+        version(tensorflow="2.21.0"),
+        version(patch=b"another"),
+        version(HOROVOD_GPU_OPERATIONS="NCCL"),
+        version(HOROVOD_GPU_OPERATIONS="MPI"),
+    }
+    assert len(others | {version()}) == 5
+    # A shell without options accepts a build with them: see `ensure_installed`.
+    assert version(HOROVOD_GPU_OPERATIONS="NCCL").startswith(version())
+
+
+def test_variables_of_running_processes_do_not_choose_a_build():
+    environment = {
+        "HOROVOD_GPU_OPERATIONS": "NCCL",
+        "HOROVOD_WITHOUT_MPI": "1",
+        "HOROVOD_RANK": "3",
+        "HOROVOD_CYCLE_TIME": "1",
+        "PATH": "/bin",
+    }
+    assert build_horovod.chosen_options(environment) == {
+        "HOROVOD_GPU_OPERATIONS": "NCCL",
+        "HOROVOD_WITHOUT_MPI": "1",
+    }
+
+
+@pytest.mark.parametrize(
+    ("present", "options", "builds"),
+    [
+        pytest.param("{wanted}", {}, False, id="same"),
+        pytest.param("{wanted}.options12345678", {}, False, id="keeps_gpu_build"),
+        pytest.param("{wanted}", {"HOROVOD_GPU_OPERATIONS": "NCCL"}, True, id="gpu"),
+        pytest.param("0.28.1", {}, True, id="unpatched"),
+        pytest.param("", {}, True, id="absent"),
+    ],
+)
+def test_builds_only_what_is_not_installed(
+    monkeypatch, tmp_path, present, options, builds
+):
+    for name in build_horovod.chosen_options(dict(build_horovod.os.environ)):
+        monkeypatch.delenv(name)
+    tensorflow = build_horovod.importlib.metadata.version("tensorflow")
+    patch = build_horovod.PATCH.read_bytes()
+    plain = build_horovod.local_version(tensorflow, patch, {})
+    wanted = f"{build_horovod.RELEASE}+{plain}"
+    for name, value in options.items():
+        monkeypatch.setenv(name, value)
+    present = present.format(wanted=wanted)
+    calls = []
+    monkeypatch.setattr(build_horovod, "installed_version", lambda: present)
+    monkeypatch.setattr(build_horovod, "build", lambda *_: calls.append("build"))
+    monkeypatch.setattr(build_horovod.subprocess, "run", lambda *_, **__: None)
+    version = build_horovod.ensure_installed(tmp_path)
+    assert bool(calls) == builds
+    assert version.startswith(wanted)
+
+
+def test_a_wheel_in_the_cache_is_installed_without_a_build(monkeypatch, tmp_path):
+    monkeypatch.setattr(build_horovod, "installed_version", lambda: "")
+    monkeypatch.setattr(build_horovod, "chosen_options", lambda _: {})
+    monkeypatch.setattr(build_horovod, "local_version", lambda *_: "tf9.patch0")
+    major, minor = build_horovod.sys.version_info[:2]
+    wheel = tmp_path / f"horovod-0.28.1+tf9.patch0-cp{major}{minor}-any.whl"
+    wheel.touch()
+    commands = []
+    monkeypatch.setattr(
+        build_horovod.subprocess, "run", lambda command, **_: commands.append(command)
+    )
+    assert build_horovod.ensure_installed(tmp_path) == "0.28.1+tf9.patch0"
+    (command,) = commands
+    assert command[-1] == str(wheel)
+
+
+def test_no_compiler_is_told_apart_from_a_failed_build(monkeypatch, tmp_path):
+    monkeypatch.setattr(build_horovod.shutil, "which", lambda _: None)
+    with pytest.raises(build_horovod.NoCompilerError, match=r"C\+\+17 compiler"):
+        build_horovod.build("tf2.20.0.patch0", tmp_path)
+
+
+def test_defaults_yield_to_the_callers_variables(monkeypatch, tmp_path):
+    monkeypatch.delenv("HOROVOD_WITH_MPI", raising=False)
+    monkeypatch.setenv("HOROVOD_WITHOUT_PYTORCH", "0")
+    environment = build_horovod.build_environment("label", tmp_path)
+    assert environment["HOROVOD_WITHOUT_PYTORCH"] == "0"
+    assert environment["HOROVOD_WITHOUT_MPI"] == "1"
+    monkeypatch.setenv("HOROVOD_WITH_MPI", "1")
+    environment = build_horovod.build_environment("label", tmp_path)
+    assert "HOROVOD_WITHOUT_MPI" not in environment

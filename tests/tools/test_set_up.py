@@ -1,0 +1,210 @@
+"""Set-up: what it skips, what it makes anew, and what it refuses; installs nothing."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tools import set_up
+
+
+@pytest.fixture
+def repository(tmp_path, monkeypatch):
+    """A folder with two lock files, in the place of the repository."""
+    monkeypatch.setattr(set_up, "REPOSITORY", tmp_path)
+    (tmp_path / "requirements").mkdir()
+    (tmp_path / "requirements" / "run.txt").write_text("a==1\n")
+    (tmp_path / "requirements" / "dev.txt").write_text("a==1\nb==2\n")
+    return tmp_path
+
+
+@pytest.fixture
+def installed(monkeypatch):
+    """Names of the lock files whose packages were installed."""
+    names = []
+    monkeypatch.setattr(
+        set_up.Environment, "_install", lambda self, lock: names.append(lock.name)
+    )
+    return names
+
+
+def make_environment(folder, record):
+    """Something that looks like a working environment, with that record."""
+    (folder / "bin").mkdir(parents=True)
+    (folder / "bin" / "python").symlink_to(sys.executable)
+    if record is not None:
+        (folder / "set-up.json").write_text(json.dumps(record))
+    return set_up.Environment(folder)
+
+
+@pytest.mark.parametrize("version", [(3, 10, 13), (3, 14), (2, 7, 18)])
+def test_unsupported_python_is_named(version):
+    with pytest.raises(set_up.SetUpError, match=r"3\.11 to 3\.13 .*PYTHON=") as error:
+        set_up.check_version(version, "/usr/bin/python")
+    assert f"{version[0]}.{version[1]}, at /usr/bin/python" in str(error.value)
+
+
+@pytest.mark.parametrize("version", [(3, 11, 0), (3, 12), (3, 13, 9)])
+def test_supported_python_is_taken(version):
+    set_up.check_version(version, "anywhere")
+
+
+def test_missing_venv_module_names_the_debian_package(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ensurepip", None)
+    with pytest.raises(set_up.SetUpError, match="apt-get install python3-venv"):
+        set_up.check_can_make_environments()
+
+
+def test_packages_are_installed_once_for_each_lock(repository, installed):
+    environment = make_environment(repository / "venv", {"made_here": True})
+    environment.ensure_packages("run")
+    environment.ensure_packages("run")
+    environment.ensure_packages("dev")
+    # The packages of `dev` include those of `run`.
+    environment.ensure_packages("run")
+    assert installed == ["run.txt", "dev.txt"]
+
+
+def test_a_changed_lock_is_installed_and_horovod_checked_again(repository, installed):
+    environment = make_environment(repository / "venv", {"horovod": "abc"})
+    environment.ensure_packages("run")
+    assert "horovod" not in environment.read_record()
+    environment.write_record({**environment.read_record(), "horovod": "abc"})
+    (repository / "requirements" / "run.txt").write_text("a==2\n")
+    environment.ensure_packages("run")
+    assert installed == ["run.txt", "run.txt"]
+    assert "horovod" not in environment.read_record()
+
+
+def test_an_interrupted_install_leaves_a_mark(repository, monkeypatch):
+    environment = make_environment(repository / "venv", {"made_here": True})
+
+    def killed(self, lock):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(set_up.Environment, "_install", killed)
+    with pytest.raises(KeyboardInterrupt):
+        environment.ensure_packages("run")
+    assert environment.read_record() == {"made_here": True, "unfinished": "run"}
+
+
+def run_in_place_of_pip(environment, code):
+    """Makes the environment's Python run `code` instead of `-m pip`."""
+    environment.python.unlink()
+    environment.python.write_text(f"#!/bin/sh\n{code}\n")
+    environment.python.chmod(0o755)
+
+
+def test_what_pip_refuses_is_shown_and_leaves_the_environment_whole(repository):
+    environment = make_environment(repository / "venv", {"made_here": True})
+    (repository / ".cache").mkdir()
+    run_in_place_of_pip(environment, "echo no such package >&2; exit 1")
+    with pytest.raises(set_up.SetUpError, match="no such package"):
+        environment.ensure_packages("run")
+    assert environment.read_record() == {"made_here": True}
+
+
+def test_a_killed_pip_leaves_a_mark(repository):
+    environment = make_environment(repository / "venv", {"made_here": True})
+    (repository / ".cache").mkdir()
+    run_in_place_of_pip(environment, "kill -9 $$")
+    with pytest.raises(subprocess.CalledProcessError, match="SIGKILL"):
+        environment.ensure_packages("run")
+    assert environment.read_record() == {"made_here": True, "unfinished": "run"}
+
+
+def test_a_half_installed_environment_is_made_anew(repository, monkeypatch):
+    record = {"made_here": True, "unfinished": "run"}
+    environment = make_environment(repository / "venv", record)
+    (environment.folder / "half").touch()
+    made = []
+    monkeypatch.setattr(subprocess, "check_call", made.append)
+    environment.ensure_made()
+    assert made == [[sys.executable, "-m", "venv", str(environment.folder)]]
+    assert not (environment.folder / "half").exists()
+    assert environment.read_record() == {"made_here": True}
+
+
+def test_an_environment_of_others_is_never_removed(repository, monkeypatch):
+    monkeypatch.setattr(subprocess, "check_call", lambda _: pytest.fail("made one"))
+    working = make_environment(repository / "theirs", {"unfinished": "run"})
+    working.ensure_made()
+    assert working.python.exists()
+    broken = set_up.Environment(repository / "broken")
+    (broken.folder).mkdir()
+    (broken.folder / "thesis.txt").touch()
+    with pytest.raises(set_up.SetUpError, match="no working virtual environment"):
+        broken.ensure_made()
+    assert (broken.folder / "thesis.txt").exists()
+
+
+@pytest.mark.parametrize(
+    ("mode", "status", "recorded", "error"),
+    [
+        pytest.param("auto", 0, True, None, id="built"),
+        pytest.param("auto", set_up.NO_COMPILER_STATUS, False, None, id="no_compiler"),
+        pytest.param("auto", 1, False, "HOROVOD=skip", id="failed"),
+        pytest.param("require", 0, True, None, id="required_and_built"),
+        pytest.param(
+            "require", set_up.NO_COMPILER_STATUS, False, "not installed", id="required"
+        ),
+        pytest.param("skip", None, False, None, id="skipped"),
+    ],
+)
+def test_horovod_modes(repository, monkeypatch, mode, status, recorded, error):
+    def build(_):
+        assert status is not None, "was built"
+        return status
+
+    monkeypatch.setattr(subprocess, "call", build)
+    environment = make_environment(repository / "venv", {})
+    if error:
+        with pytest.raises(set_up.SetUpError, match=error):
+            environment.ensure_horovod(mode)
+    else:
+        environment.ensure_horovod(mode)
+    assert ("horovod" in environment.read_record()) == recorded
+
+
+def test_horovod_is_asked_for_again_only_where_a_build_is_chosen(
+    repository, monkeypatch
+):
+    calls = []
+    monkeypatch.setattr(subprocess, "call", lambda _: calls.append(1) or 0)
+    monkeypatch.delenv("HOROVOD_GPU_OPERATIONS", raising=False)
+    environment = make_environment(repository / "venv", {})
+    environment.ensure_horovod("auto")
+    environment.ensure_horovod("auto")
+    assert len(calls) == 1
+    monkeypatch.setenv("HOROVOD_GPU_OPERATIONS", "NCCL")
+    environment.ensure_horovod("auto")
+    assert len(calls) == 2
+
+
+def test_without_a_compiler_the_loss_and_the_remedy_are_told(
+    repository, monkeypatch, capsys
+):
+    monkeypatch.setattr(subprocess, "call", lambda _: set_up.NO_COMPILER_STATUS)
+    make_environment(repository / "venv", {}).ensure_horovod("auto")
+    shown = capsys.readouterr().out
+    assert "one process" in shown
+    assert "apt-get install g++" in shown
+
+
+def test_one_environment_is_set_up_by_one_process(tmp_path):
+    code = f"""
+import fcntl, pathlib, time
+from tools import set_up
+with set_up.only_one(pathlib.Path({str(tmp_path)!r}) / "lock"):
+    print("held", flush=True)
+    time.sleep(1)
+    print("released", flush=True)
+"""
+    command = [sys.executable, "-c", code]
+    cwd = set_up.pathlib.Path(set_up.__file__).parent.parent
+    with subprocess.Popen(command, cwd=cwd, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout.readline() == "held\n"
+        with set_up.only_one(tmp_path / "lock"):
+            # The other one wrote this before it let go.
+            assert other.stdout.readline() == "released\n"

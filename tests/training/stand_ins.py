@@ -1,0 +1,91 @@
+"""A run that is small enough for tests: inputs by arithmetic, a one-layer model."""
+
+import dataclasses
+
+import tensorflow as tf
+
+from seg_tf import configuration
+from seg_tf.training import pretraining
+
+VOCAB_SIZE = 50
+LENGTH = 12
+NUM_PREDICTIONS = 3
+
+
+class ArithmeticInputs:
+    """Row `k` of a run is arithmetic on `k`; every third is half padding."""
+
+    vocab_size = VOCAB_SIZE
+    num_train_samples = 1_000
+    num_validation_samples = 20
+    fill = 5 / 6
+
+    def train_dataset(self, batch_size, first_sample=0, rank=0, num_ranks=1):
+        rows = batch_size // num_ranks
+
+        def samples(step):
+            first = first_sample + step * batch_size + rank * rows
+            numbers = tf.range(first, first + rows)
+            return tf.ensure_shape(numbers, [rows])
+
+        return tf.data.Dataset.counter().map(samples).map(self._features).prefetch(3)
+
+    def validation_dataset(self, batch_size, max_batches=None, rank=0, num_ranks=1):
+        numbers = tf.data.Dataset.range(5_000, 5_000 + self.num_validation_samples)
+        return numbers.batch(batch_size).take(max_batches or -1).map(self._features)
+
+    def _features(self, samples):
+        position = tf.range(LENGTH, dtype=tf.int64)[tf.newaxis, :]
+        mixed = (samples[:, tf.newaxis] * 7_919 + position * 104_729) % 9_973
+        token_ids = tf.cast(5 + mixed % (VOCAB_SIZE - 5), tf.int32)
+        length = tf.where(samples % 3 == 0, LENGTH // 2, LENGTH)[:, tf.newaxis]
+        masked = tf.tile([[1, 3, 5]], [tf.shape(samples)[0], 1])
+        # A row has one to three predictions, so that batches weigh differently.
+        weights = tf.sequence_mask(1 + samples % NUM_PREDICTIONS, NUM_PREDICTIONS)
+        return {
+            "token_ids": token_ids,
+            "padding_mask": position < tf.cast(length, tf.int64),
+            "position_index": tf.zeros_like(token_ids) + tf.range(LENGTH),
+            "masked_positions": masked,
+            "masked_ids": tf.gather(token_ids, masked, batch_dims=1),
+            "masked_weights": tf.cast(weights, tf.float32),
+            "sample_number": samples,
+        }
+
+
+def small_config(dropout=0.1, **training) -> configuration.RunConfig:
+    """Config of a run on `ArithmeticInputs`."""
+    settings = {
+        "num_updates": 20,
+        "batch_size": 4,
+        "log_interval": 3,
+        "validation_interval": 8,
+        "validation_batches": 3,
+        "checkpoint_interval": 5,
+        "deterministic_ops": False,
+        **training,
+    }
+    return configuration.RunConfig(
+        name="small",
+        paper="bert_base",
+        model=configuration.EncoderConfig(
+            index_tables={"position_index": LENGTH},
+            num_layers=1,
+            hidden_size=8,
+            num_heads=2,
+            intermediate_size=16,
+            dropout=dropout,
+        ),
+        inputs=configuration.WindowInputsConfig(
+            window_length=LENGTH,
+            masking=configuration.MaskingConfig(max_predictions=NUM_PREDICTIONS),
+        ),
+        optimizer=configuration.AdamWConfig(learning_rate=1e-2),
+        training=configuration.TrainingConfig(**settings),
+    )
+
+
+def small_pretrainer(config=None, **changes):
+    """A built pretrainer of `small_config`, or of that with changes of the run."""
+    config = dataclasses.replace(config or small_config(), **changes)
+    return pretraining.build_pretrainer(config, ArithmeticInputs())

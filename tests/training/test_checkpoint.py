@@ -1,0 +1,360 @@
+import dataclasses
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from seg_tf import configuration
+from seg_tf.training import checkpoint, checkpoint_files
+from seg_tf.training.checkpoint import Checkpoints, load_encoder
+from seg_tf.training.errors import CheckpointError
+from tests.training.stand_ins import (
+    VOCAB_SIZE,
+    ArithmeticInputs,
+    small_config,
+    small_pretrainer,
+)
+
+
+def trained(config=None, updates=3):
+    """A pretrainer whose every variable differs from a fresh one's."""
+    pretrainer = small_pretrainer(config)
+    pretrainer.fit(
+        ArithmeticInputs().train_dataset(4),
+        steps_per_epoch=updates,
+        verbose=0,
+        shuffle=False,
+    )
+    return pretrainer
+
+
+@pytest.fixture(scope="module")
+def pretrainer():
+    return trained()
+
+
+def state_of(pretrainer):
+    """Every variable that the next update depends on, found without the code."""
+    variables = [*pretrainer.variables, *pretrainer.optimizer.variables]
+    for metric in pretrainer.interval_metrics:
+        variables += metric.variables
+    return [np.asarray(variable.value) for variable in variables]
+
+
+def checkpoints_in(folder, keep=3, reports=None):
+    config = configuration.to_dict(small_config())
+    return Checkpoints(
+        folder,
+        keep,
+        facts={"config": config, "vocab_size": VOCAB_SIZE},
+        report=(reports if reports is not None else []).append,
+    )
+
+
+def assert_equal_states(one, two):
+    assert len(one) == len(two) > 50
+    for left, right in zip(one, two, strict=True):
+        assert left.dtype == right.dtype
+        np.testing.assert_array_equal(left, right)
+
+
+def test_every_variable_comes_back_bit_for_bit(pretrainer, tmp_path):
+    saved = state_of(pretrainer)
+    checkpoints_in(tmp_path).save(pretrainer, updates=3, samples=12)
+    fresh = small_pretrainer()
+    # Seeds differ as they would in another process: the file has to win.
+    assert any(
+        not np.array_equal(one, two)
+        for one, two in zip(saved, state_of(fresh), strict=True)
+    )
+    checkpoints = checkpoints_in(tmp_path)
+    state = checkpoints.newest_intact()
+    checkpoints.restore(fresh, state["updates"])
+    assert_equal_states(state_of(fresh), saved)
+    assert (state["updates"], state["samples"]) == (3, 12)
+
+
+def test_random_state_of_dropout_is_saved(pretrainer, tmp_path):
+    # Keras's own format leaves it out; this is the case that it would get wrong.
+    checkpoints_in(tmp_path).save(pretrainer, updates=3, samples=12)
+    fresh = small_pretrainer()
+    states = [v for v in fresh.variables if "seed_generator" in v.path]
+    assert len(states) == 4
+    assert all(state.numpy()[1] == 0 for state in states)
+    checkpoints_in(tmp_path).restore(fresh, 3)
+    assert all(state.numpy()[1] == 3 for state in states)
+
+
+def test_bfloat16_weights_come_back(tmp_path):
+    config = small_config(dtype_policy="bfloat16")
+    pretrainer = trained(config)
+    assert {v.dtype for v in pretrainer.trainable_variables} == {"bfloat16"}
+    checkpoints_in(tmp_path).save(pretrainer, updates=3, samples=12)
+    fresh = small_pretrainer(config)
+    checkpoints_in(tmp_path).restore(fresh, 3)
+    assert_equal_states(state_of(fresh), state_of(pretrainer))
+
+
+def test_next_update_after_a_restore_equals_that_of_the_original(tmp_path):
+    pretrainer = trained()
+    checkpoints_in(tmp_path).save(pretrainer, updates=3, samples=12)
+    fresh = small_pretrainer(small_config(seed=9))
+    checkpoints_in(tmp_path).restore(fresh, 3)
+    for one in (pretrainer, fresh):
+        one.fit(
+            ArithmeticInputs().train_dataset(4, first_sample=12),
+            steps_per_epoch=3,
+            verbose=0,
+            shuffle=False,
+        )
+    assert_equal_states(state_of(fresh), state_of(pretrainer))
+
+
+def test_newest_and_best_are_kept(pretrainer, tmp_path):
+    checkpoints = checkpoints_in(tmp_path, keep=2)
+    losses = {1: 5.0, 2: 3.0, 3: 4.0, 4: None, 5: 3.5, 6: None}
+    for updates, loss in losses.items():
+        checkpoints.save(pretrainer, updates=updates, samples=4 * updates)
+        if loss is not None:
+            checkpoints.record_validation(updates, {"loss": loss})
+    assert checkpoints.updates() == [2, 5, 6]
+    assert checkpoints.best() == 2
+    assert checkpoints.best_loss() == 3.0
+    checkpoints.record_validation(6, {"loss": 2.0})
+    assert checkpoints.best() == 6
+    assert checkpoints.updates() == [5, 6]  # 2 is neither any more
+    assert checkpoints.newest_intact()["validation"] == {"loss": 2.0}
+
+
+def test_saving_again_replaces(pretrainer, tmp_path):
+    checkpoints = checkpoints_in(tmp_path)
+    checkpoints.save(pretrainer, updates=1, samples=4)
+    checkpoints.save(pretrainer, updates=1, samples=5)
+    assert checkpoints.newest_intact()["samples"] == 5
+    assert [path.name for path in tmp_path.iterdir()] == ["update-00000001"]
+
+
+def flip_a_bit(path):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def truncate(path):
+    path.write_bytes(path.read_bytes()[:-10])
+
+
+DAMAGES = {"flipped bit": flip_a_bit, "truncated": truncate, "missing": os.remove}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
+@pytest.mark.parametrize(
+    "name",
+    [
+        checkpoint_files.ENCODER_FILE,
+        checkpoint_files.TRAINING_STATE_FILE,
+        checkpoint_files.STATE_FILE,
+    ],
+)
+def test_damaged_newest_falls_back_to_the_one_before(
+    pretrainer, tmp_path, name, damage
+):
+    reports = []
+    checkpoints = checkpoints_in(tmp_path, reports=reports)
+    for updates in (1, 2):
+        checkpoints.save(pretrainer, updates=updates, samples=4 * updates)
+    damage(checkpoints.path(2) / name)
+    assert checkpoints.newest_intact()["updates"] == 1
+    assert len(reports) == 1
+    assert str(checkpoints.path(2) / name) in reports[0]
+    with pytest.raises(CheckpointError):
+        checkpoint.read(checkpoints.path(2))
+
+
+def test_every_checkpoint_damaged_is_an_error_that_names_them(pretrainer, tmp_path):
+    checkpoints = checkpoints_in(tmp_path)
+    for updates in (1, 2):
+        checkpoints.save(pretrainer, updates=updates, samples=4 * updates)
+        flip_a_bit(checkpoints.path(updates) / checkpoint_files.ENCODER_FILE)
+    with pytest.raises(CheckpointError, match="every checkpoint is damaged") as caught:
+        checkpoints.newest_intact()
+    assert "update-00000001" in str(caught.value)
+    assert "update-00000002" in str(caught.value)
+
+
+def test_renamed_checkpoint_is_not_taken_for_another(pretrainer, tmp_path):
+    checkpoints = checkpoints_in(tmp_path)
+    checkpoints.save(pretrainer, updates=1, samples=4)
+    shutil.copytree(checkpoints.path(1), checkpoints.path(7))
+    assert checkpoints.newest_intact()["updates"] == 1
+
+
+def test_no_checkpoint_is_no_error(tmp_path):
+    assert checkpoints_in(tmp_path / "absent").newest_intact() is None
+
+
+def test_checkpoint_of_another_model_is_refused(pretrainer, tmp_path):
+    checkpoints = checkpoints_in(tmp_path)
+    checkpoints.save(pretrainer, updates=1, samples=4)
+    other = small_pretrainer()
+    other.optimizer = keras.optimizers.SGD(0.1)
+    other.optimizer.build(other.trainable_variables)
+    with pytest.raises(CheckpointError, match="of another model: it holds"):
+        checkpoints.restore(other, 1)
+
+
+# A limit on the size of files stands in for a disk that is full.
+FULL_DISK = """
+import pathlib, resource, signal, sys
+from seg_tf.training import files
+from seg_tf.training.errors import CheckpointError
+from tests.training.test_checkpoint import checkpoints_in, wide_pretrainer
+checkpoints = checkpoints_in(pathlib.Path(sys.argv[1]))
+pretrainer = wide_pretrainer()
+checkpoints.save(pretrainer, updates=1, samples=4)
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))
+if sys.argv[3] == "fills up":
+    files.check_room = lambda folder, num_bytes: None
+try:
+    checkpoints.save(pretrainer, updates=2, samples=8)
+except CheckpointError as error:
+    print("refused:", error)
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
+assert [path.name for path in checkpoints.folder.iterdir()] == ["update-00000001"]
+assert checkpoints.newest_intact()["updates"] == 1
+"""
+
+
+def run_python(code, *arguments, **options):
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    repository = pathlib.Path(__file__).parents[2]
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        cwd=repository,
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+        **options,
+    )
+
+
+def wide_pretrainer():
+    """A model whose weights outweigh what HDF5 writes around them."""
+    config = small_config()
+    model = dataclasses.replace(config.model, hidden_size=64)
+    return small_pretrainer(config, model=model)
+
+
+@pytest.mark.parametrize("moment", ["is full", "fills up"])
+def test_full_disk_leaves_the_one_before(tmp_path, moment):
+    checkpoints_in(tmp_path / "sizes").save(wide_pretrainer(), updates=1, samples=4)
+    encoder, training_state = (
+        (tmp_path / "sizes" / "update-00000001" / name).stat().st_size
+        for name in (
+            checkpoint_files.ENCODER_FILE,
+            checkpoint_files.TRAINING_STATE_FILE,
+        )
+    )
+    # The encoder still fits, what comes after it does not.
+    limit = (encoder + training_state) // 2
+    assert encoder < limit < training_state
+    process = run_python(FULL_DISK, tmp_path / "run", limit, moment)
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == 0, output
+    assert "refused:" in output
+    assert "File too large" in output
+    assert ("bytes needed" in output) == (moment == "is full")
+    assert f"The last checkpoint is {tmp_path}/run/update-00000001;" in output
+
+
+ENDLESS_SAVING = """
+import itertools, pathlib, sys
+from tests.training.test_checkpoint import checkpoints_in, small_pretrainer
+checkpoints = checkpoints_in(pathlib.Path(sys.argv[1]))
+pretrainer = small_pretrainer()
+print("ready", flush=True)
+for updates in itertools.count(1):
+    checkpoints.save(pretrainer, updates=updates, samples=updates)
+    checkpoints.record_validation(updates, {"loss": 1 / updates})
+"""
+
+
+def test_kill_at_any_moment_leaves_only_whole_checkpoints(tmp_path):
+    generator = np.random.default_rng()
+    for _ in range(3):
+        process = run_python(ENDLESS_SAVING, tmp_path)
+        process.stdout.readline()
+        time.sleep(0.2 + generator.uniform(0, 0.5))
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        checkpoints = checkpoints_in(tmp_path)
+        assert checkpoints.updates()
+        for updates in checkpoints.updates():
+            assert checkpoint.read(checkpoints.path(updates))["updates"] == updates
+    # What was left aside is gone after the next one is written.
+    checkpoints.save(small_pretrainer(), updates=10**6, samples=1)
+    assert {path.name[:7] for path in tmp_path.iterdir()} == {"update-"}
+
+
+@pytest.mark.parametrize(
+    "index_tables",
+    [
+        pytest.param({"position_index": 12}, id="one table"),
+        # Equal sizes, out of alphabetical order: a swap would go unnoticed.
+        pytest.param({"position_index": 12, "paragraph_index": 12}, id="two tables"),
+    ],
+)
+def test_encoder_alone_can_be_loaded(tmp_path, index_tables):
+    config = small_config()
+    model = configuration.EncoderConfig(
+        index_tables=index_tables, num_layers=1, hidden_size=8, num_heads=2
+    )
+    config = configuration.from_config_dict(
+        {**configuration.to_dict(config), "model": configuration.to_dict(model)}
+    )
+    encoder = configuration.build(config.model, vocab_size=VOCAB_SIZE)
+
+    class EncoderAlone:
+        variables = encoder.variables
+        interval_metrics = ()
+        optimizer = keras.optimizers.SGD(0.1)
+
+    EncoderAlone.encoder = encoder
+    checkpoints = Checkpoints(
+        tmp_path / "checkpoints",
+        keep=2,
+        facts={"config": configuration.to_dict(config), "vocab_size": VOCAB_SIZE},
+    )
+    for updates, loss in ((1, 2.0), (2, 1.0), (3, 5.0)):
+        for variable in encoder.trainable_variables:
+            variable.assign_add(tf.random.normal(variable.shape))
+        checkpoints.save(
+            EncoderAlone, updates=updates, samples=1, validation={"loss": loss}
+        )
+        if updates == 2:
+            best = [variable.numpy() for variable in encoder.weights]
+
+    features = next(iter(ArithmeticInputs().train_dataset(2)))
+    features["paragraph_index"] = 11 - features["position_index"]
+    for folder in (tmp_path, checkpoints.path(2)):
+        loaded, loaded_config = load_encoder(folder)
+        assert loaded_config == config
+        for one, two in zip(loaded.weights, best, strict=True):
+            np.testing.assert_array_equal(one.numpy(), two)
+    for variable, value in zip(encoder.weights, best, strict=True):
+        variable.assign(value)
+    np.testing.assert_array_equal(loaded(features).numpy(), encoder(features).numpy())
+
+
+def test_loading_from_a_folder_without_checkpoint_says_what_was_expected(tmp_path):
+    with pytest.raises(CheckpointError, match=r"`checkpoint_dir` must be.*Received"):
+        load_encoder(tmp_path)

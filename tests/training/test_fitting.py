@@ -1,0 +1,142 @@
+import keras
+import pytest
+import tensorflow as tf
+
+from seg_tf.training import fitting
+from seg_tf.training.distribution import Distribution
+from tests.training.stand_ins import ArithmeticInputs, small_config
+
+
+class Recorder(keras.Model):
+    """Writes down the samples of every batch it is trained and tested on."""
+
+    def __init__(self):
+        super().__init__()
+        self.events = []
+        self.compile()
+
+    metrics = ()  # the logs are those of the last batch
+
+    def train_step(self, features):
+        return self._record("train", features)
+
+    def test_step(self, features):
+        return self._record("test", features)
+
+    def _record(self, kind, features):
+        def record(samples):
+            self.events.append((kind, samples.numpy().tolist()))
+
+        tf.py_function(record, [features["sample_number"]], [])
+        return {"loss": tf.constant(1.0)}
+
+
+class Counter(keras.callbacks.Callback):
+    """As much of the supervisor as `fit` needs."""
+
+    def __init__(self, settings, updates):
+        super().__init__()
+        self.settings = settings
+        self.updates = updates
+        self.validations = []
+
+    @property
+    def samples(self):
+        return self.updates * self.settings.batch_size
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.updates += 1
+        if self.updates >= self.settings.num_updates:
+            self.model.stop_training = True
+
+    def on_epoch_end(self, epoch, logs=None):
+        assert logs["val_loss"] == 1.0
+        self.validations.append((epoch, self.updates))
+
+
+def run(updates=0, distribution=None, callbacks=(), **training):
+    settings = small_config(**training).training
+    model, counter = Recorder(), Counter(settings, updates)
+    fitting.fit(
+        model,
+        ArithmeticInputs(),
+        settings,
+        counter,
+        distribution or Distribution(),
+        callbacks,
+    )
+    return model, counter
+
+
+def train_samples(model):
+    return [
+        number for kind, batch in model.events if kind == "train" for number in batch
+    ]
+
+
+@pytest.mark.parametrize(
+    "num_updates, interval, validations",
+    [
+        pytest.param(6, 3, [(0, 3), (1, 6)], id="whole intervals"),
+        pytest.param(7, 3, [(0, 3), (1, 6), (2, 7)], id="last one short"),
+        pytest.param(2, 5, [(0, 2)], id="less than one"),
+    ],
+)
+def test_every_sample_comes_once_and_in_order(num_updates, interval, validations):
+    model, counter = run(num_updates=num_updates, validation_interval=interval)
+    # Across Keras epochs, whatever the dataset had prefetched at their ends.
+    assert train_samples(model) == list(range(4 * num_updates))
+    assert counter.validations == validations
+
+
+@pytest.mark.parametrize("updates", range(8))
+def test_run_taken_up_anywhere_does_what_an_unbroken_one_does(updates):
+    whole, whole_counter = run(num_updates=7, validation_interval=3)
+    rest, counter = run(updates, num_updates=7, validation_interval=3)
+    assert train_samples(rest) == train_samples(whole)[4 * updates :]
+    expected = [done for done in whole_counter.validations if done[1] > updates]
+    assert counter.validations == expected
+    if updates not in (0, 7):
+        # Not only the samples: what comes between them too.
+        assert rest.events == whole.events[-len(rest.events) :]
+
+
+def test_ranks_share_the_batches():
+    first, _ = run(num_updates=3, distribution=Distribution(0, 2))
+    second, _ = run(num_updates=3, distribution=Distribution(1, 2))
+    assert train_samples(first) == [0, 1, 4, 5, 8, 9]
+    assert train_samples(second) == [2, 3, 6, 7, 10, 11]
+
+
+def test_validation_reads_the_same_samples_each_time():
+    model, _ = run(num_updates=6, validation_interval=3, validation_batches=2)
+    tests = [batch for kind, batch in model.events if kind == "test"]
+    assert tests == [[5000, 5001, 5002, 5003], [5004, 5005, 5006, 5007]] * 2
+
+
+def test_keras_callbacks_work_and_can_stop_the_run():
+    history = keras.callbacks.History()
+    stop = keras.callbacks.EarlyStopping("val_loss", patience=1)
+    _, counter = run(
+        updates=1,
+        num_updates=50,
+        validation_interval=4,
+        callbacks=[history, stop],
+    )
+    # The loss never improves: seen at update 4, again at 8, given up there. The
+    # call of `fit` that ends at update 4 is one of its own, so count from 8.
+    assert counter.updates == 12
+    assert history.history["val_loss"] == [1.0, 1.0, 1.0]
+
+
+def test_callbacks_get_tensors_that_nothing_has_waited_for():
+    class Logs(keras.callbacks.Callback):
+        seen = ()
+
+        def on_train_batch_end(self, batch, logs=None):
+            self.seen = (*self.seen, logs["loss"])
+
+    logs = Logs()
+    run(num_updates=2, callbacks=[logs])
+    assert [tf.is_tensor(loss) for loss in logs.seen] == [True, True]
+    assert [float(loss) for loss in logs.seen] == [1.0, 1.0]

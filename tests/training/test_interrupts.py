@@ -1,0 +1,45 @@
+import os
+import signal
+import threading
+
+import pytest
+
+from seg_tf.training.interrupts import stop_requests
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_first_signal_is_a_request_and_the_second_acts_as_before(number):
+    received = []
+    before = signal.signal(number, lambda *_: received.append("handler before"))
+    try:
+        with stop_requests() as request:
+            assert not request
+            os.kill(os.getpid(), number)
+            assert request
+            assert request.signal_number == number
+            assert received == []
+            os.kill(os.getpid(), number)
+            assert received == ["handler before"]
+    finally:
+        signal.signal(number, before)
+
+
+def test_handlers_are_put_back_afterwards():
+    before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
+    with stop_requests():
+        assert signal.getsignal(signal.SIGTERM) != before[0]
+    after = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
+    assert after == before
+
+
+def test_other_threads_catch_nothing():
+    results = []
+
+    def run():
+        with stop_requests() as request:
+            results.append(bool(request))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert results == [False]

@@ -1,0 +1,147 @@
+import keras
+import numpy as np
+import pytest
+
+from seg_tf import configuration
+from seg_tf.training.optimizer import build_adamw
+from tests.training.stand_ins import small_config, small_pretrainer
+
+NUM_UPDATES = 6
+SETTINGS = {
+    "num_updates": NUM_UPDATES,
+    "learning_rate": 0.1,
+    "warmup_updates": 2,
+    "weight_decay": 0.05,
+    "beta_1": 0.8,
+    "beta_2": 0.95,
+    "epsilon": 1e-3,
+    "clip_norm": 1.0,
+}
+
+
+class SlowAdamW:
+    """AdamW of one dictionary of arrays, as the papers write it, in float64."""
+
+    def __init__(self, values, decayed, settings):
+        self.values = {name: value.astype("float64") for name, value in values.items()}
+        self.first = {name: 0.0 * value for name, value in self.values.items()}
+        self.second = {name: 0.0 * value for name, value in self.values.items()}
+        self.decayed = decayed
+        self.settings = settings
+        self.updates = 0
+
+    def rate(self):
+        warmup, total = self.settings["warmup_updates"], self.settings["num_updates"]
+        peak = self.settings["learning_rate"]
+        if self.updates < warmup:
+            return peak * (self.updates + 1) / warmup
+        return peak * (total - self.updates) / (total - warmup)
+
+    def apply(self, gradients):
+        norm = np.sqrt(
+            sum((g.astype("float64") ** 2).sum() for g in gradients.values())
+        )
+        limit = self.settings["clip_norm"]
+        scale = 1.0 if limit is None else min(1.0, limit / norm)
+        rate = self.rate()
+        self.updates += 1
+        beta_1, beta_2 = self.settings["beta_1"], self.settings["beta_2"]
+        for name, gradient in gradients.items():
+            gradient = gradient * scale
+            first = beta_1 * self.first[name] + (1 - beta_1) * gradient
+            second = beta_2 * self.second[name] + (1 - beta_2) * gradient**2
+            self.first[name], self.second[name] = first, second
+            root = np.sqrt(1 - beta_2**self.updates)
+            # Epsilon is added before the correction, as in BERT's and Keras's Adam.
+            step = first / (1 - beta_1**self.updates) * root
+            step = step / (np.sqrt(second) + self.settings["epsilon"])
+            if name in self.decayed:
+                step = step + self.settings["weight_decay"] * self.values[name]
+            self.values[name] = self.values[name] - rate * step
+
+
+def run_both(settings, seed=0, gradient_scale=3.0):
+    generator = np.random.default_rng(seed)
+    shapes = {"kernel": (3, 2), "bias": (2,), "gamma": (2,), "beta": (2,)}
+    start = {name: generator.normal(size=shape) for name, shape in shapes.items()}
+    variables = {
+        name: keras.Variable(value.astype("float32"), name=name)
+        for name, value in start.items()
+    }
+    fast = build_adamw(**settings)
+    fast.build(list(variables.values()))
+    slow = SlowAdamW(start, {"kernel"}, settings)
+    for _ in range(NUM_UPDATES):
+        gradients = {
+            name: generator.normal(scale=gradient_scale, size=shape).astype("float32")
+            for name, shape in shapes.items()
+        }
+        fast.apply([keras.ops.array(gradients[name]) for name in shapes])
+        slow.apply(gradients)
+    return variables, slow
+
+
+@pytest.mark.parametrize("clip_norm", [1.0, 100.0, None])
+def test_updates_equal_adamw_in_numpy(clip_norm):
+    variables, slow = run_both({**SETTINGS, "clip_norm": clip_norm})
+    for name, variable in variables.items():
+        np.testing.assert_allclose(
+            variable.numpy(), slow.values[name], rtol=2e-5, atol=2e-6, err_msg=name
+        )
+
+
+def test_clipping_changes_the_result():
+    clipped, _ = run_both(SETTINGS)
+    unclipped, _ = run_both({**SETTINGS, "clip_norm": None})
+    assert np.abs(clipped["kernel"].numpy() - unclipped["kernel"].numpy()).max() > 1e-3
+
+
+def test_every_bias_and_layer_norm_of_the_model_and_nothing_else_is_not_decayed():
+    pretrainer = small_pretrainer()
+    norms = [
+        layer
+        for layer in pretrainer._flatten_layers()
+        if isinstance(layer, keras.layers.LayerNormalization)
+    ]
+    exempt = {id(v) for layer in norms for v in layer.variables}
+    exempt |= {id(v) for v in pretrainer.trainable_variables if v.name.endswith("bias")}
+    assert len(norms) == 4  # after the embeddings, two in the layer, in the head
+    before = {id(v): v.numpy() for v in pretrainer.trainable_variables}
+
+    # With no gradient, whatever moves is decayed.
+    for variable in pretrainer.trainable_variables:
+        variable.assign(keras.ops.ones_like(variable))
+    pretrainer.optimizer.apply(
+        [keras.ops.zeros(v.shape) for v in pretrainer.trainable_variables]
+    )
+    for variable in pretrainer.trainable_variables:
+        moved = not np.all(variable.numpy() == 1)
+        assert moved == (id(variable) not in exempt), variable.path
+    assert len(before) > len(exempt) > 10
+
+
+def test_config_builds_the_optimizer_with_its_schedule():
+    config = configuration.AdamWConfig(
+        learning_rate=0.5, end_learning_rate=0.1, decay_updates=60, weight_decay=0.3
+    )
+    optimizer = configuration.build(config, num_updates=200)
+    rates = []
+    for updates in (0, 1, 2, 60):
+        optimizer.iterations.assign(updates)
+        rates.append(float(optimizer.learning_rate))
+    # None warms up over 1 % of the 200 updates.
+    np.testing.assert_allclose(rates, [0.25, 0.5, 0.5, 0.1], rtol=1e-6)
+    assert optimizer.weight_decay == 0.3
+    assert optimizer.global_clipnorm == 1.0
+
+
+def test_iterations_count_updates_and_drive_the_schedule():
+    pretrainer = small_pretrainer(small_config(num_updates=100))
+    optimizer = pretrainer.optimizer
+    gradients = [keras.ops.ones(v.shape) for v in pretrainer.trainable_variables]
+    for updates in range(3):
+        assert int(optimizer.iterations) == updates
+        optimizer.apply(gradients)
+    np.testing.assert_allclose(
+        float(optimizer.learning_rate), 1e-2 * 97 / 99, rtol=1e-6
+    )

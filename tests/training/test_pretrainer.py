@@ -1,0 +1,191 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from seg_tf.objectives.base import ObjectiveOutput
+from seg_tf.training.pretrainer import Pretrainer
+from tests.training.stand_ins import ArithmeticInputs, small_config, small_pretrainer
+
+DIM = 3
+ROWS = 7
+
+
+class Table(keras.layers.Layer):
+    """An encoder whose gradient comes as rows of a table, some of them twice."""
+
+    def build(self, features_shape=None):
+        self.table = self.add_weight(
+            shape=(ROWS, DIM), initializer="ones", name="table"
+        )
+
+    def call(self, features, training=None):
+        return tf.nn.embedding_lookup(self.table.value, features["token_ids"])
+
+
+class Squares(keras.layers.Layer):
+    """Sum of squares over `weights`; the metric has another weight than the loss."""
+
+    def __init__(self, loss_weight=1.0, **kwargs):
+        super().__init__(**kwargs)
+        self.loss_weight = loss_weight
+
+    def call(self, sequence, features, training=None):
+        weights = features["weights"]
+        squares = tf.reduce_sum(sequence**2, axis=-1)
+        return ObjectiveOutput(
+            loss=(tf.reduce_sum(squares * weights), tf.reduce_sum(weights)),
+            metrics={"ones": (tf.reduce_sum(weights), tf.constant(2.0))},
+        )
+
+
+def batch(token_ids, weights):
+    token_ids = tf.constant(token_ids)
+    return {
+        "token_ids": token_ids,
+        "weights": tf.constant(weights, tf.float32),
+        "padding_mask": token_ids > 0,
+    }
+
+
+BATCHES = (
+    batch([[1, 1, 2]], [[1.0, 1.0, 0.5]]),
+    batch([[3, 0, 0]], [[4.0, 0.0, 0.0]]),
+    batch([[5, 6, 0]], [[0.0, 0.0, 0.0]]),  # nothing to predict
+)
+
+
+def toy(optimizer=None, **objectives):
+    objectives = objectives or {"squares": Squares()}
+    pretrainer = Pretrainer(Table(), objectives)
+    pretrainer.compile(optimizer=optimizer or keras.optimizers.SGD(0.0))
+    pretrainer.build_from(BATCHES[0])
+    return pretrainer
+
+
+def set_rows(pretrainer):
+    """Gives row r of the table the value r, so that its square sums to 3 r²."""
+    rows = np.arange(ROWS, dtype="float32")[:, None] * np.ones((1, DIM), "float32")
+    pretrainer.encoder.table.assign(rows)
+
+
+def test_metrics_over_unequal_batches_are_sums_over_counts():
+    pretrainer = toy()
+    set_rows(pretrainer)
+    dataset = tf.data.Dataset.from_generator(
+        lambda: iter(BATCHES),
+        output_signature={
+            name: tf.TensorSpec([None, 3], value.dtype)
+            for name, value in BATCHES[0].items()
+        },
+    )
+    dataset = dataset.apply(tf.data.experimental.assert_cardinality(len(BATCHES)))
+    results = pretrainer.evaluate(dataset, return_dict=True, verbose=0)
+    loss_sum = (1 * 3 + 1 * 3 + 0.5 * 12) + 4 * 27
+    expected = loss_sum / (2.5 + 4.0)
+    np.testing.assert_allclose(results["loss"], expected, rtol=1e-6)
+    np.testing.assert_allclose(results["squares_loss"], expected, rtol=1e-6)
+    np.testing.assert_allclose(results["squares_ones"], 6.5 / 6.0, rtol=1e-6)
+
+
+def test_total_is_the_weighted_sum_of_the_objectives():
+    pretrainer = toy(half=Squares(loss_weight=0.5), double=Squares(loss_weight=2.0))
+    set_rows(pretrainer)
+    results = pretrainer.train_step(BATCHES[0])
+    one = (3 + 3 + 6) / 2.5
+    np.testing.assert_allclose(float(results["half_loss"]), one, rtol=1e-6)
+    np.testing.assert_allclose(float(results["loss"]), 2.5 * one, rtol=1e-6)
+
+
+def test_update_descends_the_loss_divided_by_its_own_weight():
+    pretrainer = toy(keras.optimizers.SGD(0.1))
+    set_rows(pretrainer)
+    pretrainer.train_step(BATCHES[0])
+    expected = np.arange(ROWS, dtype="float64")[:, None] * np.ones((1, DIM))
+    expected[1] -= 0.1 * (2 * 1 * 2.0) / 2.5  # row 1 stands twice in the batch
+    expected[2] -= 0.1 * (2 * 2 * 0.5) / 2.5
+    np.testing.assert_allclose(pretrainer.encoder.table.numpy(), expected, rtol=1e-6)
+
+
+def test_rows_met_twice_are_added_before_they_are_squared():
+    # Row by row, Adam's second moment of row 1 would be 2 g², not (2 g)².
+    pretrainer = toy(keras.optimizers.Adam(0.1, beta_1=0.0, beta_2=0.5, epsilon=1e-7))
+    set_rows(pretrainer)
+    pretrainer.train_step(BATCHES[0])
+    second = pretrainer.optimizer._velocities[0].numpy()
+    gradient_1 = 2 * 1 * 2.0 / 2.5
+    np.testing.assert_allclose(second[1], 0.5 * gradient_1**2, rtol=1e-5)
+    norm = pretrainer.interval_results()["gradient_norm"]
+    gradient_2 = 2 * 2 * 0.5 / 2.5
+    expected = np.sqrt(DIM * (gradient_1**2 + gradient_2**2))
+    np.testing.assert_allclose(norm, expected, rtol=1e-5)
+
+
+def test_batch_without_predictions_changes_nothing_and_counts_nothing():
+    pretrainer = toy(keras.optimizers.SGD(0.1))
+    set_rows(pretrainer)
+    before = pretrainer.encoder.table.numpy()
+    pretrainer.train_step(BATCHES[2])
+    np.testing.assert_array_equal(pretrainer.encoder.table.numpy(), before)
+    assert pretrainer.interval_results()["squares_loss"] == 0.0
+
+
+def test_interval_metrics_outlive_keras_epochs_and_are_reset_alone():
+    pretrainer = toy()
+    set_rows(pretrainer)
+    pretrainer.train_step(BATCHES[0])
+    pretrainer.reset_metrics()  # as Keras does at an epoch's start
+    pretrainer.train_step(BATCHES[1])
+    assert pretrainer.interval_results()["loss"] == pytest.approx(120 / 6.5)
+    assert float(pretrainer.get_metrics_result()["loss"]) == pytest.approx(27)
+    pretrainer.reset_interval()
+    assert pretrainer.interval_results()["loss"] == 0
+    assert float(pretrainer.get_metrics_result()["loss"]) == pytest.approx(27)
+
+
+def test_tokens_are_counted_without_padding_and_for_good():
+    pretrainer = toy()
+    pretrainer.train_step(BATCHES[0])
+    pretrainer.reset_interval()
+    pretrainer.reset_metrics()
+    pretrainer.train_step(BATCHES[1])
+    assert float(pretrainer.tokens_seen.result()) == 3 + 1
+
+
+def test_learning_rate_is_the_one_the_update_was_made_at():
+    pretrainer = small_pretrainer(small_config(num_updates=400))
+    features = next(iter(ArithmeticInputs().train_dataset(4)))
+    for _ in range(2):
+        pretrainer.train_step(features)
+    # Two updates of a warm-up of four.
+    assert float(pretrainer.learning_rate.result()) == pytest.approx(1e-2 * 2 / 4)
+
+
+def test_building_and_validating_use_no_random_state_and_training_does():
+    pretrainer = small_pretrainer()
+    states = [v for v in pretrainer.variables if "seed_generator" in v.path]
+    assert len(states) == 4
+    fresh = [state.numpy() for state in states]
+    inputs = ArithmeticInputs()
+    pretrainer.evaluate(inputs.validation_dataset(4), verbose=0)
+    assert all(state.numpy()[1] == 0 for state in states)
+    assert [s.numpy().tolist() for s in states] == [f.tolist() for f in fresh]
+    pretrainer.fit(inputs.train_dataset(4), steps_per_epoch=1, verbose=0, shuffle=False)
+    assert all(state.numpy()[1] == 1 for state in states)
+
+
+def test_seed_decides_the_weights():
+    first, again = small_pretrainer(), small_pretrainer()
+    other = small_pretrainer(small_config(seed=1))
+    for one, two in zip(first.variables, again.variables, strict=True):
+        np.testing.assert_array_equal(one.numpy(), two.numpy())
+    differences = [
+        np.abs(one.numpy() - two.numpy()).max()
+        for one, two in zip(first.weights, other.weights, strict=True)
+    ]
+    assert max(differences) > 0.01
+
+
+def test_pretrainer_without_objective_is_refused():
+    with pytest.raises(ValueError, match="`objectives` must name at least one"):
+        Pretrainer(Table(), {})

@@ -1,0 +1,338 @@
+import dataclasses
+import errno
+import json
+import os
+import signal
+
+import keras
+import numpy as np
+import pytest
+
+from seg_tf.training import checkpoint_files, pretraining, run_folder, run_log
+from seg_tf.training.checkpoint import Checkpoints, load_encoder
+from seg_tf.training.errors import Interrupted, NonFiniteLossError, TrainingStopped
+from seg_tf.training.run_folder import RunFolder
+from tests.training.stand_ins import (
+    LENGTH,
+    VOCAB_SIZE,
+    ArithmeticInputs,
+    small_config,
+    small_pretrainer,
+)
+
+
+class At(keras.callbacks.Callback):
+    """Does something once, while a given update is made or validated."""
+
+    def __init__(self, updates, action, during="train"):
+        super().__init__()
+        self.updates = updates
+        self.action = action
+        self.during = during
+
+    def on_train_batch_begin(self, batch, logs=None):
+        self._act("train", int(self.model.optimizer.iterations) + 1)
+
+    def on_test_batch_begin(self, batch, logs=None):
+        self._act("test", int(self.model.optimizer.iterations))
+
+    def _act(self, during, updates):
+        if (during, updates) == (self.during, self.updates):
+            self.action(self.model)
+            self.updates = None
+
+
+def terminate(model):
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def run(folder, config=None, *callbacks, reports=None, **choice):
+    """Pretrains into `folder`; returns the pretrainer and the result."""
+    config = config or small_config()
+    inputs = ArithmeticInputs()
+    pretrainer = pretraining.build_pretrainer(config, inputs)
+    result = pretraining.pretrain(
+        config,
+        inputs,
+        pretrainer,
+        RunFolder(folder),
+        run_folder.describe_run(config, "abc"),
+        callbacks=callbacks,
+        report=(reports if reports is not None else []).append,
+        **choice,
+    )
+    return pretrainer, result
+
+
+def state_of(pretrainer):
+    variables = [*pretrainer.variables, *pretrainer.optimizer.variables]
+    for metric in pretrainer.interval_metrics:
+        variables += metric.variables
+    return [np.asarray(variable.value) for variable in variables]
+
+
+def rows_of(folder):
+    """The rows of a run's log without the one value that differs between runs."""
+    rows = run_log.read(folder / "log.jsonl")
+    for row in rows:
+        row.pop("tokens_per_second", None)
+    return rows
+
+
+@pytest.fixture(scope="module")
+def unbroken(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("unbroken")
+    pretrainer, result = run(folder)
+    return folder, state_of(pretrainer), result
+
+
+def assert_same_run(folder, pretrainer, result, unbroken):
+    unbroken_folder, state, unbroken_result = unbroken
+    for one, two in zip(state_of(pretrainer), state, strict=True):
+        np.testing.assert_array_equal(one, two)
+    assert rows_of(folder) == rows_of(unbroken_folder)
+    assert result == unbroken_result
+
+
+def test_run_stopped_again_and_again_equals_an_unbroken_one(tmp_path, unbroken):
+    # Dropout is on, so that the random state matters too.
+    stops = [
+        (1, "train"),  # at the first update
+        (5, "train"),  # at a checkpoint
+        (7, "train"),  # between everything
+        (8, "train"),  # before a validation
+        (16, "test"),  # during a validation
+        (20, "test"),  # during the last one
+    ]
+    for number, (updates, during) in enumerate(stops):
+        reports = []
+        message = f"SIGTERM after update {updates} "
+        with pytest.raises(Interrupted, match=message) as caught:
+            run(tmp_path, None, At(updates, terminate, during), reports=reports)
+        assert caught.value.exit_code == 128 + signal.SIGTERM
+        checkpoint = str(tmp_path / f"checkpoints/update-{updates:08d}")
+        assert checkpoint in str(caught.value)
+        if number:
+            assert f"update-{stops[number - 1][0]:08d}" in reports[0]
+    pretrainer, result = run(tmp_path)
+    assert_same_run(tmp_path, pretrainer, result, unbroken)
+
+    # Finished, it trains no further.
+    stamps = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("update-*/*")}
+    pretrainer, result = run(tmp_path)
+    assert_same_run(tmp_path, pretrainer, result, unbroken)
+    assert stamps == {
+        path: path.stat().st_mtime_ns for path in tmp_path.rglob("update-*/*")
+    }
+
+
+def test_run_whose_newest_checkpoint_is_damaged_equals_an_unbroken_one(
+    tmp_path, unbroken
+):
+    with pytest.raises(Interrupted):
+        run(tmp_path, None, At(13, terminate))
+    damaged = (
+        tmp_path / "checkpoints" / "update-00000013" / checkpoint_files.ENCODER_FILE
+    )
+    damaged.write_bytes(damaged.read_bytes()[:-1])
+    reports = []
+    pretrainer, result = run(tmp_path, reports=reports)
+    assert str(damaged) in reports[0]
+    assert "update-00000010" in reports[1]
+    assert_same_run(tmp_path, pretrainer, result, unbroken)
+
+
+def test_log_has_a_row_for_each_interval_and_validation(unbroken):
+    folder, _, result = unbroken
+    rows = run_log.read(folder / "log.jsonl")
+    assert [(row["kind"], row["updates"]) for row in rows] == [
+        ("train", 3),
+        ("train", 6),
+        ("validation", 8),
+        ("train", 9),
+        ("train", 12),
+        ("train", 15),
+        ("validation", 16),
+        ("train", 18),
+        ("validation", 20),
+    ]
+    assert result.validation["loss"] == rows[-1]["loss"]
+    # The default warm-up of so short a run is one update.
+    rates = [row["learning_rate"] for row in rows if row["kind"] == "train"]
+    expected = [1e-2 * (20 - (updates - 1)) / 19 for updates in range(3, 19, 3)]
+    np.testing.assert_allclose(rates, expected, rtol=1e-6)
+    train = [row for row in rows if row["kind"] == "train"]
+    assert [row["samples"] for row in train] == [4 * row["updates"] for row in train]
+    # Every third sample is half padding: 6 of its 12 tokens are real.
+    tokens = [
+        sum(6 if sample % 3 == 0 else 12 for sample in range(row["samples"]))
+        for row in train
+    ]
+    assert [row["tokens"] for row in train] == tokens
+    assert all(row["tokens_per_second"] > 0 for row in train)
+    assert all(row["gradient_norm"] > 0 for row in train)
+
+
+def test_row_of_an_interval_is_the_ratio_over_all_its_batches(tmp_path):
+    config = small_config(dropout=0.0, log_interval=4, num_updates=8)
+    config = dataclasses.replace(
+        config, optimizer=dataclasses.replace(config.optimizer, learning_rate=0.0)
+    )
+    pretrainer, _ = run(tmp_path, config)
+    rows = [row for row in rows_of(tmp_path) if row["kind"] == "train"]
+    for row, first in zip(rows, (0, 16), strict=True):
+        batches = ArithmeticInputs().train_dataset(4, first_sample=first).take(4)
+        loss_sum = weight_sum = 0.0
+        for features in batches:
+            output = pretrainer.encoder(features)
+            loss, weight = pretrainer.objectives["masked_lm"](output, features).loss
+            loss_sum += float(loss)
+            weight_sum += float(weight)
+        assert row["loss"] == pytest.approx(loss_sum / weight_sum, rel=1e-5)
+
+
+def test_checkpoints_are_those_of_the_intervals_and_the_best(unbroken):
+    folder, _, result = unbroken
+    checkpoints = Checkpoints(folder / "checkpoints", keep=3)
+    validations = {
+        row["updates"]: row["loss"]
+        for row in rows_of(folder)
+        if row["kind"] == "validation"
+    }
+    best = min(validations, key=validations.get)
+    assert result.best_updates == best
+    assert result.best_loss == validations[best]
+    assert best in checkpoints.updates()
+    assert checkpoints.updates()[-1] == 20
+    state = checkpoints.newest_intact()
+    assert state["samples"] == 80
+    assert state["seed"] == 0
+    assert state["records"] == {"manifest_checksum": "abc"}
+    assert state["validation"]["loss"] == validations[20]
+    assert any("model.hidden_size: 8" in line for line in state["deviations"])
+    assert {"python", "tensorflow", "keras", "keras-hub"} <= state["versions"].keys()
+
+
+def test_encoder_of_a_run_can_be_loaded(unbroken):
+    folder, _, _ = unbroken
+    encoder, config = load_encoder(folder)
+    assert config == small_config()
+    features = next(iter(ArithmeticInputs().train_dataset(2)))
+    assert tuple(encoder(features).shape) == (2, 12, 8)
+
+
+def test_deviations_and_curve_are_written(unbroken):
+    folder, _, _ = unbroken
+    assert "model.hidden_size: 8; paper 768" in (folder / "deviations.txt").read_text()
+    assert (folder / "loss_curve.png").stat().st_size > 1000
+    assert json.loads((folder / "run.json").read_text())["config"]["name"] == "small"
+
+
+def test_loss_that_is_not_finite_stops_with_the_last_good_checkpoint(tmp_path):
+    def poison(model):
+        model.encoder.weights[0].assign(model.encoder.weights[0] * np.nan)
+
+    config = small_config(log_interval=100, checkpoint_interval=3)
+    with pytest.raises(NonFiniteLossError) as caught:
+        run(tmp_path, config, At(4, poison))
+    # Seen when the next checkpoint is due, which is not written.
+    assert "within the updates up to 6" in str(caught.value)
+    assert f"{tmp_path}/checkpoints/update-00000003" in str(caught.value)
+    assert Checkpoints(tmp_path / "checkpoints", keep=3).updates() == [3]
+
+
+def test_validation_that_is_not_finite_stops_the_run(tmp_path):
+    def poison(model):
+        model.encoder.weights[0].assign(model.encoder.weights[0] * np.nan)
+
+    config = small_config(log_interval=100, checkpoint_interval=100)
+    with pytest.raises(NonFiniteLossError, match="No checkpoint was written before"):
+        run(tmp_path, config, At(8, poison))
+
+
+def test_callback_that_ends_the_run_early_leaves_a_checkpoint(tmp_path):
+    def stop(model):
+        model.stop_training = True
+
+    _, result = run(tmp_path, None, At(7, stop))
+    assert result.updates == 7
+    assert Checkpoints(tmp_path / "checkpoints", keep=3).updates() == [5, 7]
+    assert [row["updates"] for row in rows_of(tmp_path)][-1] == 7
+
+
+def test_disk_that_is_full_for_the_log_stops_the_run_cleanly(tmp_path, monkeypatch):
+    def write(self, kind, updates, values, original=run_log.RunLog.write):
+        if updates == 9:
+            raise OSError(errno.ENOSPC, "No space left on device", str(self.path))
+        original(self, kind, updates, values)
+
+    monkeypatch.setattr(run_log.RunLog, "write", write)
+    with pytest.raises(TrainingStopped, match=r"after update 9: .*No space") as caught:
+        run(tmp_path)
+    assert f"{tmp_path}/log.jsonl" in str(caught.value)
+    assert f"{tmp_path}/checkpoints/update-00000008" in str(caught.value)
+
+
+def test_overwrite_starts_anew(tmp_path, unbroken):
+    with pytest.raises(Interrupted):
+        run(tmp_path, small_config(seed=5), At(5, terminate))
+    pretrainer, result = run(tmp_path, overwrite=True)
+    assert_same_run(tmp_path, pretrainer, result, unbroken)
+
+
+def test_half_precision_trains_and_resumes_exactly(tmp_path):
+    config = small_config(dtype_policy="mixed_bfloat16", num_updates=5)
+    whole, whole_result = run(tmp_path / "whole", config)
+    with pytest.raises(Interrupted):
+        run(tmp_path / "broken", config, At(2, terminate))
+    resumed, result = run(tmp_path / "broken", config)
+    assert resumed.encoder.compute_dtype == "bfloat16"
+    for one, two in zip(state_of(resumed), state_of(whole), strict=True):
+        np.testing.assert_array_equal(one, two)
+    assert result == whole_result
+    assert keras.config.dtype_policy().name == "float32"  # only the model's
+
+
+def test_compiled_step_trains_the_same():
+    weights = []
+    for jit_compile in (False, True):
+        pretrainer = pretraining.build_pretrainer(
+            small_config(dropout=0.0, jit_compile=jit_compile), ArithmeticInputs()
+        )
+        assert pretrainer.jit_compile == jit_compile
+        dataset = ArithmeticInputs().train_dataset(4)
+        pretrainer.fit(dataset, steps_per_epoch=2, verbose=0, shuffle=False)
+        weights.append([variable.numpy() for variable in pretrainer.weights])
+    for plain, compiled in zip(*weights, strict=True):
+        np.testing.assert_allclose(plain, compiled, rtol=1e-3, atol=1e-4)
+
+
+def test_inputs_that_do_not_fit_are_refused_before_anything_is_written():
+    @dataclasses.dataclass(frozen=True, kw_only=True)
+    class NoShardsConfig:
+        implementation = "tests.training.test_pretraining:NoShards"
+
+    config = dataclasses.replace(small_config(), inputs=NoShardsConfig())
+    with pytest.raises(ValueError, match="the shard is missing"):
+        pretraining.build_inputs(config, "records")
+
+
+class NoShards(ArithmeticInputs):
+    """Records whose shards are found wanting when a dataset is made of them."""
+
+    def __init__(self, records_dir, index_tables, seed, vocab_size):
+        assert (records_dir, seed, vocab_size) == ("records", 0, None)
+        assert index_tables == {"position_index": LENGTH}
+
+    def validation_dataset(self, **arguments):
+        raise ValueError("the shard is missing")
+
+
+def test_vocabulary_of_the_records_is_taken_unless_the_config_has_one():
+    def rows(vocab_size):
+        config = small_config()
+        model = dataclasses.replace(config.model, vocab_size=vocab_size)
+        return small_pretrainer(config, model=model).encoder.vocab_size
+
+    assert rows(None) == VOCAB_SIZE
+    assert rows(64) == 64

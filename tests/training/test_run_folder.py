@@ -1,0 +1,114 @@
+import os
+import subprocess
+import sys
+
+import pytest
+
+from seg_tf.training import checkpoint_names, run_folder
+from seg_tf.training.errors import OutputFolderError
+from seg_tf.training.run_folder import RunFolder
+from tests.training.stand_ins import small_config
+
+ALLOWED = {"resume": True, "overwrite": False}
+
+
+def describe(manifest="abc", **training):
+    return run_folder.describe_run(small_config(**training), manifest)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """The folder of a run with one (empty) checkpoint."""
+    folder = RunFolder(tmp_path / "run")
+    run_folder.prepare(folder, describe(), **ALLOWED)
+    (folder.checkpoints_folder / checkpoint_names.name(5)).mkdir(parents=True)
+    return folder
+
+
+def test_same_run_goes_on(folder):
+    run_folder.prepare(folder, describe(), **ALLOWED)
+
+
+def test_settings_that_no_weight_depends_on_may_change(folder):
+    changed = describe(log_interval=7, keep_checkpoints=9, validation_interval=99)
+    run_folder.prepare(folder, changed, **ALLOWED)
+    assert '"log_interval": 7' in folder.run_file.read_text()
+
+
+@pytest.mark.parametrize(
+    "run, difference",
+    [
+        (describe(seed=3), "config.training.seed: 0 there, 3 now"),
+        (describe(num_updates=21), "config.training.num_updates: 20 there, 21 now"),
+        (describe("def"), "records.manifest_checksum: abc there, def now"),
+    ],
+)
+def test_other_run_is_refused_naming_what_differs(folder, run, difference):
+    before = folder.run_file.read_text()
+    with pytest.raises(OutputFolderError, match="holds another run") as caught:
+        run_folder.prepare(folder, run, **ALLOWED)
+    assert difference in str(caught.value)
+    assert folder.run_file.read_text() == before
+
+
+def test_setting_of_one_run_only_is_named(folder):
+    other = describe()
+    del other["config"]["model"]["index_tables"]["position_index"]
+    other["config"]["model"]["index_tables"]["token_index"] = 256
+    with pytest.raises(OutputFolderError) as caught:
+        run_folder.prepare(folder, other, **ALLOWED)
+    assert "index_tables.position_index: 12 there, absent now" in str(caught.value)
+    assert "index_tables.token_index: absent there, 256 now" in str(caught.value)
+
+
+def test_checkpoints_without_resume_are_refused(folder):
+    with pytest.raises(OutputFolderError, match="--noresume was given"):
+        run_folder.prepare(folder, describe(), resume=False, overwrite=False)
+
+
+def test_overwrite_removes_the_run_and_nothing_else(folder):
+    for name in ("records", "tensorboard"):
+        (folder.path / name).mkdir()
+        (folder.path / name / "file").write_text("")
+    for path in (folder.log_file, folder.curve_file, folder.path / "vocab.txt"):
+        path.write_text("")
+    run_folder.prepare(folder, describe(seed=1), resume=True, overwrite=True)
+    left = sorted(path.name for path in folder.path.iterdir())
+    assert left == ["records", "run.json", "vocab.txt"]
+    assert '"seed": 1' in folder.run_file.read_text()
+
+
+def test_checking_touches_nothing(tmp_path):
+    folder = RunFolder(tmp_path / "run")
+    run_folder.check(folder, describe(), **ALLOWED)
+    assert not folder.path.exists()
+
+
+def test_file_in_place_of_the_folder_is_refused(tmp_path):
+    (tmp_path / "run").write_text("")
+    with pytest.raises(OutputFolderError, match=r"must be a folder.*which is a file"):
+        run_folder.check(RunFolder(tmp_path / "run"), describe(), **ALLOWED)
+
+
+def test_second_process_is_kept_out_until_the_first_has_gone(tmp_path):
+    folder = RunFolder(tmp_path / "run")
+    code = f"""
+import pathlib, sys
+from seg_tf.training.run_folder import RunFolder
+with RunFolder(pathlib.Path({str(folder.path)!r})).locked():
+    print("locked", flush=True)
+    sys.stdin.read()
+"""
+    process = subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.getcwd()},
+    )
+    assert process.stdout.readline() == b"locked\n"
+    with pytest.raises(OutputFolderError, match="must not be in use"), folder.locked():
+        pass
+    process.kill()
+    process.communicate()
+    with folder.locked():
+        pass

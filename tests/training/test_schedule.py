@@ -1,0 +1,78 @@
+import keras
+import numpy as np
+import pytest
+
+from seg_tf.training.schedule import WarmupPolynomialDecay, default_warmup
+
+
+def slow_rate(updates, *, peak, warmup, decay, end, power):
+    """The rate of the update after `updates` others, in plain arithmetic."""
+    if updates < warmup:
+        return peak * (updates + 1) / warmup
+    if updates >= decay:
+        return end
+    return end + (peak - end) * ((decay - updates) / (decay - warmup)) ** power
+
+
+@pytest.mark.parametrize(
+    "peak, warmup, decay, end, power",
+    [
+        pytest.param(1e-4, 10, 100, 0.0, 1.0, id="linear"),
+        pytest.param(6e-3, 20, 70, 0.0, 0.5, id="square root"),
+        pytest.param(1e-4, 10, 90, 2e-6, 1.0, id="ends above zero"),
+        pytest.param(1e-3, 0, 50, 0.0, 1.0, id="no warm-up"),
+        pytest.param(1e-3, 50, 50, 1e-5, 1.0, id="warm-up only"),
+        pytest.param(1e-3, 1, 1, 0.0, 1.0, id="one update"),
+    ],
+)
+def test_rate_equals_plain_arithmetic(peak, warmup, decay, end, power):
+    rate = WarmupPolynomialDecay(peak, decay, warmup, end, power)
+    for updates in range(decay + 20):
+        expected = slow_rate(
+            updates, peak=peak, warmup=warmup, decay=decay, end=end, power=power
+        )
+        np.testing.assert_allclose(float(rate(updates)), expected, rtol=1e-6, atol=0)
+
+
+def test_peak_is_reached_and_no_update_of_the_run_has_rate_zero():
+    rates = [float(WarmupPolynomialDecay(1.0, 100, 10)(u)) for u in range(100)]
+    assert max(rates) == rates[9] == rates[10] == 1.0
+    assert min(rates) > 0
+
+
+def test_late_updates_of_a_long_run_are_not_rounded_away():
+    rate = WarmupPolynomialDecay(1e-4, 25_000_000, 10_000)
+    last, before = float(rate(24_999_999)), float(rate(24_999_990))
+    np.testing.assert_allclose(last, 1e-4 / 24_990_000, rtol=1e-6)
+    np.testing.assert_allclose(before / last, 10, rtol=1e-6)
+
+
+def test_one_percent_is_the_default_warm_up_and_never_nothing():
+    assert default_warmup(500_000) == 5_000
+    assert default_warmup(20) == 1
+
+
+def test_serialisation_keeps_every_argument():
+    schedule = WarmupPolynomialDecay(3e-4, 77, 5, 1e-6, 2.0)
+    copy = keras.saving.deserialize_keras_object(
+        keras.saving.serialize_keras_object(schedule)
+    )
+    for updates in (0, 4, 5, 40, 76, 90):
+        expected = slow_rate(
+            updates, peak=3e-4, warmup=5, decay=77, end=1e-6, power=2.0
+        )
+        np.testing.assert_allclose(float(copy(updates)), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "arguments, named",
+    [
+        ({"decay_updates": 10, "warmup_updates": 11}, "warmup_updates"),
+        ({"decay_updates": 10, "warmup_updates": -1}, "warmup_updates"),
+        ({"decay_updates": 10, "end_learning_rate": 2e-3}, "end_learning_rate"),
+        ({"decay_updates": 10, "power": 0.0}, "power"),
+    ],
+)
+def test_impossible_schedules_are_refused(arguments, named):
+    with pytest.raises(ValueError, match=f"`{named}`.*Received"):
+        WarmupPolynomialDecay(1e-3, **arguments)
