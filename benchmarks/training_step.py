@@ -1,4 +1,4 @@
-"""Training steps per second: ours, keras-hub's and tf-models-official's.
+r"""Training steps per second: ours, keras-hub's and tf-models-official's.
 
   python -m benchmarks.training_step
   python -m benchmarks.training_step --length=512 --predictions=80 --rounds=7
@@ -9,8 +9,8 @@ A step is forward, backward, gradient clipping, AdamW and the accuracy of masked
 in float32, with dropout, over gathered positions, without XLA (on a CPU it gains
 nothing for any side), as its users run it: `fit`'s train function for ours and for
 keras-hub's BertMaskedLM, the steps of its masked-LM task for tf-models-official.
-All have the same sizes, the same batch and tanh GELU, which both others have built
-in. The second part is what SegaBERT's three tables cost over BERT's one.
+All have the same sizes and batch, and tanh GELU in the encoder, which is built into
+both others. The last ratio is what SegaBERT's three tables cost over BERT's one.
 
 Wall time is what counts on an idle machine. On a busy one compare CPU time, of all
 threads, which the neighbours disturb less.

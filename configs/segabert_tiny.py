@@ -27,7 +27,8 @@ RUN = configuration.RunConfig(
         window_length=128,
         masking=configuration.MaskingConfig(max_predictions=20),
     ),
-    optimizer=configuration.AdamWConfig(learning_rate=1e-3),
+    # With a peak of 4e-3 the loss stays where the pieces' frequencies leave it.
+    optimizer=configuration.AdamWConfig(learning_rate=2e-3, warmup_updates=100),
     training=configuration.TrainingConfig(
         num_updates=2_000,
         batch_size=32,

@@ -34,7 +34,6 @@ _CHUNK_END = re.compile(rf"[{SENTENCE_ENDS}][^{ASCII_WHITE_SPACE}]*{_SPACE}*")
 _NEXT_WORD = re.compile(f"{_NO_SPACE}+")
 _ENDS_AT_ONCE = f"[{SENTENCE_ENDS}][{re.escape(WORD_ENDS)}]"
 _UNUSUAL_CHUNK = re.compile(f"^{_ENDS_AT_ONCE}|{_SPACE}")
-_UNUSUAL_START = re.compile(f"{_SPACE}+{_ENDS_AT_ONCE}")
 _LAST_END_INSIDE = re.compile(
     rf".*[{SENTENCE_ENDS}](?=[{re.escape(WORD_ENDS)}])", re.DOTALL
 )
@@ -134,7 +133,7 @@ class SentenceSplitter:
     def spans(self, paragraph: str) -> list[tuple[int, int]]:
         """Start and stop of each sentence of `paragraph`."""
         text = paragraph.rstrip()
-        if _has_separator(paragraph) or _UNUSUAL_START.match(paragraph):
+        if _has_separator(paragraph):
             boundaries = self._boundaries_by_context(paragraph)
         else:
             boundaries = self._boundaries(text)

@@ -184,8 +184,7 @@ def test_global_policy_serves_encoder_and_objective(dtype, inside_a_model):
 
 
 def test_weights_and_sums_stay_float32_in_half_precision():
-    # 0.3 is no bfloat16, and neither is any whole number from 257 to 2,049 but the
-    # multiples of 2, 4 and 8.
+    # As a bfloat16, 0.3 is 0.3008, and a sum of ones gets no further than 256.
     objective = build_objective(dtype="mixed_bfloat16")
     features = {
         "masked_positions": np.zeros((1, 2049), "int32"),

@@ -6,7 +6,7 @@ import zipfile
 
 import nltk
 import pytest
-from nltk.tokenize import punkt as nltk_punkt
+from nltk import tabdata
 
 from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.text.punkt_decision import PunktDecision, ends_sentence
@@ -89,11 +89,16 @@ def test_punkt_tab_folder(tab_folder):
 def test_real_punkt_tab_folder_as_nltk_reads_it():
     folder = sample_data("punkt", "english_tab")
     ours = PunktParameters.from_punkt_tab(folder)
-    theirs = nltk_punkt.load_punkt_params(nltk.data.FileSystemPathPointer(str(folder)))
-    assert ours.abbreviation_types == theirs.abbrev_types
-    assert ours.collocations == theirs.collocations
-    assert ours.sentence_starters == theirs.sent_starters
-    assert ours.orthographic_context == dict(theirs.ortho_context)
+    decoder = tabdata.PunktDecoder()
+
+    def read(name, decode):
+        with open(folder / name, encoding="utf-8") as file:
+            return decode(file)
+
+    assert ours.abbreviation_types == read("abbrev_types.txt", decoder.txt2set)
+    assert ours.collocations == set(read("collocations.tab", decoder.tab2tups))
+    assert ours.sentence_starters == read("sent_starters.txt", decoder.txt2set)
+    assert ours.orthographic_context == read("ortho_context.tab", decoder.tab2intdict)
 
 
 @pytest.mark.parametrize("name", TAB_FILES)
@@ -173,7 +178,7 @@ def test_file_that_is_not_json(tmp_path):
 
 
 def test_name_of_nothing():
-    with pytest.raises(ValueError, match="`name_or_path` must be .* Received: 'nope'"):
+    with pytest.raises(ValueError, match=r"`name_or_path` must be .* Received: 'nope'"):
         load_parameters("nope")
     with pytest.raises(ValueError, match="`path` must be a JSON file"):
         PunktParameters.from_file("nope.json")

@@ -283,6 +283,7 @@ def test_lone_surrogates_are_dropped_as_the_replacement_character_is(
 def test_texts_stay_in_order_whatever_way_they_take(trouble):
     pieces, its_oracle = trouble
     kinds = ["ab", "é b", "ß\u0080", "", "a" * 101, "é" * 101, "\x01", "\ufffd", "中 a"]
+    kinds += ["a ß é b", " ß", "ß ", " \u0080 ", "é  ß\tß a"]
     generator = np.random.default_rng(0)
     for _ in range(30):
         chosen = generator.integers(len(kinds), size=generator.integers(40))
@@ -318,8 +319,22 @@ def test_the_exact_way_is_needed(released, monkeypatch):
     pieces, its_oracle = released[0]
     texts = ["wait … what", "the strass: straße", "a\u0080b", "x" * 50 + "é" * 51]
     assert pieces.takes_exact_way(texts).all()
+    assert differing(pieces, its_oracle, texts) == []
     monkeypatch.setattr(pieces, "_encode_exactly", pieces._encode_unicode)
     assert len(differing(pieces, its_oracle, texts)) == len(texts)
+
+
+def test_only_the_words_in_question_take_the_exact_way(released, monkeypatch):
+    pieces, _ = released[0]
+    seen = []
+    encode_exactly = pieces._encode_exactly
+    monkeypatch.setattr(
+        pieces,
+        "_encode_exactly",
+        lambda texts: seen.extend(texts) or encode_exactly(texts),
+    )
+    pieces.encode(["one two", "die Straße  am café", "naïve", "… x", ""])
+    assert seen == ["Straße", "…"]
 
 
 def test_few_real_texts_take_the_exact_way(released):
