@@ -33,7 +33,7 @@ LOCK = $(VENV)/bin/uv pip compile --quiet --universal --python-version=3.11 \
 	--overrides=requirements/overrides.txt --excludes=requirements/excludes.txt \
 	$(if $(UPGRADE),--upgrade)
 
-export TF_CPP_MIN_LOG_LEVEL ?= 2
+
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-dev pretrain test lint format bench lock clean clean-all

@@ -27,17 +27,18 @@ import pathlib
 import sys
 from collections.abc import Sequence
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # before TensorFlow is imported
+# Before TensorFlow is imported; without a GPU its only error is that there is none.
+_LOG_LEVEL = "2" if os.path.exists("/dev/nvidiactl") else "3"
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", _LOG_LEVEL)
 
 import tensorflow as tf
 from absl import app, flags
 from ml_collections import config_flags
 
-from seg_tf import configuration, fidelity
+from seg_tf import configuration, fidelity, files
 from seg_tf.training import (
     checkpoint_names,
     config_overrides,
-    files,
     plan,
     pretraining,
     run_folder,

@@ -102,8 +102,8 @@ def _compare(path: pathlib.Path, pieces, reference) -> int:
 def main(_: Sequence[str]) -> None:
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     paired.pin_to_one_core()
+    from seg_tf.text.exact_tokenizer import exact_tokenizer
     from seg_tf.text.vocabulary import Vocabulary
-    from seg_tf.text.word_piece_backends import exact_tokenizer
     from seg_tf.text.word_pieces import WordPieces
 
     vocabulary = Vocabulary.from_file(_VOCAB.value)

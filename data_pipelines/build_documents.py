@@ -21,11 +21,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from absl import flags
 
-from data_pipelines import command_line, documents_job, files, sharded_build
+from data_pipelines import command_line, documents_job, sharded_build
 from data_pipelines.documents_job import Cursor, DocumentOptions
 from data_pipelines.manifest import SPLITS, Manifest, Shard
 from data_pipelines.readers import FORMATS, get_reader, parse_options
 from data_pipelines.sharded_build import BuildError, ShardedBuild
+from seg_tf import files
 from seg_tf.text.punkt_parameters import load_parameters
 from seg_tf.text.vocabulary import Vocabulary
 

@@ -22,9 +22,10 @@ from typing import Any
 
 from absl import flags
 
-from data_pipelines import command_line, files
+from data_pipelines import command_line
 from data_pipelines.readers import FORMATS, get_reader, parse_options
 from data_pipelines.readers.base import Document
+from seg_tf import files
 from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 

@@ -20,13 +20,13 @@ from absl import flags
 from data_pipelines import (
     build_documents,
     command_line,
-    files,
     sharded_build,
     windows_job,
 )
 from data_pipelines.manifest import FILE_NAME, Manifest
 from data_pipelines.sharded_build import BuildError, ShardedBuild
 from data_pipelines.windows_job import WindowOptions
+from seg_tf import files
 
 
 def build_windows(
@@ -66,7 +66,7 @@ def build_windows(
         )
     described = {
         **dataclasses.asdict(options),
-        "documents_manifest_sha256": files.sha256(documents_dir / FILE_NAME),
+        "documents_manifest_sha256": files.checksum(documents_dir / FILE_NAME),
     }
     if overwrite:
         sharded_build.clear(output_dir)

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from absl import flags
 
-from data_pipelines import command_line, files, records, shards
+from data_pipelines import command_line, records, shards
 from data_pipelines.manifest import (
     COUNTS,
     NUM_SPECIAL_TOKENS,
@@ -23,6 +23,7 @@ from data_pipelines.manifest import (
     Manifest,
     Shard,
 )
+from seg_tf import files
 from seg_tf.text.tree import DocumentTree
 
 
@@ -42,7 +43,7 @@ def check_folder(folder: pathlib.Path) -> Iterator[str]:
     vocabulary = folder / manifest.vocabulary["file"]
     if not vocabulary.is_file():
         yield f"{vocabulary}: the vocabulary is missing"
-    elif (found := files.sha256(vocabulary)) != manifest.vocabulary["sha256"]:
+    elif (found := files.checksum(vocabulary)) != manifest.vocabulary["sha256"]:
         yield (
             f"{vocabulary}: expected sha256 {manifest.vocabulary['sha256']}, found "
             f"{found}. It is not the vocabulary that the records were made with"
@@ -68,7 +69,7 @@ def _check_shard(
     except shards.DamagedShardError as error:
         yield str(error)
         return
-    if (found := files.sha256(path)) != shard.sha256:
+    if (found := files.checksum(path)) != shard.sha256:
         yield f"{path}: expected sha256 {shard.sha256}, found {found}"
     counts = dict.fromkeys(COUNTS, 0)
     document_ids = set()

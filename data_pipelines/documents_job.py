@@ -10,9 +10,9 @@ import pathlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from data_pipelines import files
 from data_pipelines.readers import Document, RejectedDocument, get_reader
 from data_pipelines.sharded_build import BuildError, Task
+from seg_tf import files
 from seg_tf.text.vocabulary import Vocabulary
 
 
@@ -205,6 +205,6 @@ def describe_vocabulary(vocabulary: Vocabulary, lower_case: bool) -> dict:
 def describe_sources(sources: Mapping[str, pathlib.Path]) -> list[dict]:
     """The manifest's entry on the sources: name, size and checksum of each."""
     return [
-        {"file": name, "bytes": path.stat().st_size, "sha256": files.sha256(path)}
+        {"file": name, "bytes": path.stat().st_size, "sha256": files.checksum(path)}
         for name, path in sources.items()
     ]

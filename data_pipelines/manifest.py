@@ -8,7 +8,7 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-from data_pipelines import files
+from seg_tf import files
 
 SCHEMA_VERSION = 1
 FILE_NAME = "manifest.json"

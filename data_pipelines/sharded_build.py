@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
-from data_pipelines import files
 from data_pipelines.manifest import FILE_NAME
+from seg_tf import files
 
 _PROGRESS_FOLDER = ".progress"
 _OPTIONS_FILE = "options.json"
@@ -73,8 +73,8 @@ class ShardedBuild:
                     f"{self.output_dir}: another process is building there"
                 ) from error
             self._check_options()
-            files.remove_unfinished(self.output_dir)
-            files.remove_unfinished(self._progress_dir)
+            files.remove_leftovers(self.output_dir)
+            files.remove_leftovers(self._progress_dir)
             yield self
 
     def _check_options(self) -> None:
@@ -170,7 +170,7 @@ def clear(output_dir: pathlib.Path) -> None:
     shutil.rmtree(output_dir / _PROGRESS_FOLDER, ignore_errors=True)
     # The manifest goes first: without it no reader takes the rest for whole.
     (output_dir / FILE_NAME).unlink(missing_ok=True)
-    for pattern in ("*.tfrecord", "*.offsets", "*.unfinished"):
+    for pattern in ("*.tfrecord", "*.offsets", ".aside-*"):
         for path in output_dir.glob(pattern):
             path.unlink()
 

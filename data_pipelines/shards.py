@@ -15,7 +15,7 @@ import google_crc32c
 import numpy as np
 import tensorflow as tf
 
-from data_pipelines import files
+from seg_tf import files
 
 _HEADER_BYTES = 12
 _FOOTER_BYTES = 4

@@ -5,8 +5,9 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
-from data_pipelines import files, records, shards
+from data_pipelines import records, shards
 from data_pipelines.manifest import Shard
+from seg_tf import files
 from seg_tf.text.tree import DocumentTree
 
 # A tree, the number of its document and, for a window, a permutation of its
@@ -38,7 +39,7 @@ def write_trees(
     return Shard(
         file=path.name,
         bytes=path.stat().st_size,
-        sha256=files.sha256(path),
+        sha256=files.checksum(path),
         **counts,
         records=num_records,
     )

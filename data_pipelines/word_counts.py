@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from seg_tf.text import word_piece_backends
+from seg_tf.text.exact_tokenizer import word_splitter
 
 # Distinct strings between spaces that are held before they are split into words.
 _MAX_CHUNKS = 1 << 20
@@ -24,7 +24,7 @@ class WordCounter:
     """
 
     def __init__(self, lower_case: bool, max_words: int):
-        self._split = word_piece_backends.word_splitter(lower_case)
+        self._split = word_splitter(lower_case)
         self._max_words = max_words
         self._chunks = Counter()
         self._words = Counter()

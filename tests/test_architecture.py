@@ -1,12 +1,12 @@
 """Imports point one way: what each part of the project may know of the others.
 
     run_* > export, finetuning, interop > training > objectives > models > layers
-          > ops > text > fidelity > features, configuration
+          > ops > text > fidelity > features, configuration, files
 
 A module imports from its own part and from parts to its right. `data_pipelines` may
-import `seg_tf.text`, `seg_tf.features` and `seg_tf.configuration`; `seg_tf` never
-imports `data_pipelines`; `configs` import `seg_tf.configuration` alone. Horovod is
-imported in one file, and development packages nowhere at the top of a module.
+import `seg_tf.text` and the three at the right end; `seg_tf` never imports
+`data_pipelines`; `configs` import `seg_tf.configuration` alone. Horovod is imported in
+one file, and development packages nowhere at the top of a module.
 """
 
 import ast
@@ -22,7 +22,7 @@ REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
 
 # Parts of seg_tf, from the bottom to the top; parts of a set do not know each other.
 LEVELS = (
-    {"configuration", "features"},
+    {"configuration", "features", "files"},
     {"fidelity"},
     {"text"},
     {"ops"},
@@ -33,7 +33,7 @@ LEVELS = (
     {"export", "finetuning", "interop"},
 )
 LEVEL_OF = {part: level for level, parts in enumerate(LEVELS) for part in parts}
-DATA_PIPELINES_MAY_IMPORT = {"text", "features", "configuration"}
+DATA_PIPELINES_MAY_IMPORT = {"text", "features", "configuration", "files"}
 CONFIGS_MAY_IMPORT = {"configuration"}
 PACKAGES = ("seg_tf", "data_pipelines", "configs")
 HOROVOD_MODULE = "seg_tf.training.distribution"

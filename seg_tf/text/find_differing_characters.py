@@ -14,10 +14,17 @@ import pathlib
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+import numpy as np
 import tensorflow_text
 from absl import app, flags
 
-from seg_tf.text import word_piece_backends
+from seg_tf.text.exact_tokenizer import (
+    CONTINUATION,
+    UNKNOWN,
+    exact_normalizer,
+    exact_tokenizer,
+)
+from seg_tf.text.fast_tokenizer import FastTokenizer
 
 _OUTPUT = flags.DEFINE_string("output", None, "The table's file, which is replaced.")
 
@@ -61,21 +68,22 @@ def ranges(lower_case: bool) -> list[tuple[int, int]]:
 
 def differing_characters(code_points: Iterable[int], lower_case: bool) -> list[int]:
     """Those of `code_points` that the tokenizers treat differently, in order."""
-    normalize = word_piece_backends.exact_normalizer(lower_case).normalize_str
+    normalize = exact_normalizer(lower_case).normalize_str
     differing = []
     for group in _groups(sorted(code_points)):
         texts = [f"{_BEFORE}{chr(code_point)}{_AFTER}" for code_point in group]
         tokens = _character_tokens(texts, lower_case)
-        exact = word_piece_backends.exact_tokenizer(tokens, lower_case)
-        fast = word_piece_backends.fast_unicode_tokenizer(tokens, lower_case)
+        exact = exact_tokenizer(tokens, lower_case)
+        fast_ids, lengths = FastTokenizer(tokens, lower_case).encode_unicode(texts)
         exact_ids = [exact.encode(text).ids for text in texts]
-        fast_ids = fast.tokenize(texts).to_list()
+        fast_rows = np.split(fast_ids, np.cumsum(lengths)[:-1])
         differing += [
             code_point
             for code_point, exact_row, fast_row in zip(
-                group, exact_ids, fast_ids, strict=True
+                group, exact_ids, fast_rows, strict=True
             )
-            if exact_row != fast_row or _is_reordered(chr(code_point), normalize)
+            if exact_row != fast_row.tolist()
+            or _is_reordered(chr(code_point), normalize)
         ]
     return differing
 
@@ -87,15 +95,15 @@ def _groups(code_points: list[int]) -> Iterator[list[int]]:
 
 def _character_tokens(texts: list[str], lower_case: bool) -> list[str]:
     """A vocabulary of all characters of `texts`, normalised by either tokenizer."""
-    exact_normalizer = word_piece_backends.exact_normalizer(lower_case)
+    normalize = exact_normalizer(lower_case).normalize_str
     fast_normalizer = tensorflow_text.FastBertNormalizer(lower_case)
-    normalized = [exact_normalizer.normalize_str(text) for text in texts]
+    normalized = [normalize(text) for text in texts]
     normalized += [text.decode() for text in fast_normalizer.normalize(texts).numpy()]
     characters = sorted({c for c in "".join(normalized) if not c.isspace()})
     return [
-        word_piece_backends.UNKNOWN,
+        UNKNOWN,
         *characters,
-        *(word_piece_backends.CONTINUATION + character for character in characters),
+        *(CONTINUATION + character for character in characters),
     ]
 
 

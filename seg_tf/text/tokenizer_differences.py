@@ -9,16 +9,18 @@ them; words that might be overlong are found by the distance of the characters t
 end words.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-from seg_tf.text import differing_characters, word_piece_backends
+from seg_tf.text import differing_characters
+from seg_tf.text.exact_tokenizer import MAX_CHARACTERS_PER_WORD
+from seg_tf.text.fast_tokenizer import map_to_array
 
 # Decomposing one character gives at most 4: a word of no more characters than this
 # stays within the limit, and a longer one might not.
 _MAX_GROWTH = 4
-LONGEST_SAFE_WORD = word_piece_backends.MAX_CHARACTERS_PER_WORD // _MAX_GROWTH
+LONGEST_SAFE_WORD = MAX_CHARACTERS_PER_WORD // _MAX_GROWTH
 
 # Strings from Python may hold halves of surrogate pairs, which no encoding can.
 _SURROGATES = (0xD800, 0xDFFF)
@@ -74,11 +76,6 @@ class TokenizerDifferences:
         differences = np.zeros(len(texts), bool)
         differences[np.searchsorted(text_ends, found, side="right")] = True
         return differences
-
-
-def map_to_array(function: Callable, values: Sequence, dtype: type) -> np.ndarray:
-    """`function` of each of `values`, as an array."""
-    return np.fromiter(map(function, values), dtype, len(values))
 
 
 def _fill(table: np.ndarray, ranges: Sequence[tuple[int, int]], value: int) -> None:

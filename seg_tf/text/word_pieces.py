@@ -1,24 +1,19 @@
 """Text to word-piece ids and back, by the rules that BERT checkpoints expect."""
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
-import tensorflow as tf
 
-from seg_tf.text import word_piece_backends
-from seg_tf.text.tokenizer_differences import TokenizerDifferences, map_to_array
+from seg_tf.text.exact_tokenizer import CONTINUATION, drop_surrogates, exact_tokenizer
+from seg_tf.text.fast_tokenizer import Encoded, FastTokenizer, map_to_array
+from seg_tf.text.tokenizer_differences import TokenizerDifferences
 from seg_tf.text.vocabulary import Vocabulary
 
-# Ids, one text after the other, and the number of them for each text.
-Encoded = tuple[np.ndarray, np.ndarray]
+# More text than this is encoded in turns: bounds the memory, and is no slower.
+_MAX_CHARACTERS_AT_ONCE = 1 << 19
 
-# More text than this is encoded in turns: bounds the memory.
-_MAX_CHARACTERS_AT_ONCE = 1 << 20
-
-# Dropped from text; tab, line feed and carriage return are white space.
-_ASCII_CONTROLS = bytes({*range(0x20), 0x7F} - {0x09, 0x0A, 0x0D})
-_DROP_ASCII_CONTROLS = dict.fromkeys(_ASCII_CONTROLS)
+_ASCII, _UNICODE, _EXACT = range(3)
 
 
 class WordPieces:
@@ -50,10 +45,8 @@ class WordPieces:
     def __init__(self, vocabulary: Vocabulary, lower_case: bool = True):
         self.vocabulary = vocabulary
         self.lower_case = lower_case
-        tokens = vocabulary.tokens
-        self._ascii = word_piece_backends.fast_ascii_tokenizer(tokens)
-        self._unicode = word_piece_backends.fast_unicode_tokenizer(tokens, lower_case)
-        self._exact = word_piece_backends.exact_tokenizer(tokens, lower_case)
+        self._fast = FastTokenizer(vocabulary.tokens, lower_case)
+        self._exact = exact_tokenizer(vocabulary.tokens, lower_case)
         self._differences = TokenizerDifferences(lower_case)
 
     def encode(self, texts: Sequence[str]) -> Encoded:
@@ -76,21 +69,22 @@ class WordPieces:
                 "`texts` must be a sequence of strings. Received: one "
                 f"{type(texts).__name__}, {texts[:40]!r}"
             )
-        num_characters = sum(map(len, texts))
-        if num_characters > _MAX_CHARACTERS_AT_ONCE and len(texts) > 1:
+        if len(texts) > 1 and sum(map(len, texts)) > _MAX_CHARACTERS_AT_ONCE:
             half = len(texts) // 2
             ids, lengths = zip(
                 self.encode(texts[:half]), self.encode(texts[half:]), strict=True
             )
             return np.concatenate(ids), np.concatenate(lengths)
-        return self._encode_each_way(texts, self._encode_by_word)
+        ways = self._ways(texts)
+        if not (ways == _EXACT).any():
+            return self._encode_by(ways, texts)
+        units, num_units = _split_some(texts, ways == _EXACT)
+        ids, lengths = self._encode_by(self._ways(units), units)
+        return ids, np.add.reduceat(lengths, np.cumsum(num_units) - num_units)
 
     def takes_exact_way(self, texts: Sequence[str]) -> np.ndarray:
-        """A bool array, True for each text of which `encode` sends words that way."""
-        exact = ~map_to_array(str.isascii, texts, bool)
-        positions = np.flatnonzero(exact)
-        exact[positions] = self._differences.may_occur([texts[i] for i in positions])
-        return exact
+        """A bool array, True for each text that has words encoded the exact way."""
+        return self._ways(texts) == _EXACT
 
     def decode(self, ids: Iterable[int]) -> str:
         """The words that the pieces form, with spaces between them, for people.
@@ -107,81 +101,68 @@ class WordPieces:
                     f"{self.vocabulary.source}. Received: {token_id}"
                 )
             token = tokens[token_id]
-            if words and token.startswith(word_piece_backends.CONTINUATION):
-                words[-1] += token.removeprefix(word_piece_backends.CONTINUATION)
+            if words and token.startswith(CONTINUATION):
+                words[-1] += token.removeprefix(CONTINUATION)
             else:
                 words.append(token)
         return " ".join(words)
 
-    def _encode_each_way(
-        self, texts: Sequence[str], encode_rest: Callable[[Sequence[str]], Encoded]
-    ) -> Encoded:
-        """Encodes fast what can be, and the rest with `encode_rest`."""
+    def _ways(self, texts: Sequence[str]) -> np.ndarray:
+        """How each text is to be encoded."""
         is_ascii = map_to_array(str.isascii, texts, bool)
-        if is_ascii.all():
-            return self._encode_ascii(texts)
-        exact = self.takes_exact_way(texts)
-        groups = []
-        for chosen, encode in (
-            (is_ascii, self._encode_ascii),
-            (~is_ascii & ~exact, self._encode_unicode),
-            (exact, encode_rest),
-        ):
-            positions = np.flatnonzero(chosen)
-            if len(positions):
-                groups.append((positions, *encode([texts[i] for i in positions])))
-        return _in_order(groups)
+        ways = np.where(is_ascii, _ASCII, _UNICODE)
+        if not is_ascii.all():
+            others = list(itertools.compress(texts, (~is_ascii).tolist()))
+            differ = self._differences.may_occur(others)
+            ways[~is_ascii] = np.where(differ, _EXACT, _UNICODE)
+        return ways
 
-    def _encode_by_word(self, texts: Sequence[str]) -> Encoded:
-        """Encodes what stands between spaces, which nothing in a text reaches across.
-
-        In most texts with a difference it may occur in a single word.
-        """
-        words = [text.split(" ") for text in texts]
-        ids, lengths = self._encode_each_way(
-            list(itertools.chain(*words)), self._encode_exactly
-        )
-        num_words = map_to_array(len, words, np.int64)
-        return ids, np.add.reduceat(lengths, np.cumsum(num_words) - num_words)
-
-    def _encode_ascii(self, texts: Sequence[str]) -> Encoded:
-        # One string of all texts is faster than many; offsets tell them apart again.
-        joined = "\n".join(texts).encode("ascii")
-        if len(joined.translate(None, _ASCII_CONTROLS)) < len(joined):
-            texts = [text.translate(_DROP_ASCII_CONTROLS) for text in texts]
-            joined = "\n".join(texts).encode("ascii")
-        if self.lower_case:
-            joined = joined.lower()
-        ids, starts, _ = self._ascii.tokenize_with_offsets([joined])
-        text_ends = np.cumsum(map_to_array(len, texts, np.int64) + 1)
-        ends = np.searchsorted(starts.values.numpy(), text_ends)
-        return ids.values.numpy(), np.diff(ends, prepend=0)
-
-    def _encode_unicode(self, texts: Sequence[str]) -> Encoded:
-        ids = self._unicode.tokenize(tf.constant(texts))
-        return ids.values.numpy(), ids.row_lengths().numpy()
+    def _encode_by(self, ways: np.ndarray, texts: Sequence[str]) -> Encoded:
+        """Encodes each text in its way."""
+        encoders = {
+            _ASCII: self._fast.encode_ascii,
+            _UNICODE: self._fast.encode_unicode,
+            _EXACT: self._encode_exactly,
+        }
+        present = np.flatnonzero(np.bincount(ways, minlength=len(encoders)))
+        if len(present) <= 1:
+            return encoders[present[0] if len(present) else _ASCII](texts)
+        encoded = {}
+        lengths = np.empty(len(texts), np.int64)
+        for way in present:
+            chosen = ways == way
+            its_texts = list(itertools.compress(texts, chosen.tolist()))
+            encoded[way], lengths[chosen] = encoders[way](its_texts)
+        way_of_ids = np.repeat(ways.astype(np.uint8), lengths)
+        ids = np.empty(len(way_of_ids), np.int32)
+        for way, its_ids in encoded.items():
+            ids[way_of_ids == way] = its_ids
+        return ids, lengths
 
     def _encode_exactly(self, texts: Sequence[str]) -> Encoded:
         # One by one: a batch would start threads, which do not survive a fork.
-        rows = [
-            self._exact.encode(word_piece_backends.drop_surrogates(text)).ids
-            for text in texts
-        ]
+        rows = [self._exact.encode(drop_surrogates(text)).ids for text in texts]
         ids = np.concatenate([np.asarray(row, np.int32) for row in rows])
         return ids, map_to_array(len, rows, np.int64)
 
 
-def _in_order(groups: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> Encoded:
-    """Puts texts that were encoded in groups back into the order of the call.
+def _split_some(
+    texts: Sequence[str], chosen: np.ndarray
+) -> tuple[list[str], np.ndarray]:
+    """Splits the chosen texts at spaces, which neither tokenizer reaches across.
 
-    Args:
-        groups: for each group the positions of its texts in the call, their ids and
-            their lengths.
+    In most texts with a difference it may occur in a single word.
+
+    Returns:
+        The other texts and the parts of these, in order, and the number from each.
     """
-    positions, ids, lengths = map(np.concatenate, zip(*groups, strict=True))
-    starts = np.cumsum(lengths) - lengths
-    order = np.argsort(positions)
-    lengths, starts = lengths[order], starts[order]
-    new_starts = np.cumsum(lengths) - lengths
-    source = np.repeat(starts - new_starts, lengths) + np.arange(len(ids))
-    return ids[source], lengths
+    units = []
+    num_units = np.ones(len(texts), np.int64)
+    begin = 0
+    for position in np.flatnonzero(chosen):
+        parts = texts[position].split(" ")
+        units += texts[begin:position]
+        units += parts
+        num_units[position] = len(parts)
+        begin = position + 1
+    return units + list(texts[begin:]), num_units

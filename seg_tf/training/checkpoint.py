@@ -7,8 +7,8 @@ from typing import Any
 
 import keras
 
-from seg_tf import configuration
-from seg_tf.training import checkpoint_files, checkpoint_names, files
+from seg_tf import configuration, files
+from seg_tf.training import checkpoint_files, checkpoint_names
 from seg_tf.training.checkpoint_files import DamagedCheckpointError
 from seg_tf.training.errors import CheckpointError
 from seg_tf.training.pretrainer import Pretrainer
@@ -145,6 +145,15 @@ class Checkpoints:
                 + ". Start anew with --overwrite, or in another --output_dir"
             )
         return None
+
+    def discard_newer(self, updates: int) -> None:
+        """Removes the checkpoints after `updates`: damaged ones, once passed over.
+
+        Left there, they would count among the newest, in place of whole ones.
+        """
+        for newer in self.updates():
+            if newer > updates:
+                files.remove_folder(self.path(newer))
 
     def describe_newest(self) -> str:
         """Which checkpoint there is, as part of a message."""

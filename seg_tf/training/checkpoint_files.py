@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from seg_tf.training import files
+from seg_tf import files
 from seg_tf.training.errors import CheckpointError
 from seg_tf.training.pretrainer import Pretrainer
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from seg_tf.training import files, run_log
+from seg_tf import files
+from seg_tf.training import run_log
 from seg_tf.training.run_folder import RunFolder
 
 

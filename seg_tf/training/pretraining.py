@@ -7,9 +7,9 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from seg_tf import configuration, fidelity
+from seg_tf import configuration, fidelity, files
 from seg_tf.training import distribution as distributions
-from seg_tf.training import files, fitting, plots, run_folder, versions
+from seg_tf.training import fitting, plots, run_folder, versions
 from seg_tf.training.checkpoint import Checkpoints
 from seg_tf.training.errors import TrainingStopped
 from seg_tf.training.event_file import EventFile
@@ -136,6 +136,7 @@ def pretrain(
         state = checkpoints.newest_intact()
         if state:
             checkpoints.restore(pretrainer, state["updates"])
+            checkpoints.discard_newer(state["updates"])
             report(f"Going on from {checkpoints.path(state['updates'])}")
         with stop_requests() as stop_request:
             supervisor = _supervisor(

@@ -9,8 +9,8 @@ import shutil
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from seg_tf import configuration
-from seg_tf.training import checkpoint_names, files
+from seg_tf import configuration, files
+from seg_tf.training import checkpoint_names
 from seg_tf.training.errors import OutputFolderError
 
 # Settings that no weight depends on: a run may go on with others.

@@ -5,7 +5,7 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-from seg_tf.training import files
+from seg_tf import files
 
 TRAIN = "train"
 VALIDATION = "validation"

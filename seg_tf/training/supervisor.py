@@ -53,7 +53,7 @@ class Supervisor(keras.callbacks.Callback):
         self.last_validation: dict[str, float] | None = None
         self._settings = settings
         self._checkpoints = checkpoints
-        self._saved = checkpoints.updates()[-1:] == [updates]
+        self._saved = updates in checkpoints.updates()
         self._log = log
         self._events = events
         self._display = display

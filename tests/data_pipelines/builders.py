@@ -4,8 +4,9 @@ import pathlib
 
 import numpy as np
 
-from data_pipelines import files, records, tree_shards, windows
+from data_pipelines import records, tree_shards, windows
 from data_pipelines.manifest import SPLITS, Manifest
+from seg_tf import files
 from seg_tf.text.tree import DocumentTree
 
 SPECIAL_IDS = {"pad": 0, "unk": 1, "cls": 2, "sep": 3, "mask": 4}
@@ -78,7 +79,7 @@ def write_windows(
         vocabulary={
             "file": "vocab.txt",
             "size": vocab_size,
-            "sha256": files.sha256(folder / "vocab.txt"),
+            "sha256": files.checksum(folder / "vocab.txt"),
             "lower_case": True,
             "special_ids": SPECIAL_IDS,
         },

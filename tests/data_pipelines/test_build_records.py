@@ -115,7 +115,7 @@ def built(corpus, tmp_path_factory):
 def test_the_build_has_several_slices_and_no_leftovers(built):
     names = contents(built).keys()
     assert len([n for n in names if n.startswith("train-") and "tfrecord" in n]) > 5
-    assert not [n for n in names if "unfinished" in n or "progress" in n]
+    assert not [n for n in names if "aside" in n or "progress" in n]
 
 
 def test_trees_equal_splitting_and_encoding_by_hand(corpus, built):
@@ -372,7 +372,7 @@ def test_a_full_disk_is_reported_and_the_build_goes_on(corpus, built, tmp_path):
     assert failed.returncode == 1
     assert "could not be written" in failed.stderr, failed.stderr
     assert "Traceback" not in failed.stderr
-    assert not list(tmp_path.rglob("*.unfinished"))
+    assert not list(tmp_path.rglob(".aside-*"))
     assert not (tmp_path / "documents" / "manifest.json").exists()
     build(corpus, tmp_path)
     assert contents(tmp_path) == contents(built)

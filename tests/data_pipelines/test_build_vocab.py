@@ -9,7 +9,7 @@ import pytest
 
 from data_pipelines import build_vocab, piece_learning, word_counts
 from data_pipelines.build_vocab import VocabularyOptions
-from seg_tf.text import word_piece_backends
+from seg_tf.text.exact_tokenizer import word_splitter
 from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from seg_tf.text.word_pieces import WordPieces
 
@@ -46,7 +46,7 @@ def test_counts_are_of_words_as_the_tokenizer_splits_them(lower_case):
         "x\u200by \udc80z",
         "",
     ]
-    split = word_piece_backends.word_splitter(lower_case)
+    split = word_splitter(lower_case)
     expected = Counter(word for text in texts for word in split(text))
     assert counts_of(texts, lower_case=lower_case) == expected
     assert expected["ete" if lower_case else "été"] == (3 if lower_case else 1)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data_pipelines import files, records, shards
+from data_pipelines import records, shards
+from seg_tf import files
 from seg_tf.text.tree import DocumentTree
 
 

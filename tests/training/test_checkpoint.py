@@ -214,7 +214,7 @@ def test_checkpoint_of_another_model_is_refused(pretrainer, tmp_path):
 # A limit on the size of files stands in for a disk that is full.
 FULL_DISK = """
 import pathlib, resource, signal, sys
-from seg_tf.training import files
+from seg_tf import files
 from seg_tf.training.errors import CheckpointError
 from tests.training.test_checkpoint import checkpoints_in, wide_pretrainer
 checkpoints = checkpoints_in(pathlib.Path(sys.argv[1]))

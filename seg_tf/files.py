@@ -1,11 +1,13 @@
 """Files and folders that stand whole under their final name or not at all."""
 
+import contextlib
 import errno
 import hashlib
 import json
 import os
 import pathlib
 import shutil
+from collections.abc import Iterator
 from typing import Any
 
 # What is not finished, or no longer wanted, has this in front of its name.
@@ -77,9 +79,43 @@ def check_room(folder: pathlib.Path, num_bytes: int) -> None:
         reservation.unlink(missing_ok=True)
 
 
+@contextlib.contextmanager
+def written_aside(path: pathlib.Path) -> Iterator[pathlib.Path]:
+    """Gives a name to write a file to; it becomes `path` when the block succeeds.
+
+    When the block raises (a full disk, an interrupt), the file is removed and
+    whatever stood under `path` before stays as it was.
+    """
+    unfinished = aside(path)
+    try:
+        yield unfinished
+        publish(path)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
+        raise
+
+
 def write_text(path: pathlib.Path, text: str) -> None:
-    aside(path).write_text(text, encoding="utf-8")
-    publish(path)
+    with written_aside(path) as unfinished:
+        unfinished.write_text(text, encoding="utf-8")
+
+
+def write_json(path: pathlib.Path, value: Any) -> None:
+    write_text(path, to_json(value))
+
+
+def read_json(path: pathlib.Path) -> Any:
+    """Reads a JSON file.
+
+    Raises:
+        ValueError: if it is not JSON, naming file, line and column.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise ValueError(
+            f"{path}:{error.lineno}:{error.colno}: not valid JSON: {error.msg}"
+        ) from error
 
 
 def to_json(value: Any) -> str:
