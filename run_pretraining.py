@@ -28,8 +28,9 @@ import sys
 from collections.abc import Sequence
 
 # Before TensorFlow is imported; without a GPU its only error is that there is none.
-_LOG_LEVEL = "2" if os.path.exists("/dev/nvidiactl") else "3"
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", _LOG_LEVEL)
+os.environ.setdefault(
+    "TF_CPP_MIN_LOG_LEVEL", "2" if os.path.exists("/dev/nvidiactl") else "3"
+)
 
 import tensorflow as tf
 from absl import app, flags
