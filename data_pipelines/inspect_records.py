@@ -21,6 +21,7 @@ from data_pipelines import command_line, indices, records, shards
 from data_pipelines.manifest import SPLITS, Manifest, shard_paths
 from seg_tf.configuration import EncoderConfig
 from seg_tf.text.tree import DocumentTree
+from seg_tf.text.vocabulary import Vocabulary
 
 _INDEX_NAMES = ("paragraph_index", "sentence_index", "token_index")
 
@@ -101,8 +102,7 @@ def main(_: Sequence[str]) -> None:
     folder = pathlib.Path(values.records_dir)
     manifest = Manifest.load(folder)
     reader = shards.RecordReader(shard_paths(manifest, folder, values.split))
-    vocabulary = folder / manifest.vocabulary["file"]
-    tokens = vocabulary.read_text(encoding="utf-8").splitlines()
+    tokens = Vocabulary.from_file(folder / manifest.vocabulary["file"]).tokens
     tables = EncoderConfig().index_tables
     caps = {
         name: values[flag].value or tables[name]
