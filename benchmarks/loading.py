@@ -1,6 +1,6 @@
 """Records to training batches: tokens per second on one core, and record size.
 
-  python -m benchmarks.loading --records_dir=records
+  python -m benchmarks.loading
 
 Ours makes the three indices and the masking while loading. The other side reads the
 same windows in the usual form, int64 lists of fixed length with everything made
@@ -15,10 +15,12 @@ from collections.abc import Iterator, Sequence
 
 from absl import flags
 
-from benchmarks import paired
+from benchmarks import paired, sample_data
 from data_pipelines import command_line
 
-_RECORDS = flags.DEFINE_string("records_dir", None, "Window records.", required=True)
+_RECORDS = flags.DEFINE_string(
+    "records_dir", None, "Window records. Default: made from some of the sample text."
+)
 _BATCH = flags.DEFINE_integer("batch_size", 32, "Rows of a batch.")
 _BATCHES = flags.DEFINE_integer("batches", 200, "Batches of a round.")
 _ROUNDS = flags.DEFINE_integer("rounds", 9, "Counted rounds.")
@@ -65,6 +67,20 @@ def _read_fixed_length(path: pathlib.Path, length: int, predictions: int):
     return dataset.map(parse).prefetch(2)
 
 
+def _build_records(output_dir: pathlib.Path) -> None:
+    from data_pipelines import build_documents, build_windows
+    from data_pipelines.documents_job import DocumentOptions
+    from data_pipelines.windows_job import WindowOptions
+
+    options = DocumentOptions(
+        format="wikiextractor",
+        input=str(sample_data.WIKIPEDIA / "wiki_0*"),
+        vocab_file=str(sample_data.VOCABULARY),
+    )
+    build_documents.build_documents(options, output_dir / "documents")
+    build_windows.build_windows(WindowOptions(), output_dir / "documents", output_dir)
+
+
 def main(_: Sequence[str]) -> None:
     paired.pin_to_one_core()
     import tensorflow as tf
@@ -74,15 +90,18 @@ def main(_: Sequence[str]) -> None:
 
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
-    folder = pathlib.Path(_RECORDS.value)
+    scratch = tempfile.TemporaryDirectory()
+    folder = pathlib.Path(_RECORDS.value or scratch.name)
+    if not _RECORDS.value:
+        _build_records(folder)
     manifest = Manifest.load(folder)
     length = manifest.window_length
     config = configuration.WindowInputsConfig(window_length=length)
     inputs = configuration.build(
         config, records_dir=folder, index_tables=_TABLES, seed=0
     )
-    with tempfile.TemporaryDirectory() as temporary:
-        path = pathlib.Path(temporary) / "fixed.tfrecord"
+    with scratch:
+        path = pathlib.Path(scratch.name) / "fixed_length_int64"
         _write_fixed_length(inputs, path)
         num_converted = _CONVERTED.value // _BATCH.value * _BATCH.value
         fixed_size = path.stat().st_size / num_converted

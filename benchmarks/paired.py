@@ -4,6 +4,7 @@ The speed of a shared machine drifts by 10 to 20 %, so single times mean little:
 sides run in every round, in turn, and what is reported is the ratio within rounds.
 """
 
+import dataclasses
 import os
 import platform
 import statistics
@@ -19,40 +20,52 @@ def pin_to_one_core() -> None:
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
 
 
+@dataclasses.dataclass(frozen=True)
+class Rates:
+    """Units per second of one side in each counted round.
+
+    Attributes:
+        wall: by the clock on the wall.
+        cpu: by the processor time of all threads, which other programs on the
+            machine disturb less.
+    """
+
+    wall: list[float] = dataclasses.field(default_factory=list)
+    cpu: list[float] = dataclasses.field(default_factory=list)
+
+
 def interleave(
     sides: Mapping[str, Callable[[], float]], rounds: int
-) -> dict[str, list[float]]:
+) -> dict[str, Rates]:
     """Runs every side once a round.
 
     Args:
         sides: name -> function that does the work and returns how much it did, in
             any unit that all sides share (bytes, tokens, steps).
         rounds: counted rounds; one more goes before to warm up.
-
-    Returns:
-        Name -> units per second in each counted round.
     """
-    rates = {name: [] for name in sides}
+    rates = {name: Rates() for name in sides}
     for number in range(rounds + 1):
         for name, work in sides.items():
-            begin = time.perf_counter()
+            wall, cpu = time.perf_counter(), time.process_time()
             amount = work()
-            seconds = time.perf_counter() - begin
+            wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
             if number:
-                rates[name].append(amount / seconds)
+                rates[name].wall.append(amount / wall)
+                rates[name].cpu.append(amount / cpu)
     return rates
 
 
 def report(
-    rates: Mapping[str, list[float]],
+    rates: Mapping[str, Rates],
     *,
     of: str,
     against: str,
     unit: str,
     scale: float = 1.0,
     target: float | None = None,
-) -> float:
-    """Prints the rates and the ratio `of` / `against`; returns its median.
+) -> None:
+    """Prints the rates and the ratio `of` / `against`, by wall and by CPU time.
 
     Args:
         rates: what `interleave` returned.
@@ -63,18 +76,17 @@ def report(
         target: the ratio that is aimed at.
     """
     for name in (of, against):
-        low, middle, high = _quartiles([rate * scale for rate in rates[name]])
-        print(
-            f"  {name:32s} {middle:10.3f} {unit}  (quartiles {low:.3f} to {high:.3f})"
+        wall, cpu = (
+            statistics.median(values) * scale
+            for values in (rates[name].wall, rates[name].cpu)
         )
-    ratios = [a / b for a, b in zip(rates[of], rates[against], strict=True)]
-    low, middle, high = _quartiles(ratios)
+        print(f"  {name:32s} {wall:10.3f} {unit} (CPU {cpu:.3f})")
     aim = "" if target is None else f", target {target:g}"
     print(
-        f"  ratio {of} / {against}: {middle:.2f} (quartiles {low:.2f} to {high:.2f}, "
-        f"{len(ratios)} rounds{aim})"
+        f"  ratio {of} / {against}: {_ratio(rates[of].wall, rates[against].wall)}, "
+        f"CPU {_ratio(rates[of].cpu, rates[against].cpu)}; "
+        f"{len(rates[of].wall)} rounds{aim}"
     )
-    return middle
 
 
 def print_machine() -> None:
@@ -88,6 +100,8 @@ def print_machine() -> None:
     )
 
 
-def _quartiles(values: list[float]) -> tuple[float, float, float]:
-    low, high = np.quantile(values, [0.25, 0.75])
-    return float(low), statistics.median(values), float(high)
+def _ratio(ours: list[float], others: list[float]) -> str:
+    """Median and quartiles of the ratio within rounds."""
+    ratios = [a / b for a, b in zip(ours, others, strict=True)]
+    low, high = np.quantile(ratios, [0.25, 0.75])
+    return f"{statistics.median(ratios):.2f} ({low:.2f} to {high:.2f})"

@@ -12,27 +12,20 @@ A quick run, and the full one with the table that NLTK distributes:
 """
 
 import collections
-import os
 import pathlib
 import sys
 from collections.abc import Callable, Iterator, Sequence
 
 from absl import flags
 
-from benchmarks import paired
+from benchmarks import paired, sample_data
 from data_pipelines import command_line
 
-_SAMPLE_DATA = pathlib.Path(
-    os.environ.get(
-        "SEG_TF_DATA",
-        pathlib.Path(__file__).resolve().parent.parent.parent / "shared" / "data",
-    )
-)
 _INPUT = flags.DEFINE_multi_string(
     "input",
     [
-        str(_SAMPLE_DATA / "enwiki_wikiextractor_2015" / "text" / "AA"),
-        str(_SAMPLE_DATA / "classic_books_md"),
+        str(sample_data.WIKIPEDIA),
+        str(sample_data.BOOKS),
     ],
     "Folders of text files, one paragraph a line; may be repeated. Default: the "
     "Wikipedia text and the books of the sample data.",

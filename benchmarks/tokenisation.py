@@ -22,11 +22,15 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from absl import flags
 
-from benchmarks import paired
+from benchmarks import paired, sample_data
 from data_pipelines import command_line
 
-_INPUT = flags.DEFINE_string("input", None, "WikiExtractor files.", required=True)
-_VOCAB = flags.DEFINE_string("vocab_file", None, "A BERT vocab.txt.", required=True)
+_INPUT = flags.DEFINE_string(
+    "input", str(sample_data.WIKIPEDIA), "WikiExtractor files."
+)
+_VOCAB = flags.DEFINE_string(
+    "vocab_file", str(sample_data.VOCABULARY), "A BERT vocab.txt."
+)
 _LOWER_CASE = flags.DEFINE_bool("lower_case", True, "Rules of an uncased model.")
 _TIMED_MB = flags.DEFINE_float("timed_mb", 4.0, "Megabytes to time.")
 _ROUNDS = flags.DEFINE_integer("rounds", 7, "Counted rounds.")
