@@ -24,6 +24,8 @@ CONFIG = (
     "--config.model.num_layers=1",
     "--config.model.hidden_size=16",
     "--config.model.intermediate_size=32",
+    "--config.optimizer.learning_rate=1e-3",
+    "--config.optimizer.warmup_updates=1",
     "--config.training.num_updates=60",
     "--config.training.batch_size=4",
     "--config.training.log_interval=5",
@@ -199,10 +201,13 @@ def start(records, folder, *arguments):
 
 
 def read_until(process, text):
+    read = []
     for line in process.stderr:
+        read.append(line)
         if text in line:
             return
-    raise AssertionError(f"the process ended before it wrote {text!r}")
+    process.communicate()
+    raise AssertionError(f"ended before it wrote {text!r}: {''.join(read)}")
 
 
 def variables_of(folder):
