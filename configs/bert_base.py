@@ -2,7 +2,7 @@ r"""BERT base: SegaBERT base with BERT's position table in place of the three.
 
     horovodrun -np 16 -H host1:8,host2:8 python run_pretraining.py \
         --config=configs/bert_base.py --records_dir=records/wikipedia_512 \
-        --output_dir=runs/bert_base --config.training.dtype_policy=mixed_float16
+        --output_dir=runs/bert_base --config.training.dtype_policy=mixed_bfloat16
 
 Everything else, records included, is that of `segabert_base.py`; so are hardware
 and time. No next sentence prediction: this is the paper's own baseline.

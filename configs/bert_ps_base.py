@@ -2,7 +2,7 @@ r"""BERT base with P.S.: BERT's position table and SegaBERT's other two.
 
     horovodrun -np 16 -H host1:8,host2:8 python run_pretraining.py \
         --config=configs/bert_ps_base.py --records_dir=records/wikipedia_512 \
-        --output_dir=runs/bert_ps_base --config.training.dtype_policy=mixed_float16
+        --output_dir=runs/bert_ps_base --config.training.dtype_policy=mixed_bfloat16
 
 The paper's ablation: paragraph and sentence tables beside the global token index.
 Everything else, records included, is that of `segabert_base.py`; so are hardware

@@ -2,7 +2,7 @@ r"""BERT large with P.S.: BERT's position table and SegaBERT's other two.
 
     horovodrun -np 16 -H host1:8,host2:8 python run_pretraining.py \
         --config=configs/bert_ps_large.py --records_dir=records/wikibooks_512 \
-        --output_dir=runs/bert_ps_large --config.training.dtype_policy=mixed_float16
+        --output_dir=runs/bert_ps_large --config.training.dtype_policy=mixed_bfloat16
 
 Everything else, records included, is that of `segabert_large.py`; so are hardware
 and time.

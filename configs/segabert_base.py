@@ -3,7 +3,7 @@ r"""SegaBERT base: 12 layers of width 768, English Wikipedia, 500,000 updates.
     horovodrun -np 16 -H host1:8,host2:8 python run_pretraining.py \
         --config=configs/segabert_base.py --records_dir=records/wikipedia_512 \
         --output_dir=runs/segabert_base \
-        --config.training.dtype_policy=mixed_float16
+        --config.training.dtype_policy=mixed_bfloat16
 
 Hardware: 16 V100, as in the paper; the batch of 256 is split over the ranks.
 Time: about a day in mixed precision, an estimate from the throughput that NVIDIA

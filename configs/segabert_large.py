@@ -3,7 +3,7 @@ r"""SegaBERT large: 24 layers of width 1024, Wikipedia and books, 1,000,000 upda
     horovodrun -np 16 -H host1:8,host2:8 python run_pretraining.py \
         --config=configs/segabert_large.py --records_dir=records/wikibooks_512 \
         --output_dir=runs/segabert_large \
-        --config.training.dtype_policy=mixed_float16
+        --config.training.dtype_policy=mixed_bfloat16
 
 Hardware: 16 V100, as in the paper; the batch of 256 is split over the ranks.
 Time: about five days in mixed precision, at the 312 sequences/s that NVIDIA

@@ -201,7 +201,10 @@ class WindowInputs:
             samples, len(reader), self._seed
         )
         serialized = tf.numpy_function(
-            functools.partial(_read_records, reader), [numbers], tf.string
+            functools.partial(_read_records, reader),
+            [numbers],
+            tf.string,
+            stateful=False,
         )
         serialized = tf.ensure_shape(serialized, samples.shape)
         rows, num_pieces = self._rows(serialized)

@@ -10,7 +10,8 @@ wherever a splitter is named, by the path of the file.
 
 To make a table:
 
-  # The built-in English table was made like this, from Wikipedia and old books.
+  # From Wikipedia and books. The built-in English table was made like this, but
+  # of every eighth file; its provenance has the options.
   python -m seg_tf.text.train_punkt --name=punkt-english-1 \
       --input='wikipedia/AA/wiki_*' --input='books/*/*.md' \
       --output=seg_tf/text/data/english_punkt.json
