@@ -1,6 +1,6 @@
 """Raw text to TFRecords, against a plain-Python preparation.
 
-  python -m benchmarks.record_building --num_files=4
+  python -m benchmarks.record_building --num_files=10
 
 The other side is tf-models-official's `create_pretraining_data` (the script of the
 BERT release, which NVIDIA's recipe calls too) with one copy of each text. It wants
@@ -16,7 +16,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 
-from absl import flags
+from absl import flags, logging
 
 from benchmarks import paired, sample_data
 from data_pipelines import command_line
@@ -25,9 +25,9 @@ _INPUT = flags.DEFINE_string(
     "input", str(sample_data.WIKIPEDIA), "WikiExtractor files."
 )
 _VOCAB = flags.DEFINE_string(
-    "vocab_file", str(sample_data.VOCABULARY), "A BERT vocab.txt."
+    "vocabulary", str(sample_data.VOCABULARY), "A BERT vocab.txt."
 )
-_FILES = flags.DEFINE_integer("num_files", 4, "Files of the input to take.")
+_FILES = flags.DEFINE_integer("num_files", 10, "Files of the input to take.")
 _ROUNDS = flags.DEFINE_integer("rounds", 3, "Counted rounds.")
 _LENGTH = flags.DEFINE_integer("window_length", 512, "Positions of a row.")
 _MAX_PREDICTIONS = 80
@@ -108,6 +108,7 @@ def _theirs(sentences: pathlib.Path, output: pathlib.Path) -> None:
 
 
 def main(_: Sequence[str]) -> None:
+    logging.set_verbosity(logging.WARNING)  # The other side prints its examples.
     paired.pin_to_one_core()
     from official.nlp.data import create_pretraining_data  # noqa: F401
 
