@@ -6,7 +6,8 @@ r"""BERT tiny with P.S.: BERT's position table and SegaBERT's other two.
 Everything else, records included, is that of `segabert_tiny.py`; so are hardware
 and time.
 
-Expected: TODO
+Expected: validation loss 6.708, accuracy 14.4 % after 2,500 updates on 99 MB of
+Wikipedia with Google's vocabulary of 30,522 pieces (docs/pretraining.md).
 """
 
 import dataclasses

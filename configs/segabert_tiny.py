@@ -6,7 +6,8 @@ r"""SegaBERT tiny: 2 layers of width 128, for a CPU and a first look at the curv
 Hardware: 2 CPU cores. Time: about four minutes for the 2,000 updates of 4,096
 tokens, with a vocabulary of 8,192 pieces.
 
-Expected: TODO
+Expected: validation loss 6.587, accuracy 16.2 % after 2,500 updates on 99 MB of
+Wikipedia with Google's vocabulary of 30,522 pieces (docs/pretraining.md).
 """
 
 import ml_collections
