@@ -4,7 +4,7 @@ This is the dear half of preparing a corpus and needs to be done once; windows o
 any length are cut from its result in a moment (`data_pipelines.build_windows`).
 `data_pipelines.build_records` runs both.
 
-  python -m data_pipelines.build_documents --format=wikiextractor --input=text/ \\
+  python -m data_pipelines.build_documents --format=wikiextractor --input=text/ \
     --vocab_file=vocab.txt --output_dir=documents --num_workers=4
 
 A killed build goes on where it stopped when the same command is given again. The
@@ -24,8 +24,9 @@ from absl import flags
 from data_pipelines import command_line, documents_job, sharded_build
 from data_pipelines.documents_job import Cursor, DocumentOptions
 from data_pipelines.manifest import SPLITS, Manifest, Shard
-from data_pipelines.readers import FORMATS, get_reader, parse_options
+from data_pipelines.readers import get_reader, parse_options
 from data_pipelines.sharded_build import BuildError, ShardedBuild
+from data_pipelines.text_flags import define_text_flags
 from seg_tf import files
 from seg_tf.text.punkt_parameters import load_parameters
 from seg_tf.text.vocabulary import Vocabulary
@@ -207,19 +208,9 @@ def _plain(value: object) -> object:
 
 def define_flags() -> None:
     """Flags that say what the documents depend on."""
-    flags.DEFINE_enum(
-        "format",
-        None,
-        sorted(FORMATS),
-        "How the text is stored. " + "; ".join(f"{k}: {v}" for k, v in FORMATS.items()),
-        required=True,
-    )
-    flags.DEFINE_string("input", "", "File, folder or glob. python_docs needs none.")
+    define_text_flags()
     flags.DEFINE_string("vocab_file", None, "A BERT vocab.txt.", required=True)
     flags.DEFINE_string("output_dir", None, "Where the result goes.", required=True)
-    flags.DEFINE_list(
-        "reader_options", [], "Options of the reader, such as text_field=body."
-    )
     flags.DEFINE_bool("lower_case", True, "Lower-case and strip accents (uncased).")
     flags.DEFINE_string(
         "sentence_parameters",

@@ -1,6 +1,6 @@
 r"""Turns raw text into training records: documents first, then windows of them.
 
-  python -m data_pipelines.build_records --format=wikiextractor --input=text/ \\
+  python -m data_pipelines.build_records --format=wikiextractor --input=text/ \
     --vocab_file=vocab.txt --output_dir=records --window_length=512 --num_workers=4
 
 The records, manifest.json and vocab.txt end up in --output_dir, the whole documents

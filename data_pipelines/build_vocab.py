@@ -23,8 +23,9 @@ from typing import Any
 from absl import flags
 
 from data_pipelines import command_line
-from data_pipelines.readers import FORMATS, get_reader, parse_options
+from data_pipelines.readers import get_reader, parse_options
 from data_pipelines.readers.base import Document
+from data_pipelines.text_flags import define_text_flags
 from seg_tf import files
 from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
@@ -157,17 +158,7 @@ def write_vocabulary(vocabulary: Vocabulary, output: pathlib.Path) -> None:
 
 
 def _define_flags() -> None:
-    flags.DEFINE_enum(
-        "format",
-        None,
-        sorted(FORMATS),
-        "How the text is stored. " + "; ".join(f"{k}: {v}" for k, v in FORMATS.items()),
-        required=True,
-    )
-    flags.DEFINE_string("input", "", "File, folder or glob. python_docs needs none.")
-    flags.DEFINE_list(
-        "reader_options", [], "Options of the reader, such as text_field=body."
-    )
+    define_text_flags()
     flags.DEFINE_string("output", None, "The vocab.txt to write.", required=True)
     flags.DEFINE_bool("overwrite", False, "Replace an --output that is there.")
     flags.DEFINE_bool("skip_if_present", False, "Leave an --output that is there.")

@@ -1,6 +1,6 @@
 r"""Cuts the documents of a corpus into windows of a length, ready for training.
 
-  python -m data_pipelines.build_windows --documents_dir=documents \\
+  python -m data_pipelines.build_windows --documents_dir=documents \
     --output_dir=windows-128 --window_length=128
 
 Every window is a run of whole sentences of one document; a sentence is cut only

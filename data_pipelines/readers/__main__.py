@@ -10,11 +10,11 @@ documents drawn at random from the whole corpus, with the counts of all of it:
   python -m data_pipelines.readers --format=markdown --input=books \
       --num_documents=10 --sample_seed=1
 
-Options of a format are given one by one; `--input` may be a file, a folder or a
+`--reader_options` are those of a format; `--input` may be a file, a folder or a
 glob, compressed or not:
 
   python -m data_pipelines.readers --format=json_lines --input='c4/*.json.gz' \
-      --option=text_field=content
+      --reader_options=text_field=content
 
 The corpus that every machine has, the docstrings of the installed packages:
 
@@ -29,24 +29,9 @@ from collections.abc import Iterator
 
 from absl import app, flags
 
-from data_pipelines import readers
+from data_pipelines import readers, text_flags
 
-_FORMAT = flags.DEFINE_enum(
-    "format",
-    None,
-    sorted(readers.FORMATS),
-    "Format of the text. "
-    + " ".join(f"{name}: {help}" for name, help in readers.FORMATS.items()),
-    required=True,
-)
-_INPUT = flags.DEFINE_string(
-    "input",
-    "",
-    "File, folder (searched recursively) or glob. May be left out for python_docs.",
-)
-_OPTIONS = flags.DEFINE_multi_string(
-    "option", [], "Option of the format, as name=value; may be repeated."
-)
+text_flags.define_text_flags()
 _NUM_DOCUMENTS = flags.DEFINE_integer(
     "num_documents", 3, "Documents to print.", lower_bound=0
 )
@@ -150,14 +135,15 @@ def _print_summary(counts: _Counts, num_files: int) -> None:
 def main(argv: list[str]) -> None:
     if len(argv) > 1:
         raise app.UsageError(f"Unexpected arguments: {argv[1:]}")
+    values = flags.FLAGS
     try:
-        options = readers.parse_options(_OPTIONS.value)
-        reader = readers.get_reader(_FORMAT.value, **options)
-        files = reader.files(_INPUT.value)
+        options = readers.parse_options(values.reader_options)
+        reader = readers.get_reader(values.format, **options)
+        files = reader.files(values.input)
     except (ValueError, FileNotFoundError) as error:
         sys.exit(f"error: {error}")
     counts = _Counts()
-    for document in _sample(counts.documents(reader.read_input(_INPUT.value))):
+    for document in _sample(counts.documents(reader.read_input(values.input))):
         _print_document(document)
     _print_summary(counts, len(files))
 

@@ -29,14 +29,16 @@ def corpus(tmp_path):
 
 
 def test_shows_documents_counts_and_rejections(corpus):
-    result = run("--format=json_lines", f"--input={corpus}", "--option=text_field=body")
+    result = run(
+        "--format=json_lines", f"--input={corpus}", "--reader_options=text_field=body"
+    )
     assert result.returncode == 0, result.stderr
     assert "=== corpus.jsonl, line 3" in result.stdout
     assert "line 5" not in result.stdout, "three documents are shown"
     result = run(
         "--format=json_lines",
         f"--input={corpus}/*",
-        "--option=text_field=body",
+        "--reader_options=text_field=body",
         "--num_documents=10",
         "--sample_seed=1",
     )
@@ -52,7 +54,7 @@ def test_shows_documents_counts_and_rejections(corpus):
         (["--format=markdown", "--input=/nowhere"], "error: `input_path` must exist"),
         (["--format=markdown"], "error: `input_path` must name a file"),
         (
-            ["--format=wikitext", "--input=.", "--option=a=b"],
+            ["--format=wikitext", "--input=.", "--reader_options=a=b"],
             "error: Format 'wikitext'",
         ),
     ],

@@ -1,0 +1,27 @@
+"""Flags of every script that reads raw text: which, and how it is stored."""
+
+from absl import flags
+
+from data_pipelines.readers import FORMATS
+
+
+def define_text_flags() -> None:
+    """Defines `--format`, `--input` and `--reader_options`."""
+    flags.DEFINE_enum(
+        "format",
+        None,
+        sorted(FORMATS),
+        "How the text is stored. "
+        + " ".join(f"{name}: {line}" for name, line in FORMATS.items()),
+        required=True,
+    )
+    flags.DEFINE_string(
+        "input",
+        "",
+        "File, folder (searched recursively) or glob. May be left out for python_docs.",
+    )
+    flags.DEFINE_list(
+        "reader_options",
+        [],
+        "Options of the format, as name=value, comma-separated: text_field=body.",
+    )
