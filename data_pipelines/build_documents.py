@@ -66,7 +66,7 @@ def build_documents(
     described = {
         "vocabulary": documents_job.describe_vocabulary(vocabulary, options.lower_case),
         "sentence_splitter": {
-            "name": options.sentence_parameters,
+            "name": parameters.name,
             "parameters_sha256": parameters.checksum,
         },
         "options": _result_options(options),
@@ -92,6 +92,7 @@ def build_documents(
                 initializer_arguments=(options, output_dir),
                 on_progress=bar.update,
             )
+        _write_rejected(output_dir / REJECTED_FILE, reports)
         manifest = _assemble(described, vocabulary, reports, sources)
         if not manifest.count("records"):
             raise BuildError(
@@ -99,7 +100,6 @@ def build_documents(
                 f"{options.format}: {sum(manifest.rejected.values())} rejected "
                 f"({_listed(manifest.rejected)}), see {output_dir / REJECTED_FILE}"
             )
-        _write_rejected(output_dir / REJECTED_FILE, reports)
         with files.written_aside(output_dir / "vocab.txt") as aside:
             shutil.copyfile(options.vocab_file, aside)
         manifest.save(output_dir)

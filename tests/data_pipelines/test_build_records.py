@@ -28,6 +28,7 @@ from data_pipelines.manifest import Manifest
 from data_pipelines.sharded_build import BuildError
 from data_pipelines.windows_job import WindowOptions
 from seg_tf.text.punkt import SentenceSplitter
+from seg_tf.text.punkt_parameters import load_parameters
 from seg_tf.text.vocabulary import Vocabulary
 from seg_tf.text.word_pieces import WordPieces
 from tests.data_pipelines.builders import read_windows
@@ -326,6 +327,28 @@ def test_overwrite_makes_the_new_build(corpus, built, tmp_path):
 def test_strict_stops_at_the_first_bad_document(corpus, tmp_path):
     with pytest.raises(BuildError, match=r"part-0\.jsonl.*line 8.*--strict"):
         build(corpus, tmp_path, strict=True)
+
+
+def test_a_corpus_without_a_readable_document_is_refused_with_its_list(
+    corpus, tmp_path
+):
+    text = tmp_path / "text"
+    text.mkdir()
+    (text / "a.jsonl").write_text("{broken\n")
+    output_dir = tmp_path / "out"
+    with pytest.raises(BuildError, match=r"1 malformed_json.*rejected\.jsonl"):
+        build(corpus, output_dir, input=str(text))
+    assert "malformed" in (output_dir / "documents" / "rejected.jsonl").read_text()
+    assert not (output_dir / "documents" / "manifest.json").exists()
+
+
+def test_parameters_from_a_file_leave_no_path_in_the_manifest(corpus, tmp_path):
+    table = tmp_path / "table.json"
+    load_parameters("english").save(table)
+    build(corpus, tmp_path / "out", sentence_parameters=str(table))
+    text = (tmp_path / "out" / "manifest.json").read_text()
+    assert str(tmp_path) not in text
+    assert load_parameters("english").checksum in text
 
 
 def test_two_builds_at_once_are_refused(corpus, tmp_path):
