@@ -22,7 +22,6 @@ def build_adamw(
     beta_1: float = 0.9,
     beta_2: float = 0.999,
     epsilon: float = 1e-6,
-    clip_norm: float | None = 1.0,
 ) -> keras.optimizers.AdamW:
     """AdamW as BERT trains with it, on a warm-up and decay schedule.
 
@@ -41,7 +40,6 @@ def build_adamw(
         beta_1: decay of the first moment.
         beta_2: decay of the second moment.
         epsilon: added to the root of the second moment.
-        clip_norm: bound on the global gradient norm; None does not clip.
     """
     if warmup_updates is None:
         warmup_updates = schedule.default_warmup(num_updates)
@@ -57,7 +55,6 @@ def build_adamw(
         beta_1=beta_1,
         beta_2=beta_2,
         epsilon=epsilon,
-        global_clipnorm=clip_norm,
         name="adamw",
     )
     optimizer.exclude_from_weight_decay(var_names=[NO_WEIGHT_DECAY])
