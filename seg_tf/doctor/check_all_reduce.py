@@ -16,6 +16,10 @@ from seg_tf.doctor.findings import Finding, ok, problem, warning
 _SENT = (1.0, 2.5)
 # Rank 0 sends it once, rank 1 twice.
 _EXPECTED = [3.0, 7.5]
+TRY_BY_HAND = (
+    "horovodrun -np 2 --gloo --verbose --network-interfaces=lo "
+    f"{sys.executable} -m seg_tf.doctor.child check_all_reduce report.json"
+)
 # What a process of several says before anything else, such as "[1]<stderr>:".
 _PREFIX = re.compile(r"^\[\d+\]<std(?:out|err)>:\s?")
 _ERROR = re.compile(r"\w*(?:Error|Exception|error|refused)\b.*")
@@ -109,14 +113,12 @@ def judge(outcome: Outcome) -> Finding:
             title,
             f"{outcome.failure}; a firewall that blocks connections on the machine "
             "itself, or a very slow start",
-            "python -m seg_tf.doctor --time_limit=300; then horovodrun -np 2 --gloo "
-            "--verbose --network-interfaces=lo …",
+            f"python -m seg_tf.doctor --time_limit=300; to see more: {TRY_BY_HAND}",
         )
     return problem(
         title,
         first_error(outcome.log) or outcome.failure,
-        f"the whole output: {sys.executable} -m seg_tf.doctor.child of "
-        "check_all_reduce under horovodrun -np 2 --gloo --verbose",
+        f"to see all of it: {TRY_BY_HAND}",
     )
 
 

@@ -174,9 +174,7 @@ def judge(name: str, slots: int, facts: dict[str, Any], own: dict[str, Any]) -> 
             "horovodrun starts one process a slot, and each should have one GPU",
             f"--hosts={name}:{gpus}",
         )
-    where = (
-        "this machine" if facts["local"] else f"reached by ssh at {facts['address']}"
-    )
+    where = "this machine" if facts["local"] else f"ssh to {facts['address']} works"
     return ok(f"{name}: {where}, the same installation, {gpus} GPUs")
 
 

@@ -58,7 +58,7 @@ def judge(outcome: Outcome, facts: Mapping[str, Any]) -> list[Finding]:
     values = outcome.values
     findings = [
         finding
-        for finding in (_judge_legacy(facts), _judge_backend(facts))
+        for finding in (_judge_legacy(outcome, facts), _judge_backend(facts))
         if finding is not None
     ]
     if "keras_hub" not in values:
@@ -91,13 +91,17 @@ def judge(outcome: Outcome, facts: Mapping[str, Any]) -> list[Finding]:
     return findings
 
 
-def _judge_legacy(facts: Mapping[str, Any]) -> Finding | None:
-    if facts["legacy"].lower() not in _TRUE or facts["tf_keras"]:
+def _judge_legacy(outcome: Outcome, facts: Mapping[str, Any]) -> Finding | None:
+    """TensorFlow looks for the old Keras again and again if it is not there."""
+    if facts["legacy"].lower() not in _TRUE:
         return None
+    if facts["tf_keras"] and "RecursionError" not in outcome.error:
+        return None
+    fault = "cannot be imported" if facts["tf_keras"] else "is not installed"
     return problem(
         "keras-hub cannot be imported",
         f"TF_USE_LEGACY_KERAS={facts['legacy']} asks for the package tf_keras, which "
-        "is not installed",
+        f"{fault}",
         "unset TF_USE_LEGACY_KERAS",
     )
 

@@ -14,7 +14,8 @@ _SHOWN_INSTRUCTIONS = (
     *("avx", "avx2", "fma", "avx512f", "avx512_vnni", "avx512_bf16"),
     *("amx_bf16", "amx_int8"),
 )
-_NATIVE_BFLOAT16 = {"avx512_bf16", "amx_bf16"}
+# The last is the name on ARM.
+_NATIVE_BFLOAT16 = {"avx512_bf16", "amx_bf16", "bf16"}
 
 
 def check(time_limit: float) -> list[Finding]:
@@ -72,7 +73,7 @@ def judge_import(outcome: Outcome, flags: set[str]) -> Finding:
             "python -m seg_tf.doctor --time_limit=300; if that hangs too: "
             f"{cures.packages()}",
         )
-    if outcome.ending == KILLED and "avx" not in flags:
+    if outcome.ending == KILLED and "sse2" in flags and "avx" not in flags:
         return problem(
             title,
             f"{cause}: its packages are compiled for CPUs with AVX, and this one has "
@@ -90,8 +91,8 @@ def judge_import(outcome: Outcome, flags: set[str]) -> Finding:
     return problem(
         title,
         cause,
-        f"{cures.packages()}; if that does nothing, remake "
-        "the environment: rm -rf .venv && make setup",
+        f"{cures.reinstall('tensorflow')}; if that does not help, remake the "
+        "environment: rm -rf .venv && make setup",
     )
 
 

@@ -12,7 +12,7 @@ _TOKENS = ("[UNK]", "seg", "##ments", "##ment", "are", "un", "##bro", "##ken", "
 _SENTENCE = "Segments are UNBROKEN !! qed"
 # Longest match first: seg|ments, are, un|bro|ken, ! and ! apart, and an unknown word.
 _IDS = [1, 2, 4, 5, 6, 7, 8, 8, 0]
-_SYMPTOMS = ("undefined symbol", "NotFoundError", "version `GLIBCXX")
+_SYMPTOMS = ("undefined symbol", "NotFoundError")
 
 
 def check(time_limit: float) -> list[Finding]:
@@ -58,7 +58,7 @@ def judge(outcome: Outcome, tensorflow: str, text: str) -> list[Finding]:
             problem(
                 f"{versions} splits a sentence wrongly",
                 f"{_SENTENCE!r} gives {ids} and should give {_IDS}",
-                f"{cures.packages()}; or {fits}",
+                cures.reinstall("tensorflow-text"),
             )
         ]
     if ids is not None:
@@ -71,15 +71,22 @@ def judge(outcome: Outcome, tensorflow: str, text: str) -> list[Finding]:
         ]
     if not tensorflow:
         return [problem(f"{versions}", "TensorFlow is missing", cures.packages())]
-    if _minor(text) != _minor(tensorflow) or any(
-        symptom in outcome.failure for symptom in _SYMPTOMS
-    ):
+    if _minor(text) != _minor(tensorflow):
         return [
             problem(
                 f"The operators of {versions} do not load",
                 "tensorflow-text is compiled for the TensorFlow of its own release: "
                 f"{outcome.failure}",
-                f"{cures.packages()}; or {fits}",
+                f"{cures.packages()}; to keep this TensorFlow: {fits}",
+            )
+        ]
+    if any(symptom in outcome.failure for symptom in _SYMPTOMS):
+        return [
+            problem(
+                f"The operators of {versions} do not load",
+                "its library was compiled for another TensorFlow, or is damaged: "
+                f"{outcome.failure}",
+                cures.reinstall("tensorflow-text"),
             )
         ]
     if outcome.ending == HUNG:

@@ -22,7 +22,7 @@ def main(check: str, path: str) -> int:
         traceback.print_exc()
         report.fail(error)
         return 1
-    report.step("")
+    report.end()
     return 0
 
 

@@ -59,6 +59,9 @@ class Outcome:
         }[self.ending]
 
 
+_NOTHING = {"values": {}, "step": "starting", "error": "", "complete": False}
+
+
 class Report:
     """What a probe writes its facts to; kept even if the process dies.
 
@@ -68,7 +71,7 @@ class Report:
 
     def __init__(self, path: str | os.PathLike[str]):
         self._path = pathlib.Path(path)
-        self._content: dict[str, Any] = {"values": {}, "step": "", "error": ""}
+        self._content: dict[str, Any] = {**_NOTHING, "step": ""}
 
     def step(self, text: str) -> None:
         """Says what comes next, as in "importing tensorflow"."""
@@ -76,11 +79,16 @@ class Report:
         self._write()
 
     def add(self, **values: Any) -> None:
-        self._content["values"].update(values)
+        self._content["values"] = {**self._content["values"], **values}
         self._write()
 
     def fail(self, error: BaseException) -> None:
         self._content["error"] = f"{type(error).__name__}: {error}".rstrip(": ")
+        self._write()
+
+    def end(self) -> None:
+        """Says that all was reported, and that a success may be believed."""
+        self._content.update(step="", complete=True)
         self._write()
 
     def _write(self) -> None:
@@ -158,7 +166,7 @@ def read_outcome(
     try:
         content = json.loads(report.read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        content = {"values": {}, "step": "starting", "error": ""}
+        content = _NOTHING
     with open(log, "rb") as stream:
         stream.seek(max(0, log.stat().st_size - _LOG_BYTES))
         text = stream.read().decode("utf-8", "replace")
@@ -167,7 +175,7 @@ def read_outcome(
         return Outcome(**facts, ending=HUNG, error=f"{time_limit:g} s")
     if status < 0:
         return Outcome(**facts, ending=KILLED, error=_signal_name(-status))
-    if status == 0 and content["step"] != "starting":
+    if status == 0 and content["complete"]:
         return Outcome(**facts)
     error = content["error"] or last_line(text) or f"exit status {status}"
     return Outcome(**facts, ending=RAISED, error=error)

@@ -28,6 +28,14 @@ def packages() -> str:
     )
 
 
+def reinstall(package: str) -> str:
+    """Installs one package again, in the version that it has."""
+    return (
+        f"{sys.executable} -m pip install --force-reinstall --no-deps "
+        f'"{package}=={installed_version(package)}"'
+    )
+
+
 def _set_up_takes_packages_for_installed() -> bool:
     """Whether `make setup` would do nothing: somebody changed packages by hand."""
     try:
