@@ -17,8 +17,15 @@ _MISSING_LIBRARY = re.compile(
     r"Could not load dynamic library '([^']+)'; dlerror: (.*)"
 )
 _CANNOT_INITIALISE = {
-    100: ("the driver finds no GPU it can use", "nvidia-smi; dmesg | grep -i nvrm"),
-    101: ("CUDA_VISIBLE_DEVICES names no GPU of this machine", "unset it"),
+    100: (
+        "the driver has no GPU for this process, as in a job or container that was "
+        "given none",
+        "ask the scheduler for GPUs (Slurm: --gpus-per-node=8), then nvidia-smi",
+    ),
+    101: (
+        "CUDA_VISIBLE_DEVICES names no GPU of this machine",
+        "unset CUDA_VISIBLE_DEVICES",
+    ),
     802: (
         "the switches between the GPUs are not set up",
         "systemctl start nvidia-fabricmanager",
@@ -127,13 +134,13 @@ def explain_no_gpu(outcome: Outcome, driver: Mapping[str, Any]) -> tuple[str, st
     values, asked = outcome.values, outcome.values["driver"]
     visible = values.get("visible")
     if visible is not None and visible.strip() in ("", "-1", "NoDevFiles"):
-        return f"CUDA_VISIBLE_DEVICES={visible!r} hides them", (
-            "unset CUDA_VISIBLE_DEVICES"
-        )
+        cause = f"CUDA_VISIBLE_DEVICES={visible!r} hides them"
+        return cause, "unset CUDA_VISIBLE_DEVICES"
     if not values["with_cuda"]:
         return (
             f"TensorFlow {values['version']} at {values['path']} is a build for CPUs",
-            f"python -m pip uninstall tensorflow-cpu && {cures.cuda_packages()}",
+            f"{cures.PIP} uninstall --yes tensorflow tensorflow-cpu && "
+            f"{cures.cuda_packages()}",
         )
     if asked["error"]:
         return (
@@ -155,13 +162,8 @@ def explain_no_gpu(outcome: Outcome, driver: Mapping[str, Any]) -> tuple[str, st
     if missing := missing_libraries(outcome.log):
         listed = "; ".join(f"{name} ({why})" for name, why in missing.items())
         return f"CUDA libraries do not load: {listed}", cures.cuda_packages()
-    said = [
-        line for line in outcome.log.splitlines() if re.search("(?i)gpu|cuda", line)
-    ]
-    return (
-        f"unknown; TensorFlow says: {said[-1] if said else 'nothing'}",
-        cures.cuda_packages(),
-    )
+    said = re.findall(r"(?im)^.*(?:gpu|cuda).*$", outcome.log) or ["nothing"]
+    return f"unknown; TensorFlow says: {said[-1]}", cures.cuda_packages()
 
 
 def missing_libraries(log: str) -> dict[str, str]:
@@ -174,7 +176,7 @@ def missing_libraries(log: str) -> dict[str, str]:
 
 def _too_old(driver: str, cuda: int) -> bool:
     if driver:
-        version = tuple(int(part) for part in driver.split("."))
+        version = tuple(int(part) for part in re.findall(r"\d+", driver))
         return version < _OLDEST_DRIVER
     return 0 < cuda < _OLDEST_CUDA
 

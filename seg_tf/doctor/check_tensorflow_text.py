@@ -43,7 +43,7 @@ def judge(outcome: Outcome, tensorflow: str, text: str) -> list[Finding]:
     ids = outcome.values.get("ids")
     if ids == _IDS and _minor(text) == _minor(tensorflow):
         return [ok(f"tensorflow-text {text} splits a sentence into the right pieces")]
-    fits = f'python -m pip install "tensorflow-text=={_minor(tensorflow)}.*"'
+    fits = f'{cures.PIP} install "tensorflow-text=={_minor(tensorflow)}.*"'
     if not text:
         return [
             problem(
@@ -97,7 +97,9 @@ def judge(outcome: Outcome, tensorflow: str, text: str) -> list[Finding]:
                 "python -m seg_tf.doctor --time_limit=300",
             )
         ]
-    return [problem(f"{versions} fails", outcome.failure, cures.packages())]
+    again = cures.reinstall("tensorflow-text")
+    cure = f"first what is said of TensorFlow above, then: {again}"
+    return [problem(f"{versions} fails", outcome.failure, cure)]
 
 
 def _minor(version: str) -> str:

@@ -20,6 +20,8 @@ FINISHED, RAISED, KILLED, HUNG = "finished", "raised", "killed", "hung"
 # Enough of the end of a log to hold what a library said before it failed.
 _LOG_BYTES = 200_000
 _SECONDS_TO_END = 3.0
+_MESSAGE_CHARACTERS = 600
+_NESTED = "Traceback (most recent call last)"
 
 # What horovodrun, mpirun and Slurm tell a process about its place. A child that
 # inherited it would wait for the other processes of the run.
@@ -83,7 +85,11 @@ class Report:
         self._write()
 
     def fail(self, error: BaseException) -> None:
-        self._content["error"] = f"{type(error).__name__}: {error}".rstrip(": ")
+        if _NESTED in str(error) and error.__context__ is not None:
+            # TensorFlow puts the whole story of the first error into the second.
+            error = error.__context__
+        message = " ".join(f"{type(error).__name__}: {error}".split())
+        self._content["error"] = message.rstrip(":")[:_MESSAGE_CHARACTERS]
         self._write()
 
     def end(self) -> None:

@@ -12,6 +12,7 @@ REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 LOCK = REPOSITORY / "requirements" / "run.txt"
 HOROVOD_PATCH = REPOSITORY / "third_party" / "horovod" / "tensorflow-2.20.patch"
 
+PIP = f"{sys.executable} -m pip"
 HOROVOD = "make setup HOROVOD=require"
 # Compares with the TensorFlow that is there, which `make setup` takes on trust.
 REBUILD_HOROVOD = f"{sys.executable} third_party/horovod/build_horovod.py"
@@ -23,7 +24,7 @@ def packages() -> str:
     if not LOCK.is_file() or not _set_up_takes_packages_for_installed():
         return "make setup"
     return (
-        f"{sys.executable} -m pip install --no-deps --require-hashes "
+        f"{PIP} install --no-deps --require-hashes "
         f"--only-binary=:all: -r {LOCK.relative_to(REPOSITORY)}"
     )
 
@@ -31,7 +32,7 @@ def packages() -> str:
 def reinstall(package: str) -> str:
     """Installs one package again, in the version that it has."""
     return (
-        f"{sys.executable} -m pip install --force-reinstall --no-deps "
+        f"{PIP} install --force-reinstall --no-deps "
         f'"{package}=={installed_version(package)}"'
     )
 
@@ -48,7 +49,7 @@ def _set_up_takes_packages_for_installed() -> bool:
 def cuda_packages() -> str:
     """Installs NVIDIA's libraries beside the TensorFlow that is there."""
     version = installed_version("tensorflow") or "2.20.*"
-    return f'{sys.executable} -m pip install "tensorflow[and-cuda]=={version}"'
+    return f'{PIP} install "tensorflow[and-cuda]=={version}"'
 
 
 def installed_version(package: str) -> str:

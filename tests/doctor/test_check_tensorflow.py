@@ -119,7 +119,7 @@ def test_libraries_that_do_not_load_are_named():
 def test_a_build_for_cpus_is_named_before_all_else_that_is_wrong():
     finding = unseen(LOG, with_cuda=False)
     assert "is a build for CPUs" in finding.cause
-    assert "uninstall tensorflow-cpu" in finding.cure
+    assert "uninstall --yes tensorflow tensorflow-cpu && " in finding.cure
 
 
 @pytest.mark.parametrize("value", ["", "-1", " "])

@@ -33,6 +33,24 @@ def test_an_exception_is_told_with_the_step(tmp_path):
     assert "Traceback" in outcome.log
 
 
+def test_an_error_that_retells_another_is_cut_down_to_it(tmp_path):
+    code = """
+import traceback
+try:
+    raise ImportError("libcore.so: file too short")
+except ImportError:
+    raise ImportError(f"{traceback.format_exc()}\\n\\nFailed to load the runtime.")
+"""
+    outcome = run(tmp_path, code)
+    assert outcome.error == "ImportError: libcore.so: file too short"
+
+
+def test_an_error_of_many_lines_is_one_line(tmp_path):
+    outcome = run(tmp_path, "raise ValueError('one\\n   two\\n' + 'x' * 10_000)")
+    assert outcome.error.startswith("ValueError: one two xxx")
+    assert len(outcome.error) == 600
+
+
 def test_a_segmentation_fault_is_told(tmp_path):
     outcome = run(tmp_path, "import ctypes; ctypes.string_at(0)")
     assert outcome.ending == children.KILLED
