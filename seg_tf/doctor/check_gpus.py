@@ -209,7 +209,7 @@ def _judge_gpu(
         return warning(
             f"{title}: fast in mixed_float16, not in bfloat16",
             "bfloat16 needs 8.0 or later and is emulated here",
-            "train with float32 or, where the suite offers it, mixed_float16",
+            "train with --config.training.dtype_policy=mixed_float16",
         )
     return warning(
         f"{title}: no fast half precision",

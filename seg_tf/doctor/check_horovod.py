@@ -16,6 +16,12 @@ from seg_tf.doctor.findings import Finding, ok, problem, warning
 
 # As third_party/horovod labels its wheels.
 _LABEL = re.compile(r"\+tf(?P<tensorflow>[\d.]+)\.patch(?P<patch>[0-9a-f]{8})")
+# Where horovodrun, Open MPI and other MPIs say how many processes they started.
+_LAUNCHERS = {
+    "HOROVOD_SIZE": "horovodrun",
+    "OMPI_COMM_WORLD_SIZE": "mpirun",
+    "PMI_SIZE": "srun or mpirun",
+}
 _KINDS = ("gloo", "mpi", "nccl", "cuda", "rocm")
 
 
@@ -34,6 +40,7 @@ def gather() -> dict[str, Any]:
     """What is known of Horovod without importing it."""
     patch = cures.HOROVOD_PATCH
     driver = nvidia.gather()
+    launched = [name for name in _LAUNCHERS if os.environ.get(name, "1") != "1"]
     return {
         "version": cures.installed_version("horovod"),
         "built_for": _built_for(),
@@ -41,7 +48,8 @@ def gather() -> dict[str, Any]:
         "patch": hashlib.sha256(patch.read_bytes()).hexdigest()[:8]
         if patch.is_file()
         else "",
-        "processes": os.environ.get("HOROVOD_SIZE", ""),
+        "processes": os.environ[launched[0]] if launched else "",
+        "launcher": _LAUNCHERS[launched[0]] if launched else "",
         "gpus": driver["devices"] or len(driver["listed"]),
     }
 
@@ -73,10 +81,10 @@ def judge_missing(facts: Mapping[str, Any]) -> list[Finding]:
     if facts["processes"]:
         return [
             problem(
-                "Horovod is not installed, and this process was started by it",
-                f"it is one of {facts['processes']} processes, each of which would "
-                "train alone",
-                f"{cures.HOROVOD}, and start horovodrun of the same environment",
+                f"Horovod is not installed, and {facts['launcher']} started "
+                f"{facts['processes']} processes",
+                "without it they cannot train together, so a run stops at its start",
+                f"{cures.HOROVOD}, and start by horovodrun of the same environment",
             )
         ]
     return [
@@ -99,6 +107,15 @@ def judge(outcome: Outcome, facts: Mapping[str, Any]) -> list[Finding]:
     ]
     if mismatch:
         findings = [mismatch]
+    if facts["launcher"] not in ("", "horovodrun") and "mpi" not in built_with:
+        findings.append(
+            problem(
+                f"{facts['launcher']} started {facts['processes']} processes, and "
+                "Horovod is built without MPI",
+                "each takes itself for the only one and would train alone",
+                f"start by horovodrun, or HOROVOD_WITH_MPI=1 {cures.HOROVOD}",
+            )
+        )
     if facts["gpus"] and "nccl" not in built_with:
         findings.append(
             warning(

@@ -14,6 +14,7 @@ FACTS = {
     "tensorflow": "2.20.0",
     "patch": "2c6f686a",
     "processes": "",
+    "launcher": "",
     "gpus": 0,
 }
 UNDEFINED = Outcome(
@@ -102,9 +103,36 @@ def test_horovod_is_a_wish_unless_it_started_us():
     assert finding.level == "warning"
     assert "everything works in one process" in finding.cause
     assert finding.cure == "make setup HOROVOD=require"
-    (finding,) = check_horovod.judge_missing({**FACTS, "processes": "16"})
+    started = {**FACTS, "processes": "16", "launcher": "horovodrun"}
+    (finding,) = check_horovod.judge_missing(started)
     assert finding.level == "problem"
-    assert "one of 16 processes" in finding.cause
+    assert "horovodrun started 16 processes" in finding.title
+
+
+def test_processes_of_mpirun_do_not_meet_without_mpi():
+    ours, finding = judge(processes="4", launcher="mpirun")
+    assert (ours.level, finding.level) == ("ok", "problem")
+    assert "mpirun started 4 processes" in finding.title
+    with_mpi = Outcome({"built_with": ["gloo", "mpi"], "size": 1})
+    assert [f.level for f in judge(with_mpi, processes="4", launcher="mpirun")] == [
+        "ok"
+    ]
+    assert len(judge(processes="4", launcher="horovodrun")) == 1
+
+
+@pytest.mark.parametrize(
+    "variable, launcher",
+    [("HOROVOD_SIZE", "horovodrun"), ("OMPI_COMM_WORLD_SIZE", "mpirun")],
+)
+def test_the_launcher_is_known_by_what_it_sets(monkeypatch, variable, launcher):
+    for name in ("HOROVOD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+    assert check_horovod.gather()["launcher"] == ""
+    monkeypatch.setenv(variable, "1")
+    assert check_horovod.gather()["launcher"] == ""
+    monkeypatch.setenv(variable, "4")
+    facts = check_horovod.gather()
+    assert (facts["launcher"], facts["processes"]) == (launcher, "4")
 
 
 def test_started_by_horovodrun_but_not_importable():
