@@ -25,7 +25,7 @@ _PREFIX = re.compile(r"^\[\d+\]<std(?:out|err)>:\s?")
 _ERROR = re.compile(r"\w*(?:Error|Exception|error|refused)\b.*")
 
 
-def check(time_limit: float, built_with: Sequence[str]) -> list[Finding]:
+def check(time_limit: float, built_with: Sequence[str], gpus: int) -> list[Finding]:
     facts = gather()
     if not facts["usable"] or "gloo" not in built_with:
         return judge_launcher(facts, built_with)
@@ -34,11 +34,17 @@ def check(time_limit: float, built_with: Sequence[str]) -> list[Finding]:
         "check_all_reduce",
         time_limit,
         launcher=launcher,
-        TF_CPP_MIN_LOG_LEVEL="3",
-        # Without a GPU each, NCCL would refuse; Gloo is what is tried here.
-        CUDA_VISIBLE_DEVICES="-1",
+        **variables(built_with, gpus),
     )
     return [*judge_launcher(facts, built_with), judge(outcome)]
+
+
+def variables(built_with: Sequence[str], gpus: int) -> dict[str, str]:
+    """Environment of the two: NCCL wants a GPU for each, otherwise Gloo is tried."""
+    quiet = {"TF_CPP_MIN_LOG_LEVEL": "3"}
+    if "nccl" in built_with and gpus >= 2:
+        return quiet
+    return {**quiet, "CUDA_VISIBLE_DEVICES": "-1"}
 
 
 def gather() -> dict[str, Any]:
@@ -55,9 +61,13 @@ def probe(report: Report) -> None:
 
     report.step("meeting the other process")
     hvd.init()
+    if gpus := tf.config.list_physical_devices("GPU"):
+        tf.config.set_visible_devices(gpus[hvd.local_rank()], "GPU")
+        tf.config.experimental.set_memory_growth(gpus[hvd.local_rank()], True)
     report.step("adding up tensors of both processes")
-    tensor = tf.constant(_SENT) * (1.0 + hvd.rank())
-    report.add(size=hvd.size(), sum=hvd.allreduce(tensor, op=hvd.Sum).numpy().tolist())
+    total = hvd.allreduce(tf.constant(_SENT) * (1.0 + hvd.rank()), op=hvd.Sum)
+    kind = tf.DeviceSpec.from_string(total.device).device_type
+    report.add(size=hvd.size(), sum=total.numpy().tolist(), device=kind)
     hvd.shutdown()
 
 
@@ -99,7 +109,8 @@ def judge(outcome: Outcome) -> Finding:
     """Whether the two processes met and added up right."""
     values = outcome.values
     if values.get("size") == 2 and values.get("sum") == _EXPECTED:
-        return ok("horovodrun starts two processes here, which add up their tensors")
+        how = "GPUs, by NCCL" if values.get("device") == "GPU" else "CPU, by Gloo"
+        return ok(f"horovodrun starts two processes here, which add up on the {how}")
     title = "Two processes on this machine cannot train together"
     if "sum" in values:
         return problem(

@@ -12,7 +12,7 @@ from typing import Any
 
 from seg_tf.doctor import check_all_reduce, children, cures, nvidia
 from seg_tf.doctor.children import HUNG, Outcome, Report
-from seg_tf.doctor.findings import Finding, ok, problem, warning
+from seg_tf.doctor.findings import PROBLEM, Finding, ok, problem, warning
 
 # As third_party/horovod labels its wheels.
 _LABEL = re.compile(r"\+tf(?P<tensorflow>[\d.]+)\.patch(?P<patch>[0-9a-f]{8})")
@@ -32,7 +32,8 @@ def check(time_limit: float, all_reduce: bool) -> list[Finding]:
     outcome = children.run_probe("check_horovod", time_limit, TF_CPP_MIN_LOG_LEVEL="3")
     findings = judge(outcome, facts)
     if all_reduce and "size" in outcome.values:
-        findings += check_all_reduce.check(time_limit, outcome.values["built_with"])
+        built_with = outcome.values["built_with"]
+        findings += check_all_reduce.check(time_limit, built_with, facts["gpus"])
     return findings
 
 
@@ -100,7 +101,10 @@ def judge(outcome: Outcome, facts: Mapping[str, Any]) -> list[Finding]:
     """Findings from the probe and from `gather`."""
     mismatch = _judge_versions(facts)
     if "size" not in outcome.values:
-        return [mismatch or _explain_failure(outcome, facts)]
+        if mismatch and mismatch.level == PROBLEM:
+            return [mismatch]  # which explains whatever failed
+        failure = _explain_failure(outcome, facts)
+        return [failure, mismatch] if mismatch else [failure]
     built_with = outcome.values["built_with"]
     findings = [
         ok(f"Horovod {facts['version']} starts; built with {', '.join(built_with)}")
@@ -136,23 +140,29 @@ def _judge_versions(facts: Mapping[str, Any]) -> Finding | None:
             f"Horovod {facts['version']} is built for TensorFlow {built_for}",
             f"TensorFlow {facts['tensorflow']} is installed; Horovod's library only "
             "fits the one it was compiled against",
-            cures.REBUILD_HOROVOD,
+            _rebuild(facts),
         )
     if not label:
         return warning(
             f"Horovod {facts['version']} was not built here",
             "third_party/horovod patches the release for TensorFlow 2.20; this is "
             "another build",
-            f"if it does not work: {cures.REBUILD_HOROVOD}",
+            f"if it does not work: {_rebuild(facts)}",
         )
     if facts["patch"] and label["patch"] != facts["patch"]:
         return warning(
             f"Horovod {facts['version']} is built with an older patch",
             f"third_party/horovod has patch {facts['patch']}, this build "
             f"{label['patch']}",
-            cures.REBUILD_HOROVOD,
+            _rebuild(facts),
         )
     return None
+
+
+def _rebuild(facts: Mapping[str, Any]) -> str:
+    """The command that builds Horovod for what is here."""
+    operations = "HOROVOD_GPU_OPERATIONS=NCCL " if facts["gpus"] else ""
+    return operations + cures.REBUILD_HOROVOD
 
 
 def _explain_failure(outcome: Outcome, facts: Mapping[str, Any]) -> Finding:
@@ -175,5 +185,5 @@ def _explain_failure(outcome: Outcome, facts: Mapping[str, Any]) -> Finding:
     return problem(
         title,
         outcome.failure,
-        f"first what is said of TensorFlow above, then: {cures.REBUILD_HOROVOD}",
+        f"first what is said of TensorFlow above, then: {_rebuild(facts)}",
     )

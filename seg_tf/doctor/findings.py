@@ -49,4 +49,8 @@ def summary(findings: list[Finding]) -> str:
     counts = dict.fromkeys((OK, WARNING, PROBLEM), 0)
     for finding in findings:
         counts[finding.level] += 1
-    return f"{counts[OK]} ok, {counts[WARNING]} warnings, {counts[PROBLEM]} problems"
+    warnings, problems = (
+        f"{counts[level]} {level}{'' if counts[level] == 1 else 's'}"
+        for level in (WARNING, PROBLEM)
+    )
+    return f"{counts[OK]} ok, {warnings}, {problems}"

@@ -154,6 +154,27 @@ def test_two_processes_add_up():
     assert check_all_reduce.judge(Outcome({"size": 2, "sum": [3.0, 7.5]})).level == "ok"
 
 
+def test_nccl_is_tried_where_each_process_has_a_gpu():
+    values = {"size": 2, "sum": [3.0, 7.5], "device": "GPU"}
+    assert check_all_reduce.judge(Outcome(values)).title.endswith("GPUs, by NCCL")
+    hidden = {"CUDA_VISIBLE_DEVICES": "-1"}
+    assert hidden.items() <= check_all_reduce.variables(["nccl", "gloo"], 1).items()
+    assert hidden.items() <= check_all_reduce.variables(["gloo"], 8).items()
+    assert "CUDA_VISIBLE_DEVICES" not in check_all_reduce.variables(["nccl"], 2)
+
+
+def test_a_failure_is_not_hidden_by_a_warning():
+    failure, warning = judge(UNDEFINED, patch="ffffffff")
+    assert (failure.level, warning.level) == ("problem", "warning")
+    assert "undefined symbol" in failure.cause
+
+
+def test_the_cure_keeps_nccl_where_there_are_gpus():
+    outcome = Outcome({}, RAISED, "ImportError: x", "importing horovod.tensorflow")
+    (finding,) = judge(outcome, gpus=8, built_for="2.19.1")
+    assert finding.cure.startswith("HOROVOD_GPU_OPERATIONS=NCCL ")
+
+
 @pytest.mark.parametrize("values", [
     {"size": 2, "sum": [1.0, 2.5]},
     {"size": 1, "sum": [3.0, 7.5]},
