@@ -185,5 +185,5 @@ def _explain_failure(outcome: Outcome, facts: Mapping[str, Any]) -> Finding:
     return problem(
         title,
         outcome.failure,
-        f"first what is said of TensorFlow above, then: {_rebuild(facts)}",
+        f"first what is said of TensorFlow and Keras above, then: {_rebuild(facts)}",
     )

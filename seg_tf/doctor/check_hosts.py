@@ -92,10 +92,8 @@ def gather(name: str) -> dict[str, Any]:
         `address` or ""; `local`; `status` and `output` of ssh; `installation`, or
         None where the host did not say.
     """
-    facts: dict[str, Any] = {
-        **{"address": "", "local": False, "status": None},
-        **{"output": "", "installation": None},
-    }
+    facts: dict[str, Any] = {"address": "", "local": False}
+    facts |= {"status": None, "output": "", "installation": None}
     try:
         facts["address"] = socket.gethostbyname(name)
     except OSError as error:

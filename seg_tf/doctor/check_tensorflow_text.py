@@ -98,7 +98,7 @@ def judge(outcome: Outcome, tensorflow: str, text: str) -> list[Finding]:
             )
         ]
     again = cures.reinstall("tensorflow-text")
-    cure = f"first what is said of TensorFlow above, then: {again}"
+    cure = f"first what is said of TensorFlow and Keras above, then: {again}"
     return [problem(f"{versions} fails", outcome.failure, cure)]
 
 

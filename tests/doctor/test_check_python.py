@@ -1,5 +1,7 @@
 """Python and packages: recorded facts, and the lock file that is really there."""
 
+import hashlib
+
 import pytest
 
 from seg_tf.doctor import check_python, cures
@@ -90,7 +92,7 @@ def test_the_cure_works_even_where_set_up_takes_all_for_installed(
     assert cures.packages() == "make setup"
     (tmp_path / "set-up.json").write_text('{"run": "of another lock file"}')
     assert cures.packages() == "make setup"
-    checksum = __import__("hashlib").sha256(cures.LOCK.read_bytes()).hexdigest()
+    checksum = hashlib.sha256(cures.LOCK.read_bytes()).hexdigest()
     (tmp_path / "set-up.json").write_text(f'{{"run": "{checksum}"}}')
     assert "-m pip install --no-deps" in cures.packages()
     assert cures.packages().endswith("-r requirements/run.txt")
