@@ -29,7 +29,7 @@ def check(time_limit: float, built_with: Sequence[str], gpus: int) -> list[Findi
     facts = gather()
     if not facts["usable"] or "gloo" not in built_with:
         return judge_launcher(facts, built_with)
-    launcher = (facts["usable"], "-np", "2", "--gloo")
+    launcher = (facts["usable"], "-np", "2", "--gloo", "--disable-cache")
     outcome = children.run_probe(
         "check_all_reduce",
         time_limit,
