@@ -173,7 +173,9 @@ def join() -> Distribution:
             "seg_tf.doctor` says more"
         )
     distribution = HorovodDistribution()
-    if distribution.size != _number_launched():
+    # Horovod Elastic alone knows how many there are by now.
+    elastic = bool(os.environ.get("HOROVOD_ELASTIC"))
+    if not elastic and distribution.size != _number_launched():
         raise TrainingStopped(
             f"{_number_launched()} processes were started, but Horovod found "
             f"{distribution.size}, so each would train by itself. It was built without "
