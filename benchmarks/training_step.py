@@ -4,10 +4,11 @@ r"""Training steps per second: ours, keras-hub's and tf-models-official's.
   python -m benchmarks.training_step --length=512 --predictions=80 --rounds=7
   python -m benchmarks.training_step --layers=2 --hidden_size=128 --num_heads=2 \
       --batch_size=32 --vocab_size=8192 --steps=10
+  python -m benchmarks.training_step --dtype_policy=mixed_bfloat16
 
 A step is forward, backward, gradient clipping, AdamW and the accuracy of masked LM,
-in float32, with dropout, over gathered positions, without XLA (on a CPU it gains
-nothing for any side), as its users run it: `fit`'s train function for ours and for
+with dropout, over gathered positions, without XLA (on a CPU it gains nothing for any
+side), as its users run it: `fit`'s train function for ours and for
 keras-hub's BertMaskedLM, the steps of its masked-LM task for tf-models-official.
 All have the same sizes and batch, and tanh GELU in the encoder, which is built into
 both others. The last ratio is what SegaBERT's three tables cost over BERT's one.
@@ -30,112 +31,45 @@ import numpy as np
 import tensorflow as tf
 from absl import flags, logging
 
-from benchmarks import paired
+from benchmarks import encoder_step, paired
 from data_pipelines import command_line
-from seg_tf import configuration
-from seg_tf.training.pretrainer import Pretrainer
 
-_LAYERS = flags.DEFINE_integer("layers", 4, "Transformer layers.")
-_HIDDEN_SIZE = flags.DEFINE_integer("hidden_size", 768, "Width; the inner is 4 times.")
-_NUM_HEADS = flags.DEFINE_integer("num_heads", 12, "Attention heads.")
-_VOCAB_SIZE = flags.DEFINE_integer("vocab_size", 30522, "Rows of the token table.")
 _BATCH_SIZE = flags.DEFINE_integer("batch_size", 8, "Rows of a batch.")
-_LENGTH = flags.DEFINE_integer("length", 128, "Positions of a row.")
-_PREDICTIONS = flags.DEFINE_integer("predictions", 20, "Predictions of a row.")
 _STEPS = flags.DEFINE_integer("steps", 1, "Steps of a round.")
 _ROUNDS = flags.DEFINE_integer("rounds", 15, "Counted rounds.")
 
-_SEGABERT = {"paragraph_index": 50, "sentence_index": 100, "token_index": 256}
-_LEARNING_RATE = 1e-4
-_DROPOUT = 0.1
-
-
-def _batch() -> dict[str, np.ndarray]:
-    """A full batch: indices as real text has them, no padding."""
-    rng = np.random.default_rng(0)
-    rows, length = _BATCH_SIZE.value, _LENGTH.value
-    positions = np.tile(np.arange(length, dtype="int32"), (rows, 1))
-    shape = (rows, _PREDICTIONS.value)
-    choices = [rng.permutation(length)[: shape[1]] for _ in range(rows)]
-    return {
-        "token_ids": rng.integers(0, _VOCAB_SIZE.value, (rows, length), "int32"),
-        "padding_mask": np.ones((rows, length), bool),
-        "position_index": positions,
-        "paragraph_index": positions // 100,
-        "sentence_index": positions % 100 // 25,
-        "token_index": positions % 25,
-        "masked_positions": np.sort(choices).astype("int32"),
-        "masked_ids": rng.integers(0, _VOCAB_SIZE.value, shape, "int32"),
-        "masked_weights": np.ones(shape, "float32"),
-    }
-
-
-def _endless(batch) -> tf.data.Iterator:
-    return iter(tf.data.Dataset.from_tensors(batch).repeat())
-
 
 def _ours(index_tables: dict[str, int]) -> Callable[[], None]:
-    encoder = configuration.build(
-        configuration.EncoderConfig(
-            vocab_size=_VOCAB_SIZE.value,
-            index_tables=index_tables,
-            num_layers=_LAYERS.value,
-            hidden_size=_HIDDEN_SIZE.value,
-            num_heads=_NUM_HEADS.value,
-            intermediate_size=4 * _HIDDEN_SIZE.value,
-            dropout=_DROPOUT,
-            approximate_gelu=True,
-        )
-    )
-    objective = configuration.build(configuration.MaskedLMConfig(), encoder=encoder)
-    optimizer = configuration.build(
-        configuration.AdamWConfig(learning_rate=_LEARNING_RATE), num_updates=100_000
-    )
-    pretrainer = Pretrainer(encoder, {"masked_lm": objective})
-    pretrainer.compile(optimizer=optimizer, jit_compile=False)
-    batch = _batch()
-    pretrainer.build_from({name: tf.constant(value) for name, value in batch.items()})
-    return _train_function(pretrainer, batch)
+    return encoder_step.seg_tf_step(index_tables, _BATCH_SIZE.value, clip_norm=1.0)
 
 
 def _keras_hub() -> Callable[[], None]:
+    keras.config.set_dtype_policy(encoder_step.DTYPE_POLICY.value)
     backbone = keras_hub.models.BertBackbone(
-        vocabulary_size=_VOCAB_SIZE.value,
-        num_layers=_LAYERS.value,
-        num_heads=_NUM_HEADS.value,
-        hidden_dim=_HIDDEN_SIZE.value,
-        intermediate_dim=4 * _HIDDEN_SIZE.value,
-        dropout=_DROPOUT,
-        max_sequence_length=_LENGTH.value,
+        vocabulary_size=encoder_step.VOCAB_SIZE.value,
+        num_layers=encoder_step.LAYERS.value,
+        num_heads=encoder_step.NUM_HEADS.value,
+        hidden_dim=encoder_step.HIDDEN_SIZE.value,
+        intermediate_dim=4 * encoder_step.HIDDEN_SIZE.value,
+        dropout=encoder_step.DROPOUT,
+        max_sequence_length=encoder_step.LENGTH.value,
     )
     model = keras_hub.models.BertMaskedLM(backbone, preprocessor=None)
     optimizer = keras.optimizers.AdamW(
-        _LEARNING_RATE, weight_decay=0.01, global_clipnorm=1.0
+        encoder_step.LEARNING_RATE, weight_decay=0.01, global_clipnorm=1.0
     )
     optimizer.exclude_from_weight_decay(var_names=["bias", "gamma", "beta"])
     model.compile(optimizer=optimizer, jit_compile=False)
-    batch = _batch()
+    batch = encoder_step.make_batch(_BATCH_SIZE.value)
     features = {
         "token_ids": batch["token_ids"],
         "segment_ids": np.zeros_like(batch["token_ids"]),
         "padding_mask": batch["padding_mask"].astype("int32"),
         "mask_positions": batch["masked_positions"],
     }
-    return _train_function(
+    return encoder_step.keras_step(
         model, (features, batch["masked_ids"], batch["masked_weights"])
     )
-
-
-def _train_function(model: keras.Model, batch) -> Callable[[], None]:
-    """One step as `fit` takes it."""
-    model.make_train_function()
-    iterator = _endless(batch)
-
-    def step() -> None:
-        logs = model.train_function(iterator)
-        np.asarray(logs["loss"])  # waits for the step
-
-    return step
 
 
 def _tf_models_official() -> Callable[[], None]:
@@ -145,15 +79,16 @@ def _tf_models_official() -> Callable[[], None]:
         import tf_keras
         from official.modeling.optimization import legacy_adamw
         from official.nlp.modeling import models, networks
+    tf_keras.mixed_precision.set_global_policy(encoder_step.DTYPE_POLICY.value)
     encoder = networks.BertEncoderV2(
-        vocab_size=_VOCAB_SIZE.value,
-        hidden_size=_HIDDEN_SIZE.value,
-        num_layers=_LAYERS.value,
-        num_attention_heads=_NUM_HEADS.value,
-        inner_dim=4 * _HIDDEN_SIZE.value,
-        output_dropout=_DROPOUT,
-        attention_dropout=_DROPOUT,
-        max_sequence_length=_LENGTH.value,
+        vocab_size=encoder_step.VOCAB_SIZE.value,
+        hidden_size=encoder_step.HIDDEN_SIZE.value,
+        num_layers=encoder_step.LAYERS.value,
+        num_attention_heads=encoder_step.NUM_HEADS.value,
+        inner_dim=4 * encoder_step.HIDDEN_SIZE.value,
+        output_dropout=encoder_step.DROPOUT,
+        attention_dropout=encoder_step.DROPOUT,
+        max_sequence_length=encoder_step.LENGTH.value,
     )
     model = models.BertPretrainerV2(
         encoder,
@@ -161,21 +96,23 @@ def _tf_models_official() -> Callable[[], None]:
         mlm_initializer=tf_keras.initializers.TruncatedNormal(stddev=0.02),
     )
     optimizer = legacy_adamw.AdamWeightDecay(
-        _LEARNING_RATE,
+        encoder_step.LEARNING_RATE,
         epsilon=1e-6,
         weight_decay_rate=0.01,
         exclude_from_weight_decay=["LayerNorm", "layer_norm", "bias"],
         gradient_clip_norm=1.0,
     )
     accuracy = tf_keras.metrics.SparseCategoricalAccuracy()
-    batch = _batch()
+    batch = encoder_step.make_batch(_BATCH_SIZE.value)
     features = {
         "input_word_ids": batch["token_ids"],
         "input_mask": batch["padding_mask"].astype("int32"),
         "input_type_ids": np.zeros_like(batch["token_ids"]),
         "masked_lm_positions": batch["masked_positions"],
     }
-    iterator = _endless((features, batch["masked_ids"], batch["masked_weights"]))
+    iterator = encoder_step.endless(
+        (features, batch["masked_ids"], batch["masked_weights"])
+    )
 
     @tf.function
     def train_step(iterator):
@@ -217,8 +154,8 @@ def main(argv: Sequence[str]) -> None:
     warnings.filterwarnings("ignore", "Gradients do not exist for variables")
     paired.print_machine()
     steps = {
-        "seg_tf BERT": _ours({"position_index": _LENGTH.value}),
-        "seg_tf SegaBERT": _ours(_SEGABERT),
+        "seg_tf BERT": _ours({"position_index": encoder_step.LENGTH.value}),
+        "seg_tf SegaBERT": _ours(encoder_step.SEGABERT),
         "keras-hub": _keras_hub(),
         "tf-models-official": _tf_models_official(),
     }

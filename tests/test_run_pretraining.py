@@ -5,47 +5,29 @@ import subprocess
 import sys
 import time
 
-import h5py
 import numpy as np
 import pytest
 from absl import flags
 
 import run_pretraining
-from seg_tf.training import config_overrides, run_log
-from tests.data_pipelines import builders
-
-REPOSITORY = pathlib.Path(__file__).parents[1]
-LENGTH = 24
-VOCAB_SIZE = 60
-CONFIG = (
-    "--config=configs/segabert_tiny.py",
-    f"--config.inputs.window_length={LENGTH}",
-    "--config.inputs.masking.max_predictions=4",
-    "--config.model.num_layers=1",
-    "--config.model.hidden_size=16",
-    "--config.model.intermediate_size=32",
-    "--config.optimizer.learning_rate=1e-3",
-    "--config.optimizer.warmup_updates=1",
-    "--config.training.num_updates=60",
-    "--config.training.batch_size=4",
-    "--config.training.log_interval=5",
-    "--config.training.validation_interval=20",
-    "--config.training.validation_batches=2",
-    "--config.training.checkpoint_interval=7",
+from seg_tf.training import config_overrides
+from tests import scripted_runs
+from tests.scripted_runs import (
+    CONFIG,
+    LENGTH,
+    REPOSITORY,
+    VOCAB_SIZE,
+    log_of,
+    read_until,
+    start,
+    variables_of,
 )
 
 
 @pytest.fixture(scope="module")
 def records(tmp_path_factory):
     folder = tmp_path_factory.mktemp("records")
-    generator = np.random.default_rng(0)
-    documents = {
-        split: [[builders.random_tree(generator, 60, VOCAB_SIZE) for _ in range(count)]]
-        for split, count in (("train", 40), ("validation", 8))
-    }
-    builders.write_windows(
-        folder, documents, window_length=LENGTH, vocab_size=VOCAB_SIZE
-    )
+    scripted_runs.write_records(folder)
     return folder
 
 
@@ -173,64 +155,13 @@ def test_overrides_reach_the_run(main, records, tmp_path):
         "--config.training.deterministic_ops=false",
         "--config.optimizer.learning_rate=5e-4",
         "--config.optimizer.warmup_updates=9",
-        "--config.optimizer.clip_norm=None",
+        "--config.training.clip_norm=None",
         f"--config.model.index_tables={{'position_index': {LENGTH}}}",
         "--dry_run",
     )
     assert "0.0005 after 9 updates of warm-up" in output
-    assert "optimizer.clip_norm: None; paper 1.0" in output
+    assert "training.clip_norm: None; paper 1.0" in output
     assert f"model.index_tables: position_index {LENGTH}; paper" in output
-
-
-def start(records, folder, *arguments):
-    command = [
-        sys.executable,
-        "run_pretraining.py",
-        *CONFIG,
-        f"--records_dir={records}",
-        f"--output_dir={folder}",
-        *arguments,
-    ]
-    return subprocess.Popen(
-        command,
-        cwd=REPOSITORY,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def read_until(process, text):
-    read = []
-    for line in process.stderr:
-        read.append(line)
-        if text in line:
-            return
-    process.communicate()
-    raise AssertionError(f"ended before it wrote {text!r}: {''.join(read)}")
-
-
-def variables_of(folder):
-    """Every array of a checkpoint by name, random state and optimizer included."""
-    with np.load(folder / "training_state.npz") as archive:
-        arrays = {name: archive[name] for name in archive.files}
-    with h5py.File(folder / "encoder.weights.h5") as file:
-        file.visititems(
-            lambda name, item: (
-                arrays.__setitem__(name, item[()])
-                if isinstance(item, h5py.Dataset)
-                else None
-            )
-        )
-    return arrays
-
-
-def log_of(folder):
-    rows = run_log.read(folder / "log.jsonl")
-    return [
-        {name: value for name, value in row.items() if name != "tokens_per_second"}
-        for row in rows
-    ]
 
 
 @pytest.fixture(scope="module")

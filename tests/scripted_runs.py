@@ -1,0 +1,99 @@
+"""Starting `run_pretraining.py` as its users do, on records that take no time."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import h5py
+import numpy as np
+
+from seg_tf.training import run_log
+from tests.data_pipelines import builders
+
+REPOSITORY = pathlib.Path(__file__).parents[1]
+LENGTH = 24
+VOCAB_SIZE = 60
+CONFIG = (
+    "--config=configs/segabert_tiny.py",
+    f"--config.inputs.window_length={LENGTH}",
+    "--config.inputs.masking.max_predictions=4",
+    "--config.model.num_layers=1",
+    "--config.model.hidden_size=16",
+    "--config.model.intermediate_size=32",
+    "--config.optimizer.learning_rate=1e-3",
+    "--config.optimizer.warmup_updates=1",
+    "--config.training.num_updates=60",
+    "--config.training.batch_size=4",
+    "--config.training.log_interval=5",
+    "--config.training.validation_interval=20",
+    "--config.training.validation_batches=2",
+    "--config.training.checkpoint_interval=7",
+)
+
+
+def write_records(folder: pathlib.Path) -> None:
+    """Records of some random documents."""
+    generator = np.random.default_rng(0)
+    documents = {
+        split: [[builders.random_tree(generator, 60, VOCAB_SIZE) for _ in range(count)]]
+        for split, count in (("train", 40), ("validation", 8))
+    }
+    builders.write_windows(
+        folder, documents, window_length=LENGTH, vocab_size=VOCAB_SIZE
+    )
+
+
+def start(records, folder, *arguments, launcher=(), environment=None):
+    """Starts the script, below a launcher if there is one; its pipes are text."""
+    command = [
+        *map(str, launcher),
+        sys.executable,
+        "run_pretraining.py",
+        *CONFIG,
+        f"--records_dir={records}",
+        f"--output_dir={folder}",
+        *arguments,
+    ]
+    return subprocess.Popen(
+        command,
+        cwd=REPOSITORY,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **(environment or {})},
+        start_new_session=True,
+    )
+
+
+def read_until(process, text):
+    read = []
+    for line in process.stderr:
+        read.append(line)
+        if text in line:
+            return
+    process.communicate()
+    raise AssertionError(f"ended before it wrote {text!r}: {''.join(read)}")
+
+
+def variables_of(folder):
+    """Every array of a checkpoint by name, random state and optimizer included."""
+    with np.load(folder / "training_state.npz") as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    with h5py.File(folder / "encoder.weights.h5") as file:
+        file.visititems(
+            lambda name, item: (
+                arrays.__setitem__(name, item[()])
+                if isinstance(item, h5py.Dataset)
+                else None
+            )
+        )
+    return arrays
+
+
+def log_of(folder):
+    rows = run_log.read(folder / "log.jsonl")
+    return [
+        {name: value for name, value in row.items() if name != "tokens_per_second"}
+        for row in rows
+    ]
