@@ -148,10 +148,9 @@ class MaskedLMConfig:
     loss_weight: float = 1.0
 
 
-@register
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class AdamWConfig:
-    """AdamW with linear warm-up and polynomial decay.
+class _AdamFamilyConfig:
+    """What optimizers with two moments share: their schedule and their moments.
 
     Attributes:
         learning_rate: the effective, global peak rate.
@@ -159,21 +158,47 @@ class AdamWConfig:
         decay_updates: updates after which the end rate is reached; None takes the
             whole run.
         decay_power: 1 is linear decay.
-        clip_norm: bound on the global gradient norm; None does not clip.
+        decay_from_start: whether the decay is counted from the first update, not
+            from the end of the warm-up, where the rate then drops.
+        weight_decay: none on LayerNorm and bias.
     """
-
-    implementation: ClassVar[str] = "seg_tf.training.optimizer:build_adamw"
 
     learning_rate: float = 1e-4
     warmup_updates: int | None = None
     decay_updates: int | None = None
     decay_power: float = 1.0
+    decay_from_start: bool = False
     end_learning_rate: float = 0.0
     weight_decay: float = 0.01
     beta_1: float = 0.9
     beta_2: float = 0.999
     epsilon: float = 1e-6
-    clip_norm: float | None = 1.0
+
+
+@register
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AdamWConfig(_AdamFamilyConfig):
+    """AdamW with linear warm-up and polynomial decay; defaults are BERT's."""
+
+    implementation: ClassVar[str] = "seg_tf.training.optimizer:build_adamw"
+
+
+@register
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LambConfig(_AdamFamilyConfig):
+    """LAMB (You et al., 2019), the same schedule; defaults are NVIDIA's, phase 1.
+
+    Attributes:
+        adapt_excluded: whether LayerNorm and bias, which are not decayed, have a
+            trust ratio too.
+    """
+
+    implementation: ClassVar[str] = "seg_tf.training.optimizer:build_lamb"
+
+    learning_rate: float = 6e-3
+    decay_power: float = 0.5
+    decay_from_start: bool = True
+    adapt_excluded: bool = True
 
 
 @register
@@ -184,6 +209,10 @@ class TrainingConfig:
     Attributes:
         num_updates: updates of the whole run; the schedule ends with them.
         batch_size: rows of a batch of all processes together.
+        micro_batch_size: rows that a process computes at once; it accumulates its
+            share of the batch from as many of them as that takes. None computes
+            the whole share at once.
+        clip_norm: bound on the global gradient norm; None does not clip.
         seed: of initial weights, dropout, the order of samples and their masks.
         dtype_policy: Keras dtype policy of the model.
         jit_compile: whether XLA compiles the training step.
@@ -200,6 +229,8 @@ class TrainingConfig:
 
     num_updates: int = 500_000
     batch_size: int = 256
+    micro_batch_size: int | None = None
+    clip_norm: float | None = 1.0
     seed: int = 0
     dtype_policy: str = "float32"
     jit_compile: bool = False
@@ -225,6 +256,19 @@ class TrainingConfig:
                     f"`{name}` must be at least 1. Received: "
                     f"{name}={getattr(self, name)}"
                 )
+        if self.micro_batch_size is not None and (
+            self.micro_batch_size < 1 or self.batch_size % self.micro_batch_size
+        ):
+            raise ValueError(
+                "`micro_batch_size` must be at least 1 and divide `batch_size`. "
+                f"Received: micro_batch_size={self.micro_batch_size}, "
+                f"batch_size={self.batch_size}"
+            )
+        if self.clip_norm is not None and not self.clip_norm > 0:
+            raise ValueError(
+                "`clip_norm` must be positive, or None not to clip. "
+                f"Received: clip_norm={self.clip_norm}"
+            )
         if self.dtype_policy not in _DTYPE_POLICIES:
             raise ValueError(
                 f"`dtype_policy` must be one of {', '.join(_DTYPE_POLICIES)}. "

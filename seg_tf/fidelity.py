@@ -94,7 +94,7 @@ _SHARED = (
     PaperValue("optimizer.beta_2", 0.999, f"{_SEGABERT}, training setup"),
     PaperValue("optimizer.epsilon", 1e-6, _BERT_CODE),
     PaperValue("optimizer.weight_decay", 0.01, _BERT),
-    PaperValue("optimizer.clip_norm", 1.0, _BERT_CODE),
+    PaperValue("training.clip_norm", 1.0, _BERT_CODE),
     PaperValue("optimizer.warmup_updates", _one_percent, f"{_SEGABERT}: 1 % of steps"),
     PaperValue("optimizer.decay_power", 1.0, f"{_SEGABERT}: linear decay"),
     PaperValue("optimizer.end_learning_rate", 0.0, _BERT_CODE, released=2e-6),

@@ -44,7 +44,7 @@ def test_configs_of_the_paper_do_not_deviate(name):
         ({"model": {"dropout": 0.0}}, "model.dropout", 0.1, 0.0),
         ({"training": {"batch_size": 32}}, "training.batch_size", 256, 32),
         ({"inputs": {"window_length": 128}}, "inputs.window_length", 512, 128),
-        ({"optimizer": {"clip_norm": None}}, "optimizer.clip_norm", 1.0, None),
+        ({"training": {"clip_norm": None}}, "training.clip_norm", 1.0, None),
         ({"optimizer": {"learning_rate": 2e-4}}, "optimizer.learning_rate", 1e-4, 2e-4),
         (
             {"optimizer": {"warmup_updates": 10_000}},

@@ -111,7 +111,7 @@ def test_dry_run_prints_the_plan_and_touches_nothing(main, records, tmp_path):
         (
             ["--config.optimizer.lerning_rate=1e-3"],
             "`config.optimizer` has no field `lerning_rate`. Did you mean "
-            "`learning_rate`? It has beta_1, beta_2, clip_norm,",
+            "`learning_rate`? It has beta_1, beta_2, decay_from_start,",
         ),
         (
             ["--config.model.index_tables.tokens=5"],
@@ -173,12 +173,12 @@ def test_overrides_reach_the_run(main, records, tmp_path):
         "--config.training.deterministic_ops=false",
         "--config.optimizer.learning_rate=5e-4",
         "--config.optimizer.warmup_updates=9",
-        "--config.optimizer.clip_norm=None",
+        "--config.training.clip_norm=None",
         f"--config.model.index_tables={{'position_index': {LENGTH}}}",
         "--dry_run",
     )
     assert "0.0005 after 9 updates of warm-up" in output
-    assert "optimizer.clip_norm: None; paper 1.0" in output
+    assert "training.clip_norm: None; paper 1.0" in output
     assert f"model.index_tables: position_index {LENGTH}; paper" in output
 
 
