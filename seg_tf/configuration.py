@@ -208,10 +208,10 @@ class TrainingConfig:
 
     Attributes:
         num_updates: updates of the whole run; the schedule ends with them.
-        batch_size: rows of a batch of all processes together.
-        micro_batch_size: rows that a process computes at once; it accumulates its
-            share of the batch from as many of them as that takes. None computes
-            the whole share at once.
+        batch_size: rows of an update, of all processes together.
+        micro_batch_size: rows that a process computes at once; it adds up the
+            gradients of its share of the batch in micro-batches of this size. None
+            computes the whole share at once.
         clip_norm: bound on the global gradient norm; None does not clip.
         seed: of initial weights, dropout, the order of samples and their masks.
         dtype_policy: Keras dtype policy of the model.
@@ -256,18 +256,16 @@ class TrainingConfig:
                     f"`{name}` must be at least 1. Received: "
                     f"{name}={getattr(self, name)}"
                 )
-        if self.micro_batch_size is not None and (
-            self.micro_batch_size < 1 or self.batch_size % self.micro_batch_size
-        ):
+        if self.clip_norm is not None and self.clip_norm <= 0:
+            raise ValueError(
+                "`clip_norm` must be positive, or None not to clip. Received: "
+                f"clip_norm={self.clip_norm}"
+            )
+        size = self.micro_batch_size
+        if size is not None and (size < 1 or self.batch_size % size):
             raise ValueError(
                 "`micro_batch_size` must be at least 1 and divide `batch_size`. "
-                f"Received: micro_batch_size={self.micro_batch_size}, "
-                f"batch_size={self.batch_size}"
-            )
-        if self.clip_norm is not None and not self.clip_norm > 0:
-            raise ValueError(
-                "`clip_norm` must be positive, or None not to clip. "
-                f"Received: clip_norm={self.clip_norm}"
+                f"Received: micro_batch_size={size}, batch_size={self.batch_size}"
             )
         if self.dtype_policy not in _DTYPE_POLICIES:
             raise ValueError(
