@@ -24,7 +24,7 @@ RUN = configuration.RunConfig(
         window_length=128,
         masking=configuration.MaskingConfig(max_predictions=20),
     ),
-    optimizer=configuration.LambConfig(learning_rate=2e-2, warmup_updates=200),
+    optimizer=configuration.LambConfig(learning_rate=1e-2, warmup_updates=200),
     training=configuration.TrainingConfig(
         num_updates=704,
         batch_size=64,

@@ -11,40 +11,6 @@ def default_warmup(num_updates: int) -> int:
     return max(1, round(num_updates / 100))
 
 
-def for_run(
-    num_updates: int,
-    *,
-    learning_rate: float,
-    warmup_updates: int | None = None,
-    decay_updates: int | None = None,
-    decay_power: float = 1.0,
-    decay_from_start: bool = False,
-    end_learning_rate: float = 0.0,
-) -> "WarmupPolynomialDecay":
-    """The schedule of a run, from what its config says.
-
-    Args:
-        num_updates: updates of the whole run.
-        learning_rate: the effective, global peak rate.
-        warmup_updates: updates of linear warm-up; None takes 1 % of the run.
-        decay_updates: updates after which `end_learning_rate` is reached; None
-            takes the whole run.
-        decay_power: power of the polynomial decay.
-        decay_from_start: whether the decay is counted from the first update.
-        end_learning_rate: the rate after the decay.
-    """
-    return WarmupPolynomialDecay(
-        peak_learning_rate=learning_rate,
-        decay_updates=num_updates if decay_updates is None else decay_updates,
-        warmup_updates=(
-            default_warmup(num_updates) if warmup_updates is None else warmup_updates
-        ),
-        end_learning_rate=end_learning_rate,
-        power=decay_power,
-        decay_from_start=decay_from_start,
-    )
-
-
 @keras.saving.register_keras_serializable(package="seg_tf")
 class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
     """Rises linearly to the peak, then falls to the end rate.
@@ -56,8 +22,8 @@ class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
         end + (peak - end) * ((N - u) / (N - W)) ** power   while W <= u < N
         end                                                 from u = N on
 
-    so that no update of a run is made at rate 0. With `decay_from_start`, N stands
-    for N - W in the second line: the decay has gone on during the warm-up, and the
+    so that no update of a run is made at rate 0. With `decay_from_start` the second
+    line divides by N, not by N - W: the decay has gone on during the warm-up, and the
     rate drops where that ends, as in BERT's and NVIDIA's code.
 
     Args:

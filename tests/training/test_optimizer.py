@@ -125,6 +125,23 @@ def test_config_builds_the_optimizer_with_its_schedule():
     assert optimizer.global_clipnorm is None
 
 
+def test_every_argument_of_the_schedule_arrives():
+    config = configuration.LambConfig(
+        learning_rate=0.5,
+        warmup_updates=7,
+        decay_updates=60,
+        decay_power=2.0,
+        decay_from_start=True,
+        end_learning_rate=0.1,
+    )
+    optimizer = configuration.build(config, num_updates=200)
+    optimizer.iterations.assign(30)
+    # Half of the 60 are left; from the end of the warm-up it would be 30 / 53.
+    np.testing.assert_allclose(
+        float(optimizer.learning_rate), 0.1 + 0.4 * 0.5**2, rtol=1e-6
+    )
+
+
 def test_lamb_config_builds_the_optimizer_with_its_schedule():
     config = configuration.LambConfig(
         warmup_updates=36,

@@ -2,7 +2,7 @@ import keras
 import numpy as np
 import pytest
 
-from seg_tf.training.schedule import WarmupPolynomialDecay, default_warmup, for_run
+from seg_tf.training.schedule import WarmupPolynomialDecay, default_warmup
 
 
 def slow_rate(updates, *, peak, warmup, decay, end, power, from_start=False):
@@ -101,25 +101,3 @@ def test_serialisation_keeps_every_argument():
 def test_impossible_schedules_are_refused(arguments, named):
     with pytest.raises(ValueError, match=f"`{named}`.*Received"):
         WarmupPolynomialDecay(1e-3, **arguments)
-
-
-def test_schedule_of_a_run_spans_it_unless_told_otherwise():
-    whole = for_run(200, learning_rate=1e-3)
-    assert (whole.warmup_updates, whole.decay_updates) == (2, 200)
-    told = for_run(
-        200,
-        learning_rate=1e-3,
-        warmup_updates=0,
-        decay_updates=150,
-        decay_power=0.5,
-        decay_from_start=True,
-        end_learning_rate=1e-5,
-    )
-    assert told.get_config() == {
-        "peak_learning_rate": 1e-3,
-        "decay_updates": 150,
-        "warmup_updates": 0,
-        "end_learning_rate": 1e-5,
-        "power": 0.5,
-        "decay_from_start": True,
-    }
