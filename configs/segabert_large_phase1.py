@@ -8,8 +8,8 @@ r"""SegaBERT large, first of the two phases of NVIDIA's BERT recipe: 128 positio
 The model of `segabert_large.py`, trained by LAMB in batches of 65,536 for 7,038
 updates. `segabert_large_phase2.py` goes on from its weights at 512 positions.
 
-Hardware: 8 A100 with 80 GB; an update is 32 micro-batches of 256 on each (NVIDIA
-fits 312). On V100 with 32 GB (NVIDIA fits 60), for the last line above:
+Hardware: 8 A100 with 80 GB; an update is 32 micro-batches of 256 on each (NVIDIA's
+scripts: 312, on 40 GB). On V100 with 32 GB (NVIDIA: 60), for the last line above:
 
         --config.training.dtype_policy=mixed_float16 \
         --config.training.micro_batch_size=32

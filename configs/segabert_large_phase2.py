@@ -10,8 +10,8 @@ Starts from the weights of `segabert_large_phase1.py`, with a fresh optimizer an
 schedule: LAMB in batches of 32,768 for 1,564 updates. The records are cut from the
 same documents as those of phase 1 (docs/pretraining.md).
 
-Hardware: 8 A100 with 80 GB; an update is 128 micro-batches of 32 on each (NVIDIA
-fits 40). On V100 with 32 GB (NVIDIA fits 10), for the last line above:
+Hardware: 8 A100 with 80 GB; an update is 128 micro-batches of 32 on each (NVIDIA's
+scripts: 40, on 40 GB). On V100 with 32 GB (NVIDIA: 10), for the last line above:
 
         --config.training.dtype_policy=mixed_float16 \
         --config.training.micro_batch_size=8

@@ -6,9 +6,10 @@ r"""SegaBERT tiny, first phase of two: the large recipe at a size for a CPU.
 `segabert_large_phase1.py` with a tenth of its updates and a thousandth of its batch,
 in micro-batches all the same. `segabert_tiny_phase2.py` goes on from its weights.
 
-Hardware: 2 CPU cores. Time: TIME1
+Hardware: 2 CPU cores. Time: about five minutes.
 
-Expected: EXPECTED1
+Expected: validation loss about 6.52, accuracy about 13.6 % on 41 MB of Wikipedia with a
+vocabulary of 8,192 pieces, computed in batches of 64 at once.
 """
 
 import ml_collections

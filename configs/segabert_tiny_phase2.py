@@ -7,9 +7,10 @@ r"""SegaBERT tiny, second phase of two: longer windows, from the weights of the 
 `segabert_large_phase2.py` with a tenth of its updates and a thousandth of its batch,
 in micro-batches all the same; optimizer and schedule begin afresh.
 
-Hardware: 2 CPU cores. Time: TIME2
+Hardware: 2 CPU cores. Time: about three minutes.
 
-Expected: EXPECTED2
+Expected: validation loss about 6.41, accuracy about 14.2 % (after 50 updates 6.44 and
+13.5 %), on the text of phase 1, computed in batches of 32 at once.
 """
 
 import ml_collections
@@ -25,7 +26,7 @@ RUN = configuration.RunConfig(
         window_length=512,
         masking=configuration.MaskingConfig(max_predictions=80),
     ),
-    optimizer=configuration.LambConfig(learning_rate=1e-2, warmup_updates=20),
+    optimizer=configuration.LambConfig(learning_rate=5e-3, warmup_updates=20),
     training=configuration.TrainingConfig(
         num_updates=156,
         batch_size=32,
