@@ -18,6 +18,15 @@ A run writes checkpoints, log.jsonl, events for TensorBoard and loss_curve.png b
 it goes on when the same command is given again, and ends with the same weights, bit
 for bit, as a run that was never stopped.
 
+On several processes, of one host or of many (BUILD.md), say before it how many:
+
+  horovodrun -np 2 python run_pretraining.py --config=…
+  horovodrun -np 16 -H host1:8,host2:8 python run_pretraining.py --config=…
+
+config.training.batch_size is the batch of all processes together, and the learning
+rate that of such a batch; config.training.micro_batch_size is what one process
+computes at once.
+
   tensorboard --logdir=runs
   python -m seg_tf.training.plot_runs --runs=runs/bert_tiny,runs/segabert_tiny
 """
@@ -38,8 +47,10 @@ from ml_collections import config_flags
 
 from seg_tf import configuration, fidelity, files
 from seg_tf.training import (
+    checkpoint,
     checkpoint_names,
     config_overrides,
+    distribution,
     plan,
     pretraining,
     run_folder,
@@ -55,6 +66,12 @@ _RECORDS_DIR = flags.DEFINE_string(
 )
 _OUTPUT_DIR = flags.DEFINE_string(
     "output_dir", None, "Folder to write to. Default: runs/<name of the config>."
+)
+_INITIAL_CHECKPOINT = flags.DEFINE_string(
+    "initial_checkpoint",
+    None,
+    "Checkpoint, or output folder of a run, whose weights a new run starts from: only "
+    "the weights, as for the second phase of a recipe.",
 )
 _DRY_RUN = flags.DEFINE_bool("dry_run", False, "Print the plan and touch nothing.")
 _RESUME = flags.DEFINE_bool(
@@ -72,30 +89,57 @@ def main(argv: Sequence[str]) -> None:
     if len(argv) > 1:
         sys.exit(f"error: unexpected argument {argv[1]!r}; all options are flags")
     try:
+        processes = distribution.join()
         config = configuration.from_config_dict(_CONFIG.value)
         folder = RunFolder(pathlib.Path(_OUTPUT_DIR.value or f"runs/{config.name}"))
-        run = run_folder.describe_run(config, _manifest_checksum())
+        initial = _initial_checkpoint()
+        run = run_folder.describe_run(
+            config,
+            _manifest_checksum(),
+            checkpoint.weights_checksum(initial) if initial else None,
+        )
         choice = {"resume": _RESUME.value, "overwrite": _OVERWRITE.value}
-        run_folder.check(folder, run, **choice)
+        if processes.is_chief:
+            run_folder.check(folder, run, **choice)
         if config.training.deterministic_ops:
             tf.config.experimental.enable_op_determinism()
-        inputs = pretraining.build_inputs(config, _RECORDS_DIR.value)
-        pretrainer = pretraining.build_pretrainer(config, inputs)
+        inputs = pretraining.build_inputs(config, _RECORDS_DIR.value, processes)
+        pretrainer = pretraining.build_pretrainer(config, inputs, processes)
         deviations = fidelity.describe(config)
     except (ValueError, OSError, TrainingStopped) as error:
         sys.exit(f"error: {error}")
 
-    print(plan.describe(plan.make_plan(config, inputs, pretrainer), inputs))
-    print(deviations, flush=True)
+    if processes.is_chief:
+        print(plan.describe(plan.make_plan(config, inputs, pretrainer), inputs))
+        print(deviations, flush=True)
     if _DRY_RUN.value:
-        print(f"Nothing was written; without --dry_run the run goes to {folder.path}")
+        if processes.is_chief:
+            print(
+                f"Nothing was written; without --dry_run the run goes to {folder.path}"
+            )
         return
     try:
-        result = pretraining.pretrain(config, inputs, pretrainer, folder, run, **choice)
+        result = pretraining.pretrain(
+            config,
+            inputs,
+            pretrainer,
+            folder,
+            run,
+            initial_checkpoint=initial,
+            **choice,
+        )
     except TrainingStopped as stop:
-        print(stop, file=sys.stderr)
+        if processes.is_chief or not stop.is_common:
+            print(stop, file=sys.stderr)
         sys.exit(stop.exit_code)
-    print(_ending(result, folder))
+    if processes.is_chief:
+        print(_ending(result, folder))
+
+
+def _initial_checkpoint() -> pathlib.Path | None:
+    if not _INITIAL_CHECKPOINT.value:
+        return None
+    return checkpoint.find_checkpoint(pathlib.Path(_INITIAL_CHECKPOINT.value))
 
 
 def _manifest_checksum() -> str:

@@ -6,9 +6,76 @@ entry (a keyed cipher), so nothing is shuffled in a buffer, any sample can be ha
 once, and a checkpoint needs to store one integer.
 """
 
+import dataclasses
+
 import tensorflow as tf
 
 from data_pipelines import randomness
+
+
+@dataclasses.dataclass(frozen=True)
+class Share:
+    """The rows of every global batch that one rank takes.
+
+    A global batch is the same for any number of ranks; they split it without
+    overlap or loss.
+
+    Attributes:
+        batch_size: rows of the global batch.
+        first_row: the rank's first row.
+        num_rows: how many rows from there on are the rank's.
+    """
+
+    batch_size: int
+    first_row: int
+    num_rows: int
+
+
+def share_of_rank(
+    batch_size: int, rank: int, num_ranks: int, micro_batch_size: int | None = None
+) -> Share:
+    """Splits the global batch among ranks, micro-batches never torn apart.
+
+    Args:
+        batch_size: rows of the global batch.
+        rank: this rank.
+        num_ranks: number of ranks.
+        micro_batch_size: rows that a rank computes at once. Ranks take whole
+            micro-batches, as evenly as their number allows; None takes equal parts.
+
+    Raises:
+        ValueError: if the batch cannot be split so.
+    """
+    if not 0 <= rank < num_ranks:
+        raise ValueError(
+            f"`rank` must be below `num_ranks`. Received: rank={rank}, "
+            f"num_ranks={num_ranks}"
+        )
+    if micro_batch_size is None:
+        if batch_size < 1 or batch_size % num_ranks:
+            raise ValueError(
+                "`batch_size` (of all ranks together) must be a multiple of "
+                "`num_ranks`, or `micro_batch_size` be given: then ranks take "
+                f"unlike numbers of micro-batches. Received: batch_size={batch_size}, "
+                f"num_ranks={num_ranks}"
+            )
+        micro_batch_size = batch_size // num_ranks
+    if batch_size % micro_batch_size:
+        raise ValueError(
+            "`batch_size` must be a multiple of `micro_batch_size`. Received: "
+            f"batch_size={batch_size}, micro_batch_size={micro_batch_size}"
+        )
+    num_micro_batches = batch_size // micro_batch_size
+    if num_micro_batches < num_ranks:
+        raise ValueError(
+            "`batch_size` must hold a micro-batch for every rank. Received: "
+            f"batch_size={batch_size}, micro_batch_size={micro_batch_size}, "
+            f"num_ranks={num_ranks}"
+        )
+    first, end = (
+        num_micro_batches * number // num_ranks for number in (rank, rank + 1)
+    )
+    return Share(batch_size, first * micro_batch_size, (end - first) * micro_batch_size)
 
 
 def epochs_and_records(
@@ -40,38 +107,16 @@ def epochs_and_records(
     return epochs, records
 
 
-def rank_samples(
-    step: tf.Tensor, first_sample: int, batch_size: int, rank: int, num_ranks: int
-) -> tf.Tensor:
+def rank_samples(step: tf.Tensor, first_sample: int, share: Share) -> tf.Tensor:
     """The samples that a rank takes of a step's global batch.
-
-    The global batch of a step is the same for any number of ranks; they split it
-    without overlap or loss.
 
     Args:
         step: int64 scalar, counted from where the run (re)started.
         first_sample: samples consumed before.
-        batch_size: rows of the global batch; a multiple of `num_ranks`.
-        rank: this rank.
-        num_ranks: number of ranks.
+        share: the rank's rows of every global batch.
 
     Returns:
-        int64 tensor `(batch_size / num_ranks,)`.
+        int64 tensor `(share.num_rows,)`.
     """
-    rows = batch_size // num_ranks
-    begin = first_sample + step * batch_size + rank * rows
-    return begin + tf.range(rows, dtype=tf.int64)
-
-
-def check_split(batch_size: int, rank: int, num_ranks: int) -> None:
-    """Raises ValueError unless the ranks can share a batch in equal parts."""
-    if not 0 <= rank < num_ranks:
-        raise ValueError(
-            f"`rank` must be below `num_ranks`. Received: rank={rank}, "
-            f"num_ranks={num_ranks}"
-        )
-    if batch_size < 1 or batch_size % num_ranks:
-        raise ValueError(
-            "`batch_size` (of all ranks together) must be a multiple of `num_ranks`. "
-            f"Received: batch_size={batch_size}, num_ranks={num_ranks}"
-        )
+    begin = first_sample + step * share.batch_size + share.first_row
+    return begin + tf.range(share.num_rows, dtype=tf.int64)

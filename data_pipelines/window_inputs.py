@@ -129,6 +129,7 @@ class WindowInputs:
         first_sample: int = 0,
         rank: int = 0,
         num_ranks: int = 1,
+        micro_batch_size: int | None = None,
     ) -> tf.data.Dataset:
         """Endless batches, epoch after epoch, each in an order of its own.
 
@@ -138,18 +139,20 @@ class WindowInputs:
                 nothing.
             rank: this rank.
             num_ranks: number of ranks.
+            micro_batch_size: rows of which a rank takes none without the others;
+                None gives all ranks equally many rows.
 
         Returns:
-            Dataset of `{feature name: tensor}` with `batch_size / num_ranks` rows.
+            Dataset of `{feature name: tensor}` with this rank's rows.
         """
-        sample_order.check_split(batch_size, rank, num_ranks)
+        share = sample_order.share_of_rank(
+            batch_size, rank, num_ranks, micro_batch_size
+        )
         reader = self._reader("train")
         stream = randomness.key(self._seed, randomness.TRAINING_SAMPLES)
 
         def make_batch(step: tf.Tensor) -> dict[str, tf.Tensor]:
-            samples = sample_order.rank_samples(
-                step, first_sample, batch_size, rank, num_ranks
-            )
+            samples = sample_order.rank_samples(step, first_sample, share)
             return self._make_features(samples, reader, stream)
 
         return _pipelined(tf.data.Dataset.counter(), make_batch)
@@ -157,32 +160,44 @@ class WindowInputs:
     def validation_dataset(
         self,
         batch_size: int,
-        max_batches: int | None = None,
+        max_samples: int | None = None,
         rank: int = 0,
         num_ranks: int = 1,
     ) -> tf.data.Dataset:
         """Held-out batches, the same samples and masks each time.
 
         Args:
-            batch_size: rows of a batch of all ranks together; the last may have
-                fewer.
-            max_batches: take only that many, a fixed random choice of the samples.
+            batch_size: rows of a batch of all ranks together, who get equally many
+                batches; in the last one ranks may have fewer rows, or none.
+            max_samples: take only that many, a fixed random choice of the samples.
             rank: this rank.
             num_ranks: number of ranks.
         """
-        sample_order.check_split(batch_size, rank, num_ranks)
+        share = sample_order.share_of_rank(batch_size, rank, num_ranks)
         reader = self._reader("validation")
         stream = randomness.key(self._seed, randomness.VALIDATION_SAMPLES)
-        num_batches = -(-len(reader) // batch_size)
-        if max_batches is not None:
-            num_batches = min(num_batches, max_batches)
+        num_samples = len(reader)
+        if max_samples is not None:
+            num_samples = min(num_samples, max_samples)
 
         def make_batch(step: tf.Tensor) -> dict[str, tf.Tensor]:
-            samples = sample_order.rank_samples(step, 0, batch_size, rank, num_ranks)
-            samples = tf.boolean_mask(samples, samples < len(reader))
+            samples = sample_order.rank_samples(step, 0, share)
+            samples = tf.boolean_mask(samples, samples < num_samples)
             return self._make_features(samples, reader, stream)
 
+        num_batches = -(-num_samples // batch_size)
         return _pipelined(tf.data.Dataset.range(num_batches), make_batch)
+
+    def describe_sample(self, sample: int) -> str:
+        """Which record of the training split a sample is, for error messages."""
+        num_records = self.num_train_samples
+        _, records_of_samples = sample_order.epochs_and_records(
+            tf.constant([sample], tf.int64), num_records, self._seed
+        )
+        return (
+            f"sample {sample} (epoch {sample // num_records}, record "
+            f"{int(records_of_samples[0])} of the training split)"
+        )
 
     def _reader(self, split: str) -> shards.RecordReader:
         paths = shard_paths(self.manifest, self._records_dir, split)

@@ -18,8 +18,7 @@ import ml_collections
 
 _TYPE_KEY = "type"
 _REGISTRY: dict[str, type] = {}
-# Those that need no loss scaling.
-_DTYPE_POLICIES = ("float32", "mixed_bfloat16", "bfloat16")
+_DTYPE_POLICIES = ("float32", "mixed_bfloat16", "bfloat16", "mixed_float16")
 
 
 def register(cls: type) -> type:
@@ -203,6 +202,36 @@ class LambConfig(_AdamFamilyConfig):
 
 @register
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class LossScaleConfig:
+    """Dynamic loss scale, used where the dtype policy is `mixed_float16` only.
+
+    Attributes:
+        initial: factor of the loss in the first step.
+        growth_interval: updates without overflow after which the scale doubles.
+        floor: the scale is never halved below this.
+    """
+
+    implementation: ClassVar[str] = "seg_tf.training.loss_scale:DynamicLossScale"
+
+    initial: float = 2.0**15
+    growth_interval: int = 2_000
+    floor: float = 1.0
+
+    def __post_init__(self):
+        if not 0 < self.floor <= self.initial:
+            raise ValueError(
+                "`floor` must be positive and at most `initial`. Received: "
+                f"floor={self.floor}, initial={self.initial}"
+            )
+        if self.growth_interval < 1:
+            raise ValueError(
+                "`growth_interval` must be at least 1. Received: "
+                f"growth_interval={self.growth_interval}"
+            )
+
+
+@register
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainingConfig:
     """Length of a run, its batch, and what it writes on the way.
 
@@ -213,9 +242,13 @@ class TrainingConfig:
             gradients of its share of the batch in micro-batches of this size. None
             computes the whole share at once.
         clip_norm: bound on the global gradient norm; None does not clip.
+        max_skipped_steps: how many steps in a row may be skipped because loss or
+            gradient is not finite; one more ends the run.
         seed: of initial weights, dropout, the order of samples and their masks.
         dtype_policy: Keras dtype policy of the model.
-        jit_compile: whether XLA compiles the training step.
+        loss_scale: loss scale of `mixed_float16`.
+        compress_gradients: whether gradients travel between processes as float16.
+        jit_compile: whether XLA compiles the gradients and the update.
         deterministic_ops: whether TensorFlow may only use kernels that give the
             same bits each time. Without it a resumed run on a GPU is close to an
             uninterrupted one, not equal to it.
@@ -231,8 +264,11 @@ class TrainingConfig:
     batch_size: int = 256
     micro_batch_size: int | None = None
     clip_norm: float | None = 1.0
+    max_skipped_steps: int = 20
     seed: int = 0
     dtype_policy: str = "float32"
+    loss_scale: LossScaleConfig = LossScaleConfig()
+    compress_gradients: bool = False
     jit_compile: bool = False
     deterministic_ops: bool = True
     log_interval: int = 50
@@ -256,6 +292,11 @@ class TrainingConfig:
                     f"`{name}` must be at least 1. Received: "
                     f"{name}={getattr(self, name)}"
                 )
+        if self.max_skipped_steps < 0:
+            raise ValueError(
+                "`max_skipped_steps` must be at least 0. Received: "
+                f"max_skipped_steps={self.max_skipped_steps}"
+            )
         if self.clip_norm is not None and self.clip_norm <= 0:
             raise ValueError(
                 "`clip_norm` must be positive, or None not to clip. Received: "

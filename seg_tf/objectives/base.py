@@ -1,7 +1,7 @@
 """What an objective hands to the training step."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 
 class ObjectiveOutput(NamedTuple):
@@ -17,3 +17,26 @@ class ObjectiveOutput(NamedTuple):
 
     loss: tuple[Any, Any]
     metrics: Mapping[str, tuple[Any, Any]]
+
+
+class Objective(Protocol):
+    """A layer that says how well a sequence output does.
+
+    Attributes:
+        loss_weight: factor of the loss in the total.
+    """
+
+    loss_weight: float
+
+    def count(self, features: Mapping[str, Any]) -> Any:
+        """The weight that the loss will be over, from the features alone.
+
+        The training step adds it up over all micro-batches and ranks before any
+        gradient is taken, so that each gradient is already that of its share in the
+        global loss and no second accumulator is needed where objectives are joined.
+        """
+
+    def __call__(
+        self, sequence_output: Any, features: Mapping[str, Any], training: bool
+    ) -> ObjectiveOutput:
+        """Loss, over the weight `count(features)`, and metrics of a batch."""

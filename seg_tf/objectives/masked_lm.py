@@ -7,6 +7,7 @@ from typing import Any
 
 import keras
 import keras_hub
+from keras import ops
 
 from seg_tf.objectives.base import ObjectiveOutput
 from seg_tf.ops.activations import gelu
@@ -61,6 +62,10 @@ class MaskedLM(keras.layers.Layer):
     def logits(self, sequence_output: Any, masked_positions: Any) -> Any:
         """Scores `(B, P, V)` of every word piece at the given positions."""
         return self.head(sequence_output, masked_positions)
+
+    def count(self, features: Mapping[str, Any]) -> Any:
+        """Number of predictions of a batch, a float32 scalar."""
+        return ops.sum(ops.cast(features["masked_weights"], "float32"))
 
     def call(
         self,

@@ -8,7 +8,7 @@ from typing import Any
 import keras
 
 from seg_tf import configuration, files
-from seg_tf.training import checkpoint_files, checkpoint_names
+from seg_tf.training import checkpoint_files, checkpoint_names, run_folder
 from seg_tf.training.checkpoint_files import DamagedCheckpointError
 from seg_tf.training.errors import CheckpointError
 from seg_tf.training.pretrainer import Pretrainer
@@ -189,6 +189,59 @@ def read(folder: pathlib.Path) -> dict[str, Any]:
     return state
 
 
+def weights_checksum(folder: pathlib.Path) -> str:
+    """Tells the weights of one checkpoint from those of another.
+
+    Raises:
+        CheckpointError: if its state cannot be read.
+    """
+    return checkpoint_files.read_state(folder)["checksums"][
+        checkpoint_files.ENCODER_FILE
+    ]
+
+
+def restore_weights(
+    folder: pathlib.Path,
+    pretrainer: Pretrainer,
+    config: configuration.RunConfig,
+    vocab_size: int,
+) -> None:
+    """Gives a pretrainer the weights of a checkpoint, and nothing else of it.
+
+    Encoder and objectives have to be those of the checkpoint; optimizer, schedule,
+    counters and length of the windows may differ, as between the two phases of a
+    recipe.
+
+    Args:
+        folder: a checkpoint folder.
+        pretrainer: built from `config`.
+        config: the run that starts from the weights.
+        vocab_size: rows of its token table.
+
+    Raises:
+        CheckpointError: if the checkpoint is damaged or of another model.
+    """
+    state = read(folder)
+    before, now = (
+        {
+            "model": one["model"],
+            "objectives": one["objectives"],
+            "vocab_size": size,
+        }
+        for one, size in (
+            (state["config"], state["vocab_size"]),
+            (configuration.to_dict(config), vocab_size),
+        )
+    )
+    differences = run_folder.differing_settings(before, now)
+    if differences:
+        raise CheckpointError(
+            f"{folder}: its weights are of another model. It differs in "
+            + "; ".join(differences)
+        )
+    checkpoint_files.restore(folder, pretrainer, weights_only=True)
+
+
 def load_encoder(
     checkpoint_dir: str | pathlib.Path,
 ) -> tuple[keras.Model, configuration.RunConfig]:
@@ -211,7 +264,7 @@ def load_encoder(
     sequence = encoder({name: … for name in encoder.feature_names})
     ```
     """
-    folder = _checkpoint_folder(pathlib.Path(checkpoint_dir))
+    folder = find_checkpoint(pathlib.Path(checkpoint_dir))
     state = checkpoint_files.read_state(folder)
     checkpoint_files.check(folder, state, [checkpoint_files.ENCODER_FILE])
     config = configuration.from_config_dict(state["config"])
@@ -220,7 +273,16 @@ def load_encoder(
     return encoder, config
 
 
-def _checkpoint_folder(path: pathlib.Path) -> pathlib.Path:
+def find_checkpoint(path: pathlib.Path) -> pathlib.Path:
+    """The checkpoint that a path stands for.
+
+    Args:
+        path: a checkpoint, or the output folder of a run, for whose best checkpoint by
+            validation loss it stands (without a validation, the newest).
+
+    Raises:
+        CheckpointError: if there is none.
+    """
     if (path / checkpoint_files.STATE_FILE).exists():
         return path
     checkpoints = Checkpoints(path / "checkpoints", keep=1)

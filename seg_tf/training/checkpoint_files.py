@@ -2,10 +2,10 @@
 
 `encoder.weights.h5` holds the encoder's weights in Keras's own format, which any
 encoder of the same config loads. `training_state.npz` holds every other variable
-that the next update depends on: the objectives' weights, the state of the dropout
-generators (which Keras's format leaves out), the open log interval and the
-optimizer. `state.json` holds the counters, the run's config and the checksums of
-the other two, and of itself.
+that the next update depends on: the objectives' weights, the optimizer, the loss
+scale, the counters and the open log interval. Dropout has no state: every step
+derives it from the seed and the number of the sample. `state.json` holds counters,
+the run's config and the checksums of the other two, and of itself.
 """
 
 import hashlib
@@ -26,7 +26,8 @@ from seg_tf.training.pretrainer import Pretrainer
 ENCODER_FILE = "encoder.weights.h5"
 TRAINING_STATE_FILE = "training_state.npz"
 STATE_FILE = "state.json"
-_FORMAT_VERSION = 1
+_OBJECTIVES = "objectives"
+_FORMAT_VERSION = 2
 
 
 class DamagedCheckpointError(CheckpointError):
@@ -97,71 +98,116 @@ def check(folder: pathlib.Path, state: Mapping[str, Any], names: list[str]) -> N
             )
 
 
-def restore(folder: pathlib.Path, pretrainer: Pretrainer) -> None:
-    """Gives every variable of a built pretrainer the value it has in `folder`.
+def restore(
+    folder: pathlib.Path, pretrainer: Pretrainer, weights_only: bool = False
+) -> None:
+    """Gives the variables of a built pretrainer the values they have in `folder`.
+
+    Args:
+        folder: a checkpoint.
+        pretrainer: of the same model.
+        weights_only: leave out the optimizer, the counters and the loss scale.
 
     Raises:
         CheckpointError: if the folder is of another model.
     """
+    variables = _training_variables(pretrainer)
+    if weights_only:
+        variables = {
+            name: variable
+            for name, variable in variables.items()
+            if name.startswith(f"{_OBJECTIVES}.")
+        }
     pretrainer.encoder.load_weights(folder / ENCODER_FILE)
-    _read_variables(folder / TRAINING_STATE_FILE, _training_variables(pretrainer))
+    _read_variables(folder / TRAINING_STATE_FILE, variables)
 
 
 def size_in_bytes(pretrainer: Pretrainer) -> int:
     """About how much room `write` needs."""
-    variables = [*pretrainer.encoder.weights, *_training_variables(pretrainer)]
     return 2**20 + sum(
         math.prod(variable.shape) * tf.as_dtype(variable.dtype).size
-        for variable in variables
+        for variable in all_variables(pretrainer)
     )
 
 
-def _training_variables(pretrainer: Pretrainer) -> list[Any]:
-    """Everything but the encoder's weights, in an order that the model fixes."""
+def all_variables(pretrainer: Pretrainer) -> list[Any]:
+    """Everything that the next update depends on, in an order that the model fixes."""
+    return [*pretrainer.encoder.weights, *_training_variables(pretrainer).values()]
+
+
+def _training_variables(pretrainer: Pretrainer) -> dict[str, Any]:
+    """Everything but the encoder's weights, by its name in the archive."""
     in_encoder_file = {id(variable) for variable in pretrainer.encoder.weights}
-    return [
-        *(v for v in pretrainer.variables if id(v) not in in_encoder_file),
-        *(v for metric in pretrainer.interval_metrics for v in metric.variables),
-        *pretrainer.optimizer.variables,
+    derived = {id(variable) for variable in pretrainer.random_states}
+    own = [
+        variable
+        for variable in pretrainer.variables
+        if id(variable) not in in_encoder_file | derived
     ]
+    groups = {
+        _OBJECTIVES: own,
+        "metrics": [
+            variable
+            for metric in pretrainer.interval_metrics
+            for variable in metric.variables
+        ],
+        "optimizer": pretrainer.optimizer.variables,
+        "loss_scale": pretrainer.step_options.loss_scale.variables,
+    }
+    # Numbers make the names unique. Keras numbers layers as they come in a process,
+    # so that the paths of one variable differ between two builds of a model.
+    return {
+        f"{group}.{number:05d}.{variable.name}": variable
+        for group, variables in groups.items()
+        for number, variable in enumerate(variables)
+    }
 
 
-def _entry_names(variables: list[Any]) -> list[str]:
-    """Names in the archive, which the order makes unique; the rest is for people.
-
-    Keras numbers layers as they come in a process, so that the names of one
-    variable differ between two builds of a model. Only the numbers are compared.
-    """
-    return [f"{number:05d}.{one.name}" for number, one in enumerate(variables)]
-
-
-def _write_variables(path: pathlib.Path, variables: list[Any]) -> None:
+def _write_variables(path: pathlib.Path, variables: Mapping[str, Any]) -> None:
     """As `numpy.savez`, but with one variable at a time in memory."""
     with zipfile.ZipFile(path, "w", allowZip64=True) as archive:
-        for name, variable in zip(_entry_names(variables), variables, strict=True):
+        for name, variable in variables.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
                 np.lib.format.write_array(entry, np.asarray(variable.value))
 
 
-def _read_variables(path: pathlib.Path, variables: list[Any]) -> None:
+def _read_variables(path: pathlib.Path, variables: Mapping[str, Any]) -> None:
+    """Sets variables to what stands in the archive under their numbers.
+
+    Raises:
+        CheckpointError: if one is not there, or has another type or shape.
+    """
+    groups = {_number(name)[0] for name in variables}
     with np.load(path) as archive:
-        if len(archive.files) != len(variables):
+        stored = {_number(name): name for name in archive.files}
+        stored = {
+            number: name for number, name in stored.items() if number[0] in groups
+        }
+        if len(stored) != len(variables):
             raise CheckpointError(
-                f"{path}: of another model: it holds {len(archive.files)} variables, "
-                f"the model has {len(variables)}"
+                f"{path}: of another model: it holds {len(stored)} variables of "
+                f"{', '.join(sorted(groups))}, the model has {len(variables)}"
             )
-        for name, variable in zip(archive.files, variables, strict=True):
-            value = archive[name]
-            dtype = np.asarray(variable.value).dtype
-            if value.dtype.kind == "V":  # NumPy's files have no name for bfloat16
-                value = value.view(dtype)
-            if value.shape != tuple(variable.shape) or value.dtype != dtype:
-                raise CheckpointError(
-                    f"{path}: of another model: {name} is {value.dtype} of shape "
-                    f"{value.shape}, the model's {variable.path} is {dtype} of shape "
-                    f"{tuple(variable.shape)}"
-                )
-            variable.assign(value)
+        for name, variable in variables.items():
+            found = stored[_number(name)]
+            _set(variable, archive[found], f"{path}: of another model: {found}")
+
+
+def _number(name: str) -> tuple[str, ...]:
+    """Group and number of a name in the archive; the rest differs by builds."""
+    return tuple(name.split(".")[:2])
+
+
+def _set(variable: Any, value: np.ndarray, where: str) -> None:
+    dtype = np.asarray(variable.value).dtype
+    if value.dtype.kind == "V":  # NumPy's files have no name for bfloat16
+        value = value.view(dtype)
+    if value.shape != tuple(variable.shape) or value.dtype != dtype:
+        raise CheckpointError(
+            f"{where} is {value.dtype} of shape {value.shape}, the model's "
+            f"{variable.path} is {dtype} of shape {tuple(variable.shape)}"
+        )
+    variable.assign(value)
 
 
 def _state_checksum(state: Mapping[str, Any]) -> str:

@@ -1,35 +1,243 @@
-"""Which part of a distributed run this process is: the one place that knows."""
+"""The processes that train together: the one place that knows of Horovod.
 
-import dataclasses
+Only Horovod's operations on tensors and on TensorFlow variables are used; its Keras
+parts do not work with Keras 3.
+"""
+
+import importlib.util
+import os
+import socket
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from seg_tf.training.errors import TrainingStopped
+
+# Where a launcher says how many processes there are: horovodrun with Gloo, Open MPI,
+# and other MPIs, in this order.
+_SIZE_VARIABLES = ("HOROVOD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 
 
-@dataclasses.dataclass(frozen=True)
 class Distribution:
-    """This process among the processes of a run.
+    """A run of one process: sums are what they are summed from."""
 
-    Inputs take `rank` and `size` to read their rows of each global batch; only
-    the chief writes checkpoints and logs.
+    @property
+    def rank(self) -> int:
+        """Number of this process, from 0."""
+        return 0
 
-    Attributes:
-        rank: number of this process, from 0.
-        size: how many processes train together.
-    """
-
-    rank: int = 0
-    size: int = 1
-
-    def __post_init__(self):
-        if not 0 <= self.rank < self.size:
-            raise ValueError(
-                "`rank` must be at least 0 and below `size`. Received: "
-                f"rank={self.rank}, size={self.size}"
-            )
+    @property
+    def size(self) -> int:
+        """How many processes train together."""
+        return 1
 
     @property
     def is_chief(self) -> bool:
+        """Whether this process writes checkpoints and logs; exactly one does."""
         return self.rank == 0
 
+    def sum(
+        self, tensors: Sequence[tf.Tensor], name: str, as_float16: bool = False
+    ) -> list[tf.Tensor]:
+        """Adds tensors up over the processes, in one operation.
 
-def current() -> Distribution:
-    """The distribution this process belongs to: itself alone."""
-    return Distribution()
+        Every process gets the same bits. Inside a compiled function it cannot stand.
+
+        Args:
+            tensors: of one dtype; as many and of the same shapes on each process.
+            name: the same on each process, and of this sum alone. Messages about a
+                process that lags behind name it.
+            as_float16: whether they travel as float16.
+        """
+        return list(tensors)
+
+    def broadcast(self, variables: Sequence[tf.Variable]) -> None:
+        """Gives variables the values they have on the chief."""
+
+    def broadcast_object(self, value: Any) -> Any:
+        """The chief's value."""
+        return value
+
+    def gather(self, value: Any) -> list[Any]:
+        """The values of all processes, in the order of their ranks."""
+        return [value]
+
+    @property
+    def wishes_to_regroup(self) -> bool:
+        """Whether this process has heard of hosts that came or will go."""
+        return False
+
+    def regroup(self) -> None:
+        """Leaves what `run` runs if hosts came or will go; called by all at once."""
+
+    def run(self, synchronise: Callable[[], None], train: Callable[[], Any]) -> Any:
+        """Trains, again and again while the processes change.
+
+        Args:
+            synchronise: called before; gives all processes the state of the chief.
+            train: goes on from the state there is. It has to leave a state that can
+                be gone on from wherever a sum fails.
+
+        Returns:
+            What `train` returned.
+        """
+        synchronise()
+        return train()
+
+
+class HorovodDistribution(Distribution):
+    """A run of as many processes as `horovodrun` started."""
+
+    def __init__(self):
+        import horovod.tensorflow as horovod
+
+        self._horovod = horovod
+        horovod.init()
+        self._state = None
+        _use_one_gpu(horovod.local_rank())
+
+    @property
+    def rank(self) -> int:
+        return self._horovod.rank()
+
+    @property
+    def size(self) -> int:
+        return self._horovod.size()
+
+    def sum(
+        self, tensors: Sequence[tf.Tensor], name: str, as_float16: bool = False
+    ) -> list[tf.Tensor]:
+        compression = self._horovod.Compression
+        return self._horovod.grouped_allreduce(
+            list(tensors),
+            op=self._horovod.Sum,
+            compression=compression.fp16 if as_float16 else compression.none,
+            name=name,
+            # Graphs of two processes may differ in their scopes, as by accumulation.
+            ignore_name_scope=True,
+        )
+
+    def broadcast(self, variables: Sequence[tf.Variable]) -> None:
+        self._horovod.broadcast_variables(list(variables), root_rank=0)
+
+    def broadcast_object(self, value: Any) -> Any:
+        return self._horovod.broadcast_object(value, root_rank=0, name="object")
+
+    def gather(self, value: Any) -> list[Any]:
+        return self._horovod.allgather_object(value, name="gathered")
+
+    @property
+    def wishes_to_regroup(self) -> bool:
+        return self._state is not None and not self._state._host_messages.empty()
+
+    def regroup(self) -> None:
+        if self._state is not None:
+            self._state.check_host_updates()
+
+    def run(self, synchronise: Callable[[], None], train: Callable[[], Any]) -> Any:
+        if not os.environ.get("HOROVOD_ELASTIC"):
+            return super().run(synchronise, train)
+        from horovod.common import elastic
+
+        def reset() -> None:
+            self._horovod.shutdown()
+            self._horovod.init()
+
+        self._state = _live_state(
+            elastic,
+            lambda: _as_horovod_error(synchronise),
+            self.broadcast_object,
+            lambda: self.rank,
+        )
+        return elastic.run_fn(lambda state: _as_horovod_error(train), reset)(
+            self._state
+        )
+
+
+def join() -> Distribution:
+    """The distribution that this process was started for.
+
+    A process that no launcher started trains alone, with Horovod installed or not.
+
+    Raises:
+        TrainingStopped: if it is one of several and Horovod is missing.
+    """
+    if not _was_launched():
+        return Distribution()
+    if importlib.util.find_spec("horovod") is None:
+        raise TrainingStopped(
+            f"{_number_launched()} processes were started, but Horovod is not "
+            "installed, so each would train by itself. Install it with `make setup "
+            "HOROVOD=require`, or start one process without horovodrun; `python -m "
+            "seg_tf.doctor` says more"
+        )
+    return HorovodDistribution()
+
+
+def _was_launched() -> bool:
+    return _number_launched() > 1 or bool(os.environ.get("HOROVOD_ELASTIC"))
+
+
+def _number_launched() -> int:
+    for name in _SIZE_VARIABLES:
+        if os.environ.get(name):
+            return int(os.environ[name])
+    return 1
+
+
+def _use_one_gpu(local_rank: int) -> None:
+    """Leaves this process one GPU of its host, and others the memory they need."""
+    gpus = tf.config.list_physical_devices("GPU")
+    if not gpus:
+        return
+    if local_rank >= len(gpus):
+        raise TrainingStopped(
+            f"{socket.gethostname()}: process {local_rank} of this host has no GPU, "
+            f"since there are {len(gpus)}. Start at most as many processes a host as "
+            "it has GPUs: horovodrun -H host:GPUs"
+        )
+    tf.config.set_visible_devices(gpus[local_rank], "GPU")
+    tf.config.experimental.set_memory_growth(gpus[local_rank], True)
+
+
+def _live_state(
+    elastic: Any,
+    synchronise: Callable[[], None],
+    broadcast_object: Callable[[Any], Any],
+    get_rank: Callable[[], int],
+) -> Any:
+    """What Horovod Elastic synchronises: the variables as they are.
+
+    Horovod's own states keep copies of all weights to go back to when a process
+    fails. A training step changes nothing before its last sum, so there is nothing
+    to go back from.
+    """
+
+    class LiveState(elastic.State):
+        def save(self) -> None:
+            """Nothing to keep."""
+
+        def restore(self) -> None:
+            """Nothing to undo."""
+
+        def sync(self) -> None:
+            synchronise()
+
+    return LiveState(bcast_object=broadcast_object, get_rank=get_rank)
+
+
+def _as_horovod_error(function: Callable[[], Any]) -> Any:
+    """Calls `function`; a sum that failed in TensorFlow is raised as Horovod's error.
+
+    Horovod's own translation knows three operators by name and takes any other
+    failure, that of a grouped all-reduce too, for a normal end.
+    """
+    from horovod.common.exceptions import HorovodInternalError
+
+    try:
+        return function()
+    except tf.errors.OpError as error:
+        if "Horovod" in error.message:
+            raise HorovodInternalError(error.message) from error
+        raise

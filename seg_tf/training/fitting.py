@@ -41,7 +41,6 @@ def fit(
     inputs: Any,
     settings: configuration.TrainingConfig,
     supervisor: Supervisor,
-    distribution: Distribution,
     callbacks: Iterable[keras.callbacks.Callback] = (),
 ) -> None:
     """Trains from `supervisor.updates` to the end of the run.
@@ -55,13 +54,13 @@ def fit(
         inputs: input pipeline with `train_dataset` and `validation_dataset`.
         settings: the run's `TrainingConfig`.
         supervisor: counts the updates, and stops at the last.
-        distribution: this process's part of each batch.
         callbacks: further Keras callbacks. A stop they ask for ends the run.
     """
+    distribution = pretrainer.step_options.distribution
     validation = validation_dataset(inputs, settings, distribution)
     for epoch, end_epoch, steps in _fit_calls(supervisor.updates, settings):
         pretrainer.fit(
-            train_dataset(inputs, settings, supervisor.samples, distribution),
+            train_dataset(inputs, settings, pretrainer.samples, distribution),
             initial_epoch=epoch,
             epochs=end_epoch,
             steps_per_epoch=steps,
@@ -85,9 +84,9 @@ def validate(
     inputs: Any,
     settings: configuration.TrainingConfig,
     supervisor: Supervisor,
-    distribution: Distribution,
 ) -> None:
     """Runs the validation that a killed process still owed."""
+    distribution = pretrainer.step_options.distribution
     results = pretrainer.evaluate(
         validation_dataset(inputs, settings, distribution),
         callbacks=UnreadLogs([supervisor], model=pretrainer),
@@ -126,16 +125,24 @@ def train_dataset(
         first_sample=first_sample,
         rank=distribution.rank,
         num_ranks=distribution.size,
+        micro_batch_size=settings.micro_batch_size,
     )
 
 
 def validation_dataset(
     inputs: Any, settings: configuration.TrainingConfig, distribution: Distribution
 ) -> tf.data.Dataset:
-    """This process's rows of the validation batches."""
+    """This process's rows of the validation, a micro-batch at a time.
+
+    The samples are the same for any number of processes, and every process has
+    equally many batches.
+    """
+    micro_batch_size = settings.micro_batch_size or -(
+        -settings.batch_size // distribution.size
+    )
     return inputs.validation_dataset(
-        batch_size=settings.batch_size,
-        max_batches=settings.validation_batches,
+        batch_size=micro_batch_size * distribution.size,
+        max_samples=settings.validation_batches * settings.batch_size,
         rank=distribution.rank,
         num_ranks=distribution.size,
     )

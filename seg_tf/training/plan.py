@@ -21,6 +21,8 @@ class Plan:
 
     Attributes:
         batch_size: rows of an update, over all processes.
+        micro_batch_size: rows that a process computes at once.
+        num_processes: processes that train together.
         num_updates: updates.
         num_samples: samples seen.
         epochs: times that every training sample is seen.
@@ -29,10 +31,12 @@ class Plan:
             warms up otherwise.
         warmup_updates: updates of warm-up, or None.
         parameters: trainable parameters by part of the model.
-        memory: bytes by purpose.
+        memory: bytes of a process by purpose.
     """
 
     batch_size: int
+    micro_batch_size: int
+    num_processes: int
     num_updates: int
     num_samples: int
     epochs: float
@@ -49,10 +53,14 @@ def make_plan(
     """Figures of `config` on the records behind `inputs`."""
     settings = config.training
     num_samples = settings.num_updates * settings.batch_size
+    num_processes = pretrainer.step_options.distribution.size
+    rows = settings.micro_batch_size or settings.batch_size // num_processes
     rate = pretrainer.optimizer._learning_rate
     warms_up = isinstance(rate, schedule.WarmupPolynomialDecay)
     return Plan(
         batch_size=settings.batch_size,
+        micro_batch_size=rows,
+        num_processes=num_processes,
         num_updates=settings.num_updates,
         num_samples=num_samples,
         epochs=num_samples / max(1, inputs.num_train_samples),
@@ -61,7 +69,7 @@ def make_plan(
         warmup_updates=rate.warmup_updates if warms_up else None,
         parameters=count_parameters(pretrainer),
         memory=_memory(
-            config, pretrainer, config.model.vocab_size or inputs.vocab_size
+            config, pretrainer, config.model.vocab_size or inputs.vocab_size, rows
         ),
     )
 
@@ -86,6 +94,8 @@ def describe(plan: Plan, inputs: Any) -> str:
     lines = [
         "Plan",
         f"  updates          {plan.num_updates:,} of {plan.batch_size:,} windows",
+        f"  at once          {plan.micro_batch_size:,} windows on each of "
+        f"{plan.num_processes:,} processes",
         f"  windows          {plan.num_samples:,}: {plan.epochs:.2f} epochs over "
         f"{inputs.num_train_samples:,} (held out: {inputs.num_validation_samples:,})",
         f"  tokens           {plan.tokens:,}, padding left out",
@@ -112,14 +122,17 @@ def _count_new(layer: keras.layers.Layer, seen: set[int]) -> int:
 
 
 def _memory(
-    config: configuration.RunConfig, pretrainer: Pretrainer, vocab_size: int
+    config: configuration.RunConfig,
+    pretrainer: Pretrainer,
+    vocab_size: int,
+    rows: int,
 ) -> dict[str, int]:
     weights = _bytes(pretrainer.trainable_variables)
     return {
         "weights": weights,
         "gradients": weights,
         "optimizer": _bytes(pretrainer.optimizer.variables),
-        "activations, roughly": _activations(config, vocab_size),
+        "activations, roughly": _activations(config, vocab_size, rows),
     }
 
 
@@ -130,7 +143,7 @@ def _bytes(variables: list[Any]) -> int:
     )
 
 
-def _activations(config: configuration.RunConfig, vocab_size: int) -> int:
+def _activations(config: configuration.RunConfig, vocab_size: int, rows: int) -> int:
     """What a forward and backward pass of a BERT-family model holds at its peak.
 
     Per position and layer 20 vectors of the model's width, two of the feed-forward
@@ -148,7 +161,7 @@ def _activations(config: configuration.RunConfig, vocab_size: int) -> int:
     numbers = length * model.num_layers * per_layer
     numbers += 5 * config.inputs.masking.max_predictions * vocab_size
     size = 4 if config.training.dtype_policy == "float32" else 2
-    return config.training.batch_size * numbers * size
+    return rows * numbers * size
 
 
 def _mebibytes(size: int) -> str:

@@ -1,12 +1,24 @@
 """The Keras model that pretraining fits: an encoder and its objectives."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import keras
 import tensorflow as tf
 
+from seg_tf.training import diagnosis
+from seg_tf.training.errors import NonFiniteSteps
 from seg_tf.training.metrics import Latest, Ratio, Total
+from seg_tf.training.step import (
+    Features,
+    Results,
+    StepOptions,
+    StepResult,
+    TrainingStep,
+    named_pairs,
+    pack_sums,
+)
+from seg_tf.training.wishes import Wishes
 
 # Kept over a log interval, beside the objectives' own.
 _GRADIENT_NORM = "gradient_norm"
@@ -15,25 +27,36 @@ _GRADIENT_NORM = "gradient_norm"
 class Pretrainer(keras.Model):
     """Trains an encoder on the weighted sum of its objectives' losses.
 
-    Objectives return sums and counts; only here is a sum divided by its count,
-    so that a metric over many batches is one ratio, not a mean of means.
+    Objectives return sums and counts; a sum is divided by its count in the training
+    step, for the gradient, and here, so that a metric over many batches is one
+    ratio, not a mean of means.
+
+    A Keras batch is an update: where loss or gradient of a batch is not finite, the
+    weights stay as they are and the next batch is taken, within the same Keras
+    batch. So `optimizer.iterations` is the one counter of updates.
 
     Metrics exist twice: those in `metrics`, which Keras resets at every Keras
     epoch and before every validation, and `interval_metrics`, which are read and
-    reset at every log interval and travel in checkpoints.
+    reset at every log interval and travel in checkpoints. All are those of the
+    global batches, on each process.
 
     Args:
         encoder: layer from a batch of features to a sequence `(B, L, D)`.
-        objectives: mapping of name to a layer that is called with the sequence
-            and the features and returns `loss`, a pair (sum, weight), and
-            `metrics`, a mapping of name to such a pair. Its `loss_weight` weighs
-            the loss in the total.
+        objectives: mapping of name to a `seg_tf.objectives.base.Objective`.
+        options: how a step is made.
+        max_skipped_steps: how many steps in a row may not be finite.
 
     Raises:
         ValueError: if there is no objective.
     """
 
-    def __init__(self, encoder: keras.layers.Layer, objectives: Mapping[str, Any]):
+    def __init__(
+        self,
+        encoder: keras.layers.Layer,
+        objectives: Mapping[str, Any],
+        options: StepOptions | None = None,
+        max_skipped_steps: int = 20,
+    ):
         # Each part casts its own inputs; counts and weights stay as they are.
         super().__init__(autocast=False, name="pretrainer")
         if not objectives:
@@ -43,25 +66,43 @@ class Pretrainer(keras.Model):
             )
         self.encoder = encoder
         self.objectives = dict(objectives)
+        self.step_options = options or StepOptions()
+        self.wishes = Wishes()
+        self._max_skipped_steps = max_skipped_steps
         # Filled by `build_from`, once the objectives have said what they measure.
         self.epoch_ratios: dict[str, Ratio] = {}
         self.interval_ratios: dict[str, Ratio] = {}
-        self.tokens_seen = Total("tokens_seen")
+        self.totals = {
+            name: Total(name) for name in ("samples", "tokens", "skipped_steps")
+        }
         self.learning_rate = Latest("learning_rate")
 
-    def build_from(self, features: Mapping[str, tf.Tensor]) -> None:
+    def build_from(self, features: Features) -> None:
         """Creates every variable, of metrics and optimizer too; needs `compile`.
 
         Args:
             features: a batch with the shapes of training; its values do not
                 matter, and no random state is used up.
         """
-        results = self._apply_objectives(features, training=False)
-        names = [name for name, _ in _named_pairs(results)]
+        names = [name for name, _ in named_pairs(self._forward(features, False))]
         self.epoch_ratios = {name: Ratio(name) for name in names}
         self.interval_ratios = {name: Ratio(name) for name in (*names, _GRADIENT_NORM)}
         self.optimizer.build(self.trainable_variables)
+        self._step = TrainingStep(
+            lambda rows: self._forward(rows, True),
+            self.objectives,
+            self.trainable_variables,
+            self.random_states,
+            self.optimizer,
+            num_sums=2 * len(names),
+            options=self.step_options,
+        )
         self.built = True
+
+    @property
+    def random_states(self) -> list[keras.Variable]:
+        """States of the generators of dropout, which every step sets anew."""
+        return [v for v in self.variables if v.path.endswith("seed_generator_state")]
 
     @property
     def metrics(self) -> list[keras.metrics.Metric]:
@@ -70,8 +111,22 @@ class Pretrainer(keras.Model):
 
     @property
     def interval_metrics(self) -> list[keras.metrics.Metric]:
-        """What is read at a log interval: ratios, and two that nothing resets."""
-        return [*self.interval_ratios.values(), self.tokens_seen, self.learning_rate]
+        """What is read at a log interval: ratios, and others that nothing resets."""
+        return [
+            *self.interval_ratios.values(),
+            *self.totals.values(),
+            self.learning_rate,
+        ]
+
+    @property
+    def updates(self) -> int:
+        """Updates done."""
+        return int(self.optimizer.iterations)
+
+    @property
+    def samples(self) -> int:
+        """Samples of the input order consumed, those of skipped steps too."""
+        return int(self.totals["samples"].result())
 
     def get_metrics_result(self) -> dict[str, Any]:
         return self._with_total(self.epoch_ratios)
@@ -85,45 +140,80 @@ class Pretrainer(keras.Model):
         for ratio in self.interval_ratios.values():
             ratio.reset_state()
 
-    def train_step(self, features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """One update from one batch."""
-        with tf.GradientTape() as tape:
-            results = self._apply_objectives(features, training=True)
-            loss = self._total_loss(results)
-        variables = self.trainable_variables
-        gradients = _dense(tape.gradient(loss, variables))
-        self.learning_rate.update_state(self.optimizer.learning_rate)
-        self.optimizer.apply(gradients, variables)  # clips, then updates
+    def train_step(self, features: Features) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
+        """One step from one batch; returns logs and whether it was an update."""
+        result = self._step(features, self.wishes.own)
+        self.wishes.agreed.assign(result.wishes)
+        self._measure(result)
+        return self.get_metrics_result(), result.finite
 
-        self.tokens_seen.update_state(features["padding_mask"])
-        self.interval_ratios[_GRADIENT_NORM].update_state(
-            tf.linalg.global_norm(gradients), 1
-        )
-        self._count(results, self.interval_ratios)
-        self._count(results, self.epoch_ratios)
-        return self.get_metrics_result()
-
-    def test_step(self, features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    def test_step(self, features: Features) -> dict[str, tf.Tensor]:
         """Measures one batch."""
-        self._count(self._apply_objectives(features, training=False), self.epoch_ratios)
+        sums = pack_sums(self._forward(features, False))
+        sums, wishes = self.step_options.distribution.sum(
+            [sums, self.wishes.own], "validation"
+        )
+        self.wishes.agreed.assign(wishes)
+        _add(sums, self.epoch_ratios.values())
         return self.get_metrics_result()
 
-    def _apply_objectives(
-        self, features: Mapping[str, tf.Tensor], training: bool
-    ) -> dict[str, Any]:
+    def make_train_function(self, force: bool = False) -> Callable[[Iterator], Any]:
+        if self.train_function is None or force:
+            step = tf.function(
+                self.train_step, autograph=False, reduce_retracing=True
+            )
+            self.train_function = lambda iterator: self._make_update(step, iterator)
+        return self.train_function
+
+    def make_test_function(self, force: bool = False) -> Callable[[Iterator], Any]:
+        if self.test_function is None or force:
+            super().make_test_function(force)
+            measure = self.test_function
+
+            def read_and_measure(iterator: Iterator) -> Any:
+                self.wishes.read()
+                return measure(iterator)
+
+            self.test_function = read_and_measure
+        return self.test_function
+
+    def _make_update(self, step: Callable, iterator: Iterator) -> Any:
+        """Takes batches until one gave an update."""
+        for _ in range(self._max_skipped_steps + 1):
+            features = next(iterator)
+            self.wishes.read()
+            logs, finite = step(features)
+            if finite:
+                return logs
+        raise NonFiniteSteps(
+            self._max_skipped_steps + 1,
+            self.step_options.distribution.gather(
+                diagnosis.samples_without_finite_loss(
+                    lambda rows: self._forward(rows, False), features
+                )
+            ),
+        )
+
+    def _forward(self, features: Features, training: bool) -> Results:
         sequence_output = self.encoder(features, training=training)
         return {
             name: objective(sequence_output, features, training=training)
             for name, objective in self.objectives.items()
         }
 
-    def _total_loss(self, results: Mapping[str, Any]) -> tf.Tensor:
-        return tf.add_n(
-            [
-                self.objectives[name].loss_weight * tf.math.divide_no_nan(*result.loss)
-                for name, result in results.items()
-            ]
-        )
+    def _measure(self, result: StepResult) -> None:
+        finite = tf.cast(result.finite, tf.float64)
+        # What is not finite must not be added, not even times 0.
+        sums = tf.where(result.finite, result.sums, tf.zeros_like(result.sums))
+        norm = tf.where(result.finite, result.gradient_norm, 0.0)
+        _add(sums, self.epoch_ratios.values())
+        *objectives, norms = self.interval_ratios.values()
+        _add(sums, objectives)
+        norms.update_state(norm, finite)
+        self.totals["samples"].update_state(result.rows)
+        self.totals["tokens"].update_state(result.tokens)
+        self.totals["skipped_steps"].update_state(1.0 - finite)
+        self.learning_rate.update_state(result.learning_rate)
 
     def _with_total(self, ratios: Mapping[str, Ratio]) -> dict[str, Any]:
         """Results of the ratios, and the weighted sum of the losses as `loss`."""
@@ -135,30 +225,8 @@ class Pretrainer(keras.Model):
         ]
         return {"loss": sum(losses), **results}
 
-    def _count(self, results: Mapping[str, Any], ratios: Mapping[str, Ratio]) -> None:
-        for name, pair in _named_pairs(results):
-            ratios[name].update_state(*pair)
 
-
-def _named_pairs(results: Mapping[str, Any]) -> list[tuple[str, tuple]]:
-    """(name, (sum, weight)) of every loss and metric of every objective."""
-    pairs = []
-    for objective, result in results.items():
-        pairs.append((f"{objective}_loss", result.loss))
-        for metric, pair in result.metrics.items():
-            pairs.append((f"{objective}_{metric}", pair))
-    return pairs
-
-
-def _dense(gradients: list) -> list:
-    """The gradients as ordinary tensors.
-
-    The gradient of an embedding table may come as a list of rows, some of them
-    twice; a norm or a square taken row by row would be that of another gradient.
-    """
-    return [
-        tf.convert_to_tensor(gradient)
-        if isinstance(gradient, tf.IndexedSlices)
-        else gradient
-        for gradient in gradients
-    ]
+def _add(sums: tf.Tensor, ratios: Any) -> None:
+    """Adds the numbers of `pack_sums` to the ratios of the same names."""
+    for ratio, pair in zip(ratios, tf.unstack(tf.reshape(sums, [-1, 2])), strict=True):
+        ratio.update_state(*tf.unstack(pair))

@@ -1,24 +1,21 @@
 """A pretraining run from its config to its last checkpoint."""
 
 import dataclasses
+import pathlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import keras
 import tensorflow as tf
 
-from seg_tf import configuration, fidelity, files
-from seg_tf.training import distribution as distributions
-from seg_tf.training import fitting, plots, run_folder, versions
-from seg_tf.training.checkpoint import Checkpoints
-from seg_tf.training.errors import TrainingStopped
-from seg_tf.training.event_file import EventFile
-from seg_tf.training.interrupts import stop_requests
+from seg_tf import configuration, fidelity
+from seg_tf.training import checkpoint, fitting, versions
+from seg_tf.training.distribution import Distribution
+from seg_tf.training.loss_scale import NoLossScale
 from seg_tf.training.pretrainer import Pretrainer
-from seg_tf.training.progress import progress
+from seg_tf.training.run import Run
 from seg_tf.training.run_folder import RunFolder
-from seg_tf.training.run_log import RunLog
-from seg_tf.training.supervisor import Supervisor
+from seg_tf.training.step import StepOptions
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,11 +35,21 @@ class Result:
     best_loss: float
 
 
-def build_inputs(config: configuration.RunConfig, records_dir: str) -> Any:
+def build_inputs(
+    config: configuration.RunConfig,
+    records_dir: str,
+    distribution: Distribution | None = None,
+) -> Any:
     """The input pipeline of a run.
 
+    Args:
+        config: the run.
+        records_dir: folder of the records.
+        distribution: the processes of the run; None is this one alone.
+
     Raises:
-        ValueError: if the records do not fit the config, or cannot be read.
+        ValueError: if the records do not fit the config, or cannot be read, or the
+            processes cannot share the batch.
     """
     inputs = configuration.build(
         config.inputs,
@@ -52,13 +59,17 @@ def build_inputs(config: configuration.RunConfig, records_dir: str) -> Any:
         seed=config.training.seed,
     )
     # What is wrong with the shards comes out here, before anything is written.
-    distribution = distributions.current()
+    distribution = distribution or Distribution()
     fitting.train_dataset(inputs, config.training, 0, distribution)
     fitting.validation_dataset(inputs, config.training, distribution)
     return inputs
 
 
-def build_pretrainer(config: configuration.RunConfig, inputs: Any) -> Pretrainer:
+def build_pretrainer(
+    config: configuration.RunConfig,
+    inputs: Any,
+    distribution: Distribution | None = None,
+) -> Pretrainer:
     """Builds model, objectives and optimizer, with every variable created.
 
     Initial weights and dropout are those of `config.training.seed`.
@@ -66,6 +77,7 @@ def build_pretrainer(config: configuration.RunConfig, inputs: Any) -> Pretrainer
     Args:
         config: the run.
         inputs: the input pipeline; shapes and vocabulary are taken from it.
+        distribution: the processes of the run; None is this one alone.
     """
     settings = config.training
     keras.utils.set_random_seed(settings.seed)
@@ -79,12 +91,18 @@ def build_pretrainer(config: configuration.RunConfig, inputs: Any) -> Pretrainer
             name: configuration.build(objective, encoder=encoder)
             for name, objective in config.objectives.items()
         }
-        pretrainer = Pretrainer(encoder, objectives)
+        pretrainer = Pretrainer(
+            encoder,
+            objectives,
+            _step_options(settings, distribution or Distribution()),
+            settings.max_skipped_steps,
+        )
         pretrainer.compile(
             optimizer=configuration.build(
                 config.optimizer, num_updates=settings.num_updates
             ),
-            jit_compile=settings.jit_compile,
+            # The step compiles its parts, between which stands the all-reduce.
+            jit_compile=False,
             auto_scale_loss=False,
         )
         pretrainer.build_from(
@@ -104,6 +122,7 @@ def pretrain(
     *,
     resume: bool = True,
     overwrite: bool = False,
+    initial_checkpoint: pathlib.Path | None = None,
     callbacks: Iterable[keras.callbacks.Callback] = (),
     report: Callable[[str], None] = print,
 ) -> Result:
@@ -117,6 +136,7 @@ def pretrain(
         run: what `run_folder.describe_run` says of it.
         resume: whether to go on from the folder's checkpoints.
         overwrite: whether to remove the run that the folder holds first.
+        initial_checkpoint: checkpoint whose weights a new run starts from.
         callbacks: further Keras callbacks.
         report: called with each line worth saying.
 
@@ -124,43 +144,51 @@ def pretrain(
         TrainingStopped: if the run cannot start or ends early; its message says
             what to do.
     """
-    with folder.locked():
-        run_folder.prepare(folder, run, resume=resume, overwrite=overwrite)
-        files.write_text(folder.deviations_file, fidelity.describe(config) + "\n")
-        checkpoints = Checkpoints(
-            folder.checkpoints_folder,
-            keep=config.training.keep_checkpoints,
-            facts=_facts(config, inputs, run),
-            report=report,
-        )
-        state = checkpoints.newest_intact()
-        if state:
-            checkpoints.restore(pretrainer, state["updates"])
-            checkpoints.discard_newer(state["updates"])
-            report(f"Going on from {checkpoints.path(state['updates'])}")
-        with stop_requests() as stop_request:
-            supervisor = _supervisor(
-                config.training, folder, checkpoints, state, stop_request
+
+    def initialise() -> None:
+        if initial_checkpoint:
+            checkpoint.restore_weights(
+                initial_checkpoint, pretrainer, config, _vocab_size(config, inputs)
             )
-            try:
-                _train(
-                    pretrainer, inputs, config.training, supervisor, state, callbacks
-                )
-                plots.save_loss_curve({config.name: folder.path}, folder.curve_file)
-            except OSError as error:
-                raise TrainingStopped(
-                    f"Stopped after update {supervisor.updates:,}: {error}. "
-                    f"{checkpoints.describe_newest()}; make room or mend the disk, "
-                    "then start the same command again"
-                ) from error
-            finally:
-                supervisor.close()
-        return Result(
-            updates=supervisor.updates,
-            validation=supervisor.last_validation,
-            best_updates=checkpoints.best(),
-            best_loss=checkpoints.best_loss(),
-        )
+            report(f"Starting from the weights of {initial_checkpoint}")
+
+    whole = Run(
+        config,
+        inputs,
+        pretrainer,
+        folder,
+        run,
+        facts=_facts(config, inputs, run),
+        resume=resume,
+        overwrite=overwrite,
+        initialise=initialise,
+        callbacks=callbacks,
+        report=report,
+    )
+    pretrainer.step_options.distribution.run(whole.synchronise, whole.train)
+    return Result(
+        updates=pretrainer.updates,
+        validation=whole.validation,
+        best_updates=whole.checkpoints.best(),
+        best_loss=whole.checkpoints.best_loss(),
+    )
+
+
+def _step_options(
+    settings: configuration.TrainingConfig, distribution: Distribution
+) -> StepOptions:
+    needs_scale = settings.dtype_policy == "mixed_float16"
+    return StepOptions(
+        micro_batch_size=settings.micro_batch_size,
+        clip_norm=settings.clip_norm,
+        loss_scale=(
+            configuration.build(settings.loss_scale) if needs_scale else NoLossScale()
+        ),
+        compress_gradients=settings.compress_gradients,
+        jit_compile=settings.jit_compile,
+        seed=settings.seed,
+        distribution=distribution,
+    )
 
 
 def _vocab_size(config: configuration.RunConfig, inputs: Any) -> int:
@@ -178,51 +206,6 @@ def _facts(
         "deviations": [str(one) for one in fidelity.deviations(config)],
         "versions": versions.installed(),
     }
-
-
-def _supervisor(
-    settings: configuration.TrainingConfig,
-    folder: RunFolder,
-    checkpoints: Checkpoints,
-    state: Mapping[str, Any] | None,
-    stop_request: Any,
-) -> Supervisor:
-    updates = state["updates"] if state else 0
-    return Supervisor(
-        settings,
-        updates=updates,
-        checkpoints=checkpoints,
-        log=RunLog(
-            folder.log_file, updates, validated=bool(state and state["validation"])
-        ),
-        events=EventFile(folder.events_folder, updates),
-        display=progress(settings.num_updates, updates),
-        stop_request=stop_request,
-    )
-
-
-def _train(
-    pretrainer: Pretrainer,
-    inputs: Any,
-    settings: configuration.TrainingConfig,
-    supervisor: Supervisor,
-    state: Mapping[str, Any] | None,
-    callbacks: Iterable[keras.callbacks.Callback],
-) -> None:
-    distribution = distributions.current()
-    if state and state["validation"]:
-        supervisor.last_validation = state["validation"]
-    elif state and _ends_interval(state["updates"], settings):
-        fitting.validate(pretrainer, inputs, settings, supervisor, distribution)
-    fitting.fit(pretrainer, inputs, settings, supervisor, distribution, callbacks)
-    # A callback may have ended the run between two checkpoints.
-    supervisor.save(supervisor.last_validation)
-
-
-def _ends_interval(updates: int, settings: configuration.TrainingConfig) -> bool:
-    return (
-        updates % settings.validation_interval == 0 or updates == settings.num_updates
-    )
 
 
 def _empty_batch(element_spec: Mapping[str, tf.TensorSpec]) -> dict[str, tf.Tensor]:

@@ -13,10 +13,13 @@ from seg_tf import configuration, files
 from seg_tf.training import checkpoint_names
 from seg_tf.training.errors import OutputFolderError
 
-# Settings that no weight depends on: a run may go on with others.
+# Settings that may change while a run goes on: what it learns does not hang on them.
 _FREE_SETTINGS = frozenset(
     {
         "config.name",
+        # The gradient is the same, but for rounding and which units dropout drops.
+        "config.training.micro_batch_size",
+        "config.training.max_skipped_steps",
         "config.training.log_interval",
         "config.training.validation_interval",
         "config.training.validation_batches",
@@ -90,12 +93,21 @@ class RunFolder:
 
 
 def describe_run(
-    config: configuration.RunConfig, manifest_checksum: str
+    config: configuration.RunConfig,
+    manifest_checksum: str,
+    initial_weights: str | None = None,
 ) -> dict[str, Any]:
-    """What makes two runs the same run, as plain values."""
+    """What makes two runs the same run, as plain values.
+
+    Args:
+        config: the run's.
+        manifest_checksum: of its records.
+        initial_weights: checksum of the weights it starts from; None is chance.
+    """
     return {
         "config": configuration.to_dict(config),
         "records": {"manifest_checksum": manifest_checksum},
+        "initial_weights": initial_weights,
     }
 
 

@@ -9,32 +9,29 @@ from typing import Any
 import keras
 
 from seg_tf import configuration
-from seg_tf.training import run_log
-from seg_tf.training.checkpoint import Checkpoints
 from seg_tf.training.errors import Interrupted, NonFiniteLossError
-from seg_tf.training.event_file import EventFile
 from seg_tf.training.interrupts import StopRequest
-from seg_tf.training.progress import Progress
-from seg_tf.training.run_log import RunLog
+from seg_tf.training.outputs import SilentOutputs
 
 
 class Supervisor(keras.callbacks.Callback):
-    """Counts updates and does what is due after each, in this order.
+    """Does what is due after each update, in this order.
 
     1. at a log interval, read, reset and write the interval's metrics;
     2. at a checkpoint interval and at the end, write a checkpoint;
-    3. if a signal came, write a checkpoint and stop.
+    3. if any process was asked to stop, write a checkpoint and stop;
+    4. if hosts came or will go, count the processes anew.
 
-    Nothing is read from the device in between.
+    Every process of a run has one, and all do the same at the same update; only the
+    chief's outputs write anything.
 
     Args:
         settings: the run's `TrainingConfig`.
         updates: updates done before.
-        checkpoints: where checkpoints go.
-        log: the JSON-lines log.
-        events: the TensorBoard log.
-        display: shown progress.
-        stop_request: true once a signal has come.
+        validation: results of the last validation, if there was one.
+        validated_updates: updates after which that was.
+        outputs: what is written.
+        stop_request: true once a signal has come to this process.
     """
 
     def __init__(
@@ -42,41 +39,31 @@ class Supervisor(keras.callbacks.Callback):
         settings: configuration.TrainingConfig,
         *,
         updates: int,
-        checkpoints: Checkpoints,
-        log: RunLog,
-        events: EventFile,
-        display: Progress,
+        validation: Mapping[str, float] | None,
+        validated_updates: int | None,
+        outputs: SilentOutputs,
         stop_request: StopRequest,
     ):
         super().__init__()
         self.updates = updates
-        self.last_validation: dict[str, float] | None = None
+        self.last_validation = validation
+        self.validated_updates = validated_updates
         self._settings = settings
-        self._checkpoints = checkpoints
-        self._saved = updates in checkpoints.updates()
-        self._log = log
-        self._events = events
-        self._display = display
+        self._outputs = outputs
         self._stop_request = stop_request
         self._stopwatch = _Stopwatch()
 
-    @property
-    def samples(self) -> int:
-        """Samples of the input order consumed."""
-        return self.updates * self._settings.batch_size
-
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         self.updates += 1
-        self._saved = False
-        self._display.advance(self.updates)
+        self._outputs.advance(self.updates)
         if not self._stopwatch.running:
             # The first update of a process builds the graph; it is not counted.
-            self._stopwatch.start(self._tokens_seen())
+            self._stopwatch.start(self._tokens())
         if self.updates % self._settings.log_interval == 0:
             self._write_interval()
         if self._is_due(self._settings.checkpoint_interval):
             self.save()
-        self._stop_if_asked()
+        self._do_what_was_agreed()
         if self.updates >= self._settings.num_updates:
             self.model.stop_training = True
 
@@ -84,7 +71,7 @@ class Supervisor(keras.callbacks.Callback):
         self._stopwatch.pause()
 
     def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
-        self._stop_if_asked()
+        self._do_what_was_agreed()
 
     def on_test_end(self, logs: Any = None) -> None:
         self._stopwatch.go_on()
@@ -101,98 +88,67 @@ class Supervisor(keras.callbacks.Callback):
 
     def validated(self, results: dict[str, float]) -> None:
         """Writes the results of a validation after the updates done so far."""
-        self._check_finite(results, "The validation loss")
+        self._check_finite(results)
         self.last_validation = results
-        # First the log, which a resume corrects, then the checkpoint it goes by.
-        self._log.write(run_log.VALIDATION, self.updates, results)
-        self._events.write(
-            self.updates,
-            {f"validation/{name}": value for name, value in results.items()},
-        )
-        self._display.show(self.updates, {"validation loss": results["loss"]})
-        if self._saved:
-            self._checkpoints.record_validation(self.updates, results)
-        elif self._is_best(results["loss"]):
-            self.save(results)
+        self.validated_updates = self.updates
+        self._outputs.write_validation(self.updates, results, self.model)
 
-    def save(self, validation: Mapping[str, float] | None = None) -> None:
+    def save(self) -> None:
         """Writes a checkpoint of now, unless there is one."""
-        if self._saved:
-            return
         self._stopwatch.pause()
-        self._check_finite(self.model.interval_results(), "The loss")
-        self._checkpoints.save(
-            self.model,
-            updates=self.updates,
-            samples=self.samples,
-            validation=validation,
-        )
-        self._saved = True
+        self._outputs.save(self.model)
         self._stopwatch.go_on()
-
-    def close(self) -> None:
-        self._events.close()
-        self._display.close()
 
     def _is_due(self, interval: int) -> bool:
         return (
             self.updates % interval == 0 or self.updates >= self._settings.num_updates
         )
 
-    def _is_best(self, loss: float) -> bool:
-        best = self._checkpoints.best_loss()
-        return best is None or loss < best
-
     def _write_interval(self) -> None:
-        results = self.model.interval_results()
-        self._check_finite(results, "The loss or gradient")
         row = {
-            **results,
+            **self.model.interval_results(),
             "learning_rate": float(self.model.learning_rate.result()),
-            "samples": self.samples,
-            "tokens": int(self._tokens_seen()),
+            "samples": self.model.samples,
+            "tokens": int(self._tokens()),
+            "skipped_steps": int(self.model.totals["skipped_steps"].result()),
         }
+        loss_scale = self.model.step_options.loss_scale
+        if loss_scale.variables:
+            row["loss_scale"] = float(loss_scale.value)
         speed = self._stopwatch.lap(row["tokens"])
         if speed is not None:
             row["tokens_per_second"] = speed
         self.model.reset_interval()
-        self._log.write(run_log.TRAIN, self.updates, row)
-        self._events.write(
-            self.updates, {f"train/{name}": value for name, value in row.items()}
-        )
-        shown = ("loss", "learning_rate", "tokens_per_second")
-        self._display.show(
-            self.updates,
-            {name.replace("_", " "): row[name] for name in shown if name in row},
-        )
+        self._outputs.write_interval(self.updates, row)
 
-    def _tokens_seen(self) -> float:
-        return float(self.model.tokens_seen.result())
+    def _tokens(self) -> float:
+        return float(self.model.totals["tokens"].result())
 
-    def _check_finite(self, results: Mapping[str, float], what: str) -> None:
+    def _check_finite(self, results: Mapping[str, float]) -> None:
         bad = {
             name: value for name, value in results.items() if not math.isfinite(value)
         }
-        if not bad:
-            return
-        raise NonFiniteLossError(
-            f"{what} is not finite within the updates up to {self.updates}: {bad}. "
-            f"{self._checkpoints.describe_newest()}. Lower "
-            "--config.optimizer.learning_rate, lengthen "
-            "--config.optimizer.warmup_updates or set --config.optimizer.clip_norm, in "
-            "another --output_dir"
-        )
+        if bad:
+            raise NonFiniteLossError(
+                f"The validation after update {self.updates:,} is not finite: {bad}"
+            )
 
-    def _stop_if_asked(self) -> None:
-        if not self._stop_request:
-            return
-        number = self._stop_request.signal_number
+    def _do_what_was_agreed(self) -> None:
+        wishes = self.model.wishes
+        if wishes.stop_agreed:
+            self._stop()
+        if wishes.regroup_agreed:
+            self.model.step_options.distribution.regroup()
+
+    def _stop(self) -> None:
         self.save()
+        # Another process may have got the signal.
+        number = self._stop_request.signal_number or signal.SIGTERM
         raise Interrupted(
             f"Stopped by {signal.Signals(number).name} after update {self.updates:,} "
             f"of {self._settings.num_updates:,}. The state is in "
-            f"{self._checkpoints.path(self.updates)}; the same command goes on from "
-            "there",
+            f"{self._outputs.describe_checkpoint(self.updates)}; the same command "
+            "goes on from there",
             number,
         )
 

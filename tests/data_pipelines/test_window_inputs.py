@@ -173,7 +173,7 @@ def test_validation_is_complete_and_the_same_each_time(records_dir):
     assert len(first["token_ids"]) == size
     assert len(set(map(tuple, unmasked(first)))) == size
     assert_same_rows(take(inputs.validation_dataset(3), 10**6), first)
-    limited = take(inputs.validation_dataset(3, max_batches=2), 10**6)
+    limited = take(inputs.validation_dataset(4, max_samples=6), 10**6)
     assert_same_rows(limited, {k: v[:6] for k, v in first.items()})
 
 

@@ -4,6 +4,7 @@ import dataclasses
 
 import tensorflow as tf
 
+from data_pipelines import sample_order
 from seg_tf import configuration
 from seg_tf.training import pretraining
 
@@ -20,19 +21,36 @@ class ArithmeticInputs:
     num_validation_samples = 20
     fill = 5 / 6
 
-    def train_dataset(self, batch_size, first_sample=0, rank=0, num_ranks=1):
-        rows = batch_size // num_ranks
+    def train_dataset(
+        self,
+        batch_size,
+        first_sample=0,
+        rank=0,
+        num_ranks=1,
+        micro_batch_size=None,
+    ):
+        share = sample_order.share_of_rank(
+            batch_size, rank, num_ranks, micro_batch_size
+        )
 
         def samples(step):
-            first = first_sample + step * batch_size + rank * rows
-            numbers = tf.range(first, first + rows)
-            return tf.ensure_shape(numbers, [rows])
+            return sample_order.rank_samples(step, first_sample, share)
 
         return tf.data.Dataset.counter().map(samples).map(self._features).prefetch(3)
 
-    def validation_dataset(self, batch_size, max_batches=None, rank=0, num_ranks=1):
-        numbers = tf.data.Dataset.range(5_000, 5_000 + self.num_validation_samples)
-        return numbers.batch(batch_size).take(max_batches or -1).map(self._features)
+    def validation_dataset(self, batch_size, max_samples=None, rank=0, num_ranks=1):
+        num_samples = min(self.num_validation_samples, max_samples or 10**9)
+        rows = batch_size // num_ranks
+
+        def samples(step):
+            numbers = step * batch_size + rank * rows + tf.range(rows, dtype=tf.int64)
+            return 5_000 + tf.boolean_mask(numbers, numbers < num_samples)
+
+        steps = tf.data.Dataset.range(-(-num_samples // batch_size))
+        return steps.map(samples).map(self._features)
+
+    def describe_sample(self, sample):
+        return f"sample {sample}"
 
     def _features(self, samples):
         position = tf.range(LENGTH, dtype=tf.int64)[tf.newaxis, :]

@@ -4,15 +4,18 @@ import tensorflow as tf
 
 from seg_tf.training import fitting
 from seg_tf.training.distribution import Distribution
+from seg_tf.training.step import StepOptions
 from tests.training.stand_ins import ArithmeticInputs, small_config
 
 
 class Recorder(keras.Model):
     """Writes down the samples of every batch it is trained and tested on."""
 
-    def __init__(self):
+    def __init__(self, updates, settings, distribution):
         super().__init__()
         self.events = []
+        self.samples = updates * settings.batch_size
+        self.step_options = StepOptions(distribution=distribution)
         self.compile()
 
     metrics = ()  # the logs are those of the last batch
@@ -40,12 +43,9 @@ class Counter(keras.callbacks.Callback):
         self.updates = updates
         self.validations = []
 
-    @property
-    def samples(self):
-        return self.updates * self.settings.batch_size
-
     def on_train_batch_end(self, batch, logs=None):
         self.updates += 1
+        self.model.samples += self.settings.batch_size
         if self.updates >= self.settings.num_updates:
             self.model.stop_training = True
 
@@ -56,15 +56,9 @@ class Counter(keras.callbacks.Callback):
 
 def run(updates=0, distribution=None, callbacks=(), **training):
     settings = small_config(**training).training
-    model, counter = Recorder(), Counter(settings, updates)
-    fitting.fit(
-        model,
-        ArithmeticInputs(),
-        settings,
-        counter,
-        distribution or Distribution(),
-        callbacks,
-    )
+    model = Recorder(updates, settings, distribution or Distribution())
+    counter = Counter(settings, updates)
+    fitting.fit(model, ArithmeticInputs(), settings, counter, callbacks)
     return model, counter
 
 
@@ -101,11 +95,50 @@ def test_run_taken_up_anywhere_does_what_an_unbroken_one_does(updates):
         assert rest.events == whole.events[-len(rest.events) :]
 
 
+class Part(Distribution):
+    """One process of several that need not sum anything."""
+
+    rank = size = None
+
+    def __init__(self, rank, size):
+        self.rank, self.size = rank, size
+
+
 def test_ranks_share_the_batches():
-    first, _ = run(num_updates=3, distribution=Distribution(0, 2))
-    second, _ = run(num_updates=3, distribution=Distribution(1, 2))
+    first, _ = run(num_updates=3, distribution=Part(0, 2))
+    second, _ = run(num_updates=3, distribution=Part(1, 2))
     assert train_samples(first) == [0, 1, 4, 5, 8, 9]
     assert train_samples(second) == [2, 3, 6, 7, 10, 11]
+
+
+def test_ranks_share_micro_batches_as_evenly_as_they_can():
+    ranks = [
+        run(num_updates=2, batch_size=8, micro_batch_size=2, distribution=Part(r, 3))[0]
+        for r in range(3)
+    ]
+    assert [train_samples(model) for model in ranks] == [
+        [0, 1, 8, 9],
+        [2, 3, 10, 11],
+        [4, 5, 6, 7, 12, 13, 14, 15],
+    ]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_ranks_validate_the_same_samples_in_equally_many_batches(size):
+    ranks = [
+        run(
+            num_updates=2,
+            batch_size=6,
+            micro_batch_size=1,
+            validation_interval=2,
+            distribution=Part(rank, size),
+        )[0]
+        for rank in range(size)
+    ]
+    batches = [[b for kind, b in m.events if kind == "test"] for m in ranks]
+    assert {len(of_rank) for of_rank in batches} == {-(-18 // size)}
+    together = [sample for of_rank in batches for batch in of_rank for sample in batch]
+    assert sorted(together) == list(range(5000, 5018))
 
 
 def test_validation_reads_the_same_samples_each_time():
