@@ -7,7 +7,7 @@ All 512 positions have their row in both phases, so that the second can start fr
 first. Everything else, records included, is that of `segabert_tiny_phase1.py`; so are
 hardware and time.
 
-Expected: EXPECTEDB1
+Expected: validation loss about 6.54, accuracy about 13.0 %, otherwise as there.
 """
 
 import dataclasses

@@ -8,7 +8,7 @@ All 512 positions have their row in both phases, so that the second can start fr
 first. Everything else, records included, is that of `segabert_tiny_phase2.py`; so are
 hardware and time.
 
-Expected: EXPECTEDB2
+Expected: validation loss about 6.42, accuracy about 13.3 %, otherwise as there.
 """
 
 import dataclasses
