@@ -6,7 +6,10 @@
 A module imports from its own part and from parts to its right. `data_pipelines` may
 import `seg_tf.text` and the three at the right end; `seg_tf` never imports
 `data_pipelines`; `configs` import `seg_tf.configuration` alone. Horovod is imported in
-one file, and development packages nowhere at the top of a module.
+one file, and development packages nowhere at the top of a module. `seg_tf.doctor`
+imports nothing but the standard library at the top of its modules, and Horovod in
+functions that only its child processes call: it examines the installation that the
+file of the rule takes for granted.
 """
 
 import ast
@@ -30,13 +33,15 @@ LEVELS = (
     {"models"},
     {"objectives"},
     {"training"},
-    {"export", "finetuning", "interop"},
+    {"export", "finetuning", "interop", "doctor"},
 )
 LEVEL_OF = {part: level for level, parts in enumerate(LEVELS) for part in parts}
 DATA_PIPELINES_MAY_IMPORT = {"text", "features", "configuration", "files"}
 CONFIGS_MAY_IMPORT = {"configuration"}
 PACKAGES = ("seg_tf", "data_pipelines", "configs")
 HOROVOD_MODULE = "seg_tf.training.distribution"
+# Their functions `probe` ask, in a process of its own, whether Horovod works at all.
+HOROVOD_PROBES = ("seg_tf.doctor.check_horovod", "seg_tf.doctor.check_all_reduce")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,11 +106,15 @@ def violation(importer: str, found: Import) -> str:
     if not imported:
         return "relative imports hide the direction"
     if imported == "horovod":
-        allowed = importer == HOROVOD_MODULE
+        probe = importer in HOROVOD_PROBES and found.in_function
+        allowed = importer == HOROVOD_MODULE or probe
         return "" if allowed else f"only {HOROVOD_MODULE} imports Horovod"
     if imported in ("tests", "benchmarks", "tools") or imported.startswith("run_"):
         return "nothing imports scripts, tests or benchmarks"
     if imported not in PACKAGES:
+        if part_of(importer) == "doctor" and not found.in_function:
+            standard = imported in sys.stdlib_module_names
+            return "" if standard else "the doctor starts where nothing is installed"
         known = {*sys.stdlib_module_names, *declared_modules()}
         if imported in known or found.in_function:
             return ""
@@ -119,6 +128,8 @@ def violation(importer: str, found: Import) -> str:
         own = part_of(importer)
         if not own or part == own:
             return ""
+        if own == "doctor" and not found.in_function:
+            return "the doctor starts where nothing is installed"
         if part not in LEVEL_OF:
             return f"seg_tf.{part} has no level in this test"
         if LEVEL_OF[part] >= LEVEL_OF.get(own, -1):
@@ -170,6 +181,10 @@ def test_every_part_of_seg_tf_has_a_level():
         ("seg_tf.training.a", "import horovod.tensorflow as hvd", "only"),
         ("run_pretraining", "import horovod.tensorflow as hvd", "only"),
         ("seg_tf.models.a", "def f():\n  from horovod import b", "only"),
+        ("seg_tf.doctor.check_horovod", "import horovod.tensorflow", "only"),
+        ("seg_tf.doctor.a", "def f():\n  import horovod", "only"),
+        ("seg_tf.doctor.a", "import absl", "where nothing is installed"),
+        ("seg_tf.doctor.a", "from seg_tf import training", "nothing is installed"),
         ("seg_tf.text.a", "importlib.import_module('seg_tf.models')", "not above"),
         ("seg_tf.text.a", "from .. import models", "relative"),
         ("seg_tf.text.a", "from tests import sample_data", "nothing imports"),
@@ -191,6 +206,8 @@ def test_a_wrong_import_is_found(importer, source, reason):
         ("seg_tf.models.a", "from seg_tf.layers.b import C"),
         ("seg_tf.models.a", "from seg_tf.models import b"),
         ("seg_tf.training.distribution", "import horovod.tensorflow as hvd"),
+        ("seg_tf.doctor.check_horovod", "def probe():\n  import horovod.tensorflow"),
+        ("seg_tf.doctor.a", "import json\nfrom seg_tf.doctor import b"),
         ("seg_tf.text.a", "def train():\n  import nltk"),
         ("seg_tf.text.a", "import json, tensorflow, absl.flags"),
         ("data_pipelines.a", "from seg_tf.text import tree"),

@@ -172,7 +172,18 @@ def join() -> Distribution:
             "HOROVOD=require`, or start one process without horovodrun; `python -m "
             "seg_tf.doctor` says more"
         )
-    return HorovodDistribution()
+    distribution = HorovodDistribution()
+    # Horovod Elastic alone knows how many there are by now.
+    elastic = bool(os.environ.get("HOROVOD_ELASTIC"))
+    if not elastic and distribution.size != _number_launched():
+        raise TrainingStopped(
+            f"{_number_launched()} processes were started, but Horovod found "
+            f"{distribution.size}, so each would train by itself. It was built without "
+            "the launcher's library, as for mpirun and srun without "
+            "HOROVOD_WITH_MPI=1: start them with horovodrun, or build it anew; `python "
+            "-m seg_tf.doctor` says more"
+        )
+    return distribution
 
 
 def _was_launched() -> bool:

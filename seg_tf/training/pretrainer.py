@@ -159,9 +159,9 @@ class Pretrainer(keras.Model):
 
     def make_train_function(self, force: bool = False) -> Callable[[Iterator], Any]:
         if self.train_function is None or force:
-            step = tf.function(
-                self.train_step, autograph=False, reduce_retracing=True
-            )
+            # A graph for every shape: rows must be known, and change only when the
+            # number of processes does.
+            step = tf.function(self.train_step, autograph=False)
             self.train_function = lambda iterator: self._make_update(step, iterator)
         return self.train_function
 

@@ -86,6 +86,11 @@ class Run:
         """Gives all processes the state of the chief; each has to call it."""
         if self._distribution.is_chief and not self._taken_up:
             self._take_up()
+        elif self._distribution.is_chief:
+            self._report(
+                f"Going on after update {self._pretrainer.updates:,} with "
+                f"{self._distribution.size} processes"
+            )
         self._taken_up = True
         self._distribution.broadcast(
             [

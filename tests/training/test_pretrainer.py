@@ -175,7 +175,9 @@ def test_building_and_validating_use_no_random_state_and_training_does():
     assert all(state.numpy()[1] == 0 for state in states)
     assert [s.numpy().tolist() for s in states] == [f.tolist() for f in fresh]
     pretrainer.fit(inputs.train_dataset(4), steps_per_epoch=1, verbose=0, shuffle=False)
-    assert not any(s.numpy().tolist() == f.tolist() for s, f in zip(states, fresh, strict=True))
+    assert not any(
+        s.numpy().tolist() == f.tolist() for s, f in zip(states, fresh, strict=True)
+    )
 
 
 def test_seed_decides_the_weights():

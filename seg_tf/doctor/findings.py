@@ -1,0 +1,56 @@
+"""What a check found: what is so, and if it is wrong, why and how to mend it."""
+
+from __future__ import annotations
+
+import dataclasses
+import textwrap
+
+OK, WARNING, PROBLEM = "ok", "warning", "problem"
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """One line of the doctor's answer.
+
+    Attributes:
+        level: "ok", "warning" (works, or will do for most) or "problem".
+        title: what is so.
+        cause: why, for warnings and problems.
+        cure: commands, or what else to do.
+    """
+
+    level: str
+    title: str
+    cause: str = ""
+    cure: str = ""
+
+    def __str__(self) -> str:
+        lines = [f"{self.level:<9}{self.title}"]
+        for name, text in (("cause", self.cause), ("cure", self.cure)):
+            if text:
+                lines.append(textwrap.indent(f"{name + ':':<7}{text}", " " * 9))
+        return "\n".join(lines)
+
+
+def ok(title: str) -> Finding:
+    return Finding(OK, title)
+
+
+def warning(title: str, cause: str, cure: str) -> Finding:
+    return Finding(WARNING, title, cause, cure)
+
+
+def problem(title: str, cause: str, cure: str) -> Finding:
+    return Finding(PROBLEM, title, cause, cure)
+
+
+def summary(findings: list[Finding]) -> str:
+    """How many findings of each level there are."""
+    counts = dict.fromkeys((OK, WARNING, PROBLEM), 0)
+    for finding in findings:
+        counts[finding.level] += 1
+    warnings, problems = (
+        f"{counts[level]} {level}{'' if counts[level] == 1 else 's'}"
+        for level in (WARNING, PROBLEM)
+    )
+    return f"{counts[OK]} ok, {warnings}, {problems}"

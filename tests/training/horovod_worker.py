@@ -1,0 +1,168 @@
+"""What each process of the tests with Horovod does; see `test_horovod.py`.
+
+horovodrun -np 2 python -m tests.training.horovod_worker results checks
+"""
+
+import dataclasses
+import json
+import os
+import pathlib
+import signal
+import sys
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from seg_tf import configuration
+from seg_tf.training import distribution as distributions
+from seg_tf.training import pretraining, run_folder
+from seg_tf.training.errors import TrainingStopped
+from seg_tf.training.run_folder import RunFolder
+from tests.training.stand_ins import ArithmeticInputs, small_config
+
+NUM_UPDATES = 20
+
+
+def train_config(**training) -> configuration.RunConfig:
+    """Lengths, predictions and, on three ranks, numbers of rows differ by rank."""
+    config = small_config(batch_size=8, micro_batch_size=2, **training)
+    return dataclasses.replace(
+        config, optimizer=configuration.AdamWConfig(learning_rate=1e-3, epsilon=1e-4)
+    )
+
+
+def fit(config, processes, inputs=None, updates=NUM_UPDATES):
+    """Trains some updates and returns the pretrainer."""
+    inputs = inputs or ArithmeticInputs()
+    pretrainer = pretraining.build_pretrainer(config, inputs, processes)
+    dataset = inputs.train_dataset(
+        config.training.batch_size,
+        rank=processes.rank,
+        num_ranks=processes.size,
+        micro_batch_size=config.training.micro_batch_size,
+    )
+    pretrainer.fit(
+        dataset,
+        steps_per_epoch=updates,
+        validation_data=inputs.validation_dataset(
+            6 * processes.size, rank=processes.rank, num_ranks=processes.size
+        ),
+        verbose=0,
+        shuffle=False,
+    )
+    return pretrainer
+
+
+def weights_of(pretrainer) -> list[np.ndarray]:
+    return [variable.numpy() for variable in pretrainer.trainable_variables]
+
+
+class BadInputs(ArithmeticInputs):
+    """Samples `first` to `end - 1` have a weight that is not finite."""
+
+    def __init__(self, first, end):
+        self._bad = (first, end)
+
+    def _features(self, samples):
+        features = super()._features(samples)
+        bad = (samples >= self._bad[0]) & (samples < self._bad[1])
+        factor = tf.where(bad, np.inf, 1.0)[:, tf.newaxis]
+        return {**features, "masked_weights": features["masked_weights"] * factor}
+
+
+def check_training(processes, folder):
+    np.savez(folder / "weights.npz", *weights_of(fit(train_config(), processes)))
+
+
+def check_compression(processes, folder):
+    pretrainer = fit(train_config(compress_gradients=True), processes)
+    np.savez(folder / "compressed.npz", *weights_of(pretrainer))
+
+
+def check_compiled(processes, folder):
+    pretrainer = fit(train_config(jit_compile=True, dropout=0.0), processes)
+    np.savez(folder / "compiled.npz", *weights_of(pretrainer))
+
+
+def check_overflow(processes, folder):
+    # Of the second step, only the rows of the last rank overflow.
+    loss_scale = configuration.LossScaleConfig(initial=64.0)
+    config = train_config(dtype_policy="mixed_float16", loss_scale=loss_scale)
+    pretrainer = fit(config, processes, BadInputs(14, 16), updates=3)
+    return {
+        "updates": pretrainer.updates,
+        "samples": pretrainer.samples,
+        "skipped": int(pretrainer.totals["skipped_steps"].result()),
+        "loss_scale": float(pretrainer.step_options.loss_scale.value),
+        "loss": pretrainer.interval_results()["loss"],
+    }
+
+
+class Stop(keras.callbacks.Callback):
+    """Sends this process a signal when it begins its third update."""
+
+    def on_train_batch_begin(self, batch, logs=None):
+        if batch == 2:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _stopped_run(config, inputs, processes, folder, callbacks=()):
+    pretrainer = pretraining.build_pretrainer(config, inputs, processes)
+    run = run_folder.describe_run(config, "abc")
+    try:
+        pretraining.pretrain(
+            config,
+            inputs,
+            pretrainer,
+            RunFolder(folder),
+            run,
+            callbacks=callbacks,
+            report=lambda line: None,
+        )
+    except TrainingStopped as stop:
+        return {"updates": pretrainer.updates, "message": str(stop)}
+    return {"updates": pretrainer.updates, "message": ""}
+
+
+def check_stop(processes, folder):
+    callbacks = [Stop()] if processes.rank == processes.size - 1 else []
+    own = folder.parent / f"stopped-{processes.rank}"
+    return _stopped_run(train_config(), ArithmeticInputs(), processes, own, callbacks)
+
+
+def check_bad_samples(processes, folder):
+    config = train_config(max_skipped_steps=2)
+    own = folder.parent / f"bad-{processes.rank}"
+    return _stopped_run(config, BadInputs(3 * 8 + 6, 10**6), processes, own)
+
+
+def check_objects(processes, folder):
+    return {
+        "gathered": processes.gather(f"from {processes.rank}"),
+        "broadcast": processes.broadcast_object(f"from {processes.rank}"),
+    }
+
+
+CHECKS = {
+    "training": check_training,
+    "compression": check_compression,
+    "compiled": check_compiled,
+    "overflow": check_overflow,
+    "stop": check_stop,
+    "bad_samples": check_bad_samples,
+    "objects": check_objects,
+}
+
+
+def main() -> None:
+    results, names = pathlib.Path(sys.argv[1]), sys.argv[2].split(",")
+    processes = distributions.join()
+    folder = results / f"rank-{processes.rank}"
+    folder.mkdir(parents=True)
+    found = {name: CHECKS[name](processes, folder) for name in names}
+    (folder / "found.json").write_text(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,200 @@
+"""The step against its definition; the toy model and its gradients are by hand."""
+
+import dataclasses
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from seg_tf import configuration
+from seg_tf.training import pretraining
+from seg_tf.training.loss_scale import DynamicLossScale
+from seg_tf.training.pretrainer import Pretrainer
+from seg_tf.training.step import StepOptions
+from tests.training.stand_ins import ArithmeticInputs, small_config
+from tests.training.test_pretrainer import DIM, ROWS, Squares, Table
+
+
+def toy(rate=0.1, objectives=None, **options):
+    pretrainer = Pretrainer(
+        Table(), objectives or {"squares": Squares()}, StepOptions(**options)
+    )
+    pretrainer.compile(optimizer=keras.optimizers.SGD(rate))
+    pretrainer.build_from(rows([[1, 2, 3]], [[1.0, 1.0, 1.0]]))
+    values = np.arange(1, ROWS + 1, dtype="float32")[:, None] / ROWS
+    pretrainer.encoder.table.assign(values * np.ones((1, DIM), "float32"))
+    return pretrainer
+
+
+def rows(token_ids, weights):
+    token_ids = tf.constant(token_ids)
+    return {
+        "token_ids": token_ids,
+        "weights": tf.constant(weights, tf.float32),
+        "padding_mask": token_ids > 0,
+        "sample_number": tf.range(len(token_ids), dtype=tf.int64),
+    }
+
+
+# Micro-batches of very unlike weight; one of them has none at all.
+BATCH = rows(
+    [[1, 1, 2], [3, 0, 0], [0, 0, 0], [4, 5, 6], [2, 2, 2], [1, 6, 6]],
+    [
+        [1.0, 1.0, 0.5],
+        [9.0, 0.0, 0.0],
+        [0.0, 0.0, 0.0],
+        [0.0, 0.0, 0.0],
+        [1.0, 1.0, 1.0],
+        [0.25, 0.25, 3.0],
+    ],
+)
+
+
+def gradient_by_hand(table, factor=1.0):
+    """Of `factor` times the sum of weighted squares over the sum of weights."""
+    gradient = np.zeros_like(table)
+    for ids, weights in zip(
+        BATCH["token_ids"].numpy(), BATCH["weights"].numpy(), strict=True
+    ):
+        for number, weight in zip(ids, weights, strict=True):
+            gradient[number] += weight * 2 * table[number]
+    return factor * gradient / BATCH["weights"].numpy().sum()
+
+
+def make_step(pretrainer, features=BATCH):
+    return tf.function(pretrainer.train_step, autograph=False)(features)
+
+
+@pytest.mark.parametrize("micro_batch_size", [None, 6, 3, 2, 1])
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_gradient_is_that_of_the_sum_over_the_whole_batch(
+    micro_batch_size, jit_compile
+):
+    objectives = {"one": Squares(loss_weight=0.5), "two": Squares(loss_weight=3.0)}
+    pretrainer = toy(
+        objectives=objectives,
+        micro_batch_size=micro_batch_size,
+        jit_compile=jit_compile,
+    )
+    table = pretrainer.encoder.table.numpy().astype("float64")
+    expected = table - 0.1 * gradient_by_hand(table, 3.5)
+    make_step(pretrainer)
+    np.testing.assert_allclose(pretrainer.encoder.table.numpy(), expected, rtol=1e-6)
+
+
+def test_micro_batches_that_do_not_fit_are_refused():
+    with pytest.raises(ValueError, match="micro_batch_size=4, rows=6"):
+        make_step(toy(micro_batch_size=4))
+
+
+@pytest.mark.parametrize("scale", [1.0, 1024.0])
+@pytest.mark.parametrize("clip_norm", [0.5, 100.0, None])
+def test_gradient_is_unscaled_then_clipped_by_its_global_norm(clip_norm, scale):
+    pretrainer = toy(
+        micro_batch_size=2,
+        clip_norm=clip_norm,
+        loss_scale=DynamicLossScale(scale, growth_interval=100, floor=1.0),
+    )
+    table = pretrainer.encoder.table.numpy().astype("float64")
+    gradient = gradient_by_hand(table)
+    norm = np.sqrt((gradient**2).sum())
+    assert 0.5 < norm < 100
+    make_step(pretrainer)
+    assert pretrainer.interval_results()["gradient_norm"] == pytest.approx(norm)
+    clipped = gradient * 0.5 / norm if clip_norm == 0.5 else gradient
+    np.testing.assert_allclose(
+        pretrainer.encoder.table.numpy(), table - 0.1 * clipped, rtol=1e-6
+    )
+
+
+@pytest.mark.parametrize("bad", [np.inf, np.nan])
+def test_step_that_is_not_finite_changes_no_weight_and_no_counter(bad):
+    scale = DynamicLossScale(8.0, growth_interval=100, floor=1.0)
+    pretrainer = toy(micro_batch_size=2, loss_scale=scale)
+    before = pretrainer.encoder.table.numpy()
+    weights = BATCH["weights"].numpy()
+    weights[5, 2] = bad  # in the last of the micro-batches
+    _, finite = make_step(pretrainer, {**BATCH, "weights": tf.constant(weights)})
+    assert not finite
+    np.testing.assert_array_equal(pretrainer.encoder.table.numpy(), before)
+    assert pretrainer.updates == 0
+    assert float(scale.value) == 4.0
+    # What was consumed is counted; what was measured is not.
+    assert pretrainer.samples == 6
+    assert int(pretrainer.totals["skipped_steps"].result()) == 1
+    assert pretrainer.interval_results()["loss"] == 0.0
+    _, finite = make_step(pretrainer)
+    assert finite
+    assert pretrainer.updates == 1
+    assert float(scale.value) == 4.0
+    assert np.isfinite(pretrainer.interval_results()["loss"])
+
+
+def test_update_is_made_from_the_next_batch_where_one_is_not_finite():
+    pretrainer = toy(clip_norm=None)
+    table = pretrainer.encoder.table.numpy().astype("float64")
+    bad = {**BATCH, "weights": BATCH["weights"] * np.nan}
+    update = pretrainer.make_train_function()
+    batches = iter([bad, bad, BATCH, BATCH])
+    update(batches)
+    assert (pretrainer.updates, pretrainer.samples) == (1, 18)
+    np.testing.assert_allclose(
+        pretrainer.encoder.table.numpy(), table - 0.1 * gradient_by_hand(table), 1e-6
+    )
+
+
+def trained(config, updates=20, first_sample=0):
+    """Weights after some updates on the arithmetic inputs."""
+    pretrainer = pretraining.build_pretrainer(config, ArithmeticInputs())
+    dataset = ArithmeticInputs().train_dataset(
+        config.training.batch_size, first_sample=first_sample
+    )
+    pretrainer.fit(dataset, steps_per_epoch=updates, verbose=0, shuffle=False)
+    return [variable.numpy() for variable in pretrainer.trainable_variables]
+
+
+def assert_equal_but_for_rounding(ones, others):
+    for one, other in zip(ones, others, strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=2e-6)
+
+
+def test_micro_batches_train_as_one_batch_does():
+    # Rows have unlike lengths and one to three predictions: a mean of means differs.
+    # Updates are small, so that Adam does not blow rounding up where gradients vanish.
+    whole = small_config(dropout=0.0, batch_size=12)
+    whole = dataclasses.replace(
+        whole, optimizer=configuration.AdamWConfig(learning_rate=1e-3, epsilon=1e-4)
+    )
+    expected = trained(whole)
+    for size in (1, 4):
+        training = dataclasses.replace(whole.training, micro_batch_size=size)
+        found = trained(dataclasses.replace(whole, training=training))
+        assert_equal_but_for_rounding(found, expected)
+    start = trained(whole, updates=1)
+    assert max(np.abs(a - b).max() for a, b in zip(start, expected, strict=True)) > 5e-3
+
+
+def test_dropout_of_a_micro_batch_is_that_of_its_first_sample():
+    config = small_config(dropout=0.5, batch_size=8, micro_batch_size=4)
+    pretrainer = pretraining.build_pretrainer(config, ArithmeticInputs())
+    step = pretrainer._step
+    features = next(iter(ArithmeticInputs().train_dataset(8, first_sample=40)))
+    counts = tf.constant([7.0])
+
+    def gradients(first):
+        part = {name: value[first : first + 4] for name, value in features.items()}
+        return [one.numpy() for one in step._gradients(part, counts)[0]]
+
+    second, first, again = gradients(4), gradients(0), gradients(4)
+    for one, other in zip(second, again, strict=True):
+        np.testing.assert_array_equal(one, other)
+    together = step._accumulate(features, counts)[0]
+    for one, other, both in zip(first, second, together, strict=True):
+        np.testing.assert_allclose(one + other, both.numpy(), atol=1e-6)
+    # The same rows as another sample are dropped from otherwise.
+    features["sample_number"] += 1
+    assert any(
+        not np.array_equal(one, other)
+        for one, other in zip(second, gradients(4), strict=True)
+    )
