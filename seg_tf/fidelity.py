@@ -4,6 +4,10 @@ A column holds the settings of one of the compared models. The recipe `paper` is
 what the paper says and, where it is silent, what BERT does, whose settings it
 takes over. The recipe `released` is what its authors' code does where that
 differs; a run that follows it deviates from the paper, and is told so.
+
+The columns "…_nvidia_phase1" and "…_nvidia_phase2" have the model and the objective of
+the large column, and window, batch and optimizer of NVIDIA's two-phase recipe for BERT
+large, which trains next sentence prediction as well.
 """
 
 import dataclasses
@@ -17,6 +21,7 @@ _SEGABERT = "SegaBERT (arXiv:2004.14996), section 2"
 _BERT = "BERT (arXiv:1810.04805), appendix A.2"
 _BERT_CODE = "BERT's published code"
 _BERT_CONFIG = "BERT's published configs"
+_NVIDIA = "NVIDIA's BERT for TensorFlow 2, LAMB recipe"
 _UNSAID = object()
 
 
@@ -138,11 +143,53 @@ _TABLES = {
     ),
 }
 
-# What `RunConfig.paper` may name: "segabert_base", "bert_ps_large", …
+_NVIDIA_SHARED = {
+    "optimizer": "LambConfig",
+    "optimizer.decay_power": 0.5,
+    "optimizer.decay_from_start": True,
+    "optimizer.adapt_excluded": True,
+    "optimizer.end_learning_rate": 0.0,
+    "optimizer.decay_updates": _whole_run,
+}
+_NVIDIA_PHASES = {
+    "phase1": {
+        "inputs.window_length": 128,
+        "inputs.masking.max_predictions": 20,
+        "optimizer.learning_rate": 6e-3,
+        "optimizer.warmup_updates": 2_000,
+        "training.batch_size": 65_536,
+        "training.num_updates": 7_038,
+    },
+    "phase2": {
+        "inputs.window_length": 512,
+        "inputs.masking.max_predictions": 80,
+        "optimizer.learning_rate": 4e-3,
+        "optimizer.warmup_updates": 200,
+        "training.batch_size": 32_768,
+        "training.num_updates": 1_564,
+    },
+}
+
+
+def _nvidia_column(model: str, phase: str) -> tuple[PaperValue, ...]:
+    """The large column of `model`, but for what the recipe of `phase` says."""
+    recipe = {
+        setting: PaperValue(setting, value, f"{_NVIDIA}, {phase}")
+        for setting, value in {**_NVIDIA_SHARED, **_NVIDIA_PHASES[phase]}.items()
+    }
+    large = (_TABLES[model], *_SIZES["large"], *_SHARED)
+    return tuple({**{value.setting: value for value in large}, **recipe}.values())
+
+
+# What `RunConfig.paper` may name: "segabert_base", "bert_large_nvidia_phase1", …
 COLUMNS: Mapping[str, tuple[PaperValue, ...]] = {
     f"{model}_{size}": (tables, *values, *_SHARED)
     for model, tables in _TABLES.items()
     for size, values in _SIZES.items()
+} | {
+    f"{model}_large_nvidia_{phase}": _nvidia_column(model, phase)
+    for model in _TABLES
+    for phase in _NVIDIA_PHASES
 }
 
 # What a config does not hold, so that nothing here can compare it.
@@ -151,6 +198,7 @@ NOT_COMPARED = (
     "the sentence splitter (NLTK Punkt)",
     "short windows (1 in 100 has a random length) and their layout (one stretch of a "
     "document; the authors' code: two, A and B)",
+    "the initial weights (phase 2 of NVIDIA's recipe: those of phase 1)",
 )
 
 

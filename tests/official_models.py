@@ -9,3 +9,11 @@ def bert_encoder_class():
         warnings.simplefilter("ignore")  # its dependencies deprecate one another
         from official.nlp.modeling import networks
     return networks.BertEncoder
+
+
+def lamb_class():
+    """`official.modeling.optimization.lamb.LAMB`; needs what conftest.py sets."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from official.modeling.optimization import lamb
+    return lamb.LAMB

@@ -41,8 +41,14 @@ RUN = RunConfig(
         window_length=64, masking=MaskingConfig(mask_rate=0.2, max_predictions=9)
     ),
     objectives={"masked_lm": MaskedLMConfig(loss_weight=0.5)},
-    optimizer=AdamWConfig(learning_rate=0.01, warmup_updates=5, clip_norm=None),
-    training=TrainingConfig(num_updates=50, batch_size=8, jit_compile=True),
+    optimizer=AdamWConfig(learning_rate=0.01, warmup_updates=5),
+    training=TrainingConfig(
+        num_updates=50,
+        batch_size=8,
+        micro_batch_size=2,
+        clip_norm=None,
+        jit_compile=True,
+    ),
 )
 
 
@@ -82,10 +88,11 @@ def test_config_dict_is_a_copy():
         (["model.num_layers=4"], {"model": {"num_layers": 4}}),
         (["model.vocab_size=99"], {"model": {"vocab_size": 99}}),
         (["model.vocab_size=None"], {"model": {"vocab_size": None}}),
-        (["optimizer.clip_norm=0.5"], {"optimizer": {"clip_norm": 0.5}}),
-        (["optimizer.clip_norm=2"], {"optimizer": {"clip_norm": 2.0}}),
+        (["training.clip_norm=0.5"], {"training": {"clip_norm": 0.5}}),
+        (["training.clip_norm=2"], {"training": {"clip_norm": 2.0}}),
         (["optimizer.warmup_updates=None"], {"optimizer": {"warmup_updates": None}}),
         (["optimizer.learning_rate=1"], {"optimizer": {"learning_rate": 1.0}}),
+        (["training.micro_batch_size=None"], {"training": {"micro_batch_size": None}}),
         (["training.jit_compile=false"], {"training": {"jit_compile": False}}),
         (
             ["model.index_tables.paragraph_index=8"],
@@ -127,6 +134,9 @@ def as_text(config):
         ("inputs.masking.mask_rate=1.5", "`mask_rate`.*Received: mask_rate=1.5"),
         ("inputs.masking.mask_token_rate=0.95", "`random_token_rate` must not exceed"),
         ("training.batch_size=0", "`batch_size` must be at least 1.*batch_size=0"),
+        ("training.batch_size=9", "divide `batch_size`.*micro_batch_size=2.*size=9"),
+        ("training.micro_batch_size=0", "at least 1.*Received: micro_batch_size=0"),
+        ("training.clip_norm=0", "`clip_norm` must be positive.*clip_norm=0"),
     ],
 )
 def test_contradictory_overrides_are_refused(argument, message):

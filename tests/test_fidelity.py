@@ -5,7 +5,16 @@ import pytest
 
 from seg_tf import configuration, fidelity
 
-PAPER_CONFIGS = ["segabert_base", "segabert_large", "bert_base", "bert_ps_base"]
+PAPER_CONFIGS = [
+    "segabert_base",
+    "segabert_large",
+    "bert_base",
+    "bert_ps_base",
+    "bert_large_phase1",
+    "bert_large_phase2",
+    "segabert_large_phase1",
+    "segabert_large_phase2",
+]
 
 
 def load(name):
@@ -44,7 +53,7 @@ def test_configs_of_the_paper_do_not_deviate(name):
         ({"model": {"dropout": 0.0}}, "model.dropout", 0.1, 0.0),
         ({"training": {"batch_size": 32}}, "training.batch_size", 256, 32),
         ({"inputs": {"window_length": 128}}, "inputs.window_length", 512, 128),
-        ({"optimizer": {"clip_norm": None}}, "optimizer.clip_norm", 1.0, None),
+        ({"training": {"clip_norm": None}}, "training.clip_norm", 1.0, None),
         ({"optimizer": {"learning_rate": 2e-4}}, "optimizer.learning_rate", 1e-4, 2e-4),
         (
             {"optimizer": {"warmup_updates": 10_000}},
@@ -95,6 +104,55 @@ def test_predictions_are_in_proportion_to_the_window():
         },
     )
     assert set(by_setting(config)) == {"inputs.window_length"}
+
+
+@pytest.mark.parametrize(
+    "parts, setting, paper, run",
+    [
+        ({"training": {"batch_size": 256}}, "training.batch_size", 65_536, 256),
+        ({"training": {"clip_norm": None}}, "training.clip_norm", 1.0, None),
+        ({"model": {"num_layers": 12}}, "model.num_layers", 24, 12),
+        ({"inputs": {"window_length": 512}}, "inputs.window_length", 128, 512),
+        ({"optimizer": {"learning_rate": 1e-4}}, "optimizer.learning_rate", 6e-3, 1e-4),
+        # None is 1 % of the run.
+        ({"optimizer": {"warmup_updates": None}}, "optimizer.warmup_updates", 2000, 70),
+        ({"optimizer": {"decay_power": 1.0}}, "optimizer.decay_power", 0.5, 1.0),
+        (
+            {"optimizer": {"decay_from_start": False}},
+            "optimizer.decay_from_start",
+            True,
+            False,
+        ),
+        (
+            {"optimizer": {"adapt_excluded": False}},
+            "optimizer.adapt_excluded",
+            True,
+            False,
+        ),
+    ],
+)
+def test_departures_from_nvidia_s_recipe_are_found(parts, setting, paper, run):
+    config = changed(load("segabert_large_phase1"), **parts)
+    found = by_setting(config)
+    assert (found[setting].paper, found[setting].run) == (paper, run)
+    assert len(found) == 1
+
+
+def test_tables_of_another_model_deviate_in_a_phase_too():
+    config = dataclasses.replace(
+        load("bert_large_phase2"), paper="segabert_large_nvidia_phase2"
+    )
+    assert set(by_setting(config)) == {"model.index_tables"}
+
+
+def test_adam_is_not_nvidia_s_recipe():
+    config = dataclasses.replace(
+        load("bert_large_phase2"), optimizer=configuration.AdamWConfig()
+    )
+    found = by_setting(config)
+    assert found["optimizer"].paper == "LambConfig"
+    assert found["optimizer.adapt_excluded"].run == "absent"
+    assert "NVIDIA" in found["optimizer"].source
 
 
 def test_deviations_towards_the_released_code_are_marked():

@@ -93,7 +93,7 @@ def test_dry_run_prints_the_plan_and_touches_nothing(main, records, tmp_path):
         (
             ["--config.optimizer.lerning_rate=1e-3"],
             "`config.optimizer` has no field `lerning_rate`. Did you mean "
-            "`learning_rate`? It has beta_1, beta_2, clip_norm,",
+            "`learning_rate`? It has beta_1, beta_2, decay_from_start,",
         ),
         (
             ["--config.model.index_tables.tokens=5"],

@@ -22,7 +22,9 @@ class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
         end + (peak - end) * ((N - u) / (N - W)) ** power   while W <= u < N
         end                                                 from u = N on
 
-    so that no update of a run is made at rate 0.
+    so that no update of a run is made at rate 0. With `decay_from_start` the second
+    line divides by N, not by N - W: the decay has gone on during the warm-up, and the
+    rate drops where that ends, as in BERT's and NVIDIA's code.
 
     Args:
         peak_learning_rate: float. The rate at the end of the warm-up.
@@ -30,6 +32,8 @@ class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
         warmup_updates: int. Updates of warm-up; 0 starts at the peak.
         end_learning_rate: float. The rate after the decay.
         power: float. 1 decays linearly.
+        decay_from_start: bool. Whether the decay is counted from the first update,
+            not from the end of the warm-up.
 
     Raises:
         ValueError: if the warm-up does not fit into the run, or a rate is
@@ -43,6 +47,7 @@ class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
         warmup_updates: int = 0,
         end_learning_rate: float = 0.0,
         power: float = 1.0,
+        decay_from_start: bool = False,
     ):
         super().__init__()
         if not 0 <= warmup_updates <= decay_updates:
@@ -64,6 +69,7 @@ class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
         self.warmup_updates = warmup_updates
         self.end_learning_rate = end_learning_rate
         self.power = power
+        self.decay_from_start = decay_from_start
 
     def __call__(self, step: Any) -> Any:
         """Rate of the next update after `step` of them. Returns a float32 scalar."""
@@ -73,7 +79,8 @@ class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
         done = ops.cast(updates + 1, "float32")
         remaining = ops.cast(ops.maximum(self.decay_updates - updates, 0), "float32")
         rising = peak * done / max(1, self.warmup_updates)
-        share = remaining / max(1, self.decay_updates - self.warmup_updates)
+        decay_begin = 0 if self.decay_from_start else self.warmup_updates
+        share = remaining / max(1, self.decay_updates - decay_begin)
         falling = end + (peak - end) * ops.power(share, self.power)
         return ops.where(updates < self.warmup_updates, rising, falling)
 
@@ -84,4 +91,5 @@ class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
             "warmup_updates": self.warmup_updates,
             "end_learning_rate": self.end_learning_rate,
             "power": self.power,
+            "decay_from_start": self.decay_from_start,
         }

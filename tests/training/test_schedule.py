@@ -5,13 +5,14 @@ import pytest
 from seg_tf.training.schedule import WarmupPolynomialDecay, default_warmup
 
 
-def slow_rate(updates, *, peak, warmup, decay, end, power):
+def slow_rate(updates, *, peak, warmup, decay, end, power, from_start=False):
     """The rate of the update after `updates` others, in plain arithmetic."""
     if updates < warmup:
         return peak * (updates + 1) / warmup
     if updates >= decay:
         return end
-    return end + (peak - end) * ((decay - updates) / (decay - warmup)) ** power
+    span = decay if from_start else decay - warmup
+    return end + (peak - end) * ((decay - updates) / span) ** power
 
 
 @pytest.mark.parametrize(
@@ -30,6 +31,24 @@ def test_rate_equals_plain_arithmetic(peak, warmup, decay, end, power):
     for updates in range(decay + 20):
         expected = slow_rate(
             updates, peak=peak, warmup=warmup, decay=decay, end=end, power=power
+        )
+        np.testing.assert_allclose(float(rate(updates)), expected, rtol=1e-6, atol=0)
+
+
+def test_decay_from_start_drops_to_where_the_decay_is_when_the_warm_up_ends():
+    rate = WarmupPolynomialDecay(6e-3, 100, 36, power=0.5, decay_from_start=True)
+    # sqrt((100 - 36) / 100) = 0.8
+    np.testing.assert_allclose(float(rate(35)), 6e-3, rtol=1e-6)
+    np.testing.assert_allclose(float(rate(36)), 0.8 * 6e-3, rtol=1e-6)
+    for updates in range(110):
+        expected = slow_rate(
+            updates,
+            peak=6e-3,
+            warmup=36,
+            decay=100,
+            end=0.0,
+            power=0.5,
+            from_start=True,
         )
         np.testing.assert_allclose(float(rate(updates)), expected, rtol=1e-6, atol=0)
 
@@ -53,13 +72,19 @@ def test_one_percent_is_the_default_warm_up_and_never_nothing():
 
 
 def test_serialisation_keeps_every_argument():
-    schedule = WarmupPolynomialDecay(3e-4, 77, 5, 1e-6, 2.0)
+    schedule = WarmupPolynomialDecay(3e-4, 77, 5, 1e-6, 2.0, decay_from_start=True)
     copy = keras.saving.deserialize_keras_object(
         keras.saving.serialize_keras_object(schedule)
     )
     for updates in (0, 4, 5, 40, 76, 90):
         expected = slow_rate(
-            updates, peak=3e-4, warmup=5, decay=77, end=1e-6, power=2.0
+            updates,
+            peak=3e-4,
+            warmup=5,
+            decay=77,
+            end=1e-6,
+            power=2.0,
+            from_start=True,
         )
         np.testing.assert_allclose(float(copy(updates)), expected, rtol=1e-6)
 
