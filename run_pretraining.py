@@ -6,7 +6,7 @@ A config is a Python file; its docstring says what the run needs and yields. Any
 field can be overridden, nested ones too:
 
   --config.optimizer.learning_rate=3e-4 --config.training.num_updates=10000
-  --config.optimizer.warmup_updates=500 --config.optimizer.clip_norm=None
+  --config.optimizer.warmup_updates=500 --config.training.clip_norm=None
   --config.model.index_tables.token_index=512
   --config.model.index_tables="{'position_index': 512}"
 

@@ -107,6 +107,11 @@ class WindowInputs:
         return self.manifest.vocabulary["size"]
 
     @property
+    def vocab_checksum(self) -> str:
+        """SHA-256 of that vocabulary."""
+        return self.manifest.vocabulary["sha256"]
+
+    @property
     def num_train_samples(self) -> int:
         """Samples of an epoch."""
         return self.manifest.count("records", "train")

@@ -67,11 +67,12 @@ def start(records, folder, *arguments, launcher=(), environment=None):
 
 
 def read_until(process, text):
+    """Reads what a process prints as errors up to a line with a text; returns it."""
     read = []
     for line in process.stderr:
         read.append(line)
         if text in line:
-            return
+            return line
     process.communicate()
     raise AssertionError(f"ended before it wrote {text!r}: {''.join(read)}")
 

@@ -5,6 +5,7 @@ import os
 import pathlib
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -98,22 +99,37 @@ def test_two_ranks_killed_go_on_as_one(records, alone, tmp_path):
     assert_same_run_but_for_rounding(tmp_path, alone)
 
 
-def test_rank_that_stands_still_is_named(records, alone, tmp_path):
+@pytest.mark.parametrize("victim", [0, 1], ids=["the chief", "another"])
+def test_rank_that_stands_still_is_named(records, alone, tmp_path, victim):
+    process = start(records, tmp_path, *SHARED, launcher=launcher("-np", "2"))
+    read_until(process, "update 10/60")
+    worker = workers(tmp_path)[victim]
+    worker.suspend()
+    line = read_until(process, "has been silent for")
+    assert f"Rank {victim} (process {worker.pid} on {socket.gethostname()})" in line
+    worker.resume()
+    line = read_until(process, "is back after")
+    assert f"Rank {victim} " in line
+    finish(process)
+    assert_same_run_but_for_rounding(tmp_path, alone)
+
+
+def test_rank_that_never_answers_ends_the_run_in_words(records, tmp_path):
     process = start(
         records,
         tmp_path,
         *SHARED,
         launcher=launcher("-np", "2"),
-        environment={"HOROVOD_STALL_CHECK_TIME_SECONDS": "1"},
+        environment={"HOROVOD_GLOO_TIMEOUT_SECONDS": "15"},
     )
     read_until(process, "update 10/60")
-    worker = workers(tmp_path)[1]
-    worker.suspend()
-    read_until(process, "Stalled ranks:")
-    read_until(process, "1: [")
-    worker.resume()
-    finish(process)
-    assert_same_run_but_for_rounding(tmp_path, alone)
+    workers(tmp_path)[1].suspend()
+    read_until(process, "Rank 1 ")
+    line = read_until(process, "a sum over the processes failed")
+    assert "Rank 0 of 2" in line
+    _, errors = process.communicate(timeout=120)
+    assert "Traceback" not in errors.split("horovodrun", 1)[0]
+    assert process.returncode != 0
 
 
 def discovery(folder, hosts):
@@ -154,7 +170,8 @@ def test_elastic_run_takes_in_a_host_that_comes(records, alone, tmp_path):
         updates,
         launcher=launcher(
             *("-np", "1", "--min-np", "1", "--max-np", "2"),
-            *("--host-discovery-script", script),
+            # Without this an elastic job waits for two hosts, to compare networks.
+            *("--host-discovery-script", script, "--network-interfaces", "lo"),
         ),
     )
     read_until(process, "update 10/400")
@@ -213,7 +230,10 @@ def test_two_hosts_train_as_one_process_does(records, alone, tmp_path):
             records,
             tmp_path / "run",
             *SHARED,
-            launcher=[*first_host, *launcher("-np", "2", "-H", hosts)],
+            launcher=[
+                *first_host,
+                *launcher("-np", "2", "-H", hosts, "--network-interfaces", "eth0"),
+            ],
             environment={"PATH": f"{programs}:{os.environ['PATH']}"},
         )
         read_until(process, "update 10/60")

@@ -10,7 +10,8 @@ import pytest
 from absl import flags
 
 import run_pretraining
-from seg_tf.training import config_overrides
+from seg_tf.training import checkpoint_files, config_overrides
+from seg_tf.training.checkpoint import Checkpoints
 from tests import scripted_runs
 from tests.scripted_runs import (
     CONFIG,
@@ -213,6 +214,47 @@ def test_terminated_run_says_how_to_go_on(records, tmp_path):
     assert "Stopped by SIGTERM after update" in errors
     assert "the same command goes on from there" in errors
     assert "Traceback" not in errors
+
+
+def test_second_phase_starts_from_the_weights_of_the_first(
+    main, records, unbroken, tmp_path
+):
+    first, _ = unbroken
+    code, output, errors = main(
+        *CONFIG,
+        f"--records_dir={records}",
+        f"--output_dir={tmp_path}",
+        f"--initial_checkpoint={first}",
+        "--config.training.num_updates=2",
+        "--config.optimizer.learning_rate=0.0",
+    )
+    assert code == 0, errors
+    best = Checkpoints(first / "checkpoints", keep=1).best()
+    before = first / "checkpoints" / f"update-{best:08d}"
+    assert f"Starting from the weights of {before}" in output
+    # At rate 0 they are still those that the run started from.
+    theirs = variables_of(before)
+    ours = variables_of(tmp_path / "checkpoints" / "update-00000002")
+    weights = [n for n in ours if not n.startswith(("metrics.", "optimizer."))]
+    assert len(weights) > 20
+    for name in weights:
+        np.testing.assert_array_equal(ours[name], theirs[name], err_msg=name)
+    # Its own updates, samples and schedule begin at 0.
+    assert log_of(tmp_path)[-1]["updates"] == 2
+    state = checkpoint_files.read_state(tmp_path / "checkpoints" / "update-00000002")
+    assert state["samples"] == 8
+
+    # It is another run than one that starts from chance.
+    code, _, errors = main(
+        *CONFIG,
+        f"--records_dir={records}",
+        f"--output_dir={tmp_path}",
+        "--config.training.num_updates=2",
+        "--config.optimizer.learning_rate=0.0",
+    )
+    assert code == 1
+    assert "initial_weights: " in errors
+    assert " there, None now" in errors
 
 
 def test_folder_of_another_run_is_refused(main, records, unbroken):

@@ -204,7 +204,7 @@ def restore_weights(
     folder: pathlib.Path,
     pretrainer: Pretrainer,
     config: configuration.RunConfig,
-    vocab_size: int,
+    vocabulary: Mapping[str, Any],
 ) -> None:
     """Gives a pretrainer the weights of a checkpoint, and nothing else of it.
 
@@ -216,7 +216,7 @@ def restore_weights(
         folder: a checkpoint folder.
         pretrainer: built from `config`.
         config: the run that starts from the weights.
-        vocab_size: rows of its token table.
+        vocabulary: `vocab_size` and `vocab_checksum` of its records.
 
     Raises:
         CheckpointError: if the checkpoint is damaged or of another model.
@@ -226,11 +226,11 @@ def restore_weights(
         {
             "model": one["model"],
             "objectives": one["objectives"],
-            "vocab_size": size,
+            **{name: words[name] for name in ("vocab_size", "vocab_checksum")},
         }
-        for one, size in (
-            (state["config"], state["vocab_size"]),
-            (configuration.to_dict(config), vocab_size),
+        for one, words in (
+            (state["config"], state),
+            (configuration.to_dict(config), vocabulary),
         )
     )
     differences = run_folder.differing_settings(before, now)

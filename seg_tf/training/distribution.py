@@ -12,6 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from seg_tf.training import heartbeat
 from seg_tf.training.errors import TrainingStopped
 
 # Where a launcher says how many processes there are: horovodrun with Gloo, Open MPI,
@@ -136,8 +137,19 @@ class HorovodDistribution(Distribution):
             self._state.check_host_updates()
 
     def run(self, synchronise: Callable[[], None], train: Callable[[], Any]) -> Any:
+        def watched() -> Any:
+            channel, address = heartbeat.open_socket()
+            chief = self.broadcast_object(address)
+            with heartbeat.beating(self.rank, channel, chief):
+                return train()
+
         if not os.environ.get("HOROVOD_ELASTIC"):
-            return super().run(synchronise, train)
+            try:
+                return super().run(synchronise, watched)
+            except tf.errors.OpError as error:
+                if not _is_of_horovod(error):
+                    raise
+                raise TrainingStopped(self._describe(error)) from error
         from horovod.common import elastic
 
         def reset() -> None:
@@ -150,8 +162,16 @@ class HorovodDistribution(Distribution):
             self.broadcast_object,
             lambda: self.rank,
         )
-        return elastic.run_fn(lambda state: _as_horovod_error(train), reset)(
+        return elastic.run_fn(lambda state: _as_horovod_error(watched), reset)(
             self._state
+        )
+
+    def _describe(self, error: tf.errors.OpError) -> str:
+        return (
+            f"Rank {self.rank} of {self.size} ({socket.gethostname()}): a sum over the "
+            "processes failed, because one of them failed, stood still or could not "
+            "be reached; what it printed itself says more. The same command goes on "
+            f"from the newest checkpoint. Horovod says: {_first_line(error)}"
         )
 
 
@@ -249,6 +269,16 @@ def _as_horovod_error(function: Callable[[], Any]) -> Any:
     try:
         return function()
     except tf.errors.OpError as error:
-        if "Horovod" in error.message:
+        if _is_of_horovod(error):
             raise HorovodInternalError(error.message) from error
         raise
+
+
+def _is_of_horovod(error: tf.errors.OpError) -> bool:
+    return "Horovod" in error.message
+
+
+def _first_line(error: tf.errors.OpError) -> str:
+    """The line of a long message that names Horovod."""
+    lines = [line for line in error.message.splitlines() if "Horovod" in line]
+    return lines[0].strip()

@@ -144,12 +144,11 @@ def pretrain(
         TrainingStopped: if the run cannot start or ends early; its message says
             what to do.
     """
+    facts = _facts(config, inputs, run)
 
     def initialise() -> None:
         if initial_checkpoint:
-            checkpoint.restore_weights(
-                initial_checkpoint, pretrainer, config, _vocab_size(config, inputs)
-            )
+            checkpoint.restore_weights(initial_checkpoint, pretrainer, config, facts)
             report(f"Starting from the weights of {initial_checkpoint}")
 
     whole = Run(
@@ -158,7 +157,7 @@ def pretrain(
         pretrainer,
         folder,
         run,
-        facts=_facts(config, inputs, run),
+        facts=facts,
         resume=resume,
         overwrite=overwrite,
         initialise=initialise,
@@ -203,6 +202,7 @@ def _facts(
         **run,
         "seed": config.training.seed,
         "vocab_size": _vocab_size(config, inputs),
+        "vocab_checksum": inputs.vocab_checksum,
         "deviations": [str(one) for one in fidelity.deviations(config)],
         "versions": versions.installed(),
     }

@@ -17,6 +17,7 @@ class ArithmeticInputs:
     """Row `k` of a run is arithmetic on `k`; every third is half padding."""
 
     vocab_size = VOCAB_SIZE
+    vocab_checksum = "of fifty pieces"
     num_train_samples = 1_000
     num_validation_samples = 20
     fill = 5 / 6

@@ -24,6 +24,11 @@ from tests.training.stand_ins import (
     small_pretrainer,
 )
 
+VOCABULARY = {
+    "vocab_size": VOCAB_SIZE,
+    "vocab_checksum": ArithmeticInputs.vocab_checksum,
+}
+
 
 def trained(config=None, updates=3):
     """A pretrainer whose every variable differs from a fresh one's."""
@@ -58,7 +63,7 @@ def checkpoints_in(folder, keep=3, reports=None):
     return Checkpoints(
         folder,
         keep,
-        facts={"config": config, "vocab_size": VOCAB_SIZE},
+        facts={"config": config, **VOCABULARY},
         report=(reports if reports is not None else []).append,
     )
 
@@ -90,7 +95,7 @@ def test_weights_alone_come_back_beside_a_fresh_optimizer(pretrainer, tmp_path):
     folder = checkpoints_in(tmp_path).save(pretrainer, updates=3, samples=12)
     other = small_config(seed=9, batch_size=8)
     fresh, untouched = small_pretrainer(other), small_pretrainer(other)
-    checkpoint.restore_weights(folder, fresh, other, VOCAB_SIZE)
+    checkpoint.restore_weights(folder, fresh, other, VOCABULARY)
     assert len(fresh.trainable_variables) > 20
     for one, two in zip(
         fresh.trainable_variables, pretrainer.trainable_variables, strict=True
@@ -109,9 +114,10 @@ def test_weights_of_another_model_are_refused(pretrainer, tmp_path):
     wider = dataclasses.replace(config.model, hidden_size=12)
     wider = dataclasses.replace(config, model=wider)
     with pytest.raises(CheckpointError, match="hidden_size: 8 there, 12 now"):
-        checkpoint.restore_weights(folder, pretrainer, wider, VOCAB_SIZE)
-    with pytest.raises(CheckpointError, match="vocab_size: 50 there, 51 now"):
-        checkpoint.restore_weights(folder, pretrainer, config, VOCAB_SIZE + 1)
+        checkpoint.restore_weights(folder, pretrainer, wider, VOCABULARY)
+    other = {**VOCABULARY, "vocab_checksum": "another"}
+    with pytest.raises(CheckpointError, match="of fifty pieces there, another now"):
+        checkpoint.restore_weights(folder, pretrainer, config, other)
 
 
 def test_bfloat16_weights_come_back(tmp_path):
