@@ -98,7 +98,7 @@ def test_dry_run_prints_the_plan_and_touches_nothing(main, records, tmp_path):
         "--dry_run",
     )
     assert code == 0
-    assert "60 of 4 windows" in output
+    assert "60 of 4 rows" in output
     assert "0.001 after 1 updates of warm-up" in output
     assert "model.num_layers: 1; paper 12" in output
     assert not (tmp_path / "run").exists()

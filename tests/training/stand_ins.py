@@ -19,6 +19,7 @@ class ArithmeticInputs:
     num_train_samples = 1_000
     num_validation_samples = 20
     fill = 5 / 6
+    windows_per_row = 1.5
 
     def train_dataset(self, batch_size, first_sample=0, rank=0, num_ranks=1):
         rows = batch_size // num_ranks
