@@ -11,7 +11,9 @@ import pytest
 from absl import flags
 
 import run_pretraining
+from seg_tf import configuration
 from seg_tf.training import config_overrides, run_log
+from seg_tf.training.checkpoint import load_encoder
 from tests.data_pipelines import builders
 
 REPOSITORY = pathlib.Path(__file__).parents[1]
@@ -180,6 +182,24 @@ def test_overrides_reach_the_run(main, records, tmp_path):
     assert "0.0005 after 9 updates of warm-up" in output
     assert "optimizer.clip_norm: None; paper 1.0" in output
     assert f"model.index_tables: position_index {LENGTH}; paper" in output
+
+
+def test_a_flag_packs_the_rows_and_the_encoder_loads_for_plain_ones(
+    main, records, tmp_path
+):
+    code, output, errors = main(
+        *CONFIG,
+        f"--records_dir={records}",
+        f"--output_dir={tmp_path}",
+        "--config.training.deterministic_ops=false",
+        "--config.training.num_updates=3",
+        "--config.inputs.type=PackedWindowInputsConfig",
+    )
+    assert code == 0, errors
+    assert "inputs.max_windows_per_row: 8; paper 1" in output
+    encoder, config = load_encoder(tmp_path)
+    assert isinstance(config.inputs, configuration.PackedWindowInputsConfig)
+    assert not encoder.packed_windows
 
 
 def start(records, folder, *arguments):

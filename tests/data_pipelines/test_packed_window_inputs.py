@@ -296,9 +296,7 @@ def test_predictions_of_a_row_are_bounded_tightly(
         vocab_size=9,
     )
     row_length = 24
-    worth = masking.num_predictions(
-        tf.maximum(tf.range(row_length + 1) - 2, 0)
-    ).numpy()
+    worth = masking.num_predictions(tf.maximum(tf.range(row_length + 1) - 2, 0)).numpy()
 
     def most(room, windows):
         """All ways to fill a row, one window after the other, none longer before."""
@@ -339,7 +337,7 @@ def test_windows_of_an_earlier_version_say_what_to_do(records_dir, tmp_path):
     for path in records_dir.iterdir():
         if path.suffix != ".lengths":
             (tmp_path / path.name).write_bytes(path.read_bytes())
-    with pytest.raises(ValueError, match="earlier version.*build_windows"):
+    with pytest.raises(ValueError, match=r"earlier version.*build_windows"):
         build(tmp_path).train_dataset(2)
 
 
@@ -402,7 +400,9 @@ def test_joined_windows_are_those_of_plain_loops():
         max_predictions=num_predictions,
         pad_id=pad_id,
     )
-    assert_same_rows({name: values.numpy() for name, values in joined.items()}, expected)
+    assert_same_rows(
+        {name: values.numpy() for name, values in joined.items()}, expected
+    )
 
 
 def test_only_the_named_tables_are_made(records_dir):

@@ -52,7 +52,7 @@ def test_every_window_is_in_one_row_that_holds_it(lengths, max_windows):
     packs = packing.pack(lengths, ROW_LENGTH, max_windows, seed=0)
     rows = rows_of(packs)
     assert len(packs) == len(rows)
-    assert sorted(sum(rows, [])) == list(range(len(lengths)))
+    assert sorted(packs.windows) == list(range(len(lengths)))
     for row in rows:
         assert 1 <= len(row) <= max_windows
         assert sum(lengths[row]) <= ROW_LENGTH
