@@ -78,7 +78,7 @@ class TokenMasking:
         }
 
     def num_predictions(self, num_pieces: tf.Tensor) -> tf.Tensor:
-        """How many pieces of rows with so many pieces are predicted: int32."""
+        """How many of `num_pieces` (int32, any shape) pieces are predicted."""
         wanted = tf.round(tf.cast(num_pieces, tf.float32) * self._mask_rate)
         return tf.minimum(
             tf.maximum(tf.cast(wanted, tf.int32), 1),

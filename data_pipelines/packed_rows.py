@@ -10,6 +10,7 @@ Shape key: W windows of a batch, B rows, L row length.
 
 from collections.abc import Mapping
 
+import numpy as np
 import tensorflow as tf
 
 from data_pipelines import packing, randomness
@@ -36,14 +37,14 @@ class PackedLayout:
 
     def read(self, windows: WindowRecords) -> "PackedRows":
         """The rows of the windows of a split."""
-        length = windows.window_length
+        lengths = windows.lengths()
         packs = packing.pack(
-            windows.lengths(), length, self._max_windows, seed=self._seed
+            lengths, windows.window_length, self._max_windows, seed=self._seed
         )
-        num_pieces = tf.maximum(tf.range(length + 1) - NUM_SPECIAL_TOKENS, 0)
+        num_pieces = tf.constant(lengths - NUM_SPECIAL_TOKENS, tf.int32)
         predictions = windows.masking.num_predictions(num_pieces).numpy()
-        most = packing.largest_total(predictions, length, self._max_windows)
-        return PackedRows(windows, packs, max_predictions=most)
+        of_rows = np.add.reduceat(predictions[packs.windows], packs.offsets[:-1])
+        return PackedRows(windows, packs, max_predictions=int(of_rows.max(initial=0)))
 
 
 class PackedRows:
@@ -55,7 +56,7 @@ class PackedRows:
     Args:
         windows: the windows of the split.
         packs: which of them make a row.
-        max_predictions: P, the most predictions that a row can have.
+        max_predictions: P, the most predictions that one of the rows has.
     """
 
     def __init__(

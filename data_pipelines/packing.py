@@ -143,25 +143,3 @@ class _Rows:
         yield from self._full
         for space in self._spaces:
             yield from self._by_space[space]
-
-
-def largest_total(values: np.ndarray, row_length: int, max_windows: int) -> int:
-    """The largest sum of values over windows that fit a row together.
-
-    Args:
-        values: non-decreasing int array; a window of `n` positions is worth
-            `values[n]`, and `values[0]` is 0.
-        row_length: positions of a row.
-        max_windows: the most windows of a row.
-    """
-    # Of the lengths that are worth the same, the shortest is enough.
-    worth, shortest = np.unique(values, return_index=True)
-    best = np.zeros(row_length + 1, np.int64)  # by the positions there are
-    for _ in range(max_windows):
-        without = best.copy()
-        for value, length in zip(worth[1:], shortest[1:], strict=True):
-            with_it = without[: row_length + 1 - length] + value
-            best[length:] = np.maximum(best[length:], with_it)
-        if np.array_equal(best, without):
-            break
-    return int(best[row_length])
