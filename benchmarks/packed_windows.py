@@ -36,7 +36,7 @@ _LAYERS = flags.DEFINE_integer("layers", 2, "Transformer layers.")
 _HIDDEN_SIZE = flags.DEFINE_integer("hidden_size", 256, "Width; the inner is 4 times.")
 _NUM_HEADS = flags.DEFINE_integer("num_heads", 4, "Attention heads.")
 _STEPS = flags.DEFINE_integer("steps", 4, "Training steps of a round.")
-_BATCHES = flags.DEFINE_integer("batches", 100, "Loaded batches of a round.")
+_BATCHES = flags.DEFINE_integer("batches", 1_000, "Loaded batches of a round.")
 _ROUNDS = flags.DEFINE_integer("rounds", 9, "Counted rounds.")
 
 _PACKED, _UNPACKED = "packed", "one window a row"

@@ -162,7 +162,7 @@ def _sources(is_taken: tf.Tensor, row_sizes: tf.Tensor, width: int) -> tf.Tensor
         width: places of a row.
 
     Returns:
-        int64 tensor `(B, width)`; -1 at places behind a row's last value.
+        int64 tensor `(B, width)`; W × N, one too many, behind a row's last value.
     """
     counts = _by_row(tf.math.count_nonzero(is_taken, axis=1), row_sizes)
     counts = tf.reduce_sum(counts, axis=1)
@@ -173,12 +173,13 @@ def _sources(is_taken: tf.Tensor, row_sizes: tf.Tensor, width: int) -> tf.Tensor
         "differ. `python -m data_pipelines.check_records` says where",
     )
     taken = tf.where(tf.reshape(is_taken, [-1]))[:, 0]
-    return _by_row(taken, counts).to_tensor(-1, shape=[None, width])
+    nothing = tf.size(is_taken, out_type=tf.int64)
+    return _by_row(taken, counts).to_tensor(nothing, shape=[None, width])
 
 
 def _take(values: tf.Tensor, sources: tf.Tensor, *, empty: int) -> tf.Tensor:
-    taken = tf.gather(tf.reshape(values, [-1]), tf.maximum(sources, 0))
-    return tf.where(sources < 0, tf.cast(empty, values.dtype), taken)
+    padded = tf.concat([tf.reshape(values, [-1]), tf.cast([empty], values.dtype)], 0)
+    return tf.gather(padded, sources)
 
 
 def _by_row(values: tf.Tensor, row_sizes: tf.Tensor) -> tf.RaggedTensor:
