@@ -67,20 +67,6 @@ def _read_fixed_length(path: pathlib.Path, length: int, predictions: int):
     return dataset.map(parse).prefetch(2)
 
 
-def _build_records(output_dir: pathlib.Path) -> None:
-    from data_pipelines import build_documents, build_windows
-    from data_pipelines.documents_job import DocumentOptions
-    from data_pipelines.windows_job import WindowOptions
-
-    options = DocumentOptions(
-        format="wikiextractor",
-        input=str(sample_data.WIKIPEDIA / "wiki_0*"),
-        vocab_file=str(sample_data.VOCABULARY),
-    )
-    build_documents.build_documents(options, output_dir / "documents")
-    build_windows.build_windows(WindowOptions(), output_dir / "documents", output_dir)
-
-
 def main(_: Sequence[str]) -> None:
     paired.pin_to_one_core()
     import tensorflow as tf
@@ -93,7 +79,7 @@ def main(_: Sequence[str]) -> None:
     scratch = tempfile.TemporaryDirectory()
     folder = pathlib.Path(_RECORDS.value or scratch.name)
     if not _RECORDS.value:
-        _build_records(folder)
+        sample_data.build_wikipedia_windows(folder)
     manifest = Manifest.load(folder)
     length = manifest.window_length
     config = configuration.WindowInputsConfig(window_length=length)

@@ -1,4 +1,4 @@
-"""Where the benchmarks find real text unless told otherwise."""
+"""Where the benchmarks find real text unless told otherwise, and records of it."""
 
 import os
 import pathlib
@@ -10,3 +10,18 @@ SAMPLE_DATA = pathlib.Path(
 WIKIPEDIA = SAMPLE_DATA / "enwiki_wikiextractor_2015" / "text" / "AA"
 BOOKS = SAMPLE_DATA / "classic_books_md"
 VOCABULARY = SAMPLE_DATA / "bert_vocab" / "bert-base-uncased-vocab.txt"
+
+
+def build_wikipedia_windows(output_dir: pathlib.Path) -> None:
+    """Builds window records, 512 positions each, of a tenth of the Wikipedia sample."""
+    from data_pipelines import build_documents, build_windows
+    from data_pipelines.documents_job import DocumentOptions
+    from data_pipelines.windows_job import WindowOptions
+
+    options = DocumentOptions(
+        format="wikiextractor",
+        input=str(WIKIPEDIA / "wiki_0*"),
+        vocab_file=str(VOCABULARY),
+    )
+    build_documents.build_documents(options, output_dir / "documents")
+    build_windows.build_windows(WindowOptions(), output_dir / "documents", output_dir)

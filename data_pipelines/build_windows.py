@@ -21,6 +21,7 @@ from data_pipelines import (
     build_documents,
     command_line,
     sharded_build,
+    window_lengths,
     windows_job,
 )
 from data_pipelines.manifest import FILE_NAME, Manifest
@@ -47,7 +48,8 @@ def build_windows(
         overwrite: whether a build that lies there is removed first.
 
     Returns:
-        The manifest. If the same build is complete already, only reads it.
+        The manifest. If the same build is complete already, only reads it, and adds
+        the lengths of windows that an earlier version did not write.
 
     Raises:
         ValueError: if the documents are missing.
@@ -71,6 +73,7 @@ def build_windows(
     if overwrite:
         sharded_build.clear(output_dir)
     elif (finished := _finished_build(output_dir, described)) is not None:
+        window_lengths.add_missing(finished, output_dir)
         return finished
 
     output_dir.mkdir(parents=True, exist_ok=True)
@@ -101,6 +104,8 @@ def build_windows(
         )
         with files.written_aside(output_dir / "vocab.txt") as aside:
             shutil.copyfile(documents_dir / "vocab.txt", aside)
+        # Slices that an earlier version finished have none.
+        window_lengths.add_missing(manifest, output_dir)
         manifest.save(output_dir)
         build.close()
     return manifest

@@ -4,18 +4,19 @@
 
 Checks that every shard is there with the size and checksum of the manifest, that
 each record matches its own checksum and is well-formed (sizes sum up, ids lie in
-the vocabulary, the permutation is one), and that the counts agree. Prints every
-fault with shard and record, and exits with 1 if there is one.
+the vocabulary, the permutation is one), and that the counts and the lengths beside
+the windows agree. Prints every fault with shard and record, and exits with 1 if there
+is one.
 """
 
 import pathlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from absl import flags
 
-from data_pipelines import command_line, records, shards
+from data_pipelines import command_line, records, shards, window_lengths
 from data_pipelines.manifest import (
     COUNTS,
     NUM_SPECIAL_TOKENS,
@@ -73,6 +74,7 @@ def _check_shard(
         yield f"{path}: expected sha256 {shard.sha256}, found {found}"
     counts = dict.fromkeys(COUNTS, 0)
     document_ids = set()
+    num_pieces = {}
     for number in range(len(reader)):
         try:
             tree, document_id, permutation = records.decode(
@@ -91,10 +93,31 @@ def _check_shard(
         counts["paragraphs"] += len(tree.paragraph_lengths)
         counts["sentences"] += len(tree.sentence_lengths)
         counts["pieces"] += len(tree.token_ids)
+        num_pieces[number] = len(tree.token_ids)
     counts["documents"] = len(document_ids)
     for name, count in counts.items():
         if count != getattr(shard, name):
             yield f"{path}: expected {getattr(shard, name)} {name}, found {count}"
+    if manifest.kind == "windows":
+        yield from _length_faults(path, num_pieces, len(reader))
+
+
+def _length_faults(
+    path: pathlib.Path, num_pieces: Mapping[int, int], num_records: int
+) -> Iterator[str]:
+    """Where the lengths beside a shard are not those of its windows."""
+    try:
+        lengths = window_lengths.read_shard(path)
+    except ValueError as error:
+        yield str(error)
+        return
+    name = window_lengths.lengths_path(path)
+    if len(lengths) != num_records:
+        yield f"{name}: expected {num_records} lengths, found {len(lengths)}"
+        return
+    for number, found in num_pieces.items():
+        if lengths[number] != found:
+            yield f"{name}: record {number}: expected {found}, found {lengths[number]}"
 
 
 def _faults(

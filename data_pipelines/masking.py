@@ -77,6 +77,14 @@ class TokenMasking:
             "masked_weights": tf.cast(chosen, tf.float32),
         }
 
+    def num_predictions(self, num_pieces: tf.Tensor) -> tf.Tensor:
+        """How many of `num_pieces` (int32, any shape) pieces are predicted."""
+        wanted = tf.round(tf.cast(num_pieces, tf.float32) * self._mask_rate)
+        return tf.minimum(
+            tf.maximum(tf.cast(wanted, tf.int32), 1),
+            tf.minimum(num_pieces, self._max_predictions),
+        )
+
     def _choose(
         self, token_ids: tf.Tensor, num_pieces: tf.Tensor, streams: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
@@ -91,11 +99,7 @@ class TokenMasking:
         scores = tf.where(is_piece, scores, -1.0)
         # The P best-scored pieces are a uniform draw without replacement.
         _, positions = tf.math.top_k(scores, self._max_predictions)
-        wanted = tf.round(tf.cast(num_pieces, tf.float32) * self._mask_rate)
-        wanted = tf.minimum(
-            tf.maximum(tf.cast(wanted, tf.int32), 1),
-            tf.minimum(num_pieces, self._max_predictions),
-        )
+        wanted = self.num_predictions(num_pieces)
         chosen = tf.range(self._max_predictions)[tf.newaxis, :] < wanted[:, tf.newaxis]
         positions = tf.sort(tf.where(chosen, positions, row_length), axis=1)
         return tf.where(chosen, positions, 0), chosen

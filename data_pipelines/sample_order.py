@@ -97,14 +97,15 @@ def epochs_and_records(
         return epochs, positions
     stream = randomness.key(seed, randomness.SAMPLE_ORDER)
     words = tf.bitcast(randomness.extend_key(stream, epochs), tf.int32)
-    # The raw operator: the public wrapper pads batched seeds along the batch.
+    # The raw operator: the public wrapper pads batched seeds along the batch. One entry
+    # more, since it refuses a batch of none.
     records = tf.raw_ops.RandomIndexShuffle(
-        index=positions,
-        seed=tf.pad(words, [[0, 0], [1, 0]]),
+        index=tf.pad(positions, [[0, 1]]),
+        seed=tf.pad(words, [[0, 1], [1, 0]]),
         max_index=tf.constant(num_records - 1, tf.int64),
         rounds=4,
     )
-    return epochs, records
+    return epochs, records[:-1]
 
 
 def rank_samples(step: tf.Tensor, first_sample: int, share: Share) -> tf.Tensor:

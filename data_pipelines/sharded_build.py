@@ -170,7 +170,7 @@ def clear(output_dir: pathlib.Path) -> None:
     shutil.rmtree(output_dir / _PROGRESS_FOLDER, ignore_errors=True)
     # The manifest goes first: without it no reader takes the rest for whole.
     (output_dir / FILE_NAME).unlink(missing_ok=True)
-    for pattern in ("*.tfrecord", "*.offsets", ".aside-*"):
+    for pattern in ("*.tfrecord", "*.offsets", "*.lengths", ".aside-*"):
         for path in output_dir.glob(pattern):
             path.unlink()
 

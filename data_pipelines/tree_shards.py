@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
-from data_pipelines import records, shards
+from data_pipelines import records, shards, window_lengths
 from data_pipelines.manifest import Shard
 from seg_tf import files
 from seg_tf.text.tree import DocumentTree
@@ -43,6 +43,22 @@ def write_trees(
         **counts,
         records=num_records,
     )
+
+
+def write_windows(
+    path: pathlib.Path, windows: Iterable[Item], widths: Mapping[str, str]
+) -> Shard:
+    """`write_trees`, with the length of each window beside the shard."""
+    lengths = []
+
+    def noted() -> Iterator[Item]:
+        for item in windows:
+            lengths.append(len(item[0].token_ids))
+            yield item
+
+    shard = write_trees(path, noted(), widths)
+    window_lengths.write(path, lengths)
+    return shard
 
 
 def read_trees(path: pathlib.Path, widths: Mapping[str, str]) -> Iterator[Item]:

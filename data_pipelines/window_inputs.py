@@ -3,15 +3,15 @@
 Shape key: B batch, L row length.
 """
 
-import functools
 import pathlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
-import numpy as np
 import tensorflow as tf
 
-from data_pipelines import indices, randomness, records, sample_order, shards
-from data_pipelines.manifest import NUM_SPECIAL_TOKENS, Manifest, shard_paths
+from data_pipelines import randomness, sample_order
+from data_pipelines.manifest import NUM_SPECIAL_TOKENS, Manifest
+from data_pipelines.row_layout import Layout, OneWindowLayout, RowReader
+from data_pipelines.window_records import WindowRecords
 from seg_tf import configuration, features
 
 
@@ -29,6 +29,7 @@ class WindowInputs:
             which cap the indices.
         seed: seed of the run.
         vocab_size: rows of the model's token table; None accepts the records'.
+        layout: how windows make rows; None makes each of them one.
 
     Raises:
         ValueError: if the records do not fit the settings, saying which differs and
@@ -44,6 +45,7 @@ class WindowInputs:
         index_tables: Mapping[str, int],
         seed: int,
         vocab_size: int | None = None,
+        layout: Layout | None = None,
     ):
         self.manifest = Manifest.load(pathlib.Path(records_dir))
         self._records_dir = pathlib.Path(records_dir)
@@ -56,13 +58,14 @@ class WindowInputs:
                     f"Received: {name!r}"
                 )
         self._index_tables = dict(index_tables)
-        self._special_ids = self.manifest.vocabulary["special_ids"]
         self._masking = configuration.build(
             masking,
-            mask_id=self._special_ids["mask"],
+            mask_id=self.manifest.vocabulary["special_ids"]["mask"],
             vocab_size=self.manifest.vocabulary["size"],
         )
+        self._layout = layout or OneWindowLayout()
         self._seed = seed
+        self._opened: dict[str, RowReader] = {}
 
     def _check_records(self, vocab_size: int | None) -> None:
         manifest, folder = self.manifest, self._records_dir
@@ -96,6 +99,7 @@ class WindowInputs:
         return (
             "token_ids",
             "padding_mask",
+            *self._layout.feature_names,
             *self._index_tables,
             *self._masking.feature_names,
             "sample_number",
@@ -113,19 +117,26 @@ class WindowInputs:
 
     @property
     def num_train_samples(self) -> int:
-        """Samples of an epoch."""
-        return self.manifest.count("records", "train")
+        """Samples, which are rows, of an epoch."""
+        return len(self._rows("train"))
 
     @property
     def num_validation_samples(self) -> int:
         """Held-out samples."""
-        return self.manifest.count("records", "validation")
+        return len(self._rows("validation"))
+
+    @property
+    def windows_per_row(self) -> float:
+        """Windows that a training row holds on average."""
+        windows = self.manifest.count("records", "train")
+        return windows / max(self.num_train_samples, 1)
 
     @property
     def fill(self) -> float:
         """Share of the positions of a training batch that are no padding."""
         pieces = self.manifest.count("pieces", "train")
-        taken = pieces + NUM_SPECIAL_TOKENS * self.num_train_samples
+        windows = self.manifest.count("records", "train")
+        taken = pieces + NUM_SPECIAL_TOKENS * windows
         return taken / max(self.num_train_samples * self._window_length, 1)
 
     def train_dataset(
@@ -194,19 +205,18 @@ class WindowInputs:
         return _pipelined(tf.data.Dataset.range(num_batches), make_batch)
 
     def describe_sample(self, sample: int) -> str:
-        """Which record of the training split a sample is, for error messages."""
-        num_records = self.num_train_samples
-        _, records_of_samples = sample_order.epochs_and_records(
-            tf.constant([sample], tf.int64), num_records, self._seed
+        """Which row of the training split a sample is, for error messages."""
+        num_rows = self.num_train_samples
+        _, rows = sample_order.epochs_and_records(
+            tf.constant([sample], tf.int64), num_rows, self._seed
         )
         return (
-            f"sample {sample} (epoch {sample // num_records}, record "
-            f"{int(records_of_samples[0])} of the training split)"
+            f"sample {sample} (epoch {sample // num_rows}, row {int(rows[0])} of the "
+            "training split)"
         )
 
-    def _reader(self, split: str) -> shards.RecordReader:
-        paths = shard_paths(self.manifest, self._records_dir, split)
-        reader = shards.RecordReader(paths)
+    def _reader(self, split: str) -> RowReader:
+        reader = self._rows(split)
         if not len(reader):
             raise ValueError(
                 f"{self._records_dir}: the {split} split holds no record. Build the "
@@ -214,66 +224,28 @@ class WindowInputs:
             )
         return reader
 
+    def _rows(self, split: str) -> RowReader:
+        if split not in self._opened:
+            windows = WindowRecords(
+                self.manifest,
+                self._records_dir,
+                split,
+                index_tables=self._index_tables,
+                masking=self._masking,
+            )
+            self._opened[split] = self._layout.read(windows)
+        return self._opened[split]
+
     def _make_features(
-        self, samples: tf.Tensor, reader: shards.RecordReader, stream: int
+        self, samples: tf.Tensor, reader: RowReader, stream: int
     ) -> dict[str, tf.Tensor]:
         epochs, numbers = sample_order.epochs_and_records(
             samples, len(reader), self._seed
         )
-        serialized = tf.numpy_function(
-            functools.partial(_read_records, reader),
-            [numbers],
-            tf.string,
-            stateful=False,
-        )
-        serialized = tf.ensure_shape(serialized, samples.shape)
-        rows, num_pieces = self._rows(serialized)
-        # The random stream of sample k of epoch e.
-        streams = randomness.extend_key(stream, epochs)
-        streams = randomness.extend_key(streams, samples % len(reader))
-        rows.update(self._masking(rows["token_ids"], num_pieces, streams))
+        epoch_streams = randomness.extend_key(stream, epochs)
+        rows = reader(numbers, samples % len(reader), epoch_streams)
         rows["sample_number"] = samples
         return {name: rows[name] for name in self.feature_names}
-
-    def _rows(self, serialized: tf.Tensor) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
-        """The unmasked rows of records, and the number of pieces of each."""
-        length = self._window_length
-        names = (
-            records.TOKEN_IDS,
-            records.SENTENCE_LENGTHS,
-            records.PARAGRAPH_LENGTHS,
-        )
-        parsed = records.parse(serialized, names)
-        widths = self.manifest.number_widths
-        pieces, num_pieces = records.decode_numbers(
-            parsed[records.TOKEN_IDS],
-            widths[records.TOKEN_IDS],
-            length - NUM_SPECIAL_TOKENS,
-        )
-        sentence_lengths, paragraph_lengths = (
-            records.decode_numbers(parsed[name], widths[name])[0] for name in names[1:]
-        )
-        row_indices = indices.add_indices(
-            num_pieces=num_pieces,
-            sentence_lengths=sentence_lengths,
-            paragraph_lengths=paragraph_lengths,
-            first_index=parsed[records.FIRST_INDEX],
-            row_length=length,
-            caps=self._index_tables,
-        )
-        position = tf.range(length)[tf.newaxis, :]
-        end = num_pieces[:, tf.newaxis] + 1
-        token_ids = tf.pad(pieces, [[0, 0], [1, 1]])
-        token_ids = tf.where(position == 0, self._special_ids["cls"], token_ids)
-        token_ids = tf.where(position == end, self._special_ids["sep"], token_ids)
-        padding_mask = position <= end
-        token_ids = tf.where(padding_mask, token_ids, self._special_ids["pad"])
-        rows = {"token_ids": token_ids, "padding_mask": padding_mask, **row_indices}
-        return rows, num_pieces
-
-
-def _read_records(reader: shards.RecordReader, numbers: Sequence[int]) -> np.ndarray:
-    return np.array([reader[number] for number in numbers.tolist()], dtype=object)
 
 
 def _pipelined(

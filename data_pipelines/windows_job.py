@@ -105,5 +105,5 @@ def make_windows(pair: ShardPair) -> dict:
     for split, shard in pair.shards.items():
         path = _worker["output_dir"] / shard_name(split, pair.number)
         items = cut(_worker["documents_dir"] / shard.file)
-        entries[split] = vars(tree_shards.write_trees(path, items, widths))
+        entries[split] = vars(tree_shards.write_windows(path, items, widths))
     return {"shards": entries}

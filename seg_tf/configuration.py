@@ -133,8 +133,42 @@ class WindowInputsConfig:
 
     implementation: ClassVar[str] = "data_pipelines.window_inputs:WindowInputs"
 
+    # Further arguments of a model that reads such rows.
+    model_arguments: ClassVar[Mapping[str, Any]] = types.MappingProxyType({})
+
     window_length: int = 512
     masking: MaskingConfig = MaskingConfig()
+
+
+@register
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PackedWindowInputsConfig:
+    """Several windows a row, each as in a row of its own, told apart by the model.
+
+    Attributes:
+        window_length: positions of a full window, and of a row.
+        masking: what is predicted in each window.
+        max_windows_per_row: the most windows of a row. More than three fill rows
+            better only where most documents are far shorter than a window.
+    """
+
+    implementation: ClassVar[str] = (
+        "data_pipelines.packed_window_inputs:packed_window_inputs"
+    )
+    model_arguments: ClassVar[Mapping[str, Any]] = types.MappingProxyType(
+        {"packed_windows": True}
+    )
+
+    window_length: int = 512
+    masking: MaskingConfig = MaskingConfig()
+    max_windows_per_row: int = 8
+
+    def __post_init__(self):
+        if self.max_windows_per_row < 1:
+            raise ValueError(
+                "`max_windows_per_row` must be at least 1. Received: "
+                f"max_windows_per_row={self.max_windows_per_row}"
+            )
 
 
 @register

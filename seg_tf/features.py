@@ -29,7 +29,10 @@ class Feature:
 FEATURES: Mapping[str, Feature] = {
     "token_ids": Feature("int32", ("B", "L"), "vocabulary ids, specials included"),
     "padding_mask": Feature("bool", ("B", "L"), "True where a token stands"),
-    "position_index": Feature("int32", ("B", "L"), "global token index, 0 to L - 1"),
+    "window_number": Feature(
+        "int32", ("B", "L"), "which window of a packed row, from 1; 0 at padding"
+    ),
+    "position_index": Feature("int32", ("B", "L"), "token index in the window"),
     "paragraph_index": Feature("int32", ("B", "L"), "paragraph in the document"),
     "sentence_index": Feature("int32", ("B", "L"), "sentence in the paragraph"),
     "token_index": Feature("int32", ("B", "L"), "word piece in the sentence"),

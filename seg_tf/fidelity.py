@@ -87,6 +87,7 @@ _SHARED = (
     PaperValue("model.initializer_range", 0.02, _BERT_CONFIG),
     PaperValue("model.num_token_types", 0, f"{_SEGABERT}, input sum", released=2),
     PaperValue("inputs.window_length", 512, f"{_SEGABERT}, input representation"),
+    PaperValue("inputs.max_windows_per_row", 1, f"{_SEGABERT}, input representation"),
     PaperValue("inputs.masking.mask_rate", 0.15, "BERT, section 3.1"),
     PaperValue("inputs.masking.max_predictions", _predictions, _BERT_CODE),
     PaperValue("inputs.masking.mask_token_rate", 0.8, "BERT, section 3.1"),
@@ -250,10 +251,15 @@ def _decay(config: configuration.RunConfig, value: Any) -> Any:
     return _whole_run(config) if value is None else value
 
 
+def _windows_per_row(config: configuration.RunConfig, value: Any) -> Any:
+    return 1 if value == "absent" else value
+
+
 # Settings whose value in a config stands for another one.
 _READERS: Mapping[str, Callable[[configuration.RunConfig, Any], Any]] = {
     "optimizer": lambda config, value: type(value).__name__,
     "objectives": lambda config, value: tuple(sorted(value)),
+    "inputs.max_windows_per_row": _windows_per_row,
     "optimizer.warmup_updates": _warmup,
     "optimizer.decay_updates": _decay,
 }

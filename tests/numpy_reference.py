@@ -65,11 +65,11 @@ def dense(weights: Weights, inputs: np.ndarray):
     return inputs @ weights["kernel"] + weights["bias"]
 
 
-def self_attention(weights: Weights, inputs: np.ndarray, padding_mask: np.ndarray):
+def self_attention(weights: Weights, inputs: np.ndarray, visible: np.ndarray):
     """Vaswani et al., 2017, section 3.2, one sequence and one head at a time."""
     outputs = np.zeros_like(inputs)
     num_heads, head_size = weights["query/bias"].shape
-    for row, (sequence_LD, mask_L) in enumerate(zip(inputs, padding_mask, strict=True)):
+    for row, (sequence_LD, visible_LL) in enumerate(zip(inputs, visible, strict=True)):
         for head in range(num_heads):
             query_LK, key_LK, value_LK = (
                 sequence_LD @ weights[f"{name}/kernel"][:, head]
@@ -77,7 +77,7 @@ def self_attention(weights: Weights, inputs: np.ndarray, padding_mask: np.ndarra
                 for name in ("query", "key", "value")
             )
             scores_LL = query_LK @ key_LK.T / math.sqrt(head_size)
-            scores_LL[:, ~mask_L] = -np.inf
+            scores_LL[~visible_LL] = -np.inf
             exponents_LL = np.exp(scores_LL - scores_LL.max(axis=-1, keepdims=True))
             attention_LL = exponents_LL / exponents_LL.sum(axis=-1, keepdims=True)
             outputs[row] += (attention_LL @ value_LK) @ weights[
@@ -86,11 +86,27 @@ def self_attention(weights: Weights, inputs: np.ndarray, padding_mask: np.ndarra
     return outputs + weights["attention_output/bias"]
 
 
-def transformer_layer(weights, inputs, padding_mask, epsilon, approximate_gelu):
+def visible_positions(features: Mapping[str, np.ndarray]):
+    """Which position may look at which: (B, L, L)."""
+    padding_mask = np.asarray(features["padding_mask"]).astype(bool)
+    batch, length = padding_mask.shape
+    visible = np.zeros((batch, length, length), bool)
+    for row, query, key in np.ndindex(*visible.shape):
+        if "window_number" not in features:
+            visible[row, query, key] = padding_mask[row, key]
+        elif padding_mask[row, query] and padding_mask[row, key]:
+            number = features["window_number"][row]
+            visible[row, query, key] = number[query] == number[key]
+        else:  # padding, which looks at padding
+            visible[row, query, key] = not (
+                padding_mask[row, query] or padding_mask[row, key]
+            )
+    return visible
+
+
+def transformer_layer(weights, inputs, visible, epsilon, approximate_gelu):
     """Post-norm: LayerNorm(x + block(x)), attention first, then feed-forward."""
-    attention = self_attention(
-        part(weights, "self_attention_layer"), inputs, padding_mask
-    )
+    attention = self_attention(part(weights, "self_attention_layer"), inputs, visible)
     hidden = layer_norm(
         part(weights, "self_attention_layer_norm"), inputs + attention, epsilon
     )
@@ -117,12 +133,12 @@ def encoder(
     hidden = weights["token_embedding/embeddings"][token_ids]
     hidden = hidden + index_embedding(part(weights, "index_embedding"), indices)
     hidden = layer_norm(part(weights, "embeddings_layer_norm"), hidden, epsilon)
-    padding_mask = np.asarray(features["padding_mask"]).astype(bool)
+    visible = visible_positions(features)
     for layer in range(num_layers):
         hidden = transformer_layer(
             part(weights, f"transformer_layer_{layer}"),
             hidden,
-            padding_mask,
+            visible,
             epsilon,
             approximate_gelu,
         )

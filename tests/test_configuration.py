@@ -12,6 +12,7 @@ from seg_tf.configuration import (
     EncoderConfig,
     MaskedLMConfig,
     MaskingConfig,
+    PackedWindowInputsConfig,
     RunConfig,
     TrainingConfig,
     WindowInputsConfig,
@@ -63,7 +64,18 @@ def read_flags(*arguments):
     return from_config_dict(holder.value)
 
 
-@pytest.mark.parametrize("config", [RUN, RunConfig(name="plain", paper="bert_base")])
+PACKED = RunConfig(
+    name="packed",
+    paper="bert_base",
+    inputs=PackedWindowInputsConfig(
+        window_length=64, masking=MaskingConfig(mask_rate=0.2), max_windows_per_row=3
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    "config", [RUN, PACKED, RunConfig(name="plain", paper="bert_base")]
+)
 def test_config_dict_round_trip(config):
     assert from_config_dict(to_config_dict(config)) == config
     assert from_config_dict(json.loads(json.dumps(to_dict(config)))) == config
@@ -142,6 +154,11 @@ def as_text(config):
 def test_contradictory_overrides_are_refused(argument, message):
     with pytest.raises(ValueError, match=message):
         read_flags(argument)
+
+
+def test_rows_hold_at_least_one_window():
+    with pytest.raises(ValueError, match=r"`max_windows_per_row` .* at least 1.*=0"):
+        PackedWindowInputsConfig(max_windows_per_row=0)
 
 
 def test_unknown_field_is_named_with_those_there_are():

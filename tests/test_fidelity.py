@@ -155,6 +155,15 @@ def test_adam_is_not_nvidia_s_recipe():
     assert "NVIDIA" in found["optimizer"].source
 
 
+def test_several_windows_a_row_are_a_deviation():
+    packed = dataclasses.replace(
+        load("segabert_base"), inputs=configuration.PackedWindowInputsConfig()
+    )
+    (found,) = fidelity.deviations(packed)
+    assert found.setting == "inputs.max_windows_per_row"
+    assert (found.paper, found.run) == (1, 8)
+
+
 def test_deviations_towards_the_released_code_are_marked():
     config = changed(
         load("segabert_large"),

@@ -10,8 +10,9 @@ import pytest
 from absl import flags
 
 import run_pretraining
+from seg_tf import configuration
 from seg_tf.training import checkpoint_files, config_overrides
-from seg_tf.training.checkpoint import Checkpoints
+from seg_tf.training.checkpoint import Checkpoints, load_encoder
 from tests import scripted_runs
 from tests.scripted_runs import (
     CONFIG,
@@ -81,7 +82,7 @@ def test_dry_run_prints_the_plan_and_touches_nothing(main, records, tmp_path):
         "--dry_run",
     )
     assert code == 0
-    assert "60 of 4 windows" in output
+    assert "60 of 4 rows" in output
     assert "0.001 after 1 updates of warm-up" in output
     assert "model.num_layers: 1; paper 12" in output
     assert not (tmp_path / "run").exists()
@@ -163,6 +164,24 @@ def test_overrides_reach_the_run(main, records, tmp_path):
     assert "0.0005 after 9 updates of warm-up" in output
     assert "training.clip_norm: None; paper 1.0" in output
     assert f"model.index_tables: position_index {LENGTH}; paper" in output
+
+
+def test_a_flag_packs_the_rows_and_the_encoder_loads_for_plain_ones(
+    main, records, tmp_path
+):
+    code, output, errors = main(
+        *CONFIG,
+        f"--records_dir={records}",
+        f"--output_dir={tmp_path}",
+        "--config.training.deterministic_ops=false",
+        "--config.training.num_updates=3",
+        "--config.inputs.type=PackedWindowInputsConfig",
+    )
+    assert code == 0, errors
+    assert "inputs.max_windows_per_row: 8; paper 1" in output
+    encoder, config = load_encoder(tmp_path)
+    assert isinstance(config.inputs, configuration.PackedWindowInputsConfig)
+    assert not encoder.packed_windows
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ from seg_tf.layers.index_embedding import IndexEmbedding
 from seg_tf.ops.activations import gelu
 
 _TOKEN_TYPE_TABLE = "token_type"
+_WINDOW_NUMBER = "window_number"
 
 
 @keras.saving.register_keras_serializable(package="seg_tf")
@@ -48,13 +49,16 @@ class Encoder(keras_hub.models.Backbone):
             of by erf.
         num_token_types: int. Rows of a token-type table whose row 0 is added at
             every position, as in the code of SegaBERT's authors; 0 has no table.
+        packed_windows: bool. Whether a row may hold several windows, told apart by
+            the feature `window_number`, that must not see each other. The weights
+            are the same either way.
         dtype: dtype or dtype policy of all layers; None takes the global policy.
         **kwargs: `name` and `trainable`.
 
     Call arguments:
         inputs: dict of tensors `(B, L)`: int `token_ids`, bool or int
-            `padding_mask` and one int tensor for every index table. Other entries
-            are left alone.
+            `padding_mask`, one int tensor for every index table and, with
+            `packed_windows`, int `window_number`. Other entries are left alone.
 
     Returns:
         Tensor `(B, L, D)` in the compute dtype. Rows where `padding_mask` is
@@ -90,6 +94,7 @@ class Encoder(keras_hub.models.Backbone):
         initializer_range: float = 0.02,
         approximate_gelu: bool = False,
         num_token_types: int = 0,
+        packed_windows: bool = False,
         dtype: Any = None,
         **kwargs: Any,
     ):
@@ -136,7 +141,7 @@ class Encoder(keras_hub.models.Backbone):
         ]
 
         # === Functional model ===
-        names = ("token_ids", "padding_mask", *index_tables)
+        names = _feature_names(index_tables, packed_windows)
         specs = batch_contract.tensor_specs(names, {"B": None, "L": None})
         inputs = {
             name: keras.Input(batch_shape=shape, dtype=feature_dtype, name=name)
@@ -149,8 +154,12 @@ class Encoder(keras_hub.models.Backbone):
         hidden_BLD = hidden_BLD + self.index_embedding(indices)
         hidden_BLD = self.embeddings_layer_norm(hidden_BLD)
         hidden_BLD = self.embeddings_dropout(hidden_BLD)
+        if packed_windows:
+            mask = {"attention_mask": _same_window(inputs)}
+        else:
+            mask = {"padding_mask": inputs["padding_mask"]}
         for layer in self.transformer_layers:
-            hidden_BLD = layer(hidden_BLD, padding_mask=inputs["padding_mask"])
+            hidden_BLD = layer(hidden_BLD, **mask)
         super().__init__(inputs=inputs, outputs=hidden_BLD, dtype=dtype, **kwargs)
 
         # === Config ===
@@ -165,11 +174,12 @@ class Encoder(keras_hub.models.Backbone):
         self.initializer_range = initializer_range
         self.approximate_gelu = approximate_gelu
         self.num_token_types = num_token_types
+        self.packed_windows = packed_windows
 
     @property
     def feature_names(self) -> tuple[str, ...]:
         """Names of the features that the encoder reads from a batch."""
-        return ("token_ids", "padding_mask", *self.index_tables)
+        return _feature_names(self.index_tables, self.packed_windows)
 
     def __call__(self, inputs: Mapping[str, Any], **kwargs: Any) -> Any:
         missing = [name for name in self.feature_names if name not in inputs]
@@ -195,7 +205,25 @@ class Encoder(keras_hub.models.Backbone):
             "initializer_range": self.initializer_range,
             "approximate_gelu": self.approximate_gelu,
             "num_token_types": self.num_token_types,
+            "packed_windows": self.packed_windows,
         }
+
+
+def _feature_names(
+    index_tables: Mapping[str, int], packed_windows: bool
+) -> tuple[str, ...]:
+    window_number = (_WINDOW_NUMBER,) if packed_windows else ()
+    return ("token_ids", "padding_mask", *window_number, *index_tables)
+
+
+def _same_window(inputs: Mapping[str, Any]) -> Any:
+    """Which positions see which: bool `(B, L, L)`.
+
+    Padding sees padding: with nothing to see, a softmax would be over nothing.
+    """
+    is_token_BL = ops.cast(inputs["padding_mask"], "bool")
+    number_BL = ops.where(is_token_BL, inputs[_WINDOW_NUMBER], -1)
+    return ops.equal(number_BL[:, :, None], number_BL[:, None, :])
 
 
 def _check_sizes(

@@ -24,7 +24,8 @@ class Plan:
         micro_batch_size: rows that a process computes at once.
         num_processes: processes that train together.
         num_updates: updates.
-        num_samples: samples seen.
+        num_samples: samples seen, which are rows.
+        num_windows: windows in these rows.
         epochs: times that every training sample is seen.
         tokens: real tokens seen, padding left out.
         peak_learning_rate: rate after the warm-up, or None for an optimizer that
@@ -39,6 +40,7 @@ class Plan:
     num_processes: int
     num_updates: int
     num_samples: int
+    num_windows: int
     epochs: float
     tokens: int
     peak_learning_rate: float | None
@@ -63,6 +65,7 @@ def make_plan(
         num_processes=num_processes,
         num_updates=settings.num_updates,
         num_samples=num_samples,
+        num_windows=round(num_samples * inputs.windows_per_row),
         epochs=num_samples / max(1, inputs.num_train_samples),
         tokens=round(num_samples * config.inputs.window_length * inputs.fill),
         peak_learning_rate=rate.peak_learning_rate if warms_up else None,
@@ -93,11 +96,13 @@ def describe(plan: Plan, inputs: Any) -> str:
     """The plan as text."""
     lines = [
         "Plan",
-        f"  updates          {plan.num_updates:,} of {plan.batch_size:,} windows",
-        f"  at once          {plan.micro_batch_size:,} windows on each of "
+        f"  updates          {plan.num_updates:,} of {plan.batch_size:,} rows",
+        f"  at once          {plan.micro_batch_size:,} rows on each of "
         f"{plan.num_processes:,} processes",
-        f"  windows          {plan.num_samples:,}: {plan.epochs:.2f} epochs over "
+        f"  rows             {plan.num_samples:,}: {plan.epochs:.2f} epochs over "
         f"{inputs.num_train_samples:,} (held out: {inputs.num_validation_samples:,})",
+        f"  windows          {plan.num_windows:,}: {inputs.windows_per_row:.2f} a row, "
+        f"which they fill to {inputs.fill:.1%}",
         f"  tokens           {plan.tokens:,}, padding left out",
     ]
     if plan.peak_learning_rate is not None:

@@ -85,7 +85,9 @@ def build_pretrainer(
     keras.config.set_dtype_policy(settings.dtype_policy)
     try:
         encoder = configuration.build(
-            config.model, vocab_size=_vocab_size(config, inputs)
+            config.model,
+            vocab_size=_vocab_size(config, inputs),
+            **config.inputs.model_arguments,
         )
         objectives = {
             name: configuration.build(objective, encoder=encoder)

@@ -31,6 +31,7 @@ class Case:
         reference: the same in NumPy, from the layer and the inputs.
         golden: what `reference` says for `inputs(batch=2, length=3)`, 5 digits.
         float32_output: whether the output is float32 whatever the policy.
+        variant: what tells it from another case of the same class.
     """
 
     cls: type
@@ -41,6 +42,11 @@ class Case:
     reference: Callable[[Any, Mapping[str, np.ndarray]], Any]
     golden: Any
     float32_output: bool = False
+    variant: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.cls.__name__ + (f"-{self.variant}" if self.variant else "")
 
     def make_arguments(self, dtype: str | None = None) -> dict[str, Any]:
         """The constructor's arguments; those given as functions of a dtype are made."""
@@ -183,6 +189,38 @@ CASES = [
                 [-0.11966, -0.70691, -0.44833, 2.64121],
                 [-0.99406, -0.46826, 0.03449, 2.253],
                 [-0.89683, -0.50868, -0.01744, 2.33318],
+            ],
+        ],
+    ),
+    Case(
+        cls=Encoder,
+        variant="packed",
+        arguments={**ENCODER_ARGUMENTS, "packed_windows": True},
+        specs={
+            "token_ids": ((None,), "int32"),
+            "padding_mask": ((None,), "bool"),
+            "window_number": ((None,), "int32"),
+            "sentence_index": ((None,), "int32"),
+            "token_index": ((None,), "int32"),
+        },
+        limits={
+            "token_ids": 13,
+            "window_number": 3,
+            "sentence_index": 3,
+            "token_index": 6,
+        },
+        apply=lambda layer, inputs: layer(inputs),
+        reference=_reference_encoder,
+        golden=[
+            [
+                [-1.34426, 0.36221, 0.30307, -0.13801],
+                [-0.17316, -0.70452, -0.40003, 2.6219],
+                [-1.17775, -0.37319, 0.11679, 2.07354],
+            ],
+            [
+                [0.24335, -0.76578, -0.60052, 2.60789],
+                [-1.49259, -0.11057, 0.28503, 1.435],
+                [-1.22078, -0.34767, 0.13866, 2.01793],
             ],
         ],
     ),

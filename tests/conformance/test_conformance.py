@@ -12,7 +12,7 @@ from seg_tf import layers, models, objectives
 from tests.conformance.cases import CASES
 
 each_case = pytest.mark.parametrize(
-    "case", [pytest.param(case, id=case.cls.__name__) for case in CASES]
+    "case", [pytest.param(case, id=case.name) for case in CASES]
 )
 
 

@@ -71,7 +71,7 @@ def write_windows(
                     )
                 document_id += 1
             path = folder / f"{split}-{number:05d}.tfrecord"
-            entries.append(tree_shards.write_trees(path, items, widths))
+            entries.append(tree_shards.write_windows(path, items, widths))
         splits[split] = tuple(entries)
     (folder / "vocab.txt").write_text("".join(f"w{i}\n" for i in range(vocab_size)))
     manifest = Manifest(

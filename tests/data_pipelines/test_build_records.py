@@ -22,6 +22,7 @@ from data_pipelines import (
     inspect_records,
     sharded_build,
     tree_shards,
+    windows_job,
 )
 from data_pipelines.documents_job import DocumentOptions
 from data_pipelines.manifest import Manifest
@@ -283,6 +284,41 @@ def build_with_deadly_worker(corpus, output_dir):
         build(corpus, output_dir, num_workers=2)
 
 
+def test_lengths_that_an_earlier_version_did_not_write_are_added(
+    corpus, built, tmp_path
+):
+    folder = copy_of(built, tmp_path)
+    for path in folder.glob("*.lengths"):
+        path.unlink()
+    build(corpus, folder)
+    assert contents(folder) == contents(built)
+    assert [name for name in contents(folder) if name.endswith(".lengths")]
+
+
+def test_slices_that_an_earlier_version_finished_get_their_lengths(
+    corpus, built, tmp_path, monkeypatch
+):
+    make_windows = windows_job.make_windows
+    made = []
+
+    def interrupted(pair):
+        if len(made) == 3:
+            raise KeyboardInterrupt
+        made.append(pair.number)
+        return make_windows(pair)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(windows_job, "make_windows", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            build(corpus, tmp_path)
+    removed = list(tmp_path.glob("*.lengths"))
+    assert len(removed) == 6  # a train and a validation shard of each slice
+    for path in removed:
+        path.unlink()
+    build(corpus, tmp_path)
+    assert contents(tmp_path) == contents(built)
+
+
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
@@ -426,6 +462,13 @@ def test_sound_records_have_no_fault(built):
          "99999.*not part of the manifest"),
         (lambda f: shutil.copy(REPOSITORY / "pyproject.toml", f / "vocab.txt"),
          "vocab.txt: expected sha256"),
+        (lambda f: (f / "train-00001.lengths").unlink(),
+         "00001.lengths: the file is missing.*build_windows"),
+        (lambda f: os.truncate(f / "train-00001.lengths", 4),
+         "00001.lengths: expected .* lengths, found 2"),
+        (lambda f: (f / "train-00001.lengths").write_bytes(
+            bytes([9]) + (f / "train-00001.lengths").read_bytes()[1:]),
+         r"00001.lengths: record 0: expected \d+, found 9"),
     ],
 )  # fmt: skip
 def test_damaged_records_are_found(built, tmp_path, damage, message):

@@ -192,6 +192,16 @@ def test_ranks_share_validation_with_equally_many_batches(records_dir):
     assert sorted(together) == sorted(first["sample_number"])
 
 
+def test_a_rank_may_have_nothing_left_to_validate(records_dir):
+    inputs = build(records_dir)
+    size = inputs.num_validation_samples
+    batches = [
+        next(iter(inputs.validation_dataset(2 * size, rank=rank, num_ranks=2)))
+        for rank in range(2)
+    ]
+    assert [len(batch["token_ids"]) for batch in batches] == [size, 0]
+
+
 def test_only_the_named_tables_are_made(records_dir):
     inputs = build(records_dir, tables={"position_index": 32})
     batch = next(iter(inputs.train_dataset(2)))

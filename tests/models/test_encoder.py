@@ -178,6 +178,98 @@ def test_longer_padding_changes_nothing():
     )
 
 
+LENGTHS_OF_WINDOWS = ((4, 2, 3), (9,), (1, 7), ())  # of each row
+
+
+def packed_features(length=12):
+    """Rows of windows of these lengths, then padding."""
+    features = random_features(batch=4, length=length, lengths=[0] * 4)
+    features["window_number"] = np.zeros((4, length), "int32")
+    for row, lengths in enumerate(LENGTHS_OF_WINDOWS):
+        begin = 0
+        for number, size in enumerate(lengths, start=1):
+            features["window_number"][row, begin : begin + size] = number
+            features["position_index"][row, begin : begin + size] = np.arange(size)
+            begin += size
+        features["padding_mask"][row, :begin] = True
+    return features
+
+
+@pytest.mark.parametrize("index_tables", [BERT, SEGABERT, BERT_WITH_PS])
+def test_packed_windows_come_out_as_in_rows_of_their_own(index_tables):
+    encoder = build_encoder(index_tables)
+    packed = build_encoder(index_tables, packed_windows=True)
+    features = packed_features()
+    found = np.asarray(packed(features))
+    for row, lengths in enumerate(LENGTHS_OF_WINDOWS):
+        ends = np.cumsum(lengths, dtype=int)
+        for begin, end in zip(ends - lengths, ends, strict=True):
+            alone = {
+                name: np.pad(values[row : row + 1, begin:end], ((0, 0), (0, 2)))
+                for name, values in features.items()
+            }
+            np.testing.assert_allclose(
+                found[row, begin:end], encoder(alone)[0, : end - begin], atol=1e-5
+            )
+
+
+# Without dropout Keras takes another way to attention.
+@pytest.mark.parametrize("dropout", [0.0, 0.1])
+@pytest.mark.parametrize("dtype", ["float32", "mixed_float16", "bfloat16"])
+@pytest.mark.parametrize("name", ["token_ids", *SEGABERT])
+def test_packed_windows_never_meet(name, dtype, dropout):
+    encoder = build_encoder(
+        SEGABERT, scale=1.0, packed_windows=True, dtype=dtype, dropout=dropout
+    )
+    features = packed_features()
+    before = np.asarray(encoder(features))
+    for row, position in ((0, 4), (0, 8), (2, 0), (1, 10)):  # the last is padding
+        changed = {key: values.copy() for key, values in features.items()}
+        changed[name][row, position] = (changed[name][row, position] + 1) % 4
+        after = np.asarray(encoder(changed))
+        own = features["window_number"] == features["window_number"][row, position]
+        own &= np.arange(4)[:, None] == row
+        np.testing.assert_array_equal(after[~own], before[~own])
+        assert (after[own] != before[own]).any()
+
+
+def test_one_window_a_row_is_the_plain_encoder():
+    features = random_features()
+    features["window_number"] = features["padding_mask"].astype("int32")
+    mask = features["padding_mask"]
+    np.testing.assert_allclose(
+        build_encoder(SEGABERT, packed_windows=True)(features)[mask],
+        build_encoder(SEGABERT)(features)[mask],
+        atol=1e-6,
+    )
+
+
+def test_weights_of_a_packed_encoder_are_those_of_a_plain_one(tmp_path):
+    packed = build_encoder(SEGABERT, packed_windows=True)
+    packed.save_weights(tmp_path / "encoder.weights.h5")
+    plain = Encoder(index_tables=SEGABERT, **SIZES)
+    plain.load_weights(tmp_path / "encoder.weights.h5")
+    assert [weight.path for weight in plain.weights] == [
+        weight.path for weight in packed.weights
+    ]
+    for one, other in zip(plain.weights, packed.weights, strict=True):
+        if "seed_generator" not in one.path:
+            np.testing.assert_array_equal(one.numpy(), other.numpy())
+
+
+def test_a_plain_encoder_knows_nothing_of_packed_rows():
+    encoder = build_encoder(SEGABERT)
+    assert "window_number" not in encoder.feature_names
+    kinds = {type(operation).__name__ for operation in encoder.operations}
+    assert "Equal" not in kinds
+    packed = build_encoder(SEGABERT, packed_windows=True)
+    assert packed.feature_names == (
+        "token_ids", "padding_mask", "window_number", *SEGABERT
+    )  # fmt: skip
+    with pytest.raises(ValueError, match=r"It lacks \['window_number'\]"):
+        packed(random_features())
+
+
 @pytest.mark.parametrize("name", SEGABERT)
 def test_every_index_reaches_every_position(name):
     encoder = build_encoder(SEGABERT)

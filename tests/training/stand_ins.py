@@ -21,6 +21,7 @@ class ArithmeticInputs:
     num_train_samples = 1_000
     num_validation_samples = 20
     fill = 5 / 6
+    windows_per_row = 1.5
 
     def train_dataset(
         self,

@@ -33,6 +33,7 @@ def test_run_is_counted_in_updates_windows_epochs_and_tokens(figures):
     assert figures.num_updates == 500
     assert figures.batch_size == 4
     assert figures.num_samples == 2_000
+    assert figures.num_windows == 3_000  # one and a half in each
     assert figures.epochs == 2.0  # of 1,000 samples
     assert figures.tokens == 2_000 * LENGTH * 5 / 6  # a sixth is padding
     assert figures.peak_learning_rate == 1e-2
@@ -95,7 +96,8 @@ def test_optimizer_with_a_plain_rate_has_no_warm_up_to_tell_of(config):
 
 def test_description_holds_the_figures(figures):
     text = plan.describe(figures, ArithmeticInputs())
-    assert "500 of 4 windows" in text
+    assert "500 of 4 rows" in text
+    assert "3,000: 1.50 a row, which they fill to 83.3%" in text
     assert "2.00 epochs over 1,000 (held out: 20)" in text
     assert "0.01 after 5 updates of warm-up" in text
     assert f"{sum(figures.parameters.values()):,}" in text

@@ -1,0 +1,169 @@
+r"""Several windows a row against one: fill, loading and training, in real tokens/s.
+
+  python -m benchmarks.packed_windows
+  python -m benchmarks.packed_windows --layers=4 --hidden_size=768 --num_heads=12 \
+      --batch_size=4 --records_dir=records
+
+Both sides read the same windows and train the same model, with the three tables of
+SegaBERT, from the same weights: `fit`'s train function, float32, with dropout, its
+batches from the input pipeline. A real token is a position that is no padding; they
+are counted by the fill of the whole split, since a step takes as long for any rows.
+Beside the fill stands the most that any packing of these windows could reach.
+`--max_windows_per_row=1` shows what the mask alone costs.
+"""
+
+import os
+import pathlib
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from typing import Any
+
+# Read when TensorFlow is imported.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+from absl import flags
+
+from benchmarks import paired, sample_data
+from data_pipelines import command_line
+
+_RECORDS = flags.DEFINE_string(
+    "records_dir", None, "Window records. Default: made from some of the sample text."
+)
+_MAX_WINDOWS = flags.DEFINE_integer("max_windows_per_row", 8, "Of the packed rows.")
+_BATCH = flags.DEFINE_integer("batch_size", 8, "Rows of a batch.")
+_LAYERS = flags.DEFINE_integer("layers", 2, "Transformer layers.")
+_HIDDEN_SIZE = flags.DEFINE_integer("hidden_size", 256, "Width; the inner is 4 times.")
+_NUM_HEADS = flags.DEFINE_integer("num_heads", 4, "Attention heads.")
+_STEPS = flags.DEFINE_integer("steps", 4, "Training steps of a round.")
+_BATCHES = flags.DEFINE_integer("batches", 1_000, "Loaded batches of a round.")
+_ROUNDS = flags.DEFINE_integer("rounds", 9, "Counted rounds.")
+
+_PACKED, _UNPACKED = "packed", "one window a row"
+
+
+def _configs(length: int) -> dict[str, Any]:
+    """The run of each side."""
+    from seg_tf import configuration
+
+    inputs = {
+        _PACKED: configuration.PackedWindowInputsConfig(
+            window_length=length, max_windows_per_row=_MAX_WINDOWS.value
+        ),
+        _UNPACKED: configuration.WindowInputsConfig(window_length=length),
+    }
+    model = configuration.EncoderConfig(
+        num_layers=_LAYERS.value,
+        hidden_size=_HIDDEN_SIZE.value,
+        num_heads=_NUM_HEADS.value,
+        intermediate_size=4 * _HIDDEN_SIZE.value,
+    )
+    training = configuration.TrainingConfig(
+        batch_size=_BATCH.value, deterministic_ops=False
+    )
+    return {
+        name: configuration.RunConfig(
+            name=name,
+            paper="segabert_base",
+            model=model,
+            inputs=side,
+            training=training,
+        )
+        for name, side in inputs.items()
+    }
+
+
+def _loading(inputs: Any, real_tokens: float) -> Callable[[], float]:
+    batches = iter(inputs.train_dataset(_BATCH.value))
+
+    def work() -> float:
+        for _ in range(_BATCHES.value):
+            next(batches)
+        return _BATCHES.value * real_tokens
+
+    return work
+
+
+def _training(config: Any, inputs: Any, real_tokens: float) -> Callable[[], float]:
+    import numpy as np
+
+    from seg_tf.training import pretraining
+
+    pretrainer = pretraining.build_pretrainer(config, inputs)
+    pretrainer.make_train_function()
+    batches = iter(inputs.train_dataset(_BATCH.value))
+
+    def work() -> float:
+        for _ in range(_STEPS.value):
+            logs = pretrainer.train_function(batches)
+            np.asarray(logs["loss"])  # waits for the step
+        return _STEPS.value * real_tokens
+
+    return work
+
+
+def _largest_fill(manifest: Any, folder: pathlib.Path) -> float:
+    """No two windows longer than half a row fit one; nor is any row more than full."""
+    from data_pipelines import window_lengths
+    from data_pipelines.manifest import NUM_SPECIAL_TOKENS
+
+    lengths = window_lengths.read(manifest, folder, "train") + NUM_SPECIAL_TOKENS
+    rows = lengths.sum() / manifest.window_length
+    return rows / max(rows, (lengths > manifest.window_length / 2).sum())
+
+
+def main(_: Sequence[str]) -> None:
+    from data_pipelines.manifest import Manifest
+    from seg_tf.training import pretraining
+
+    scratch = tempfile.TemporaryDirectory()
+    folder = pathlib.Path(_RECORDS.value or scratch.name)
+    if not _RECORDS.value:
+        sample_data.build_wikipedia_windows(folder)
+    manifest = Manifest.load(folder)
+    length = manifest.window_length
+    configs = _configs(length)
+    paired.print_machine()
+    with scratch:
+        inputs = {
+            name: pretraining.build_inputs(config, folder)
+            for name, config in configs.items()
+        }
+        print(
+            f"fill at {length}: packed {inputs[_PACKED].fill:.3f} "
+            f"({inputs[_PACKED].windows_per_row:.2f} windows a row; no packing of them "
+            f"reaches more than {_largest_fill(manifest, folder):.3f}; target 0.97), "
+            f"one window a row {inputs[_UNPACKED].fill:.3f}, ratio "
+            f"{inputs[_PACKED].fill / inputs[_UNPACKED].fill:.3f}"
+        )
+        real_tokens = {
+            name: _BATCH.value * length * side.fill for name, side in inputs.items()
+        }
+        sides = {name: _loading(inputs[name], real_tokens[name]) for name in configs}
+        print(f"loading, batch {_BATCH.value}, all cores")
+        _report(paired.interleave(sides, _ROUNDS.value), target=None)
+        sides = {
+            name: _training(config, inputs[name], real_tokens[name])
+            for name, config in configs.items()
+        }
+        print(
+            f"training, {_LAYERS.value} layers of width {_HIDDEN_SIZE.value}, batch "
+            f"{_BATCH.value}"
+        )
+        _report(paired.interleave(sides, _ROUNDS.value), target=1.25)
+        paired.print_machine()
+
+
+def _report(rates: dict[str, paired.Rates], target: float | None) -> None:
+    paired.report(
+        rates,
+        of=_PACKED,
+        against=_UNPACKED,
+        unit="k real tokens/s",
+        scale=1e-3,
+        target=target,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(command_line.run(main))

@@ -1,0 +1,69 @@
+"""How the windows of a split make the rows of an epoch: by default, one each.
+
+Shape key: B batch.
+"""
+
+from typing import Protocol
+
+import tensorflow as tf
+
+from data_pipelines import randomness
+from data_pipelines.window_records import WindowRecords
+
+
+class RowReader(Protocol):
+    """Makes the rows of a split from its windows; as long as an epoch."""
+
+    def __len__(self) -> int: ...
+
+    def __call__(
+        self, numbers: tf.Tensor, places: tf.Tensor, epoch_streams: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        """Reads rows.
+
+        Args:
+            numbers: int64 tensor `(B,)`, which rows of the split.
+            places: int64 tensor `(B,)`, where in the epoch each of them comes.
+            epoch_streams: uint64 tensor `(B,)`, random stream of the epoch of each.
+
+        Returns:
+            `{feature name: tensor (B, …)}`.
+        """
+
+
+class Layout(Protocol):
+    """How windows make rows.
+
+    Attributes:
+        feature_names: features of a row that a window alone does not have.
+    """
+
+    feature_names: tuple[str, ...]
+
+    def read(self, windows: WindowRecords) -> RowReader:
+        """The rows of the windows of a split."""
+
+
+class OneWindowLayout:
+    """Every window is a row."""
+
+    feature_names = ()
+
+    def read(self, windows: WindowRecords) -> RowReader:
+        return OneWindowRows(windows)
+
+
+class OneWindowRows:
+    """Rows of one window each."""
+
+    def __init__(self, windows: WindowRecords):
+        self._windows = windows
+
+    def __len__(self) -> int:
+        return len(self._windows)
+
+    def __call__(
+        self, numbers: tf.Tensor, places: tf.Tensor, epoch_streams: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        # The random stream of sample k of epoch e.
+        return self._windows(numbers, randomness.extend_key(epoch_streams, places))
