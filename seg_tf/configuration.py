@@ -282,6 +282,8 @@ class TrainingConfig:
         dtype_policy: Keras dtype policy of the model.
         loss_scale: loss scale of `mixed_float16`.
         compress_gradients: whether gradients travel between processes as float16.
+            Without a loss scale those below 6e-8 become 0 on the way, so that it
+            goes well with `mixed_float16` only.
         jit_compile: whether XLA compiles the gradients and the update.
         deterministic_ops: whether TensorFlow may only use kernels that give the
             same bits each time. Without it a resumed run on a GPU is close to an

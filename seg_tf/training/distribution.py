@@ -21,7 +21,13 @@ _SIZE_VARIABLES = ("HOROVOD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 
 
 class Distribution:
-    """A run of one process: sums are what they are summed from."""
+    """A run of one process: sums are what they are summed from.
+
+    Attributes:
+        is_elastic: whether processes may come and go.
+    """
+
+    is_elastic = False
 
     @property
     def rank(self) -> int:
@@ -94,6 +100,7 @@ class HorovodDistribution(Distribution):
         import horovod.tensorflow as horovod
 
         self._horovod = horovod
+        self.is_elastic = _launched_elastic()
         horovod.init()
         self._state = None
         _use_one_gpu(horovod.local_rank())
@@ -114,7 +121,9 @@ class HorovodDistribution(Distribution):
             list(tensors),
             op=self._horovod.Sum,
             compression=compression.fp16 if as_float16 else compression.none,
-            name=name,
+            # By the name, which stands in every error, a failure is known for one of
+            # Horovod's: its text may be of Gloo's or NCCL's alone.
+            name=f"Horovod_{name}",
             # Graphs of two processes may differ in their scopes, as by accumulation.
             ignore_name_scope=True,
         )
@@ -133,8 +142,14 @@ class HorovodDistribution(Distribution):
         return self._state is not None and not self._state._host_messages.empty()
 
     def regroup(self) -> None:
-        if self._state is not None:
+        from horovod.common.exceptions import HostsUpdatedInterrupt
+
+        try:
             self._state.check_host_updates()
+        except HostsUpdatedInterrupt:
+            # Horovod leaves out the synchronisation where hosts only went. But one
+            # that was spare may have come in for them, and would wait for it.
+            raise HostsUpdatedInterrupt(skip_sync=False) from None
 
     def run(self, synchronise: Callable[[], None], train: Callable[[], Any]) -> Any:
         def watched() -> Any:
@@ -143,7 +158,7 @@ class HorovodDistribution(Distribution):
             with heartbeat.beating(self.rank, channel, chief):
                 return train()
 
-        if not os.environ.get("HOROVOD_ELASTIC"):
+        if not self.is_elastic:
             try:
                 return super().run(synchronise, watched)
             except tf.errors.OpError as error:
@@ -194,8 +209,7 @@ def join() -> Distribution:
         )
     distribution = HorovodDistribution()
     # Horovod Elastic alone knows how many there are by now.
-    elastic = bool(os.environ.get("HOROVOD_ELASTIC"))
-    if not elastic and distribution.size != _number_launched():
+    if not distribution.is_elastic and distribution.size != _number_launched():
         raise TrainingStopped(
             f"{_number_launched()} processes were started, but Horovod found "
             f"{distribution.size}, so each would train by itself. It was built without "
@@ -207,7 +221,11 @@ def join() -> Distribution:
 
 
 def _was_launched() -> bool:
-    return _number_launched() > 1 or bool(os.environ.get("HOROVOD_ELASTIC"))
+    return _number_launched() > 1 or _launched_elastic()
+
+
+def _launched_elastic() -> bool:
+    return os.environ.get("HOROVOD_ELASTIC", "0") == "1"
 
 
 def _number_launched() -> int:

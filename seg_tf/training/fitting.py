@@ -12,30 +12,6 @@ from seg_tf.training.pretrainer import Pretrainer
 from seg_tf.training.supervisor import Supervisor
 
 
-class UnreadLogs(keras.callbacks.CallbackList):
-    """A callback list that hands on the logs of a batch as they are: tensors.
-
-    Keras's own turns them into floats after every batch, for which the host has
-    to wait for the device. A callback that needs a number says `float(…)`.
-    """
-
-    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
-        for callback in self.callbacks:
-            callback.on_train_batch_begin(batch, logs)
-
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        for callback in self.callbacks:
-            callback.on_train_batch_end(batch, logs)
-
-    def on_test_batch_begin(self, batch: int, logs: Any = None) -> None:
-        for callback in self.callbacks:
-            callback.on_test_batch_begin(batch, logs)
-
-    def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
-        for callback in self.callbacks:
-            callback.on_test_batch_end(batch, logs)
-
-
 def fit(
     pretrainer: Pretrainer,
     inputs: Any,
@@ -54,7 +30,8 @@ def fit(
         inputs: input pipeline with `train_dataset` and `validation_dataset`.
         settings: the run's `TrainingConfig`.
         supervisor: counts the updates, and stops at the last.
-        callbacks: further Keras callbacks. A stop they ask for ends the run.
+        callbacks: further Keras callbacks. A stop they ask for ends the run, and all
+            processes of it have to ask for it after the same update.
     """
     distribution = pretrainer.step_options.distribution
     validation = validation_dataset(inputs, settings, distribution)
@@ -65,13 +42,7 @@ def fit(
             epochs=end_epoch,
             steps_per_epoch=steps,
             validation_data=validation,
-            callbacks=UnreadLogs(
-                [supervisor, *callbacks],
-                add_history=True,
-                model=pretrainer,
-                epochs=end_epoch,
-                steps=steps,
-            ),
+            callbacks=[supervisor, *callbacks],
             shuffle=False,
             verbose=0,
         )
@@ -89,7 +60,7 @@ def validate(
     distribution = pretrainer.step_options.distribution
     results = pretrainer.evaluate(
         validation_dataset(inputs, settings, distribution),
-        callbacks=UnreadLogs([supervisor], model=pretrainer),
+        callbacks=[supervisor],
         return_dict=True,
         verbose=0,
     )

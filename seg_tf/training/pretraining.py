@@ -11,6 +11,8 @@ import tensorflow as tf
 from seg_tf import configuration, fidelity
 from seg_tf.training import checkpoint, fitting, versions
 from seg_tf.training.distribution import Distribution
+from seg_tf.training.errors import TrainingStopped
+from seg_tf.training.interrupts import stop_requests
 from seg_tf.training.loss_scale import NoLossScale
 from seg_tf.training.pretrainer import Pretrainer
 from seg_tf.training.run import Run
@@ -146,6 +148,12 @@ def pretrain(
         TrainingStopped: if the run cannot start or ends early; its message says
             what to do.
     """
+    if overwrite and pretrainer.step_options.distribution.is_elastic:
+        raise TrainingStopped(
+            "--overwrite would remove the run again whenever another process becomes "
+            "the chief of an elastic run. Remove the folder by hand, or choose another "
+            f"--output_dir. Received: {folder.path}"
+        )
     facts = _facts(config, inputs, run)
 
     def initialise() -> None:
@@ -153,23 +161,25 @@ def pretrain(
             checkpoint.restore_weights(initial_checkpoint, pretrainer, config, facts)
             report(f"Starting from the weights of {initial_checkpoint}")
 
-    whole = Run(
-        config,
-        inputs,
-        pretrainer,
-        folder,
-        run,
-        facts=facts,
-        resume=resume,
-        overwrite=overwrite,
-        initialise=initialise,
-        callbacks=callbacks,
-        report=report,
-    )
-    pretrainer.step_options.distribution.run(whole.synchronise, whole.train)
+    with stop_requests() as stop_request:
+        whole = Run(
+            config,
+            inputs,
+            pretrainer,
+            folder,
+            run,
+            stop_request,
+            facts=facts,
+            resume=resume,
+            overwrite=overwrite,
+            initialise=initialise,
+            callbacks=callbacks,
+            report=report,
+        )
+        pretrainer.step_options.distribution.run(whole.synchronise, whole.train)
     return Result(
         updates=pretrainer.updates,
-        validation=whole.validation,
+        validation=whole.validation.results,
         best_updates=whole.checkpoints.best(),
         best_loss=whole.checkpoints.best_loss(),
     )

@@ -1,6 +1,7 @@
 """`log.jsonl`: one JSON object per log interval and per validation."""
 
 import json
+import os
 import pathlib
 from collections.abc import Mapping
 from typing import Any
@@ -31,6 +32,9 @@ class RunLog:
         row = {"kind": kind, "updates": updates, **values}
         with open(self.path, "a", encoding="utf-8") as file:
             file.write(_line(row))
+            file.flush()
+            # A checkpoint must not outlive the rows before it.
+            os.fsync(file.fileno())
 
 
 def read(path: pathlib.Path) -> list[dict[str, Any]]:

@@ -126,6 +126,9 @@ class TrainingStep:
         gradients, sums = self._reduce(gradients, sums)
         learning_rate = tf.convert_to_tensor(self._optimizer.learning_rate)
         finite, norm = self._update(gradients, sums)
+        # What is counted of a step counts once nothing can fail any more.
+        with tf.control_dependencies([finite]):
+            rows, tokens, wishes = map(tf.identity, (rows, tokens, wishes))
         return StepResult(finite, sums, norm, learning_rate, rows, tokens, wishes)
 
     def _count(self, features: Features, wishes: tf.Tensor) -> tuple:

@@ -1,5 +1,6 @@
 """What happens around the updates: logging, checkpoints, stopping."""
 
+import dataclasses
 import math
 import signal
 import time
@@ -12,6 +13,19 @@ from seg_tf import configuration
 from seg_tf.training.errors import Interrupted, NonFiniteLossError
 from seg_tf.training.interrupts import StopRequest
 from seg_tf.training.outputs import SilentOutputs
+
+
+@dataclasses.dataclass(frozen=True)
+class Validation:
+    """The last validation of a run.
+
+    Attributes:
+        updates: after how many updates it was; None if there was none.
+        results: what was measured.
+    """
+
+    updates: int | None = None
+    results: Mapping[str, float] | None = None
 
 
 class Supervisor(keras.callbacks.Callback):
@@ -28,8 +42,7 @@ class Supervisor(keras.callbacks.Callback):
     Args:
         settings: the run's `TrainingConfig`.
         updates: updates done before.
-        validation: results of the last validation, if there was one.
-        validated_updates: updates after which that was.
+        validation: the last one before.
         outputs: what is written.
         stop_request: true once a signal has come to this process.
     """
@@ -39,15 +52,13 @@ class Supervisor(keras.callbacks.Callback):
         settings: configuration.TrainingConfig,
         *,
         updates: int,
-        validation: Mapping[str, float] | None,
-        validated_updates: int | None,
+        validation: Validation,
         outputs: SilentOutputs,
         stop_request: StopRequest,
     ):
         super().__init__()
         self.updates = updates
-        self.last_validation = validation
-        self.validated_updates = validated_updates
+        self.validation = validation
         self._settings = settings
         self._outputs = outputs
         self._stop_request = stop_request
@@ -89,8 +100,7 @@ class Supervisor(keras.callbacks.Callback):
     def validated(self, results: dict[str, float]) -> None:
         """Writes the results of a validation after the updates done so far."""
         self._check_finite(results)
-        self.last_validation = results
-        self.validated_updates = self.updates
+        self.validation = Validation(self.updates, results)
         self._outputs.write_validation(self.updates, results, self.model)
 
     def save(self) -> None:
@@ -134,21 +144,24 @@ class Supervisor(keras.callbacks.Callback):
             )
 
     def _do_what_was_agreed(self) -> None:
-        wishes = self.model.wishes
-        if wishes.stop_agreed:
+        stop, regroup = self.model.wishes.agreed_on()
+        if stop:
             self._stop()
-        if wishes.regroup_agreed:
+        if regroup:
             self.model.step_options.distribution.regroup()
 
     def _stop(self) -> None:
         self.save()
+        # The launcher kills all once one has ended, so nobody may leave before the
+        # chief has written its checkpoint.
+        self.model.step_options.distribution.gather(None)
         # Another process may have got the signal.
         number = self._stop_request.signal_number or signal.SIGTERM
         raise Interrupted(
             f"Stopped by {signal.Signals(number).name} after update {self.updates:,} "
             f"of {self._settings.num_updates:,}. The state is in "
             f"{self._outputs.describe_checkpoint(self.updates)}; the same command "
-            "goes on from there",
+            "goes on from there, if it has no --overwrite or --noresume",
             number,
         )
 

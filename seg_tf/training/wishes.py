@@ -42,10 +42,7 @@ class Wishes:
             self._read = wishes
             self.own.assign(np.array(wishes, "float64"))
 
-    @property
-    def stop_agreed(self) -> bool:
-        return bool(self.agreed[0] > 0)
-
-    @property
-    def regroup_agreed(self) -> bool:
-        return bool(self.agreed[1] > 0)
+    def agreed_on(self) -> tuple[bool, bool]:
+        """Whether any process wished to stop, and to regroup, in the last step."""
+        stop, regroup = self.agreed.numpy() > 0
+        return bool(stop), bool(regroup)

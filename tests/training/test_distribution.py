@@ -1,19 +1,100 @@
+"""What one process can tell; `test_horovod.py` starts several."""
+
+import importlib.util
+
 import pytest
+import tensorflow as tf
 
 from seg_tf.training import distribution
-from seg_tf.training.distribution import Distribution
+from seg_tf.training.distribution import Distribution, HorovodDistribution
+from seg_tf.training.errors import TrainingStopped
+
+LAUNCHED = ("HOROVOD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "HOROVOD_ELASTIC")
 
 
-def test_process_alone_is_the_chief_of_one():
-    assert distribution.current() == Distribution(rank=0, size=1)
-    assert distribution.current().is_chief
+@pytest.fixture
+def environment(monkeypatch):
+    """Sets what launchers set; nothing is set at first."""
+    for name in LAUNCHED:
+        monkeypatch.delenv(name, raising=False)
+    return lambda **values: [monkeypatch.setenv(*item) for item in values.items()]
 
 
-def test_only_rank_zero_is_the_chief():
-    assert [Distribution(rank, 3).is_chief for rank in range(3)] == [True, False, False]
+@pytest.fixture
+def without_horovod(monkeypatch):
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util,
+        "find_spec",
+        lambda name: None if name == "horovod" else find_spec(name),
+    )
 
 
-@pytest.mark.parametrize("rank, size", [(2, 2), (-1, 2), (0, 0)])
-def test_rank_lies_within_the_size(rank, size):
-    with pytest.raises(ValueError, match=f"Received: rank={rank}, size={size}"):
-        Distribution(rank, size)
+def test_process_that_nobody_launched_is_alone(environment, without_horovod):
+    environment(HOROVOD_ELASTIC="0", HOROVOD_SIZE="1")
+    processes = distribution.join()
+    assert type(processes) is Distribution
+    assert (processes.rank, processes.size, processes.is_chief) == (0, 1, True)
+    assert not processes.is_elastic
+
+
+@pytest.mark.parametrize("name", LAUNCHED[:3])
+def test_launched_process_without_horovod_does_not_train_alone(
+    environment, without_horovod, name
+):
+    environment(**{name: "4"})
+    with pytest.raises(TrainingStopped, match="4 processes were started, but Horovod"):
+        distribution.join()
+
+
+@pytest.mark.parametrize("elastic", [False, True])
+def test_launcher_that_horovod_does_not_understand_is_found_out(
+    environment, monkeypatch, elastic
+):
+    # As started by mpirun, with a Horovod that was built without MPI.
+    class Alone(HorovodDistribution):
+        size = 1
+        is_elastic = elastic
+
+        def __init__(self):
+            pass
+
+    monkeypatch.setattr(distribution, "HorovodDistribution", Alone)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
+    environment(OMPI_COMM_WORLD_SIZE="2")
+    if elastic:
+        assert distribution.join().size == 1  # the others may be gone by now
+    else:
+        with pytest.raises(TrainingStopped, match="started, but Horovod found 1, so"):
+            distribution.join()
+
+
+def test_process_without_a_gpu_of_its_own_is_refused(monkeypatch):
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: ["GPU:0"])
+    with pytest.raises(TrainingStopped, match="process 1 of this host has no GPU"):
+        distribution._use_one_gpu(1)
+
+
+def test_everything_of_one_process_is_its_own():
+    alone = Distribution()
+    tensors = [tf.constant([1.0, 2.0]), tf.constant(3.0)]
+    summed = alone.sum(tensors, "numbers", as_float16=True)
+    assert [one.numpy().tolist() for one in summed] == [[1.0, 2.0], 3.0]
+    assert alone.gather("it") == ["it"]
+    assert alone.broadcast_object("it") == "it"
+    called = []
+    assert alone.run(lambda: called.append("state"), lambda: "trained") == "trained"
+    assert called == ["state"]
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_failed_sum_is_told_from_other_failures(ours):
+    exceptions = pytest.importorskip("horovod.common.exceptions")
+    text = "Connection reset by peer [[{{node Horovod_gradients}}]]" if ours else "no"
+
+    def fail():
+        raise tf.errors.UnknownError(None, None, text)
+
+    expected = exceptions.HorovodInternalError if ours else tf.errors.UnknownError
+    with pytest.raises(expected, match=r"Connection reset" if ours else "no"):
+        distribution._as_horovod_error(fail)

@@ -160,16 +160,3 @@ def test_keras_callbacks_work_and_can_stop_the_run():
     # call of `fit` that ends at update 4 is one of its own, so count from 8.
     assert counter.updates == 12
     assert history.history["val_loss"] == [1.0, 1.0, 1.0]
-
-
-def test_callbacks_get_tensors_that_nothing_has_waited_for():
-    class Logs(keras.callbacks.Callback):
-        seen = ()
-
-        def on_train_batch_end(self, batch, logs=None):
-            self.seen = (*self.seen, logs["loss"])
-
-    logs = Logs()
-    run(num_updates=2, callbacks=[logs])
-    assert [tf.is_tensor(loss) for loss in logs.seen] == [True, True]
-    assert [float(loss) for loss in logs.seen] == [1.0, 1.0]

@@ -1,6 +1,7 @@
 """The step against its definition; the toy model and its gradients are by hand."""
 
 import dataclasses
+import time
 
 import keras
 import numpy as np
@@ -8,7 +9,8 @@ import pytest
 import tensorflow as tf
 
 from seg_tf import configuration
-from seg_tf.training import pretraining
+from seg_tf.training import checkpoint_files, pretraining
+from seg_tf.training.distribution import Distribution
 from seg_tf.training.loss_scale import DynamicLossScale
 from seg_tf.training.pretrainer import Pretrainer
 from seg_tf.training.step import StepOptions
@@ -198,3 +200,46 @@ def test_dropout_of_a_micro_batch_is_that_of_its_first_sample():
         not np.array_equal(one, other)
         for one, other in zip(second, gradients(4), strict=True)
     )
+
+
+class Failing(Distribution):
+    """One process, of whose sums one fails."""
+
+    def __init__(self, name):
+        self._name = name
+
+    def sum(self, tensors, name, as_float16=False):
+        if name == self._name:
+            with tf.control_dependencies([tf.debugging.assert_equal(0, 1, "failed")]):
+                return [tf.identity(tensor) for tensor in tensors]
+        return list(tensors)
+
+
+@pytest.mark.parametrize("name", ["counts", "gradients", "sums"])
+def test_step_whose_sum_fails_leaves_no_trace(name):
+    # The slow forward pass gives everything that does not wait time to happen.
+    objectives = {"squares": Slow()}
+    scale = DynamicLossScale(8.0, growth_interval=100, floor=1.0)
+    pretrainer = toy(
+        objectives=objectives, loss_scale=scale, distribution=Failing(name)
+    )
+    variables = checkpoint_files.all_variables(pretrainer)
+    variables += [pretrainer.wishes.agreed]
+    before = [variable.numpy().copy() for variable in variables]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="failed"):
+        make_step(pretrainer)
+    for variable, value in zip(variables, before, strict=True):
+        np.testing.assert_array_equal(variable.numpy(), value)
+
+
+class Slow(Squares):
+    def call(self, sequence, features, training=None):
+        def wait(values):
+            time.sleep(0.3)
+            return values
+
+        if training:
+            slow = tf.py_function(wait, [features["weights"]], tf.float32)
+            slow = tf.ensure_shape(slow, features["weights"].shape)
+            features = {**features, "weights": slow}
+        return super().call(sequence, features)
