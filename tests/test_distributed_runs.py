@@ -128,7 +128,8 @@ def test_rank_that_never_answers_ends_the_run_in_words(records, tmp_path):
     line = read_until(process, "a sum over the processes failed")
     assert "Rank 0 of 2" in line
     _, errors = process.communicate(timeout=120)
-    assert "Traceback" not in errors.split("horovodrun", 1)[0]
+    of_ranks = [line for line in errors.splitlines() if line.startswith("[")]
+    assert not [line for line in of_ranks if "Traceback" in line]
     assert process.returncode != 0
 
 
@@ -201,6 +202,11 @@ def two_network_namespaces(folder):
         cable = ["link", "add", "eth0", "netns", names[0], "type", "veth"]
         ip(*cable, "peer", "name", "eth0", "netns", names[1])
         for name, address in zip(names, addresses, strict=True):
+            # Gloo publishes the address that the host's own name stands for.
+            hosts = pathlib.Path("/etc/netns", name, "hosts")
+            stack.callback(shutil.rmtree, hosts.parent)
+            hosts.parent.mkdir(parents=True)
+            hosts.write_text(f"127.0.0.1 localhost\n{address} {socket.gethostname()}\n")
             ip("-n", name, "address", "add", f"{address}/24", "dev", "eth0")
             for device in ("eth0", "lo"):
                 ip("-n", name, "link", "set", device, "up")

@@ -128,8 +128,8 @@ class TrainingStep:
         finite, norm = self._update(gradients, sums)
         # What is counted of a step counts once nothing can fail any more.
         with tf.control_dependencies([finite]):
-            rows, tokens, wishes = map(tf.identity, (rows, tokens, wishes))
-        return StepResult(finite, sums, norm, learning_rate, rows, tokens, wishes)
+            result = (sums, norm, learning_rate, rows, tokens, wishes)
+            return StepResult(finite, *map(tf.identity, result))
 
     def _count(self, features: Features, wishes: tf.Tensor) -> tuple:
         """What the losses of the global batch are over, and other counts of it."""
