@@ -3,6 +3,7 @@
 import contextlib
 import os
 import pathlib
+import re
 import shutil
 import signal
 import socket
@@ -97,6 +98,19 @@ def test_two_ranks_killed_go_on_as_one(records, alone, tmp_path):
     output = finish(start(records, tmp_path, *SHARED))
     assert "Going on from" in output
     assert_same_run_but_for_rounding(tmp_path, alone)
+
+
+@pytest.mark.parametrize("rank", [0, 1], ids=["the chief", "another"])
+def test_signal_to_one_worker_leaves_a_checkpoint(records, tmp_path, rank):
+    process = start(records, tmp_path, *SHARED, launcher=launcher("-np", "2"))
+    read_until(process, "update 10/60")
+    workers(tmp_path)[rank].terminate()
+    _, errors = process.communicate(timeout=300)
+    assert process.returncode != 0
+    (line,) = [line for line in errors.splitlines() if "Stopped by SIGTERM" in line]
+    updates = int(re.search(r"after update (\d+) of 60", line).group(1))
+    assert (tmp_path / f"checkpoints/update-{updates:08d}/state.json").exists()
+    assert "Traceback" not in errors.split("Stopped by SIGTERM")[0]
 
 
 @pytest.mark.parametrize("victim", [0, 1], ids=["the chief", "another"])
