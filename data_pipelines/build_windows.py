@@ -118,6 +118,7 @@ def _finished_build(output_dir: pathlib.Path, options: dict) -> Manifest | None:
         manifest = Manifest.load(output_dir)
     except ValueError:
         return None
+    # Equal, not contained: an option that is off may have no name in `options`.
     same = manifest.kind == "windows" and manifest.options == options
     return manifest if same else None
 

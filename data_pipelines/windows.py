@@ -63,7 +63,7 @@ def cut_windows(
         if cut_sentences:
             end = min(begin + target, num_pieces)
         else:
-            end = _last_sentence_end(sentence_ends, begin, target, capacity)
+            end = _whole_sentences_end(sentence_ends, begin, target, capacity)
         window = _slice(tree, indices, sentence_ends, begin, end)
         stream = randomness.key(
             seed, randomness.SENTENCE_PERMUTATION, document_id, number
@@ -82,7 +82,7 @@ def _target_length(
     return 2 + randomness.key(draws, number, 1) % (capacity - 1)
 
 
-def _last_sentence_end(
+def _whole_sentences_end(
     sentence_ends: np.ndarray, begin: int, target: int, capacity: int
 ) -> int:
     num_whole = int(np.searchsorted(sentence_ends, begin + target, side="right"))
