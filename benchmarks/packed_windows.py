@@ -3,12 +3,17 @@ r"""Several windows a row against one: fill, loading and training, in real token
   python -m benchmarks.packed_windows
   python -m benchmarks.packed_windows --layers=4 --hidden_size=768 --num_heads=12 \
       --batch_size=4 --records_dir=records
+  python -m benchmarks.packed_windows --records_dir=records_cut \
+      --unpacked_records_dir=records
 
 Both sides read the same windows and train the same model, with the three tables of
 SegaBERT, from the same weights: `fit`'s train function, float32, with dropout, its
 batches from the input pipeline. A real token is a position that is no padding; they
 are counted by the fill of the whole split, since a step takes as long for any rows.
 Beside the fill stands the most that any packing of these windows could reach.
+With `--unpacked_records_dir` the sides read two sets of windows of the same documents,
+say those built with `--cut_sentences`, packed, against whole sentences, one window a
+row.
 `--max_windows_per_row=1` shows what the mask alone costs.
 """
 
@@ -29,6 +34,12 @@ from data_pipelines import command_line
 
 _RECORDS = flags.DEFINE_string(
     "records_dir", None, "Window records. Default: made from some of the sample text."
+)
+_UNPACKED_RECORDS = flags.DEFINE_string(
+    "unpacked_records_dir",
+    None,
+    "Window records of the side with one window a row, of the same length. Default: "
+    "those of the other side.",
 )
 _MAX_WINDOWS = flags.DEFINE_integer("max_windows_per_row", 8, "Of the packed rows.")
 _BATCH = flags.DEFINE_integer("batch_size", 8, "Rows of a batch.")
@@ -120,13 +131,17 @@ def main(_: Sequence[str]) -> None:
     folder = pathlib.Path(_RECORDS.value or scratch.name)
     if not _RECORDS.value:
         sample_data.build_wikipedia_windows(folder)
+    folders = {
+        _PACKED: folder,
+        _UNPACKED: pathlib.Path(_UNPACKED_RECORDS.value or folder),
+    }
     manifest = Manifest.load(folder)
     length = manifest.window_length
     configs = _configs(length)
     paired.print_machine()
     with scratch:
         inputs = {
-            name: pretraining.build_inputs(config, folder)
+            name: pretraining.build_inputs(config, folders[name])
             for name, config in configs.items()
         }
         print(

@@ -4,9 +4,10 @@ r"""Cuts the documents of a corpus into windows of a length, ready for training.
     --output_dir=windows-128 --window_length=128
 
 Every window is a run of whole sentences of one document; a sentence is cut only
-where it is longer than a window. Beside its pieces a window carries its place in
-the document and a seeded permutation of its sentences. A killed build goes on where
-it stopped; the result is the same for any number of workers.
+where it is longer than a window, or where --cut_sentences fills every window to the
+last piece. Beside its pieces a window carries its place in the document and a seeded
+permutation of its sentences. A killed build goes on where it stopped; the result is
+the same for any number of workers.
 """
 
 import dataclasses
@@ -67,12 +68,13 @@ def build_windows(
             f"Received: {output_dir}"
         )
     described = {
-        **dataclasses.asdict(options),
+        **options.described(),
         "documents_manifest_sha256": files.checksum(documents_dir / FILE_NAME),
     }
+    all_options = {**documents.options, **described}
     if overwrite:
         sharded_build.clear(output_dir)
-    elif (finished := _finished_build(output_dir, described)) is not None:
+    elif (finished := _finished_build(output_dir, all_options)) is not None:
         window_lengths.add_missing(finished, output_dir)
         return finished
 
@@ -95,7 +97,7 @@ def build_windows(
         manifest = dataclasses.replace(
             documents,
             kind="windows",
-            options={**documents.options, **described},
+            options=all_options,
             number_widths=records.number_widths(
                 documents.vocabulary["size"], options.capacity
             ),
@@ -111,12 +113,13 @@ def build_windows(
     return manifest
 
 
-def _finished_build(output_dir: pathlib.Path, described: dict) -> Manifest | None:
+def _finished_build(output_dir: pathlib.Path, options: dict) -> Manifest | None:
     try:
         manifest = Manifest.load(output_dir)
     except ValueError:
         return None
-    same = manifest.kind == "windows" and described.items() <= manifest.options.items()
+    # Equal, not contained: an option that is off may have no name in `options`.
+    same = manifest.kind == "windows" and manifest.options == options
     return manifest if same else None
 
 
@@ -136,6 +139,12 @@ def define_flags() -> None:
         "short_window_rate",
         defaults.short_window_rate,
         "Probability that a window aims at a random shorter length.",
+    )
+    flags.DEFINE_bool(
+        "cut_sentences",
+        defaults.cut_sentences,
+        "Fill windows to the last word piece, inside a sentence if need be. For masked "
+        "LM, above all with several windows a row; not for sentence unshuffling.",
     )
     flags.DEFINE_integer(
         "seed", defaults.seed, "Seed of short lengths and sentence permutations."

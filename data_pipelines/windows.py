@@ -28,6 +28,7 @@ def cut_windows(
     *,
     capacity: int,
     short_window_rate: float,
+    cut_sentences: bool,
     seed: int,
 ) -> Iterator[Window]:
     """Cuts a document into consecutive windows; no piece is lost or repeated.
@@ -38,11 +39,15 @@ def cut_windows(
     from 2 to `capacity` instead (BERT's trick against a mismatch with short inputs
     in fine-tuning; 0.01 in the authors' Segatron code).
 
+    With `cut_sentences` a window takes as many pieces as it aims at, wherever that
+    ends: all are full but the short ones and a document's last.
+
     Args:
         tree: the whole document.
         document_id: its number, which names the random draws.
         capacity: the most pieces of a window.
         short_window_rate: probability of a short window.
+        cut_sentences: whether windows are filled to the last piece.
         seed: seed of the corpus.
 
     Yields:
@@ -55,7 +60,10 @@ def cut_windows(
     begin, number = 0, 0
     while begin < num_pieces:
         target = _target_length(draws, number, capacity, short_window_rate)
-        end = _window_end(sentence_ends, begin, target, capacity)
+        if cut_sentences:
+            end = min(begin + target, num_pieces)
+        else:
+            end = _whole_sentences_end(sentence_ends, begin, target, capacity)
         window = _slice(tree, indices, sentence_ends, begin, end)
         stream = randomness.key(
             seed, randomness.SENTENCE_PERMUTATION, document_id, number
@@ -74,7 +82,7 @@ def _target_length(
     return 2 + randomness.key(draws, number, 1) % (capacity - 1)
 
 
-def _window_end(
+def _whole_sentences_end(
     sentence_ends: np.ndarray, begin: int, target: int, capacity: int
 ) -> int:
     num_whole = int(np.searchsorted(sentence_ends, begin + target, side="right"))

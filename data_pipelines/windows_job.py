@@ -3,6 +3,7 @@
 import dataclasses
 import pathlib
 from collections.abc import Iterator
+from typing import Any
 
 from data_pipelines.manifest import (
     NUM_SPECIAL_TOKENS,
@@ -21,11 +22,13 @@ class WindowOptions:
     Attributes:
         window_length: positions of a window, `[CLS]` and `[SEP]` included.
         short_window_rate: probability that a window aims at a random length.
+        cut_sentences: whether windows are filled to the last piece, sentences or not.
         seed: seed of lengths and sentence permutations.
     """
 
     window_length: int = 512
     short_window_rate: float = 0.01
+    cut_sentences: bool = False
     seed: int = 0
 
     def __post_init__(self):
@@ -44,6 +47,17 @@ class WindowOptions:
     def capacity(self) -> int:
         """The most pieces of a window."""
         return self.window_length - NUM_SPECIAL_TOKENS
+
+    def described(self) -> dict[str, Any]:
+        """The options as a manifest names them.
+
+        `cut_sentences` only where it is on: windows that an earlier version built
+        without it stay what the same options make.
+        """
+        described = dataclasses.asdict(self)
+        if not self.cut_sentences:
+            del described["cut_sentences"]
+        return described
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,6 +111,7 @@ def make_windows(pair: ShardPair) -> dict:
                 document_id,
                 capacity=options.capacity,
                 short_window_rate=options.short_window_rate,
+                cut_sentences=options.cut_sentences,
                 seed=options.seed,
             ):
                 yield window.tree, document_id, window.shuffled_sentence_indices

@@ -39,6 +39,7 @@ def write_windows(
     *,
     window_length: int,
     vocab_size: int,
+    cut_sentences: bool = False,
     seed: int = 0,
 ) -> Manifest:
     """Writes window shards of given documents, as a build would.
@@ -48,6 +49,7 @@ def write_windows(
         documents: split -> documents of each shard.
         window_length: positions of a window.
         vocab_size: number of word pieces.
+        cut_sentences: whether windows are filled to the last piece.
         seed: seed of the build.
     """
     folder.mkdir(parents=True, exist_ok=True)
@@ -64,6 +66,7 @@ def write_windows(
                     document_id,
                     capacity=window_length - 2,
                     short_window_rate=0.0,
+                    cut_sentences=cut_sentences,
                     seed=seed,
                 ):
                     items.append(

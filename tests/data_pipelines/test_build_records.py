@@ -1,5 +1,6 @@
 """Building records: the same bytes whatever happens, and nothing lost."""
 
+import dataclasses
 import json
 import os
 import pathlib
@@ -33,11 +34,14 @@ from seg_tf.text.punkt_parameters import load_parameters
 from seg_tf.text.vocabulary import Vocabulary
 from seg_tf.text.word_pieces import WordPieces
 from tests.data_pipelines.builders import read_windows
+from tests.data_pipelines.test_windows import slow_full_windows
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 TEXT = "the a man woman ship sailed came saw went home away now then 1842 Mr. Dr."
 WORDS = TEXT.split()
 NUM_DOCUMENTS = 120
+WINDOW_OPTIONS = WindowOptions(window_length=32)
+CUT_SENTENCES = WindowOptions(window_length=32, cut_sentences=True)
 
 
 def random_paragraph(generator):
@@ -84,14 +88,16 @@ def document_options(corpus, **overrides):
     return DocumentOptions(**{**settings, **overrides})
 
 
-def build(corpus, output_dir, num_workers=1, **overrides):
+def build(
+    corpus, output_dir, num_workers=1, window_options=WINDOW_OPTIONS, **overrides
+):
     build_documents.build_documents(
         document_options(corpus, **overrides),
         output_dir / "documents",
         num_workers=num_workers,
     )
     build_windows.build_windows(
-        WindowOptions(window_length=32),
+        window_options,
         output_dir / "documents",
         output_dir,
         num_workers=num_workers,
@@ -111,6 +117,15 @@ def contents(folder):
 def built(corpus, tmp_path_factory):
     output_dir = tmp_path_factory.mktemp("built")
     build(corpus, output_dir)
+    return output_dir
+
+
+@pytest.fixture(scope="module")
+def cut_built(corpus, built, tmp_path_factory):
+    """The same documents, but windows that cut sentences."""
+    output_dir = tmp_path_factory.mktemp("cut_built")
+    shutil.copytree(built / "documents", output_dir / "documents")
+    build(corpus, output_dir, window_options=CUT_SENTENCES)
     return output_dir
 
 
@@ -153,14 +168,46 @@ def test_trees_equal_splitting_and_encoding_by_hand(corpus, built):
         assert found.get(number, []) == tree
 
 
-def test_windows_hold_the_same_pieces_as_the_documents(built):
+@pytest.mark.parametrize("kind", ["built", "cut_built"])
+def test_windows_hold_the_same_pieces_as_the_documents(kind, request):
+    folder = request.getfixturevalue(kind)
     for split in ("train", "validation"):
-        documents = read_windows(built / "documents", split)
-        windows = read_windows(built, split)
+        documents = read_windows(folder / "documents", split)
+        windows = read_windows(folder, split)
         np.testing.assert_array_equal(
             np.concatenate([tree.token_ids for tree in windows]),
             np.concatenate([tree.token_ids for tree in documents]),
         )
+
+
+def test_cut_sentences_make_fewer_windows_with_true_indices(
+    corpus, built, cut_built, tmp_path
+):
+    assert Manifest.load(cut_built).count("records") < Manifest.load(built).count(
+        "records"
+    )
+    shutil.copytree(built / "documents", tmp_path / "documents")
+    options = dataclasses.replace(CUT_SENTENCES, short_window_rate=0.0)
+    build(corpus, tmp_path, window_options=options)
+    for split in ("train", "validation"):
+        windows = iter(read_windows(tmp_path, split))
+        for document in read_windows(tmp_path / "documents", split):
+            for expected in slow_full_windows(document, options.capacity):
+                found = next(windows)
+                assert expected == (
+                    found.token_ids.tolist(),
+                    found.sentence_lengths.tolist(),
+                    found.paragraph_lengths.tolist(),
+                    found.first_index,
+                )
+        assert not list(windows)
+
+
+def test_the_manifest_names_cut_sentences_only_where_windows_do(built, cut_built):
+    plain, cut = Manifest.load(built).options, Manifest.load(cut_built).options
+    # An earlier version did not name the option.
+    assert "cut_sentences" not in plain
+    assert cut == {**plain, "cut_sentences": True}
 
 
 def test_manifest_counts_and_lists_what_was_left_out(built):
@@ -186,6 +233,14 @@ def test_manifest_has_no_trace_of_the_place(corpus, built):
 def test_bytes_are_the_same_for_two_workers(corpus, built, tmp_path):
     build(corpus, tmp_path, num_workers=2)
     assert contents(tmp_path) == contents(built)
+
+
+def test_bytes_of_cut_sentences_are_the_same_for_three_workers(
+    corpus, cut_built, tmp_path
+):
+    finished = run(command(corpus, tmp_path, "--cut_sentences", "--num_workers=3"))
+    assert finished.returncode == 0, finished.stderr
+    assert contents(tmp_path) == contents(cut_built)
 
 
 @pytest.mark.parametrize("fail_after", [0, 1, 4])
@@ -295,9 +350,7 @@ def test_lengths_that_an_earlier_version_did_not_write_are_added(
     assert [name for name in contents(folder) if name.endswith(".lengths")]
 
 
-def test_slices_that_an_earlier_version_finished_get_their_lengths(
-    corpus, built, tmp_path, monkeypatch
-):
+def build_three_slices_of_windows(corpus, output_dir, **options):
     make_windows = windows_job.make_windows
     made = []
 
@@ -307,10 +360,16 @@ def test_slices_that_an_earlier_version_finished_get_their_lengths(
         made.append(pair.number)
         return make_windows(pair)
 
-    with monkeypatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(windows_job, "make_windows", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            build(corpus, tmp_path)
+            build(corpus, output_dir, **options)
+
+
+def test_slices_that_an_earlier_version_finished_get_their_lengths(
+    corpus, built, tmp_path
+):
+    build_three_slices_of_windows(corpus, tmp_path)
     removed = list(tmp_path.glob("*.lengths"))
     assert len(removed) == 6  # a train and a validation shard of each slice
     for path in removed:
@@ -334,6 +393,33 @@ def test_another_build_is_not_overwritten(corpus, built, overrides, message):
     assert contents(built / "documents") == before
 
 
+@pytest.mark.parametrize(
+    ("kind", "other"), [("built", CUT_SENTENCES), ("cut_built", WINDOW_OPTIONS)]
+)
+def test_windows_that_cut_sentences_are_another_build(corpus, kind, other, request):
+    folder = request.getfixturevalue(kind)
+    before = contents(folder)
+    with pytest.raises(BuildError, match="finished build with other options"):
+        build(corpus, folder, window_options=other)
+    shutil.rmtree(folder / ".progress", ignore_errors=True)
+    assert contents(folder) == before
+
+
+@pytest.mark.parametrize(
+    ("options", "other"),
+    [(WINDOW_OPTIONS, CUT_SENTENCES), (CUT_SENTENCES, WINDOW_OPTIONS)],
+)
+def test_an_unfinished_build_does_not_start_to_cut_sentences_or_stop(
+    corpus, built, cut_built, tmp_path, options, other
+):
+    build_three_slices_of_windows(corpus, tmp_path, window_options=options)
+    with pytest.raises(BuildError, match="unfinished build with another `cut_sent"):
+        build(corpus, tmp_path, window_options=other)
+    build(corpus, tmp_path, window_options=options)
+    expected = cut_built if options.cut_sentences else built
+    assert contents(tmp_path) == contents(expected)
+
+
 def test_an_unfinished_build_says_which_option_differs(corpus, tmp_path, monkeypatch):
     def interrupted(_):
         raise KeyboardInterrupt
@@ -352,7 +438,7 @@ def test_overwrite_makes_the_new_build(corpus, built, tmp_path):
         document_options(corpus), tmp_path / "documents", overwrite=True
     )
     build_windows.build_windows(
-        WindowOptions(window_length=32),
+        WINDOW_OPTIONS,
         tmp_path / "documents",
         tmp_path,
         overwrite=True,
@@ -446,8 +532,9 @@ def copy_of(built, tmp_path):
     return folder
 
 
-def test_sound_records_have_no_fault(built):
+def test_sound_records_have_no_fault(built, cut_built):
     assert list(check_records.check_folder(built)) == []
+    assert list(check_records.check_folder(cut_built)) == []
     assert list(check_records.check_folder(built / "documents")) == []
 
 

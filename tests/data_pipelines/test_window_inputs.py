@@ -28,21 +28,25 @@ TABLES = {
 }
 
 
-@pytest.fixture(scope="module")
-def records_dir(tmp_path_factory):
+def write(folder, cut_sentences):
     generator = np.random.default_rng(0)
 
     def documents(count):
         return [random_tree(generator, 90, VOCAB_SIZE) for _ in range(count)]
 
-    folder = tmp_path_factory.mktemp("records")
     write_windows(
         folder,
         {"train": [documents(9), documents(4), []], "validation": [documents(5)]},
         window_length=WINDOW_LENGTH,
         vocab_size=VOCAB_SIZE,
+        cut_sentences=cut_sentences,
     )
     return folder
+
+
+@pytest.fixture(scope="module")
+def records_dir(tmp_path_factory):
+    return write(tmp_path_factory.mktemp("records"), cut_sentences=False)
 
 
 def build(records_dir, seed=0, tables=TABLES, max_predictions=6, **overrides):
@@ -101,9 +105,13 @@ def test_features_keep_the_contract(records_dir):
         assert batch[name].dtype == dtype, name
 
 
-def test_an_epoch_is_every_window_once_with_its_indices(records_dir):
+@pytest.mark.parametrize("cut_sentences", [False, True])
+def test_an_epoch_is_every_window_once_with_its_indices(tmp_path, cut_sentences):
+    records_dir = write(tmp_path, cut_sentences)
     inputs = build(records_dir)
     windows = read_windows(records_dir, "train")
+    # A window that goes on inside a sentence is there either way.
+    assert any(tree.first_index[2] > 0 for tree in windows)
     assert inputs.num_train_samples == len(windows)
     rows = take(inputs.train_dataset(5), len(windows))
     found = {tuple(row): number for number, row in enumerate(unmasked(rows))}
