@@ -5,6 +5,7 @@ from typing import Any
 import keras
 
 from seg_tf.training import schedule
+from seg_tf.training.adamw import AdamW
 from seg_tf.training.lamb import Lamb
 
 # What BERT does not decay: every bias, and the scale and offset of every LayerNorm.
@@ -13,9 +14,9 @@ from seg_tf.training.lamb import Lamb
 NO_WEIGHT_DECAY = r"(^|/)(gamma|beta|\w*bias)(:\d+)?$"
 
 
-def build_adamw(**settings: Any) -> keras.optimizers.AdamW:
+def build_adamw(**settings: Any) -> AdamW:
     """AdamW as BERT trains with it. Arguments are those of `build_scheduled`."""
-    return build_scheduled(keras.optimizers.AdamW, name="adamw", **settings)
+    return build_scheduled(AdamW, name="adamw", **settings)
 
 
 def build_lamb(**settings: Any) -> Lamb:
