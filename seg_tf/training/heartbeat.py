@@ -102,10 +102,15 @@ def beating(
         print(line, file=stream or sys.stderr, flush=True)
 
     message = json.dumps([rank, _own_name()]).encode()
-    work = _listen if rank == 0 else _beat
     thread = threading.Thread(
-        target=work,
-        args=(stop, channel, chief, message, Heard(report, SILENCE)),
+        target=_exchange,
+        args=(
+            stop,
+            channel,
+            chief if rank else None,
+            message,
+            Heard(report, SILENCE),
+        ),
         name="heartbeat",
         daemon=True,
     )
@@ -118,44 +123,29 @@ def beating(
         channel.close()
 
 
-def _listen(
+def _exchange(
     stop: threading.Event,
     channel: socket.socket,
-    chief: tuple[str, int],
+    chief: tuple[str, int] | None,
     message: bytes,
     heard: Heard,
 ) -> None:
-    """The chief's part: hears all others, and answers."""
+    """Hears all others and answers, on the chief; elsewhere sends to it and hears it."""
     while not stop.is_set():
         before = time.monotonic()
+        if chief:
+            _send(channel, message, chief)
         received = _receive(channel)
         if time.monotonic() - before > 3 * _INTERVAL:
             heard.forgive()
         if received:
             words, sender = received
             heard.note(*words)
-            _send(channel, message, sender)
+            if not chief:
+                _send(channel, message, sender)
         heard.check()
-
-
-def _beat(
-    stop: threading.Event,
-    channel: socket.socket,
-    chief: tuple[str, int],
-    message: bytes,
-    heard: Heard,
-) -> None:
-    """Everybody else's part: sends, and hears the chief."""
-    while not stop.is_set():
-        before = time.monotonic()
-        _send(channel, message, chief)
-        received = _receive(channel)
-        if time.monotonic() - before > 3 * _INTERVAL:
-            heard.forgive()
-        if received:
-            heard.note(*received[0])
-        heard.check()
-        stop.wait(_INTERVAL)
+        if chief:
+            stop.wait(_INTERVAL)
 
 
 def _send(channel: socket.socket, message: bytes, address: tuple[str, int]) -> None:

@@ -136,9 +136,8 @@ class TrainingStep:
         counts = [one.count(features) for one in self._objectives.values()]
         counts.append(tf.shape(features["padding_mask"])[0])
         counts.append(tf.math.count_nonzero(features["padding_mask"]))
-        vector = tf.concat(
-            [tf.stack([tf.cast(c, tf.float64) for c in counts]), wishes], 0
-        )
+        numbers = tf.stack([tf.cast(count, tf.float64) for count in counts])
+        vector = tf.concat([numbers, wishes], axis=0)
         (vector,) = self._options.distribution.sum([vector], "counts")
         num_objectives = len(self._objectives)
         counts = tf.cast(vector[:num_objectives], tf.float32)
@@ -194,9 +193,8 @@ class TrainingStep:
             ]
             loss = tf.add_n(terms) * self._options.loss_scale.value
         gradients = tape.gradient(loss, self._variables, unconnected_gradients="zero")
-        return [tf.cast(_dense(one), tf.float32) for one in gradients], pack_sums(
-            results
-        )
+        gradients = [tf.cast(_dense(one), tf.float32) for one in gradients]
+        return gradients, pack_sums(results)
 
     def _seed_dropout(self, first_sample: tf.Tensor) -> None:
         if not self._random_states:
@@ -234,10 +232,9 @@ class TrainingStep:
         finite = tf.math.is_finite(norm) & tf.reduce_all(tf.math.is_finite(sums))
         # One pass over the gradients does both.
         factor = 1.0 / scale
-        if self._options.clip_norm is not None:
-            factor *= self._options.clip_norm / tf.maximum(
-                norm, self._options.clip_norm
-            )
+        bound = self._options.clip_norm
+        if bound is not None:
+            factor *= bound / tf.maximum(norm, bound)
 
         def update() -> tf.Tensor:
             self._optimizer.apply([one * factor for one in gradients], self._variables)
