@@ -130,7 +130,7 @@ def _exchange(
     message: bytes,
     heard: Heard,
 ) -> None:
-    """Hears all others and answers, on the chief; elsewhere sends to it and hears it."""
+    """The chief hears all others and answers; they send to it and hear it."""
     while not stop.is_set():
         before = time.monotonic()
         if chief:
