@@ -202,14 +202,16 @@ def test_run_ends_with_its_loss_and_what_to_do_next(unbroken):
     assert (folder / "loss_curve.png").exists()
 
 
-def test_killed_and_resumed_run_equals_an_unbroken_one(records, unbroken, tmp_path):
+def test_run_killed_three_times_equals_an_unbroken_one(records, unbroken, tmp_path):
     whole, _ = unbroken
-    process = start(records, tmp_path)
-    read_until(process, "update 10/60")
-    time.sleep(np.random.default_rng().uniform(0, 0.5))
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
-    assert log_of(tmp_path)[-1]["updates"] < 60
+    for updates in (10, 25, 45):
+        process = start(records, tmp_path)
+        read_until(process, f"update {updates}/60")
+        # Anywhere: in an update, in a validation, while a checkpoint is written.
+        time.sleep(np.random.default_rng().uniform(0, 0.3))
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        assert updates <= log_of(tmp_path)[-1]["updates"] < 60
 
     process = start(records, tmp_path)
     output, errors = process.communicate(timeout=600)

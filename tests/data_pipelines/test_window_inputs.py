@@ -167,6 +167,28 @@ def test_ranks_share_the_global_batch(records_dir, num_ranks):
     assert_same_rows(found, expected)
 
 
+@pytest.mark.parametrize("num_ranks", [1, 2, 3])
+@pytest.mark.parametrize("micro_batch_size", [None, 2])
+def test_ranks_have_an_epoch_together_and_no_sample_twice(
+    records_dir, num_ranks, micro_batch_size
+):
+    inputs = build(records_dir)
+    size = inputs.num_train_samples
+    assert size % 12  # the epoch ends inside a batch
+    samples, rows_of_ranks = [], []
+    for rank in range(num_ranks):
+        dataset = inputs.train_dataset(
+            12, rank=rank, num_ranks=num_ranks, micro_batch_size=micro_batch_size
+        )
+        rows = take(dataset.take(-(-size // 12)), 10**9)
+        in_epoch = rows["sample_number"] < size
+        samples += rows["sample_number"][in_epoch].tolist()
+        rows_of_ranks += map(tuple, unmasked(rows)[in_epoch])
+    assert sorted(samples) == list(range(size))
+    everything = take(build(records_dir).train_dataset(size), size)
+    assert sorted(rows_of_ranks) == sorted(map(tuple, unmasked(everything)))
+
+
 def test_another_seed_is_another_run(records_dir):
     first = take(build(records_dir, seed=0).train_dataset(8), 24)
     second = take(build(records_dir, seed=1).train_dataset(8), 24)
