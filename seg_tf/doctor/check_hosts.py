@@ -44,7 +44,10 @@ def check(hosts: str) -> list[Finding]:
     own = installation()
     with concurrent.futures.ThreadPoolExecutor(min(16, len(parsed))) as pool:
         asked = pool.map(lambda item: (item, gather(item[0])), parsed)
-        return [judge(name, slots, facts, own) for (name, slots), facts in asked]
+        several = len(parsed) > 1
+        return [
+            judge(name, slots, facts, own, several) for (name, slots), facts in asked
+        ]
 
 
 def parse_hosts(text: str) -> list[tuple[str, int]]:
@@ -72,7 +75,17 @@ def installation() -> dict[str, Any]:
         "packages": {name: cures.installed_version(name) for name in _PACKAGES},
         "code": _code_checksum(),
         "gpus": len(glob.glob("/dev/nvidia[0-9]*")),
+        "own_name": socket.gethostname(),
+        "own_address": _address_of_own_name(),
     }
+
+
+def _address_of_own_name() -> str:
+    """What this machine's name stands for here; "" for nothing."""
+    try:
+        return socket.gethostbyname(socket.gethostname())
+    except OSError:
+        return ""
 
 
 def _code_checksum() -> str:
@@ -147,8 +160,22 @@ def _is_local(name: str, address: str) -> bool:
         return False
 
 
-def judge(name: str, slots: int, facts: dict[str, Any], own: dict[str, Any]) -> Finding:
-    """The finding on one host, from what `gather` returned and our installation."""
+def judge(
+    name: str,
+    slots: int,
+    facts: dict[str, Any],
+    own: dict[str, Any],
+    several: bool = False,
+) -> Finding:
+    """The finding on one host, from what `gather` returned and our installation.
+
+    Args:
+        name: as in `--hosts`.
+        slots: its processes.
+        facts: of `gather`.
+        own: `installation` here.
+        several: whether it is one of several hosts.
+    """
     if not facts["address"]:
         return problem(
             f"{name}: the name has no address",
@@ -164,6 +191,19 @@ def judge(name: str, slots: int, facts: dict[str, Any], own: dict[str, Any]) -> 
             "; ".join(differences),
             f"on {name}: bring the repository to the same commit, and make setup; or "
             "share one folder between the hosts",
+        )
+    own_name, address = (
+        facts["installation"][key] for key in ("own_name", "own_address")
+    )
+    if several and (not address or address.startswith("127.")):
+        reached = facts["address"]
+        if reached.startswith("127."):
+            reached = "its network address,"
+        return problem(
+            f"{name}: its own name, {own_name}, has no address that others reach",
+            f"there {own_name} stands for {address or 'nothing'}, and that is the "
+            "address at which Gloo tells the other hosts to connect",
+            f"on {name}, in /etc/hosts: {reached} {own_name}",
         )
     gpus = facts["installation"]["gpus"]
     if gpus and slots != gpus:

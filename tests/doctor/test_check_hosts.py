@@ -12,6 +12,8 @@ OWN = {
     "packages": {"tensorflow": "2.20.0", "horovod": "0.28.1"},
     "code": "aa",
     "gpus": 8,
+    "own_name": "node2",
+    "own_address": "10.0.0.2",
 }
 REACHED = {
     "address": "10.0.0.2",
@@ -54,6 +56,17 @@ def test_hosts_of_another_form_are_refused(text):
 
 def test_a_host_with_the_same_installation_is_fine():
     assert judge().level == "ok"
+
+
+@pytest.mark.parametrize("address", ["127.0.1.1", "127.0.0.1", ""])
+def test_a_host_whose_own_name_leads_nowhere(address):
+    facts = {**REACHED, "installation": {**OWN, "own_address": address}}
+    finding = check_hosts.judge("host2", 8, facts, OWN, several=True)
+    assert finding.level == "problem"
+    assert finding.cure == "on host2, in /etc/hosts: 10.0.0.2 node2"
+    assert address in finding.cause
+    # Alone it need not be reached.
+    assert check_hosts.judge("host2", 8, facts, OWN, several=False).level == "ok"
 
 
 def test_a_name_without_address():
