@@ -43,11 +43,13 @@ def check(hosts: str) -> list[Finding]:
         ]
     own = installation()
     with concurrent.futures.ThreadPoolExecutor(min(16, len(parsed))) as pool:
-        asked = pool.map(lambda item: (item, gather(item[0])), parsed)
-        several = len(parsed) > 1
-        return [
-            judge(name, slots, facts, own, several) for (name, slots), facts in asked
-        ]
+        answers = list(pool.map(lambda host: gather(host[0]), parsed))
+    # Several names of this machine reach one another by any address.
+    several = len(parsed) > 1 and not all(facts["local"] for facts in answers)
+    return [
+        judge(name, slots, facts, own, several)
+        for (name, slots), facts in zip(parsed, answers, strict=True)
+    ]
 
 
 def parse_hosts(text: str) -> list[tuple[str, int]]:
