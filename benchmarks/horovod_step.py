@@ -48,12 +48,13 @@ def _step(processes: Distribution) -> Callable[[], None]:
     )
 
 
-def _side(step: Callable[[], None], processes: Distribution) -> Callable[[], int]:
-    def work() -> int:
-        for _ in range(_STEPS.value):
-            step()
+def _side(step: Callable[[], None], processes: Distribution) -> Callable[[], float]:
+    steps = paired.repeated(step, _STEPS.value)
+
+    def work() -> float:
+        done = steps()
         processes.gather(None)  # until the other one is done as well
-        return _STEPS.value
+        return done
 
     return work
 

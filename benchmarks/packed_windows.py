@@ -86,13 +86,7 @@ def _configs(length: int) -> dict[str, Any]:
 
 def _loading(inputs: Any, real_tokens: float) -> Callable[[], float]:
     batches = iter(inputs.train_dataset(_BATCH.value))
-
-    def work() -> float:
-        for _ in range(_BATCHES.value):
-            next(batches)
-        return _BATCHES.value * real_tokens
-
-    return work
+    return paired.repeated(lambda: next(batches), _BATCHES.value, real_tokens)
 
 
 def _training(config: Any, inputs: Any, real_tokens: float) -> Callable[[], float]:
@@ -104,13 +98,11 @@ def _training(config: Any, inputs: Any, real_tokens: float) -> Callable[[], floa
     pretrainer.make_train_function()
     batches = iter(inputs.train_dataset(_BATCH.value))
 
-    def work() -> float:
-        for _ in range(_STEPS.value):
-            logs = pretrainer.train_function(batches)
-            np.asarray(logs["loss"])  # waits for the step
-        return _STEPS.value * real_tokens
+    def step() -> None:
+        logs = pretrainer.train_function(batches)
+        np.asarray(logs["loss"])  # waits for the step
 
-    return work
+    return paired.repeated(step, _STEPS.value, real_tokens)
 
 
 def _largest_fill(manifest: Any, folder: pathlib.Path) -> float:

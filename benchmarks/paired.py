@@ -34,6 +34,19 @@ class Rates:
     cpu: list[float] = dataclasses.field(default_factory=list)
 
 
+def repeated(
+    step: Callable[[], object], times: int, amount: float = 1
+) -> Callable[[], float]:
+    """A side that takes a step some times, each of which does `amount`."""
+
+    def work() -> float:
+        for _ in range(times):
+            step()
+        return times * amount
+
+    return work
+
+
 def interleave(
     sides: Mapping[str, Callable[[], float]], rounds: int
 ) -> dict[str, Rates]:

@@ -138,15 +138,6 @@ def _tf_models_official() -> Callable[[], None]:
     return step
 
 
-def _side(step: Callable[[], None]) -> Callable[[], int]:
-    def work() -> int:
-        for _ in range(_STEPS.value):
-            step()
-        return _STEPS.value
-
-    return work
-
-
 def main(argv: Sequence[str]) -> None:
     del argv
     logging.set_verbosity(logging.WARNING)
@@ -160,7 +151,8 @@ def main(argv: Sequence[str]) -> None:
         "tf-models-official": _tf_models_official(),
     }
     rates = paired.interleave(
-        {name: _side(step) for name, step in steps.items()}, _ROUNDS.value
+        {name: paired.repeated(step, _STEPS.value) for name, step in steps.items()},
+        _ROUNDS.value,
     )
     for of, against, target in (
         ("seg_tf BERT", "keras-hub", 0.95),

@@ -66,11 +66,13 @@ def test_a_lock_pins_hashes_and_names_no_host(name):
 
 
 def test_hosts_and_home_folders_would_be_found():
-    host = "pypi." + "org"
-    assert HOSTS.search(f"--index-url https://{host}/simple")
+    scheme, host = "https:" + "//", "pypi." + "org"
+    assert HOSTS.search(f"--index-url {scheme}{host}/simple")
     assert HOME.search("open('/" + "home/someone/data')")
     assert HOME.search("see /" + "work/data for more")
-    assert not HOME.search("https://example.com/home/page/x and ../work/data")
+    assert not HOME.search(
+        scheme + "example.com/" + "home/page/x and ../" + "work/data"
+    )
 
 
 def test_dev_lock_holds_the_run_lock_with_the_same_versions():

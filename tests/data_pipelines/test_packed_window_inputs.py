@@ -1,7 +1,5 @@
 """Packed rows: laid out as loops would, complete, and masked window by window."""
 
-import itertools
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -15,7 +13,12 @@ from tests.data_pipelines.builders import (
     write_windows,
 )
 from tests.data_pipelines.test_indices import slow_indices
-from tests.data_pipelines.test_window_inputs import assert_same_rows, take, unmasked
+from tests.data_pipelines.test_window_inputs import (
+    assert_same_rows,
+    take,
+    take_by_ranks,
+    unmasked,
+)
 
 WINDOW_LENGTH = 32
 VOCAB_SIZE = 500
@@ -235,15 +238,7 @@ def test_a_sample_does_not_depend_on_batch_size_or_resumption(records_dir):
 def test_ranks_share_the_global_batch(records_dir, num_ranks):
     inputs = build(records_dir)
     expected = take(inputs.train_dataset(6), 30)
-    datasets = [
-        inputs.train_dataset(6, rank=rank, num_ranks=num_ranks)
-        for rank in range(num_ranks)
-    ]
-    parts = []
-    for batches in itertools.islice(zip(*datasets, strict=True), 5):
-        parts.extend({k: v.numpy() for k, v in batch.items()} for batch in batches)
-    found = {k: np.concatenate([part[k] for part in parts]) for k in expected}
-    assert_same_rows(found, expected)
+    assert_same_rows(take_by_ranks(inputs, 6, num_ranks, 5), expected)
 
 
 def test_ranks_share_validation_even_where_one_has_nothing_left(records_dir):

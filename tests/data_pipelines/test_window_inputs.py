@@ -74,6 +74,18 @@ def take(dataset, count):
     }
 
 
+def take_by_ranks(inputs, batch_size, num_ranks, num_batches):
+    """The rows of the first batches, put together from what each rank reads."""
+    datasets = [
+        inputs.train_dataset(batch_size, rank=rank, num_ranks=num_ranks)
+        for rank in range(num_ranks)
+    ]
+    parts = []
+    for batches in itertools.islice(zip(*datasets, strict=True), num_batches):
+        parts.extend({k: v.numpy() for k, v in batch.items()} for batch in batches)
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
 def assert_same_rows(found, expected):
     assert found.keys() == expected.keys()
     for name in expected:
@@ -156,15 +168,7 @@ def test_a_sample_does_not_depend_on_batch_size_or_resumption(records_dir):
 def test_ranks_share_the_global_batch(records_dir, num_ranks):
     inputs = build(records_dir)
     expected = take(inputs.train_dataset(6), 60)
-    datasets = [
-        inputs.train_dataset(6, rank=rank, num_ranks=num_ranks)
-        for rank in range(num_ranks)
-    ]
-    parts = []
-    for batches in itertools.islice(zip(*datasets, strict=True), 10):
-        parts.extend({k: v.numpy() for k, v in batch.items()} for batch in batches)
-    found = {k: np.concatenate([part[k] for part in parts]) for k in expected}
-    assert_same_rows(found, expected)
+    assert_same_rows(take_by_ranks(inputs, 6, num_ranks, 10), expected)
 
 
 @pytest.mark.parametrize("num_ranks", [1, 2, 3])
