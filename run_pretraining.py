@@ -139,7 +139,9 @@ def main(argv: Sequence[str]) -> None:
 def _initial_checkpoint() -> pathlib.Path | None:
     if not _INITIAL_CHECKPOINT.value:
         return None
-    return checkpoint.find_checkpoint(pathlib.Path(_INITIAL_CHECKPOINT.value))
+    return checkpoint.find_checkpoint(
+        pathlib.Path(_INITIAL_CHECKPOINT.value), "--initial_checkpoint"
+    )
 
 
 def _manifest_checksum() -> str:

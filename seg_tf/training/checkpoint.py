@@ -273,12 +273,15 @@ def load_encoder(
     return encoder, config
 
 
-def find_checkpoint(path: pathlib.Path) -> pathlib.Path:
+def find_checkpoint(
+    path: pathlib.Path, argument: str = "checkpoint_dir"
+) -> pathlib.Path:
     """The checkpoint that a path stands for.
 
     Args:
         path: a checkpoint, or the output folder of a run, for whose best checkpoint by
             validation loss it stands (without a validation, the newest).
+        argument: name of what the path was given by, for the message.
 
     Raises:
         CheckpointError: if there is none.
@@ -289,7 +292,7 @@ def find_checkpoint(path: pathlib.Path) -> pathlib.Path:
     existing = checkpoints.updates()
     if not existing:
         raise CheckpointError(
-            "`checkpoint_dir` must be a checkpoint or the output folder of a run. "
+            f"`{argument}` must be a checkpoint or the output folder of a run. "
             f"Received: {path}, which has no {checkpoint_files.STATE_FILE} and no "
             "checkpoints/update-*"
         )
