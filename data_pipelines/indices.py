@@ -71,6 +71,27 @@ def add_indices(
     return capped
 
 
+def sentence_numbers(
+    *, num_pieces: tf.Tensor, sentence_lengths: tf.Tensor, row_length: int
+) -> tf.Tensor:
+    """Which sentence of the window each piece of `[CLS] pieces [SEP]` belongs to.
+
+    Args:
+        num_pieces: int32 tensor `(B,)`.
+        sentence_lengths: int32 tensor `(B, S)`.
+        row_length: L.
+
+    Returns:
+        int32 tensor `(B, L)`, from 1; 0 at special tokens and padding.
+    """
+    position = tf.range(row_length)[tf.newaxis, :]
+    num_pieces = num_pieces[:, tf.newaxis]
+    piece = tf.minimum(tf.maximum(position - 1, 0), num_pieces - 1)
+    ends = tf.cumsum(sentence_lengths, axis=1)
+    number = 1 + tf.searchsorted(ends, piece, side="right")
+    return tf.where((position >= 1) & (position <= num_pieces), number, 0)
+
+
 def slide_below_cap(paragraph_index: tf.Tensor, cap: int) -> tf.Tensor:
     """Slides a window's paragraphs down until they fit, or start at 0.
 

@@ -45,20 +45,21 @@ class TokenMasking:
         self._vocab_size = vocab_size
 
     def __call__(
-        self, token_ids: tf.Tensor, num_pieces: tf.Tensor, streams: tf.Tensor
+        self, token_ids: tf.Tensor, sentence_numbers: tf.Tensor, streams: tf.Tensor
     ) -> dict[str, tf.Tensor]:
-        """Masks a batch of rows `[CLS] pieces [SEP] padding`.
+        """Masks a batch of rows.
 
         Args:
             token_ids: int32 tensor `(B, L)`.
-            num_pieces: int32 tensor `(B,)`; pieces stand at positions 1 to that.
+            sentence_numbers: int32 tensor `(B, L)`, which sentence each piece belongs
+                to; 0 where nothing may be predicted.
             streams: uint64 tensor `(B,)`, the random stream of each sample.
 
         Returns:
             `token_ids` with replacements, and `masked_positions`, `masked_ids`
             (both int32 `(B, P)`, padded with 0) and `masked_weights` (float32).
         """
-        positions, chosen = self._choose(token_ids, num_pieces, streams)
+        positions, chosen = self._choose(sentence_numbers > 0, streams)
         masked_ids = tf.gather(token_ids, positions, batch_dims=1)
         replacements = tf.where(chosen, self._replace(masked_ids, streams), masked_ids)
         rows = tf.repeat(
@@ -86,12 +87,10 @@ class TokenMasking:
         )
 
     def _choose(
-        self, token_ids: tf.Tensor, num_pieces: tf.Tensor, streams: tf.Tensor
+        self, is_piece: tf.Tensor, streams: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Rising positions `(B, P)` and which of them are predictions."""
-        row_length = token_ids.shape[1]
-        position = tf.range(row_length)[tf.newaxis, :]
-        is_piece = (position >= 1) & (position <= num_pieces[:, tf.newaxis])
+        row_length = is_piece.shape[1]
         streams = randomness.extend_key(streams, _purpose(randomness.MASKED_POSITIONS))
         scores = randomness.uniform_floats(
             randomness.uniform_integers_like(streams, row_length)
@@ -99,6 +98,7 @@ class TokenMasking:
         scores = tf.where(is_piece, scores, -1.0)
         # The P best-scored pieces are a uniform draw without replacement.
         _, positions = tf.math.top_k(scores, self._max_predictions)
+        num_pieces = tf.math.count_nonzero(is_piece, axis=1, dtype=tf.int32)
         wanted = self.num_predictions(num_pieces)
         chosen = tf.range(self._max_predictions)[tf.newaxis, :] < wanted[:, tf.newaxis]
         positions = tf.sort(tf.where(chosen, positions, row_length), axis=1)

@@ -3,6 +3,7 @@
 Shape key: W windows, L window length.
 """
 
+import dataclasses
 import functools
 import pathlib
 from collections.abc import Mapping, Sequence
@@ -13,6 +14,29 @@ import tensorflow as tf
 
 from data_pipelines import indices, records, shards, window_lengths
 from data_pipelines.manifest import NUM_SPECIAL_TOKENS, Manifest, shard_paths
+
+
+@dataclasses.dataclass(frozen=True)
+class DecodedWindows:
+    """What a batch of records holds.
+
+    Attributes:
+        pieces: int32 tensor `(W, L - 2)`, padded with 0.
+        num_pieces: int32 tensor `(W,)`.
+        sentence_lengths: int32 tensor `(W, sentences)`, padded with 0.
+        num_sentences: int32 tensor `(W,)`.
+        paragraph_lengths: int32 tensor `(W, paragraphs)`, padded with 0.
+        first_index: int64 tensor `(W, 3)`.
+        shuffled_sentence_indices: int32 tensor `(W, sentences)`, padded with 0.
+    """
+
+    pieces: tf.Tensor
+    num_pieces: tf.Tensor
+    sentence_lengths: tf.Tensor
+    num_sentences: tf.Tensor
+    paragraph_lengths: tf.Tensor
+    first_index: tf.Tensor
+    shuffled_sentence_indices: tf.Tensor
 
 
 class WindowRecords:
@@ -44,7 +68,7 @@ class WindowRecords:
         self.special_ids = manifest.vocabulary["special_ids"]
         self._records_dir = records_dir
         self._split = split
-        self._index_tables = index_tables
+        self.index_tables = index_tables
         self._reader = shards.RecordReader(shard_paths(manifest, records_dir, split))
 
     def __len__(self) -> int:
@@ -65,6 +89,38 @@ class WindowRecords:
         Returns:
             `{feature name: tensor (W, …)}`.
         """
+        windows = self.read(numbers)
+        position = tf.range(self.window_length)[tf.newaxis, :]
+        end = windows.num_pieces[:, tf.newaxis] + 1
+        token_ids = tf.pad(windows.pieces, [[0, 0], [1, 1]])
+        token_ids = tf.where(position == 0, self.special_ids["cls"], token_ids)
+        token_ids = tf.where(position == end, self.special_ids["sep"], token_ids)
+        padding_mask = position <= end
+        token_ids = tf.where(padding_mask, token_ids, self.special_ids["pad"])
+        sentence_numbers = indices.sentence_numbers(
+            num_pieces=windows.num_pieces,
+            sentence_lengths=windows.sentence_lengths,
+            row_length=self.window_length,
+        )
+        return {
+            "padding_mask": padding_mask,
+            **indices.add_indices(
+                num_pieces=windows.num_pieces,
+                sentence_lengths=windows.sentence_lengths,
+                paragraph_lengths=windows.paragraph_lengths,
+                first_index=windows.first_index,
+                row_length=self.window_length,
+                caps=self.index_tables,
+            ),
+            **self.masking(token_ids, sentence_numbers, streams),
+        }
+
+    def read(self, numbers: tf.Tensor) -> DecodedWindows:
+        """Reads windows as they are stored.
+
+        Args:
+            numbers: int64 tensor `(W,)`, which records.
+        """
         serialized = tf.numpy_function(
             functools.partial(_read_records, self._reader),
             [numbers],
@@ -72,45 +128,28 @@ class WindowRecords:
             stateful=False,
         )
         serialized = tf.ensure_shape(serialized, numbers.shape)
-        rows, num_pieces = self._rows(serialized)
-        rows.update(self.masking(rows["token_ids"], num_pieces, streams))
-        return rows
-
-    def _rows(self, serialized: tf.Tensor) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
-        """The unmasked rows of records, and the number of pieces of each."""
-        length = self.window_length
-        names = (
-            records.TOKEN_IDS,
-            records.SENTENCE_LENGTHS,
-            records.PARAGRAPH_LENGTHS,
-        )
-        parsed = records.parse(serialized, names)
-        widths = self.manifest.number_widths
-        pieces, num_pieces = records.decode_numbers(
-            parsed[records.TOKEN_IDS],
-            widths[records.TOKEN_IDS],
-            length - NUM_SPECIAL_TOKENS,
-        )
-        sentence_lengths, paragraph_lengths = (
-            records.decode_numbers(parsed[name], widths[name])[0] for name in names[1:]
-        )
-        row_indices = indices.add_indices(
+        parsed = records.parse(serialized, records.NUMBER_LISTS)
+        lists = {
+            name: records.decode_numbers(
+                parsed[name],
+                self.manifest.number_widths[name],
+                self.window_length - NUM_SPECIAL_TOKENS
+                if name == records.TOKEN_IDS
+                else None,
+            )
+            for name in records.NUMBER_LISTS
+        }
+        pieces, num_pieces = lists[records.TOKEN_IDS]
+        sentence_lengths, num_sentences = lists[records.SENTENCE_LENGTHS]
+        return DecodedWindows(
+            pieces=pieces,
             num_pieces=num_pieces,
             sentence_lengths=sentence_lengths,
-            paragraph_lengths=paragraph_lengths,
+            num_sentences=num_sentences,
+            paragraph_lengths=lists[records.PARAGRAPH_LENGTHS][0],
             first_index=parsed[records.FIRST_INDEX],
-            row_length=length,
-            caps=self._index_tables,
+            shuffled_sentence_indices=lists[records.SHUFFLED_SENTENCE_INDICES][0],
         )
-        position = tf.range(length)[tf.newaxis, :]
-        end = num_pieces[:, tf.newaxis] + 1
-        token_ids = tf.pad(pieces, [[0, 0], [1, 1]])
-        token_ids = tf.where(position == 0, self.special_ids["cls"], token_ids)
-        token_ids = tf.where(position == end, self.special_ids["sep"], token_ids)
-        padding_mask = position <= end
-        token_ids = tf.where(padding_mask, token_ids, self.special_ids["pad"])
-        rows = {"token_ids": token_ids, "padding_mask": padding_mask, **row_indices}
-        return rows, num_pieces
 
 
 def _read_records(reader: shards.RecordReader, numbers: Sequence[int]) -> np.ndarray:

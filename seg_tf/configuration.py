@@ -128,6 +128,36 @@ class MaskingConfig:
 
 @register
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class SpanMaskingConfig(MaskingConfig):
+    """`MaskingConfig`, but what is predicted are spans of pieces of one sentence.
+
+    Attributes:
+        max_span_length: the most pieces of a span.
+        span_end_rate: p of the geometric distribution of lengths, cut off (and made to
+            sum to 1 again) at `max_span_length`.
+    """
+
+    implementation: ClassVar[str] = "data_pipelines.span_masking:SpanMasking"
+
+    max_span_length: int = 3
+    span_end_rate: float = 0.2
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.max_span_length < 1:
+            raise ValueError(
+                "`max_span_length` must be at least 1. Received: "
+                f"max_span_length={self.max_span_length}"
+            )
+        if not 0 < self.span_end_rate <= 1:
+            raise ValueError(
+                "`span_end_rate` must be positive and at most 1. Received: "
+                f"span_end_rate={self.span_end_rate}"
+            )
+
+
+@register
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class WindowInputsConfig:
     """One window of a document a row: `[CLS] pieces [SEP]`, padded to a length."""
 
@@ -138,6 +168,11 @@ class WindowInputsConfig:
 
     window_length: int = 512
     masking: MaskingConfig = MaskingConfig()
+
+    @property
+    def row_length(self) -> int:
+        """Positions of a row."""
+        return self.window_length
 
 
 @register
@@ -170,6 +205,56 @@ class PackedWindowInputsConfig:
                 f"max_windows_per_row={self.max_windows_per_row}"
             )
 
+    @property
+    def row_length(self) -> int:
+        """Positions of a row."""
+        return self.window_length
+
+
+@register
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SentenceInputsConfig:
+    """One window a row, `[SENT]` before every sentence, sentences shuffled (SLM).
+
+    Attributes:
+        window_length: positions of a full window without its `[SENT]` tokens.
+        max_sentences: the most sentences of a row; where a window has more, adjacent
+            ones are merged at random until so many are left. A row is as much longer
+            than a window, so that no piece has to make room.
+        shuffle_rate: probability that the sentences of a row are shuffled.
+        masking: what is predicted.
+    """
+
+    implementation: ClassVar[str] = "data_pipelines.sentence_inputs:sentence_inputs"
+    model_arguments: ClassVar[Mapping[str, Any]] = types.MappingProxyType({})
+
+    window_length: int = 492
+    max_sentences: int = 20
+    shuffle_rate: float = 0.5
+    masking: MaskingConfig = SpanMaskingConfig()
+
+    def __post_init__(self):
+        if self.max_sentences < 1:
+            raise ValueError(
+                "`max_sentences` must be at least 1. Received: "
+                f"max_sentences={self.max_sentences}"
+            )
+        if not 0 <= self.shuffle_rate <= 1:
+            raise ValueError(
+                "`shuffle_rate` must lie between 0 and 1. Received: "
+                f"shuffle_rate={self.shuffle_rate}"
+            )
+
+    @property
+    def row_length(self) -> int:
+        """Positions of a row."""
+        return self.window_length + self.max_sentences
+
+    @property
+    def num_candidates(self) -> int:
+        """`[CLS]`, the sentences and `[SEP]`: also the values of `sentence_id`."""
+        return self.max_sentences + 2
+
 
 @register
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -178,6 +263,23 @@ class MaskedLMConfig:
 
     implementation: ClassVar[str] = "seg_tf.objectives.masked_lm:MaskedLM"
 
+    loss_weight: float = 1.0
+
+
+@register
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SentenceUnshufflingConfig:
+    """Sentence unshuffling by a Sequence Reconstructor (SLM, section 2.1).
+
+    Attributes:
+        num_layers: layers of the reconstructor; their sizes are the encoder's.
+    """
+
+    implementation: ClassVar[str] = (
+        "seg_tf.objectives.sentence_unshuffling:SentenceUnshuffling"
+    )
+
+    num_layers: int = 3
     loss_weight: float = 1.0
 
 
@@ -372,14 +474,17 @@ class RunConfig:
     training: TrainingConfig = TrainingConfig()
 
     def __post_init__(self):
-        rows = getattr(self.model, "index_tables", {}).get("position_index")
-        length = getattr(self.inputs, "window_length", 0)
-        if rows is not None and rows < length:
-            raise ValueError(
-                "`model.index_tables['position_index']` must have a row for every "
-                f"position of a window. Received: {rows} rows, "
-                f"inputs.window_length={length}"
-            )
+        tables = getattr(self.model, "index_tables", {})
+        for table, needed, what in (
+            ("position_index", "row_length", "position of a row"),
+            ("sentence_id", "num_candidates", "sentence, [CLS] and [SEP]"),
+        ):
+            rows, least = tables.get(table), getattr(self.inputs, needed, 0)
+            if rows is not None and rows < least:
+                raise ValueError(
+                    f"`model.index_tables[{table!r}]` must have a row for every {what}. "
+                    f"Received: {rows} rows, inputs.{needed}={least}"
+                )
 
 
 def to_config_dict(config: Any) -> ml_collections.ConfigDict:

@@ -1,6 +1,7 @@
 """The batch contract: name, type and shape of every feature a model may read.
 
-Shape key: B batch, L sequence length, P predictions of masked LM.
+Shape key: B batch, L sequence length, P predictions of masked LM, C candidates of a
+pointer, S its steps.
 
 An input pipeline emits the features that a model's config names; models and
 objectives read them by these names and by no others. A feature that a later
@@ -36,6 +37,19 @@ FEATURES: Mapping[str, Feature] = {
     "paragraph_index": Feature("int32", ("B", "L"), "paragraph in the document"),
     "sentence_index": Feature("int32", ("B", "L"), "sentence in the paragraph"),
     "token_index": Feature("int32", ("B", "L"), "word piece in the sentence"),
+    "sentence_id": Feature(
+        "int32",
+        ("B", "L"),
+        "place of the sentence as presented, from 1; 0 at [CLS], one more at [SEP]",
+    ),
+    "candidate_positions": Feature(
+        "int32", ("B", "C"), "positions of [CLS], of [SENT]s as presented, of [SEP]"
+    ),
+    "candidate_mask": Feature("bool", ("B", "C"), "True where there is a candidate"),
+    "gold_candidates": Feature(
+        "int32", ("B", "S"), "candidates to point at: sentences in gold order, [SEP]"
+    ),
+    "is_shuffled": Feature("bool", ("B",), "whether an order of sentences was drawn"),
     "masked_positions": Feature("int32", ("B", "P"), "positions to predict, rising"),
     "masked_ids": Feature("int32", ("B", "P"), "the pieces that stood there"),
     "masked_weights": Feature(
@@ -45,7 +59,13 @@ FEATURES: Mapping[str, Feature] = {
 }
 
 # The features that an embedding table can be made for.
-INDEX_FEATURES = ("position_index", "paragraph_index", "sentence_index", "token_index")
+INDEX_FEATURES = (
+    "position_index",
+    "paragraph_index",
+    "sentence_index",
+    "token_index",
+    "sentence_id",
+)
 
 
 def tensor_specs(names: Iterable[str], sizes: Mapping[str, int | None]) -> dict:

@@ -26,6 +26,10 @@ from tests.scripted_runs import (
 )
 
 
+# So long that a busy machine does not reach the end before the run is killed.
+LONGER = "--config.training.num_updates=200"
+
+
 @pytest.fixture(scope="module")
 def records(tmp_path_factory):
     folder = tmp_path_factory.mktemp("records")
@@ -187,7 +191,7 @@ def test_a_flag_packs_the_rows_and_the_encoder_loads_for_plain_ones(
 @pytest.fixture(scope="module")
 def unbroken(records, tmp_path_factory):
     folder = tmp_path_factory.mktemp("unbroken")
-    process = start(records, folder)
+    process = start(records, folder, LONGER)
     output, errors = process.communicate(timeout=600)
     assert process.returncode == 0, errors
     return folder, output
@@ -195,7 +199,7 @@ def unbroken(records, tmp_path_factory):
 
 def test_run_ends_with_its_loss_and_what_to_do_next(unbroken):
     folder, output = unbroken
-    assert "Done after 60 updates." in output
+    assert "Done after 200 updates." in output
     assert "validation loss  4." in output
     assert f"{folder}/loss_curve.png" in output
     assert f'load_encoder("{folder}")' in output
@@ -205,19 +209,19 @@ def test_run_ends_with_its_loss_and_what_to_do_next(unbroken):
 def test_run_killed_three_times_equals_an_unbroken_one(records, unbroken, tmp_path):
     whole, _ = unbroken
     for updates in (10, 25, 45):
-        process = start(records, tmp_path)
-        read_until(process, f"update {updates}/60")
+        process = start(records, tmp_path, LONGER)
+        read_until(process, f"update {updates}/200")
         # Anywhere: in an update, in a validation, while a checkpoint is written.
         time.sleep(np.random.default_rng().uniform(0, 0.3))
         process.send_signal(signal.SIGKILL)
         process.communicate()
-        assert updates <= log_of(tmp_path)[-1]["updates"] < 60
+        assert updates <= log_of(tmp_path)[-1]["updates"] < 200
 
-    process = start(records, tmp_path)
+    process = start(records, tmp_path, LONGER)
     output, errors = process.communicate(timeout=600)
     assert process.returncode == 0, errors
     assert "Going on from" in output
-    last = pathlib.Path("checkpoints", "update-00000060")
+    last = pathlib.Path("checkpoints", "update-00000200")
     ours, theirs = variables_of(tmp_path / last), variables_of(whole / last)
     assert ours.keys() == theirs.keys()
     assert len(ours) > 60
@@ -285,6 +289,7 @@ def test_folder_of_another_run_is_refused(main, records, unbroken):
         *CONFIG,
         f"--records_dir={records}",
         f"--output_dir={folder}",
+        LONGER,
         "--config.optimizer.learning_rate=5e-4",
     )
     assert code == 1

@@ -157,7 +157,7 @@ def _activations(config: configuration.RunConfig, vocab_size: int, rows: int) ->
     256, windows of 128 to 512) made the process grow by this, by their gradients and
     by another 90 to 150 MiB.
     """
-    model, length = config.model, config.inputs.window_length
+    model, length = config.model, config.inputs.row_length
     per_layer = (
         20 * model.hidden_size
         + 2 * model.intermediate_size

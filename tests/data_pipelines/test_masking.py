@@ -36,11 +36,18 @@ def streams(count, seed=0):
     return tf.constant(randomness.uniform_integers(seed, count), tf.uint64)
 
 
+def sentence_numbers(num_pieces):
+    """One sentence a row."""
+    position = np.arange(ROW_LENGTH)
+    inside = (position >= 1) & (position <= np.array(num_pieces)[:, np.newaxis])
+    return tf.constant(inside, tf.int32)
+
+
 def apply(layer, num_pieces, seed=0):
     token_ids = rows(num_pieces)
     found = tf.function(layer.__call__)(
         tf.constant(token_ids),
-        tf.constant(num_pieces, tf.int32),
+        sentence_numbers(num_pieces),
         streams(len(num_pieces), seed),
     )
     return token_ids, {name: value.numpy() for name, value in found.items()}
@@ -112,11 +119,11 @@ def test_every_piece_is_chosen_equally_often():
 
 def test_a_row_depends_on_its_own_stream_alone():
     _, together = apply(masking(), [30, 40, 50])
-    token_ids, counts = rows([30, 40, 50]), [30, 40, 50]
+    token_ids, numbers = rows([30, 40, 50]), sentence_numbers([30, 40, 50])
     for row in range(3):
         alone = masking()(
             tf.constant(token_ids[row : row + 1]),
-            tf.constant(counts[row : row + 1], tf.int32),
+            numbers[row : row + 1],
             streams(3)[row : row + 1],
         )
         for name, values in alone.items():

@@ -144,5 +144,5 @@ def test_position_table_must_hold_a_window_not_a_row_of_them():
     model = dataclasses.replace(
         config.model, index_tables={"position_index": LENGTH - 1}
     )
-    with pytest.raises(ValueError, match=f"inputs.window_length={LENGTH}"):
+    with pytest.raises(ValueError, match=f"inputs.row_length={LENGTH}"):
         dataclasses.replace(config, model=model)
