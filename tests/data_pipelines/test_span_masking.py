@@ -270,42 +270,63 @@ def test_shapes_are_static_in_a_dataset():
         np.testing.assert_array_equal(found[name], values)
 
 
-TABLES = {"paragraph_index": 100, "sentence_index": 100}
-
-
 @pytest.fixture(scope="module")
 def records_dir(tmp_path_factory):
     lengths = np.random.default_rng(4).integers(1, 70, 40)
     return packed.write(tmp_path_factory.mktemp("records"), lengths)
 
 
-def assert_spans_in_sentences(windows):
-    for window in windows:
-        # The sentence's number in its paragraph and the paragraph's, as one number.
-        sentences = 1000 * window["paragraph_index"] + window["sentence_index"]
-        is_masked = np.zeros(len(sentences), bool)
-        is_masked[window["masked_positions"]] = True
-        num_pieces = len(sentences) - 2
-        assert not is_masked[[0, -1]].any()
-        assert is_masked.sum() == max(1, round(0.15 * num_pieces))
-        assert max(spans_of(is_masked, sentences)) <= 3
+def build(config_class, records_dir, tables, **settings):
+    config = config_class(
+        window_length=packed.WINDOW_LENGTH,
+        masking=configuration.SpanMaskingConfig(max_predictions=6),
+        **settings,
+    )
+    return configuration.build(
+        config, records_dir=records_dir, index_tables=tables, seed=0
+    )
+
+
+def assert_spans(numbers, positions):
+    """Of the pieces, which have the `numbers` of their sentences, 0 where none is."""
+    is_masked = np.zeros(len(numbers), bool)
+    is_masked[positions] = True
+    assert not is_masked[numbers == 0].any()
+    assert is_masked.sum() == max(1, round(0.15 * np.count_nonzero(numbers)))
+    assert max(spans_of(is_masked, numbers)) <= 3
 
 
 def test_windows_and_packed_windows_have_spans(records_dir):
-    spans = configuration.SpanMaskingConfig(max_predictions=6)
-    arguments = {"records_dir": records_dir, "index_tables": TABLES, "seed": 0}
-    plain = configuration.build(
-        configuration.WindowInputsConfig(window_length=32, masking=spans), **arguments
-    )
-    several = configuration.build(
-        configuration.PackedWindowInputsConfig(
-            window_length=32, masking=spans, max_windows_per_row=4
-        ),
-        **arguments,
+    tables = {"paragraph_index": 100, "sentence_index": 100}
+    plain = build(configuration.WindowInputsConfig, records_dir, tables)
+    several = build(
+        configuration.PackedWindowInputsConfig,
+        records_dir,
+        tables,
+        max_windows_per_row=4,
     )
     rows = take(plain.train_dataset(8), plain.num_train_samples)
     rows["window_number"] = rows["padding_mask"].astype(np.int32)
     for found in (rows, packed.epoch(several)):
         windows = packed.split_rows(found)
         assert len(windows) == plain.num_train_samples
-        assert_spans_in_sentences(windows)
+        for window in windows:
+            numbers = 1 + 1000 * window["paragraph_index"] + window["sentence_index"]
+            numbers[[0, -1]] = 0
+            assert_spans(numbers, window["masked_positions"])
+
+
+def test_shuffled_sentences_have_spans(records_dir):
+    inputs = build(
+        configuration.SentenceInputsConfig,
+        records_dir,
+        {"sentence_id": 8},
+        max_sentences=6,
+        shuffle_rate=1.0,
+    )
+    rows = take(inputs.train_dataset(8), inputs.num_train_samples)
+    for number, positions in enumerate(rows["candidate_positions"]):
+        sentences = rows["sentence_id"][number].copy()
+        sentences[positions[rows["candidate_mask"][number]]] = 0
+        is_prediction = rows["masked_weights"][number] == 1
+        assert_spans(sentences, rows["masked_positions"][number][is_prediction])
