@@ -151,7 +151,7 @@ class SequenceReconstructor(keras.layers.Layer):
             row's `[SEP]` behind all its sentences, then 0. And the probability of
             each among the candidates that its step still had, float32 `(B, S)`.
         """
-        candidates = ops.cast(ops.stop_gradient(candidates), self.compute_dtype)
+        candidates = ops.cast(candidates, self.compute_dtype)
         mask_BC = ops.cast(candidate_mask, "bool")
         batch, num_candidates = ops.shape(candidates)[:2]
         slots_C = ops.arange(num_candidates, dtype="int32")
@@ -195,7 +195,7 @@ class SequenceReconstructor(keras.layers.Layer):
         *_, order_BS, probabilities_BS = ops.fori_loop(
             0, num_candidates - 1, point, state
         )
-        return order_BS, probabilities_BS
+        return order_BS, ops.stop_gradient(probabilities_BS)
 
     def _fill_caches(self, slot_B: Any, candidates: Any, mask_BC: Any) -> tuple:
         """Caches of every layer: self-attention's empty, cross-attention's full."""
