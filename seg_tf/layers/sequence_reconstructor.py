@@ -1,0 +1,217 @@
+"""The decoder of SLM: points at the sentences of a row one after another."""
+
+# Shape key: B batch, C candidates, S steps, D hidden size.
+
+from typing import Any
+
+import keras
+import keras_hub
+from keras import ops
+
+from seg_tf.ops.activations import gelu
+
+# Logit of what must not be pointed at: finite, so that rows of padding stay so.
+_NEVER = -1e9
+
+
+@keras.saving.register_keras_serializable(package="seg_tf")
+class SequenceReconstructor(keras.layers.Layer):
+    """SLM's Sequence Reconstructor: a transformer decoder that points (section 2.1).
+
+    Step i reads the candidate that step i - 1 points at (`[CLS]` at first), attends to
+    those read so far and to all candidates, and points at the next one by the inner
+    product of its output with each candidate (eq. 1 and 2). The layers are post-norm.
+
+    Nothing here knows where a candidate stands: neither the candidates nor the steps
+    get a position, and permuting the candidates permutes the logits. So all that can
+    give an order away is in the candidates themselves. The caller hands them over in
+    an order that does not depend on the gold one.
+
+    Args:
+        num_layers: int. Decoder layers.
+        num_heads: int. Attention heads, which share the width.
+        intermediate_size: int. Width inside the feed-forward blocks.
+        dropout: float. Rate on the attention weights and after each block of a layer.
+        layer_norm_epsilon: float.
+        initializer_range: float. Standard deviation of the truncated normal
+            distribution that kernels start from.
+        approximate_gelu: bool. GELU by tanh instead of by erf.
+        **kwargs: arguments of `keras.layers.Layer`.
+
+    Call arguments:
+        candidates: float tensor `(B, C, D)`: `[CLS]`, the sentences, `[SEP]`, padding.
+        candidate_mask: bool tensor `(B, C)`, False at padding.
+        gold_candidates: int tensor `(B, S)`: the candidate that each step should
+            point at. All but the last are read by the step after theirs.
+        training: bool. Whether there is dropout.
+
+    Returns:
+        Logits, a float32 tensor `(B, S, C)`. Steps behind a row's last hold numbers
+        without meaning.
+
+    Example:
+    >>> reconstructor = SequenceReconstructor(
+    ...     num_layers=1, num_heads=2, intermediate_size=16
+    ... )
+    >>> candidates = keras.random.normal((1, 4, 8))  # [CLS], two sentences, [SEP]
+    >>> mask = ops.ones((1, 4), dtype="bool")
+    >>> tuple(reconstructor(candidates, mask, ops.array([[2, 1, 3]])).shape)
+    (1, 3, 4)
+    >>> order, probabilities = reconstructor.decode(candidates, mask)
+    >>> int(order[0, 2]), tuple(probabilities.shape)
+    (3, (1, 3))
+    """
+
+    def __init__(
+        self,
+        num_layers: int,
+        num_heads: int,
+        intermediate_size: int,
+        dropout: float = 0.1,
+        layer_norm_epsilon: float = 1e-12,
+        initializer_range: float = 0.02,
+        approximate_gelu: bool = False,
+        **kwargs: Any,
+    ):
+        super().__init__(**kwargs)
+        if num_layers < 1:
+            raise ValueError(
+                f"`num_layers` must be at least 1. Received: num_layers={num_layers}"
+            )
+        self.num_layers = num_layers
+        self.num_heads = num_heads
+        self.intermediate_size = intermediate_size
+        self.dropout = dropout
+        self.layer_norm_epsilon = layer_norm_epsilon
+        self.initializer_range = initializer_range
+        self.approximate_gelu = approximate_gelu
+        self.decoder_layers = [
+            keras_hub.layers.TransformerDecoder(
+                intermediate_dim=intermediate_size,
+                num_heads=num_heads,
+                dropout=dropout,
+                activation=gelu(approximate_gelu),
+                layer_norm_epsilon=layer_norm_epsilon,
+                kernel_initializer=keras.initializers.TruncatedNormal(
+                    stddev=initializer_range
+                ),
+                dtype=self.dtype_policy,
+                name=f"decoder_layer_{layer}",
+            )
+            for layer in range(num_layers)
+        ]
+
+    def build(
+        self,
+        candidates_shape: Any,
+        candidate_mask_shape: Any = None,
+        gold_candidates_shape: Any = None,
+    ) -> None:
+        hidden_size = candidates_shape[-1]
+        if hidden_size % self.num_heads:
+            raise ValueError(
+                "`num_heads` must divide the width of `candidates`. Received: "
+                f"num_heads={self.num_heads}, candidates of width {hidden_size}"
+            )
+        for layer in self.decoder_layers:
+            layer.build((None, None, hidden_size), (None, None, hidden_size))
+
+    def call(
+        self,
+        candidates: Any,
+        candidate_mask: Any,
+        gold_candidates: Any,
+        training: bool | None = None,
+    ) -> Any:
+        first_B1 = ops.zeros_like(gold_candidates[:, :1])
+        read_BS = ops.concatenate([first_B1, gold_candidates[:, :-1]], axis=1)
+        hidden_BSD = _gather(candidates, read_BS)
+        for layer in self.decoder_layers:
+            hidden_BSD = layer(
+                hidden_BSD,
+                candidates,
+                encoder_padding_mask=candidate_mask,
+                training=training,
+            )
+        return _pointer_logits(hidden_BSD, candidates, candidate_mask)
+
+    def decode(self, candidates: Any, candidate_mask: Any) -> tuple[Any, Any]:
+        """Takes the likeliest candidate at each step and reads it at the next.
+
+        What was pointed at before, `[CLS]` and padding are left out, and `[SEP]` may
+        come only when every sentence was placed: the answer is always a permutation
+        of the sentences. Nothing is differentiated.
+
+        Args:
+            candidates: as in the call.
+            candidate_mask: as in the call.
+
+        Returns:
+            The order, int32 `(B, S)` with S = C - 1: the candidate of each step, the
+            row's `[SEP]` behind all its sentences, then 0. And the probability of
+            each among the candidates that its step still had, float32 `(B, S)`.
+        """
+        mask_BC = ops.cast(candidate_mask, "bool")
+        batch, num_candidates = ops.shape(mask_BC)
+        slots_C = ops.arange(num_candidates, dtype="int32")
+        last_B = ops.sum(ops.cast(mask_BC, "int32"), axis=1) - 1
+        is_sentence_BC = ops.logical_and(slots_C > 0, slots_C < last_B[:, None])
+
+        def point(step: Any, state: tuple) -> tuple:
+            left_BC, order_BS, probabilities_BS = state
+            # Steps to come, whose input is not known yet, are not seen by this one.
+            logits_BSC = self(candidates, mask_BC, order_BS, training=False)
+            sentences_BC = ops.logical_and(left_BC, is_sentence_BC)
+            any_B1 = ops.any(sentences_BC, axis=1, keepdims=True)
+            allowed_BC = ops.where(any_B1, sentences_BC, left_BC)
+            logits_BC = ops.take(logits_BSC, step, axis=1)
+            logits_BC = ops.where(allowed_BC, logits_BC, _NEVER)
+            # Where nothing is left this is slot 0, and its probability 0: padding.
+            slot_B1 = ops.argmax(logits_BC, axis=1, keepdims=True)
+            slot_B1 = ops.cast(slot_B1, "int32")
+            probability_B1 = ops.where(
+                ops.any(allowed_BC, axis=1, keepdims=True),
+                ops.max(ops.softmax(logits_BC, axis=1), axis=1, keepdims=True),
+                0.0,
+            )
+            is_now_S = ops.equal(slots_C[:-1], step)
+            return (
+                ops.logical_and(left_BC, ops.not_equal(slots_C, slot_B1)),
+                ops.where(is_now_S, slot_B1, order_BS),
+                ops.where(is_now_S, probability_B1, probabilities_BS),
+            )
+
+        num_steps = num_candidates - 1
+        state = (
+            ops.logical_and(mask_BC, slots_C > 0),
+            ops.zeros((batch, num_steps), dtype="int32"),
+            ops.zeros((batch, num_steps), dtype="float32"),
+        )
+        _, order_BS, probabilities_BS = ops.fori_loop(0, num_steps, point, state)
+        return order_BS, ops.stop_gradient(probabilities_BS)
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "num_layers": self.num_layers,
+            "num_heads": self.num_heads,
+            "intermediate_size": self.intermediate_size,
+            "dropout": self.dropout,
+            "layer_norm_epsilon": self.layer_norm_epsilon,
+            "initializer_range": self.initializer_range,
+            "approximate_gelu": self.approximate_gelu,
+        }
+
+
+def _gather(vectors_BCD: Any, slots_BS: Any) -> Any:
+    return ops.take_along_axis(vectors_BCD, slots_BS[:, :, None], axis=1)
+
+
+def _pointer_logits(hidden_BSD: Any, candidates: Any, mask_BC: Any) -> Any:
+    """Inner products (eq. 2), which are unscaled: too large for half precision."""
+    logits_BSC = ops.einsum(
+        "bsd,bcd->bsc",
+        ops.cast(hidden_BSD, "float32"),
+        ops.cast(candidates, "float32"),
+    )
+    return ops.where(ops.cast(mask_BC, "bool")[:, None], logits_BSC, _NEVER)
