@@ -138,6 +138,8 @@ class TokenMasking(Masking):
             randomness.uniform_integers_like(streams, row_length)
         )
         scores = tf.where(sentence_numbers > 0, scores, -1.0)
+        missing = max(self.max_predictions - row_length, 0)
+        scores = tf.pad(scores, [[0, 0], [0, missing]], constant_values=-1.0)
         # The P best-scored pieces are a uniform draw without replacement.
         _, positions = tf.math.top_k(scores, self.max_predictions)
         chosen = tf.sequence_mask(counts, self.max_predictions)

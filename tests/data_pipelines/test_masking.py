@@ -159,3 +159,15 @@ def test_other_streams_mask_otherwise(kind):
 def test_all_or_none_become_the_mask_token(kind, rate):
     _, found = apply(masking(kind, mask_token_rate=rate, random_token_rate=0.0), [60])
     assert (found["token_ids"] == MASK).sum() == rate * 9
+
+
+@every_kind
+def test_rows_may_be_shorter_than_the_most_predictions(kind):
+    _, found = apply(masking(kind, max_predictions=3 * ROW_LENGTH), [62, 20])
+    assert found["masked_weights"].shape == (2, 3 * ROW_LENGTH)
+    assert found["masked_weights"].sum(axis=1).tolist() == [9, 3]
+    for row, weights in zip(
+        found["masked_positions"], found["masked_weights"], strict=True
+    ):
+        assert (row[weights == 1] >= 1).all()
+        assert (row[weights == 0] == 0).all()

@@ -1,0 +1,131 @@
+"""Runs of SLM from raw text, whatever documents there are."""
+
+import json
+
+import numpy as np
+import pytest
+
+from data_pipelines import build_documents, build_windows
+from data_pipelines.documents_job import DocumentOptions
+from data_pipelines.windows_job import WindowOptions
+from seg_tf import configuration
+from seg_tf.training import pretraining, run_log
+from seg_tf.training.run_folder import RunFolder, describe_run
+
+WINDOW_LENGTH = 48
+MAX_SENTENCES = 8
+CONFIG = configuration.RunConfig(
+    name="slm",
+    paper="slm_base",
+    model=configuration.EncoderConfig(
+        index_tables={
+            "position_index": WINDOW_LENGTH + MAX_SENTENCES,
+            "sentence_id": MAX_SENTENCES + 2,
+        },
+        num_layers=1,
+        hidden_size=16,
+        num_heads=2,
+        intermediate_size=32,
+    ),
+    inputs=configuration.SentenceInputsConfig(
+        window_length=WINDOW_LENGTH,
+        max_sentences=MAX_SENTENCES,
+        masking=configuration.SpanMaskingConfig(max_predictions=8),
+    ),
+    objectives={
+        "masked_lm": configuration.MaskedLMConfig(),
+        "sentence_unshuffling": configuration.SentenceUnshufflingConfig(num_layers=1),
+    },
+    optimizer=configuration.AdamWConfig(learning_rate=1e-3, warmup_updates=1),
+    training=configuration.TrainingConfig(
+        num_updates=12,
+        batch_size=6,
+        micro_batch_size=3,
+        log_interval=4,
+        validation_interval=6,
+        validation_batches=20,
+        checkpoint_interval=6,
+    ),
+)
+DOCUMENTS = {
+    "one sentence": "The only sentence here.",
+    "one word": "word",
+    # As many sentences as pieces but for the last: every row has to merge.
+    "five hundred sentences": "\n".join(["Go on. Stop! Why?"] * 166 + ["One. Two."]),
+    "without pieces": "\u200b\n\u200b \u200b\nA line between.\n\u200b",
+    "nothing at all": "\u200b",
+    "one endless sentence": "and " * 200 + "so on",
+}
+
+
+@pytest.fixture(scope="module")
+def records_dir(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sentences")
+    with open(folder / "text.jsonl", "w") as file:
+        for _ in range(6):  # so that every kind is held out, too
+            for text in DOCUMENTS.values():
+                file.write(json.dumps({"text": text}) + "\n")
+    specials = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[unused0]"]
+    letters = [*"abcdefghijklmnopqrstuvwxyz.!?"]
+    pieces = [*specials, *letters, *(f"##{one}" for one in letters), "and", "go", "on"]
+    (folder / "vocab.txt").write_text("".join(f"{piece}\n" for piece in pieces))
+    build_documents.build_documents(
+        DocumentOptions(
+            format="json_lines",
+            input=str(folder / "text.jsonl"),
+            vocab_file=str(folder / "vocab.txt"),
+            validation_fraction=0.2,
+        ),
+        folder / "documents",
+    )
+    build_windows.build_windows(
+        WindowOptions(window_length=WINDOW_LENGTH), folder / "documents", folder
+    )
+    return folder
+
+
+def test_documents_of_any_shape_train_and_are_put_in_order(records_dir, tmp_path):
+    inputs = pretraining.build_inputs(CONFIG, str(records_dir))
+    counts = np.concatenate(
+        [
+            batch["candidate_mask"].numpy().sum(axis=1) - 2
+            for batch in inputs.validation_dataset(8)
+        ]
+    )
+    assert counts.min() == 1
+    assert counts.max() == MAX_SENTENCES
+    pretrainer = pretraining.build_pretrainer(CONFIG, inputs)
+    folder = RunFolder(tmp_path / "run")
+    result = pretraining.pretrain(
+        CONFIG, inputs, pretrainer, folder, describe_run(CONFIG, "records"), report=str
+    )
+    assert result.updates == 12
+    rows = run_log.read(folder.log_file)
+    trained = [row for row in rows if row["kind"] == run_log.TRAIN]
+    validated = [row for row in rows if row["kind"] == run_log.VALIDATION]
+    assert all(np.isfinite(row["sentence_unshuffling_loss"]) for row in rows)
+    assert trained[0]["skipped_steps"] == 0
+    # What takes decoding is measured in validation alone.
+    assert "sentence_unshuffling_pointer_accuracy" in trained[0]
+    assert "sentence_unshuffling_kendall_tau" not in trained[0]
+    for name in ("position_accuracy", "perfect_match", "position_chance"):
+        assert 0 <= validated[-1][f"sentence_unshuffling_{name}"] <= 1
+    assert -1 <= validated[-1]["sentence_unshuffling_kendall_tau"] <= 1
+
+
+def test_plain_rows_are_refused_with_what_to_take_instead(records_dir):
+    config = configuration.from_config_dict(
+        {
+            **configuration.to_dict(CONFIG),
+            "inputs": configuration.to_dict(
+                configuration.WindowInputsConfig(window_length=WINDOW_LENGTH)
+            ),
+            "model": {
+                **configuration.to_dict(CONFIG.model),
+                "index_tables": {"position_index": WINDOW_LENGTH},
+            },
+        }
+    )
+    inputs = pretraining.build_inputs(config, str(records_dir))
+    with pytest.raises(ValueError, match=r"candidate_positions.*SentenceInputsConfig"):
+        pretraining.build_pretrainer(config, inputs)
