@@ -172,6 +172,14 @@ def test_several_windows_a_row_are_a_deviation():
     assert (found.paper, found.run) == (1, 8)
 
 
+def test_spans_are_a_deviation_of_segabert():
+    spans = configuration.WindowInputsConfig(masking=configuration.SpanMaskingConfig())
+    run = dataclasses.replace(load("segabert_base"), inputs=spans)
+    (found,) = fidelity.deviations(run)
+    assert found.setting == "inputs.masking"
+    assert (found.paper, found.run) == ("MaskingConfig", "SpanMaskingConfig")
+
+
 def test_slm_without_sentences_has_shorter_rows_than_the_paper():
     """They leave out the room for [SENT], so that the text stays the same."""
     (found,) = fidelity.deviations(load("slm_base_plain"))

@@ -28,6 +28,7 @@ _SHARED = (
     PaperValue("model.num_token_types", 0, f"{_SEGABERT}, input sum", released=2),
     PaperValue("inputs.window_length", 512, f"{_SEGABERT}, input representation"),
     PaperValue("inputs.max_windows_per_row", 1, f"{_SEGABERT}, input representation"),
+    PaperValue("inputs.masking", "MaskingConfig", "BERT, section 3.1"),
     PaperValue("inputs.masking.mask_rate", 0.15, "BERT, section 3.1"),
     PaperValue("inputs.masking.max_predictions", predictions, BERT_CODE),
     PaperValue("inputs.masking.mask_token_rate", 0.8, "BERT, section 3.1"),
