@@ -3,6 +3,7 @@
 Shape key: B batch, L row length.
 """
 
+import hashlib
 import pathlib
 from collections.abc import Callable, Mapping
 
@@ -13,6 +14,7 @@ from data_pipelines.manifest import NUM_SPECIAL_TOKENS, Manifest
 from data_pipelines.row_layout import Layout, OneWindowLayout, RowReader
 from data_pipelines.window_records import WindowRecords
 from seg_tf import configuration, features
+from seg_tf.text.preparation import TextPreparation
 
 
 class WindowInputs:
@@ -30,6 +32,11 @@ class WindowInputs:
         seed: seed of the run.
         vocab_size: rows of the model's token table; None accepts the records'.
         layout: how windows make rows; None makes each of them one.
+
+    Attributes:
+        manifest: that of the records.
+        text_preparation: how their text became word pieces; None where the records'
+            `vocab.txt` is not there any more.
 
     Raises:
         ValueError: if the records do not fit the settings, saying which differs and
@@ -51,6 +58,7 @@ class WindowInputs:
         self._records_dir = pathlib.Path(records_dir)
         self._window_length = window_length
         self._check_records(vocab_size)
+        self.text_preparation = self._read_text_preparation()
         for name in index_tables:
             if name not in features.INDEX_FEATURES:
                 raise ValueError(
@@ -114,6 +122,23 @@ class WindowInputs:
     def vocab_checksum(self) -> str:
         """SHA-256 of that vocabulary."""
         return self.manifest.vocabulary["sha256"]
+
+    def _read_text_preparation(self) -> TextPreparation | None:
+        vocabulary = self.manifest.vocabulary
+        path = self._records_dir / vocabulary["file"]
+        if not path.is_file():
+            return None
+        content = path.read_bytes()
+        found = hashlib.sha256(content).hexdigest()
+        if found != vocabulary["sha256"]:
+            raise ValueError(
+                f"{path}: not the vocabulary that the records were made with: its "
+                f"sha256 is {found}, expected {vocabulary['sha256']}. Copy the right "
+                "one there, or remove it"
+            )
+        return TextPreparation(
+            content, vocabulary["lower_case"], self.manifest.sentence_splitter
+        )
 
     @property
     def num_train_samples(self) -> int:
