@@ -7,6 +7,11 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
+from seg_tf.text.index_caps import slide_below_cap
+
+# Indices of plain windows.
+WINDOW_INDICES = ("position_index", "paragraph_index", "sentence_index", "token_index")
+
 
 def add_indices(
     *,
@@ -50,8 +55,8 @@ def add_indices(
     num_pieces = num_pieces[:, tf.newaxis]
     # Specials look up the piece beside them.
     piece = tf.minimum(tf.maximum(position - 1, 0), num_pieces - 1)
-    sentence, token = _locate(piece, sentence_lengths, first_token)
-    paragraph, sentence = _locate(sentence, paragraph_lengths, first_sentence)
+    sentence, token = locate(piece, sentence_lengths, first_token)
+    paragraph, sentence = locate(sentence, paragraph_lengths, first_sentence)
     paragraph += first_paragraph
     token += tf.cast(position == num_pieces + 1, tf.int32)
 
@@ -92,26 +97,19 @@ def sentence_numbers(
     return tf.where((position >= 1) & (position <= num_pieces), number, 0)
 
 
-def slide_below_cap(paragraph_index: tf.Tensor, cap: int) -> tf.Tensor:
-    """Slides a window's paragraphs down until they fit, or start at 0.
-
-    This keeps the differences between the paragraphs of a window deep in a long
-    document, where clamping alone would make them one (rule of the authors' code).
-
-    Args:
-        paragraph_index: int32 tensor `(B, L)`, non-decreasing along a row.
-        cap: rows of the paragraph table.
-    """
-    excess = tf.maximum(paragraph_index[:, -1:] - (cap - 1), 0)
-    return paragraph_index - tf.minimum(excess, paragraph_index[:, :1])
-
-
-def _locate(
+def locate(
     item: tf.Tensor, lengths: tf.Tensor, first: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Which run of `lengths` each item lies in, and its number in that run.
 
-    The numbers of the first run start at `first`, those of the others at 0.
+    Args:
+        item: int32 tensor `(B, N)`, counted through all runs.
+        lengths: int32 tensor `(B, S)`, padded with 0.
+        first: int32 tensor `(B, 1)`. The numbers of the first run start there, those
+            of the others at 0.
+
+    Returns:
+        Two int32 tensors `(B, N)`.
     """
     ends = tf.cumsum(lengths, axis=1)
     run = tf.searchsorted(ends, item, side="right")

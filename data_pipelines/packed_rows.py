@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import numpy as np
 import tensorflow as tf
 
-from data_pipelines import packing, randomness
+from data_pipelines import indices, packing, randomness
 from data_pipelines.manifest import NUM_SPECIAL_TOKENS
 from data_pipelines.window_records import WindowRecords
 from seg_tf import features
@@ -30,6 +30,7 @@ class PackedLayout:
     """
 
     feature_names = (WINDOW_NUMBER,)
+    index_features = indices.WINDOW_INDICES
 
     def __init__(self, *, max_windows_per_row: int, seed: int):
         self._max_windows = max_windows_per_row
@@ -65,6 +66,8 @@ class PackedRows:
         self._windows = windows
         self._max_predictions = max_predictions
         self._num_rows = len(packs)
+        self.row_length = windows.window_length
+        self.num_tokens = windows.num_tokens
         # Captured by the dataset's function; a part of its graph would be copied.
         with tf.device("CPU"):
             self._packs = tf.RaggedTensor.from_row_splits(
@@ -85,7 +88,7 @@ class PackedRows:
         rows = join_windows(
             windows,
             packs.row_lengths(),
-            row_length=self._windows.window_length,
+            row_length=self.row_length,
             max_predictions=self._max_predictions,
             pad_id=self._windows.special_ids["pad"],
         )

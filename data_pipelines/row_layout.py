@@ -7,12 +7,20 @@ from typing import Protocol
 
 import tensorflow as tf
 
-from data_pipelines import randomness
+from data_pipelines import indices, randomness
 from data_pipelines.window_records import WindowRecords
 
 
 class RowReader(Protocol):
-    """Makes the rows of a split from its windows; as long as an epoch."""
+    """Makes the rows of a split from its windows; as long as an epoch.
+
+    Attributes:
+        row_length: positions of a row.
+        num_tokens: positions of all rows that are no padding.
+    """
+
+    row_length: int
+    num_tokens: int
 
     def __len__(self) -> int: ...
 
@@ -36,9 +44,11 @@ class Layout(Protocol):
 
     Attributes:
         feature_names: features of a row that a window alone does not have.
+        index_features: indices that its rows can have.
     """
 
     feature_names: tuple[str, ...]
+    index_features: tuple[str, ...]
 
     def read(self, windows: WindowRecords) -> RowReader:
         """The rows of the windows of a split."""
@@ -48,6 +58,7 @@ class OneWindowLayout:
     """Every window is a row."""
 
     feature_names = ()
+    index_features = indices.WINDOW_INDICES
 
     def read(self, windows: WindowRecords) -> RowReader:
         return OneWindowRows(windows)
@@ -58,6 +69,8 @@ class OneWindowRows:
 
     def __init__(self, windows: WindowRecords):
         self._windows = windows
+        self.row_length = windows.window_length
+        self.num_tokens = windows.num_tokens
 
     def __len__(self) -> int:
         return len(self._windows)

@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 import tensorflow as tf
 
 from data_pipelines import randomness, sample_order
-from data_pipelines.manifest import NUM_SPECIAL_TOKENS, Manifest
+from data_pipelines.manifest import Manifest
 from data_pipelines.row_layout import Layout, OneWindowLayout, RowReader
 from data_pipelines.window_records import WindowRecords
-from seg_tf import configuration, features
+from seg_tf import configuration
 from seg_tf.text.preparation import TextPreparation
 
 
@@ -59,11 +59,12 @@ class WindowInputs:
         self._window_length = window_length
         self._check_records(vocab_size)
         self.text_preparation = self._read_text_preparation()
+        self._layout = layout or OneWindowLayout()
         for name in index_tables:
-            if name not in features.INDEX_FEATURES:
+            if name not in self._layout.index_features:
                 raise ValueError(
-                    f"`index_tables` must name indices of {features.INDEX_FEATURES}. "
-                    f"Received: {name!r}"
+                    "`index_tables` must name indices that the inputs give, "
+                    f"{self._layout.index_features}. Received: {name!r}"
                 )
         self._index_tables = dict(index_tables)
         self._masking = configuration.build(
@@ -71,7 +72,6 @@ class WindowInputs:
             mask_id=self.manifest.vocabulary["special_ids"]["mask"],
             vocab_size=self.manifest.vocabulary["size"],
         )
-        self._layout = layout or OneWindowLayout()
         self._seed = seed
         self._opened: dict[str, RowReader] = {}
 
@@ -159,10 +159,8 @@ class WindowInputs:
     @property
     def fill(self) -> float:
         """Share of the positions of a training batch that are no padding."""
-        pieces = self.manifest.count("pieces", "train")
-        windows = self.manifest.count("records", "train")
-        taken = pieces + NUM_SPECIAL_TOKENS * windows
-        return taken / max(self.num_train_samples * self._window_length, 1)
+        rows = self._rows("train")
+        return rows.num_tokens / max(len(rows) * rows.row_length, 1)
 
     def train_dataset(
         self,

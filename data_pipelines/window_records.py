@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from data_pipelines import indices, records, shards, window_lengths
 from data_pipelines.manifest import NUM_SPECIAL_TOKENS, Manifest, shard_paths
+from seg_tf.text.vocabulary import Vocabulary
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,8 +67,8 @@ class WindowRecords:
         self.masking = masking
         self.window_length = manifest.window_length
         self.special_ids = manifest.vocabulary["special_ids"]
-        self._records_dir = records_dir
-        self._split = split
+        self.records_dir = records_dir
+        self.split = split
         self.index_tables = index_tables
         self._reader = shards.RecordReader(shard_paths(manifest, records_dir, split))
 
@@ -76,8 +77,30 @@ class WindowRecords:
 
     def lengths(self) -> np.ndarray:
         """Positions that each window takes, its two special tokens included."""
-        lengths = window_lengths.read(self.manifest, self._records_dir, self._split)
+        lengths = window_lengths.read(self.manifest, self.records_dir, self.split)
         return lengths.astype(np.int64) + NUM_SPECIAL_TOKENS
+
+    @property
+    def num_tokens(self) -> int:
+        """Pieces and special tokens of all windows."""
+        pieces = self.manifest.count("pieces", self.split)
+        return pieces + NUM_SPECIAL_TOKENS * len(self)
+
+    def vocabulary(self) -> Vocabulary:
+        """The word pieces that the records are made of.
+
+        Raises:
+            ValueError: if the vocabulary is not that of the records.
+        """
+        path = self.records_dir / self.manifest.vocabulary["file"]
+        vocabulary = Vocabulary.from_file(path)
+        if vocabulary.checksum != self.manifest.vocabulary["sha256"]:
+            raise ValueError(
+                f"{path}: not the vocabulary that the records were built with: the "
+                f"sha256 is {vocabulary.checksum}, expected "
+                f"{self.manifest.vocabulary['sha256']}"
+            )
+        return vocabulary
 
     def __call__(self, numbers: tf.Tensor, streams: tf.Tensor) -> dict[str, tf.Tensor]:
         """Reads and masks windows.

@@ -482,8 +482,8 @@ class RunConfig:
             rows, least = tables.get(table), getattr(self.inputs, needed, 0)
             if rows is not None and rows < least:
                 raise ValueError(
-                    f"`model.index_tables[{table!r}]` must have a row for every {what}. "
-                    f"Received: {rows} rows, inputs.{needed}={least}"
+                    f"`model.index_tables[{table!r}]` must have a row for every "
+                    f"{what}. Received: {rows} rows, inputs.{needed}={least}"
                 )
 
 

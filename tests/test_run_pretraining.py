@@ -25,7 +25,6 @@ from tests.scripted_runs import (
     variables_of,
 )
 
-
 # So long that a busy machine does not reach the end before the run is killed.
 LONGER = "--config.training.num_updates=200"
 

@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 
 PAD, UNK, CLS, SEP, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
+SENT = "[SENT]"
 SPECIAL_TOKENS = (PAD, UNK, CLS, SEP, MASK)
 
 _WHITE_SPACE = re.compile(r"[ \t\r\f\v]")
@@ -93,6 +94,25 @@ class Vocabulary:
                 f"({self.size} tokens). Received: {token!r}"
             )
         return self.ids[token]
+
+    @functools.cached_property
+    def sent_id(self) -> int:
+        """Id of `[SENT]`, SLM's token before a sentence.
+
+        That of a row `[SENT]`, or of the first `[unused…]` row, so that a model keeps
+        the vocabulary of the checkpoints that it is compared with.
+
+        Raises:
+            ValueError: if there is neither.
+        """
+        for token in self.tokens:
+            if token == SENT or token.startswith("[unused"):
+                return self.ids.get(SENT, self.ids[token])
+        raise ValueError(
+            f"A vocabulary must hold {SENT} or a row [unused…] to take its place. "
+            f"Received: {self.source} ({self.size} tokens). `python -m "
+            "data_pipelines.build_vocab` makes such rows"
+        )
 
     @property
     def pad_id(self) -> int:

@@ -67,7 +67,7 @@ def make_plan(
         num_samples=num_samples,
         num_windows=round(num_samples * inputs.windows_per_row),
         epochs=num_samples / max(1, inputs.num_train_samples),
-        tokens=round(num_samples * config.inputs.window_length * inputs.fill),
+        tokens=round(num_samples * config.inputs.row_length * inputs.fill),
         peak_learning_rate=rate.peak_learning_rate if warms_up else None,
         warmup_updates=rate.warmup_updates if warms_up else None,
         parameters=count_parameters(pretrainer),

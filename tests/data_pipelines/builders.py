@@ -33,6 +33,12 @@ def _random_parts(generator: np.random.Generator, total: int, mean: int) -> np.n
     return np.array(parts)
 
 
+def tokens(vocab_size: int) -> list[str]:
+    """A vocabulary whose special tokens have the ids above."""
+    names = [*(f"[{name.upper()}]" for name in SPECIAL_IDS), "[unused0]"]
+    return [*names, *(f"w{number}" for number in range(len(names), vocab_size))]
+
+
 def write_windows(
     folder: pathlib.Path,
     documents: dict[str, list[list[DocumentTree]]],
@@ -76,7 +82,7 @@ def write_windows(
             path = folder / f"{split}-{number:05d}.tfrecord"
             entries.append(tree_shards.write_windows(path, items, widths))
         splits[split] = tuple(entries)
-    (folder / "vocab.txt").write_text("".join(f"w{i}\n" for i in range(vocab_size)))
+    (folder / "vocab.txt").write_text("".join(f"{t}\n" for t in tokens(vocab_size)))
     manifest = Manifest(
         kind="windows",
         vocabulary={
@@ -87,7 +93,7 @@ def write_windows(
             "special_ids": SPECIAL_IDS,
         },
         sentence_splitter={"name": "none", "parameters_sha256": ""},
-        options={"seed": seed},
+        options={"seed": seed, "cut_sentences": cut_sentences},
         number_widths=widths,
         window_length=window_length,
         sources=(),

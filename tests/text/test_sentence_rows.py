@@ -1,0 +1,198 @@
+"""Rows of sentences: laid out as a loop over the presented order would."""
+
+import itertools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from seg_tf.text.sentence_rows import sentence_rows
+
+SPECIAL_IDS = {"cls": 101, "sep": 102, "pad": 0}
+SENT = 1
+MAX_SENTENCES = 5
+ROW_LENGTH = 24
+CAPS = {
+    "position_index": ROW_LENGTH,
+    "sentence_id": MAX_SENTENCES + 2,
+    "token_index": 4,
+    "paragraph_index": 3,
+    "sentence_index": 2,
+}
+PERMUTATIONS = [(0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)]
+
+
+def slow_row(
+    sentences,
+    places,
+    paragraphs,
+    sentence_indices,
+    *,
+    row_length=ROW_LENGTH,
+    max_sentences=MAX_SENTENCES,
+    caps=CAPS,
+    special_ids=SPECIAL_IDS,
+    sent_id=SENT,
+):
+    """Features of one row, as lists, walking the order in which it is presented."""
+    count = len(sentences)
+    order = sorted(range(count), key=lambda gold: places[gold])
+    starts, end = {}, 1
+    for gold, pieces in enumerate(sentences):
+        starts[gold] = end
+        end += 1 + len(pieces)
+    row = {name: [0] * row_length for name in ("token_ids", "sentence_numbers", *caps)}
+    excess = max(max(paragraphs) - caps.get("paragraph_index", 1 << 30) + 1, 0)
+    paragraphs = [one - min(excess, paragraphs[0]) for one in paragraphs]
+
+    def write(at, token, **indices):
+        row["token_ids"][at] = token
+        for name, cap in caps.items():
+            row[name][at] = min(indices[name], cap - 1)
+
+    write(
+        0,
+        special_ids["cls"],
+        position_index=0,
+        sentence_id=0,
+        token_index=0,
+        paragraph_index=paragraphs[0],
+        sentence_index=sentence_indices[0],
+    )
+    presented = 1
+    for place, gold in enumerate(order):
+        for offset, token in enumerate([sent_id, *sentences[gold]]):
+            at = starts[gold] + offset
+            write(
+                at,
+                token,
+                position_index=presented,
+                sentence_id=place + 1,
+                token_index=offset,
+                paragraph_index=paragraphs[place],
+                sentence_index=sentence_indices[place],
+            )
+            if offset:
+                row["sentence_numbers"][at] = gold + 1
+            presented += 1
+    write(
+        end,
+        special_ids["sep"],
+        position_index=end,
+        sentence_id=count + 1,
+        token_index=1 + len(sentences[order[-1]]),
+        paragraph_index=paragraphs[-1],
+        sentence_index=sentence_indices[-1],
+    )
+    free = max_sentences - count
+    candidates = [0, *(starts[gold] for gold in order), end]
+    steps = [*(order.index(gold) + 1 for gold in range(count)), count + 1]
+    row["candidate_positions"] = candidates + [0] * free
+    row["candidate_mask"] = [True] * len(candidates) + [False] * free
+    row["gold_candidates"] = steps + [0] * free
+    row["padding_mask"] = [at <= end for at in range(row_length)]
+    return row
+
+
+def lay_out(examples, caps=CAPS):
+    """The same by the function under test, a batch at once."""
+
+    def padded(rows, width):
+        values = np.full([len(rows), width], 7, np.int32)  # padding must not matter
+        for number, row in enumerate(rows):
+            values[number, : len(row)] = row
+        return tf.constant(values)
+
+    pieces = [list(itertools.chain(*sentences)) for sentences, *_ in examples]
+    lengths = [[len(sentence) for sentence in one] for one, *_ in examples]
+    function = tf.function(
+        lambda *tensors: sentence_rows(
+            **dict(
+                zip(
+                    (
+                        "pieces",
+                        "sentence_lengths",
+                        "num_sentences",
+                        "places",
+                        "paragraphs",
+                        "sentences",
+                    ),
+                    tensors,
+                    strict=True,
+                )
+            ),
+            row_length=ROW_LENGTH,
+            special_ids=SPECIAL_IDS,
+            sent_id=SENT,
+            caps=caps,
+        )
+    )
+    found = function(
+        padded(pieces, max(1, *map(len, pieces))),
+        padded(lengths, MAX_SENTENCES),
+        tf.constant([len(one) for one in lengths], tf.int32),
+        *(padded([one[part] for one in examples], MAX_SENTENCES) for part in (1, 2, 3)),
+    )
+    return {name: values.numpy() for name, values in found.items()}
+
+
+def random_example(generator):
+    count = int(generator.integers(1, MAX_SENTENCES + 1))
+    room = ROW_LENGTH - 2 - count
+    sentences = []
+    for _ in range(count):
+        length = int(generator.integers(0, min(room, 7) + 1))
+        room -= length
+        sentences.append([int(n) for n in generator.integers(200, 300, length)])
+    paragraphs = np.sort(generator.integers(0, 6, count)).tolist()
+    indices = generator.integers(0, 4, count).tolist()
+    return sentences, generator.permutation(count).tolist(), paragraphs, indices
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_rows_are_those_of_the_loop(seed):
+    generator = np.random.default_rng(seed)
+    examples = [random_example(generator) for _ in range(60)]
+    found = lay_out(examples)
+    for number, example in enumerate(examples):
+        expected = slow_row(*example)
+        assert found.keys() == expected.keys()
+        for name, values in expected.items():
+            assert found[name][number].tolist() == values, (name, example)
+
+
+@pytest.mark.parametrize(
+    "sentences",
+    [[[]], [[], [], []], [[9] * (ROW_LENGTH - 3)], [[5]] * MAX_SENTENCES],
+    ids=["nothing", "empty sentences", "one full sentence", "as many as there can be"],
+)
+def test_extremes(sentences):
+    places = list(reversed(range(len(sentences))))
+    example = (sentences, places, [0] * len(sentences), [0] * len(sentences))
+    found = lay_out([example])
+    for name, values in slow_row(*example).items():
+        assert found[name][0].tolist() == values, name
+
+
+def test_only_indices_and_candidates_tell_the_order():
+    sentences = [[10, 11, 12], [20], [30, 31]]
+    rows = lay_out([(sentences, list(p), [0] * 3, [0] * 3) for p in PERMUTATIONS])
+    for name in ("token_ids", "padding_mask", "sentence_numbers", "candidate_mask"):
+        assert (rows[name] == rows[name][:1]).all()
+    # Read by their positions, the tokens are the sentences in the order presented.
+    for number, places in enumerate(PERMUTATIONS):
+        length = int(rows["padding_mask"][number].sum())
+        by_position = np.empty(length, int)
+        by_position[rows["position_index"][number][:length]] = rows["token_ids"][
+            number
+        ][:length]
+        text = [101]
+        for place in range(3):
+            text += [SENT, *sentences[places.index(place)]]
+        assert by_position.tolist() == [*text, 102]
+
+
+def test_indices_that_no_table_wants_are_left_out():
+    found = lay_out([([[5]], [0], [9], [0])], caps={"sentence_id": 7})
+    assert "paragraph_index" not in found
+    assert "sentence_id" in found
