@@ -1,6 +1,6 @@
 """The Keras model that pretraining fits: an encoder and its objectives."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import keras
@@ -69,7 +69,10 @@ class Pretrainer(keras.Model):
         self.step_options = options or StepOptions()
         self.wishes = Wishes()
         self._max_skipped_steps = max_skipped_steps
-        # Filled by `build_from`, once the objectives have said what they measure.
+        # Filled by `build_from`, once the objectives have said what they measure, in
+        # which validation may go further than training does.
+        self._training_names: list[str] = []
+        self._validation_names: list[str] = []
         self.epoch_ratios: dict[str, Ratio] = {}
         self.interval_ratios: dict[str, Ratio] = {}
         self.totals = {
@@ -84,9 +87,14 @@ class Pretrainer(keras.Model):
             features: a batch with the shapes of training; its values do not
                 matter, and no random state is used up.
         """
-        names = [name for name, _ in named_pairs(self._forward(features, False))]
-        self.epoch_ratios = {name: Ratio(name) for name in names}
-        self.interval_ratios = {name: Ratio(name) for name in (*names, _GRADIENT_NORM)}
+        self._validation_names = _names(self._forward(features, False))
+        with keras.StatelessScope():  # which drops the state that dropout leaves
+            self._training_names = _names(self._forward(features, True))
+        both = dict.fromkeys([*self._training_names, *self._validation_names])
+        self.epoch_ratios = {name: Ratio(name) for name in both}
+        self.interval_ratios = {
+            name: Ratio(name) for name in (*self._training_names, _GRADIENT_NORM)
+        }
         self.optimizer.build(self.trainable_variables)
         self._step = TrainingStep(
             lambda rows: self._forward(rows, True),
@@ -94,7 +102,7 @@ class Pretrainer(keras.Model):
             self.trainable_variables,
             self.random_states,
             self.optimizer,
-            num_sums=2 * len(names),
+            num_sums=2 * len(self._training_names),
             options=self.step_options,
         )
         self.built = True
@@ -145,7 +153,7 @@ class Pretrainer(keras.Model):
         result = self._step(features, self.wishes.own)
         self.wishes.agreed.assign(result.wishes)
         self._measure(result)
-        return self.get_metrics_result(), result.finite
+        return self._epoch_results(self._training_names), result.finite
 
     def test_step(self, features: Features) -> dict[str, tf.Tensor]:
         """Measures one batch."""
@@ -154,8 +162,8 @@ class Pretrainer(keras.Model):
             [sums, self.wishes.own], "validation"
         )
         self.wishes.agreed.assign(wishes)
-        _add(sums, self.epoch_ratios.values())
-        return self.get_metrics_result()
+        _add(sums, self._validation_names, self.epoch_ratios)
+        return self._epoch_results(self._validation_names)
 
     def make_train_function(self, force: bool = False) -> Callable[[Iterator], Any]:
         if self.train_function is None or force:
@@ -206,14 +214,16 @@ class Pretrainer(keras.Model):
         # What is not finite must not be added, not even times 0.
         sums = tf.where(result.finite, result.sums, tf.zeros_like(result.sums))
         norm = tf.where(result.finite, result.gradient_norm, 0.0)
-        _add(sums, self.epoch_ratios.values())
-        *objectives, norms = self.interval_ratios.values()
-        _add(sums, objectives)
-        norms.update_state(norm, finite)
+        _add(sums, self._training_names, self.epoch_ratios)
+        _add(sums, self._training_names, self.interval_ratios)
+        self.interval_ratios[_GRADIENT_NORM].update_state(norm, finite)
         self.totals["samples"].update_state(result.rows)
         self.totals["tokens"].update_state(result.tokens)
         self.totals["skipped_steps"].update_state(1.0 - finite)
         self.learning_rate.update_state(result.learning_rate)
+
+    def _epoch_results(self, names: Iterable[str]) -> dict[str, Any]:
+        return self._with_total({name: self.epoch_ratios[name] for name in names})
 
     def _with_total(self, ratios: Mapping[str, Ratio]) -> dict[str, Any]:
         """Results of the ratios, and the weighted sum of the losses as `loss`."""
@@ -226,7 +236,12 @@ class Pretrainer(keras.Model):
         return {"loss": sum(losses), **results}
 
 
-def _add(sums: tf.Tensor, ratios: Any) -> None:
-    """Adds the numbers of `pack_sums` to the ratios of the same names."""
-    for ratio, pair in zip(ratios, tf.unstack(tf.reshape(sums, [-1, 2])), strict=True):
-        ratio.update_state(*tf.unstack(pair))
+def _names(results: Results) -> list[str]:
+    return [name for name, _ in named_pairs(results)]
+
+
+def _add(sums: tf.Tensor, names: Iterable[str], ratios: Mapping[str, Ratio]) -> None:
+    """Adds the numbers of `pack_sums` to the ratios of these names."""
+    pairs = tf.unstack(tf.reshape(sums, [-1, 2]))
+    for name, pair in zip(names, pairs, strict=True):
+        ratios[name].update_state(*tf.unstack(pair))

@@ -1,0 +1,170 @@
+"""Sentence unshuffling: point at the sentences of a row in their gold order."""
+
+# Shape key: B batch, L sequence length, D hidden size, C candidates, S steps.
+
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+from keras import ops
+
+from seg_tf.layers.sequence_reconstructor import SequenceReconstructor
+from seg_tf.objectives.base import ObjectiveOutput
+from seg_tf.ops import order_metrics
+from seg_tf.ops.losses import masked_accuracy, masked_cross_entropy
+
+_FEATURES = ("candidate_positions", "candidate_mask", "gold_candidates", "is_shuffled")
+
+
+@keras.saving.register_keras_serializable(package="seg_tf")
+class SentenceUnshuffling(keras.layers.Layer):
+    """SLM's sentence-level language modelling (section 2.1, eq. 1 to 3).
+
+    A Sequence Reconstructor reads the encoder's output at `[CLS]`, at the `[SENT]`s in
+    the order in which they were presented and at `[SEP]`, and nothing else of it, and
+    points at the sentences in gold order, at last at `[SEP]`. The loss of a row is the
+    mean over its steps; rows whose sentences were not shuffled count as well.
+
+    Metrics are over the shuffled rows of two or more sentences: in others there is
+    nothing to find. Each stands beside its `chance`, what a guess would give.
+
+    Args:
+        encoder: the encoder whose output is read. The reconstructor takes its sizes,
+            dropout, epsilon, activation, initializer and dtype policy from it.
+        num_layers: int. Layers of the reconstructor.
+        loss_weight: float. Factor of this loss in the training step's total.
+        **kwargs: arguments of `keras.layers.Layer`.
+
+    Call arguments:
+        sequence_output: float tensor `(B, L, D)` from the encoder.
+        features: dict with int `candidate_positions` `(B, C)`, bool `candidate_mask`
+            `(B, C)`, int `gold_candidates` `(B, S)` with S = C - 1 and bool
+            `is_shuffled` `(B,)`.
+        training: bool. Whether there is dropout, and no decoding.
+
+    Returns:
+        `ObjectiveOutput` with these metrics:
+
+        * `pointer_accuracy`, `pointer_chance`: steps that point at the right sentence
+          when every step before did; the step of `[SEP]` is not counted. Chance is a
+          guess among the sentences left.
+        * Unless `training`, of the order that is decoded freely: `position_accuracy`
+          and `position_chance`, places with the right sentence; `perfect_match` and
+          `perfect_match_chance`, rows with the right order; `kendall_tau`, whose
+          chance is 0.
+
+        A batch without candidates has loss `(0, 0)`.
+
+    Raises:
+        ValueError: if `features` lacks one of these.
+    """
+
+    def __init__(
+        self,
+        encoder: Any,
+        num_layers: int = 3,
+        loss_weight: float = 1.0,
+        **kwargs: Any,
+    ):
+        # Sums and weights stay float32; the reconstructor casts for itself.
+        super().__init__(autocast=False, **kwargs)
+        self.encoder = encoder
+        self.num_layers = num_layers
+        self.loss_weight = loss_weight
+        self.reconstructor = SequenceReconstructor(
+            num_layers=num_layers,
+            num_heads=encoder.num_heads,
+            intermediate_size=encoder.intermediate_size,
+            dropout=encoder.dropout,
+            layer_norm_epsilon=encoder.layer_norm_epsilon,
+            initializer_range=encoder.initializer_range,
+            approximate_gelu=encoder.approximate_gelu,
+            dtype=encoder.dtype_policy,
+            name="reconstructor",
+        )
+
+    def build(self, sequence_output_shape: Any, features_shape: Any = None) -> None:
+        self.reconstructor.build((None, None, sequence_output_shape[-1]))
+
+    def count(self, features: Mapping[str, Any]) -> Any:
+        """Number of rows of a batch that have candidates, a float32 scalar."""
+        _check_features(features)
+        has_candidates_B = ops.any(ops.cast(features["candidate_mask"], "bool"), axis=1)
+        return ops.sum(ops.cast(has_candidates_B, "float32"))
+
+    def call(
+        self,
+        sequence_output: Any,
+        features: Mapping[str, Any],
+        training: bool | None = None,
+    ) -> ObjectiveOutput:
+        _check_features(features)
+        positions_BC = features["candidate_positions"]
+        mask_BC = ops.cast(features["candidate_mask"], "bool")
+        gold_BS = features["gold_candidates"]
+        candidates_BCD = ops.take_along_axis(
+            sequence_output, positions_BC[:, :, None], axis=1
+        )
+        logits_BSC = self.reconstructor(
+            candidates_BCD, mask_BC, gold_BS, training=training
+        )
+        num_steps_B = ops.sum(ops.cast(mask_BC, "int32"), axis=1) - 1
+        is_step_BS = _is_below(num_steps_B, gold_BS)
+        shares_BS = (
+            is_step_BS / ops.cast(ops.maximum(num_steps_B, 1), "float32")[:, None]
+        )
+        loss_sum, _ = masked_cross_entropy(logits_BSC, gold_BS, shares_BS)
+
+        num_sentences_B = num_steps_B - 1
+        is_shuffled_B = ops.cast(features["is_shuffled"], "bool")
+        measured_B = ops.cast(
+            ops.logical_and(is_shuffled_B, num_sentences_B >= 2), "float32"
+        )
+        is_sentence_BS = _is_below(num_sentences_B, gold_BS) * measured_B[:, None]
+        sizes = (num_sentences_B, ops.shape(gold_BS)[1], measured_B)
+        metrics = {
+            "pointer_accuracy": masked_accuracy(logits_BSC, gold_BS, is_sentence_BS),
+            "pointer_chance": order_metrics.pointer_chance(*sizes),
+        }
+        if not training:
+            order_BS, _ = self.reconstructor.decode(candidates_BCD, mask_BC)
+            found = (order_BS, gold_BS, num_sentences_B, measured_B)
+            metrics |= {
+                "position_accuracy": order_metrics.position_accuracy(*found),
+                "position_chance": order_metrics.position_chance(
+                    num_sentences_B, measured_B
+                ),
+                "perfect_match": order_metrics.perfect_match(*found),
+                "perfect_match_chance": order_metrics.perfect_match_chance(*sizes),
+                "kendall_tau": order_metrics.kendall_tau(*found),
+            }
+        return ObjectiveOutput(loss=(loss_sum, self.count(features)), metrics=metrics)
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "encoder": keras.saving.serialize_keras_object(self.encoder),
+            "num_layers": self.num_layers,
+            "loss_weight": self.loss_weight,
+        }
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> "SentenceUnshuffling":
+        encoder = keras.saving.deserialize_keras_object(config["encoder"])
+        return cls(**{**config, "encoder": encoder})
+
+
+def _check_features(features: Mapping[str, Any]) -> None:
+    missing = [name for name in _FEATURES if name not in features]
+    if missing:
+        raise ValueError(
+            f"`features` must hold {list(_FEATURES)} for sentence unshuffling, as the "
+            f"inputs of `SentenceInputsConfig` do. It lacks {missing}. Received: "
+            f"{sorted(features)}"
+        )
+
+
+def _is_below(limits_B: Any, like_BS: Any) -> Any:
+    """1 at the first so many steps of a row, 0 at the others: float32 (B, S)."""
+    steps_S = ops.arange(ops.shape(like_BS)[1], dtype="int32")
+    return ops.cast(steps_S < limits_B[:, None], "float32")

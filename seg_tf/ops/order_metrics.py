@@ -1,0 +1,118 @@
+"""How well an order of sentences was found, as `(sum, weight)`.
+
+What the functions share:
+
+* `order` and `gold`, int tensors `(B, S)`, name a sentence for each of the first
+  `num_sentences` places of a row; both are permutations of the same names there, and
+  anything behind;
+* `num_sentences` is an int tensor `(B,)`;
+* `weights`, a float tensor `(B,)`, leaves a row out where it is 0.
+
+All return two float32 scalars. Beside a metric stands its chance: what a guess gives.
+"""
+
+# Shape key: B batch, S places of an order.
+
+from typing import Any
+
+from keras import ops
+
+
+def position_accuracy(
+    order: Any, gold: Any, num_sentences: Any, weights: Any
+) -> tuple[Any, Any]:
+    """Places that hold the right sentence, over all places."""
+    hits_BS = ops.logical_and(
+        ops.equal(ops.cast(order, "int32"), ops.cast(gold, "int32")),
+        _is_place(order, num_sentences),
+    )
+    weights_B = ops.cast(weights, "float32")
+    hits_B = ops.sum(ops.cast(hits_BS, "float32"), axis=1)
+    return ops.sum(hits_B * weights_B), _sum_of_places(num_sentences, weights_B)
+
+
+def position_chance(num_sentences: Any, weights: Any) -> tuple[Any, Any]:
+    """`position_accuracy` of a random order: 1 / N at each of N places."""
+    weights_B = ops.cast(weights, "float32")
+    return ops.sum(weights_B), _sum_of_places(num_sentences, weights_B)
+
+
+def perfect_match(
+    order: Any, gold: Any, num_sentences: Any, weights: Any
+) -> tuple[Any, Any]:
+    """Rows whose whole order is right, over all rows."""
+    wrong_BS = ops.logical_and(
+        ops.not_equal(ops.cast(order, "int32"), ops.cast(gold, "int32")),
+        _is_place(order, num_sentences),
+    )
+    weights_B = ops.cast(weights, "float32")
+    is_right_B = ops.cast(ops.logical_not(ops.any(wrong_BS, axis=1)), "float32")
+    return ops.sum(is_right_B * weights_B), ops.sum(weights_B)
+
+
+def perfect_match_chance(
+    num_sentences: Any, num_places: int, weights: Any
+) -> tuple[Any, Any]:
+    """`perfect_match` of a random order: 1 / N!. `num_places` is S."""
+    weights_B = ops.cast(weights, "float32")
+    factors_BS = _inverse_choices(num_sentences, num_places, beyond=1.0)
+    return ops.sum(ops.prod(factors_BS, axis=1) * weights_B), ops.sum(weights_B)
+
+
+def pointer_chance(
+    num_sentences: Any, num_places: int, weights: Any
+) -> tuple[Any, Any]:
+    """Hits of guesses among the sentences not yet placed: 1 / (N - i) at step i.
+
+    Over all steps of all rows. `num_places` is S.
+    """
+    weights_B = ops.cast(weights, "float32")
+    chances_BS = _inverse_choices(num_sentences, num_places, beyond=0.0)
+    chances_B = ops.sum(chances_BS, axis=1)
+    return ops.sum(chances_B * weights_B), _sum_of_places(num_sentences, weights_B)
+
+
+def kendall_tau(
+    order: Any, gold: Any, num_sentences: Any, weights: Any
+) -> tuple[Any, Any]:
+    """Kendall's rank correlation of order and gold, summed over rows.
+
+    The share of pairs of sentences that stand in the right order less the share of
+    those that do not; a random order has 0. A row of one sentence, which has no
+    pairs, has 0 too and should have no weight.
+    """
+    is_place_BS = _is_place(order, num_sentences)
+    order, gold = ops.cast(order, "int32"), ops.cast(gold, "int32")
+    places_S = ops.arange(ops.shape(gold)[1], dtype="int32")
+    same_BSS = ops.logical_and(
+        ops.equal(order[:, :, None], gold[:, None, :]), is_place_BS[:, None, :]
+    )
+    gold_place_BS = ops.sum(ops.cast(same_BSS, "int32") * places_S, axis=2)
+    # 1 where the later of two places holds a later sentence, -1 where an earlier.
+    signs_BSS = ops.sign(gold_place_BS[:, None, :] - gold_place_BS[:, :, None])
+    is_pair_BSS = ops.logical_and(
+        ops.less(places_S[:, None], places_S[None, :]), is_place_BS[:, None, :]
+    )
+    signs_BSS = ops.cast(signs_BSS, "float32") * ops.cast(is_pair_BSS, "float32")
+    sizes_B = ops.cast(num_sentences, "float32")
+    pairs_B = ops.maximum(sizes_B * (sizes_B - 1) / 2, 1)
+    weights_B = ops.cast(weights, "float32")
+    tau_B = ops.sum(signs_BSS, axis=(1, 2)) / pairs_B
+    return ops.sum(tau_B * weights_B), ops.sum(weights_B)
+
+
+def _is_place(order: Any, num_sentences: Any) -> Any:
+    """True at the first N places of a row: bool (B, S)."""
+    places_S = ops.arange(ops.shape(order)[1], dtype="int32")
+    return ops.less(places_S, ops.cast(num_sentences, "int32")[:, None])
+
+
+def _sum_of_places(num_sentences: Any, weights_B: Any) -> Any:
+    return ops.sum(ops.cast(num_sentences, "float32") * weights_B)
+
+
+def _inverse_choices(num_sentences: Any, num_places: int, beyond: float) -> Any:
+    """1 / (N - i) at place i of N, `beyond` behind them: float32 (B, S)."""
+    places_S = ops.arange(num_places, dtype="float32")
+    left_BS = ops.cast(num_sentences, "float32")[:, None] - places_S
+    return ops.where(left_BS > 0, 1 / ops.maximum(left_BS, 1), beyond)
