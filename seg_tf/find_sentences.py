@@ -55,6 +55,7 @@ from seg_tf.training.checkpoint import Pretrained
 
 def define_flags() -> None:
     command_line.define_model_flags()
+    flags.adopt_module_key_flags(command_line)  # for --help
     flags.DEFINE_list("corpus", [], "Text files or folders, comma-separated.")
     flags.DEFINE_multi_string("query", [], "A text; its last sentence is searched for.")
     flags.DEFINE_string("queries", None, "File with a query a line.")

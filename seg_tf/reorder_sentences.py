@@ -48,6 +48,7 @@ _TEXTS_AT_ONCE = 1_000
 
 def define_flags() -> None:
     command_line.define_model_flags()
+    flags.adopt_module_key_flags(command_line)  # for --help
     flags.DEFINE_list(
         "text", [], "Text files or folders, comma-separated; each file is a text."
     )

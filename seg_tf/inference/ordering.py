@@ -71,15 +71,18 @@ class SentenceOrderer:
                 f"{pretrained.folder}, the run {pretrained.config.name!r}, whose "
                 f"objectives are {', '.join(pretrained.objectives)}"
             )
-        reconstructor = found[0].reconstructor
+        # One function, so that it is compiled once, not for every row length.
+        decode = tf.function(
+            found[0].reconstructor.decode, autograph=False, reduce_retracing=True
+        )
 
-        def decode(
+        def order(
             sequence_output: tf.Tensor, features: Mapping[str, tf.Tensor]
         ) -> tuple[tf.Tensor, tf.Tensor]:
             candidates = candidate_vectors(sequence_output, features)
-            return reconstructor.decode(candidates, features["candidate_mask"])
+            return decode(candidates, features["candidate_mask"])
 
-        self._run = RowRunner(pretrained, decode, **arguments)
+        self._run = RowRunner(pretrained, order, **arguments)
 
     def order(
         self,

@@ -39,7 +39,7 @@ def test_orders_are_those_of_each_row_alone_whatever_the_batch(pretrained):
         text_of(1, 1, seed=4),
         text_of(3, 5, 2, seed=5),
     ]
-    for tokens_per_batch in (1, 100, 10_000):
+    for tokens_per_batch in (1, 10_000):
         done = []
         orderer = SentenceOrderer(pretrained, tokens_per_batch=tokens_per_batch)
         found = orderer.order(texts, done.append)

@@ -52,11 +52,11 @@ def config(*objectives, inputs=None) -> configuration.RunConfig:
     )
 
 
-def write_checkpoint(folder, run_config=None, text_preparation=True):
+def write_checkpoint(folder, run_config=None, text_preparation=True, seed=1):
     """A run's folder with one checkpoint of random weights."""
     if run_config is None:
         run_config = config(configuration.SentenceUnshufflingConfig(num_layers=1))
-    keras.utils.set_random_seed(1)
+    keras.utils.set_random_seed(seed)
     encoder = configuration.build(run_config.model, vocab_size=VOCABULARY.size)
     objectives = {
         name: configuration.build(one, encoder=encoder)
