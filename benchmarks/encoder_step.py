@@ -1,6 +1,6 @@
 """Our training step on a full batch of any size: what several benchmarks time."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import keras
@@ -26,6 +26,7 @@ DTYPE_POLICY = flags.DEFINE_enum(
 )
 
 SEGABERT = {"paragraph_index": 50, "sentence_index": 100, "token_index": 256}
+MASKED_LM = {"masked_lm": configuration.MaskedLMConfig()}
 LEARNING_RATE = 1e-4
 DROPOUT = 0.1
 
@@ -57,13 +58,19 @@ def endless(batch: Any) -> tf.data.Iterator:
 
 
 def seg_tf_step(
-    index_tables: dict[str, int], rows: int, **options: Any
+    index_tables: Mapping[str, int],
+    rows: int,
+    objectives: Mapping[str, Any] = MASKED_LM,
+    more_features: Mapping[str, np.ndarray] | None = None,
+    **options: Any,
 ) -> Callable[[], None]:
     """A function that makes one update, as `fit` does, and waits for it.
 
     Args:
         index_tables: of the encoder.
         rows: of a batch.
+        objectives: their configs.
+        more_features: of the batch, beside those of `make_batch`.
         **options: of `StepOptions`.
     """
     keras.config.set_dtype_policy(DTYPE_POLICY.value)
@@ -79,15 +86,18 @@ def seg_tf_step(
             approximate_gelu=True,
         )
     )
-    objective = configuration.build(configuration.MaskedLMConfig(), encoder=encoder)
+    built = {
+        name: configuration.build(objective, encoder=encoder)
+        for name, objective in objectives.items()
+    }
     optimizer = configuration.build(
         configuration.AdamWConfig(learning_rate=LEARNING_RATE), num_updates=100_000
     )
     if DTYPE_POLICY.value == "mixed_float16":
         options["loss_scale"] = configuration.build(configuration.LossScaleConfig())
-    pretrainer = Pretrainer(encoder, {"masked_lm": objective}, StepOptions(**options))
+    pretrainer = Pretrainer(encoder, built, StepOptions(**options))
     pretrainer.compile(optimizer=optimizer, jit_compile=False)
-    batch = make_batch(rows)
+    batch = {**make_batch(rows), **(more_features or {})}
     pretrainer.build_from({name: tf.constant(value) for name, value in batch.items()})
     return keras_step(pretrainer, batch)
 

@@ -3,18 +3,20 @@
 Shape key: B batch, L row length, P most predictions of a row.
 """
 
+import abc
+
 import tensorflow as tf
 
 from data_pipelines import randomness
 
 
-class TokenMasking:
-    """Chooses single word pieces to predict and puts something in their place.
+class Masking(abc.ABC):
+    """How many word pieces are predicted, and what is put in their place.
 
     BERT's rule (Devlin et al., 2018, section 3.1): `mask_rate` of the pieces of a
     row, rounded, at least one and at most `max_predictions`; special tokens never.
     Of these, `mask_token_rate` become `[MASK]`, `random_token_rate` a piece drawn
-    from the whole vocabulary, and the rest stay.
+    from the whole vocabulary, and the rest stay. Subclasses say which pieces.
 
     Args:
         mask_rate: share of the pieces to predict.
@@ -37,8 +39,8 @@ class TokenMasking:
         mask_id: int,
         vocab_size: int,
     ):
+        self.max_predictions = max_predictions
         self._mask_rate = mask_rate
-        self._max_predictions = max_predictions
         self._mask_token_rate = mask_token_rate
         self._random_token_rate = random_token_rate
         self._mask_id = mask_id
@@ -59,15 +61,23 @@ class TokenMasking:
             `token_ids` with replacements, and `masked_positions`, `masked_ids`
             (both int32 `(B, P)`, padded with 0) and `masked_weights` (float32).
         """
-        positions, chosen = self._choose(sentence_numbers > 0, streams)
+        num_pieces = tf.math.count_nonzero(sentence_numbers, axis=1, dtype=tf.int32)
+        counts = self.num_predictions(num_pieces)
+        chosen = tf.sequence_mask(counts, self.max_predictions)
+        positions = self.choose_positions(
+            sentence_numbers,
+            counts,
+            randomness.extend_key(streams, _purpose(randomness.MASKED_POSITIONS)),
+        )
+        positions = tf.where(chosen, positions, 0)
         masked_ids = tf.gather(token_ids, positions, batch_dims=1)
         replacements = tf.where(chosen, self._replace(masked_ids, streams), masked_ids)
         rows = tf.repeat(
             tf.range(tf.shape(positions)[0])[:, tf.newaxis],
-            self._max_predictions,
+            self.max_predictions,
             axis=1,
         )
-        # Padded predictions write what stands at position 0 to position 0.
+        # Padded predictions write what stands at position 0, [CLS], to position 0.
         token_ids = tf.tensor_scatter_nd_update(
             token_ids, tf.stack([rows, positions], axis=-1), replacements
         )
@@ -83,32 +93,29 @@ class TokenMasking:
         wanted = tf.round(tf.cast(num_pieces, tf.float32) * self._mask_rate)
         return tf.minimum(
             tf.maximum(tf.cast(wanted, tf.int32), 1),
-            tf.minimum(num_pieces, self._max_predictions),
+            tf.minimum(num_pieces, self.max_predictions),
         )
 
-    def _choose(
-        self, is_piece: tf.Tensor, streams: tf.Tensor
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Rising positions `(B, P)` and which of them are predictions."""
-        row_length = is_piece.shape[1]
-        streams = randomness.extend_key(streams, _purpose(randomness.MASKED_POSITIONS))
-        scores = randomness.uniform_floats(
-            randomness.uniform_integers_like(streams, row_length)
-        )
-        scores = tf.where(is_piece, scores, -1.0)
-        # The P best-scored pieces are a uniform draw without replacement.
-        _, positions = tf.math.top_k(scores, self._max_predictions)
-        num_pieces = tf.math.count_nonzero(is_piece, axis=1, dtype=tf.int32)
-        wanted = self.num_predictions(num_pieces)
-        chosen = tf.range(self._max_predictions)[tf.newaxis, :] < wanted[:, tf.newaxis]
-        positions = tf.sort(tf.where(chosen, positions, row_length), axis=1)
-        return tf.where(chosen, positions, 0), chosen
+    @abc.abstractmethod
+    def choose_positions(
+        self, sentence_numbers: tf.Tensor, counts: tf.Tensor, streams: tf.Tensor
+    ) -> tf.Tensor:
+        """Draws the positions to predict.
+
+        Args:
+            sentence_numbers: int32 tensor `(B, L)`; 0 where nothing may be predicted.
+            counts: int32 tensor `(B,)`, how many positions of each row are wanted.
+            streams: uint64 tensor `(B,)`, the random stream of each row.
+
+        Returns:
+            int32 tensor `(B, P)`: so many rising positions, then anything.
+        """
 
     def _replace(self, masked_ids: tf.Tensor, streams: tf.Tensor) -> tf.Tensor:
         streams = randomness.extend_key(
             streams, _purpose(randomness.MASKED_REPLACEMENTS)
         )
-        draws = randomness.uniform_integers_like(streams, 2 * self._max_predictions)
+        draws = randomness.uniform_integers_like(streams, 2 * self.max_predictions)
         chances, choices = tf.split(draws, 2, axis=1)
         chances = randomness.uniform_floats(chances)
         random_ids = randomness.integers_below(choices, self._vocab_size)
@@ -118,6 +125,23 @@ class TokenMasking:
             self._mask_id,
             tf.where(chances < up_to_random, random_ids, masked_ids),
         )
+
+
+class TokenMasking(Masking):
+    """Predicts single word pieces, each as likely as any other (BERT)."""
+
+    def choose_positions(
+        self, sentence_numbers: tf.Tensor, counts: tf.Tensor, streams: tf.Tensor
+    ) -> tf.Tensor:
+        row_length = sentence_numbers.shape[1]
+        scores = randomness.uniform_floats(
+            randomness.uniform_integers_like(streams, row_length)
+        )
+        scores = tf.where(sentence_numbers > 0, scores, -1.0)
+        # The P best-scored pieces are a uniform draw without replacement.
+        _, positions = tf.math.top_k(scores, self.max_predictions)
+        chosen = tf.sequence_mask(counts, self.max_predictions)
+        return tf.sort(tf.where(chosen, positions, row_length), axis=1)
 
 
 def _purpose(purpose: int) -> tf.Tensor:

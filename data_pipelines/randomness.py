@@ -85,7 +85,7 @@ def uniform_floats(integers: tf.Tensor) -> tf.Tensor:
     return tf.cast(tf.cast(upper, tf.int32), tf.float32) * (1.0 / (1 << 24))
 
 
-def integers_below(integers: tf.Tensor, bound: int) -> tf.Tensor:
+def integers_below(integers: tf.Tensor, bound: int | tf.Tensor) -> tf.Tensor:
     """Maps uint64 draws to int32 in [0, bound); the bias is below bound / 2**31."""
     upper = tf.cast(tf.bitwise.right_shift(integers, _uint64(33)), tf.int32)
     return upper % bound

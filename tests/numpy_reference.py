@@ -4,8 +4,8 @@ Written from the papers, for reading: loops where a loop is the definition, no
 batching tricks. `weights` maps the end of a Keras weight's path to its value.
 """
 
-# Shape key: B batch, L sequence length, D hidden size, H heads, K size of a head,
-# P predictions, V vocabulary.
+# Shape key: B batch, L sequence length, M length of what is attended to, D hidden size,
+# H heads, K size of a head, P predictions, V vocabulary, N sentences of a row.
 
 import math
 from collections.abc import Mapping
@@ -65,25 +65,34 @@ def dense(weights: Weights, inputs: np.ndarray):
     return inputs @ weights["kernel"] + weights["bias"]
 
 
-def self_attention(weights: Weights, inputs: np.ndarray, visible: np.ndarray):
+def attention(weights: Weights, inputs, memory, visible):
     """Vaswani et al., 2017, section 3.2, one sequence and one head at a time."""
     outputs = np.zeros_like(inputs)
     num_heads, head_size = weights["query/bias"].shape
-    for row, (sequence_LD, visible_LL) in enumerate(zip(inputs, visible, strict=True)):
+    for row, (sequence_LD, memory_MD, visible_LM) in enumerate(
+        zip(inputs, memory, visible, strict=True)
+    ):
         for head in range(num_heads):
-            query_LK, key_LK, value_LK = (
-                sequence_LD @ weights[f"{name}/kernel"][:, head]
+            query_LK, key_MK, value_MK = (
+                vectors @ weights[f"{name}/kernel"][:, head]
                 + weights[f"{name}/bias"][head]
-                for name in ("query", "key", "value")
+                for name, vectors in (
+                    ("query", sequence_LD),
+                    ("key", memory_MD),
+                    ("value", memory_MD),
+                )
             )
-            scores_LL = query_LK @ key_LK.T / math.sqrt(head_size)
-            scores_LL[~visible_LL] = -np.inf
-            exponents_LL = np.exp(scores_LL - scores_LL.max(axis=-1, keepdims=True))
-            attention_LL = exponents_LL / exponents_LL.sum(axis=-1, keepdims=True)
-            outputs[row] += (attention_LL @ value_LK) @ weights[
+            scores_LM = query_LK @ key_MK.T / math.sqrt(head_size)
+            scores_LM[~visible_LM] = -np.inf
+            outputs[row] += (softmax(scores_LM) @ value_MK) @ weights[
                 "attention_output/kernel"
             ][head]
     return outputs + weights["attention_output/bias"]
+
+
+def softmax(scores: np.ndarray):
+    exponents = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return exponents / exponents.sum(axis=-1, keepdims=True)
 
 
 def visible_positions(features: Mapping[str, np.ndarray]):
@@ -106,10 +115,15 @@ def visible_positions(features: Mapping[str, np.ndarray]):
 
 def transformer_layer(weights, inputs, visible, epsilon, approximate_gelu):
     """Post-norm: LayerNorm(x + block(x)), attention first, then feed-forward."""
-    attention = self_attention(part(weights, "self_attention_layer"), inputs, visible)
+    attended = attention(part(weights, "self_attention_layer"), inputs, inputs, visible)
     hidden = layer_norm(
-        part(weights, "self_attention_layer_norm"), inputs + attention, epsilon
+        part(weights, "self_attention_layer_norm"), inputs + attended, epsilon
     )
+    return feed_forward(weights, hidden, epsilon, approximate_gelu)
+
+
+def feed_forward(weights, hidden, epsilon, approximate_gelu):
+    """The second half of a layer."""
     inner = gelu(
         dense(part(weights, "feedforward_intermediate_dense"), hidden), approximate_gelu
     )
@@ -171,3 +185,109 @@ def cross_entropy(logits, labels, weights) -> float:
 def hits(logits, labels, weights) -> float:
     """Weighted number of labels with the largest logit."""
     return float(np.sum(weights * (np.argmax(logits, axis=-1) == labels)))
+
+
+def decoder_layer(weights, inputs, memory, epsilon, approximate_gelu):
+    """Vaswani et al., 2017, section 3.1, one sequence (S, D) over a memory (M, D)."""
+    steps = len(inputs)
+    for name, keys, visible in (
+        ("self_attention", None, np.tri(steps, dtype=bool)),
+        ("cross_attention", memory, np.ones((steps, len(memory)), bool)),
+    ):
+        keys = inputs if keys is None else keys
+        (attended,) = attention(
+            part(weights, name), inputs[None], keys[None], visible[None]
+        )
+        inputs = layer_norm(
+            part(weights, f"{name}_layer_norm"), inputs + attended, epsilon
+        )
+    return feed_forward(weights, inputs, epsilon, approximate_gelu)
+
+
+def pointer_logits(
+    weights: Weights, candidates, read, *, num_layers, epsilon, approximate_gelu
+):
+    """SLM, eq. 1 and 2, for one row without padding.
+
+    Args:
+        weights: of a Sequence Reconstructor.
+        candidates: `(N + 2, D)`: [CLS], the sentences as presented, [SEP].
+        read: the candidates read so far, [CLS] first.
+    """
+    candidates = np.asarray(candidates, "float64")
+    hidden = candidates[list(read)]
+    for layer in range(num_layers):
+        hidden = decoder_layer(
+            part(weights, f"decoder_layer_{layer}"),
+            hidden,
+            candidates,
+            epsilon,
+            approximate_gelu,
+        )
+    return hidden @ candidates.T
+
+
+def decoded_order(weights: Weights, candidates, **sizes):
+    """The greedy order of one row without padding, [SEP] last, and probabilities."""
+    sep = len(candidates) - 1
+    left, order, probabilities = list(range(1, sep)), [], []
+    for _ in range(sep):
+        allowed = left or [sep]
+        scores = pointer_logits(weights, candidates, [0, *order], **sizes)[-1]
+        chances = softmax(scores[allowed])
+        order.append(allowed[chances.argmax()])
+        probabilities.append(chances.max())
+        left = [slot for slot in left if slot != order[-1]]
+    return order, probabilities
+
+
+def kendall_tau(order, gold) -> float:
+    """Pairs in the right order less those in the wrong one, over all pairs."""
+    pairs = [(a, b) for i, a in enumerate(order) for b in order[i + 1 :]]
+    gold = list(gold)
+    signs = [1 if gold.index(a) < gold.index(b) else -1 for a, b in pairs]
+    return sum(signs) / len(pairs)
+
+
+def sentence_unshuffling(weights: Weights, sequence, features, **sizes):
+    """SLM, eq. 3, and the metrics of the objective, row by row."""
+    loss = np.zeros(2)
+    metrics = {name: np.zeros(2) for name in UNSHUFFLING_METRICS}
+    for row, mask in enumerate(features["candidate_mask"]):
+        num_steps = int(mask.sum()) - 1
+        if num_steps < 1:
+            continue
+        num_sentences = num_steps - 1
+        candidates = sequence[row][features["candidate_positions"][row][mask]]
+        gold = features["gold_candidates"][row][:num_steps].tolist()
+        logits = pointer_logits(weights, candidates, [0, *gold[:-1]], **sizes)
+        chances = softmax(logits)[np.arange(num_steps), gold]
+        loss += [-np.log(chances).mean(), 1]
+        if num_sentences < 2 or not features["is_shuffled"][row]:
+            continue
+        places = range(num_sentences)
+        order, _ = decoded_order(weights, candidates, **sizes)
+        pointer_hits = sum(logits[place].argmax() == gold[place] for place in places)
+        hits = sum(order[place] == gold[place] for place in places)
+        for name, value, weight in (
+            ("pointer_accuracy", pointer_hits, num_sentences),
+            ("pointer_chance", sum(1 / (1 + place) for place in places), num_sentences),
+            ("position_accuracy", hits, num_sentences),
+            ("position_chance", 1, num_sentences),
+            ("perfect_match", hits == num_sentences, 1),
+            ("perfect_match_chance", 1 / math.factorial(num_sentences), 1),
+            ("kendall_tau", kendall_tau(order[:-1], gold[:-1]), 1),
+        ):
+            metrics[name] += [value, weight]
+    return tuple(loss), {name: tuple(pair) for name, pair in metrics.items()}
+
+
+UNSHUFFLING_METRICS = (
+    "pointer_accuracy",
+    "pointer_chance",
+    "position_accuracy",
+    "position_chance",
+    "perfect_match",
+    "perfect_match_chance",
+    "kendall_tau",
+)

@@ -11,6 +11,14 @@ def bert_encoder_class():
     return networks.BertEncoder
 
 
+def decoder_block_class():
+    """`official.nlp.modeling.layers.TransformerDecoderBlock`; as above."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from official.nlp.modeling import layers
+    return layers.TransformerDecoderBlock
+
+
 def lamb_class():
     """`official.modeling.optimization.lamb.LAMB`; needs what conftest.py sets."""
     with warnings.catch_warnings():

@@ -7,7 +7,13 @@ import pathlib
 import numpy as np
 import pytest
 
-from configs import segabert_base, segabert_large, segabert_tiny
+from configs import (
+    segabert_base,
+    segabert_large,
+    segabert_tiny,
+    slm_base,
+    slm_tiny,
+)
 from seg_tf import configuration
 
 FOLDER = pathlib.Path(segabert_base.__file__).parent
@@ -164,10 +170,113 @@ def test_values_are_those_of_the_paper(run, updates, layers, size, heads, interm
     assert list(run.objectives) == ["masked_lm"]
 
 
+def test_values_are_those_of_slm():
+    """SLM, section 3.2 and table 7, and BERT where that paper says "same as BERT"."""
+    run = slm_base.RUN
+    model, optimizer, training = run.model, run.optimizer, run.training
+    assert (model.num_layers, model.hidden_size, model.num_heads) == (12, 768, 12)
+    assert (model.intermediate_size, model.dropout) == (3072, 0.1)
+    assert model.layer_norm_epsilon == 1e-12
+    # A row for each of 20 sentences, [CLS] and [SEP]; one token type of BERT's two.
+    assert model.index_tables == {"position_index": 512, "sentence_id": 22}
+    assert model.num_token_types == 2
+    inputs = run.inputs
+    assert isinstance(inputs, configuration.SentenceInputsConfig)
+    assert (inputs.row_length, inputs.max_sentences) == (512, 20)
+    assert inputs.shuffle_rate == 0.5
+    masking = inputs.masking
+    assert (masking.max_span_length, masking.span_end_rate) == (3, 0.2)
+    assert (masking.mask_rate, masking.max_predictions) == (0.15, 80)
+    assert (masking.mask_token_rate, masking.random_token_rate) == (0.8, 0.1)
+    assert set(run.objectives) == {"masked_lm", "sentence_unshuffling"}
+    assert run.objectives["sentence_unshuffling"].num_layers == 3
+    assert {one.loss_weight for one in run.objectives.values()} == {1.0}
+    assert (training.num_updates, training.batch_size) == (1_000_000, 256)
+    assert training.dtype_policy == "mixed_float16"
+    assert (optimizer.learning_rate, optimizer.warmup_updates) == (1.5e-4, 10_000)
+    assert (optimizer.epsilon, optimizer.weight_decay) == (1e-6, 0.01)
+    assert (optimizer.beta_1, optimizer.beta_2) == (0.9, 0.999)
+    assert (optimizer.decay_power, optimizer.end_learning_rate) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "shuffle_rate", "reconstructor"),
+    [
+        ("slm_base", 0.5, True),
+        ("slm_base_shuffle_all", 1.0, True),
+        ("slm_base_shuffle_all_no_reconstructor", 1.0, False),
+        ("slm_base_no_shuffle", 0.0, False),
+    ],
+)
+def test_slm_s_ablations_are_rows_of_its_table_5(name, shuffle_rate, reconstructor):
+    run = load(name).RUN
+    assert run.inputs.shuffle_rate == shuffle_rate
+    assert ("sentence_unshuffling" in run.objectives) == reconstructor
+    assert run.objectives["masked_lm"] == slm_base.RUN.objectives["masked_lm"]
+    # They differ in nothing else.
+    base = slm_base.RUN
+    assert base == dataclasses.replace(
+        run,
+        name=base.name,
+        paper=base.paper,
+        inputs=dataclasses.replace(run.inputs, shuffle_rate=0.5),
+        objectives=base.objectives,
+    )
+
+
+def test_slm_without_sentences_is_bert_on_the_same_windows():
+    run = load("slm_base_plain").RUN
+    assert run.model.index_tables == {"position_index": 512}
+    assert run.inputs == configuration.WindowInputsConfig(
+        window_length=slm_base.RUN.inputs.window_length,
+        masking=slm_base.RUN.inputs.masking,
+    )
+    assert list(run.objectives) == ["masked_lm"]
+    assert (run.optimizer, run.training) == (
+        slm_base.RUN.optimizer,
+        slm_base.RUN.training,
+    )
+
+
+def test_tiny_slm_reads_the_records_of_the_other_tiny_runs():
+    ours, other = slm_tiny.RUN, segabert_tiny.RUN
+    assert ours.inputs.window_length == other.inputs.window_length
+    assert ours.inputs.row_length == ours.model.index_tables["position_index"] == 148
+    assert ours.inputs.max_sentences == slm_base.RUN.inputs.max_sentences
+    assert ours.objectives == slm_base.RUN.objectives
+    assert ours.optimizer == other.optimizer
+    assert ours.training == other.training
+
+
+def test_tiny_slm_without_reconstructor_differs_in_the_objective_only():
+    ours, other = slm_tiny.RUN, load("slm_tiny_no_reconstructor").RUN
+    assert list(other.objectives) == ["masked_lm"]
+    assert ours == dataclasses.replace(
+        other, name=ours.name, objectives=ours.objectives
+    )
+
+
+@pytest.mark.parametrize("size", ["tiny", "base"])
+def test_segabert_with_slm_is_slm_with_segabert_s_tables(size):
+    ours, slm, segabert = (
+        load(f"{name}_{size}").RUN for name in ("segabert_slm", "slm", "segabert")
+    )
+    tables = dict(ours.model.index_tables)
+    assert tables.pop("sentence_id") == slm.model.index_tables["sentence_id"]
+    assert tables == segabert.model.index_tables
+    assert ours.model.num_token_types == segabert.model.num_token_types
+    model = dataclasses.replace(
+        ours.model,
+        index_tables=slm.model.index_tables,
+        num_token_types=slm.model.num_token_types,
+    )
+    assert slm == dataclasses.replace(ours, name=slm.name, paper=slm.paper, model=model)
+
+
 def num_parameters(model, vocab_size):
     """Counted by hand: tables, layers, LayerNorms."""
     width, inner = model.hidden_size, model.intermediate_size
-    tables = vocab_size + sum(model.index_tables.values())
+    tables = vocab_size + sum(model.index_tables.values()) + model.num_token_types
     layer = 4 * (width * width + width) + 2 * width * inner + inner + width + 4 * width
     return tables * width + 2 * width + model.num_layers * layer
 
@@ -182,7 +291,8 @@ def test_encoder_builds_at_its_size(name):
 
 
 @pytest.mark.parametrize(
-    ("run", "millions"), [(segabert_base.RUN, 109), (segabert_large.RUN, 334)]
+    ("run", "millions"),
+    [(segabert_base.RUN, 109), (segabert_large.RUN, 334), (slm_base.RUN, 109)],
 )
 def test_parameter_counts_are_bert_s(run, millions):
     # BERT's published 110M and 340M are with the pooler and two token types.

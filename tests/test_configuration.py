@@ -14,6 +14,9 @@ from seg_tf.configuration import (
     MaskingConfig,
     PackedWindowInputsConfig,
     RunConfig,
+    SentenceInputsConfig,
+    SentenceUnshufflingConfig,
+    SpanMaskingConfig,
     TrainingConfig,
     WindowInputsConfig,
     from_config_dict,
@@ -73,8 +76,27 @@ PACKED = RunConfig(
 )
 
 
+SENTENCES = RunConfig(
+    name="sentences",
+    paper="slm_base",
+    model=EncoderConfig(index_tables={"position_index": 67, "sentence_id": 5}),
+    inputs=SentenceInputsConfig(
+        window_length=64,
+        max_sentences=3,
+        shuffle_rate=0.25,
+        masking=SpanMaskingConfig(max_span_length=4, span_end_rate=0.5),
+    ),
+    objectives={
+        "masked_lm": MaskedLMConfig(),
+        "sentence_unshuffling": SentenceUnshufflingConfig(
+            num_layers=2, loss_weight=0.5
+        ),
+    },
+)
+
+
 @pytest.mark.parametrize(
-    "config", [RUN, PACKED, RunConfig(name="plain", paper="bert_base")]
+    "config", [RUN, PACKED, SENTENCES, RunConfig(name="plain", paper="bert_base")]
 )
 def test_config_dict_round_trip(config):
     assert from_config_dict(to_config_dict(config)) == config
@@ -159,6 +181,49 @@ def test_contradictory_overrides_are_refused(argument, message):
 def test_rows_hold_at_least_one_window():
     with pytest.raises(ValueError, match=r"`max_windows_per_row` .* at least 1.*=0"):
         PackedWindowInputsConfig(max_windows_per_row=0)
+
+
+def test_rows_of_sentences_have_room_for_their_tokens():
+    assert SENTENCES.inputs.row_length == 64 + 3
+    assert SENTENCES.inputs.num_candidates == 3 + 2
+    assert RUN.inputs.row_length == PACKED.inputs.row_length == 64
+
+
+@pytest.mark.parametrize(
+    ("table", "rows", "message"),
+    [
+        ("position_index", 66, r"\['position_index'\].*position of a row.*length=67"),
+        ("sentence_id", 4, r"\['sentence_id'\].*sentence, .*4 rows.*candidates=5"),
+    ],
+)
+def test_tables_too_small_for_rows_of_sentences_are_refused(table, rows, message):
+    tables = {**SENTENCES.model.index_tables, table: rows}
+    model = dataclasses.replace(SENTENCES.model, index_tables=tables)
+    with pytest.raises(ValueError, match=message):
+        dataclasses.replace(SENTENCES, model=model)
+
+
+@pytest.mark.parametrize(
+    ("config", "fields", "message"),
+    [
+        (SentenceInputsConfig, {"max_sentences": 0}, "`max_sentences`.*least 1.*=0"),
+        (SentenceInputsConfig, {"shuffle_rate": -0.1}, "between 0 and 1.*=-0.1"),
+        (SentenceInputsConfig, {"shuffle_rate": 1.1}, "`shuffle_rate`.*rate=1.1"),
+        (SpanMaskingConfig, {"max_span_length": 0}, "`max_span_length`.*length=0"),
+        (SpanMaskingConfig, {"span_end_rate": 0.0}, "`span_end_rate`.*positive.*=0.0"),
+        (SpanMaskingConfig, {"span_end_rate": 1.1}, "at most 1.*Received:.*=1.1"),
+        # What `MaskingConfig` refuses is refused here too.
+        (SpanMaskingConfig, {"mask_rate": 0.0}, "`mask_rate`.*mask_rate=0.0"),
+    ],
+)
+def test_impossible_sentences_and_spans_are_refused(config, fields, message):
+    with pytest.raises(ValueError, match=message):
+        config(**fields)
+
+
+@pytest.mark.parametrize("rate", [0, 1])
+def test_no_row_or_every_row_may_be_shuffled(rate):
+    assert SentenceInputsConfig(shuffle_rate=rate).shuffle_rate == rate
 
 
 def test_unknown_field_is_named_with_those_there_are():

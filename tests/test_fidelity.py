@@ -4,6 +4,7 @@ import importlib
 import pytest
 
 from seg_tf import configuration, fidelity
+from seg_tf.fidelity import comparison
 
 PAPER_CONFIGS = [
     "segabert_base",
@@ -14,6 +15,11 @@ PAPER_CONFIGS = [
     "bert_large_phase2",
     "segabert_large_phase1",
     "segabert_large_phase2",
+    "slm_base",
+    "slm_base_shuffle_all",
+    "slm_base_shuffle_all_no_reconstructor",
+    "slm_base_no_shuffle",
+    "segabert_slm_base",
 ]
 
 
@@ -80,10 +86,12 @@ def test_each_departure_is_found(parts, setting, paper, run):
 
 def test_every_setting_of_a_column_exists_and_is_compared():
     """A misspelt path in the table would compare nothing for ever."""
-    for name in PAPER_CONFIGS:
+    for name in (*PAPER_CONFIGS, "slm_base_plain"):
         config = load(name)
         for value in fidelity.COLUMNS[config.paper]:
-            assert fidelity._read(config, value.setting) != "absent", value.setting
+            assert comparison.read_setting(config, value.setting) != "absent", (
+                value.setting
+            )
 
 
 def test_warmup_and_decay_are_relative_to_the_run():
@@ -162,6 +170,94 @@ def test_several_windows_a_row_are_a_deviation():
     (found,) = fidelity.deviations(packed)
     assert found.setting == "inputs.max_windows_per_row"
     assert (found.paper, found.run) == (1, 8)
+
+
+def test_slm_without_sentences_has_shorter_rows_than_the_paper():
+    """They leave out the room for [SENT], so that the text stays the same."""
+    (found,) = fidelity.deviations(load("slm_base_plain"))
+    assert (found.setting, found.paper, found.run) == ("inputs.row_length", 512, 492)
+
+
+@pytest.mark.parametrize(
+    ("parts", "expected"),
+    [
+        ({"inputs": {"shuffle_rate": 1.0}}, {"inputs.shuffle_rate": (0.5, 1.0)}),
+        (
+            {"inputs": {"max_sentences": 10}},
+            {"inputs.max_sentences": (20, 10), "inputs.row_length": (512, 502)},
+        ),
+        (
+            {"inputs": {"window_length": 384}},
+            {"inputs.row_length": (512, 404)},
+        ),
+        (
+            {"inputs": {"masking": configuration.MaskingConfig()}},
+            {
+                "inputs.masking": ("SpanMaskingConfig", "MaskingConfig"),
+                "inputs.masking.max_span_length": (3, "absent"),
+                "inputs.masking.span_end_rate": (0.2, "absent"),
+            },
+        ),
+        (
+            {"inputs": {"masking": configuration.SpanMaskingConfig(max_span_length=9)}},
+            {"inputs.masking.max_span_length": (3, 9)},
+        ),
+        (
+            {"model": {"num_token_types": 0}},
+            {"model.num_token_types": (2, 0)},
+        ),
+        (
+            {"optimizer": {"warmup_updates": None, "learning_rate": 2e-4}},
+            {"optimizer.learning_rate": (1.5e-4, 2e-4)},
+        ),
+        (
+            {"training": {"dtype_policy": "mixed_bfloat16"}},
+            {"training.dtype_policy": ("mixed_float16", "mixed_bfloat16")},
+        ),
+    ],
+)
+def test_departures_from_slm_are_found(parts, expected):
+    found = by_setting(changed(load("slm_base"), **parts))
+    assert {name: (one.paper, one.run) for name, one in found.items()} == expected
+
+
+def test_other_reconstructors_deviate_from_slm():
+    def with_objectives(**objectives):
+        return by_setting(dataclasses.replace(load("slm_base"), objectives=objectives))
+
+    masked_lm = configuration.MaskedLMConfig()
+    found = with_objectives(
+        masked_lm=masked_lm,
+        sentence_unshuffling=configuration.SentenceUnshufflingConfig(
+            num_layers=2, loss_weight=0.5
+        ),
+    )
+    prefix = "objectives.sentence_unshuffling"
+    assert set(found) == {f"{prefix}.num_layers", f"{prefix}.loss_weight"}
+    assert found[f"{prefix}.num_layers"].run == 2
+    assert with_objectives(masked_lm=masked_lm)["objectives"].run == ("masked_lm",)
+
+
+def test_bert_s_rows_deviate_from_slm():
+    found = by_setting(dataclasses.replace(load("bert_base"), paper="slm_base"))
+    assert found["inputs"].paper == "SentenceInputsConfig"
+    assert found["inputs"].run == "WindowInputsConfig"
+    assert (found["inputs.shuffle_rate"].paper, found["inputs.shuffle_rate"].run) == (
+        0.5,
+        "absent",
+    )
+    assert "inputs.row_length" not in found  # 512 as well
+
+
+def test_what_no_config_holds_is_that_of_the_paper():
+    slm, segabert = (
+        fidelity.describe(load(name)).partition("Not compared")[2]
+        for name in ("slm_base", "segabert_base")
+    )
+    assert "[SENT]" in slm
+    assert "BookCorpus" in slm
+    assert "[SENT]" not in segabert
+    assert "NVIDIA" in segabert
 
 
 def test_deviations_towards_the_released_code_are_marked():

@@ -1,6 +1,6 @@
 """The decoder of SLM: points at the sentences of a row one after another."""
 
-# Shape key: B batch, C candidates, S steps, D hidden size, H heads, K size of a head.
+# Shape key: B batch, C candidates, S steps, D hidden size.
 
 from typing import Any
 
@@ -151,97 +151,44 @@ class SequenceReconstructor(keras.layers.Layer):
             row's `[SEP]` behind all its sentences, then 0. And the probability of
             each among the candidates that its step still had, float32 `(B, S)`.
         """
-        candidates = ops.cast(ops.stop_gradient(candidates), self.compute_dtype)
         mask_BC = ops.cast(candidate_mask, "bool")
-        batch, num_candidates = ops.shape(candidates)[:2]
+        batch, num_candidates = ops.shape(mask_BC)
         slots_C = ops.arange(num_candidates, dtype="int32")
-        steps_S = slots_C[:-1]
         last_B = ops.sum(ops.cast(mask_BC, "int32"), axis=1) - 1
-        is_sep_BC = ops.equal(slots_C, last_B[:, None])
+        is_sentence_BC = ops.logical_and(slots_C > 0, slots_C < last_B[:, None])
 
         def point(step: Any, state: tuple) -> tuple:
-            slot_B, remaining_BC, caches, order_BS, probabilities_BS = state
-            logits_BC, caches = self._step(slot_B, candidates, mask_BC, caches, step)
-            sentences_BC = ops.logical_and(remaining_BC, ops.logical_not(is_sep_BC))
+            left_BC, order_BS, probabilities_BS = state
+            # Steps to come, whose input is not known yet, are not seen by this one.
+            logits_BSC = self(candidates, mask_BC, order_BS, training=False)
+            sentences_BC = ops.logical_and(left_BC, is_sentence_BC)
             any_B1 = ops.any(sentences_BC, axis=1, keepdims=True)
-            allowed_BC = ops.where(any_B1, sentences_BC, remaining_BC)
+            allowed_BC = ops.where(any_B1, sentences_BC, left_BC)
+            logits_BC = ops.take(logits_BSC, step, axis=1)
             logits_BC = ops.where(allowed_BC, logits_BC, _NEVER)
-            # With nothing left, slot 0 and probability 0: padding.
-            slot_B = ops.cast(ops.argmax(logits_BC, axis=1), "int32")
-            probability_B = ops.where(
-                ops.any(allowed_BC, axis=1),
-                ops.max(ops.softmax(logits_BC, axis=1), axis=1),
+            # Where nothing is left this is slot 0, and its probability 0: padding.
+            slot_B1 = ops.argmax(logits_BC, axis=1, keepdims=True)
+            slot_B1 = ops.cast(slot_B1, "int32")
+            probability_B1 = ops.where(
+                ops.any(allowed_BC, axis=1, keepdims=True),
+                ops.max(ops.softmax(logits_BC, axis=1), axis=1, keepdims=True),
                 0.0,
             )
-            is_new_BC = ops.not_equal(slots_C, slot_B[:, None])
-            here_S = ops.equal(steps_S, step)
+            is_now_S = ops.equal(slots_C[:-1], step)
             return (
-                slot_B,
-                ops.logical_and(remaining_BC, is_new_BC),
-                caches,
-                ops.where(here_S, slot_B[:, None], order_BS),
-                ops.where(here_S, probability_B[:, None], probabilities_BS),
+                ops.logical_and(left_BC, ops.not_equal(slots_C, slot_B1)),
+                ops.where(is_now_S, slot_B1, order_BS),
+                ops.where(is_now_S, probability_B1, probabilities_BS),
             )
 
-        slot_B = ops.zeros((batch,), dtype="int32")
-        caches = self._fill_caches(slot_B, candidates, mask_BC)
+        num_steps = num_candidates - 1
         state = (
-            slot_B,
-            ops.logical_and(mask_BC, ops.greater(slots_C, 0)),
-            caches,
-            ops.zeros((batch, num_candidates - 1), dtype="int32"),
-            ops.zeros((batch, num_candidates - 1), dtype="float32"),
+            ops.logical_and(mask_BC, slots_C > 0),
+            ops.zeros((batch, num_steps), dtype="int32"),
+            ops.zeros((batch, num_steps), dtype="float32"),
         )
-        *_, order_BS, probabilities_BS = ops.fori_loop(
-            0, num_candidates - 1, point, state
-        )
-        return order_BS, probabilities_BS
-
-    def _fill_caches(self, slot_B: Any, candidates: Any, mask_BC: Any) -> tuple:
-        """Caches of every layer: self-attention's empty, cross-attention's full."""
-        batch, num_candidates, hidden_size = ops.shape(candidates)
-        heads = (self.num_heads, hidden_size // self.num_heads)
-
-        def empty(length: Any) -> Any:
-            return ops.zeros((batch, 2, length, *heads), dtype=self.compute_dtype)
-
-        caches = tuple(
-            (empty(num_candidates - 1), empty(num_candidates))
-            for _ in self.decoder_layers
-        )
-        # Keys and values of the candidates are by-products of a step, whose own
-        # entry in the caches of self-attention the real first step writes anew.
-        _, caches = self._step(slot_B, candidates, mask_BC, caches, 0, fill_cross=True)
-        return caches
-
-    def _step(
-        self,
-        slot_B: Any,
-        candidates: Any,
-        mask_BC: Any,
-        caches: tuple,
-        step: Any,
-        fill_cross: bool = False,
-    ) -> tuple[Any, tuple]:
-        """Reads candidate `slot_B` at step `step`: its logits (B, C) and the caches."""
-        hidden_B1D = _gather(candidates, slot_B[:, None])
-        new_caches = []
-        for layer, (self_cache, cross_cache) in zip(
-            self.decoder_layers, caches, strict=True
-        ):
-            hidden_B1D, self_cache, cross_cache = layer(
-                hidden_B1D,
-                candidates,
-                encoder_padding_mask=mask_BC,
-                self_attention_cache=self_cache,
-                self_attention_cache_update_index=step,
-                cross_attention_cache=cross_cache,
-                cross_attention_cache_update_index=0 if fill_cross else None,
-                training=False,
-            )
-            new_caches.append((self_cache, cross_cache))
-        logits_B1C = _pointer_logits(hidden_B1D, candidates, mask_BC)
-        return logits_B1C[:, 0], tuple(new_caches)
+        _, order_BS, probabilities_BS = ops.fori_loop(0, num_steps, point, state)
+        return order_BS, ops.stop_gradient(probabilities_BS)
 
     def get_config(self) -> dict[str, Any]:
         return {

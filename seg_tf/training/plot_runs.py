@@ -1,10 +1,16 @@
-r"""Plots the validation losses of several runs over one another, as a PNG.
+r"""Plots the validation losses, or other metrics, of several runs, as a PNG.
 
   python -m seg_tf.training.plot_runs --runs=runs/bert_tiny,runs/segabert_tiny \
     --output=curves.png
 
 A run is the --output_dir of run_pretraining.py and is named after its folder. The
-training losses are added with --training.
+values of training are added with --training.
+
+--metric takes any metrics of the runs' log.jsonl, and makes a panel of each; what
+guessing would score is drawn dashed where the log says it:
+
+  python -m seg_tf.training.plot_runs --runs=runs/slm_tiny --output=unshuffling.png \
+    --metric=masked_lm_loss,sentence_unshuffling_pointer_accuracy
 """
 
 import pathlib
@@ -17,7 +23,12 @@ from seg_tf.training import plots
 
 _RUNS = flags.DEFINE_list("runs", None, "Output folders of runs, comma-separated.")
 _OUTPUT = flags.DEFINE_string("output", "curves.png", "The PNG to write.")
-_TRAINING = flags.DEFINE_bool("training", False, "Whether to draw training losses too.")
+_METRIC = flags.DEFINE_list(
+    "metric", [plots.LOSS], "Metrics to draw, comma-separated, a panel each."
+)
+_TRAINING = flags.DEFINE_bool(
+    "training", False, "Whether to draw the values of training too."
+)
 
 
 def main(_: Sequence[str]) -> None:
@@ -26,9 +37,10 @@ def main(_: Sequence[str]) -> None:
     if len(set(names)) < len(names):  # then the whole paths tell them apart
         names = [str(folder) for folder in folders]
     try:
-        plots.save_loss_curve(
+        plots.save_curves(
             dict(zip(names, folders, strict=True)),
             pathlib.Path(_OUTPUT.value),
+            metrics=_METRIC.value,
             show_training=_TRAINING.value,
         )
     except (ValueError, OSError) as error:

@@ -192,7 +192,7 @@ class Run:
             self.validation = supervisor.validation
         outputs.save(pretrainer)
         if self._distribution.is_chief:
-            plots.save_loss_curve(
+            plots.save_curves(
                 {self._config.name: self._folder.path}, self._folder.curve_file
             )
 

@@ -11,11 +11,14 @@ from typing import Any
 
 import keras
 import numpy as np
+from keras import ops
 
 from seg_tf.layers.index_embedding import IndexEmbedding
+from seg_tf.layers.sequence_reconstructor import SequenceReconstructor
 from seg_tf.models.encoder import Encoder
 from seg_tf.objectives.masked_lm import MaskedLM
-from tests import numpy_reference
+from seg_tf.objectives.sentence_unshuffling import SentenceUnshuffling
+from tests import candidate_batches, numpy_reference
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,6 +34,9 @@ class Case:
         reference: the same in NumPy, from the layer and the inputs.
         golden: what `reference` says for `inputs(batch=2, length=3)`, 5 digits.
         float32_output: whether the output is float32 whatever the policy.
+        is_sum: whether the outputs are sums over the rows of a batch.
+        make_inputs: makes the inputs from batch and length, where they hang on one
+            another; None fills every shape for itself.
         variant: what tells it from another case of the same class.
     """
 
@@ -42,6 +48,8 @@ class Case:
     reference: Callable[[Any, Mapping[str, np.ndarray]], Any]
     golden: Any
     float32_output: bool = False
+    is_sum: bool = False
+    make_inputs: Callable[[int, int], dict[str, np.ndarray]] | None = None
     variant: str = ""
 
     @property
@@ -64,12 +72,14 @@ class Case:
 
     def inputs(self, batch: int, length: int = 5) -> dict[str, np.ndarray]:
         """Inputs that depend on nothing but their shape."""
+        if self.make_inputs:
+            return self.make_inputs(batch, length)
         values = {}
         for number, (name, (shape, dtype)) in enumerate(self.specs.items()):
             full = (batch, *(length if size is None else size for size in shape))
             count = np.arange(np.prod(full)).reshape(full)
             if dtype == "float32":
-                values[name] = np.abs(np.cos(count + number)).astype("float32")
+                values[name] = waves(full, number)
             else:
                 limit = self.limits.get(name, 2)
                 values[name] = ((7 * count + number) % limit).astype(dtype)
@@ -84,6 +94,12 @@ class Case:
             for name, (shape, dtype) in self.specs.items()
         }
         return keras.Model(inputs, keras.tree.flatten(self.apply(layer, inputs)))
+
+
+def waves(shape: tuple[int, ...], number: int) -> np.ndarray:
+    """Float values of input number `number`."""
+    count = np.arange(np.prod(shape)).reshape(shape)
+    return np.abs(np.cos(count + number)).astype("float32")
 
 
 def set_fixed_weights(layer: keras.layers.Layer) -> None:
@@ -133,6 +149,66 @@ def _reference_masked_lm(layer, inputs):
     weight = inputs["masked_weights"].sum()
     loss = (numpy_reference.cross_entropy(logits, *target), weight)
     return loss, {"accuracy": (numpy_reference.hits(logits, *target), weight)}
+
+
+RECONSTRUCTOR_ARGUMENTS = {
+    "num_layers": 2,
+    "num_heads": 2,
+    "intermediate_size": 6,
+    "dropout": 0.25,
+    "layer_norm_epsilon": 1e-3,
+    "initializer_range": 0.3,
+    "approximate_gelu": True,
+}
+
+
+def _unshuffling_inputs(batch, length):
+    """Rows of at most `length` sentences, every third one shorter or not shuffled."""
+    orders = [
+        [1 + (row - place) % num_sentences for place in range(num_sentences)]
+        for row, num_sentences in enumerate(
+            length - row % 3 % length for row in range(batch)
+        )
+    ]
+    features = candidate_batches.candidate_features(
+        orders, length + 2, [row % 3 != 1 for row in range(batch)]
+    )
+    shape = (batch, candidate_batches.row_length(length + 2), 4)
+    return {"sequence_output": 3 * waves(shape, 4) - 1.5, **features}
+
+
+def _reconstructor_inputs(batch, length):
+    inputs = _unshuffling_inputs(batch, length)
+    mask = inputs["candidate_mask"]
+    return {
+        "candidates": 3 * waves((*mask.shape, 4), 0) - 1.5,
+        "candidate_mask": mask,
+        "gold_candidates": inputs["gold_candidates"],
+    }
+
+
+def _pointer_probabilities(layer, inputs):
+    """What the logits say, 0 at steps that a row does not have."""
+    names = ("candidates", "candidate_mask", "gold_candidates")
+    probabilities_BSC = ops.softmax(layer(*(inputs[name] for name in names)), axis=-1)
+    is_step_BS = ops.cast(inputs["candidate_mask"][:, 1:], "float32")
+    return probabilities_BSC * is_step_BS[:, :, None]
+
+
+def _reference_pointer_probabilities(layer, inputs):
+    mask, gold = inputs["candidate_mask"], inputs["gold_candidates"]
+    probabilities = np.zeros((*gold.shape, mask.shape[1]))
+    for row, size in enumerate(mask.sum(axis=1)):
+        logits = numpy_reference.pointer_logits(
+            numpy_reference.named_weights(layer),
+            inputs["candidates"][row, :size],
+            [0, *gold[row, : size - 2]],
+            num_layers=2,
+            epsilon=1e-3,
+            approximate_gelu=True,
+        )
+        probabilities[row, : size - 1, :size] = numpy_reference.softmax(logits)
+    return probabilities
 
 
 CASES = [
@@ -241,5 +317,74 @@ CASES = [
         reference=_reference_masked_lm,
         golden=((10.27767, 2.88747), {"accuracy": (0.28366, 2.88747)}),
         float32_output=True,
+        is_sum=True,
+    ),
+    Case(
+        cls=SequenceReconstructor,
+        arguments=RECONSTRUCTOR_ARGUMENTS,
+        specs={
+            "candidates": ((None, 4), "float32"),
+            "candidate_mask": ((None,), "bool"),
+            "gold_candidates": ((None,), "int32"),
+        },
+        limits={},
+        apply=_pointer_probabilities,
+        reference=_reference_pointer_probabilities,
+        golden=[
+            [
+                [0.40493, 0.01134, 0.00178, 0.4332, 0.14874],
+                [0.40553, 0.0485, 0.00625, 0.22115, 0.31857],
+                [0.28289, 0.00569, 0.00329, 0.64165, 0.06648],
+                [0.19037, 0.00445, 0.01043, 0.75814, 0.03661],
+            ],
+            [
+                [0.03498, 0.4957, 0.44208, 0.02725, 0.0],
+                [0.00302, 0.02595, 0.94821, 0.02282, 0.0],
+                [0.0037, 0.06868, 0.91967, 0.00794, 0.0],
+                [0.0, 0.0, 0.0, 0.0, 0.0],
+            ],
+        ],
+        float32_output=True,
+        make_inputs=_reconstructor_inputs,
+    ),
+    Case(
+        cls=SentenceUnshuffling,
+        arguments={
+            "encoder": lambda dtype: Encoder(**ENCODER_ARGUMENTS, dtype=dtype),
+            "num_layers": 1,
+            "loss_weight": 0.25,
+        },
+        specs={
+            "sequence_output": ((None, 4), "float32"),
+            "candidate_positions": ((None,), "int32"),
+            "candidate_mask": ((None,), "bool"),
+            "gold_candidates": ((None,), "int32"),
+            "is_shuffled": ((), "bool"),
+        },
+        limits={},
+        apply=lambda layer, inputs: layer(inputs["sequence_output"], inputs),
+        reference=lambda layer, inputs: numpy_reference.sentence_unshuffling(
+            numpy_reference.named_weights(layer.reconstructor),
+            inputs["sequence_output"],
+            inputs,
+            num_layers=1,
+            epsilon=1e-3,
+            approximate_gelu=True,
+        ),
+        golden=(
+            (12.93805, 2.0),
+            {
+                "pointer_accuracy": (1.0, 3.0),
+                "pointer_chance": (1.83333, 3.0),
+                "position_accuracy": (1.0, 3.0),
+                "position_chance": (1.0, 3.0),
+                "perfect_match": (0.0, 1.0),
+                "perfect_match_chance": (0.16667, 1.0),
+                "kendall_tau": (0.33333, 1.0),
+            },
+        ),
+        float32_output=True,
+        is_sum=True,
+        make_inputs=_unshuffling_inputs,
     ),
 ]

@@ -1,18 +1,31 @@
 """Masking: how many, where, by what, and that only the sample's stream counts."""
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from data_pipelines import randomness
 from data_pipelines.masking import TokenMasking
+from data_pipelines.span_masking import SpanMasking
 
 CLS, SEP, MASK, PAD = 2, 3, 4, 0
 VOCAB_SIZE = 1000
 ROW_LENGTH = 64
 
 
-def masking(**overrides):
+KINDS = {
+    "tokens": TokenMasking,
+    "spans of one": functools.partial(
+        SpanMasking, max_span_length=1, span_end_rate=0.2
+    ),
+    "spans": functools.partial(SpanMasking, max_span_length=3, span_end_rate=0.2),
+}
+every_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+def masking(kind, **overrides):
     settings = {
         "mask_rate": 0.15,
         "max_predictions": 10,
@@ -21,7 +34,7 @@ def masking(**overrides):
         "mask_id": MASK,
         "vocab_size": VOCAB_SIZE,
     }
-    return TokenMasking(**{**settings, **overrides})
+    return KINDS[kind](**{**settings, **overrides})
 
 
 def rows(num_pieces):
@@ -53,16 +66,18 @@ def apply(layer, num_pieces, seed=0):
     return token_ids, {name: value.numpy() for name, value in found.items()}
 
 
-def test_counts_follow_berts_rule():
+@every_kind
+def test_counts_follow_berts_rule(kind):
     num_pieces = [1, 2, 3, 10, 20, 33, 62]
-    _, found = apply(masking(max_predictions=8), num_pieces)
+    _, found = apply(masking(kind, max_predictions=8), num_pieces)
     # round(0.15 n), at least 1, at most 8.
     assert found["masked_weights"].sum(axis=1).tolist() == [1, 1, 1, 2, 3, 5, 8]
 
 
-def test_positions_rise_are_pieces_and_hold_the_original_ids():
+@every_kind
+def test_positions_rise_are_pieces_and_hold_the_original_ids(kind):
     num_pieces = list(range(1, 63))
-    token_ids, found = apply(masking(), num_pieces)
+    token_ids, found = apply(masking(kind), num_pieces)
     for row, count in enumerate(num_pieces):
         chosen = found["masked_weights"][row] == 1
         positions = found["masked_positions"][row][chosen]
@@ -84,9 +99,10 @@ def test_positions_rise_are_pieces_and_hold_the_original_ids():
         )
 
 
-def test_replacements_come_at_their_rates():
+@every_kind
+def test_replacements_come_at_their_rates(kind):
     num_pieces = [62] * 4000
-    _, found = apply(masking(), num_pieces)
+    _, found = apply(masking(kind), num_pieces)
     chosen = found["masked_weights"] == 1
     now = np.take_along_axis(found["token_ids"], found["masked_positions"], 1)[chosen]
     before = found["masked_ids"][chosen]
@@ -108,7 +124,7 @@ def test_replacements_come_at_their_rates():
 
 def test_every_piece_is_chosen_equally_often():
     num_pieces = [40] * 5000
-    _, found = apply(masking(), num_pieces)
+    _, found = apply(masking("tokens"), num_pieces)
     chosen = found["masked_positions"][found["masked_weights"] == 1]
     counts = np.bincount(chosen, minlength=42)
     assert counts[0] == counts[41] == 0
@@ -117,11 +133,12 @@ def test_every_piece_is_chosen_equally_often():
     assert np.sum((counts[1:41] - expected) ** 2 / expected) < 73
 
 
-def test_a_row_depends_on_its_own_stream_alone():
-    _, together = apply(masking(), [30, 40, 50])
+@every_kind
+def test_a_row_depends_on_its_own_stream_alone(kind):
+    _, together = apply(masking(kind), [30, 40, 50])
     token_ids, numbers = rows([30, 40, 50]), sentence_numbers([30, 40, 50])
     for row in range(3):
-        alone = masking()(
+        alone = masking(kind)(
             tf.constant(token_ids[row : row + 1]),
             numbers[row : row + 1],
             streams(3)[row : row + 1],
@@ -130,13 +147,15 @@ def test_a_row_depends_on_its_own_stream_alone():
             np.testing.assert_array_equal(values[0], together[name][row])
 
 
-def test_other_streams_mask_otherwise():
-    _, first = apply(masking(), [60] * 8, seed=0)
-    _, second = apply(masking(), [60] * 8, seed=1)
+@every_kind
+def test_other_streams_mask_otherwise(kind):
+    _, first = apply(masking(kind), [60] * 8, seed=0)
+    _, second = apply(masking(kind), [60] * 8, seed=1)
     assert (first["masked_positions"] != second["masked_positions"]).any(axis=1).all()
 
 
+@every_kind
 @pytest.mark.parametrize("rate", [0.0, 1.0])
-def test_all_or_none_become_the_mask_token(rate):
-    _, found = apply(masking(mask_token_rate=rate, random_token_rate=0.0), [60])
+def test_all_or_none_become_the_mask_token(kind, rate):
+    _, found = apply(masking(kind, mask_token_rate=rate, random_token_rate=0.0), [60])
     assert (found["token_ids"] == MASK).sum() == rate * 9

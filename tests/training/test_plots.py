@@ -29,7 +29,7 @@ def curves(axes):
 
 def test_curve_shows_both_losses_against_updates(tmp_path):
     rows = run_log.read(RunFolder(write_log(tmp_path / "one")).log_file)
-    figure = plots.loss_curve({"one": rows}, show_training=True)
+    figure = plots.curves({"one": rows}, show_training=True)
     (axes,) = figure.axes
     assert curves(axes) == {
         "one, training": [(5, 2.0), (10, 1.0), (15, 10 / 15)],
@@ -47,7 +47,7 @@ def test_several_runs_have_a_colour_each(tmp_path):
         name: run_log.read(RunFolder(write_log(tmp_path / name, offset)).log_file)
         for name, offset in (("one", 0.0), ("two", 1.0))
     }
-    (axes,) = plots.loss_curve(runs, show_training=False).axes
+    (axes,) = plots.curves(runs, show_training=False).axes
     assert curves(axes) == {
         "one, validation": [(10, 1.2), (15, 12 / 15)],
         "two, validation": [(10, 2.2), (15, 12 / 15 + 1)],
@@ -56,9 +56,83 @@ def test_several_runs_have_a_colour_each(tmp_path):
     assert first.get_color() != second.get_color()
 
 
+# Two runs with several objectives, one of which is the second run's alone.
+ONE_OBJECTIVE = [
+    {"kind": "train", "updates": 5, "masked_lm_loss": 7.0},
+    {"kind": "validation", "updates": 10, "masked_lm_loss": 6.5},
+]
+TWO_OBJECTIVES = [
+    {"kind": "train", "updates": 5, "masked_lm_loss": 7.5, "x_pointer_accuracy": 0.2},
+    *(
+        {
+            "kind": "validation",
+            "updates": updates,
+            "masked_lm_loss": 6.0,
+            "x_pointer_accuracy": 0.3,
+            "x_pointer_chance": 0.25,
+            "x_perfect_match": 0.1,
+            "x_perfect_match_chance": 0.05,
+            "x_kendall_tau": 0.4,
+        }
+        for updates in (10, 15)
+    ),
+]
+TWO_RUNS = {"one": ONE_OBJECTIVE, "two": TWO_OBJECTIVES}
+
+
+def test_each_metric_has_a_panel_without_the_runs_that_lack_it():
+    figure = plots.curves(
+        TWO_RUNS,
+        metrics=("masked_lm_loss", "x_pointer_accuracy", "x_perfect_match"),
+        show_training=True,
+    )
+    loss, accuracy, perfect_match = figure.axes
+    assert curves(loss) == {
+        "one, training": [(5, 7.0)],
+        "one, validation": [(10, 6.5)],
+        "two, training": [(5, 7.5)],
+        "two, validation": [(10, 6.0), (15, 6.0)],
+    }
+    assert curves(accuracy) == {
+        "two, training": [(5, 0.2)],
+        "two, validation": [(10, 0.3), (15, 0.3)],
+        "two, chance": [(10, 0.25), (15, 0.25)],
+    }
+    assert curves(perfect_match) == {
+        "two, validation": [(10, 0.1), (15, 0.1)],
+        "two, chance": [(10, 0.05), (15, 0.05)],
+    }
+    assert accuracy.get_ylabel() == "x_pointer_accuracy"
+    # A run looks alike in all panels; chance is dashed.
+    assert loss.get_lines()[-1].get_color() == accuracy.get_lines()[0].get_color()
+    assert [line.get_linestyle() for line in accuracy.get_lines()] == ["-", "-", "--"]
+
+
+def test_chance_of_kendall_s_tau_is_zero():
+    (axes,) = plots.curves(
+        TWO_RUNS, metrics=("x_kendall_tau",), show_training=False
+    ).axes
+    assert curves(axes)["two, validation"] == [(10, 0.4), (15, 0.4)]
+    chance = axes.get_lines()[-1]
+    assert chance.get_label() == "chance"
+    assert set(chance.get_ydata()) == {0}
+    assert chance.get_linestyle() == "--"
+
+
+def test_metric_that_no_run_has_is_refused_with_those_there_are():
+    expected = (
+        r"`metrics` .*; validation rows have masked_lm_loss, x_kendall_tau, "
+        r"x_perfect_match, .*Received: 'accuracy'"
+    )
+    with pytest.raises(ValueError, match=expected):
+        plots.curves(
+            TWO_RUNS, metrics=("masked_lm_loss", "accuracy"), show_training=False
+        )
+
+
 def test_curve_is_written_as_a_png(tmp_path):
     output = tmp_path / "curves" / "loss.png"
-    plots.save_loss_curve({"one": write_log(tmp_path / "one")}, output)
+    plots.save_curves({"one": write_log(tmp_path / "one")}, output)
     assert output.read_bytes()[:8] == PNG
     assert [path.name for path in output.parent.iterdir()] == ["loss.png"]
 
@@ -67,7 +141,7 @@ def test_folder_without_a_log_is_refused(tmp_path):
     with pytest.raises(
         ValueError, match=r"must be the output folder of a run.*log\.js"
     ):
-        plots.save_loss_curve({"one": tmp_path}, tmp_path / "loss.png")
+        plots.save_curves({"one": tmp_path}, tmp_path / "loss.png")
 
 
 def test_command_plots_several_runs(tmp_path):
@@ -82,6 +156,14 @@ def test_command_plots_several_runs(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "x.png").read_bytes()[:8] == PNG
+    # Of the rows that this command draws only those of training have an accuracy.
+    done = subprocess.run(
+        [*command, "--metric=loss,accuracy", "--training"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
     command[3] = f"--runs={tmp_path}/absent"
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1

@@ -42,6 +42,17 @@ class Squares(keras.layers.Layer):
         )
 
 
+class ThoroughSquares(Squares):
+    """Measures more where that costs nobody a gradient."""
+
+    def call(self, sequence, features, training=None):
+        result = super().call(sequence, features)
+        if training:
+            return result
+        largest = (tf.reduce_max(sequence), tf.constant(1.0))
+        return result._replace(metrics={"largest": largest, **result.metrics})
+
+
 def batch(token_ids, weights):
     token_ids = tf.constant(token_ids)
     return {
@@ -90,6 +101,37 @@ def test_metrics_over_unequal_batches_are_sums_over_counts():
     np.testing.assert_allclose(results["loss"], expected, rtol=1e-6)
     np.testing.assert_allclose(results["squares_loss"], expected, rtol=1e-6)
     np.testing.assert_allclose(results["squares_ones"], 6.5 / 6.0, rtol=1e-6)
+
+
+def test_validation_may_measure_more_than_training():
+    pretrainer = toy(plain=Squares(), thorough=ThoroughSquares())
+    set_rows(pretrainer)
+    in_training = {"loss"} | {
+        f"{objective}_{metric}"
+        for objective in ("plain", "thorough")
+        for metric in ("loss", "ones")
+    }
+    history = pretrainer.fit(
+        one_batch(BATCHES[0]),
+        validation_data=one_batch(BATCHES[1]),
+        verbose=0,
+        shuffle=False,
+    ).history
+    assert history.keys() == in_training | {
+        f"val_{name}" for name in (*in_training, "thorough_largest")
+    }
+    assert history["thorough_loss"] == pytest.approx([12 / 2.5])
+    assert history["val_thorough_loss"] == pytest.approx([27])
+    assert history["val_thorough_ones"] == history["val_plain_ones"] == [4 / 2]
+    assert history["val_thorough_largest"] == [3]
+    intervals = pretrainer.interval_results()
+    assert intervals.keys() == in_training | {"gradient_norm"}
+    assert intervals["thorough_ones"] == 2.5 / 2
+
+
+def one_batch(features):
+    dataset = tf.data.Dataset.from_tensors(features)
+    return dataset.apply(tf.data.experimental.assert_cardinality(1))
 
 
 def test_total_is_the_weighted_sum_of_the_objectives():

@@ -1,0 +1,41 @@
+r"""SLM tiny: 2 layers of width 128, for a CPU and a first look at the curves.
+
+    python run_pretraining.py \
+        --config=configs/slm_tiny.py \
+        --records_dir=records/wikipedia_128 --output_dir=runs/slm_tiny
+
+Rows are 148 long: the records of `segabert_tiny.py`, and room for 20 [SENT] tokens.
+Hardware, sizes and optimizer are those of that run.
+
+Expected: not measured yet.
+"""
+
+import dataclasses
+
+import ml_collections
+
+from configs import segabert_tiny, slm_base
+from seg_tf import configuration
+
+RUN = dataclasses.replace(
+    segabert_tiny.RUN,
+    name="slm_tiny",
+    paper="slm_base",
+    model=dataclasses.replace(
+        segabert_tiny.RUN.model,
+        index_tables={"position_index": 148, "sentence_id": 22},
+        num_token_types=slm_base.RUN.model.num_token_types,
+    ),
+    inputs=configuration.SentenceInputsConfig(
+        window_length=segabert_tiny.RUN.inputs.window_length,
+        max_sentences=20,
+        shuffle_rate=0.5,
+        masking=configuration.SpanMaskingConfig(max_predictions=20),
+    ),
+    objectives=slm_base.RUN.objectives,
+)
+
+
+def get_config() -> ml_collections.ConfigDict:
+    """The run, with every field open to `--config.…` flags."""
+    return configuration.to_config_dict(RUN)

@@ -1,0 +1,346 @@
+"""The reconstructor against plain NumPy and tf-models-official, and what it knows."""
+
+import itertools
+import math
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from seg_tf.layers.sequence_reconstructor import SequenceReconstructor
+from tests import candidate_batches, numpy_reference, official_models
+
+WIDTH = 8
+SIZES = {"num_layers": 2, "num_heads": 2, "intermediate_size": 12}
+EPSILON = 1e-3
+# Rows of one sentence and of as many as there is room for, and of padding alone.
+ORDERS = ([2, 4, 1, 3, 5], [1], [3, 1, 2], None, [2, 1])
+NUM_CANDIDATES = 7
+
+
+def build(scale=0.4, **arguments):
+    """A reconstructor with weights large enough for every one of them to matter."""
+    layer = SequenceReconstructor(
+        **{**SIZES, "layer_norm_epsilon": EPSILON, **arguments}
+    )
+    layer.build((None, None, WIDTH))
+    generator = np.random.default_rng(11)
+    for weight in layer.trainable_weights:
+        offset = 1.0 if weight.path.endswith("gamma") else 0.0
+        weight.assign(offset + scale * generator.normal(size=weight.shape))
+    return layer
+
+
+def random_batch(orders=ORDERS, num_candidates=NUM_CANDIDATES, seed=12):
+    """(candidates, mask, gold)."""
+    features = candidate_batches.candidate_features(orders, num_candidates)
+    shape = (*features["candidate_mask"].shape, WIDTH)
+    candidates = np.random.default_rng(seed).normal(size=shape).astype("float32")
+    return candidates, features["candidate_mask"], features["gold_candidates"]
+
+
+def reference_sizes(approximate_gelu=False):
+    return {
+        "num_layers": SIZES["num_layers"],
+        "epsilon": EPSILON,
+        "approximate_gelu": approximate_gelu,
+    }
+
+
+def rows_of(candidates, mask, gold):
+    """(row, candidates and gold of it without padding), of rows that have any."""
+    for row, size in enumerate(mask.sum(axis=1)):
+        if size:
+            yield row, candidates[row, :size], gold[row, : size - 1].tolist()
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.1])  # Keras has another attention for each
+@pytest.mark.parametrize("approximate_gelu", [False, True])
+def test_logits_equal_plain_numpy_row_by_row(dropout, approximate_gelu):
+    layer = build(dropout=dropout, approximate_gelu=approximate_gelu)
+    batch = random_batch()
+    logits = np.asarray(layer(*batch))
+    weights = numpy_reference.named_weights(layer)
+    for row, candidates, gold in rows_of(*batch):
+        expected = numpy_reference.pointer_logits(
+            weights, candidates, [0, *gold[:-1]], **reference_sizes(approximate_gelu)
+        )
+        steps, size = expected.shape
+        np.testing.assert_allclose(logits[row, :steps, :size], expected, atol=1e-5)
+        assert (logits[row, :, size:] < -1e8).all()
+    assert np.isfinite(logits).all()
+
+
+def test_one_layer_equals_tf_models_official_with_the_same_weights():
+    layer = build(num_layers=1).decoder_layers[0]
+    peer = official_models.decoder_block_class()(
+        num_attention_heads=SIZES["num_heads"],
+        intermediate_size=SIZES["intermediate_size"],
+        intermediate_activation=lambda inputs: tf.nn.gelu(inputs, approximate=False),
+        norm_epsilon=EPSILON,
+    )
+    candidates, mask, _ = random_batch()
+    candidates, mask = candidates[[0, 1, 2, 4]], mask[[0, 1, 2, 4]]
+    inputs = np.random.default_rng(13).normal(size=(4, 6, WIDTH)).astype("float32")
+    attention_mask = np.repeat(mask[:, None], 6, axis=1)
+    causal_mask = np.tile(np.tri(6, dtype=bool), (4, 1, 1))
+    peer_inputs = (inputs, candidates, attention_mask, causal_mask)
+    peer(peer_inputs)
+
+    weights = numpy_reference.named_weights(layer)
+    for variable in peer.variables:
+        variable.assign(weights.pop(_path_of_official(variable.name)))
+    assert all("seed" in path for path in weights)
+    expected, _ = peer(peer_inputs)
+    outputs = layer(inputs, candidates, encoder_padding_mask=mask)
+    np.testing.assert_allclose(outputs, expected, atol=1e-5)
+
+
+def _path_of_official(name):
+    """Our path of the weight that tf-models-official calls `name`."""
+    *_, rest = name.removesuffix(":0").partition("decoder_block/")
+    for theirs, ours in (
+        ("attention/encdec_output_layer_norm", "cross_attention_layer_norm"),
+        ("attention/encdec", "cross_attention"),
+        ("intermediate", "feedforward_intermediate_dense"),
+        ("output_layer_norm", "feedforward_layer_norm"),
+        ("output", "feedforward_output_dense"),
+    ):
+        if rest.startswith(f"{theirs}/"):
+            return rest.replace(theirs, ours, 1)
+    return rest
+
+
+def permuted(slots, candidates, gold):
+    """The batch with its sentences presented in another order.
+
+    Args:
+        slots: for each slot, the one that its candidate stood in before.
+    """
+    return candidates[:, slots], np.argsort(slots)[gold].astype("int32")
+
+
+def test_presenting_sentences_in_another_order_permutes_logits_and_nothing_else():
+    layer = build()
+    candidates, mask, gold = random_batch([[2, 4, 1, 3, 5], [1, 5, 4, 2, 3]])
+    slots = np.array([0, 4, 1, 5, 2, 3, 6])
+    other_candidates, other_gold = permuted(slots, candidates, gold)
+    expected = np.asarray(layer(candidates, mask, gold))[:, :, slots]
+    logits = layer(other_candidates, mask, other_gold)
+    np.testing.assert_allclose(logits, expected, atol=2e-6)
+
+    order, probabilities = (np.asarray(one) for one in layer.decode(candidates, mask))
+    others, other_probabilities = layer.decode(other_candidates, mask)
+    np.testing.assert_array_equal(others, np.argsort(slots)[order])
+    np.testing.assert_allclose(other_probabilities, probabilities, atol=2e-6)
+
+
+def test_a_step_depends_on_what_was_read_before_it_alone():
+    layer = build()
+    candidates, mask, gold = random_batch([[2, 4, 1, 3, 5]])
+    logits = layer(candidates, mask, gold)
+    other = layer(candidates, mask, np.array([[2, 4, 3, 5, 1, 6]]))
+    np.testing.assert_array_equal(other[:, :3], logits[:, :3])
+    assert (np.abs(np.asarray(other - logits)[:, 3:5]) > 1e-3).any(axis=-1).all()
+
+
+def test_what_stands_at_padding_changes_nothing():
+    layer = build()
+    candidates, mask, gold = random_batch()
+    changed = np.where(mask[:, :, None], candidates, 100.0).astype("float32")
+    is_step = mask[:, 1:]
+    logits, others = layer(candidates, mask, gold), layer(changed, mask, gold)
+    np.testing.assert_array_equal(
+        np.asarray(others)[is_step], np.asarray(logits)[is_step]
+    )
+    for one, other in zip(
+        layer.decode(candidates, mask), layer.decode(changed, mask), strict=True
+    ):
+        np.testing.assert_array_equal(other, one)
+
+
+def test_decoding_equals_plain_numpy_row_by_row():
+    layer = build()
+    batch = random_batch()
+    order, probabilities = layer.decode(*batch[:2])
+    weights = numpy_reference.named_weights(layer)
+    expected_order = np.zeros(order.shape, int)
+    expected = np.zeros(order.shape)
+    for row, candidates, gold in rows_of(*batch):
+        expected_order[row, : len(gold)], expected[row, : len(gold)] = (
+            numpy_reference.decoded_order(weights, candidates, **reference_sizes())
+        )
+    np.testing.assert_array_equal(order, expected_order)
+    np.testing.assert_allclose(probabilities, expected, atol=1e-5)
+    assert order.dtype == "int32"
+
+
+def test_decoding_equals_a_loop_of_teacher_forced_calls():
+    layer = build()
+    candidates, mask, _ = random_batch()
+    read = np.zeros((len(mask), NUM_CANDIDATES - 1), "int32")
+    for step, row in itertools.product(range(read.shape[1]), range(len(mask))):
+        sep = int(mask[row].sum()) - 1
+        left = sorted({*range(1, sep)} - {*read[row].tolist()}) or [sep]
+        if step < sep:
+            logits = np.asarray(layer(candidates, mask, read))[row, step]
+            read[row, step] = left[logits[left].argmax()]
+    np.testing.assert_array_equal(layer.decode(candidates, mask)[0], read)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_every_decoded_order_is_a_permutation_ended_by_sep(seed):
+    sizes = [1, 2, 3, 4, 5, 5, 5, 5]
+    orders = [list(range(1, size + 1)) for size in sizes]
+    candidates, mask, _ = random_batch(orders, seed=seed)
+    # What every step would rather point at must not come back, or too soon.
+    candidates[:, 0] *= 9
+    candidates[np.arange(8), np.add(sizes, 1)] *= 9
+    order, probabilities = build().decode(3 * candidates, mask)
+    for row, size in enumerate(sizes):
+        found = np.asarray(order[row]).tolist()
+        assert sorted(found[:size]) == list(range(1, size + 1))
+        assert found[size] == size + 1
+        assert not any(found[size + 1 :])
+        chances = np.asarray(probabilities[row])
+        # Each is the best of those left; of one there is no choice.
+        assert (chances[:size] >= 1 / np.arange(size, 0, -1) - 1e-6).all()
+        np.testing.assert_allclose(chances[size - 1 : size + 1], 1)
+        assert (chances[size + 1 :] == 0).all()
+
+
+@pytest.mark.parametrize("jit_compile", [False, True], ids=["graph", "xla"])
+@pytest.mark.parametrize("dtype", ["float32", "mixed_float16", "mixed_bfloat16"])
+def test_compiled_decoding_equals_eager(dtype, jit_compile):
+    layer = build(dtype=dtype)
+    candidates, mask, _ = random_batch()
+    decode = tf.function(layer.decode, jit_compile=jit_compile)
+    order, probabilities = decode(tf.constant(candidates), tf.constant(mask))
+    expected_order, expected = layer.decode(candidates, mask)
+    np.testing.assert_array_equal(order, expected_order)
+    tolerance = 1e-5 if dtype == "float32" else 3e-2
+    np.testing.assert_allclose(probabilities, expected, atol=tolerance)
+    assert probabilities.dtype == "float32"
+
+
+def test_inner_products_of_wide_candidates_keep_their_digits_in_half_precision():
+    # About 700 each: neighbouring bfloat16s are 4 apart there.
+    layer = SequenceReconstructor(1, 2, 8, layer_norm_epsilon=1e-3, dtype="bfloat16")
+    candidates = tf.cast(tf.random.normal((1, 4, 512)) + 1, "bfloat16")
+    mask, gold = np.ones((1, 4), bool), np.array([[2, 1, 3]])
+    logits = layer(candidates, mask, gold)
+    assert logits.dtype == "float32"
+    rounded = tf.cast(tf.cast(logits, "bfloat16"), "float32")
+    assert (np.abs(logits - rounded) > 0).mean() > 0.5
+
+
+def test_dropout_in_training_alone():
+    layer = build(dropout=0.5)
+    batch = random_batch()
+    outputs = layer(*batch)
+    np.testing.assert_array_equal(layer(*batch, training=False), outputs)
+    assert (np.abs(layer(*batch, training=True) - outputs)[0] > 1e-3).any()
+
+
+def test_kernels_start_from_their_range_and_from_different_numbers():
+    layer = SequenceReconstructor(2, 2, 32, initializer_range=0.5)
+    layer.build((None, None, 16))
+    weights = numpy_reference.named_weights(layer)
+    kernels = [value for path, value in weights.items() if path.endswith("kernel")]
+    assert len(kernels) == 2 * (4 + 4 + 2)
+    assert all(0.3 < kernel.std() < 0.55 for kernel in kernels)
+    one, other = (
+        weights[f"decoder_layer_{number}/cross_attention/query/kernel"]
+        for number in (0, 1)
+    )
+    assert not np.isclose(one, other).any()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"num_layers": 0}, "`num_layers` must be at least 1"),
+        ({"num_heads": 3}, "`num_heads` must divide the width.*num_heads=3"),
+    ],
+)
+def test_impossible_sizes_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        SequenceReconstructor(**{**SIZES, **arguments}).build((None, None, WIDTH))
+
+
+NUM_SENTENCES = 4
+LEAK_WIDTH = 16
+
+
+def draw(generator, batch, is_diagonal, signal=0.0):
+    """Random candidates that know nothing of their order, but by `signal`.
+
+    With `is_diagonal` sentences are presented in gold order, so that step i always
+    points at slot i + 1: what a layer that knew about slots would learn at once.
+    """
+    slots = np.tile(np.arange(NUM_SENTENCES), (batch, 1))
+    order = slots if is_diagonal else generator.permuted(slots, axis=1)
+    candidates = generator.normal(size=(batch, NUM_SENTENCES + 2, LEAK_WIDTH))
+    gold_places = np.argsort(order, axis=1)  # of each slot
+    candidates[:, 1:-1] += signal * np.eye(LEAK_WIDTH)[gold_places]
+    gold = np.full((batch, NUM_SENTENCES + 1), NUM_SENTENCES + 1)
+    gold[:, :-1] = 1 + order
+    mask = np.ones((batch, NUM_SENTENCES + 2), bool)
+    return candidates.astype("float32"), mask, gold.astype("int32")
+
+
+def accuracy_after(num_updates, is_diagonal, signal=0.0):
+    """Accuracy of pointing, and of places of decoded orders, on fresh batches."""
+    generator = np.random.default_rng(14)
+    layer = SequenceReconstructor(
+        num_layers=1,
+        num_heads=2,
+        intermediate_size=32,
+        dropout=0.0,
+        initializer_range=0.1,
+    )
+    layer.build((None, None, LEAK_WIDTH))
+    optimizer = keras.optimizers.Adam(1e-2)
+    optimizer.build(layer.trainable_variables)
+
+    @tf.function
+    def update(candidates, mask, gold):
+        with tf.GradientTape() as tape:
+            losses = keras.ops.sparse_categorical_crossentropy(
+                gold, layer(candidates, mask, gold, training=True), from_logits=True
+            )
+            loss = keras.ops.mean(losses)
+        variables = layer.trainable_variables
+        optimizer.apply(tape.gradient(loss, [v.value for v in variables]), variables)
+
+    for _ in range(num_updates):
+        update(*map(tf.constant, draw(generator, 64, is_diagonal, signal)))
+    candidates, mask, gold = draw(generator, 2000, is_diagonal, signal)
+    pointed = np.asarray(layer(candidates, mask, gold)).argmax(axis=-1)
+    placed = np.asarray(layer.decode(candidates, mask)[0])
+    return ((one == gold)[:, :-1].mean() for one in (pointed, placed))
+
+
+POINTER_CHANCE = np.mean([1 / (NUM_SENTENCES - step) for step in range(NUM_SENTENCES)])
+# Four standard deviations of 2000 rows whose steps all agreed.
+NOISE = 4 * 0.5 / math.sqrt(2000)
+
+
+@pytest.mark.parametrize("is_diagonal", [False, True], ids=["random", "diagonal"])
+@pytest.mark.parametrize("num_updates", [0, 200])
+def test_orders_are_not_found_where_the_candidates_do_not_tell(
+    num_updates, is_diagonal
+):
+    pointed, placed = accuracy_after(num_updates, is_diagonal)
+    assert pointed < POINTER_CHANCE + NOISE
+    assert abs(placed - 1 / NUM_SENTENCES) < NOISE
+    if num_updates:  # it has learnt what there is to learn: to point at sentences
+        assert pointed > 1 / NUM_SENTENCES - NOISE
+
+
+@pytest.mark.parametrize("is_diagonal", [False, True], ids=["random", "diagonal"])
+def test_orders_are_found_where_the_candidates_tell(is_diagonal):
+    pointed, placed = accuracy_after(200, is_diagonal, signal=4.0)
+    assert pointed > 0.8 > POINTER_CHANCE + NOISE
+    assert placed > 0.7

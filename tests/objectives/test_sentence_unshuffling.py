@@ -1,0 +1,207 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from seg_tf.configuration import SentenceUnshufflingConfig, build
+from seg_tf.models.encoder import Encoder
+from seg_tf.objectives.sentence_unshuffling import SentenceUnshuffling
+from tests import candidate_batches, numpy_reference
+
+SIZES = {
+    "vocab_size": 29,
+    "index_tables": {"position_index": 12, "sentence_id": 7},
+    "num_layers": 1,
+    "hidden_size": 8,
+    "num_heads": 2,
+    "intermediate_size": 16,
+    "layer_norm_epsilon": 1e-3,
+}
+REFERENCE = {"num_layers": 2, "epsilon": 1e-3, "approximate_gelu": False}
+# Measured are rows 0 and 3; the others are not shuffled, or padding, or trivial.
+ORDERS = ([2, 4, 1, 3, 5], [1, 2, 3], None, [2, 1], [1])
+IS_SHUFFLED = (True, False, True, True, True)
+NUM_CANDIDATES = 7
+LENGTH = candidate_batches.row_length(NUM_CANDIDATES)
+
+
+def build_objective(**arguments):
+    """An objective with weights large enough for every one of them to matter."""
+    encoder = Encoder(**{**SIZES, **arguments})
+    objective = SentenceUnshuffling(encoder, num_layers=2, dtype=arguments.get("dtype"))
+    objective.build((None, None, SIZES["hidden_size"]))
+    generator = np.random.default_rng(15)
+    for weight in objective.trainable_weights:
+        offset = 1.0 if weight.path.endswith("gamma") else 0.0
+        weight.assign(offset + 0.4 * generator.normal(size=weight.shape))
+    return objective
+
+
+def random_batch(orders=ORDERS, is_shuffled=IS_SHUFFLED, seed=16):
+    features = candidate_batches.candidate_features(orders, NUM_CANDIDATES, is_shuffled)
+    shape = (len(orders), LENGTH, SIZES["hidden_size"])
+    sequence = np.random.default_rng(seed).normal(size=shape).astype("float32")
+    return sequence, features
+
+
+def reference(objective, sequence, features):
+    return numpy_reference.sentence_unshuffling(
+        numpy_reference.named_weights(objective.reconstructor),
+        sequence,
+        features,
+        **REFERENCE,
+    )
+
+
+@pytest.mark.parametrize("seed", [16, 17, 18])
+def test_loss_and_metrics_equal_plain_numpy(seed):
+    objective = build_objective()
+    sequence, features = random_batch(seed=seed)
+    loss, metrics = reference(objective, sequence, features)
+    result = objective(sequence, features)
+    np.testing.assert_allclose(result.loss, loss, rtol=1e-5)
+    assert result.metrics.keys() == metrics.keys()
+    for name, pair in metrics.items():
+        np.testing.assert_allclose(result.metrics[name], pair, rtol=1e-5, err_msg=name)
+    assert loss[1] == 4
+    assert metrics["pointer_chance"][1] == 5 + 2
+    assert metrics["kendall_tau"][1] == 2
+
+
+def test_loss_is_a_mean_over_steps_then_over_rows():
+    # With all logits equal a step costs log (N + 2), however many steps there are.
+    objective = build_objective()
+    sequence, features = random_batch([[1], [4, 3, 1, 2]], [True, True])
+    total, weight = objective(0 * sequence, features).loss
+    np.testing.assert_allclose(total, np.log(3) + np.log(6), rtol=1e-5)
+    assert float(weight) == float(objective.count(features)) == 2
+
+
+def test_training_decodes_nothing():
+    objective = build_objective(dropout=0.0)
+    result = objective(*random_batch(), training=True)
+    assert list(result.metrics) == ["pointer_accuracy", "pointer_chance"]
+    expected = objective(*random_batch(), training=False)
+    np.testing.assert_array_equal(result.loss, expected.loss)
+
+
+def test_metrics_see_right_answers():
+    """A sequence whose every candidate tells which comes next."""
+    orders = ([2, 3, 1], [3, 1, 2], [1, 3, 2], [3, 2, 1])
+    sequence, features = random_batch(orders, [True] * 4)
+    objective = build_objective(dropout=0.0)
+    variables = [
+        keras.Variable(sequence),
+        *objective.reconstructor.trainable_weights,
+    ]
+    optimizer = keras.optimizers.Adam(0.02)
+    optimizer.build(variables)
+
+    @tf.function
+    def update():
+        with tf.GradientTape() as tape:
+            sequence = tf.convert_to_tensor(variables[0].value)
+            total, _ = objective(sequence, features, training=True).loss
+        gradients = tape.gradient(total, [variable.value for variable in variables])
+        optimizer.apply(gradients, variables)
+
+    for _ in range(150):
+        update()
+    metrics = objective(variables[0].numpy(), features).metrics
+    ratios = {name: float(total / weight) for name, (total, weight) in metrics.items()}
+    for name in ("pointer_accuracy", "position_accuracy", "perfect_match"):
+        assert ratios[name] == 1, name
+    assert ratios["kendall_tau"] == pytest.approx(1)
+    assert ratios["pointer_chance"] == pytest.approx((1 / 3 + 1 / 2 + 1) / 3)
+    assert ratios["position_chance"] == pytest.approx(1 / 3)
+    assert ratios["perfect_match_chance"] == pytest.approx(1 / 6)
+
+
+def test_only_candidates_are_read_and_only_they_get_gradients():
+    objective = build_objective()
+    sequence, features = random_batch()
+    sequence = tf.constant(sequence)
+    with tf.GradientTape() as tape:
+        tape.watch(sequence)
+        total, _ = objective(sequence, features, training=False).loss
+    gradient = np.abs(tape.gradient(total, sequence)).max(axis=-1)
+    is_candidate = np.zeros((len(ORDERS), LENGTH), bool)
+    for row, mask in enumerate(features["candidate_mask"]):
+        is_candidate[row, features["candidate_positions"][row][mask]] = True
+    np.testing.assert_array_equal(gradient > 0, is_candidate)
+    others = np.where(is_candidate[:, :, None], sequence, 5.0).astype("float32")
+    result, expected = objective(others, features), objective(sequence, features)
+    for one, other in zip(
+        keras.tree.flatten(result), keras.tree.flatten(expected), strict=True
+    ):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_presented_order_changes_neither_loss_nor_metrics():
+    objective = build_objective()
+    orders, others = ([2, 4, 1, 3, 5], [1, 2]), ([5, 1, 2, 4, 3], [2, 1])
+    sequence, features = random_batch(orders, [True, True])
+    _, other_features = random_batch(others, [True, True])
+    # The rows are laid out in gold order: these are the same sentences.
+    result, other = objective(sequence, features), objective(sequence, other_features)
+    np.testing.assert_allclose(other.loss, result.loss, rtol=1e-5)
+    for name, pair in result.metrics.items():
+        np.testing.assert_allclose(other.metrics[name], pair, rtol=1e-5)
+
+
+def test_batch_of_zeros_has_zero_loss_and_zero_gradients():
+    objective = build_objective()
+    sequence, features = random_batch()
+    features = {name: np.zeros_like(value) for name, value in features.items()}
+    with tf.GradientTape() as tape:
+        result = objective(sequence, features)
+    gradients = tape.gradient(result.loss[0], objective.reconstructor.trainable_weights)
+    assert not any(float(value) for value in keras.tree.flatten(result))
+    assert float(objective.count(features)) == 0
+    assert all((np.asarray(gradient) == 0).all() for gradient in gradients)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_mixed_precision_computes_in_half_and_sums_in_float32(dtype):
+    objective = build_objective(dtype=f"mixed_{dtype}")
+    assert objective.reconstructor.compute_dtype == dtype
+    sequence, features = random_batch()
+    result = objective(tf.cast(sequence, dtype), features)
+    assert {one.dtype.name for one in keras.tree.flatten(result)} == {"float32"}
+    expected = build_objective()(tf.cast(tf.cast(sequence, dtype), "float32"), features)
+    np.testing.assert_allclose(result.loss, expected.loss, rtol=2e-2)
+
+
+def test_batch_of_other_inputs_is_refused():
+    objective = build_objective()
+    sequence, features = random_batch()
+    del features["is_shuffled"], features["gold_candidates"]
+    message = (
+        r"`features` must hold .*`SentenceInputsConfig`.* lacks "
+        r"\['gold_candidates', 'is_shuffled'\]. Received: \['candidate_mask'"
+    )
+    with pytest.raises(ValueError, match=message):
+        objective(sequence, features)
+    with pytest.raises(ValueError, match=message):
+        objective.count(features)
+
+
+def test_sizes_come_from_the_encoder():
+    encoder = Encoder(
+        **SIZES, dropout=0.3, approximate_gelu=True, initializer_range=0.5
+    )
+    objective = build(SentenceUnshufflingConfig(loss_weight=0.25), encoder=encoder)
+    assert objective.loss_weight == 0.25
+    config = objective.reconstructor.get_config()
+    assert config.pop("num_layers") == 3
+    assert (
+        config.items()
+        >= {
+            "num_heads": 2,
+            "intermediate_size": 16,
+            "dropout": 0.3,
+            "layer_norm_epsilon": 1e-3,
+            "initializer_range": 0.5,
+            "approximate_gelu": True,
+        }.items()
+    )

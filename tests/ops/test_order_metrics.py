@@ -1,0 +1,162 @@
+import math
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from seg_tf.ops import order_metrics
+from tests import numpy_reference
+
+SIZES = np.array([5, 2, 1, 3, 5])
+WEIGHTS = np.array([1, 1, 1, 0, 0.5], "float32")
+PLACES = 6
+
+
+def random_orders():
+    """Orders and gold of rows of `SIZES`, and noise behind them."""
+    generator = np.random.default_rng(8)
+    noise = generator.integers(0, 9, (2, len(SIZES), PLACES)).astype("int32")
+    noise[:, :, -1] = 7  # equal in both: must not be taken for a hit
+    order, gold = noise
+    for row, size in enumerate(SIZES):
+        order[row, :size] = 1 + generator.permutation(size)
+        gold[row, :size] = 1 + generator.permutation(size)
+    gold[0, :5], order[0, :5] = [3, 1, 4, 2, 5], [3, 1, 5, 4, 2]
+    order[1] = gold[1]
+    return order, gold
+
+
+def rows():
+    """(order, gold, weight) of each row without what stands behind."""
+    order, gold = random_orders()
+    return [
+        (order[row, :size].tolist(), gold[row, :size].tolist(), WEIGHTS[row])
+        for row, size in enumerate(SIZES)
+    ]
+
+
+def measure(metric):
+    return metric(*random_orders(), SIZES, WEIGHTS)
+
+
+def test_position_accuracy_counts_places_of_rows_with_weight():
+    hits = sum(w * np.equal(order, gold).sum() for order, gold, w in rows())
+    places = (SIZES * WEIGHTS).sum()
+    np.testing.assert_allclose(
+        measure(order_metrics.position_accuracy), (hits, places), rtol=1e-6
+    )
+    assert hits >= 2 + 2 + 1
+
+
+def test_perfect_match_counts_rows():
+    matches = sum(w * (order == gold) for order, gold, w in rows())
+    np.testing.assert_allclose(
+        measure(order_metrics.perfect_match), (matches, WEIGHTS.sum()), rtol=1e-6
+    )
+    assert matches >= 2
+
+
+def test_one_wrong_place_is_no_perfect_match():
+    order = np.array([[1, 2, 3], [1, 3, 2]])
+    gold = np.array([[1, 2, 3], [1, 2, 3]])
+    result = order_metrics.perfect_match(order, gold, np.array([3, 3]), np.ones(2))
+    np.testing.assert_array_equal(result, (1, 2))
+
+
+@pytest.mark.parametrize("size", [2, 3, 7, 20])
+def test_kendall_tau_equals_scipy_and_a_loop(size):
+    generator = np.random.default_rng(size)
+    order, gold = (
+        np.stack([1 + generator.permutation(size) for _ in range(4)]) for _ in range(2)
+    )
+    for row in range(4):
+        # Ranks of the sentences 1 to N in each.
+        expected = scipy.stats.kendalltau(order[row].argsort(), gold[row].argsort())
+        loop = numpy_reference.kendall_tau(order[row], gold[row])
+        assert loop == pytest.approx(expected.statistic)
+        tau, weight = order_metrics.kendall_tau(
+            order[row : row + 1], gold[row : row + 1], np.array([size]), np.ones(1)
+        )
+        assert float(tau) == pytest.approx(loop, abs=1e-6)
+        assert float(weight) == 1
+
+
+def test_kendall_tau_of_padded_rows_is_a_weighted_sum():
+    expected = sum(
+        weight * numpy_reference.kendall_tau(order, gold)
+        for order, gold, weight in rows()
+        if len(gold) > 1
+    )
+    np.testing.assert_allclose(
+        measure(order_metrics.kendall_tau), (expected, WEIGHTS.sum()), rtol=1e-6
+    )
+
+
+@pytest.mark.parametrize(
+    ("order", "tau"), [([4, 2, 3, 1], 1), ([1, 3, 2, 4], -1), ([2, 4, 3, 1], 2 / 3)]
+)
+def test_kendall_tau_of_known_orders(order, tau):
+    gold = np.array([[4, 2, 3, 1]])
+    result = order_metrics.kendall_tau(
+        np.array([order]), gold, np.array([4]), np.ones(1)
+    )
+    np.testing.assert_allclose(result, (tau, 1), rtol=1e-6)
+
+
+def test_chances_are_those_of_counting():
+    places = (SIZES * WEIGHTS).sum()
+    np.testing.assert_allclose(
+        order_metrics.position_chance(SIZES, WEIGHTS),
+        (sum(w * sum(1 / n for _ in range(n)) for n, w in _sized()), places),
+        rtol=1e-6,
+    )
+    np.testing.assert_allclose(
+        order_metrics.perfect_match_chance(SIZES, PLACES, WEIGHTS),
+        (sum(w / math.factorial(n) for n, w in _sized()), WEIGHTS.sum()),
+        rtol=1e-6,
+    )
+    np.testing.assert_allclose(
+        order_metrics.pointer_chance(SIZES, PLACES, WEIGHTS),
+        (sum(w * sum(1 / (n - i) for i in range(n)) for n, w in _sized()), places),
+        rtol=1e-6,
+    )
+
+
+def _sized():
+    return list(zip(SIZES.tolist(), WEIGHTS.tolist(), strict=True))
+
+
+def test_chances_are_what_random_orders_score():
+    size, batch = 3, 6000
+    generator = np.random.default_rng(9)
+    order, gold = (
+        np.stack([1 + generator.permutation(size) for _ in range(batch)])
+        for _ in range(2)
+    )
+    rows = (np.full(batch, size), np.ones(batch))
+    for metric, chance, deviation in (
+        ("position_accuracy", order_metrics.position_chance(*rows), 0.5),
+        (
+            "perfect_match",
+            order_metrics.perfect_match_chance(rows[0], size, rows[1]),
+            0.4,
+        ),
+        ("kendall_tau", (0.0, 1.0), 0.7),
+    ):
+        total, weight = getattr(order_metrics, metric)(order, gold, *rows)
+        noise = 4 * deviation / math.sqrt(batch)
+        assert abs(total / weight - chance[0] / chance[1]) < noise, metric
+
+
+@pytest.mark.parametrize("size", [0, -2])
+def test_rows_of_padding_without_weight_are_nothing(size):
+    sizes, weights = np.array([size]), np.zeros(1)
+    zeros = np.zeros((1, 4), "int32")
+    for name in ("position_accuracy", "perfect_match", "kendall_tau"):
+        metric = getattr(order_metrics, name)
+        assert [float(one) for one in metric(zeros, zeros, sizes, weights)] == [0, 0]
+    for name in ("pointer_chance", "perfect_match_chance"):
+        metric = getattr(order_metrics, name)
+        assert [float(one) for one in metric(sizes, 4, weights)] == [0, 0]
+    chance = order_metrics.position_chance(sizes, weights)
+    assert [float(one) for one in chance] == [0, 0]
