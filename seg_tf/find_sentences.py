@@ -44,7 +44,7 @@ from typing import Any
 from absl import flags
 
 from seg_tf import files
-from seg_tf.inference import command_line, corpus_vectors, texts
+from seg_tf.inference import command_line, corpus_encoding, texts
 from seg_tf.inference.corpus_vectors import CorpusVectors
 from seg_tf.inference.sentence_vectors import SentenceVectors
 from seg_tf.inference.texts import Sentence
@@ -146,18 +146,18 @@ def _corpus(
     checksums = (pretrained.weights_checksum, pretrained.vocabulary.checksum)
     if sources:
         of_corpus = {name: values[name].value for name in ("limit", "shard_sentences")}
-        return corpus_vectors.make(
+        return corpus_encoding.make(
             folder,
             sources,
             splitter,
             model,
-            corpus_vectors.describe(sources, *checksums, {**settings, **of_corpus}),
+            corpus_encoding.describe(sources, *checksums, {**settings, **of_corpus}),
             lambda total: command_line.progress_bar(total, "vectors", "sentence"),
         )
     corpus = CorpusVectors(folder)
     # What the corpus is made of may be anything; what queries are made with may not.
     settings = {**corpus.manifest["settings"], **settings}
-    expected = corpus_vectors.describe({}, *checksums, settings)
+    expected = corpus_encoding.describe({}, *checksums, settings)
     corpus.check_same({**expected, "corpus": corpus.manifest["corpus"]})
     corpus.check_complete()
     return corpus

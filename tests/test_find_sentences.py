@@ -6,6 +6,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -176,7 +177,7 @@ def test_interrupted_command_goes_on_and_ends_with_the_same(
     )
     process = script(*arguments)
     while process.poll() is None and not (tmp_path / "shard-00000").is_dir():
-        pass
+        time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=120)
     assert "Traceback" not in errors

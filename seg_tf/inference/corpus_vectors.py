@@ -1,36 +1,28 @@
-"""The vectors of all sentences of a corpus, in shards that a killed job keeps.
-
-A folder holds
+"""The folder that holds the vectors of all sentences of a corpus.
 
   manifest.json   what the vectors depend on: weights, corpus, settings
   shard-00000/    vectors.npy: float32 `(N, D)`; sentences.jsonl: what they are of
 
-and what `vector_index` adds. Shards are written aside and renamed; the same job goes on
-with those that are missing, another one is refused.
+and what `vector_index` adds. `corpus_encoding` makes it.
 """
 
-import contextlib
-import fcntl
 import itertools
 import json
 import pathlib
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from seg_tf import files
-from seg_tf.inference import texts
-from seg_tf.inference.sentence_vectors import SentenceVectors
 from seg_tf.inference.texts import Sentence
-from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.training.run_folder import differing_settings
 
-_MANIFEST_FILE = "manifest.json"
+MANIFEST_FILE = "manifest.json"
 _VECTORS_FILE = "vectors.npy"
 _SENTENCES_FILE = "sentences.jsonl"
-_FORMAT_VERSION = 1
+FORMAT_VERSION = 1
 
 
 class CorpusVectors:
@@ -49,18 +41,18 @@ class CorpusVectors:
 
     def __init__(self, folder: pathlib.Path):
         self.folder = folder
-        path = folder / _MANIFEST_FILE
+        path = folder / MANIFEST_FILE
         if not path.is_file():
             raise ValueError(
                 f"`--index_dir` must hold the vectors of a corpus. Received: {folder}, "
-                f"which has no {_MANIFEST_FILE}. Give the text with --corpus to make "
+                f"which has no {MANIFEST_FILE}. Give the text with --corpus to make "
                 "them"
             )
         self.manifest = files.read_json(path)
         version = self.manifest.get("format_version")
-        if version != _FORMAT_VERSION:
+        if version != FORMAT_VERSION:
             raise ValueError(
-                f"{path}: expected format version {_FORMAT_VERSION}, found {version}. "
+                f"{path}: expected format version {FORMAT_VERSION}, found {version}. "
                 "Make the vectors again, in another --index_dir"
             )
 
@@ -146,116 +138,16 @@ class CorpusVectors:
         return found
 
 
-def describe(
-    sources: Mapping[str, pathlib.Path],
-    weights_checksum: str,
-    vocab_checksum: str,
-    settings: Mapping[str, Any],
-) -> dict[str, Any]:
-    """What the vectors of a corpus depend on, as it stands in their manifest."""
-    return {
-        "weights_sha256": weights_checksum,
-        "vocab_sha256": vocab_checksum,
-        "settings": dict(settings),
-        "corpus": {
-            name: {"bytes": path.stat().st_size, "sha256": files.checksum(path)}
-            for name, path in sources.items()
-        },
-    }
-
-
-def make(
-    folder: pathlib.Path,
-    sources: Mapping[str, pathlib.Path],
-    splitter: SentenceSplitter,
-    model: SentenceVectors,
-    description: Mapping[str, Any],
-    progress: Callable[[int], Any],
-    report: Callable[[str], Any] = print,
-) -> CorpusVectors:
-    """Makes the vectors of a corpus, or those of them that are missing.
-
-    The text is read as a stream: once to count its sentences, and once to encode them;
-    what finished shards hold is only split into sentences again.
-
-    Args:
-        folder: where they go.
-        sources: name -> file of the corpus.
-        splitter: what makes sentences of a line.
-        model: what makes vectors of them.
-        description: what `describe` returned; its settings `context_sentences`,
-            `shard_sentences` and `limit` (None takes all sentences) are used.
-        progress: makes a bar for a number of sentences.
-        report: called with a line of text when something is worth saying.
-
-    Raises:
-        ValueError: if the folder holds other vectors, is in use, or the corpus has no
-            sentence, or changes meanwhile.
-    """
-    settings = description["settings"]
-
-    def sentences() -> Iterator[Sentence]:
-        found = texts.read_sentences(sources, splitter)
-        return itertools.islice(found, settings["limit"])
-
-    folder.mkdir(parents=True, exist_ok=True)
-    with _locked(folder):
-        if (folder / _MANIFEST_FILE).exists():
-            corpus = CorpusVectors(folder)
-            corpus.check_same(description)
-        else:
-            _begin(folder, description, sum(1 for _ in sentences()))
-            corpus = CorpusVectors(folder)
-        missing = set(corpus.missing())
-        if not missing:
-            return corpus
-        files.remove_leftovers(folder)
-        stream = texts.in_context(sentences(), settings["context_sentences"])
-        total_cut = 0
-        with progress(corpus.manifest["num_sentences"]) as bar:
-            for number in range(corpus.num_shards):
-                of_shard = list(itertools.islice(stream, corpus.shard_sentences))
-                if len(of_shard) != corpus.num_sentences_of(number):
-                    raise ValueError(
-                        "`--corpus` must not change while it is read. Received: "
-                        f"{', '.join(sources)}, of which shard {number} now has "
-                        f"{len(of_shard)} sentences, not "
-                        f"{corpus.num_sentences_of(number)}"
-                    )
-                if number not in missing:
-                    bar.update(len(of_shard))
-                    continue
-                vectors, num_cut = model.encode(of_shard, bar.update)
-                _write_shard(corpus.shard(number), vectors, of_shard)
-                total_cut += num_cut
-        if total_cut:
-            report(
-                f"{total_cut:,} sentences are longer than a row: their ends were cut"
-            )
-    return corpus
-
-
-def _begin(
-    folder: pathlib.Path, description: Mapping[str, Any], num_sentences: int
-) -> None:
-    if not num_sentences:
-        raise ValueError(
-            "`--corpus` must hold sentences. Received: "
-            f"{', '.join(description['corpus'])}, with none"
-        )
-    files.write_json(
-        folder / _MANIFEST_FILE,
-        {
-            "format_version": _FORMAT_VERSION,
-            **description,
-            "num_sentences": num_sentences,
-        },
-    )
-
-
-def _write_shard(
+def write_shard(
     path: pathlib.Path, vectors: np.ndarray, in_context: Sequence[Sequence[Sentence]]
 ) -> None:
+    """Writes a shard, whole or not at all.
+
+    Args:
+        path: the shard's folder.
+        vectors: float32 array `(N, D)`.
+        in_context: the N sentences, each last, behind those it was encoded with.
+    """
     unfinished = files.aside(path)
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir()
@@ -268,16 +160,3 @@ def _write_shard(
             ]
             file.write(json.dumps(values, ensure_ascii=False) + "\n")
     files.publish(path)
-
-
-@contextlib.contextmanager
-def _locked(folder: pathlib.Path) -> Iterator[None]:
-    with open(folder / ".lock", "w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ValueError(
-                f"`--index_dir` must not be in use. Received: {folder}, into which "
-                "another process writes now"
-            ) from None
-        yield

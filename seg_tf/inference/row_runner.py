@@ -95,7 +95,8 @@ class RowRunner:
             padded = rows_of_sentences.pad(
                 [rows[number] for number in numbers], self.max_sentences, length
             )
-            computed = [tensor.numpy() for tensor in self._function(length)(padded)]
+            tensors = {name: tf.constant(array) for name, array in padded.items()}
+            computed = [tensor.numpy() for tensor in self._function(length)(tensors)]
             if results is None:
                 results = [
                     np.zeros((len(rows), *array.shape[1:]), array.dtype)
@@ -134,9 +135,10 @@ class RowRunner:
                 "paragraphs": of_sentence,
                 "sentences": of_sentence,
             }
-            self._functions[length] = tf.function(
-                run, input_signature=[signature], autograph=False
-            )
+            function = tf.function(run, input_signature=[signature], autograph=False)
+            # Concrete, since TensorFlow takes function after function made of the same
+            # lines for one that is compiled again and again, and warns.
+            self._functions[length] = function.get_concrete_function()
         return self._functions[length]
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from seg_tf import files
-from seg_tf.inference import corpus_vectors, texts
+from seg_tf.inference import corpus_encoding, texts
 from seg_tf.inference.corpus_vectors import CorpusVectors
 from seg_tf.inference.sentence_vectors import SentenceVectors
 from seg_tf.inference.texts import Sentence
@@ -71,12 +71,12 @@ def make(folder, sources, pretrained, reports=None, **settings):
         bars.append(Progress(total))
         return bars[0]
 
-    corpus = corpus_vectors.make(
+    corpus = corpus_encoding.make(
         folder,
         sources,
         SPLITTER,
         SentenceVectors(pretrained, settings["context_sentences"]),
-        corpus_vectors.describe(
+        corpus_encoding.describe(
             sources, pretrained.weights_checksum, "of words", settings
         ),
         progress,
@@ -279,19 +279,20 @@ def test_cut_sentences_are_reported(pretrained, tmp_path):
     sources = texts.list_files([str(tmp_path / "long.txt")])
     reports = []
     make(tmp_path / "index", sources, pretrained, reports)
-    assert reports == ["1 sentences are longer than a row: their ends were cut"]
+    assert reports == ["Longer than a row, so that their ends were cut: 1"]
 
 
 KILLED = """
 import os, pathlib, sys
+from seg_tf.inference import corpus_vectors
 from seg_tf.training.checkpoint import load_pretrained
 from tests.inference import test_corpus_vectors as tests
 run_dir, folder, text = sys.argv[1:]
-write_shard = tests.corpus_vectors._write_shard
+write_shard = corpus_vectors.write_shard
 def write_and_tell(*arguments):
     write_shard(*arguments)
     print("shard", flush=True)
-tests.corpus_vectors._write_shard = write_and_tell
+corpus_vectors.write_shard = write_and_tell
 sources = tests.texts.list_files([text])
 tests.make(pathlib.Path(folder), sources, load_pretrained(run_dir))
 """
@@ -315,3 +316,27 @@ def test_killed_job_ends_with_the_same_vectors(corpus, run_dir, pretrained, tmp_
     np.testing.assert_array_equal(all_vectors(again), all_vectors(corpus))
     numbers = range(corpus.manifest["num_sentences"])
     assert again.sentences(numbers) == corpus.sentences(numbers)
+
+
+def test_corpus_that_changes_meanwhile_is_refused(pretrained, tmp_path, monkeypatch):
+    sources = write_corpus(tmp_path / "text")
+    read = texts.read_sentences
+    calls = []
+
+    def shorter_the_second_time(*arguments):
+        calls.append(1)
+        sentences = list(read(*arguments))
+        return iter(sentences[: -1 if len(calls) > 1 else None])
+
+    monkeypatch.setattr(texts, "read_sentences", shorter_the_second_time)
+    with pytest.raises(ValueError, match="`--corpus` must not change while"):
+        make(tmp_path / "index", sources, pretrained)
+
+
+def test_folder_in_use_is_refused(pretrained, tmp_path):
+    sources = write_corpus(tmp_path / "text")
+    with (
+        corpus_encoding._locked(tmp_path),
+        pytest.raises(ValueError, match="another process writes now"),
+    ):
+        make(tmp_path, sources, pretrained)
