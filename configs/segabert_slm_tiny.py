@@ -4,8 +4,8 @@ r"""SegaBERT tiny with SLM: both structures of a text, in one encoder.
         --config=configs/segabert_slm_tiny.py \
         --records_dir=records/wikipedia_128 --output_dir=runs/segabert_slm_tiny
 
-Rows and objectives are those of `slm_tiny.py`, the other tables, the hardware and the
-optimizer those of `segabert_tiny.py`.
+Rows, objectives, hardware and optimizer are those of `slm_tiny.py`, the other tables
+those of `segabert_tiny.py`.
 
 Expected: not measured yet.
 """

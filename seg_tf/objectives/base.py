@@ -39,4 +39,7 @@ class Objective(Protocol):
     def __call__(
         self, sequence_output: Any, features: Mapping[str, Any], training: bool
     ) -> ObjectiveOutput:
-        """Loss, over the weight `count(features)`, and metrics of a batch."""
+        """Loss, over the weight `count(features)`, and metrics of a batch.
+
+        What is dear to measure may be left out of `training`.
+        """

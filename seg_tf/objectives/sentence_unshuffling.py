@@ -109,35 +109,18 @@ class SentenceUnshuffling(keras.layers.Layer):
             candidates_BCD, mask_BC, gold_BS, training=training
         )
         num_steps_B = ops.sum(ops.cast(mask_BC, "int32"), axis=1) - 1
-        is_step_BS = _is_below(num_steps_B, gold_BS)
-        shares_BS = (
-            is_step_BS / ops.cast(ops.maximum(num_steps_B, 1), "float32")[:, None]
-        )
+        num_steps_B1 = ops.cast(ops.maximum(num_steps_B, 1), "float32")[:, None]
+        shares_BS = _first(num_steps_B, gold_BS) / num_steps_B1
         loss_sum, _ = masked_cross_entropy(logits_BSC, gold_BS, shares_BS)
 
         num_sentences_B = num_steps_B - 1
         is_shuffled_B = ops.cast(features["is_shuffled"], "bool")
-        measured_B = ops.cast(
-            ops.logical_and(is_shuffled_B, num_sentences_B >= 2), "float32"
-        )
-        is_sentence_BS = _is_below(num_sentences_B, gold_BS) * measured_B[:, None]
-        sizes = (num_sentences_B, ops.shape(gold_BS)[1], measured_B)
-        metrics = {
-            "pointer_accuracy": masked_accuracy(logits_BSC, gold_BS, is_sentence_BS),
-            "pointer_chance": order_metrics.pointer_chance(*sizes),
-        }
+        is_measured_B = ops.logical_and(is_shuffled_B, num_sentences_B >= 2)
+        rows = (num_sentences_B, ops.cast(is_measured_B, "float32"))
+        metrics = _pointer_metrics(logits_BSC, gold_BS, *rows)
         if not training:
             order_BS, _ = self.reconstructor.decode(candidates_BCD, mask_BC)
-            found = (order_BS, gold_BS, num_sentences_B, measured_B)
-            metrics |= {
-                "position_accuracy": order_metrics.position_accuracy(*found),
-                "position_chance": order_metrics.position_chance(
-                    num_sentences_B, measured_B
-                ),
-                "perfect_match": order_metrics.perfect_match(*found),
-                "perfect_match_chance": order_metrics.perfect_match_chance(*sizes),
-                "kendall_tau": order_metrics.kendall_tau(*found),
-            }
+            metrics |= _order_metrics(order_BS, gold_BS, *rows)
         return ObjectiveOutput(loss=(loss_sum, self.count(features)), metrics=metrics)
 
     def get_config(self) -> dict[str, Any]:
@@ -164,7 +147,37 @@ def _check_features(features: Mapping[str, Any]) -> None:
         )
 
 
-def _is_below(limits_B: Any, like_BS: Any) -> Any:
-    """1 at the first so many steps of a row, 0 at the others: float32 (B, S)."""
-    steps_S = ops.arange(ops.shape(like_BS)[1], dtype="int32")
-    return ops.cast(steps_S < limits_B[:, None], "float32")
+def _pointer_metrics(
+    logits_BSC: Any, gold_BS: Any, num_sentences_B: Any, weights_B: Any
+) -> dict[str, tuple[Any, Any]]:
+    """Of pointing, the step of `[SEP]` left out."""
+    weights_BS = _first(num_sentences_B, gold_BS) * weights_B[:, None]
+    return {
+        "pointer_accuracy": masked_accuracy(logits_BSC, gold_BS, weights_BS),
+        "pointer_chance": order_metrics.pointer_chance(
+            num_sentences_B, weights_B, ops.shape(gold_BS)[1]
+        ),
+    }
+
+
+def _order_metrics(
+    order_BS: Any, gold_BS: Any, num_sentences_B: Any, weights_B: Any
+) -> dict[str, tuple[Any, Any]]:
+    """Of the decoded order."""
+    rows = (num_sentences_B, weights_B)
+    orders = (order_BS, gold_BS, *rows)
+    return {
+        "position_accuracy": order_metrics.position_accuracy(*orders),
+        "position_chance": order_metrics.position_chance(*rows),
+        "perfect_match": order_metrics.perfect_match(*orders),
+        "perfect_match_chance": order_metrics.perfect_match_chance(
+            *rows, ops.shape(gold_BS)[1]
+        ),
+        "kendall_tau": order_metrics.kendall_tau(*orders),
+    }
+
+
+def _first(counts_B: Any, gold_BS: Any) -> Any:
+    """1 at so many steps of a row, from the first on, 0 behind: float32 (B, S)."""
+    steps_S = ops.arange(ops.shape(gold_BS)[1], dtype="int32")
+    return ops.cast(steps_S < counts_B[:, None], "float32")

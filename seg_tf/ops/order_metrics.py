@@ -51,7 +51,7 @@ def perfect_match(
 
 
 def perfect_match_chance(
-    num_sentences: Any, num_places: int, weights: Any
+    num_sentences: Any, weights: Any, num_places: int
 ) -> tuple[Any, Any]:
     """`perfect_match` of a random order: 1 / N!. `num_places` is S."""
     weights_B = ops.cast(weights, "float32")
@@ -60,7 +60,7 @@ def perfect_match_chance(
 
 
 def pointer_chance(
-    num_sentences: Any, num_places: int, weights: Any
+    num_sentences: Any, weights: Any, num_places: int
 ) -> tuple[Any, Any]:
     """Hits of guesses among the sentences not yet placed: 1 / (N - i) at step i.
 

@@ -111,12 +111,12 @@ def test_chances_are_those_of_counting():
         rtol=1e-6,
     )
     np.testing.assert_allclose(
-        order_metrics.perfect_match_chance(SIZES, PLACES, WEIGHTS),
+        order_metrics.perfect_match_chance(SIZES, WEIGHTS, PLACES),
         (sum(w / math.factorial(n) for n, w in _sized()), WEIGHTS.sum()),
         rtol=1e-6,
     )
     np.testing.assert_allclose(
-        order_metrics.pointer_chance(SIZES, PLACES, WEIGHTS),
+        order_metrics.pointer_chance(SIZES, WEIGHTS, PLACES),
         (sum(w * sum(1 / (n - i) for i in range(n)) for n, w in _sized()), places),
         rtol=1e-6,
     )
@@ -138,7 +138,7 @@ def test_chances_are_what_random_orders_score():
         ("position_accuracy", order_metrics.position_chance(*rows), 0.5),
         (
             "perfect_match",
-            order_metrics.perfect_match_chance(rows[0], size, rows[1]),
+            order_metrics.perfect_match_chance(*rows, size),
             0.4,
         ),
         ("kendall_tau", (0.0, 1.0), 0.7),
@@ -157,6 +157,6 @@ def test_rows_of_padding_without_weight_are_nothing(size):
         assert [float(one) for one in metric(zeros, zeros, sizes, weights)] == [0, 0]
     for name in ("pointer_chance", "perfect_match_chance"):
         metric = getattr(order_metrics, name)
-        assert [float(one) for one in metric(sizes, 4, weights)] == [0, 0]
+        assert [float(one) for one in metric(sizes, weights, 4)] == [0, 0]
     chance = order_metrics.position_chance(sizes, weights)
     assert [float(one) for one in chance] == [0, 0]
