@@ -3,14 +3,13 @@
 Shape key: B batch, L row length.
 """
 
-import hashlib
 import pathlib
 from collections.abc import Callable, Mapping
 
 import tensorflow as tf
 
 from data_pipelines import randomness, sample_order
-from data_pipelines.manifest import Manifest
+from data_pipelines.manifest import Manifest, vocabulary_path
 from data_pipelines.row_layout import Layout, OneWindowLayout, RowReader
 from data_pipelines.window_records import WindowRecords
 from seg_tf import configuration
@@ -125,19 +124,12 @@ class WindowInputs:
 
     def _read_text_preparation(self) -> TextPreparation | None:
         vocabulary = self.manifest.vocabulary
-        path = self._records_dir / vocabulary["file"]
-        if not path.is_file():
+        if not (self._records_dir / vocabulary["file"]).is_file():
             return None
-        content = path.read_bytes()
-        found = hashlib.sha256(content).hexdigest()
-        if found != vocabulary["sha256"]:
-            raise ValueError(
-                f"{path}: not the vocabulary that the records were made with: its "
-                f"sha256 is {found}, expected {vocabulary['sha256']}. Copy the right "
-                "one there, or remove it"
-            )
         return TextPreparation(
-            content, vocabulary["lower_case"], self.manifest.sentence_splitter
+            vocabulary_path(self.manifest, self._records_dir).read_bytes(),
+            vocabulary["lower_case"],
+            self.manifest.sentence_splitter,
         )
 
     @property
