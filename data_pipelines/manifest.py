@@ -140,3 +140,20 @@ def shard_paths(
             )
         paths.append(path)
     return paths
+
+
+def vocabulary_path(manifest: Manifest, folder: pathlib.Path) -> pathlib.Path:
+    """The vocabulary beside the shards, checked to be theirs.
+
+    Raises:
+        OSError: if it cannot be read.
+        ValueError: if it is another, naming it.
+    """
+    path = folder / manifest.vocabulary["file"]
+    expected, found = manifest.vocabulary["sha256"], files.checksum(path)
+    if found != expected:
+        raise ValueError(
+            f"{path}: not the vocabulary that the records were built with: the sha256 "
+            f"is {found}, expected {expected}. Copy the right one there"
+        )
+    return path

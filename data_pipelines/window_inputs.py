@@ -9,10 +9,11 @@ from collections.abc import Callable, Mapping
 import tensorflow as tf
 
 from data_pipelines import randomness, sample_order
-from data_pipelines.manifest import Manifest
+from data_pipelines.manifest import Manifest, vocabulary_path
 from data_pipelines.row_layout import Layout, OneWindowLayout, RowReader
 from data_pipelines.window_records import WindowRecords
 from seg_tf import configuration
+from seg_tf.text.preparation import TextPreparation
 
 
 class WindowInputs:
@@ -30,6 +31,11 @@ class WindowInputs:
         seed: seed of the run.
         vocab_size: rows of the model's token table; None accepts the records'.
         layout: how windows make rows; None makes each of them one.
+
+    Attributes:
+        manifest: that of the records.
+        text_preparation: how their text became word pieces; None where the records'
+            `vocab.txt` is not there any more.
 
     Raises:
         ValueError: if the records do not fit the settings, saying which differs and
@@ -51,6 +57,7 @@ class WindowInputs:
         self._records_dir = pathlib.Path(records_dir)
         self._window_length = window_length
         self._check_records(vocab_size)
+        self.text_preparation = self._read_text_preparation()
         self._layout = layout or OneWindowLayout()
         for name in index_tables:
             if name not in self._layout.index_features:
@@ -114,6 +121,16 @@ class WindowInputs:
     def vocab_checksum(self) -> str:
         """SHA-256 of that vocabulary."""
         return self.manifest.vocabulary["sha256"]
+
+    def _read_text_preparation(self) -> TextPreparation | None:
+        vocabulary = self.manifest.vocabulary
+        if not (self._records_dir / vocabulary["file"]).is_file():
+            return None
+        return TextPreparation(
+            vocabulary_path(self.manifest, self._records_dir).read_bytes(),
+            vocabulary["lower_case"],
+            self.manifest.sentence_splitter,
+        )
 
     @property
     def num_train_samples(self) -> int:

@@ -13,7 +13,12 @@ import numpy as np
 import tensorflow as tf
 
 from data_pipelines import indices, records, shards, window_lengths
-from data_pipelines.manifest import NUM_SPECIAL_TOKENS, Manifest, shard_paths
+from data_pipelines.manifest import (
+    NUM_SPECIAL_TOKENS,
+    Manifest,
+    shard_paths,
+    vocabulary_path,
+)
 from seg_tf.text.vocabulary import Vocabulary
 
 
@@ -90,17 +95,10 @@ class WindowRecords:
         """The word pieces that the records are made of.
 
         Raises:
-            ValueError: if the vocabulary is not that of the records.
+            OSError: if the vocabulary cannot be read.
+            ValueError: if it is not that of the records.
         """
-        path = self.records_dir / self.manifest.vocabulary["file"]
-        vocabulary = Vocabulary.from_file(path)
-        if vocabulary.checksum != self.manifest.vocabulary["sha256"]:
-            raise ValueError(
-                f"{path}: not the vocabulary that the records were built with: the "
-                f"sha256 is {vocabulary.checksum}, expected "
-                f"{self.manifest.vocabulary['sha256']}"
-            )
-        return vocabulary
+        return Vocabulary.from_file(vocabulary_path(self.manifest, self.records_dir))
 
     def __call__(self, numbers: tf.Tensor, streams: tf.Tensor) -> dict[str, tf.Tensor]:
         """Reads and masks windows.

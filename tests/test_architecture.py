@@ -1,7 +1,8 @@
 """Imports point one way: what each part of the project may know of the others.
 
-    run_* > export, finetuning, interop > training > objectives > models > layers
-          > ops > text > fidelity > features, configuration, files
+    run_*, reorder_sentences, find_sentences > export, finetuning, inference, interop
+          > training > objectives > models > layers > ops > text > fidelity
+          > features, configuration, files
 
 A module imports from its own part and from parts to its right. `data_pipelines` may
 import `seg_tf.text` and the three at the right end; `seg_tf` never imports
@@ -33,7 +34,8 @@ LEVELS = (
     {"models"},
     {"objectives"},
     {"training"},
-    {"export", "finetuning", "interop", "doctor"},
+    {"export", "finetuning", "inference", "interop", "doctor"},
+    {"reorder_sentences", "find_sentences"},
 )
 LEVEL_OF = {part: level for level, parts in enumerate(LEVELS) for part in parts}
 DATA_PIPELINES_MAY_IMPORT = {"text", "features", "configuration", "files"}
@@ -92,7 +94,8 @@ def declared_modules() -> set[str]:
     """Top-level modules of the packages that pyproject.toml asks for at run time."""
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
     names = {Requirement(text).name for text in project["dependencies"]}
-    return {"absl" if name == "absl-py" else name.replace("-", "_") for name in names}
+    modules = {"absl-py": "absl", "faiss-cpu": "faiss"}
+    return {modules.get(name, name.replace("-", "_")) for name in names}
 
 
 def part_of(module: str) -> str:

@@ -205,6 +205,16 @@ def test_run_ends_with_its_loss_and_what_to_do_next(unbroken):
     assert (folder / "loss_curve.png").exists()
 
 
+def test_checkpoints_hold_the_vocabulary_of_the_records(unbroken, records):
+    folder, _ = unbroken
+    checkpoint = folder / "checkpoints" / "update-00000200"
+    vocabulary = (records / "vocab.txt").read_bytes()
+    assert (checkpoint / "vocab.txt").read_bytes() == vocabulary
+    text = checkpoint_files.read_state(checkpoint)["text"]
+    assert text["lower_case"] is True
+    assert text["sentence_splitter"]["name"] == "none"
+
+
 def test_run_killed_three_times_equals_an_unbroken_one(records, unbroken, tmp_path):
     whole, _ = unbroken
     for updates in (10, 25, 45):

@@ -19,9 +19,19 @@ glob, compressed or not:
 The corpus that every machine has, the docstrings of the installed packages:
 
   python -m data_pipelines.readers --format=python_docs
+To have the text itself, of whatever format, as plain text: UTF-8, a paragraph a
+line, a blank line after each document. That is what `seg_tf.find_sentences` and
+`seg_tf.reorder_sentences` read:
+
+  python -m data_pipelines.readers --format=wikiextractor --input=enwiki/text \
+      --output=enwiki.txt
+
+`--output` may be an existing folder too; then each file that is read becomes a file
+in it, `<name>.txt`.
 """
 
 import collections
+import pathlib
 import random
 import sys
 import textwrap
@@ -29,7 +39,8 @@ from collections.abc import Iterator
 
 from absl import app, flags
 
-from data_pipelines import readers, text_flags
+from data_pipelines import command_line, readers, text_flags
+from data_pipelines.readers import plain_text_output
 
 text_flags.define_text_flags()
 _NUM_DOCUMENTS = flags.DEFINE_integer(
@@ -49,6 +60,11 @@ _MAX_CHARACTERS = flags.DEFINE_integer(
 )
 _MAX_REJECTED = flags.DEFINE_integer(
     "max_rejected", 20, "Rejected documents to list.", lower_bound=0
+)
+_OUTPUT = flags.DEFINE_string(
+    "output",
+    None,
+    "File, or existing folder, to write all of the text to instead of printing some.",
 )
 
 
@@ -120,9 +136,27 @@ def _print_document(document: readers.Document) -> None:
     print()
 
 
-def _print_summary(counts: _Counts, num_files: int) -> None:
+def _write(
+    reader: readers.FileReader, files: list[pathlib.Path], counts: _Counts
+) -> None:
+    """Writes what the files hold to `--output`."""
+    output = pathlib.Path(_OUTPUT.value)
+    sources = {reader.source_name(path, flags.FLAGS.input): path for path in files}
+    try:
+        with command_line.progress_bar(len(sources), "text", "file") as bar:
+
+            def documents_of(source: str) -> Iterator[readers.Document]:
+                yield from counts.documents(reader.read(sources[source], source))
+                bar.update()
+
+            plain_text_output.write(output, list(sources), documents_of)
+    except OSError as error:
+        sys.exit(f"error: `--output`: {error}")
+
+
+def _print_summary(counts: _Counts, num_files: int, is_all: bool) -> None:
     read = ", ".join(f"{value:,} {name}" for name, value in counts.counts.items())
-    part = "" if _SAMPLE_SEED.value is not None else " up to here (--sample_seed: all)"
+    part = "" if is_all else " up to here (--sample_seed: all)"
     print(f"{num_files:,} files. Read{part}: {read}.")
     print(f"Rejected: {sum(counts.reasons.values()):,} {dict(counts.reasons) or ''}")
     for item in counts.rejected:
@@ -143,9 +177,13 @@ def main(argv: list[str]) -> None:
     except (ValueError, FileNotFoundError) as error:
         sys.exit(f"error: {error}")
     counts = _Counts()
+    if _OUTPUT.value:
+        _write(reader, files, counts)
+        _print_summary(counts, len(files), is_all=True)
+        return
     for document in _sample(counts.documents(reader.read_input(values.input))):
         _print_document(document)
-    _print_summary(counts, len(files))
+    _print_summary(counts, len(files), is_all=_SAMPLE_SEED.value is not None)
 
 
 if __name__ == "__main__":

@@ -4,8 +4,10 @@
 encoder of the same config loads. `training_state.npz` holds every other variable
 that the next update depends on: the objectives' weights, the optimizer, the loss
 scale, the counters and the open log interval. Dropout has no state: every step
-derives it from the seed and the number of the sample. `state.json` holds counters,
-the run's config and the checksums of the other two, and of itself.
+derives it from the seed and the number of the sample. `vocab.txt` holds the word
+pieces, so that the model can be used on text with nothing else at hand; inputs that
+know of no text leave it out. `state.json` holds counters, the run's config and the
+checksums of the others, and of itself.
 """
 
 import hashlib
@@ -13,7 +15,7 @@ import json
 import math
 import pathlib
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -25,6 +27,7 @@ from seg_tf.training.pretrainer import Pretrainer
 
 ENCODER_FILE = "encoder.weights.h5"
 TRAINING_STATE_FILE = "training_state.npz"
+VOCABULARY_FILE = "vocab.txt"
 STATE_FILE = "state.json"
 _OBJECTIVES = "objectives"
 _FORMAT_VERSION = 2
@@ -35,15 +38,25 @@ class DamagedCheckpointError(CheckpointError):
 
 
 def write(
-    folder: pathlib.Path, pretrainer: Pretrainer, state: Mapping[str, Any]
+    folder: pathlib.Path,
+    pretrainer: Pretrainer,
+    state: Mapping[str, Any],
+    vocabulary: bytes | None = None,
 ) -> None:
-    """Writes the three files into `folder`, which exists and is empty."""
+    """Writes all files into `folder`, which exists and is empty.
+
+    Args:
+        folder: where they go.
+        pretrainer: the model, its optimizer and metrics.
+        state: what `state.json` says besides the checksums.
+        vocabulary: content of the `vocab.txt`; None writes none.
+    """
     pretrainer.encoder.save_weights(folder / ENCODER_FILE)
     _write_variables(folder / TRAINING_STATE_FILE, _training_variables(pretrainer))
-    checksums = {
-        name: files.checksum(folder / name)
-        for name in (ENCODER_FILE, TRAINING_STATE_FILE)
-    }
+    if vocabulary is not None:
+        (folder / VOCABULARY_FILE).write_bytes(vocabulary)
+    # Nothing else is in the folder yet.
+    checksums = {path.name: files.checksum(path) for path in sorted(folder.iterdir())}
     write_state(
         folder, {**state, "format_version": _FORMAT_VERSION, "checksums": checksums}
     )
@@ -111,15 +124,28 @@ def restore(
     Raises:
         CheckpointError: if the folder is of another model.
     """
-    variables = _training_variables(pretrainer)
-    if weights_only:
-        variables = {
-            name: variable
-            for name, variable in variables.items()
-            if name.startswith(f"{_OBJECTIVES}.")
-        }
     pretrainer.encoder.load_weights(folder / ENCODER_FILE)
+    if weights_only:
+        variables = _numbered(_OBJECTIVES, _objective_variables(pretrainer))
+    else:
+        variables = _training_variables(pretrainer)
     _read_variables(folder / TRAINING_STATE_FILE, variables)
+
+
+def restore_for_use(folder: pathlib.Path, pretrainer: Pretrainer) -> None:
+    """Gives encoder and objectives the weights of `folder`, in the dtype they have.
+
+    Args:
+        folder: a checkpoint.
+        pretrainer: of the same model, perhaps of another dtype policy. It needs no
+            optimizer.
+
+    Raises:
+        CheckpointError: if the folder is of another model.
+    """
+    pretrainer.encoder.load_weights(folder / ENCODER_FILE)
+    variables = _numbered(_OBJECTIVES, _objective_variables(pretrainer))
+    _read_variables(folder / TRAINING_STATE_FILE, variables, cast=True)
 
 
 def size_in_bytes(pretrainer: Pretrainer) -> int:
@@ -137,15 +163,8 @@ def all_variables(pretrainer: Pretrainer) -> list[Any]:
 
 def _training_variables(pretrainer: Pretrainer) -> dict[str, Any]:
     """Everything but the encoder's weights, by its name in the archive."""
-    in_encoder_file = {id(variable) for variable in pretrainer.encoder.weights}
-    derived = {id(variable) for variable in pretrainer.random_states}
-    own = [
-        variable
-        for variable in pretrainer.variables
-        if id(variable) not in in_encoder_file | derived
-    ]
     groups = {
-        _OBJECTIVES: own,
+        _OBJECTIVES: _objective_variables(pretrainer),
         "metrics": [
             variable
             for metric in pretrainer.interval_metrics
@@ -154,11 +173,28 @@ def _training_variables(pretrainer: Pretrainer) -> dict[str, Any]:
         "optimizer": pretrainer.optimizer.variables,
         "loss_scale": pretrainer.step_options.loss_scale.variables,
     }
+    return {
+        name: variable
+        for group, variables in groups.items()
+        for name, variable in _numbered(group, variables).items()
+    }
+
+
+def _objective_variables(pretrainer: Pretrainer) -> list[Any]:
+    in_encoder_file = {id(variable) for variable in pretrainer.encoder.weights}
+    derived = {id(variable) for variable in pretrainer.random_states}
+    return [
+        variable
+        for variable in pretrainer.variables
+        if id(variable) not in in_encoder_file | derived
+    ]
+
+
+def _numbered(group: str, variables: Iterable[Any]) -> dict[str, Any]:
     # Numbers make the names unique. Keras numbers layers as they come in a process,
     # so that the paths of one variable differ between two builds of a model.
     return {
         f"{group}.{number:05d}.{variable.name}": variable
-        for group, variables in groups.items()
         for number, variable in enumerate(variables)
     }
 
@@ -171,8 +207,15 @@ def _write_variables(path: pathlib.Path, variables: Mapping[str, Any]) -> None:
                 np.lib.format.write_array(entry, np.asarray(variable.value))
 
 
-def _read_variables(path: pathlib.Path, variables: Mapping[str, Any]) -> None:
+def _read_variables(
+    path: pathlib.Path, variables: Mapping[str, Any], cast: bool = False
+) -> None:
     """Sets variables to what stands in the archive under their numbers.
+
+    Args:
+        path: the archive.
+        variables: by their names in it.
+        cast: whether a variable may have another type than what is stored.
 
     Raises:
         CheckpointError: if one is not there, or has another type or shape.
@@ -190,7 +233,8 @@ def _read_variables(path: pathlib.Path, variables: Mapping[str, Any]) -> None:
             )
         for name, variable in variables.items():
             found = stored[_number(name)]
-            _set(variable, archive[found], f"{path}: of another model: {found}")
+            where = f"{path}: of another model: {found}"
+            _set(variable, archive[found], where, cast)
 
 
 def _number(name: str) -> tuple[str, ...]:
@@ -198,10 +242,12 @@ def _number(name: str) -> tuple[str, ...]:
     return tuple(name.split(".")[:2])
 
 
-def _set(variable: Any, value: np.ndarray, where: str) -> None:
+def _set(variable: Any, value: np.ndarray, where: str, cast: bool) -> None:
     dtype = np.asarray(variable.value).dtype
     if value.dtype.kind == "V":  # NumPy's files have no name for bfloat16
-        value = value.view(dtype)
+        value = value.view(tf.bfloat16.as_numpy_dtype)
+    if cast:
+        value = value.astype(dtype)
     if value.shape != tuple(variable.shape) or value.dtype != dtype:
         raise CheckpointError(
             f"{where} is {value.dtype} of shape {value.shape}, the model's "

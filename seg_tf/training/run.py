@@ -66,6 +66,8 @@ class Run:
             folder.checkpoints_folder,
             keep=config.training.keep_checkpoints,
             facts=facts,
+            # Inputs that are made of no text have none.
+            text_preparation=getattr(inputs, "text_preparation", None),
             report=report,
         )
         self.validation = Validation()

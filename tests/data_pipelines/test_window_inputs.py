@@ -319,3 +319,22 @@ def test_inputs_are_built_from_the_default_config():
     config = configuration.WindowInputsConfig()
     module, _, name = config.implementation.partition(":")
     assert (module, name) == (WindowInputs.__module__, WindowInputs.__name__)
+
+
+def test_vocabulary_travels_with_the_inputs_and_must_be_the_records_own(tmp_path):
+    manifest = write_windows(
+        tmp_path,
+        {"train": [[random_tree(np.random.default_rng(0), 90, VOCAB_SIZE)]]},
+        window_length=WINDOW_LENGTH,
+        vocab_size=VOCAB_SIZE,
+    )
+    path = tmp_path / "vocab.txt"
+    preparation = build(tmp_path).text_preparation
+    assert preparation.vocabulary == path.read_bytes()
+    assert preparation.lower_case is True
+    assert preparation.sentence_splitter == manifest.sentence_splitter
+    path.write_text("another\n")
+    with pytest.raises(ValueError, match=r"vocab\.txt: not the vocabulary"):
+        build(tmp_path)
+    path.unlink()
+    assert build(tmp_path).text_preparation is None

@@ -63,3 +63,52 @@ def test_says_what_is_wrong(arguments, message):
     result = run(*arguments)
     assert result.returncode == 1
     assert result.stderr.startswith(message)
+
+
+def read_plain(path):
+    """Documents of plain text: paragraphs a line, parted by blank lines."""
+    documents = path.read_bytes().decode("utf-8").split("\n\n")
+    assert documents.pop() == ""
+    return [document.split("\n") for document in documents]
+
+
+def test_output_is_the_text_as_a_paragraph_a_line(corpus):
+    (corpus / "more").mkdir()
+    record = json.dumps({"body": "Zwölf\u2028Zeilen.\r\n\r\nEnde."})
+    (corpus / "more" / "other.jsonl").write_text(record)
+    arguments = (
+        "--format=json_lines",
+        f"--input={corpus}",
+        "--reader_options=text_field=body",
+    )
+    one = corpus / "all.out"
+    result = run(*arguments, f"--output={one}")
+    assert result.returncode == 0, result.stderr
+    assert "Read: 50 documents, 100 paragraphs" in result.stdout
+    assert "Rejected: 1 {'malformed_json': 1}" in result.stdout
+    documents = [
+        [f"Document {number}.", "More."] for number in range(50) if number != 3
+    ]
+    # U+2028 is no line end here, and it must not become one.
+    assert read_plain(one) == [*documents, ["Zwölf\u2028Zeilen.", "Ende."]]
+
+    folder = corpus / "texts"
+    folder.mkdir()
+    assert run(*arguments, f"--output={folder}").returncode == 0
+    assert read_plain(folder / "corpus.jsonl.txt") == documents
+    assert read_plain(folder / "more" / "other.jsonl.txt") == [
+        ["Zwölf\u2028Zeilen.", "Ende."]
+    ]
+    assert sorted(path.name for path in folder.rglob("*.*")) == [
+        "corpus.jsonl.txt",
+        "other.jsonl.txt",
+    ]
+
+
+def test_output_that_cannot_be_written_is_named(corpus):
+    result = run(
+        "--format=json_lines", f"--input={corpus}", "--output=/nowhere/at/all.txt"
+    )
+    assert result.returncode == 1
+    assert "error: `--output`: " in result.stderr
+    assert "/nowhere/at" in result.stderr

@@ -1,0 +1,132 @@
+"""What the commands that use a pretrained model share: flags, errors, progress."""
+
+import logging
+import os
+import pathlib
+import sys
+from collections.abc import Callable, Sequence
+
+# Before TensorFlow is imported: commands import this module first. Without a GPU its
+# only error is that there is none.
+os.environ.setdefault(
+    "TF_CPP_MIN_LOG_LEVEL", "2" if os.path.exists("/dev/nvidiactl") else "3"
+)
+
+from absl import app, flags
+from tqdm import tqdm
+
+from seg_tf.text.punkt import SentenceSplitter
+from seg_tf.text.punkt_parameters import load_parameters
+from seg_tf.training.checkpoint import Pretrained, load_pretrained
+from seg_tf.training.errors import CheckpointError
+
+
+def define_model_flags() -> None:
+    """Defines the flags that say which model is used, and how it reads text."""
+    flags.DEFINE_string(
+        "checkpoint",
+        None,
+        "Checkpoint of an SLM run, or the run's --output_dir, whose best one is taken.",
+        required=True,
+    )
+    flags.DEFINE_string(
+        "vocab_file",
+        None,
+        "The run's vocab.txt; only for a checkpoint that does not hold it.",
+    )
+    flags.DEFINE_bool(
+        "lower_case",
+        None,
+        "Whether the vocabulary is uncased; only for a checkpoint that does not say.",
+    )
+    flags.DEFINE_string(
+        "sentence_parameters",
+        "english",
+        "Punkt parameters: english (built in), a JSON file, a punkt_tab folder, or "
+        "nltk:LANGUAGE for an installed punkt_tab.",
+    )
+
+
+def load_model() -> tuple[Pretrained, SentenceSplitter]:
+    """The model and the sentence splitter that the flags name.
+
+    Says so on stderr where the model was trained on sentences that another splitter
+    made.
+
+    Raises:
+        CheckpointError: if the checkpoint cannot be used.
+        ValueError: if the parameters of the splitter cannot be read.
+    """
+    values = flags.FLAGS
+    splitter = SentenceSplitter(load_parameters(values.sentence_parameters))
+    pretrained = load_pretrained(
+        values.checkpoint, values.vocab_file, values.lower_case
+    )
+    trained_on = pretrained.sentence_splitter
+    if trained_on.get("parameters_sha256", "") not in (
+        "",
+        splitter.parameters_checksum,
+    ):
+        print(
+            f"Note: the model was trained on sentences split by {trained_on['name']}, "
+            f"not by {splitter.name}: see --sentence_parameters",
+            file=sys.stderr,
+        )
+    return pretrained, splitter
+
+
+def read_input(path: str) -> str:
+    """Text of a file, or of stdin where the path is `-`.
+
+    Raises:
+        OSError: if the file cannot be read.
+        ValueError: if it is not UTF-8, naming it and the line.
+    """
+    if path == "-":
+        content, name = sys.stdin.buffer.read(), "stdin"
+    else:
+        content, name = pathlib.Path(path).read_bytes(), path
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = 1 + content.count(b"\n", 0, error.start)
+        raise ValueError(
+            f"{name}:{line}: expected UTF-8, found byte 0x{content[error.start]:02X} "
+            f"({error.reason})"
+        ) from error
+
+
+def progress_bar(total: int, description: str, unit: str) -> tqdm:
+    """A bar with the time left on stderr; sparse plain lines where no terminal is."""
+    interactive = sys.stderr.isatty()
+    return tqdm(
+        total=total,
+        desc=description,
+        unit=unit,
+        unit_scale=True,
+        mininterval=0.2 if interactive else 10.0,
+        dynamic_ncols=interactive,
+        smoothing=0.1,
+    )
+
+
+def run(main: Callable[[], None]) -> None:
+    """Runs `main` under absl; a user's error is one line, and exit code 1."""
+
+    def guarded(argv: Sequence[str]) -> None:
+        if len(argv) > 1:
+            sys.exit(f"error: unexpected argument {argv[1]!r}; all options are flags")
+        try:
+            main()
+        except BrokenPipeError:
+            # The reader of our output, such as `head`, has seen enough.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        except (ValueError, OSError, CheckpointError) as error:
+            if os.environ.get("SEG_TF_TRACEBACK"):
+                raise
+            sys.exit(f"error: {error}")
+        except KeyboardInterrupt:
+            sys.exit("interrupted. Run the same command again to go on")
+
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
+    app.run(guarded)

@@ -1,0 +1,162 @@
+"""The folder that holds the vectors of all sentences of a corpus.
+
+  manifest.json   what the vectors depend on: weights, corpus, settings
+  shard-00000/    vectors.npy: float32 `(N, D)`; sentences.jsonl: what they are of
+
+and what `vector_index` adds. `corpus_encoding` makes it.
+"""
+
+import itertools
+import json
+import pathlib
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from seg_tf import files
+from seg_tf.inference.texts import Sentence
+from seg_tf.training.run_folder import differing_settings
+
+MANIFEST_FILE = "manifest.json"
+_VECTORS_FILE = "vectors.npy"
+_SENTENCES_FILE = "sentences.jsonl"
+FORMAT_VERSION = 1
+
+
+class CorpusVectors:
+    """A folder of vectors: begun, perhaps complete.
+
+    Args:
+        folder: where it is.
+
+    Raises:
+        ValueError: if there is no manifest, or one of another version.
+
+    Attributes:
+        folder: where it is.
+        manifest: what the vectors depend on, and `num_sentences`.
+    """
+
+    def __init__(self, folder: pathlib.Path):
+        self.folder = folder
+        path = folder / MANIFEST_FILE
+        if not path.is_file():
+            raise ValueError(
+                f"`--index_dir` must hold the vectors of a corpus. Received: {folder}, "
+                f"which has no {MANIFEST_FILE}. Give the text with --corpus to make "
+                "them"
+            )
+        self.manifest = files.read_json(path)
+        version = self.manifest.get("format_version")
+        if version != FORMAT_VERSION:
+            raise ValueError(
+                f"{path}: expected format version {FORMAT_VERSION}, found {version}. "
+                "Make the vectors again, in another --index_dir"
+            )
+
+    @property
+    def num_shards(self) -> int:
+        return -(-self.manifest["num_sentences"] // self.shard_sentences)
+
+    @property
+    def shard_sentences(self) -> int:
+        return self.manifest["settings"]["shard_sentences"]
+
+    def num_sentences_of(self, shard: int) -> int:
+        """How many sentences a shard has."""
+        left = self.manifest["num_sentences"] - shard * self.shard_sentences
+        return min(left, self.shard_sentences)
+
+    def shard(self, number: int) -> pathlib.Path:
+        return self.folder / f"shard-{number:05d}"
+
+    def missing(self) -> list[int]:
+        """Numbers of the shards that are not there yet."""
+        return [
+            number
+            for number in range(self.num_shards)
+            if not self.shard(number).is_dir()
+        ]
+
+    def check_complete(self) -> None:
+        """Raises ValueError unless every shard is there."""
+        missing = self.missing()
+        if missing:
+            raise ValueError(
+                f"`--index_dir` must hold all vectors of its corpus. Received: "
+                f"{self.folder}, which lacks {len(missing)} of {self.num_shards} "
+                "shards. Give the same --corpus again to make them"
+            )
+
+    def check_same(self, expected: Mapping[str, Any]) -> None:
+        """Raises ValueError where the vectors are not those that `expected` makes."""
+        found = {name: self.manifest[name] for name in expected}
+        differences = differing_settings(found, expected)
+        if differences:
+            raise ValueError(
+                f"`--index_dir` holds other vectors: {self.folder}. They differ in "
+                + "; ".join(differences)
+                + ". Choose another --index_dir, or remove that one"
+            )
+
+    def vectors(self) -> Iterator[np.ndarray]:
+        """The vectors of one shard after the other."""
+        for number in range(self.num_shards):
+            path = self.shard(number) / _VECTORS_FILE
+            vectors = np.load(path, mmap_mode="r")
+            expected = self.num_sentences_of(number)
+            if len(vectors) != expected:
+                raise ValueError(
+                    f"{path}: expected {expected} vectors, found {len(vectors)}. "
+                    f"Remove {path.parent} and give the same --corpus again"
+                )
+            yield vectors
+
+    def sentences(self, numbers: Sequence[int]) -> dict[int, list[Sentence]]:
+        """Sentences of the corpus, each last, behind those it was encoded with.
+
+        Args:
+            numbers: which, counted from 0.
+
+        Returns:
+            By number.
+        """
+        found = {}
+        of_shard = sorted(set(numbers))
+        for shard, group in itertools.groupby(
+            of_shard, key=lambda number: number // self.shard_sentences
+        ):
+            wanted = {number % self.shard_sentences: number for number in group}
+            path = self.shard(shard) / _SENTENCES_FILE
+            with open(path, encoding="utf-8") as file:
+                for at, line in enumerate(file):
+                    if at in wanted:
+                        values = json.loads(line)
+                        found[wanted[at]] = [Sentence(*one) for one in values]
+        return found
+
+
+def write_shard(
+    path: pathlib.Path, vectors: np.ndarray, in_context: Sequence[Sequence[Sentence]]
+) -> None:
+    """Writes a shard, whole or not at all.
+
+    Args:
+        path: the shard's folder.
+        vectors: float32 array `(N, D)`.
+        in_context: the N sentences, each last, behind those it was encoded with.
+    """
+    unfinished = files.aside(path)
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir()
+    np.save(unfinished / _VECTORS_FILE, vectors)
+    with open(unfinished / _SENTENCES_FILE, "w", encoding="utf-8") as file:
+        for group in in_context:
+            values = [
+                [one.text, one.file, one.document, one.line, one.paragraph]
+                for one in group
+            ]
+            file.write(json.dumps(values, ensure_ascii=False) + "\n")
+    files.publish(path)

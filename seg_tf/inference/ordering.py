@@ -1,0 +1,155 @@
+"""Puts shuffled sentences in order, by what SLM was pretrained to do.
+
+Shape key: B rows, C candidates, S steps of the pointer.
+"""
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from seg_tf.inference import rows
+from seg_tf.inference.row_runner import RowRunner, candidate_vectors
+from seg_tf.inference.texts import Sentence
+from seg_tf.objectives.sentence_unshuffling import SentenceUnshuffling
+from seg_tf.training.checkpoint import Pretrained
+
+
+@dataclasses.dataclass(frozen=True)
+class OrderedGroup:
+    """Consecutive sentences of a text, ordered on their own.
+
+    Attributes:
+        first: number, in the text from 0, of the first sentence as given.
+        order: for each place of the order that was found, the sentence that comes
+            there: its number in the text.
+        confidences: for each place the probability, as the model has it, of this
+            sentence among those that were not placed before.
+        cut: numbers in the text of the sentences of which the model saw the beginning
+            only, because they are longer than a row.
+    """
+
+    first: int
+    order: tuple[int, ...]
+    confidences: tuple[float, ...]
+    cut: tuple[int, ...]
+
+    @property
+    def confidence(self) -> float:
+        """Probability of the whole order: the product over its places."""
+        return math.prod(self.confidences)
+
+
+class SentenceOrderer:
+    """Finds the order of sentences with the Sequence Reconstructor (SLM, 2.1).
+
+    A text with more sentences than the model takes, or than fit into a row, is ordered
+    in groups of consecutive sentences, as many as fit.
+
+    Args:
+        pretrained: an SLM.
+        **arguments: further arguments of `RowRunner`.
+
+    Raises:
+        ValueError: if the model was not pretrained to unshuffle sentences.
+    """
+
+    def __init__(self, pretrained: Pretrained, **arguments: Any):
+        found = [
+            objective
+            for objective in pretrained.objectives.values()
+            if isinstance(objective, SentenceUnshuffling)
+        ]
+        if not found:
+            raise ValueError(
+                "`checkpoint` must be of a model that was pretrained to unshuffle "
+                "sentences (SLM). Received: "
+                f"{pretrained.folder}, the run {pretrained.config.name!r}, whose "
+                f"objectives are {', '.join(pretrained.objectives)}"
+            )
+        # One function, so that it is compiled once, not for every row length.
+        decode = tf.function(
+            found[0].reconstructor.decode, autograph=False, reduce_retracing=True
+        )
+
+        def order(
+            sequence_output: tf.Tensor, features: Mapping[str, tf.Tensor]
+        ) -> tuple[tf.Tensor, tf.Tensor]:
+            candidates = candidate_vectors(sequence_output, features)
+            return decode(candidates, features["candidate_mask"])
+
+        self._run = RowRunner(pretrained, order, **arguments)
+
+    def order(
+        self,
+        texts: Sequence[Sequence[Sentence]],
+        on_progress: Callable[[int], Any] = bool,
+    ) -> list[list[OrderedGroup]]:
+        """Orders the sentences of each text.
+
+        Args:
+            texts: the sentences of each, as given.
+            on_progress: called with the number of groups of each batch that is done.
+
+        Returns:
+            The groups of each text, in the order of its sentences; none for a text
+            without sentences.
+        """
+        spelled = self._run.encode_text([one.text for text in texts for one in text])
+        remaining = iter(spelled)
+        all_rows, places = [], []
+        for text in texts:
+            pieces = list(itertools.islice(remaining, len(text)))
+            cut = [rows.cut(one, self._run.row_length) for one in pieces]
+            spans = list(self._spans(cut))
+            all_rows += [
+                rows.make_row(text[begin:end], cut[begin:end]) for begin, end in spans
+            ]
+            places.append(
+                [
+                    (begin, [n for n in range(begin, end) if cut[n] is not pieces[n]])
+                    for begin, end in spans
+                ]
+            )
+        if not all_rows:
+            return [[] for _ in texts]
+        slots, probabilities = self._run(all_rows, on_progress)
+        results = zip(all_rows, slots, probabilities, strict=True)
+        return [
+            [_group(begin, cut, *next(results)) for begin, cut in of_text]
+            for of_text in places
+        ]
+
+    def _spans(self, pieces: Sequence[np.ndarray]) -> Iterator[tuple[int, int]]:
+        """Begin and end of each group."""
+        begin, taken = 0, 0
+        for number, one in enumerate(pieces):
+            needed = rows.num_tokens(one)
+            is_full = number - begin == self._run.max_sentences
+            if is_full or taken + needed > rows.room(self._run.row_length):
+                yield begin, number
+                begin, taken = number, 0
+            taken += needed
+        if begin < len(pieces):
+            yield begin, len(pieces)
+
+
+def _group(
+    first: int,
+    cut: Sequence[int],
+    row: rows.Row,
+    slots: np.ndarray,
+    probabilities: np.ndarray,
+) -> OrderedGroup:
+    count = len(row.pieces)
+    # Slot 0 is `[CLS]`. The last step, which has `[SEP]` left alone, says nothing.
+    return OrderedGroup(
+        first,
+        tuple(first + int(slot) - 1 for slot in slots[:count]),
+        tuple(float(probability) for probability in probabilities[:count]),
+        tuple(cut),
+    )

@@ -1,0 +1,149 @@
+"""Runs a pretrained encoder on rows of sentences, whatever their number and lengths.
+
+Shape key: B rows, L row length, C candidates, D hidden size.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from seg_tf import configuration
+from seg_tf.inference import rows as rows_of_sentences
+from seg_tf.inference.rows import Row
+from seg_tf.text.sentence_rows import sentence_rows
+from seg_tf.text.word_pieces import WordPieces
+from seg_tf.training.checkpoint import Pretrained
+
+# (sequence output `(B, L, D)`, features) -> tensors, one entry a row.
+Compute = Callable[[tf.Tensor, Mapping[str, tf.Tensor]], Sequence[tf.Tensor]]
+
+_TOKENS_PER_BATCH = 8_192
+
+
+class RowRunner:
+    """Lays out rows, runs the encoder on them in batches, and computes from that.
+
+    Rows of about one length go together; what comes out for a row does not hang on
+    the others, but for rounding. Each row length is compiled once.
+
+    Args:
+        pretrained: a model whose inputs were rows of sentences.
+        compute: what is wanted of each row.
+        max_sentences: the most sentences of a row; None takes those of the model.
+        tokens_per_batch: about how many positions are run at once.
+
+    Attributes:
+        max_sentences: the most sentences of a row.
+        row_length: the most positions of a row.
+
+    Raises:
+        ValueError: if the model's inputs were other rows, or it does not take so many
+            sentences.
+    """
+
+    def __init__(
+        self,
+        pretrained: Pretrained,
+        compute: Compute,
+        max_sentences: int | None = None,
+        tokens_per_batch: int = _TOKENS_PER_BATCH,
+    ):
+        inputs = pretrained.config.inputs
+        if not isinstance(inputs, configuration.SentenceInputsConfig):
+            raise ValueError(
+                "`checkpoint` must be of a model of sentences (SLM), trained with "
+                "inputs of SentenceInputsConfig. Received: "
+                f"{pretrained.folder}, the run {pretrained.config.name!r}, whose "
+                f"inputs were of {type(inputs).__name__}"
+            )
+        if max_sentences is not None and not 1 <= max_sentences <= inputs.max_sentences:
+            raise ValueError(
+                "`max_sentences` must be at least 1 and at most those of the model, "
+                f"{inputs.max_sentences}. Received: max_sentences={max_sentences}"
+            )
+        self.max_sentences = max_sentences or inputs.max_sentences
+        self.row_length = inputs.row_length
+        self._encoder = pretrained.encoder
+        self._compute = compute
+        self._tokens_per_batch = tokens_per_batch
+        self._word_pieces = WordPieces(pretrained.vocabulary, pretrained.lower_case)
+        self._functions: dict[int, Callable] = {}
+
+    def encode_text(self, sentences: Sequence[str]) -> list[np.ndarray]:
+        """Word pieces of each sentence; a call has a fixed cost, so give it many."""
+        ids, lengths = self._word_pieces.encode(sentences)
+        return np.split(ids, np.cumsum(lengths)[:-1]) if len(lengths) else []
+
+    def __call__(
+        self, rows: Sequence[Row], on_progress: Callable[[int], Any] = bool
+    ) -> list[np.ndarray]:
+        """Computes what is wanted of each row.
+
+        Args:
+            rows: at least one.
+            on_progress: called with the number of rows of each batch that is done.
+
+        Returns:
+            An array for each tensor of `compute`, whose first axis is that of `rows`.
+        """
+        results = None
+        for length, numbers in rows_of_sentences.batches(
+            rows, self.row_length, self._tokens_per_batch
+        ):
+            padded = rows_of_sentences.pad(
+                [rows[number] for number in numbers], self.max_sentences, length
+            )
+            tensors = {name: tf.constant(array) for name, array in padded.items()}
+            computed = [tensor.numpy() for tensor in self._function(length)(tensors)]
+            if results is None:
+                results = [
+                    np.zeros((len(rows), *array.shape[1:]), array.dtype)
+                    for array in computed
+                ]
+            for result, array in zip(results, computed, strict=True):
+                result[numbers] = array
+            on_progress(len(numbers))
+        return results
+
+    def _function(self, length: int) -> Callable:
+        """What runs rows of one length."""
+        if length not in self._functions:
+            vocabulary = self._word_pieces.vocabulary
+
+            def run(padded: Mapping[str, tf.Tensor]) -> Sequence[tf.Tensor]:
+                features = sentence_rows(
+                    **padded,
+                    row_length=length,
+                    special_ids={
+                        "pad": vocabulary.pad_id,
+                        "cls": vocabulary.cls_id,
+                        "sep": vocabulary.sep_id,
+                    },
+                    sent_id=vocabulary.sent_id,
+                    caps=self._encoder.index_tables,
+                )
+                return self._compute(self._encoder(features, training=False), features)
+
+            of_sentence = tf.TensorSpec([None, self.max_sentences], tf.int32)
+            signature = {
+                "pieces": tf.TensorSpec([None, length], tf.int32),
+                "num_sentences": tf.TensorSpec([None], tf.int32),
+                "places": of_sentence,
+                "sentence_lengths": of_sentence,
+                "paragraphs": of_sentence,
+                "sentences": of_sentence,
+            }
+            function = tf.function(run, input_signature=[signature], autograph=False)
+            # Concrete, since TensorFlow takes function after function made of the same
+            # lines for one that is compiled again and again, and warns.
+            self._functions[length] = function.get_concrete_function()
+        return self._functions[length]
+
+
+def candidate_vectors(
+    sequence_output: tf.Tensor, features: Mapping[str, tf.Tensor]
+) -> tf.Tensor:
+    """The outputs `(B, C, D)` at `[CLS]`, at each `[SENT]` and at `[SEP]`."""
+    return tf.gather(sequence_output, features["candidate_positions"], batch_dims=1)

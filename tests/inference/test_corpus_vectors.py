@@ -1,0 +1,342 @@
+"""Vectors of a corpus: exact, in shards that survive a kill, and searched exactly."""
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from seg_tf import files
+from seg_tf.inference import corpus_encoding, texts
+from seg_tf.inference.corpus_vectors import CorpusVectors
+from seg_tf.inference.sentence_vectors import SentenceVectors
+from seg_tf.inference.texts import Sentence
+from seg_tf.inference.vector_index import VectorIndex
+from tests.inference import tiny_slm
+from tests.inference.tiny_slm import ROW_LENGTH, SPLITTER, sentence
+
+SHARD_SENTENCES = 12
+
+
+class Progress:
+    """A bar that remembers."""
+
+    def __init__(self, total):
+        self.total = total
+        self.done = 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def update(self, count):
+        self.done += count
+
+
+def write_corpus(folder, num_documents=8, seed=0):
+    """Documents of some paragraphs, in two files; returns the sentences of each."""
+    generator = np.random.default_rng(seed)
+    folder.mkdir(exist_ok=True)
+    for name in ("one.txt", "two.txt"):
+        with open(folder / name, "w") as file:
+            for _ in range(num_documents // 2):
+                for _ in range(generator.integers(1, 4)):
+                    paragraph = [
+                        sentence(generator, int(generator.integers(1, 14)))
+                        for _ in range(generator.integers(1, 5))
+                    ]
+                    file.write(" ".join(paragraph) + "\n")
+                file.write("\n")
+    return texts.list_files([str(folder)])
+
+
+def make(folder, sources, pretrained, reports=None, **settings):
+    settings = {
+        "context_sentences": 1,
+        "limit": None,
+        "shard_sentences": SHARD_SENTENCES,
+        **settings,
+    }
+    bars = []
+
+    def progress(total):
+        bars.append(Progress(total))
+        return bars[0]
+
+    corpus = corpus_encoding.make(
+        folder,
+        sources,
+        SPLITTER,
+        SentenceVectors(pretrained, settings["context_sentences"]),
+        corpus_encoding.describe(
+            sources, pretrained.weights_checksum, "of words", settings
+        ),
+        progress,
+        (reports if reports is not None else []).append,
+    )
+    if bars:
+        assert bars[0].done == bars[0].total == corpus.manifest["num_sentences"]
+    return corpus
+
+
+@pytest.fixture(scope="module")
+def corpus(pretrained, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("corpus")
+    return make(folder / "index", write_corpus(folder / "text"), pretrained)
+
+
+def all_vectors(corpus):
+    return np.concatenate(list(corpus.vectors()))
+
+
+def vector_alone(pretrained, in_context):
+    """The normalised vector of the last sentence, of a row without padding."""
+    paragraphs, numbers = texts.indices(in_context)
+    candidates = tiny_slm.candidates_alone(
+        pretrained, [one.text for one in in_context], paragraphs, numbers
+    )
+    vector = candidates[-2]  # before [SEP]
+    return vector / np.linalg.norm(vector)
+
+
+def test_vectors_are_those_of_each_row_alone(corpus, pretrained):
+    sources = write_corpus(corpus.folder.parent / "text")
+    sentences = list(texts.read_sentences(sources, SPLITTER))
+    assert corpus.manifest["num_sentences"] == len(sentences) > 2 * SHARD_SENTENCES
+    found = all_vectors(corpus)
+    assert found.dtype == np.float32
+    kept = corpus.sentences(range(len(sentences)))
+    starts = 0
+    for number, one in enumerate(sentences):
+        # The sentence before it, whichever shard that is in, but of no other document.
+        before = sentences[number - 1] if number else None
+        same = before and (before.file, before.document) == (one.file, one.document)
+        in_context = [before, one] if same else [one]
+        starts += not same
+        assert kept[number] == in_context
+        np.testing.assert_allclose(
+            found[number], vector_alone(pretrained, in_context), atol=2e-5
+        )
+    assert starts == 8
+
+
+@pytest.mark.parametrize("tokens_per_batch", [1, 100])
+def test_batches_never_change_a_vector(corpus, pretrained, tokens_per_batch):
+    numbers = range(0, corpus.manifest["num_sentences"], 3)
+    groups = list(corpus.sentences(numbers).values())
+    model = SentenceVectors(pretrained, 1, tokens_per_batch=tokens_per_batch)
+    found, num_cut = model.encode(groups[::-1])
+    np.testing.assert_allclose(found[::-1], all_vectors(corpus)[::3], atol=2e-5)
+    assert num_cut == 0
+
+
+def test_context_gives_way_to_a_long_sentence(pretrained):
+    generator = np.random.default_rng(0)
+    # A sentence takes its words, the period and a [SENT].
+    near, far, last = (
+        Sentence(sentence(generator, length), "", paragraph=number)
+        for number, length in enumerate((5, 6, ROW_LENGTH - 2 - 8 - 2))
+    )
+    model = SentenceVectors(pretrained, 2)
+    vectors, num_cut = model.encode([[near, far, last]])
+    assert num_cut == 0
+    np.testing.assert_allclose(
+        vectors[0], vector_alone(pretrained, [far, last]), atol=2e-5
+    )
+    longer = Sentence(sentence(generator, 300), "")
+    vectors, num_cut = model.encode([[near, far, longer], [far]])
+    assert num_cut == 1
+    words = longer.text.split()[: ROW_LENGTH - 3]
+    np.testing.assert_allclose(
+        vectors[0],
+        vector_alone(pretrained, [Sentence(" ".join(words), "")]),
+        atol=2e-5,
+    )
+
+
+@pytest.mark.parametrize("count", [1, 7, 10_000])
+def test_neighbours_equal_brute_force(corpus, count):
+    vectors = all_vectors(corpus)
+    queries = np.random.default_rng(0).normal(size=(5, vectors.shape[1]))
+    queries = (queries / np.linalg.norm(queries, axis=1, keepdims=True)).astype("f4")
+    queries = np.concatenate([queries, vectors[17:18]])
+    index = VectorIndex(corpus, "Flat")
+    cosines = queries.astype("f8") @ vectors.T.astype("f8")
+    for query, found in enumerate(index.search(queries, count)):
+        order = np.argsort(-cosines[query], kind="stable")[:count]
+        np.testing.assert_allclose(
+            [cosine for _, cosine in found], cosines[query][order], atol=1e-6
+        )
+        assert len({number for number, _ in found}) == len(order)
+        for number, cosine in found:
+            assert cosine == pytest.approx(cosines[query][number], abs=1e-6)
+    nearest = next(index.search(vectors[17:18], 1))[0]
+    assert nearest == (17, pytest.approx(1.0, abs=1e-6))
+
+
+def test_every_kind_of_index_is_kept_and_read_again(corpus, monkeypatch):
+    queries = all_vectors(corpus)[3:4]
+    exact = next(VectorIndex(corpus, "Flat").search(queries, 5))
+    # All cells looked into is exact again.
+    cells = VectorIndex(corpus, "IVF4,Flat", "nprobe=4")
+    assert next(cells.search(queries, 5)) == exact
+    assert next(VectorIndex(corpus, "HNSW8").search(queries, 1))[0] == exact[0]
+    monkeypatch.setattr("faiss.index_factory", None)
+    again = VectorIndex(corpus, "IVF4,Flat", "nprobe=4")
+    assert next(again.search(queries, 5)) == exact
+
+
+@pytest.mark.parametrize(
+    "factory, parameters, expected",
+    [
+        ("Flatter", "", "`--index` must be.*Received: 'Flatter'"),
+        ("IVF100000,Flat", "", "`--index` must be.*no more vectors"),
+        ("Flat", "nprobe=4", "`--search_parameters` must be.*'nprobe=4'"),
+    ],
+)
+def test_what_faiss_does_not_take_is_named(corpus, factory, parameters, expected):
+    with pytest.raises(ValueError, match=expected):
+        VectorIndex(corpus, factory, parameters)
+
+
+def test_only_missing_shards_are_made_again(corpus, pretrained, tmp_path):
+    folder = tmp_path / "index"
+    shutil.copytree(corpus.folder, folder)
+    sources = texts.list_files([str(corpus.folder.parent / "text")])
+    shutil.rmtree(folder / "shard-00001")
+    (folder / ".aside-shard-00001").mkdir()  # what a killed job leaves
+    stamps = {path: path.stat().st_mtime_ns for path in folder.glob("shard-*/*")}
+    with pytest.raises(ValueError, match=r"lacks 1 of \d shards"):
+        CorpusVectors(folder).check_complete()
+    again = make(folder, sources, pretrained)
+    again.check_complete()
+    np.testing.assert_array_equal(all_vectors(again), all_vectors(corpus))
+    assert (
+        stamps.items()
+        <= {path: path.stat().st_mtime_ns for path in folder.glob("shard-*/*")}.items()
+    )
+    assert not list(folder.glob(".aside-*"))
+
+
+def test_other_vectors_are_refused_and_the_difference_named(
+    corpus, pretrained, tmp_path
+):
+    sources = texts.list_files([str(corpus.folder.parent / "text")])
+    with pytest.raises(
+        ValueError, match=r"settings\.context_sentences: 1 there, 2 now"
+    ):
+        make(corpus.folder, sources, pretrained, context_sentences=2)
+    with pytest.raises(ValueError, match=r"settings\.limit: None there, 9 now"):
+        make(corpus.folder, sources, pretrained, limit=9)
+    other = write_corpus(tmp_path / "text", seed=1)
+    with pytest.raises(ValueError, match=r"corpus\.one\.txt\.sha256: \w+ there"):
+        make(corpus.folder, other, pretrained)
+    with pytest.raises(ValueError, match=r"corpus\.two\.txt\.bytes: \d+ there, absent"):
+        make(corpus.folder, {"one.txt": sources["one.txt"]}, pretrained)
+
+
+def test_limit_takes_the_first_sentences(corpus, pretrained, tmp_path):
+    sources = texts.list_files([str(corpus.folder.parent / "text")])
+    some = make(tmp_path, sources, pretrained, limit=20)
+    np.testing.assert_allclose(all_vectors(some), all_vectors(corpus)[:20], atol=2e-5)
+
+
+def test_damaged_folders_are_named(corpus, pretrained, tmp_path):
+    with pytest.raises(ValueError, match=r"has no manifest\.json.*--corpus"):
+        CorpusVectors(tmp_path)
+    folder = tmp_path / "index"
+    shutil.copytree(corpus.folder, folder)
+    path = folder / "shard-00000" / "vectors.npy"
+    np.save(path, np.load(path)[:-1])
+    with pytest.raises(
+        ValueError, match=r"vectors\.npy: expected 12 vectors, found 11"
+    ):
+        all_vectors(CorpusVectors(folder))
+    manifest = json.loads((folder / "manifest.json").read_text())
+    files.write_json(folder / "manifest.json", {**manifest, "format_version": 7})
+    with pytest.raises(ValueError, match="expected format version 1, found 7"):
+        CorpusVectors(folder)
+
+
+def test_corpus_without_sentences_is_refused(pretrained, tmp_path):
+    (tmp_path / "empty.txt").write_text("\n \n")
+    sources = texts.list_files([str(tmp_path / "empty.txt")])
+    with pytest.raises(ValueError, match=r"Received: empty\.txt, with none"):
+        make(tmp_path / "index", sources, pretrained)
+
+
+def test_cut_sentences_are_reported(pretrained, tmp_path):
+    generator = np.random.default_rng(0)
+    (tmp_path / "long.txt").write_text(f"{sentence(generator, 100)} W1 w2.")
+    sources = texts.list_files([str(tmp_path / "long.txt")])
+    reports = []
+    make(tmp_path / "index", sources, pretrained, reports)
+    assert reports == ["Longer than a row, so that their ends were cut: 1"]
+
+
+KILLED = """
+import os, pathlib, sys
+from seg_tf.inference import corpus_vectors
+from seg_tf.training.checkpoint import load_pretrained
+from tests.inference import test_corpus_vectors as tests
+run_dir, folder, text = sys.argv[1:]
+write_shard = corpus_vectors.write_shard
+def write_and_tell(*arguments):
+    write_shard(*arguments)
+    print("shard", flush=True)
+corpus_vectors.write_shard = write_and_tell
+sources = tests.texts.list_files([text])
+tests.make(pathlib.Path(folder), sources, load_pretrained(run_dir))
+"""
+
+
+def test_killed_job_ends_with_the_same_vectors(corpus, run_dir, pretrained, tmp_path):
+    text = corpus.folder.parent / "text"
+    process = subprocess.Popen(
+        [sys.executable, "-c", KILLED, run_dir, tmp_path / "index", text],
+        cwd=pathlib.Path(__file__).parents[2],
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout.readline() == "shard\n"
+    time.sleep(np.random.default_rng().uniform(0, 0.02))
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert (tmp_path / "index" / "shard-00000").is_dir()
+    again = make(tmp_path / "index", texts.list_files([str(text)]), pretrained)
+    np.testing.assert_array_equal(all_vectors(again), all_vectors(corpus))
+    numbers = range(corpus.manifest["num_sentences"])
+    assert again.sentences(numbers) == corpus.sentences(numbers)
+
+
+def test_corpus_that_changes_meanwhile_is_refused(pretrained, tmp_path, monkeypatch):
+    sources = write_corpus(tmp_path / "text")
+    read = texts.read_sentences
+    calls = []
+
+    def shorter_the_second_time(*arguments):
+        calls.append(1)
+        sentences = list(read(*arguments))
+        return iter(sentences[: -1 if len(calls) > 1 else None])
+
+    monkeypatch.setattr(texts, "read_sentences", shorter_the_second_time)
+    with pytest.raises(ValueError, match="`--corpus` must not change while"):
+        make(tmp_path / "index", sources, pretrained)
+
+
+def test_folder_in_use_is_refused(pretrained, tmp_path):
+    sources = write_corpus(tmp_path / "text")
+    with (
+        corpus_encoding._locked(tmp_path),
+        pytest.raises(ValueError, match="another process writes now"),
+    ):
+        make(tmp_path, sources, pretrained)

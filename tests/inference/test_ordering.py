@@ -1,0 +1,125 @@
+"""Orders that the model finds, against the reconstructor on each row alone."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+from seg_tf import configuration
+from seg_tf.inference.ordering import SentenceOrderer
+from seg_tf.inference.row_runner import RowRunner
+from seg_tf.inference.texts import Sentence
+from seg_tf.training.checkpoint import load_pretrained
+from tests.inference import tiny_slm
+from tests.inference.tiny_slm import MAX_SENTENCES, ROW_LENGTH, sentence
+
+
+def text_of(*lengths, seed=0):
+    generator = np.random.default_rng(seed)
+    return [Sentence(sentence(generator, length), "text") for length in lengths]
+
+
+def decoded_alone(pretrained, sentences):
+    """Order and step probabilities of one row, by itself."""
+    candidates = tiny_slm.candidates_alone(pretrained, [one.text for one in sentences])
+    reconstructor = pretrained.objectives["objective_0"].reconstructor
+    order, probabilities = reconstructor.decode(
+        candidates[np.newaxis], np.ones((1, len(candidates)), bool)
+    )
+    count = len(sentences)
+    return np.asarray(order)[0, :count] - 1, np.asarray(probabilities)[0, :count]
+
+
+def test_orders_are_those_of_each_row_alone_whatever_the_batch(pretrained):
+    texts = [
+        text_of(3, 5, 2, seed=1),
+        text_of(4, seed=2),
+        text_of(8, 9, 9, 8, seed=3),
+        text_of(1, 1, seed=4),
+        text_of(3, 5, 2, seed=5),
+    ]
+    for tokens_per_batch in (1, 10_000):
+        done = []
+        orderer = SentenceOrderer(pretrained, tokens_per_batch=tokens_per_batch)
+        found = orderer.order(texts, done.append)
+        assert sum(done) == len(texts)
+        orders = set()
+        for text, groups in zip(texts, found, strict=True):
+            (group,) = groups
+            order, probabilities = decoded_alone(pretrained, text)
+            np.testing.assert_array_equal(group.order, order)
+            np.testing.assert_allclose(group.confidences, probabilities, atol=1e-5)
+            assert group.confidence == pytest.approx(math.prod(probabilities), abs=1e-5)
+            assert (group.first, group.cut) == (0, ())
+            orders.add(group.order)
+        # Random weights, but not blind ones: otherwise nothing would be compared.
+        assert any(list(order) != sorted(order) for order in orders)
+
+
+def test_text_of_too_many_sentences_is_ordered_in_consecutive_groups(pretrained):
+    text = text_of(*[2] * 10)
+    (groups,) = SentenceOrderer(pretrained).order([text])
+    assert [(group.first, len(group.order)) for group in groups] == [
+        (0, 4),
+        (4, 4),
+        (8, 2),
+    ]
+    for group in groups:
+        part = text[group.first : group.first + len(group.order)]
+        order, _ = decoded_alone(pretrained, part)
+        assert list(group.order) == list(group.first + order)
+
+
+def test_sentences_that_do_not_fit_into_a_row_begin_another(pretrained):
+    # Pieces are the words and the period; each sentence has its [SENT].
+    room = ROW_LENGTH - 2
+    exactly = text_of(10, 20, room - 10 - 20 - 6)
+    assert len(SentenceOrderer(pretrained).order([exactly])[0]) == 1
+    one_more = text_of(10, 20, room - 10 - 20 - 6 + 1)
+    groups = SentenceOrderer(pretrained).order([one_more])[0]
+    assert [len(group.order) for group in groups] == [2, 1]
+    assert all(not group.cut for group in groups)
+
+
+def test_sentence_longer_than_a_row_is_cut_and_said_to_be(pretrained):
+    text = text_of(3, 200, 4)
+    groups = SentenceOrderer(pretrained).order([text])[0]
+    assert [group.order for group in groups] == [(0,), (1,), (2,)]
+    assert [group.cut for group in groups] == [(), (1,), ()]
+    assert all(group.confidences == (1.0,) for group in groups)
+
+
+def test_five_hundred_sentences_and_none(pretrained):
+    groups, none, one = SentenceOrderer(pretrained).order(
+        [text_of(*[1] * 500), [], text_of(5)]
+    )
+    placed = [number for group in groups for number in group.order]
+    assert sorted(placed) == list(range(500))
+    assert none == []
+    assert one[0].order == (0,)
+    assert SentenceOrderer(pretrained).order([[]]) == [[]]
+
+
+def test_sentence_without_word_pieces_has_a_place_too(pretrained):
+    text = [*text_of(3, 4), Sentence("\x01\x02", "text")]
+    (group,) = SentenceOrderer(pretrained).order([text])[0]
+    assert sorted(group.order) == [0, 1, 2]
+
+
+def test_model_that_was_not_taught_to_unshuffle_is_refused(tmp_path):
+    folder = tiny_slm.write_checkpoint(tmp_path, tiny_slm.config())
+    pretrained = load_pretrained(folder)
+    with pytest.raises(ValueError, match="whose objectives are masked_lm"):
+        SentenceOrderer(pretrained)
+
+
+def test_model_of_other_rows_is_refused(pretrained):
+    config = dataclasses.replace(
+        pretrained.config, inputs=configuration.WindowInputsConfig(window_length=16)
+    )
+    other = dataclasses.replace(pretrained, config=config)
+    with pytest.raises(ValueError, match="inputs were of WindowInputsConfig"):
+        SentenceOrderer(other)
+    with pytest.raises(ValueError, match="at most those of the model, 4"):
+        RowRunner(pretrained, lambda *_: (), max_sentences=MAX_SENTENCES + 1)

@@ -1,0 +1,117 @@
+"""A tiny SLM in a checkpoint, and its answers worked out slowly."""
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from seg_tf import configuration, features
+from seg_tf.text.preparation import TextPreparation
+from seg_tf.text.punkt import SentenceSplitter
+from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
+from seg_tf.text.word_pieces import WordPieces
+from seg_tf.training.checkpoint import Checkpoints
+from seg_tf.training.pretrainer import Pretrainer
+from tests.text.test_sentence_rows import slow_row
+
+MAX_SENTENCES = 4
+WINDOW_LENGTH = 44
+ROW_LENGTH = WINDOW_LENGTH + MAX_SENTENCES
+WORDS = [f"w{number}" for number in range(60)]
+VOCABULARY = Vocabulary([*SPECIAL_TOKENS, "[unused0]", ".", *WORDS])
+SPLITTER = SentenceSplitter()
+INDEX_TABLES = {
+    "position_index": ROW_LENGTH,
+    "sentence_id": MAX_SENTENCES + 2,
+    "paragraph_index": 3,
+    "sentence_index": 3,
+    "token_index": 20,
+}
+
+
+def config(*objectives, inputs=None) -> configuration.RunConfig:
+    """Config of the run, with objectives besides masked LM."""
+    if inputs is None:
+        inputs = configuration.SentenceInputsConfig(
+            window_length=WINDOW_LENGTH, max_sentences=MAX_SENTENCES
+        )
+    return configuration.RunConfig(
+        name="tiny",
+        paper="bert_base",
+        model=configuration.EncoderConfig(
+            index_tables=INDEX_TABLES,
+            num_layers=2,
+            hidden_size=16,
+            num_heads=2,
+            intermediate_size=32,
+            # So large that another row or index is another answer.
+            initializer_range=0.3,
+        ),
+        inputs=inputs,
+        objectives={"masked_lm": configuration.MaskedLMConfig()}
+        | {f"objective_{number}": one for number, one in enumerate(objectives)},
+    )
+
+
+def write_checkpoint(folder, run_config=None, text_preparation=True, seed=1):
+    """A run's folder with one checkpoint of random weights."""
+    if run_config is None:
+        run_config = config(configuration.SentenceUnshufflingConfig(num_layers=1))
+    keras.utils.set_random_seed(seed)
+    encoder = configuration.build(run_config.model, vocab_size=VOCABULARY.size)
+    objectives = {
+        name: configuration.build(one, encoder=encoder)
+        for name, one in run_config.objectives.items()
+    }
+    pretrainer = Pretrainer(encoder, objectives)
+    pretrainer.compile(optimizer=keras.optimizers.SGD(0.1))
+    sizes = {"B": 1, "L": 4, "P": 1, "C": 3, "S": 2}
+    specs = features.tensor_specs(features.FEATURES, sizes)
+    pretrainer.build_from(
+        {name: tf.zeros(shape, dtype) for name, (shape, dtype) in specs.items()}
+    )
+    Checkpoints(
+        folder / "checkpoints",
+        keep=1,
+        facts={
+            "config": configuration.to_dict(run_config),
+            "vocab_size": VOCABULARY.size,
+            "vocab_checksum": VOCABULARY.checksum,
+        },
+        text_preparation=TextPreparation(
+            VOCABULARY.to_bytes(),
+            True,
+            {"name": "english", "parameters_sha256": SPLITTER.parameters_checksum},
+        )
+        if text_preparation
+        else None,
+    ).save(pretrainer, updates=1, samples=1)
+    return folder
+
+
+def sentence(generator, num_words) -> str:
+    """Capitalised words and a period, which is a sentence to Punkt."""
+    words = generator.choice(WORDS, num_words)
+    return " ".join(words).capitalize() + "."
+
+
+def candidates_alone(pretrained, sentences, paragraphs=None, sentence_indices=None):
+    """`[CLS]`, `[SENT]`, …, `[SEP]` vectors of one row, alone and without padding."""
+    count = len(sentences)
+    word_pieces = WordPieces(pretrained.vocabulary, pretrained.lower_case)
+    pieces = [word_pieces.encode([one])[0].tolist() for one in sentences]
+    length = 2 + count + sum(map(len, pieces))
+    row = slow_row(
+        pieces,
+        list(range(count)),
+        paragraphs or [0] * count,
+        sentence_indices or list(range(count)),
+        row_length=length,
+        max_sentences=count,
+        caps=INDEX_TABLES,
+        special_ids={"cls": 2, "sep": 3, "pad": 0},
+        sent_id=5,
+    )
+    batch = {name: np.array([values]) for name, values in row.items()}
+    batch["padding_mask"] = np.ones((1, length), bool)
+    output = np.asarray(pretrained.encoder(batch))[0]
+    return output[batch["candidate_positions"][0]]

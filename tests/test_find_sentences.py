@@ -1,0 +1,196 @@
+"""The command that finds the sentences nearest to a query."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from seg_tf import find_sentences
+from seg_tf.inference import texts
+from seg_tf.inference.sentence_vectors import SentenceVectors
+from seg_tf.training.checkpoint import load_pretrained
+from tests.inference import commands, tiny_slm
+from tests.inference.tiny_slm import SPLITTER, sentence
+
+REPOSITORY = pathlib.Path(__file__).parents[1]
+NUM_SENTENCES = 60
+
+
+@pytest.fixture(scope="module")
+def run_dir(tmp_path_factory):
+    return tiny_slm.write_checkpoint(tmp_path_factory.mktemp("slm"))
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    """A file of documents of four sentences, two a line."""
+    generator = np.random.default_rng(0)
+    path = tmp_path_factory.mktemp("corpus") / "corpus.txt"
+    sentences = [
+        sentence(generator, int(generator.integers(1, 12)))
+        for _ in range(NUM_SENTENCES)
+    ]
+    with open(path, "w") as file:
+        for begin in range(0, NUM_SENTENCES, 4):
+            one, two, three, four = sentences[begin : begin + 4]
+            file.write(f"{one} {two}\n{three} {four}\n\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def index_dir(run_dir, corpus, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("index")
+    run(run_dir, f"--corpus={corpus}", f"--index_dir={folder}", "--shard_sentences=25")
+    return folder
+
+
+def run(run_dir, *arguments):
+    commands.run(find_sentences, f"--checkpoint={run_dir}", *arguments)
+
+
+def test_answers_equal_brute_force(run_dir, corpus, index_dir, tmp_path):
+    generator = np.random.default_rng(1)
+    queries = [
+        f"{sentence(generator, 3)} {sentence(generator, 4)}",
+        f"{sentence(generator, 3)} {sentence(generator, 3)} {sentence(generator, 6)}",
+        sentence(generator, 5),
+    ]
+    (tmp_path / "queries.txt").write_text("\n".join(queries[1:]) + "\n\n")
+    output = tmp_path / "neighbours.jsonl"
+    run(
+        run_dir,
+        f"--index_dir={index_dir}",
+        f"--query={queries[0]}",
+        f"--queries={tmp_path / 'queries.txt'}",
+        "--num_neighbours=7",
+        f"--output={output}",
+    )
+    answers = [json.loads(line) for line in output.read_text().splitlines()]
+    assert len(answers) == 3
+
+    # All of it again, without shards, index or any of the command's code.
+    model = SentenceVectors(load_pretrained(run_dir), 1)
+    stream = texts.read_sentences({"corpus.txt": corpus}, SPLITTER)
+    in_context = list(texts.in_context(stream, 1))
+    assert len(in_context) == NUM_SENTENCES
+    vectors, _ = model.encode(in_context)
+    for query, answer in zip(queries, answers, strict=True):
+        spoken = list(texts.split_lines([query], "", SPLITTER))[-2:]
+        vector, _ = model.encode([spoken])
+        cosines = vectors @ vector[0]
+        nearest = np.argsort(-cosines)[:7]
+        assert answer["query"] == [one.text for one in spoken]
+        found = answer["neighbours"]
+        assert [one["rank"] for one in found] == [1, 2, 3, 4, 5, 6, 7]
+        np.testing.assert_allclose(
+            [one["cosine"] for one in found], cosines[nearest], atol=1e-4
+        )
+        for one, number in zip(found, nearest, strict=True):
+            *before, last = in_context[number]
+            assert one["sentence"] == last.text
+            assert one["before"] == [some.text for some in before]
+            assert one["document"] == 1 + number // 4
+            assert one["line"] == 1 + 3 * (number // 4) + number % 4 // 2
+            assert one["file"] == "corpus.txt"
+
+
+def test_a_pair_of_the_corpus_is_its_own_neighbour(run_dir, corpus, index_dir, capsys):
+    pair = corpus.read_text().split("\n")[3]  # the second document's first line
+    run(
+        run_dir,
+        f"--corpus={corpus}",
+        f"--index_dir={index_dir}",
+        "--shard_sentences=25",
+        f"--query={pair}",
+        "--num_neighbours=2",
+    )
+    output = capsys.readouterr().out
+    assert f"60 sentences in {index_dir}" in output
+    before, last = SPLITTER.split(pair)
+    shown = f"{before} **{last}**"
+    query, first, nearest, second, _ = output.splitlines()[-5:]
+    assert query == f"Query: {shown}"
+    assert first == "   1  1.0000  corpus.txt, document 2, line 4"
+    assert nearest == f"      {shown}"
+    assert second.startswith("   2  ")
+
+
+def test_queries_make_nothing_anew(run_dir, index_dir, corpus, capsys):
+    stamps = {path: path.stat().st_mtime_ns for path in index_dir.glob("shard*/*")}
+    assert len(stamps) == 6
+    run(run_dir, f"--index_dir={index_dir}", "--query=W3 w4.", "--index=HNSW8")
+    assert (index_dir / "index-HNSW8.faiss").is_file()
+    assert stamps == {
+        path: path.stat().st_mtime_ns for path in index_dir.glob("shard*/*")
+    }
+    assert capsys.readouterr().out.count("corpus.txt, document") == 5
+
+
+def test_users_errors_name_what_is_wrong(run_dir, index_dir, corpus, tmp_path):
+    with pytest.raises(ValueError, match=r"`--corpus` must name.*Received: neither"):
+        run(run_dir)
+    with pytest.raises(ValueError, match=r"`--index_dir` must hold.*--corpus"):
+        run(run_dir, f"--index_dir={tmp_path}", "--query=W1.")
+    with pytest.raises(ValueError, match="`--query` must hold a sentence"):
+        run(run_dir, f"--index_dir={index_dir}", "--query= ")
+    with pytest.raises(ValueError, match="context_sentences: 1 there, 0 now"):
+        run(run_dir, f"--index_dir={index_dir}", "--query=W1.", "--context_sentences=0")
+    with pytest.raises(ValueError, match="at most those of the model, 4"):
+        run(run_dir, f"--corpus={corpus}", "--context_sentences=4")
+    with pytest.raises(ValueError, match="Received: '/nowhere'"):
+        run(run_dir, "--corpus=/nowhere")
+
+
+def test_vectors_of_other_weights_are_refused(run_dir, index_dir, tmp_path):
+    config = tiny_slm.config()
+    other = tiny_slm.write_checkpoint(tmp_path, config, seed=2)
+    with pytest.raises(ValueError, match="weights_sha256: "):
+        run(other, f"--index_dir={index_dir}", "--query=W1.")
+
+
+def script(*arguments, **options):
+    return subprocess.Popen(
+        [sys.executable, "-m", "seg_tf.find_sentences", *map(str, arguments)],
+        cwd=REPOSITORY,
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,
+    )
+
+
+def test_interrupted_command_goes_on_and_ends_with_the_same(
+    run_dir, corpus, index_dir, tmp_path
+):
+    arguments = (
+        f"--checkpoint={run_dir}",
+        f"--corpus={corpus}",
+        f"--index_dir={tmp_path}",
+        "--shard_sentences=25",
+    )
+    process = script(*arguments)
+    while process.poll() is None and not (tmp_path / "shard-00000").is_dir():
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=120)
+    assert "Traceback" not in errors
+    run(run_dir, *arguments[1:])
+    for path in index_dir.rglob("*.*"):
+        again = tmp_path / path.relative_to(index_dir)
+        if path.is_file() and path.name != "index-HNSW8.faiss":
+            assert again.read_bytes() == path.read_bytes(), path.name
+
+
+def test_help_teaches():
+    output, errors = script("--help").communicate(timeout=120)
+    assert '--query="The waterwheel hammered on.' in output
+    for flag in ("corpus", "index_dir", "context_sentences", "index", "limit"):
+        assert f"--{flag}" in output
+    assert "Traceback" not in errors
