@@ -171,7 +171,7 @@ Done after {result.updates:,} updates.
 What to do next:
   look at the curves    tensorboard --logdir={folder.path}
   compare runs          python -m seg_tf.training.plot_runs --runs={folder.path},…
-  use the encoder       from seg_tf.training.checkpoint import load_encoder
+  use the encoder       from seg_tf.training.pretrained import load_encoder
                         encoder, config = load_encoder("{folder.path}")
   train it for longer   the same command with --config.training.num_updates=… and
                         another --output_dir"""

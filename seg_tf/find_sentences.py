@@ -50,7 +50,7 @@ from seg_tf.inference.sentence_vectors import SentenceVectors
 from seg_tf.inference.texts import Sentence
 from seg_tf.inference.vector_index import VectorIndex
 from seg_tf.text.punkt import SentenceSplitter
-from seg_tf.training.checkpoint import Pretrained
+from seg_tf.training.pretrained import Pretrained
 
 
 def define_flags() -> None:

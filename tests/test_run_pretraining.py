@@ -12,7 +12,8 @@ from absl import flags
 import run_pretraining
 from seg_tf import configuration
 from seg_tf.training import checkpoint_files, config_overrides
-from seg_tf.training.checkpoint import Checkpoints, load_encoder
+from seg_tf.training.checkpoint import Checkpoints
+from seg_tf.training.pretrained import load_encoder
 from tests import scripted_runs
 from tests.scripted_runs import (
     CONFIG,

@@ -17,8 +17,8 @@ from tqdm import tqdm
 
 from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.text.punkt_parameters import load_parameters
-from seg_tf.training.checkpoint import Pretrained, load_pretrained
 from seg_tf.training.errors import CheckpointError
+from seg_tf.training.pretrained import Pretrained, load_pretrained
 
 
 def define_model_flags() -> None:

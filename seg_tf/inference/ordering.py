@@ -16,7 +16,7 @@ from seg_tf.inference import rows
 from seg_tf.inference.row_runner import RowRunner, candidate_vectors
 from seg_tf.inference.texts import Sentence
 from seg_tf.objectives.sentence_unshuffling import SentenceUnshuffling
-from seg_tf.training.checkpoint import Pretrained
+from seg_tf.training.pretrained import Pretrained
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,7 +14,7 @@ from seg_tf.inference import rows as rows_of_sentences
 from seg_tf.inference.rows import Row
 from seg_tf.text.sentence_rows import sentence_rows
 from seg_tf.text.word_pieces import WordPieces
-from seg_tf.training.checkpoint import Pretrained
+from seg_tf.training.pretrained import Pretrained
 
 # (sequence output `(B, L, D)`, features) -> tensors, one entry a row.
 Compute = Callable[[tf.Tensor, Mapping[str, tf.Tensor]], Sequence[tf.Tensor]]

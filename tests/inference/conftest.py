@@ -2,7 +2,7 @@
 
 import pytest
 
-from seg_tf.training.checkpoint import load_pretrained
+from seg_tf.training.pretrained import load_pretrained
 from tests.inference import tiny_slm
 
 

@@ -285,7 +285,7 @@ def test_cut_sentences_are_reported(pretrained, tmp_path):
 KILLED = """
 import os, pathlib, sys
 from seg_tf.inference import corpus_vectors
-from seg_tf.training.checkpoint import load_pretrained
+from seg_tf.training.pretrained import load_pretrained
 from tests.inference import test_corpus_vectors as tests
 run_dir, folder, text = sys.argv[1:]
 write_shard = corpus_vectors.write_shard

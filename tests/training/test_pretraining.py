@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from seg_tf.training import checkpoint_files, pretraining, run_folder, run_log
-from seg_tf.training.checkpoint import Checkpoints, load_encoder
+from seg_tf.training.checkpoint import Checkpoints
 from seg_tf.training.errors import Interrupted, NonFiniteLossError, TrainingStopped
+from seg_tf.training.pretrained import load_encoder
 from seg_tf.training.run_folder import RunFolder
 from tests.training.stand_ins import (
     LENGTH,

@@ -1,0 +1,158 @@
+"""Loading what a checkpoint holds, to use the model."""
+
+import dataclasses
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from seg_tf import configuration, features
+from seg_tf.text.vocabulary import Vocabulary
+from seg_tf.training import checkpoint, checkpoint_files
+from seg_tf.training.errors import CheckpointError
+from seg_tf.training.pretrainer import Pretrainer
+
+
+def load_encoder(
+    checkpoint_dir: str | pathlib.Path,
+) -> tuple[keras.Model, configuration.RunConfig]:
+    """Loads the encoder of a checkpoint, as pretraining left it.
+
+    Args:
+        checkpoint_dir: a folder `…/checkpoints/update-00001000`, or a run's
+            `--output_dir`, whose best checkpoint by validation loss is taken
+            (without a validation, the newest).
+
+    Returns:
+        The encoder and the config of its run.
+
+    Raises:
+        CheckpointError: if there is no checkpoint, or it is damaged.
+
+    Example:
+    ```
+    encoder, config = load_encoder("runs/segabert_tiny")
+    sequence = encoder({name: … for name in encoder.feature_names})
+    ```
+    """
+    folder = checkpoint.find_checkpoint(pathlib.Path(checkpoint_dir))
+    state = checkpoint_files.read_state(folder)
+    checkpoint_files.check(folder, state, [checkpoint_files.ENCODER_FILE])
+    encoder, config = _build_encoder(state)
+    encoder.load_weights(folder / checkpoint_files.ENCODER_FILE)
+    return encoder, config
+
+
+@dataclasses.dataclass(frozen=True)
+class Pretrained:
+    """What a checkpoint holds for those who use the model on text.
+
+    Attributes:
+        encoder: with its weights.
+        objectives: name -> objective, with its weights too.
+        config: that of the run.
+        vocabulary: the word pieces.
+        lower_case: whether text has to be lower-cased and stripped of accents.
+        sentence_splitter: name and checksum of the parameters that split the text of
+            the run into sentences; empty where the checkpoint does not say.
+        folder: the checkpoint.
+        weights_checksum: tells the encoder's weights from others.
+    """
+
+    encoder: keras.Model
+    objectives: Mapping[str, Any]
+    config: configuration.RunConfig
+    vocabulary: Vocabulary
+    lower_case: bool
+    sentence_splitter: Mapping[str, Any]
+    folder: pathlib.Path
+    weights_checksum: str
+
+
+def load_pretrained(
+    checkpoint_dir: str | pathlib.Path,
+    vocab_file: str | pathlib.Path | None = None,
+    lower_case: bool | None = None,
+) -> Pretrained:
+    """Loads encoder, objectives and vocabulary of a checkpoint.
+
+    Args:
+        checkpoint_dir: as for `load_encoder`.
+        vocab_file: the vocabulary, for a checkpoint without one. It has to be that
+            of the run.
+        lower_case: for a checkpoint that does not say; None takes it for uncased.
+
+    Raises:
+        CheckpointError: if there is no checkpoint, it is damaged, it holds no
+            vocabulary and none is given, or what is given is not that of the run.
+    """
+    folder = checkpoint.find_checkpoint(pathlib.Path(checkpoint_dir))
+    state = checkpoint.read(folder)
+    vocabulary = _vocabulary(folder, state, vocab_file)
+    text = state.get("text", {"lower_case": lower_case is not False})
+    if lower_case not in (None, text["lower_case"]):
+        raise CheckpointError(
+            "`lower_case` must be as in the run of the checkpoint. Received: "
+            f"lower_case={lower_case}, {folder} says {text['lower_case']}"
+        )
+    encoder, config = _build_encoder(state)
+    objectives = {
+        name: configuration.build(objective, encoder=encoder)
+        for name, objective in config.objectives.items()
+    }
+    batch = _zeros()
+    sequence_output = encoder(batch)
+    for objective in objectives.values():
+        objective(sequence_output, batch, training=False)
+    checkpoint_files.restore_for_use(folder, Pretrainer(encoder, objectives))
+    return Pretrained(
+        encoder=encoder,
+        objectives=objectives,
+        config=config,
+        vocabulary=vocabulary,
+        lower_case=text["lower_case"],
+        sentence_splitter=text.get("sentence_splitter", {}),
+        folder=folder,
+        weights_checksum=state["checksums"][checkpoint_files.ENCODER_FILE],
+    )
+
+
+def _build_encoder(
+    state: Mapping[str, Any],
+) -> tuple[keras.Model, configuration.RunConfig]:
+    config = configuration.from_config_dict(state["config"])
+    return configuration.build(config.model, vocab_size=state["vocab_size"]), config
+
+
+def _vocabulary(
+    folder: pathlib.Path,
+    state: Mapping[str, Any],
+    vocab_file: str | pathlib.Path | None,
+) -> Vocabulary:
+    own = folder / checkpoint_files.VOCABULARY_FILE
+    expected = state["vocab_checksum"]
+    if vocab_file is None and own.name not in state["checksums"]:
+        raise CheckpointError(
+            f"{folder}: the checkpoint holds no {own.name}; it was written before "
+            "checkpoints did, or from records without one. Give the vocabulary of its "
+            f"records (sha256 {expected}) by `--vocab_file`"
+        )
+    try:
+        vocabulary = Vocabulary.from_file(vocab_file or own)
+    except (OSError, ValueError) as error:
+        raise CheckpointError(str(error)) from error
+    if vocabulary.checksum != expected:
+        raise CheckpointError(
+            f"`vocab_file` must be the vocabulary of the run. Received: {vocab_file}, "
+            f"whose sha256 is {vocabulary.checksum}; that of {folder} is {expected}"
+        )
+    return vocabulary
+
+
+def _zeros() -> dict[str, tf.Tensor]:
+    """A batch of every feature there is, to create an objective's variables with."""
+    sizes = {"B": 1, "L": 2, "P": 1, "C": 3, "S": 2}
+    specs = features.tensor_specs(features.FEATURES, sizes)
+    return {name: tf.zeros(shape, dtype) for name, (shape, dtype) in specs.items()}

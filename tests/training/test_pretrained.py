@@ -1,0 +1,169 @@
+"""Loading a checkpoint to use the model: with nothing else at hand."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from seg_tf import configuration
+from seg_tf.text.preparation import TextPreparation
+from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
+from seg_tf.training import checkpoint_files
+from seg_tf.training.checkpoint import Checkpoints
+from seg_tf.training.errors import CheckpointError
+from seg_tf.training.pretrained import load_encoder, load_pretrained
+from seg_tf.training.step import StepOptions
+from tests.training.stand_ins import (
+    VOCAB_SIZE,
+    ArithmeticInputs,
+    small_config,
+)
+from tests.training.test_checkpoint import DAMAGES, checkpoints_in, trained
+
+WORDS = Vocabulary([*SPECIAL_TOKENS, *(f"w{n}" for n in range(VOCAB_SIZE - 5))])
+TEXT = TextPreparation(WORDS.to_bytes(), False, {"name": "a splitter"})
+
+
+@pytest.fixture(scope="module")
+def pretrainer():
+    return trained()
+
+
+@pytest.mark.parametrize(
+    "index_tables",
+    [
+        pytest.param({"position_index": 12}, id="one table"),
+        # Equal sizes, out of alphabetical order: a swap would go unnoticed.
+        pytest.param({"position_index": 12, "paragraph_index": 12}, id="two tables"),
+    ],
+)
+def test_encoder_alone_can_be_loaded(tmp_path, index_tables):
+    config = small_config()
+    model = configuration.EncoderConfig(
+        index_tables=index_tables, num_layers=1, hidden_size=8, num_heads=2
+    )
+    config = configuration.from_config_dict(
+        {**configuration.to_dict(config), "model": configuration.to_dict(model)}
+    )
+    encoder = configuration.build(config.model, vocab_size=VOCAB_SIZE)
+
+    class EncoderAlone:
+        variables = encoder.variables
+        random_states = ()
+        interval_metrics = ()
+        step_options = StepOptions()
+        optimizer = keras.optimizers.SGD(0.1)
+
+    EncoderAlone.encoder = encoder
+    checkpoints = Checkpoints(
+        tmp_path / "checkpoints",
+        keep=2,
+        facts={"config": configuration.to_dict(config), "vocab_size": VOCAB_SIZE},
+    )
+    for updates, loss in ((1, 2.0), (2, 1.0), (3, 5.0)):
+        for variable in encoder.trainable_variables:
+            variable.assign_add(tf.random.normal(variable.shape))
+        checkpoints.save(
+            EncoderAlone, updates=updates, samples=1, validation={"loss": loss}
+        )
+        if updates == 2:
+            best = [variable.numpy() for variable in encoder.weights]
+
+    features = next(iter(ArithmeticInputs().train_dataset(2)))
+    features["paragraph_index"] = 11 - features["position_index"]
+    for folder in (tmp_path, checkpoints.path(2)):
+        loaded, loaded_config = load_encoder(folder)
+        assert loaded_config == config
+        for one, two in zip(loaded.weights, best, strict=True):
+            np.testing.assert_array_equal(one.numpy(), two)
+    for variable, value in zip(encoder.weights, best, strict=True):
+        variable.assign(value)
+    np.testing.assert_array_equal(loaded(features).numpy(), encoder(features).numpy())
+
+
+def save_with_text(folder, pretrainer, config=None, text_preparation=TEXT):
+    """A checkpoint of a run that knows its text, in the folder of that run."""
+    return Checkpoints(
+        folder / "checkpoints",
+        keep=1,
+        facts={
+            "config": configuration.to_dict(config or small_config()),
+            "vocab_size": VOCAB_SIZE,
+            "vocab_checksum": WORDS.checksum,
+        },
+        text_preparation=text_preparation,
+    ).save(pretrainer, updates=3, samples=12)
+
+
+def test_checkpoint_alone_is_enough_to_use_the_model(pretrainer, tmp_path):
+    folder = save_with_text(tmp_path, pretrainer)
+    loaded = load_pretrained(tmp_path)
+    assert loaded.vocabulary.tokens == WORDS.tokens
+    assert not loaded.lower_case
+    assert loaded.sentence_splitter == {"name": "a splitter"}
+    assert loaded.folder == folder
+    assert loaded.config == small_config()
+    features = next(iter(ArithmeticInputs().train_dataset(4)))
+    sequence = pretrainer.encoder(features)
+    np.testing.assert_array_equal(loaded.encoder(features), sequence)
+    # The objective's own weights too: its logits are those of the run.
+    assert list(loaded.objectives) == ["masked_lm"]
+    positions = features["masked_positions"]
+    np.testing.assert_array_equal(
+        loaded.objectives["masked_lm"].logits(sequence, positions),
+        pretrainer.objectives["masked_lm"].logits(sequence, positions),
+    )
+    encoder, _ = load_encoder(tmp_path)
+    np.testing.assert_array_equal(encoder(features), sequence)
+
+
+def test_half_precision_run_is_used_in_the_precision_of_now(tmp_path):
+    config = small_config(dtype_policy="bfloat16")
+    pretrainer = trained(config)
+    save_with_text(tmp_path, pretrainer, config)
+    loaded = load_pretrained(tmp_path)
+    ours = loaded.objectives["masked_lm"].trainable_variables
+    theirs = pretrainer.objectives["masked_lm"].trainable_variables
+    assert len(ours) == len(theirs) > 5
+    for one, two in zip(ours, theirs, strict=True):
+        assert one.dtype == "float32"
+        np.testing.assert_array_equal(one.numpy(), two.numpy().astype("float32"))
+
+
+def test_checkpoint_without_vocabulary_says_how_to_give_one(pretrainer, tmp_path):
+    save_with_text(tmp_path, pretrainer, text_preparation=None)
+    load_encoder(tmp_path)
+    with pytest.raises(CheckpointError, match=f"{WORDS.checksum}.*by `--vocab_file`"):
+        load_pretrained(tmp_path)
+    path = tmp_path / "words.txt"
+    path.write_bytes(WORDS.to_bytes())
+    loaded = load_pretrained(tmp_path, path)
+    assert (loaded.vocabulary.tokens, loaded.lower_case) == (WORDS.tokens, True)
+    assert not load_pretrained(tmp_path, path, lower_case=False).lower_case
+    path.write_bytes(WORDS.to_bytes() + b"another\n")
+    with pytest.raises(CheckpointError, match="must be the vocabulary of the run"):
+        load_pretrained(tmp_path, path)
+
+
+def test_lower_case_must_be_that_of_the_run(pretrainer, tmp_path):
+    save_with_text(tmp_path, pretrainer)
+    assert not load_pretrained(tmp_path, lower_case=False).lower_case
+    with pytest.raises(CheckpointError, match="Received: lower_case=True"):
+        load_pretrained(tmp_path, lower_case=True)
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
+def test_damaged_vocabulary_is_a_damaged_checkpoint(pretrainer, tmp_path, damage):
+    folder = save_with_text(tmp_path, pretrainer)
+    damage(folder / checkpoint_files.VOCABULARY_FILE)
+    with pytest.raises(CheckpointError, match=r"vocab\.txt"):
+        load_pretrained(tmp_path)
+    reports = []
+    with pytest.raises(CheckpointError, match="every checkpoint is damaged"):
+        checkpoints_in(tmp_path / "checkpoints", reports=reports).newest_intact()
+    assert "vocab.txt" in reports[0]
+
+
+def test_loading_from_a_folder_without_checkpoint_says_what_was_expected(tmp_path):
+    with pytest.raises(CheckpointError, match=r"`checkpoint_dir` must be.*Received"):
+        load_encoder(tmp_path)
