@@ -21,7 +21,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from absl import flags
 
-from data_pipelines import command_line, documents_job, sharded_build
+import seg_tf.command_line as command_line
+from data_pipelines import documents_job, sharded_build
 from data_pipelines.documents_job import Cursor, DocumentOptions
 from data_pipelines.manifest import SPLITS, Manifest, Shard
 from data_pipelines.readers import get_reader, parse_options

@@ -19,7 +19,8 @@ from collections.abc import Sequence
 
 from absl import flags
 
-from data_pipelines import build_documents, build_windows, command_line
+import seg_tf.command_line as command_line
+from data_pipelines import build_documents, build_windows
 from data_pipelines.sharded_build import BuildError
 
 DOCUMENTS_FOLDER = "documents"

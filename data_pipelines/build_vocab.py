@@ -22,7 +22,7 @@ from typing import Any
 
 from absl import flags
 
-from data_pipelines import command_line
+import seg_tf.command_line as command_line
 from data_pipelines.readers import get_reader, parse_options
 from data_pipelines.readers.base import Document
 from data_pipelines.text_flags import define_text_flags

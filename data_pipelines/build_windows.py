@@ -18,9 +18,9 @@ from collections.abc import Sequence
 
 from absl import flags
 
+import seg_tf.command_line as command_line
 from data_pipelines import (
     build_documents,
-    command_line,
     sharded_build,
     window_lengths,
     windows_job,

@@ -16,7 +16,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from absl import flags
 
-from data_pipelines import command_line, records, shards, window_lengths
+import seg_tf.command_line as command_line
+from data_pipelines import records, shards, window_lengths
 from data_pipelines.manifest import (
     COUNTS,
     NUM_SPECIAL_TOKENS,

@@ -17,7 +17,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from absl import flags
 
-from data_pipelines import command_line, indices, records, shards
+import seg_tf.command_line as command_line
+from data_pipelines import indices, records, shards
 from data_pipelines.manifest import SPLITS, Manifest, shard_paths
 from seg_tf.configuration import EncoderConfig
 from seg_tf.text.tree import DocumentTree

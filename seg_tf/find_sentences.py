@@ -43,19 +43,20 @@ from typing import Any
 
 from absl import flags
 
-from seg_tf import files
-from seg_tf.inference import command_line, corpus_encoding, texts
+from seg_tf import command_line, files
+from seg_tf.inference import corpus_encoding, model_flags, texts
 from seg_tf.inference.corpus_vectors import CorpusVectors
 from seg_tf.inference.sentence_vectors import SentenceVectors
 from seg_tf.inference.texts import Sentence
 from seg_tf.inference.vector_index import VectorIndex
 from seg_tf.text.punkt import SentenceSplitter
+from seg_tf.training.errors import CheckpointError
 from seg_tf.training.pretrained import Pretrained
 
 
 def define_flags() -> None:
-    command_line.define_model_flags()
-    flags.adopt_module_key_flags(command_line)  # for --help
+    model_flags.define_model_flags()
+    flags.adopt_module_key_flags(model_flags)  # for --help
     flags.DEFINE_list("corpus", [], "Text files or folders, comma-separated.")
     flags.DEFINE_multi_string("query", [], "A text; its last sentence is searched for.")
     flags.DEFINE_string("queries", None, "File with a query a line.")
@@ -89,7 +90,7 @@ def define_flags() -> None:
     )
 
 
-def main() -> None:
+def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
     if not (values.corpus or values.query or values.queries):
         raise ValueError(
@@ -98,7 +99,7 @@ def main() -> None:
         )
     sources = texts.list_files(values.corpus) if values.corpus else {}
     queries = [*values.query, *_queries_of_file()]
-    pretrained, splitter = command_line.load_model()
+    pretrained, splitter = model_flags.load_model()
     model = SentenceVectors(pretrained, values.context_sentences)
     spoken = [_sentences_of(query, splitter) for query in queries]
     corpus = _corpus(sources, pretrained, splitter, model)
@@ -116,7 +117,7 @@ def main() -> None:
 def _queries_of_file() -> list[str]:
     if not flags.FLAGS.queries:
         return []
-    lines = command_line.read_input(flags.FLAGS.queries).split("\n")
+    lines = model_flags.read_input(flags.FLAGS.queries).split("\n")
     return [line for line in lines if line.strip()]
 
 
@@ -225,4 +226,4 @@ def _mark(before: Sequence[str], sentence: str) -> str:
 
 if __name__ == "__main__":
     define_flags()
-    command_line.run(main)
+    command_line.run(main, CheckpointError)

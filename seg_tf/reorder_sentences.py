@@ -35,11 +35,12 @@ from collections.abc import Iterator, Sequence
 
 from absl import flags
 
-from seg_tf import files
-from seg_tf.inference import command_line, ordering, texts
+from seg_tf import command_line, files
+from seg_tf.inference import model_flags, ordering, texts
 from seg_tf.inference.ordering import OrderedGroup
 from seg_tf.inference.texts import Sentence
 from seg_tf.text.punkt import SentenceSplitter
+from seg_tf.training.errors import CheckpointError
 
 _STDIN = "-"
 # Texts whose rows are put into batches together.
@@ -47,8 +48,8 @@ _TEXTS_AT_ONCE = 1_000
 
 
 def define_flags() -> None:
-    command_line.define_model_flags()
-    flags.adopt_module_key_flags(command_line)  # for --help
+    model_flags.define_model_flags()
+    flags.adopt_module_key_flags(model_flags)  # for --help
     flags.DEFINE_list(
         "text", [], "Text files or folders, comma-separated; each file is a text."
     )
@@ -60,7 +61,7 @@ def define_flags() -> None:
     )
 
 
-def main() -> None:
+def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
     if values.text and values.sentences:
         raise ValueError(
@@ -73,7 +74,7 @@ def main() -> None:
             "`--output` must name a file for the orders of several texts. Received: "
             f"none, and {len(sources)} texts"
         )
-    pretrained, splitter = command_line.load_model()
+    pretrained, splitter = model_flags.load_model()
     orderer = ordering.SentenceOrderer(pretrained)
     if values.sentences:
         splitter = None
@@ -105,7 +106,7 @@ def _batches(items: list) -> Iterator[list]:
 
 def _read(name: str, path: str, splitter: SentenceSplitter | None) -> list[Sentence]:
     """The sentences of a file; lines are sentences where there is no splitter."""
-    stripped = map(str.strip, command_line.read_input(path).split("\n"))
+    stripped = map(str.strip, model_flags.read_input(path).split("\n"))
     # A blank line begins no text of its own here.
     lines = list(filter(None, stripped))
     if splitter is None:
@@ -160,4 +161,4 @@ def _describe(sentences: Sequence[Sentence], groups: Sequence[OrderedGroup]) -> 
 
 if __name__ == "__main__":
     define_flags()
-    command_line.run(main)
+    command_line.run(main, CheckpointError)

@@ -39,7 +39,8 @@ from collections.abc import Iterator
 
 from absl import app, flags
 
-from data_pipelines import command_line, readers, text_flags
+import seg_tf.command_line as command_line
+from data_pipelines import readers, text_flags
 from data_pipelines.readers import plain_text_output
 
 text_flags.define_text_flags()

@@ -1,23 +1,12 @@
-"""What the commands that use a pretrained model share: flags, errors, progress."""
+"""What the commands that use a pretrained model share: which, and how it reads text."""
 
-import logging
-import os
 import pathlib
 import sys
-from collections.abc import Callable, Sequence
 
-# Before TensorFlow is imported: commands import this module first. Without a GPU its
-# only error is that there is none.
-os.environ.setdefault(
-    "TF_CPP_MIN_LOG_LEVEL", "2" if os.path.exists("/dev/nvidiactl") else "3"
-)
-
-from absl import app, flags
-from tqdm import tqdm
+from absl import flags
 
 from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.text.punkt_parameters import load_parameters
-from seg_tf.training.errors import CheckpointError
 from seg_tf.training.pretrained import Pretrained, load_pretrained
 
 
@@ -94,39 +83,3 @@ def read_input(path: str) -> str:
             f"{name}:{line}: expected UTF-8, found byte 0x{content[error.start]:02X} "
             f"({error.reason})"
         ) from error
-
-
-def progress_bar(total: int, description: str, unit: str) -> tqdm:
-    """A bar with the time left on stderr; sparse plain lines where no terminal is."""
-    interactive = sys.stderr.isatty()
-    return tqdm(
-        total=total,
-        desc=description,
-        unit=unit,
-        unit_scale=True,
-        mininterval=0.2 if interactive else 10.0,
-        dynamic_ncols=interactive,
-        smoothing=0.1,
-    )
-
-
-def run(main: Callable[[], None]) -> None:
-    """Runs `main` under absl; a user's error is one line, and exit code 1."""
-
-    def guarded(argv: Sequence[str]) -> None:
-        if len(argv) > 1:
-            sys.exit(f"error: unexpected argument {argv[1]!r}; all options are flags")
-        try:
-            main()
-        except BrokenPipeError:
-            # The reader of our output, such as `head`, has seen enough.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        except (ValueError, OSError, CheckpointError) as error:
-            if os.environ.get("SEG_TF_TRACEBACK"):
-                raise
-            sys.exit(f"error: {error}")
-        except KeyboardInterrupt:
-            sys.exit("interrupted. Run the same command again to go on")
-
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
-    app.run(guarded)

@@ -19,7 +19,8 @@ def _quiet_tensorflow() -> None:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2" if has_gpu else "3")
 
 
-# Scripts import this module before any that imports TensorFlow.
+# Scripts import this module before any that imports TensorFlow; `import
+# seg_tf.command_line as command_line` is what is sorted to the top of the project's.
 _quiet_tensorflow()
 
 # Errors that are the user's to mend; anything else keeps its stack trace.
