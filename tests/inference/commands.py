@@ -9,7 +9,7 @@ def run(module, *arguments):
     module.define_flags()
     try:
         flags.FLAGS([module.__name__, *map(str, arguments)])
-        module.main()
+        module.main([module.__name__])
     finally:
         for name in set(flags.FLAGS) - before:
             delattr(flags.FLAGS, name)
