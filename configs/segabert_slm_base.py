@@ -6,8 +6,8 @@ r"""SegaBERT base with SLM: both structures of a text, in one encoder.
 
 In no paper: SegaBERT's three tables in place of the position table, and SLM's rows,
 sentence ids and objective. Paragraph and sentence index are those of the place where a
-sentence is presented. Records, hardware, time and everything else are those of
-`slm_base.py`.
+sentence is presented. There is no token-type table, as in SegaBERT. Records, hardware,
+time and everything else are those of `slm_base.py`.
 
 Expected: no paper reports it, and it was not run here.
 """

@@ -5,7 +5,7 @@ r"""SegaBERT tiny with SLM: both structures of a text, in one encoder.
         --records_dir=records/wikipedia_128 --output_dir=runs/segabert_slm_tiny
 
 Rows, objectives, hardware and optimizer are those of `slm_tiny.py`, the other tables
-those of `segabert_tiny.py`.
+those of `segabert_tiny.py`, which has no token types.
 
 Expected: not measured yet.
 """

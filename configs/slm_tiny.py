@@ -5,7 +5,7 @@ r"""SLM tiny: 2 layers of width 128, for a CPU and a first look at the curves.
         --records_dir=records/wikipedia_128 --output_dir=runs/slm_tiny
 
 Rows are 148 long: the records of `segabert_tiny.py`, and room for 20 [SENT] tokens.
-Hardware, sizes and optimizer are those of that run.
+Layers, hardware and peak rate are those of that run.
 
 Expected: not measured yet.
 """

@@ -1,12 +1,12 @@
-r"""SLM tiny with every row shuffled: the row of the paper's table 5 at this size.
+r"""SLM tiny, second phase: every row shuffled, from the weights of `slm_tiny.py`.
 
     python run_pretraining.py \
-        --config=configs/slm_tiny_shuffle_all.py \
+        --config=configs/slm_tiny_shuffle_all.py --initial_checkpoint=runs/slm_tiny \
         --records_dir=records/wikipedia_128 --output_dir=runs/slm_tiny_shuffle_all
 
-Rows in their own order, half of those of `slm_tiny.py`, are solved by pointing at the
-next place, which is what a small model learns first and holds on to. Without them it
-finds orders several times as early. Everything else is that of `slm_tiny.py`.
+A small model soon solves rows in their own order by pointing at the next place, and
+holds on to that; from them it learns not to point at what was placed. Once it can do
+that, rows that are all shuffled leave it nothing but what the sentences say.
 
 Expected: not measured yet.
 """
@@ -23,6 +23,10 @@ RUN = dataclasses.replace(
     name="slm_tiny_shuffle_all",
     paper="slm_base_shuffle_all",
     inputs=dataclasses.replace(slm_tiny.RUN.inputs, shuffle_rate=1.0),
+    optimizer=dataclasses.replace(slm_tiny.RUN.optimizer, warmup_updates=50),
+    training=dataclasses.replace(
+        slm_tiny.RUN.training, num_updates=3_000, validation_interval=250
+    ),
 )
 
 

@@ -78,7 +78,7 @@ class PackedRows:
         return self._num_rows
 
     def __call__(
-        self, numbers: tf.Tensor, places: tf.Tensor, epoch_streams: tf.Tensor
+        self, numbers: tf.Tensor, epoch_places: tf.Tensor, epoch_streams: tf.Tensor
     ) -> dict[str, tf.Tensor]:
         packs = tf.gather(self._packs, numbers)
         streams = tf.gather(epoch_streams, packs.value_rowids())

@@ -25,13 +25,13 @@ class RowReader(Protocol):
     def __len__(self) -> int: ...
 
     def __call__(
-        self, numbers: tf.Tensor, places: tf.Tensor, epoch_streams: tf.Tensor
+        self, numbers: tf.Tensor, epoch_places: tf.Tensor, epoch_streams: tf.Tensor
     ) -> dict[str, tf.Tensor]:
         """Reads rows.
 
         Args:
             numbers: int64 tensor `(B,)`, which rows of the split.
-            places: int64 tensor `(B,)`, where in the epoch each of them comes.
+            epoch_places: int64 tensor `(B,)`, where in the epoch each of them comes.
             epoch_streams: uint64 tensor `(B,)`, random stream of the epoch of each.
 
         Returns:
@@ -76,7 +76,9 @@ class OneWindowRows:
         return len(self._windows)
 
     def __call__(
-        self, numbers: tf.Tensor, places: tf.Tensor, epoch_streams: tf.Tensor
+        self, numbers: tf.Tensor, epoch_places: tf.Tensor, epoch_streams: tf.Tensor
     ) -> dict[str, tf.Tensor]:
         # The random stream of sample k of epoch e.
-        return self._windows(numbers, randomness.extend_key(epoch_streams, places))
+        return self._windows(
+            numbers, randomness.extend_key(epoch_streams, epoch_places)
+        )

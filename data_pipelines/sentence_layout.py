@@ -78,9 +78,9 @@ class SentenceRows:
         return len(self._windows)
 
     def __call__(
-        self, numbers: tf.Tensor, places: tf.Tensor, epoch_streams: tf.Tensor
+        self, numbers: tf.Tensor, epoch_places: tf.Tensor, epoch_streams: tf.Tensor
     ) -> dict[str, tf.Tensor]:
-        streams = randomness.extend_key(epoch_streams, places)
+        streams = randomness.extend_key(epoch_streams, epoch_places)
         windows = self._windows.read(numbers)
         firsts, counts = merge(
             windows.num_sentences,

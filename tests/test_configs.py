@@ -244,8 +244,15 @@ def test_tiny_slm_reads_the_records_of_the_other_tiny_runs():
     assert ours.inputs.row_length == ours.model.index_tables["position_index"] == 148
     assert ours.inputs.max_sentences == slm_base.RUN.inputs.max_sentences
     assert ours.objectives == slm_base.RUN.objectives
-    assert ours.optimizer == other.optimizer
-    assert ours.training == other.training
+    assert ours.optimizer == dataclasses.replace(other.optimizer, warmup_updates=300)
+    assert ours.training.batch_size == other.training.batch_size
+
+
+def test_second_phase_of_tiny_slm_shuffles_all_rows_of_the_same_model():
+    ours, other = slm_tiny.RUN, load("slm_tiny_shuffle_all").RUN
+    assert other.inputs == dataclasses.replace(ours.inputs, shuffle_rate=1.0)
+    # Or it could not start from the weights of the first.
+    assert (other.model, other.objectives) == (ours.model, ours.objectives)
 
 
 def test_tiny_slm_without_reconstructor_differs_in_the_objective_only():

@@ -55,12 +55,12 @@ _SHARED = (
     PaperValue("training.dtype_policy", "mixed_float16", _TABLE_7),
 )
 
-_ONE_TOKEN_TYPE = PaperValue(
+_TOKEN_TYPES = PaperValue(
     "model.num_token_types", 2, f"{_SLM}, section 2.2: the same for all but QA"
 )
 _BERT_TABLES = (
     PaperValue("model.index_tables", {"position_index": 512}, _AS_BERT),
-    _ONE_TOKEN_TYPE,
+    _TOKEN_TYPES,
 )
 _TABLES = (
     PaperValue(
@@ -68,7 +68,7 @@ _TABLES = (
         {"position_index": 512, "sentence_id": 22},
         f"{_SLM}, section 2.1; rows of [CLS] and [SEP] unsaid",
     ),
-    _ONE_TOKEN_TYPE,
+    _TOKEN_TYPES,
 )
 _SEGABERT_TABLES = (
     PaperValue(

@@ -49,6 +49,9 @@ class SequenceReconstructor(keras.layers.Layer):
         Logits, a float32 tensor `(B, S, C)`. Steps behind a row's last hold numbers
         without meaning.
 
+    Raises:
+        ValueError: if there is no layer, or the heads do not divide the width.
+
     Example:
     >>> reconstructor = SequenceReconstructor(
     ...     num_layers=1, num_heads=2, intermediate_size=16
