@@ -267,4 +267,4 @@ def main(_: Sequence[str]) -> None:
 
 if __name__ == "__main__":
     define_flags()
-    sys.exit(command_line.run(main, BuildError))
+    sys.exit(command_line.run(main, BuildError, goes_on=True))

@@ -55,4 +55,4 @@ def main(_: Sequence[str]) -> None:
 if __name__ == "__main__":
     build_documents.define_flags()
     build_windows.define_flags()
-    sys.exit(command_line.run(main, BuildError))
+    sys.exit(command_line.run(main, BuildError, goes_on=True))

@@ -177,4 +177,4 @@ if __name__ == "__main__":
     flags.DEFINE_string("output_dir", None, "Where the result goes.", required=True)
     define_flags()
     build_documents.define_run_flags()
-    sys.exit(command_line.run(main, BuildError))
+    sys.exit(command_line.run(main, BuildError, goes_on=True))

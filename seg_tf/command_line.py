@@ -27,8 +27,18 @@ _quiet_tensorflow()
 USER_ERRORS = (ValueError, OSError)
 
 
-def run(main: Callable[[Sequence[str]], None], *more_errors: type[Exception]) -> None:
-    """Runs `main` under absl; prints a user's error as one line and exits with 1."""
+def run(
+    main: Callable[[Sequence[str]], None],
+    *more_errors: type[Exception],
+    goes_on: bool = False,
+) -> None:
+    """Runs `main` under absl; prints a user's error as one line and exits with 1.
+
+    Args:
+        main: what to run.
+        *more_errors: errors that are the user's to mend, besides `USER_ERRORS`.
+        goes_on: whether the same command, given again, goes on where it stopped.
+    """
 
     def guarded(argv: Sequence[str]) -> None:
         if len(argv) > 1:
@@ -43,7 +53,8 @@ def run(main: Callable[[Sequence[str]], None], *more_errors: type[Exception]) ->
                 raise
             sys.exit(f"error: {error}")
         except KeyboardInterrupt:
-            sys.exit("interrupted. Run the same command again to go on")
+            hint = ". Run the same command again to go on" if goes_on else ""
+            sys.exit(f"interrupted{hint}")
 
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
     app.run(guarded)

@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import fcntl
 import hashlib
 import json
 import os
@@ -93,6 +94,25 @@ def written_aside(path: pathlib.Path) -> Iterator[pathlib.Path]:
     except BaseException:
         unfinished.unlink(missing_ok=True)
         raise
+
+
+@contextlib.contextmanager
+def locked(folder: pathlib.Path, refusal: Exception | None = None) -> Iterator[None]:
+    """Keeps other processes that ask for it out of a folder while the block runs.
+
+    Args:
+        folder: an existing folder.
+        refusal: what to raise if another process is in it; None waits until none is.
+
+    Raises:
+        Exception: `refusal`.
+    """
+    with open(folder / ".lock", "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | (fcntl.LOCK_NB if refusal else 0))
+        except BlockingIOError:
+            raise refusal from None
+        yield
 
 
 def write_text(path: pathlib.Path, text: str) -> None:

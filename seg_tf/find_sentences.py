@@ -44,7 +44,7 @@ from typing import Any
 from absl import flags
 
 from seg_tf import command_line, files
-from seg_tf.inference import corpus_encoding, model_flags, texts
+from seg_tf.inference import corpus_encoding, model_flags, texts, vector_index
 from seg_tf.inference.corpus_vectors import CorpusVectors
 from seg_tf.inference.sentence_vectors import SentenceVectors
 from seg_tf.inference.texts import Sentence
@@ -97,9 +97,15 @@ def main(_: Sequence[str]) -> None:
             "`--corpus` must name a corpus, or `--query` something to search for. "
             "Received: neither"
         )
+    # Whatever can be refused, before a corpus is encoded for hours.
+    if values.output:
+        model_flags.check_output(pathlib.Path(values.output))
     sources = texts.list_files(values.corpus) if values.corpus else {}
     queries = [*values.query, *_queries_of_file()]
     pretrained, splitter = model_flags.load_model()
+    vector_index.check(
+        values.index, values.search_parameters, pretrained.encoder.hidden_size
+    )
     model = SentenceVectors(pretrained, values.context_sentences)
     spoken = [_sentences_of(query, splitter) for query in queries]
     corpus = _corpus(sources, pretrained, splitter, model)
@@ -115,10 +121,8 @@ def main(_: Sequence[str]) -> None:
 
 
 def _queries_of_file() -> list[str]:
-    if not flags.FLAGS.queries:
-        return []
-    lines = model_flags.read_input(flags.FLAGS.queries).split("\n")
-    return [line for line in lines if line.strip()]
+    path = flags.FLAGS.queries
+    return model_flags.read_lines(path) if path else []
 
 
 def _sentences_of(query: str, splitter: SentenceSplitter) -> list[Sentence]:
@@ -226,4 +230,4 @@ def _mark(before: Sequence[str], sentence: str) -> str:
 
 if __name__ == "__main__":
     define_flags()
-    command_line.run(main, CheckpointError)
+    command_line.run(main, CheckpointError, goes_on=True)

@@ -74,6 +74,8 @@ def main(_: Sequence[str]) -> None:
             "`--output` must name a file for the orders of several texts. Received: "
             f"none, and {len(sources)} texts"
         )
+    if values.output:
+        model_flags.check_output(pathlib.Path(values.output))
     pretrained, splitter = model_flags.load_model()
     orderer = ordering.SentenceOrderer(pretrained)
     if values.sentences:
@@ -106,9 +108,8 @@ def _batches(items: list) -> Iterator[list]:
 
 def _read(name: str, path: str, splitter: SentenceSplitter | None) -> list[Sentence]:
     """The sentences of a file; lines are sentences where there is no splitter."""
-    stripped = map(str.strip, model_flags.read_input(path).split("\n"))
     # A blank line begins no text of its own here.
-    lines = list(filter(None, stripped))
+    lines = model_flags.read_lines(path)
     if splitter is None:
         return [Sentence(line, name) for line in lines]
     return list(texts.split_lines(lines, name, splitter))

@@ -1,4 +1,4 @@
-"""What has to be so before any test module is imported, and seeds."""
+"""What has to be so before any test module is imported, seeds, and a checkpoint."""
 
 import os
 import random
@@ -20,3 +20,12 @@ def _seeds() -> None:
     np.random.seed(0)  # noqa: NPY002 - what Keras and others draw from
     if "keras" in sys.modules:
         sys.modules["keras"].utils.set_random_seed(0)
+
+
+@pytest.fixture(scope="session")
+def run_dir(tmp_path_factory):
+    """Output folder of a run of a tiny SLM, which no test may change."""
+    # Imports TensorFlow, which many tests do without.
+    from tests.inference import tiny_slm
+
+    return tiny_slm.write_checkpoint(tmp_path_factory.mktemp("slm"))

@@ -1,12 +1,6 @@
 """The command that finds the sentences nearest to a query."""
 
 import json
-import os
-import pathlib
-import signal
-import subprocess
-import sys
-import time
 
 import numpy as np
 import pytest
@@ -18,13 +12,7 @@ from seg_tf.training.pretrained import load_pretrained
 from tests.inference import commands, tiny_slm
 from tests.inference.tiny_slm import SPLITTER, sentence
 
-REPOSITORY = pathlib.Path(__file__).parents[1]
 NUM_SENTENCES = 60
-
-
-@pytest.fixture(scope="module")
-def run_dir(tmp_path_factory):
-    return tiny_slm.write_checkpoint(tmp_path_factory.mktemp("slm"))
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +129,7 @@ def test_users_errors_name_what_is_wrong(run_dir, index_dir, corpus, tmp_path):
         run(run_dir, f"--index_dir={index_dir}", "--query= ")
     with pytest.raises(ValueError, match="context_sentences: 1 there, 0 now"):
         run(run_dir, f"--index_dir={index_dir}", "--query=W1.", "--context_sentences=0")
-    with pytest.raises(ValueError, match="at most those of the model, 4"):
+    with pytest.raises(ValueError, match=r"`context_sentences` must.*at most 3.*=4"):
         run(run_dir, f"--corpus={corpus}", "--context_sentences=4")
     with pytest.raises(ValueError, match="Received: '/nowhere'"):
         run(run_dir, "--corpus=/nowhere")
@@ -154,42 +142,60 @@ def test_vectors_of_other_weights_are_refused(run_dir, index_dir, tmp_path):
         run(other, f"--index_dir={index_dir}", "--query=W1.")
 
 
-def script(*arguments, **options):
-    return subprocess.Popen(
-        [sys.executable, "-m", "seg_tf.find_sentences", *map(str, arguments)],
-        cwd=REPOSITORY,
-        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        **options,
-    )
+def test_what_can_be_refused_is_refused_before_anything_is_encoded(
+    run_dir, corpus, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(SentenceVectors, "encode", None)
+    arguments = (run_dir, f"--corpus={corpus}", f"--index_dir={tmp_path / 'index'}")
+    for option, expected in (
+        ("--index=Flatter", "`--index` must be a string.*Received: 'Flatter'"),
+        ("--index=PQ5", "for vectors of length 16.*Received: 'PQ5'"),
+        ("--search_parameters=nprobe=2", "`--search_parameters` must.*'nprobe=2'"),
+        (f"--output={tmp_path}/no/n", "`--output` must .*/no/n, whose folder does not"),
+        (f"--output={tmp_path}", "`--output` must name a file.*which is a folder"),
+    ):
+        with pytest.raises(ValueError, match=expected):
+            run(*arguments, option)
+    assert not (tmp_path / "index").exists()
+
+
+# The script, to which Ctrl-C happens as soon as the first shard is there.
+INTERRUPTED = """
+import runpy, signal
+from seg_tf.inference import corpus_vectors
+write_shard = corpus_vectors.write_shard
+def write_shard_and_interrupt(*arguments):
+    write_shard(*arguments)
+    signal.raise_signal(signal.SIGINT)
+corpus_vectors.write_shard = write_shard_and_interrupt
+runpy.run_module("seg_tf.find_sentences", run_name="__main__", alter_sys=True)
+"""
 
 
 def test_interrupted_command_goes_on_and_ends_with_the_same(
     run_dir, corpus, index_dir, tmp_path
 ):
     arguments = (
-        f"--checkpoint={run_dir}",
         f"--corpus={corpus}",
         f"--index_dir={tmp_path}",
         "--shard_sentences=25",
     )
-    process = script(*arguments)
-    while process.poll() is None and not (tmp_path / "shard-00000").is_dir():
-        time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=120)
-    assert "Traceback" not in errors
-    run(run_dir, *arguments[1:])
-    for path in index_dir.rglob("*.*"):
+    process = commands.python("-c", INTERRUPTED, f"--checkpoint={run_dir}", *arguments)
+    _, errors = process.communicate()
+    assert process.returncode == 1
+    assert errors.endswith("interrupted. Run the same command again to go on\n")
+    assert [path.name for path in tmp_path.glob("*shard-*")] == ["shard-00000"]
+    run(run_dir, *arguments)
+    written = [path for path in index_dir.rglob("*.*") if path.is_file()]
+    assert len(written) >= 1 + 3 * 2 + 1  # manifest, shards, index
+    for path in written:
         again = tmp_path / path.relative_to(index_dir)
-        if path.is_file() and path.name != "index-HNSW8.faiss":
+        if path.name != "index-HNSW8.faiss":
             assert again.read_bytes() == path.read_bytes(), path.name
 
 
 def test_help_teaches():
-    output, errors = script("--help").communicate(timeout=120)
+    output, errors = commands.script(find_sentences, "--help").communicate()
     assert '--query="The waterwheel hammered on.' in output
     for flag in ("corpus", "index_dir", "context_sentences", "index", "limit"):
         assert f"--{flag}" in output

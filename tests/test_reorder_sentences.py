@@ -2,10 +2,6 @@
 
 import io
 import json
-import os
-import pathlib
-import subprocess
-import sys
 import types
 
 import numpy as np
@@ -18,13 +14,6 @@ from seg_tf.training.errors import CheckpointError
 from seg_tf.training.pretrained import load_pretrained
 from tests.inference import commands, tiny_slm
 from tests.inference.tiny_slm import sentence
-
-REPOSITORY = pathlib.Path(__file__).parents[1]
-
-
-@pytest.fixture(scope="module")
-def run_dir(tmp_path_factory):
-    return tiny_slm.write_checkpoint(tmp_path_factory.mktemp("slm"))
 
 
 @pytest.fixture
@@ -136,6 +125,8 @@ def test_users_errors_name_what_is_wrong(run_dir, tmp_path):
         run(run_dir, f"--text={tmp_path}")
     with pytest.raises(CheckpointError, match="Received: /nowhere"):
         run("/nowhere", f"--text={tmp_path / 'more'}")
+    with pytest.raises(ValueError, match=r"Received: /no/orders, whose folder does"):
+        run("/nowhere", f"--text={tmp_path}", "--output=/no/orders")
 
 
 def test_checkpoint_without_vocabulary_takes_it_from_the_flag(
@@ -155,29 +146,18 @@ def test_checkpoint_without_vocabulary_takes_it_from_the_flag(
     assert sentences[0] in capsys.readouterr().out
 
 
-def script(*arguments, **options):
-    return subprocess.run(
-        [sys.executable, "-m", "seg_tf.reorder_sentences", *arguments],
-        cwd=REPOSITORY,
-        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
-        capture_output=True,
-        text=True,
-        check=False,
-        **options,
-    )
-
-
 def test_help_teaches():
-    done = script("--help")
-    assert "--sentences=shuffled.txt" in done.stdout
+    output, errors = commands.script(reorder_sentences, "--help").communicate()
+    assert "--sentences=shuffled.txt" in output
     for flag in ("checkpoint", "text", "sentences", "output", "vocab_file"):
-        assert f"--{flag}" in done.stdout
-    assert "Traceback" not in done.stderr
+        assert f"--{flag}" in output
+    assert "Traceback" not in errors
 
 
 def test_model_of_another_kind_is_one_line(tmp_path):
     run_dir = tiny_slm.write_checkpoint(tmp_path, tiny_slm.config())
-    done = script(f"--checkpoint={run_dir}", input="One. Two.")
-    assert done.returncode == 1
-    assert "Traceback" not in done.stderr
-    assert "error: `checkpoint` must be of a model that was" in done.stderr
+    process = commands.script(reorder_sentences, f"--checkpoint={run_dir}")
+    _, errors = process.communicate("One. Two.")
+    assert process.returncode == 1
+    assert "Traceback" not in errors
+    assert "error: `checkpoint` must be of a model that was" in errors

@@ -19,6 +19,7 @@ glob, compressed or not:
 The corpus that every machine has, the docstrings of the installed packages:
 
   python -m data_pipelines.readers --format=python_docs
+
 To have the text itself, of whatever format, as plain text: UTF-8, a paragraph a
 line, a blank line after each document. That is what `seg_tf.find_sentences` and
 `seg_tf.reorder_sentences` read:
@@ -152,7 +153,7 @@ def _write(
 
             plain_text_output.write(output, list(sources), documents_of)
     except OSError as error:
-        sys.exit(f"error: `--output`: {error}")
+        sys.exit(f"error: {error}")
 
 
 def _print_summary(counts: _Counts, num_files: int, is_all: bool) -> None:

@@ -4,8 +4,6 @@ Shards are written aside and renamed; the same job goes on with those that are m
 another one is refused.
 """
 
-import contextlib
-import fcntl
 import itertools
 import pathlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -72,7 +70,11 @@ def make(
         return itertools.islice(found, settings["limit"])
 
     folder.mkdir(parents=True, exist_ok=True)
-    with _locked(folder):
+    in_use = ValueError(
+        f"`--index_dir` must not be in use. Received: {folder}, into which another "
+        "process writes now"
+    )
+    with files.locked(folder, in_use):
         if (folder / corpus_vectors.MANIFEST_FILE).exists():
             corpus = CorpusVectors(folder)
             corpus.check_same(description)
@@ -131,16 +133,3 @@ def _begin(
             "num_sentences": num_sentences,
         },
     )
-
-
-@contextlib.contextmanager
-def _locked(folder: pathlib.Path) -> Iterator[None]:
-    with open(folder / ".lock", "w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ValueError(
-                f"`--index_dir` must not be in use. Received: {folder}, into which "
-                "another process writes now"
-            ) from None
-        yield

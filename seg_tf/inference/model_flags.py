@@ -1,10 +1,11 @@
-"""What the commands that use a pretrained model share: which, and how it reads text."""
+"""What the commands that use a pretrained model share: it, what they read and write."""
 
 import pathlib
 import sys
 
 from absl import flags
 
+from seg_tf.inference import texts
 from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.text.punkt_parameters import load_parameters
 from seg_tf.training.pretrained import Pretrained, load_pretrained
@@ -64,22 +65,37 @@ def load_model() -> tuple[Pretrained, SentenceSplitter]:
     return pretrained, splitter
 
 
-def read_input(path: str) -> str:
-    """Text of a file, or of stdin where the path is `-`.
+def read_lines(path: str) -> list[str]:
+    """Lines of a file that are not blank, without space around them.
+
+    Args:
+        path: the file; `-` is stdin.
 
     Raises:
         OSError: if the file cannot be read.
         ValueError: if it is not UTF-8, naming it and the line.
     """
     if path == "-":
-        content, name = sys.stdin.buffer.read(), "stdin"
+        lines = list(texts.decoded(sys.stdin.buffer, "stdin"))
     else:
-        content, name = pathlib.Path(path).read_bytes(), path
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = 1 + content.count(b"\n", 0, error.start)
-        raise ValueError(
-            f"{name}:{line}: expected UTF-8, found byte 0x{content[error.start]:02X} "
-            f"({error.reason})"
-        ) from error
+        with open(path, "rb") as file:
+            lines = list(texts.decoded(file, path))
+    return list(filter(None, map(str.strip, lines)))
+
+
+def check_output(path: pathlib.Path) -> None:
+    """Makes sure, before long work, that its result can become the file `path`.
+
+    Raises:
+        ValueError: if `path` is a folder, or lies in none that exists.
+    """
+    if path.is_dir():
+        reason = "which is a folder"
+    elif not path.parent.is_dir():
+        reason = "whose folder does not exist"
+    else:
+        return
+    raise ValueError(
+        "`--output` must name a file, in a folder that exists. Received: "
+        f"{path}, {reason}"
+    )

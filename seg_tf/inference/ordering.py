@@ -13,9 +13,10 @@ import numpy as np
 import tensorflow as tf
 
 from seg_tf.inference import rows
-from seg_tf.inference.row_runner import RowRunner, candidate_vectors
+from seg_tf.inference.row_runner import RowRunner
 from seg_tf.inference.texts import Sentence
 from seg_tf.objectives.sentence_unshuffling import SentenceUnshuffling
+from seg_tf.ops.gathering import gather_vectors
 from seg_tf.training.pretrained import Pretrained
 
 
@@ -79,7 +80,9 @@ class SentenceOrderer:
         def order(
             sequence_output: tf.Tensor, features: Mapping[str, tf.Tensor]
         ) -> tuple[tf.Tensor, tf.Tensor]:
-            candidates = candidate_vectors(sequence_output, features)
+            candidates = gather_vectors(
+                sequence_output, features["candidate_positions"]
+            )
             return decode(candidates, features["candidate_mask"])
 
         self._run = RowRunner(pretrained, order, **arguments)

@@ -1,6 +1,6 @@
 """Runs a pretrained encoder on rows of sentences, whatever their number and lengths.
 
-Shape key: B rows, L row length, C candidates, D hidden size.
+Shape key: B rows, L row length, D hidden size.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -50,14 +50,7 @@ class RowRunner:
         max_sentences: int | None = None,
         tokens_per_batch: int = _TOKENS_PER_BATCH,
     ):
-        inputs = pretrained.config.inputs
-        if not isinstance(inputs, configuration.SentenceInputsConfig):
-            raise ValueError(
-                "`checkpoint` must be of a model of sentences (SLM), trained with "
-                "inputs of SentenceInputsConfig. Received: "
-                f"{pretrained.folder}, the run {pretrained.config.name!r}, whose "
-                f"inputs were of {type(inputs).__name__}"
-            )
+        inputs = sentence_inputs(pretrained)
         if max_sentences is not None and not 1 <= max_sentences <= inputs.max_sentences:
             raise ValueError(
                 "`max_sentences` must be at least 1 and at most those of the model, "
@@ -142,8 +135,18 @@ class RowRunner:
         return self._functions[length]
 
 
-def candidate_vectors(
-    sequence_output: tf.Tensor, features: Mapping[str, tf.Tensor]
-) -> tf.Tensor:
-    """The outputs `(B, C, D)` at `[CLS]`, at each `[SENT]` and at `[SEP]`."""
-    return tf.gather(sequence_output, features["candidate_positions"], batch_dims=1)
+def sentence_inputs(pretrained: Pretrained) -> configuration.SentenceInputsConfig:
+    """The rows of sentences that a model was trained on.
+
+    Raises:
+        ValueError: if it was trained on others.
+    """
+    inputs = pretrained.config.inputs
+    if not isinstance(inputs, configuration.SentenceInputsConfig):
+        raise ValueError(
+            "`checkpoint` must be of a model of sentences (SLM), trained with "
+            "inputs of SentenceInputsConfig. Received: "
+            f"{pretrained.folder}, the run {pretrained.config.name!r}, whose "
+            f"inputs were of {type(inputs).__name__}"
+        )
+    return inputs

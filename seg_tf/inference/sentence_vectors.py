@@ -10,8 +10,9 @@ import numpy as np
 import tensorflow as tf
 
 from seg_tf.inference import rows
-from seg_tf.inference.row_runner import RowRunner, candidate_vectors
+from seg_tf.inference.row_runner import RowRunner, sentence_inputs
 from seg_tf.inference.texts import Sentence
+from seg_tf.ops.gathering import gather_vectors
 from seg_tf.training.pretrained import Pretrained
 
 
@@ -35,6 +36,13 @@ class SentenceVectors:
     def __init__(
         self, pretrained: Pretrained, context_sentences: int, **arguments: Any
     ):
+        most = sentence_inputs(pretrained).max_sentences
+        if not 0 <= context_sentences < most:
+            raise ValueError(
+                f"`context_sentences` must be at least 0 and at most {most - 1}, since "
+                f"the model takes {most} sentences at once. Received: "
+                f"context_sentences={context_sentences}"
+            )
         self._run = RowRunner(
             pretrained,
             _last_sentence,
@@ -83,9 +91,9 @@ def _last_sentence(
     sequence_output: tf.Tensor, features: Mapping[str, tf.Tensor]
 ) -> tuple[tf.Tensor]:
     """The normalised vectors `(B, D)` of the last sentences of rows."""
-    vectors = candidate_vectors(sequence_output, features)
     # `[SEP]` is the last candidate, and what comes before it the last sentence.
     mask = tf.cast(features["candidate_mask"], tf.int32)
-    last = tf.reduce_sum(mask, axis=1) - 2
-    chosen = tf.gather(vectors, last, batch_dims=1)
-    return (tf.math.l2_normalize(tf.cast(chosen, tf.float32), axis=1),)
+    last = tf.reduce_sum(mask, axis=1, keepdims=True) - 2
+    positions = tf.gather(features["candidate_positions"], last, batch_dims=1)
+    vectors = gather_vectors(sequence_output, positions)[:, 0]
+    return (tf.math.l2_normalize(tf.cast(vectors, tf.float32), axis=1),)

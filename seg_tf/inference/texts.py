@@ -94,7 +94,7 @@ def read_sentences(
     """
     for name, path in sources.items():
         with open(path, "rb") as file:
-            yield from split_lines(_decoded(file, path), name, splitter)
+            yield from split_lines(decoded(file, str(path)), name, splitter)
 
 
 def split_lines(
@@ -149,12 +149,21 @@ def indices(sentences: Sequence[Sentence]) -> tuple[list[int], list[int]]:
     return paragraphs, numbers
 
 
-def _decoded(lines: Iterable[bytes], path: pathlib.Path) -> Iterator[str]:
+def decoded(lines: Iterable[bytes], name: str) -> Iterator[str]:
+    """Lines of a file as text, without the byte order mark there may be.
+
+    Args:
+        lines: of the whole file, from the first on.
+        name: what the file is called in a message.
+
+    Raises:
+        ValueError: if a line is not UTF-8, naming file and line.
+    """
     for number, line in enumerate(lines, start=1):
         try:
             yield line.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError as error:
             raise ValueError(
-                f"{path}:{number}: expected UTF-8, found byte "
+                f"{name}:{number}: expected UTF-8, found byte "
                 f"0x{line[error.start]:02X} ({error.reason})"
             ) from error

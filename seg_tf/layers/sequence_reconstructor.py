@@ -9,6 +9,7 @@ import keras_hub
 from keras import ops
 
 from seg_tf.ops.activations import gelu
+from seg_tf.ops.gathering import gather_vectors
 
 # Logit of what must not be pointed at: finite, so that rows of padding stay so.
 _NEVER = -1e9
@@ -128,7 +129,7 @@ class SequenceReconstructor(keras.layers.Layer):
     ) -> Any:
         first_B1 = ops.zeros_like(gold_candidates[:, :1])
         read_BS = ops.concatenate([first_B1, gold_candidates[:, :-1]], axis=1)
-        hidden_BSD = _gather(candidates, read_BS)
+        hidden_BSD = gather_vectors(candidates, read_BS)
         for layer in self.decoder_layers:
             hidden_BSD = layer(
                 hidden_BSD,
@@ -204,10 +205,6 @@ class SequenceReconstructor(keras.layers.Layer):
             "initializer_range": self.initializer_range,
             "approximate_gelu": self.approximate_gelu,
         }
-
-
-def _gather(vectors_BCD: Any, slots_BS: Any) -> Any:
-    return ops.take_along_axis(vectors_BCD, slots_BS[:, :, None], axis=1)
 
 
 def _pointer_logits(hidden_BSD: Any, candidates: Any, mask_BC: Any) -> Any:

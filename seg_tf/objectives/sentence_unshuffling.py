@@ -11,6 +11,7 @@ from keras import ops
 from seg_tf.layers.sequence_reconstructor import SequenceReconstructor
 from seg_tf.objectives.base import ObjectiveOutput
 from seg_tf.ops import order_metrics
+from seg_tf.ops.gathering import gather_vectors
 from seg_tf.ops.losses import masked_accuracy, masked_cross_entropy
 
 _FEATURES = ("candidate_positions", "candidate_mask", "gold_candidates", "is_shuffled")
@@ -99,11 +100,10 @@ class SentenceUnshuffling(keras.layers.Layer):
         training: bool | None = None,
     ) -> ObjectiveOutput:
         _check_features(features)
-        positions_BC = features["candidate_positions"]
         mask_BC = ops.cast(features["candidate_mask"], "bool")
         gold_BS = features["gold_candidates"]
-        candidates_BCD = ops.take_along_axis(
-            sequence_output, positions_BC[:, :, None], axis=1
+        candidates_BCD = gather_vectors(
+            sequence_output, features["candidate_positions"]
         )
         logits_BSC = self.reconstructor(
             candidates_BCD, mask_BC, gold_BS, training=training

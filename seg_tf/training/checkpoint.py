@@ -249,7 +249,7 @@ def restore_weights(
             f"{folder}: its weights are of another model. It differs in "
             + "; ".join(differences)
         )
-    checkpoint_files.restore(folder, pretrainer, weights_only=True)
+    checkpoint_files.restore_weights(folder, pretrainer)
 
 
 def find_checkpoint(

@@ -111,41 +111,36 @@ def check(folder: pathlib.Path, state: Mapping[str, Any], names: list[str]) -> N
             )
 
 
-def restore(
-    folder: pathlib.Path, pretrainer: Pretrainer, weights_only: bool = False
-) -> None:
+def restore(folder: pathlib.Path, pretrainer: Pretrainer) -> None:
     """Gives the variables of a built pretrainer the values they have in `folder`.
 
     Args:
         folder: a checkpoint.
         pretrainer: of the same model.
-        weights_only: leave out the optimizer, the counters and the loss scale.
 
     Raises:
         CheckpointError: if the folder is of another model.
     """
     pretrainer.encoder.load_weights(folder / ENCODER_FILE)
-    if weights_only:
-        variables = _numbered(_OBJECTIVES, _objective_variables(pretrainer))
-    else:
-        variables = _training_variables(pretrainer)
-    _read_variables(folder / TRAINING_STATE_FILE, variables)
+    _read_variables(folder / TRAINING_STATE_FILE, _training_variables(pretrainer))
 
 
-def restore_for_use(folder: pathlib.Path, pretrainer: Pretrainer) -> None:
-    """Gives encoder and objectives the weights of `folder`, in the dtype they have.
+def restore_weights(
+    folder: pathlib.Path, pretrainer: Pretrainer, cast: bool = False
+) -> None:
+    """As `restore`, but without the optimizer, the counters and the loss scale.
 
     Args:
         folder: a checkpoint.
-        pretrainer: of the same model, perhaps of another dtype policy. It needs no
-            optimizer.
+        pretrainer: of the same model. It needs no optimizer.
+        cast: whether the objectives may have another dtype policy than in `folder`.
 
     Raises:
         CheckpointError: if the folder is of another model.
     """
     pretrainer.encoder.load_weights(folder / ENCODER_FILE)
     variables = _numbered(_OBJECTIVES, _objective_variables(pretrainer))
-    _read_variables(folder / TRAINING_STATE_FILE, variables, cast=True)
+    _read_variables(folder / TRAINING_STATE_FILE, variables, cast)
 
 
 def size_in_bytes(pretrainer: Pretrainer) -> int:

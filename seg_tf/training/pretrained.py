@@ -106,7 +106,7 @@ def load_pretrained(
     sequence_output = encoder(batch)
     for objective in objectives.values():
         objective(sequence_output, batch, training=False)
-    checkpoint_files.restore_for_use(folder, Pretrainer(encoder, objectives))
+    checkpoint_files.restore_weights(folder, Pretrainer(encoder, objectives), cast=True)
     return Pretrained(
         encoder=encoder,
         objectives=objectives,
@@ -139,13 +139,14 @@ def _vocabulary(
             "checkpoints did, or from records without one. Give the vocabulary of its "
             f"records (sha256 {expected}) by `--vocab_file`"
         )
+    path = vocab_file or own
     try:
-        vocabulary = Vocabulary.from_file(vocab_file or own)
+        vocabulary = Vocabulary.from_file(path)
     except (OSError, ValueError) as error:
         raise CheckpointError(str(error)) from error
     if vocabulary.checksum != expected:
         raise CheckpointError(
-            f"`vocab_file` must be the vocabulary of the run. Received: {vocab_file}, "
+            f"`vocab_file` must be the vocabulary of the run. Received: {path}, "
             f"whose sha256 is {vocabulary.checksum}; that of {folder} is {expected}"
         )
     return vocabulary

@@ -2,11 +2,10 @@
 
 import contextlib
 import dataclasses
-import fcntl
 import json
 import pathlib
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from seg_tf import configuration, files
@@ -73,23 +72,20 @@ class RunFolder:
         ):
             written.unlink(missing_ok=True)
 
-    @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self) -> contextlib.AbstractContextManager[None]:
         """Keeps a second process from training into the same folder.
 
         Raises:
             OutputFolderError: if another process does so now.
         """
         self.path.mkdir(parents=True, exist_ok=True)
-        with open(self.path / ".lock", "w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise OutputFolderError(
-                    "`--output_dir` must not be in use. Received: "
-                    f"{self.path}, into which another process trains now"
-                ) from None
-            yield
+        return files.locked(
+            self.path,
+            OutputFolderError(
+                f"`--output_dir` must not be in use. Received: {self.path}, into which "
+                "another process trains now"
+            ),
+        )
 
 
 def describe_run(

@@ -1,6 +1,13 @@
-"""Runs a command of `seg_tf` in this process, as its script would."""
+"""Runs commands of `seg_tf`, in this process or as scripts."""
+
+import os
+import pathlib
+import subprocess
+import sys
 
 from absl import flags
+
+REPOSITORY = pathlib.Path(__file__).parents[2]
 
 
 def run(module, *arguments):
@@ -14,3 +21,21 @@ def run(module, *arguments):
         for name in set(flags.FLAGS) - before:
             delattr(flags.FLAGS, name)
         flags.FLAGS.unparse_flags()
+
+
+def script(module, *arguments):
+    """Starts a command's module as a process."""
+    return python("-m", module.__name__, *arguments)
+
+
+def python(*arguments):
+    """Starts Python with arguments; its streams are pipes of text."""
+    return subprocess.Popen(
+        [sys.executable, *map(str, arguments)],
+        cwd=REPOSITORY,
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )

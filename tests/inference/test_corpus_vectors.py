@@ -1,13 +1,7 @@
-"""Vectors of a corpus: exact, in shards that survive a kill, and searched exactly."""
+"""Vectors of a corpus: exact, in shards that survive a kill."""
 
 import json
-import os
-import pathlib
 import shutil
-import signal
-import subprocess
-import sys
-import time
 
 import numpy as np
 import pytest
@@ -17,8 +11,7 @@ from seg_tf.inference import corpus_encoding, texts
 from seg_tf.inference.corpus_vectors import CorpusVectors
 from seg_tf.inference.sentence_vectors import SentenceVectors
 from seg_tf.inference.texts import Sentence
-from seg_tf.inference.vector_index import VectorIndex
-from tests.inference import tiny_slm
+from tests.inference import commands, tiny_slm
 from tests.inference.tiny_slm import ROW_LENGTH, SPLITTER, sentence
 
 SHARD_SENTENCES = 12
@@ -162,51 +155,6 @@ def test_context_gives_way_to_a_long_sentence(pretrained):
     )
 
 
-@pytest.mark.parametrize("count", [1, 7, 10_000])
-def test_neighbours_equal_brute_force(corpus, count):
-    vectors = all_vectors(corpus)
-    queries = np.random.default_rng(0).normal(size=(5, vectors.shape[1]))
-    queries = (queries / np.linalg.norm(queries, axis=1, keepdims=True)).astype("f4")
-    queries = np.concatenate([queries, vectors[17:18]])
-    index = VectorIndex(corpus, "Flat")
-    cosines = queries.astype("f8") @ vectors.T.astype("f8")
-    for query, found in enumerate(index.search(queries, count)):
-        order = np.argsort(-cosines[query], kind="stable")[:count]
-        np.testing.assert_allclose(
-            [cosine for _, cosine in found], cosines[query][order], atol=1e-6
-        )
-        assert len({number for number, _ in found}) == len(order)
-        for number, cosine in found:
-            assert cosine == pytest.approx(cosines[query][number], abs=1e-6)
-    nearest = next(index.search(vectors[17:18], 1))[0]
-    assert nearest == (17, pytest.approx(1.0, abs=1e-6))
-
-
-def test_every_kind_of_index_is_kept_and_read_again(corpus, monkeypatch):
-    queries = all_vectors(corpus)[3:4]
-    exact = next(VectorIndex(corpus, "Flat").search(queries, 5))
-    # All cells looked into is exact again.
-    cells = VectorIndex(corpus, "IVF4,Flat", "nprobe=4")
-    assert next(cells.search(queries, 5)) == exact
-    assert next(VectorIndex(corpus, "HNSW8").search(queries, 1))[0] == exact[0]
-    monkeypatch.setattr("faiss.index_factory", None)
-    again = VectorIndex(corpus, "IVF4,Flat", "nprobe=4")
-    assert next(again.search(queries, 5)) == exact
-
-
-@pytest.mark.parametrize(
-    "factory, parameters, expected",
-    [
-        ("Flatter", "", "`--index` must be.*Received: 'Flatter'"),
-        ("IVF100000,Flat", "", "`--index` must be.*no more vectors"),
-        ("Flat", "nprobe=4", "`--search_parameters` must be.*'nprobe=4'"),
-    ],
-)
-def test_what_faiss_does_not_take_is_named(corpus, factory, parameters, expected):
-    with pytest.raises(ValueError, match=expected):
-        VectorIndex(corpus, factory, parameters)
-
-
 def test_only_missing_shards_are_made_again(corpus, pretrained, tmp_path):
     folder = tmp_path / "index"
     shutil.copytree(corpus.folder, folder)
@@ -282,17 +230,20 @@ def test_cut_sentences_are_reported(pretrained, tmp_path):
     assert reports == ["Longer than a row, so that their ends were cut: 1"]
 
 
-KILLED = """
-import os, pathlib, sys
-from seg_tf.inference import corpus_vectors
+# Stops for good when all of the second shard is written and only its name is missing.
+STOPPED = """
+import pathlib, sys
+from seg_tf import files
 from seg_tf.training.pretrained import load_pretrained
 from tests.inference import test_corpus_vectors as tests
 run_dir, folder, text = sys.argv[1:]
-write_shard = corpus_vectors.write_shard
-def write_and_tell(*arguments):
-    write_shard(*arguments)
-    print("shard", flush=True)
-corpus_vectors.write_shard = write_and_tell
+publish = files.publish
+def publish_or_stop(path):
+    if path.name == "shard-00001":
+        print("stopped", flush=True)
+        sys.stdin.read()
+    publish(path)
+files.publish = publish_or_stop
 sources = tests.texts.list_files([text])
 tests.make(pathlib.Path(folder), sources, load_pretrained(run_dir))
 """
@@ -300,19 +251,16 @@ tests.make(pathlib.Path(folder), sources, load_pretrained(run_dir))
 
 def test_killed_job_ends_with_the_same_vectors(corpus, run_dir, pretrained, tmp_path):
     text = corpus.folder.parent / "text"
-    process = subprocess.Popen(
-        [sys.executable, "-c", KILLED, run_dir, tmp_path / "index", text],
-        cwd=pathlib.Path(__file__).parents[2],
-        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout.readline() == "shard\n"
-    time.sleep(np.random.default_rng().uniform(0, 0.02))
-    process.send_signal(signal.SIGKILL)
+    folder = tmp_path / "index"
+    process = commands.python("-c", STOPPED, run_dir, folder, text)
+    assert process.stdout.readline() == "stopped\n"
+    process.kill()
     process.communicate()
-    assert (tmp_path / "index" / "shard-00000").is_dir()
-    again = make(tmp_path / "index", texts.list_files([str(text)]), pretrained)
+    assert sorted(path.name for path in folder.glob("*shard-*")) == [
+        ".aside-shard-00001",
+        "shard-00000",
+    ]
+    again = make(folder, texts.list_files([str(text)]), pretrained)
     np.testing.assert_array_equal(all_vectors(again), all_vectors(corpus))
     numbers = range(corpus.manifest["num_sentences"])
     assert again.sentences(numbers) == corpus.sentences(numbers)
@@ -336,7 +284,7 @@ def test_corpus_that_changes_meanwhile_is_refused(pretrained, tmp_path, monkeypa
 def test_folder_in_use_is_refused(pretrained, tmp_path):
     sources = write_corpus(tmp_path / "text")
     with (
-        corpus_encoding._locked(tmp_path),
+        files.locked(tmp_path),
         pytest.raises(ValueError, match="another process writes now"),
     ):
         make(tmp_path, sources, pretrained)

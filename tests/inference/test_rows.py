@@ -15,12 +15,17 @@ def row(*lengths):
 @pytest.mark.parametrize("longest", [48, 512, 500])
 def test_a_bucket_is_long_enough_and_wastes_little(longest):
     buckets = set()
+    shares = []
     for needed in range(3, longest + 1):
         length = rows.bucket_length(needed, longest)
         assert needed <= length <= longest
-        assert length - needed < max(16, needed / 4)
+        assert length - needed < max(16, length / 5)
         buckets.add(length)
+        if needed > 128:
+            shares.append(1 - needed / length)
     assert len(buckets) <= 17
+    if shares:
+        assert np.mean(shares) == pytest.approx(0.08, abs=0.005)
 
 
 def test_every_row_is_in_one_batch_of_its_length():

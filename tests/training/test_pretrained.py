@@ -1,5 +1,8 @@
 """Loading a checkpoint to use the model: with nothing else at hand."""
 
+import dataclasses
+import re
+
 import keras
 import numpy as np
 import pytest
@@ -141,8 +144,18 @@ def test_checkpoint_without_vocabulary_says_how_to_give_one(pretrainer, tmp_path
     assert (loaded.vocabulary.tokens, loaded.lower_case) == (WORDS.tokens, True)
     assert not load_pretrained(tmp_path, path, lower_case=False).lower_case
     path.write_bytes(WORDS.to_bytes() + b"another\n")
-    with pytest.raises(CheckpointError, match="must be the vocabulary of the run"):
+    with pytest.raises(CheckpointError, match=r"vocabulary of the run.*words\.txt,"):
         load_pretrained(tmp_path, path)
+
+
+def test_checkpoint_with_another_vocabulary_than_its_runs_is_named(
+    pretrainer, tmp_path
+):
+    text = dataclasses.replace(TEXT, vocabulary=WORDS.to_bytes() + b"another\n")
+    folder = save_with_text(tmp_path, pretrainer, text_preparation=text)
+    expected = f"Received: {re.escape(str(folder / 'vocab.txt'))}, whose sha256 is"
+    with pytest.raises(CheckpointError, match=expected):
+        load_pretrained(tmp_path)
 
 
 def test_lower_case_must_be_that_of_the_run(pretrainer, tmp_path):

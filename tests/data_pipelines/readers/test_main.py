@@ -110,5 +110,5 @@ def test_output_that_cannot_be_written_is_named(corpus):
         "--format=json_lines", f"--input={corpus}", "--output=/nowhere/at/all.txt"
     )
     assert result.returncode == 1
-    assert "error: `--output`: " in result.stderr
+    assert result.stderr.splitlines()[-1].startswith("error: [Errno 2]")
     assert "/nowhere/at" in result.stderr

@@ -1,0 +1,33 @@
+"""How a script ends: what is said to its user."""
+
+import pytest
+
+from tests.inference import commands
+
+SCRIPT = """
+from seg_tf import command_line
+def main(_):
+    raise {error}
+command_line.run(main{arguments})
+"""
+
+
+@pytest.mark.parametrize(
+    "error, arguments, expected",
+    [
+        ("KeyboardInterrupt", "", "interrupted\n"),
+        (
+            "KeyboardInterrupt",
+            ", goes_on=True",
+            "interrupted. Run the same command again to go on\n",
+        ),
+        ("ValueError('of yours')", "", "error: of yours\n"),
+        ("KeyError('of yours')", ", KeyError", "error: 'of yours'\n"),
+    ],
+)
+def test_end_of_a_script_is_one_line(error, arguments, expected):
+    code = SCRIPT.format(error=error, arguments=arguments)
+    process = commands.python("-c", code)
+    _, errors = process.communicate()
+    assert process.returncode == 1
+    assert errors == expected
