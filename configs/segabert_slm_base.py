@@ -2,7 +2,7 @@ r"""SegaBERT base with SLM: both structures of a text, in one encoder.
 
     horovodrun -np 8 python run_pretraining.py \
         --config=configs/segabert_slm_base.py \
-        --records_dir=records/wikipedia_books_492 --output_dir=runs/segabert_slm_base
+        --records_dir=records/wikibooks_492 --output_dir=runs/segabert_slm_base
 
 In no paper: SegaBERT's three tables in place of the position table, and SLM's rows,
 sentence ids and objective. Paragraph and sentence index are those of the place where a

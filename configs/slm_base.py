@@ -1,10 +1,10 @@
 r"""SLM base: BERT base that puts shuffled sentences back in order, 1,000,000 updates.
 
     horovodrun -np 8 python run_pretraining.py --config=configs/slm_base.py \
-        --records_dir=records/wikipedia_books_492 --output_dir=runs/slm_base
+        --records_dir=records/wikibooks_492 --output_dir=runs/slm_base
 
-Rows are 512 long: windows of 492 (`build_records --window_length=492`), and room for 20
-[SENT] tokens, one before each sentence.
+Rows are 512 long: windows of 492 (`--window_length=492`), and room for 20 [SENT]
+tokens, one before each sentence. docs/records.md makes records of two corpora.
 
 Hardware: 8 V100, as in the paper; the batch of 256 is split over the ranks. Time:
 about five days, as the paper reports.

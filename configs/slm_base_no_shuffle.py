@@ -2,7 +2,7 @@ r"""SLM base, ablation: [SENT] tokens and sentence ids, but nothing is shuffled.
 
     horovodrun -np 8 python run_pretraining.py \
         --config=configs/slm_base_no_shuffle.py \
-        --records_dir=records/wikipedia_books_492 --output_dir=runs/slm_base_no_shuffle
+        --records_dir=records/wikibooks_492 --output_dir=runs/slm_base_no_shuffle
 
 The fourth row of the paper's table 5: masked LM alone, on sentences in order.
 Records, hardware, time and everything else are those of `slm_base.py`.

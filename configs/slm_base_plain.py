@@ -2,7 +2,7 @@ r"""SLM base, ablation: BERT, of SLM only the masked spans and the learning rate
 
     horovodrun -np 8 python run_pretraining.py \
         --config=configs/slm_base_plain.py \
-        --records_dir=records/wikipedia_books_492 --output_dir=runs/slm_base_plain
+        --records_dir=records/wikibooks_492 --output_dir=runs/slm_base_plain
 
 The last row of the paper's table 5: no [SENT], no sentence ids, nothing shuffled. Rows
 are the same records without room for [SENT], so 492 long where the paper has 512: all

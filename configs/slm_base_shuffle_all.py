@@ -2,7 +2,7 @@ r"""SLM base, ablation: the sentences of every row are shuffled.
 
     horovodrun -np 8 python run_pretraining.py \
         --config=configs/slm_base_shuffle_all.py \
-        --records_dir=records/wikipedia_books_492 --output_dir=runs/slm_base_shuffle_all
+        --records_dir=records/wikibooks_492 --output_dir=runs/slm_base_shuffle_all
 
 The second row of the paper's table 5.
 Records, hardware, time and everything else are those of `slm_base.py`.

@@ -2,7 +2,7 @@ r"""SLM base, ablation: every row shuffled, and nothing puts it back in order.
 
     horovodrun -np 8 python run_pretraining.py \
         --config=configs/slm_base_shuffle_all_no_reconstructor.py \
-        --records_dir=records/wikipedia_books_492 \
+        --records_dir=records/wikibooks_492 \
         --output_dir=runs/slm_base_shuffle_all_no_reconstructor
 
 The third row of the paper's table 5: masked LM alone, on shuffled sentences.

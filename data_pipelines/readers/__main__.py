@@ -28,7 +28,12 @@ line, a blank line after each document. That is what `seg_tf.find_sentences` and
       --output=enwiki.txt
 
 `--output` may be an existing folder too; then each file that is read becomes a file
-in it, `<name>.txt`.
+in it, `<name>.txt`. Named `….jsonl` it becomes JSON lines, a document a line; several
+corpora, of whatever formats, become one in a folder of such files:
+
+  python -m data_pipelines.readers --format=markdown --input=books \
+      --output=corpus/books.jsonl
+  python -m data_pipelines.build_records --format=json_lines --input=corpus …
 """
 
 import collections
@@ -42,7 +47,7 @@ from absl import app, flags
 
 import seg_tf.command_line as command_line
 from data_pipelines import readers, text_flags
-from data_pipelines.readers import plain_text_output
+from data_pipelines.readers import text_output
 
 text_flags.define_text_flags()
 _NUM_DOCUMENTS = flags.DEFINE_integer(
@@ -151,7 +156,7 @@ def _write(
                 yield from counts.documents(reader.read(sources[source], source))
                 bar.update()
 
-            plain_text_output.write(output, list(sources), documents_of)
+            text_output.write(output, list(sources), documents_of)
     except OSError as error:
         sys.exit(f"error: {error}")
 
