@@ -11,7 +11,8 @@ Reconstructor of three layers over 20 sentences a row. A step is forward, backwa
 clipping, AdamW and the metrics of training, as `fit` takes it; decoding belongs to
 validation and is not in it.
 
-The paper (SLM, section 2.1) says 7.1 % more time: a ratio of 1 / 1.071 = 0.934. Few
+The target is 3 % more time, a ratio of 1 / 1.03; the paper (SLM, section 2.1) reports
+7.1 %, a ratio of 0.934. Few
 rows a step show the update of the reconstructor's own weights, a fixed price of every
 step, more than many do.
 """
@@ -99,7 +100,7 @@ def main(argv: Sequence[str]) -> None:
         },
         _ROUNDS.value,
     )
-    paired.report(rates, of=_BOTH, against=_ALONE, unit="rows/s", target=0.934)
+    paired.report(rates, of=_BOTH, against=_ALONE, unit="rows/s", target=0.971)
     paired.print_machine()
 
 
