@@ -7,7 +7,8 @@ r"""SLM tiny without the Sequence Reconstructor: masked LM alone, on the same ro
 Half of the rows are shuffled, as in `slm_tiny.py`, of which the records and everything
 else are.
 
-Expected: not measured yet.
+Expected: on Wikipedia and books, masked-LM loss 6.01 after 4,000 updates, where
+`slm_tiny.py` has 5.97 (docs/sentence_unshuffling.md).
 """
 
 import dataclasses

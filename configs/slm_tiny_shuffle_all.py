@@ -8,7 +8,11 @@ A small model soon solves rows in their own order by pointing at the next place,
 holds on to that; from them it learns not to point at what was placed. Once it can do
 that, rows that are all shuffled leave it nothing but what the sentences say.
 
-Expected: not measured yet.
+Time: 17 minutes on 2 cores, with `horovodrun -np 2`.
+
+Expected: on Wikipedia and books masked-LM loss 5.53; of 5,037 held-out windows, all
+shuffled, pointer accuracy 53.6 % (chance 50.0 %), Kendall's tau 0.15, perfect match
+22.4 % (chance 15.8 %). See docs/sentence_unshuffling.md.
 """
 
 import dataclasses
