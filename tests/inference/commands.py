@@ -12,14 +12,25 @@ REPOSITORY = pathlib.Path(__file__).parents[2]
 
 def run(module, *arguments):
     """Parses the arguments of a command's module, runs it, and forgets its flags."""
+    # Other commands, imported before, may have flags of the same names.
+    others = {
+        flag.name: flag
+        for owner, of_module in flags.FLAGS.flags_by_module_dict().items()
+        if not owner.startswith("absl")
+        for flag in of_module
+    }
+    for name in others:
+        delattr(flags.FLAGS, name)
     before = set(flags.FLAGS)
-    module.define_flags()
     try:
+        module.define_flags()
         flags.FLAGS([module.__name__, *map(str, arguments)])
         module.main([module.__name__])
     finally:
         for name in set(flags.FLAGS) - before:
             delattr(flags.FLAGS, name)
+        for name, flag in others.items():
+            flags.FLAGS[name] = flag
         flags.FLAGS.unparse_flags()
 
 
