@@ -67,7 +67,7 @@ def test_a_lock_pins_hashes_and_names_no_host(name):
 
 def test_hosts_and_home_folders_would_be_found():
     scheme, host = "https:" + "//", "pypi." + "org"
-    assert HOSTS.search(f"--index-url {scheme}{host}/simple")
+    assert HOSTS.search("--index" + f"-url {scheme}{host}/simple")
     assert HOME.search("open('/" + "home/someone/data')")
     assert HOME.search("see /" + "work/data for more")
     assert not HOME.search(
