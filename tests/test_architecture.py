@@ -2,10 +2,10 @@
 
     run_*, reorder_sentences, find_sentences > export, finetuning, inference, interop
           > training > objectives > models > layers > ops > text > fidelity
-          > features, configuration, files, command_line
+          > features, configuration, files, file_listing, command_line
 
 A module imports from its own part and from parts to its right. `data_pipelines` may
-import `seg_tf.text` and the four at the right end; `seg_tf` never imports
+import `seg_tf.text` and the five at the right end; `seg_tf` never imports
 `data_pipelines`; `configs` import `seg_tf.configuration` alone. Horovod is imported in
 one file, and development packages nowhere at the top of a module. `seg_tf.doctor`
 imports nothing but the standard library at the top of its modules, and Horovod in
@@ -26,7 +26,7 @@ REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
 
 # Parts of seg_tf, from the bottom to the top; parts of a set do not know each other.
 LEVELS = (
-    {"command_line", "configuration", "features", "files"},
+    {"command_line", "configuration", "features", "file_listing", "files"},
     {"fidelity"},
     {"text"},
     {"ops"},
@@ -44,6 +44,7 @@ DATA_PIPELINES_MAY_IMPORT = {
     "configuration",
     "files",
     "command_line",
+    "file_listing",
 }
 CONFIGS_MAY_IMPORT = {"configuration"}
 PACKAGES = ("seg_tf", "data_pipelines", "configs")

@@ -8,8 +8,9 @@ import pathlib
 from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
-from data_pipelines.readers import byte_streams, file_listing
+from data_pipelines.readers import byte_streams
 from data_pipelines.readers.errors import DocumentError
+from seg_tf import file_listing
 
 WHOLE_FILE = "whole file"
 

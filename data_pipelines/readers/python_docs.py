@@ -12,8 +12,9 @@ import warnings
 from collections.abc import Iterator
 from typing import ClassVar
 
-from data_pipelines.readers import base, file_listing, prose
+from data_pipelines.readers import base, prose
 from data_pipelines.readers.errors import DocumentError
+from seg_tf import file_listing
 
 # The packages that an installation of this project brings along, development tools
 # aside: the corpus is the same with and without those.

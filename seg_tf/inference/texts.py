@@ -9,6 +9,7 @@ import dataclasses
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from seg_tf import file_listing
 from seg_tf.text.punkt import SentenceSplitter
 
 
@@ -47,25 +48,16 @@ def list_files(paths: Sequence[str]) -> dict[str, pathlib.Path]:
     found = {}
     for text in paths:
         path = pathlib.Path(text).expanduser()
-        if path.is_dir():
-            below = {
-                one.relative_to(path).as_posix(): one
-                for one in path.rglob("*")
-                if one.is_file()
-            }
-            named = {
-                name: below[name]
-                for name in sorted(below)
-                if not any(part.startswith(".") for part in name.split("/"))
-            }
-        elif path.is_file():
-            named = {path.name: path}
-        else:
+        if not (path.is_file() or path.is_dir()):
             raise ValueError(
                 f"There must be such a file or folder. Received: {text!r}, which is "
                 "neither"
             )
-        for name, one in named.items():
+        named = {
+            file_listing.relative_name(one, path): one
+            for one in file_listing.walk(path)
+        }
+        for name, one in sorted(named.items()):
             if name in found:
                 raise ValueError(
                     f"Files must have names of their own. Received: {found[name]} and "

@@ -5,7 +5,7 @@ import pathlib
 
 import pytest
 
-from data_pipelines.readers import file_listing
+from seg_tf import file_listing
 
 
 def make(folder: pathlib.Path, *names: str) -> None:
