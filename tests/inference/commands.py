@@ -12,13 +12,15 @@ REPOSITORY = pathlib.Path(__file__).parents[2]
 
 def run(module, *arguments):
     """Parses the arguments of a command's module, runs it, and forgets its flags."""
-    # Other commands, imported before, may have flags of the same names.
-    others = {
-        flag.name: flag
+    # Other commands, imported before, may have flags of the same names. One that was
+    # put back has no module any more: what is not absl's own is another command's.
+    of_absl = {
+        flag.name
         for owner, of_module in flags.FLAGS.flags_by_module_dict().items()
-        if not owner.startswith("absl")
+        if owner.startswith("absl")
         for flag in of_module
     }
+    others = {name: flags.FLAGS[name] for name in flags.FLAGS if name not in of_absl}
     for name in others:
         delattr(flags.FLAGS, name)
     before = set(flags.FLAGS)
