@@ -1,0 +1,48 @@
+"""Frozen dataclasses, one per component, and how a run's config is overridden.
+
+A run is one `RunConfig`. Its parts say in `implementation` which class they
+configure; `build` imports that class and unpacks the fields into plain
+arguments, so layers, models and pipelines never see a config. A new model,
+objective, optimizer or input view is a new dataclass here (or anywhere, once
+`register`ed) and a new file: nothing that reads configs changes.
+"""
+
+from seg_tf.configuration.inputs import (
+    PackedWindowInputsConfig,
+    SentenceInputsConfig,
+    WindowInputsConfig,
+)
+from seg_tf.configuration.masking import MaskingConfig, SpanMaskingConfig
+from seg_tf.configuration.models import EncoderConfig
+from seg_tf.configuration.objectives import MaskedLMConfig, SentenceUnshufflingConfig
+from seg_tf.configuration.optimizers import AdamWConfig, LambConfig
+from seg_tf.configuration.registry import (
+    build,
+    from_config_dict,
+    register,
+    to_config_dict,
+    to_dict,
+)
+from seg_tf.configuration.run import RunConfig
+from seg_tf.configuration.training import LossScaleConfig, TrainingConfig
+
+__all__ = [
+    "AdamWConfig",
+    "EncoderConfig",
+    "LambConfig",
+    "LossScaleConfig",
+    "MaskedLMConfig",
+    "MaskingConfig",
+    "PackedWindowInputsConfig",
+    "RunConfig",
+    "SentenceInputsConfig",
+    "SentenceUnshufflingConfig",
+    "SpanMaskingConfig",
+    "TrainingConfig",
+    "WindowInputsConfig",
+    "build",
+    "from_config_dict",
+    "register",
+    "to_config_dict",
+    "to_dict",
+]

@@ -1,0 +1,109 @@
+"""Views of the records: what a row of a batch is."""
+
+import dataclasses
+import types
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from seg_tf.configuration.masking import MaskingConfig, SpanMaskingConfig
+from seg_tf.configuration.registry import register
+
+
+@register
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WindowInputsConfig:
+    """One window of a document a row: `[CLS] pieces [SEP]`, padded to a length."""
+
+    implementation: ClassVar[str] = "data_pipelines.window_inputs:WindowInputs"
+
+    # Further arguments of a model that reads such rows.
+    model_arguments: ClassVar[Mapping[str, Any]] = types.MappingProxyType({})
+
+    window_length: int = 512
+    masking: MaskingConfig = MaskingConfig()
+
+    @property
+    def row_length(self) -> int:
+        """Positions of a row."""
+        return self.window_length
+
+
+@register
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PackedWindowInputsConfig:
+    """Several windows a row, each as in a row of its own, told apart by the model.
+
+    Attributes:
+        window_length: positions of a full window, and of a row.
+        masking: what is predicted in each window.
+        max_windows_per_row: the most windows of a row. More than three fill rows
+            better only where most documents are far shorter than a window.
+    """
+
+    implementation: ClassVar[str] = (
+        "data_pipelines.packed_window_inputs:packed_window_inputs"
+    )
+    model_arguments: ClassVar[Mapping[str, Any]] = types.MappingProxyType(
+        {"packed_windows": True}
+    )
+
+    window_length: int = 512
+    masking: MaskingConfig = MaskingConfig()
+    max_windows_per_row: int = 8
+
+    def __post_init__(self):
+        if self.max_windows_per_row < 1:
+            raise ValueError(
+                "`max_windows_per_row` must be at least 1. Received: "
+                f"max_windows_per_row={self.max_windows_per_row}"
+            )
+
+    @property
+    def row_length(self) -> int:
+        """Positions of a row."""
+        return self.window_length
+
+
+@register
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SentenceInputsConfig:
+    """One window a row, `[SENT]` before every sentence, sentences shuffled (SLM).
+
+    Attributes:
+        window_length: positions of a full window without its `[SENT]` tokens.
+        max_sentences: the most sentences of a row; where a window has more, adjacent
+            ones are merged at random until so many are left. A row is as much longer
+            than a window, so that no piece has to make room.
+        shuffle_rate: probability that the sentences of a row are shuffled.
+        masking: what is predicted.
+    """
+
+    implementation: ClassVar[str] = "data_pipelines.sentence_inputs:sentence_inputs"
+    model_arguments: ClassVar[Mapping[str, Any]] = types.MappingProxyType({})
+
+    window_length: int = 492
+    max_sentences: int = 20
+    shuffle_rate: float = 0.5
+    masking: MaskingConfig = SpanMaskingConfig()
+
+    def __post_init__(self):
+        if self.max_sentences < 1:
+            raise ValueError(
+                "`max_sentences` must be at least 1. Received: "
+                f"max_sentences={self.max_sentences}"
+            )
+        if not 0 <= self.shuffle_rate <= 1:
+            raise ValueError(
+                "`shuffle_rate` must lie between 0 and 1. Received: "
+                f"shuffle_rate={self.shuffle_rate}"
+            )
+
+    @property
+    def row_length(self) -> int:
+        """Positions of a row."""
+        return self.window_length + self.max_sentences
+
+    @property
+    def num_candidates(self) -> int:
+        """`[CLS]`, the sentences and `[SEP]`: also the values of `sentence_id`."""
+        return self.max_sentences + 2

@@ -1,0 +1,33 @@
+"""Objectives."""
+
+import dataclasses
+from typing import ClassVar
+
+from seg_tf.configuration.registry import register
+
+
+@register
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MaskedLMConfig:
+    """Masked language modelling over gathered positions (Devlin et al., 2018)."""
+
+    implementation: ClassVar[str] = "seg_tf.objectives.masked_lm:MaskedLM"
+
+    loss_weight: float = 1.0
+
+
+@register
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SentenceUnshufflingConfig:
+    """Sentence unshuffling by a Sequence Reconstructor (SLM, section 2.1).
+
+    Attributes:
+        num_layers: layers of the reconstructor; their sizes are the encoder's.
+    """
+
+    implementation: ClassVar[str] = (
+        "seg_tf.objectives.sentence_unshuffling:SentenceUnshuffling"
+    )
+
+    num_layers: int = 3
+    loss_weight: float = 1.0

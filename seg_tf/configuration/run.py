@@ -1,0 +1,47 @@
+"""A whole run."""
+
+import dataclasses
+import types
+from collections.abc import Mapping
+from typing import Any
+
+from seg_tf.configuration.inputs import WindowInputsConfig
+from seg_tf.configuration.models import EncoderConfig
+from seg_tf.configuration.objectives import MaskedLMConfig
+from seg_tf.configuration.optimizers import AdamWConfig
+from seg_tf.configuration.registry import register
+from seg_tf.configuration.training import TrainingConfig
+
+
+@register
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """One pretraining run: everything that its result depends on but the text.
+
+    Attributes:
+        name: short name, used for folders and titles.
+        paper: which column of `seg_tf.fidelity` the run is measured against.
+    """
+
+    name: str
+    paper: str
+    model: Any = EncoderConfig()
+    inputs: Any = WindowInputsConfig()
+    objectives: Mapping[str, Any] = dataclasses.field(
+        default_factory=lambda: types.MappingProxyType({"masked_lm": MaskedLMConfig()})
+    )
+    optimizer: Any = AdamWConfig()
+    training: TrainingConfig = TrainingConfig()
+
+    def __post_init__(self):
+        tables = getattr(self.model, "index_tables", {})
+        for table, needed, what in (
+            ("position_index", "row_length", "position of a row"),
+            ("sentence_id", "num_candidates", "sentence, [CLS] and [SEP]"),
+        ):
+            rows, least = tables.get(table), getattr(self.inputs, needed, 0)
+            if rows is not None and rows < least:
+                raise ValueError(
+                    f"`model.index_tables[{table!r}]` must have a row for every "
+                    f"{what}. Received: {rows} rows, inputs.{needed}={least}"
+                )

@@ -1,0 +1,125 @@
+"""Length of a run, its batch, its precision, and what it writes on the way."""
+
+import dataclasses
+from typing import ClassVar
+
+from seg_tf.configuration.registry import register
+
+_DTYPE_POLICIES = ("float32", "mixed_bfloat16", "bfloat16", "mixed_float16")
+
+
+@register
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LossScaleConfig:
+    """Dynamic loss scale, used where the dtype policy is `mixed_float16` only.
+
+    Attributes:
+        initial: factor of the loss in the first step.
+        growth_interval: updates without overflow after which the scale doubles.
+        floor: the scale is never halved below this.
+    """
+
+    implementation: ClassVar[str] = "seg_tf.training.loss_scale:DynamicLossScale"
+
+    initial: float = 2.0**15
+    growth_interval: int = 2_000
+    floor: float = 1.0
+
+    def __post_init__(self):
+        if not 0 < self.floor <= self.initial:
+            raise ValueError(
+                "`floor` must be positive and at most `initial`. Received: "
+                f"floor={self.floor}, initial={self.initial}"
+            )
+        if self.growth_interval < 1:
+            raise ValueError(
+                "`growth_interval` must be at least 1. Received: "
+                f"growth_interval={self.growth_interval}"
+            )
+
+
+@register
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainingConfig:
+    """Length of a run, its batch, and what it writes on the way.
+
+    Attributes:
+        num_updates: updates of the whole run; the schedule ends with them.
+        batch_size: rows of an update, of all processes together.
+        micro_batch_size: rows that a process computes at once; it adds up the
+            gradients of its share of the batch in micro-batches of this size. None
+            computes the whole share at once.
+        clip_norm: bound on the global gradient norm; None does not clip.
+        max_skipped_steps: how many steps in a row may be skipped because loss or
+            gradient is not finite; one more ends the run.
+        seed: of initial weights, dropout, the order of samples and their masks.
+        dtype_policy: Keras dtype policy of the model.
+        loss_scale: loss scale of `mixed_float16`.
+        compress_gradients: whether gradients travel between processes as float16.
+            Without a loss scale those below 6e-8 become 0 on the way, so that it
+            goes well with `mixed_float16` only.
+        jit_compile: whether XLA compiles the gradients and the update.
+        deterministic_ops: whether TensorFlow may only use kernels that give the
+            same bits each time. Without it a resumed run on a GPU is close to an
+            uninterrupted one, not equal to it.
+        log_interval: updates between two rows of the log.
+        validation_interval: updates between two validations.
+        validation_batches: batches of a validation, if there are as many.
+        checkpoint_interval: updates between two checkpoints.
+        keep_checkpoints: how many of the newest checkpoints stay; the best one by
+            validation loss stays too.
+    """
+
+    num_updates: int = 500_000
+    batch_size: int = 256
+    micro_batch_size: int | None = None
+    clip_norm: float | None = 1.0
+    max_skipped_steps: int = 20
+    seed: int = 0
+    dtype_policy: str = "float32"
+    loss_scale: LossScaleConfig = LossScaleConfig()
+    compress_gradients: bool = False
+    jit_compile: bool = False
+    deterministic_ops: bool = True
+    log_interval: int = 50
+    validation_interval: int = 5_000
+    validation_batches: int = 50
+    checkpoint_interval: int = 5_000
+    keep_checkpoints: int = 3
+
+    def __post_init__(self):
+        for name in (
+            "num_updates",
+            "batch_size",
+            "log_interval",
+            "validation_interval",
+            "validation_batches",
+            "checkpoint_interval",
+            "keep_checkpoints",
+        ):
+            if getattr(self, name) < 1:
+                raise ValueError(
+                    f"`{name}` must be at least 1. Received: "
+                    f"{name}={getattr(self, name)}"
+                )
+        if self.max_skipped_steps < 0:
+            raise ValueError(
+                "`max_skipped_steps` must be at least 0. Received: "
+                f"max_skipped_steps={self.max_skipped_steps}"
+            )
+        if self.clip_norm is not None and self.clip_norm <= 0:
+            raise ValueError(
+                "`clip_norm` must be positive, or None not to clip. Received: "
+                f"clip_norm={self.clip_norm}"
+            )
+        size = self.micro_batch_size
+        if size is not None and (size < 1 or self.batch_size % size):
+            raise ValueError(
+                "`micro_batch_size` must be at least 1 and divide `batch_size`. "
+                f"Received: micro_batch_size={size}, batch_size={self.batch_size}"
+            )
+        if self.dtype_policy not in _DTYPE_POLICIES:
+            raise ValueError(
+                f"`dtype_policy` must be one of {', '.join(_DTYPE_POLICIES)}. "
+                f"Received: dtype_policy={self.dtype_policy!r}"
+            )
