@@ -55,6 +55,15 @@ FEATURES: Mapping[str, Feature] = {
     "masked_weights": Feature(
         "float32", ("B", "P"), "1 for a prediction, 0 for padding"
     ),
+    "target_ids": Feature("int32", ("B", "L"), "the word after each, to be predicted"),
+    "stream_token": Feature(
+        "int32", ("B", "L"), "token of the stream, counted through"
+    ),
+    "stream_sentence": Feature("int32", ("B", "L"), "sentence of the stream, likewise"),
+    "stream_paragraph": Feature(
+        "int32", ("B", "L"), "paragraph of the stream, likewise"
+    ),
+    "lane": Feature("int32", ("B",), "lane of the stream that this row goes on with"),
     "sample_number": Feature("int64", ("B",), "which sample of the run this row is"),
 }
 

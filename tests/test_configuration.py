@@ -9,7 +9,9 @@ from ml_collections import config_flags
 from seg_tf import configuration
 from seg_tf.configuration import (
     AdamWConfig,
+    CausalLMConfig,
     EncoderConfig,
+    LaneInputsConfig,
     MaskedLMConfig,
     MaskingConfig,
     PackedWindowInputsConfig,
@@ -18,6 +20,7 @@ from seg_tf.configuration import (
     SentenceUnshufflingConfig,
     SpanMaskingConfig,
     TrainingConfig,
+    TransformerXLConfig,
     WindowInputsConfig,
     from_config_dict,
     to_config_dict,
@@ -95,8 +98,18 @@ SENTENCES = RunConfig(
 )
 
 
+STREAM = RunConfig(
+    name="stream",
+    paper="transformer_xl_base",
+    model=TransformerXLConfig(position_parts=("token",), cutoffs=(5, 9), head_size=3),
+    inputs=LaneInputsConfig(target_length=7, validation_lanes=2),
+    objectives={"causal_lm": CausalLMConfig(loss_weight=0.5)},
+)
+
+
 @pytest.mark.parametrize(
-    "config", [RUN, PACKED, SENTENCES, RunConfig(name="plain", paper="bert_base")]
+    "config",
+    [RUN, PACKED, SENTENCES, STREAM, RunConfig(name="plain", paper="bert_base")],
 )
 def test_config_dict_round_trip(config):
     assert from_config_dict(to_config_dict(config)) == config

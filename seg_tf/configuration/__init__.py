@@ -8,13 +8,18 @@ objective, optimizer or input view is a new dataclass here (or anywhere, once
 """
 
 from seg_tf.configuration.inputs import (
+    LaneInputsConfig,
     PackedWindowInputsConfig,
     SentenceInputsConfig,
     WindowInputsConfig,
 )
 from seg_tf.configuration.masking import MaskingConfig, SpanMaskingConfig
-from seg_tf.configuration.models import EncoderConfig
-from seg_tf.configuration.objectives import MaskedLMConfig, SentenceUnshufflingConfig
+from seg_tf.configuration.models import EncoderConfig, TransformerXLConfig
+from seg_tf.configuration.objectives import (
+    CausalLMConfig,
+    MaskedLMConfig,
+    SentenceUnshufflingConfig,
+)
 from seg_tf.configuration.optimizers import AdamWConfig, LambConfig
 from seg_tf.configuration.registry import (
     build,
@@ -28,8 +33,10 @@ from seg_tf.configuration.training import LossScaleConfig, TrainingConfig
 
 __all__ = [
     "AdamWConfig",
+    "CausalLMConfig",
     "EncoderConfig",
     "LambConfig",
+    "LaneInputsConfig",
     "LossScaleConfig",
     "MaskedLMConfig",
     "MaskingConfig",
@@ -39,6 +46,7 @@ __all__ = [
     "SentenceUnshufflingConfig",
     "SpanMaskingConfig",
     "TrainingConfig",
+    "TransformerXLConfig",
     "WindowInputsConfig",
     "build",
     "from_config_dict",

@@ -12,7 +12,12 @@ from seg_tf.configuration.registry import register
 @register
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class WindowInputsConfig:
-    """One window of a document a row: `[CLS] pieces [SEP]`, padded to a length."""
+    """One window of a document a row: `[CLS] pieces [SEP]`, padded to a length.
+
+    Attributes:
+        window_length: positions of a full window.
+        masking: what is predicted in each window.
+    """
 
     implementation: ClassVar[str] = "data_pipelines.window_inputs:WindowInputs"
 
@@ -30,12 +35,10 @@ class WindowInputsConfig:
 
 @register
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PackedWindowInputsConfig:
+class PackedWindowInputsConfig(WindowInputsConfig):
     """Several windows a row, each as in a row of its own, told apart by the model.
 
     Attributes:
-        window_length: positions of a full window, and of a row.
-        masking: what is predicted in each window.
         max_windows_per_row: the most windows of a row. More than three fill rows
             better only where most documents are far shorter than a window.
     """
@@ -47,8 +50,6 @@ class PackedWindowInputsConfig:
         {"packed_windows": True}
     )
 
-    window_length: int = 512
-    masking: MaskingConfig = MaskingConfig()
     max_windows_per_row: int = 8
 
     def __post_init__(self):
@@ -58,33 +59,27 @@ class PackedWindowInputsConfig:
                 f"max_windows_per_row={self.max_windows_per_row}"
             )
 
-    @property
-    def row_length(self) -> int:
-        """Positions of a row."""
-        return self.window_length
-
 
 @register
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SentenceInputsConfig:
+class SentenceInputsConfig(WindowInputsConfig):
     """One window a row, `[SENT]` before every sentence, sentences shuffled (SLM).
 
+    A row is longer than a window by `max_sentences`, so that no piece has to make
+    room for a `[SENT]`.
+
     Attributes:
-        window_length: positions of a full window without its `[SENT]` tokens.
         max_sentences: the most sentences of a row; where a window has more, adjacent
-            ones are merged at random until so many are left. A row is as much longer
-            than a window, so that no piece has to make room.
+            ones are merged at random until so many are left.
         shuffle_rate: probability that the sentences of a row are shuffled.
-        masking: what is predicted.
     """
 
     implementation: ClassVar[str] = "data_pipelines.sentence_inputs:sentence_inputs"
-    model_arguments: ClassVar[Mapping[str, Any]] = types.MappingProxyType({})
 
     window_length: int = 492
+    masking: MaskingConfig = SpanMaskingConfig()
     max_sentences: int = 20
     shuffle_rate: float = 0.5
-    masking: MaskingConfig = SpanMaskingConfig()
 
     def __post_init__(self):
         if self.max_sentences < 1:
@@ -107,3 +102,37 @@ class SentenceInputsConfig:
     def num_candidates(self) -> int:
         """`[CLS]`, the sentences and `[SEP]`: also the values of `sentence_id`."""
         return self.max_sentences + 2
+
+
+@register
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LaneInputsConfig:
+    """A corpus as one stream of words, read in lanes side by side (Transformer-XL).
+
+    A batch has a row for every lane, its next `target_length` words; the batch after
+    it goes on where each lane stopped. Training has as many lanes as a batch has rows.
+
+    Attributes:
+        target_length: words of a row, each of which predicts the one after it.
+        validation_lanes: lanes that held-out text is read in.
+    """
+
+    implementation: ClassVar[str] = "data_pipelines.lane_inputs:LaneInputs"
+
+    model_arguments: ClassVar[Mapping[str, Any]] = types.MappingProxyType({})
+
+    target_length: int = 150
+    validation_lanes: int = 10
+
+    def __post_init__(self):
+        for name in ("target_length", "validation_lanes"):
+            if getattr(self, name) < 1:
+                raise ValueError(
+                    f"`{name}` must be at least 1. Received: "
+                    f"{name}={getattr(self, name)}"
+                )
+
+    @property
+    def row_length(self) -> int:
+        """Positions of a row."""
+        return self.target_length

@@ -31,3 +31,13 @@ class SentenceUnshufflingConfig:
 
     num_layers: int = 3
     loss_weight: float = 1.0
+
+
+@register
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CausalLMConfig:
+    """Prediction of the next word by an adaptive softmax (Transformer-XL)."""
+
+    implementation: ClassVar[str] = "seg_tf.objectives.causal_lm:CausalLM"
+
+    loss_weight: float = 1.0

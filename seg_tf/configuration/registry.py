@@ -62,7 +62,7 @@ def _overridable(config: Any) -> Any:
 
 
 def to_dict(config: Any) -> Any:
-    """The same config as plain dicts; each dataclass leaves its name as `type`."""
+    """The same config as JSON holds it; each dataclass leaves its name as `type`."""
     if dataclasses.is_dataclass(config):
         fields = {
             field.name: to_dict(getattr(config, field.name))
@@ -71,7 +71,7 @@ def to_dict(config: Any) -> Any:
         return {_TYPE_KEY: type(config).__name__, **fields}
     if isinstance(config, Mapping):
         return {name: to_dict(value) for name, value in config.items()}
-    return config
+    return list(config) if isinstance(config, tuple) else config
 
 
 def from_config_dict(values: Any) -> Any:
@@ -84,6 +84,8 @@ def from_config_dict(values: Any) -> Any:
         ValueError: if a `type` is unknown, a field is unknown, or the values
             contradict one another.
     """
+    if isinstance(values, list):
+        return tuple(values)
     if not isinstance(values, (Mapping, ml_collections.ConfigDict)):
         return values
     fields = {name: from_config_dict(value) for name, value in values.items()}

@@ -56,9 +56,8 @@ def build_inputs(
     inputs = configuration.build(
         config.inputs,
         records_dir=records_dir,
-        index_tables=config.model.index_tables,
-        vocab_size=config.model.vocab_size,
         seed=config.training.seed,
+        **config.model.inputs_arguments,
     )
     # What is wrong with the shards comes out here, before anything is written.
     distribution = distribution or Distribution()
