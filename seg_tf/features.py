@@ -1,7 +1,7 @@
 """The batch contract: name, type and shape of every feature a model may read.
 
 Shape key: B batch, L sequence length, P predictions of masked LM, C candidates of a
-pointer, S its steps.
+pointer, S its steps, N sentences of a row.
 
 An input pipeline emits the features that a model's config names; models and
 objectives read them by these names and by no others. A feature that a later
@@ -50,6 +50,24 @@ FEATURES: Mapping[str, Feature] = {
         "int32", ("B", "S"), "candidates to point at: sentences in gold order, [SEP]"
     ),
     "is_shuffled": Feature("bool", ("B",), "whether an order of sentences was drawn"),
+    "sentence_number": Feature(
+        "int32", ("B", "L"), "which sentence of the row, from 1; 0 at padding"
+    ),
+    "text_number": Feature(
+        "int32", ("B", "L"), "which text of the row, from 1; 0 at padding"
+    ),
+    "sentence_position": Feature(
+        "int32", ("B", "L"), "place of the sentence in its text, as presented"
+    ),
+    "sentence_starts": Feature(
+        "int32", ("B", "N"), "positions of <SS>, rising; <Attn> comes behind each"
+    ),
+    "sentence_mask": Feature("bool", ("B", "N"), "True where there is a sentence"),
+    "sentence_part": Feature(
+        "int32", ("B", "N"), "which part of a sentence too long for one, from 0"
+    ),
+    "is_moved": Feature("bool", ("B", "N"), "whether a sentence was displaced"),
+    "can_move": Feature("bool", ("B", "N"), "whether its text has another sentence"),
     "masked_positions": Feature("int32", ("B", "P"), "positions to predict, rising"),
     "masked_ids": Feature("int32", ("B", "P"), "the pieces that stood there"),
     "masked_weights": Feature(

@@ -11,6 +11,7 @@ from keras import ops
 
 from seg_tf import features as batch_contract
 from seg_tf.layers.index_embedding import IndexEmbedding
+from seg_tf.models.own_features import own_features
 from seg_tf.ops.activations import gelu
 
 _TOKEN_TYPE_TABLE = "token_type"
@@ -182,14 +183,7 @@ class Encoder(keras_hub.models.Backbone):
         return _feature_names(self.index_tables, self.packed_windows)
 
     def __call__(self, inputs: Mapping[str, Any], **kwargs: Any) -> Any:
-        missing = [name for name in self.feature_names if name not in inputs]
-        if missing:
-            raise ValueError(
-                f"`inputs` must hold the features {list(self.feature_names)}. It "
-                f"lacks {missing}. Received: {sorted(inputs)}"
-            )
-        own_features = {name: inputs[name] for name in self.feature_names}
-        return super().__call__(own_features, **kwargs)
+        return super().__call__(own_features(inputs, self.feature_names), **kwargs)
 
     def get_config(self) -> dict[str, Any]:
         return {

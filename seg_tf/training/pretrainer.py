@@ -226,14 +226,30 @@ class Pretrainer(keras.Model):
         return self._with_total({name: self.epoch_ratios[name] for name in names})
 
     def _with_total(self, ratios: Mapping[str, Ratio]) -> dict[str, Any]:
-        """Results of the ratios, and the weighted sum of the losses as `loss`."""
+        """Results of the ratios, what is derived of them, and the total `loss`."""
         results = {name: ratio.result() for name, ratio in ratios.items()}
+        results |= self._derived(results)
         losses = [
             objective.loss_weight * results[f"{name}_loss"]
             for name, objective in self.objectives.items()
             if f"{name}_loss" in results
         ]
         return {"loss": sum(losses), **results}
+
+    def _derived(self, results: Mapping[str, Any]) -> dict[str, Any]:
+        """What objectives make of their own results, if anything."""
+        derived = {}
+        for name, objective in self.objectives.items():
+            if hasattr(objective, "derived_metrics"):
+                prefix = f"{name}_"
+                own = {
+                    metric.removeprefix(prefix): value
+                    for metric, value in results.items()
+                    if metric.startswith(prefix)
+                }
+                for metric, value in objective.derived_metrics(own).items():
+                    derived[f"{prefix}{metric}"] = value
+        return derived
 
 
 def _names(results: Results) -> list[str]:

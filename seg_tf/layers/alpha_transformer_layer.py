@@ -1,0 +1,180 @@
+"""ReAT's alpha layer: a layer inside sentences, and one between those of a text."""
+
+# Shape key: B batch, L row length, N sentences, D hidden size.
+
+from typing import Any
+
+import keras
+
+from seg_tf.layers.sentence_transformer_layer import SentenceTransformerLayer
+from seg_tf.ops.activations import gelu
+from seg_tf.ops.gathering import gather_vectors
+from seg_tf.ops.sentence_blocks import same_text
+
+
+@keras.saving.register_keras_serializable(package="seg_tf")
+class AlphaTransformerLayer(keras.layers.Layer):
+    """An alpha transformer layer (ReAT, section II.C and figure 2), with a batch.
+
+    Four blocks, each with a residual connection and LayerNorm behind it: attention
+    inside the sentence, feed-forward, *attention token mixing*, and a second
+    feed-forward with weights of its own. In mixing, every position of a text attends
+    to the `<Attn>` positions of the sentences of its text, and to nothing else. Of all
+    computation this alone goes across sentences.
+
+    Args:
+        intermediate_size: int. Width inside both feed-forward blocks.
+        num_heads: int. Heads of both attentions, which share the width.
+        block_length: int. Positions in which a sentence lies as a whole.
+        dropout: float. Rate on the attention weights and after each block.
+        layer_norm_epsilon: float.
+        initializer_range: float. Standard deviation of the truncated normal
+            distribution that kernels start from.
+        approximate_gelu: bool. GELU by tanh instead of by erf.
+        **kwargs: arguments of `keras.layers.Layer`.
+
+    Call arguments:
+        hidden: float tensor `(B, L, D)`.
+        sentence_number: int tensor `(B, L)`, which sentence; 0 at padding.
+        text_number: int tensor `(B, L)`, which text; 0 at padding.
+        attention_positions: int tensor `(B, N)`, positions of the `<Attn>`.
+        sentence_mask: bool tensor `(B, N)`, False where there is no sentence.
+        training: bool. Whether there is dropout.
+
+    Returns:
+        Tensor `(B, L, D)` in the compute dtype. Padding holds numbers without meaning.
+
+    Raises:
+        ValueError: if the heads do not divide the width, or `block_length` is less
+            than 1.
+
+    Example:
+    >>> layer = AlphaTransformerLayer(intermediate_size=16, num_heads=2, block_length=4)
+    >>> hidden = keras.random.normal((1, 8, 8))
+    >>> sentences = ops.array([[1, 1, 1, 0, 2, 2, 2, 2]])
+    >>> texts = ops.array([[1, 1, 1, 0, 1, 1, 1, 1]])
+    >>> mask = ops.ones((1, 2), dtype="bool")
+    >>> tuple(layer(hidden, sentences, texts, ops.array([[1, 5]]), mask).shape)
+    (1, 8, 8)
+    """
+
+    def __init__(
+        self,
+        intermediate_size: int,
+        num_heads: int,
+        block_length: int,
+        dropout: float = 0.1,
+        layer_norm_epsilon: float = 1e-12,
+        initializer_range: float = 0.02,
+        approximate_gelu: bool = False,
+        **kwargs: Any,
+    ):
+        super().__init__(**kwargs)
+        self.intermediate_size = intermediate_size
+        self.num_heads = num_heads
+        self.block_length = block_length
+        self.dropout = dropout
+        self.layer_norm_epsilon = layer_norm_epsilon
+        self.initializer_range = initializer_range
+        self.approximate_gelu = approximate_gelu
+        self.sentence_layer = SentenceTransformerLayer(
+            intermediate_size=intermediate_size,
+            num_heads=num_heads,
+            block_length=block_length,
+            dropout=dropout,
+            layer_norm_epsilon=layer_norm_epsilon,
+            initializer_range=initializer_range,
+            approximate_gelu=approximate_gelu,
+            dtype=self.dtype_policy,
+            name="sentence_layer",
+        )
+
+    def build(
+        self,
+        hidden_shape: Any,
+        sentence_number_shape: Any = None,
+        text_number_shape: Any = None,
+        attention_positions_shape: Any = None,
+        sentence_mask_shape: Any = None,
+    ) -> None:
+        hidden_size = hidden_shape[-1]
+        shape = (None, None, hidden_size)
+        self.sentence_layer.build(shape)
+        self.mixing = keras.layers.MultiHeadAttention(
+            num_heads=self.num_heads,
+            key_dim=hidden_size // self.num_heads,
+            dropout=self.dropout,
+            kernel_initializer=self._initializer(),
+            dtype=self.dtype_policy,
+            name="mixing",
+        )
+        self.mixing.build(query_shape=shape, value_shape=shape)
+        self.intermediate_dense = keras.layers.Dense(
+            self.intermediate_size,
+            activation=gelu(self.approximate_gelu),
+            kernel_initializer=self._initializer(),
+            dtype=self.dtype_policy,
+            name="feedforward_intermediate_dense",
+        )
+        self.intermediate_dense.build(shape)
+        self.output_dense = keras.layers.Dense(
+            hidden_size,
+            kernel_initializer=self._initializer(),
+            dtype=self.dtype_policy,
+            name="feedforward_output_dense",
+        )
+        self.output_dense.build((None, None, self.intermediate_size))
+        self.mixing_layer_norm = self._layer_norm("mixing_layer_norm", shape)
+        self.feedforward_layer_norm = self._layer_norm("feedforward_layer_norm", shape)
+        self.mixing_dropout = self._dropout("mixing_dropout")
+        self.feedforward_dropout = self._dropout("feedforward_dropout")
+
+    def call(
+        self,
+        hidden: Any,
+        sentence_number: Any,
+        text_number: Any,
+        attention_positions: Any,
+        sentence_mask: Any,
+        training: bool | None = None,
+    ) -> Any:
+        hidden_BLD = self.sentence_layer(hidden, sentence_number, training=training)
+
+        mixed_BLD = self.mixing(
+            query=hidden_BLD,
+            value=gather_vectors(hidden_BLD, attention_positions),
+            attention_mask=same_text(text_number, attention_positions, sentence_mask),
+            training=training,
+        )
+        mixed_BLD = self.mixing_dropout(mixed_BLD, training=training)
+        hidden_BLD = self.mixing_layer_norm(hidden_BLD + mixed_BLD)
+
+        inner_BLD = self.output_dense(self.intermediate_dense(hidden_BLD))
+        inner_BLD = self.feedforward_dropout(inner_BLD, training=training)
+        return self.feedforward_layer_norm(hidden_BLD + inner_BLD)
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "intermediate_size": self.intermediate_size,
+            "num_heads": self.num_heads,
+            "block_length": self.block_length,
+            "dropout": self.dropout,
+            "layer_norm_epsilon": self.layer_norm_epsilon,
+            "initializer_range": self.initializer_range,
+            "approximate_gelu": self.approximate_gelu,
+        }
+
+    def _initializer(self) -> keras.initializers.Initializer:
+        # One initializer draws the same numbers at every call.
+        return keras.initializers.TruncatedNormal(stddev=self.initializer_range)
+
+    def _layer_norm(self, name: str, shape: Any) -> keras.layers.Layer:
+        layer = keras.layers.LayerNormalization(
+            epsilon=self.layer_norm_epsilon, dtype=self.dtype_policy, name=name
+        )
+        layer.build(shape)
+        return layer
+
+    def _dropout(self, name: str) -> keras.layers.Layer:
+        return keras.layers.Dropout(self.dropout, dtype=self.dtype_policy, name=name)

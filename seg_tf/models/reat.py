@@ -1,0 +1,290 @@
+"""ReAT: layers inside sentences, then layers that mix those of a text."""
+
+# Shape key: B batch, L row length, N sentences of a row, H and A hidden sizes.
+
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+import keras_hub
+
+from seg_tf import features as batch_contract
+from seg_tf.layers.alpha_transformer_layer import AlphaTransformerLayer
+from seg_tf.layers.index_embedding import IndexEmbedding
+from seg_tf.layers.sentence_transformer_layer import SentenceTransformerLayer
+from seg_tf.models.own_features import own_features
+from seg_tf.ops.gathering import gather_vectors
+
+_FEATURES = (
+    "token_ids",
+    "position_index",
+    "sentence_number",
+    "text_number",
+    "sentence_position",
+    "sentence_starts",
+    "sentence_mask",
+)
+
+
+@keras.saving.register_keras_serializable(package="seg_tf")
+class ReAT(keras_hub.models.Backbone):
+    """Long Text Encoder Representations with Attention Tokens (Kawano and Shimizu).
+
+    A row of a batch holds the sentences of one or more texts, each `<SS> <Attn> words
+    </s>` with positions from 0, in any order and padded in any way: what belongs
+    together is said by `sentence_number` and `text_number`. Token and position
+    embeddings go through LayerNorm and dropout, through transformer layers inside each
+    sentence, an affine layer to the width of the alpha layers, get the embedding of
+    the sentence's place in its text added, and go through alpha layers (section II.B
+    and figure 1).
+
+    A text of one sentence is encoded as by BERT up to the alpha layers, bit for bit;
+    in these, mixing adds the same vector, made from the sentence's own `<Attn>`, to
+    all of its positions.
+
+    Args:
+        vocab_size: int. Rows of the token table.
+        block_length: int. Positions of a row in which a sentence lies as a whole, so
+            the most positions of a sentence; rows of the position table too.
+        max_sentences: int. Sentences of a text: rows of the sentence-position table.
+        num_sentence_layers: int. Transformer layers inside sentences.
+        num_alpha_layers: int. Alpha layers.
+        hidden_size: int. Width `H` of the embeddings and the first layers.
+        alpha_hidden_size: int. Width `A` of the alpha layers.
+        num_heads: int. Attention heads of the first layers.
+        alpha_num_heads: int. Those of the alpha layers.
+        intermediate_size: int. Width inside the feed-forward blocks of the first
+            layers.
+        alpha_intermediate_size: int. That of the alpha layers.
+        dropout: float. Rate after the embeddings, on the attention weights and after
+            every block.
+        layer_norm_epsilon: float.
+        initializer_range: float. Standard deviation of the truncated normal
+            distribution that kernels and tables start from.
+        approximate_gelu: bool. GELU by tanh instead of by erf.
+        dtype: dtype or dtype policy of all layers; None takes the global policy.
+        **kwargs: `name` and `trainable`.
+
+    Call arguments:
+        inputs: dict of int tensors `(B, L)` `token_ids`, `position_index`,
+            `sentence_number`, `text_number` and `sentence_position`, int
+            `sentence_starts` `(B, N)` and bool `sentence_mask` `(B, N)`. `L` is a
+            multiple of `block_length`. Other entries are left alone.
+
+    Returns:
+        Tensor `(B, L, A)` in the compute dtype. Padding holds numbers without meaning.
+        `pool` makes the vectors of sentences of it.
+
+    Raises:
+        ValueError: if heads do not divide their width, or `inputs` lacks a feature.
+
+    Example:
+    >>> from keras import ops
+    >>> reat = ReAT(
+    ...     vocab_size=100, block_length=4, max_sentences=8, num_sentence_layers=1,
+    ...     num_alpha_layers=1, hidden_size=8, alpha_hidden_size=12, num_heads=2,
+    ...     alpha_num_heads=3, intermediate_size=16, alpha_intermediate_size=16,
+    ... )
+    >>> sequence = reat({
+    ...     "token_ids": ops.array([[2, 5, 10, 3, 2, 5, 11, 3]]),
+    ...     "position_index": ops.array([[0, 1, 2, 3, 0, 1, 2, 3]]),
+    ...     "sentence_number": ops.array([[1, 1, 1, 1, 2, 2, 2, 2]]),
+    ...     "text_number": ops.array([[1, 1, 1, 1, 1, 1, 1, 1]]),
+    ...     "sentence_position": ops.array([[0, 0, 0, 0, 1, 1, 1, 1]]),
+    ...     "sentence_starts": ops.array([[0, 4]]),
+    ...     "sentence_mask": ops.array([[True, True]]),
+    ... })
+    >>> tuple(sequence.shape)
+    (1, 8, 12)
+    >>> tuple(reat.pool(sequence, ops.array([[0, 4]])).shape)
+    (1, 2, 12)
+    """
+
+    def __init__(
+        self,
+        vocab_size: int,
+        block_length: int,
+        max_sentences: int,
+        num_sentence_layers: int,
+        num_alpha_layers: int,
+        hidden_size: int,
+        alpha_hidden_size: int,
+        num_heads: int,
+        alpha_num_heads: int,
+        intermediate_size: int,
+        alpha_intermediate_size: int,
+        dropout: float = 0.1,
+        layer_norm_epsilon: float = 1e-12,
+        initializer_range: float = 0.02,
+        approximate_gelu: bool = False,
+        dtype: Any = None,
+        **kwargs: Any,
+    ):
+        _check_vocab_size(vocab_size)
+        initializer = keras.initializers.TruncatedNormal(stddev=initializer_range)
+        of_layers = {
+            "block_length": block_length,
+            "dropout": dropout,
+            "layer_norm_epsilon": layer_norm_epsilon,
+            "initializer_range": initializer_range,
+            "approximate_gelu": approximate_gelu,
+            "dtype": dtype,
+        }
+
+        # === Layers ===
+        self.token_embedding = keras_hub.layers.ReversibleEmbedding(
+            vocab_size,
+            hidden_size,
+            embeddings_initializer=initializer.clone(),
+            dtype=dtype,
+            name="token_embedding",
+        )
+        # Unset, a half-precision policy would compute the logits in float32.
+        self.token_embedding.reverse_dtype = self.token_embedding.compute_dtype
+        self.position_embedding = IndexEmbedding(
+            {"position_index": block_length},
+            hidden_size,
+            embeddings_initializer=initializer.clone(),
+            dtype=dtype,
+            name="position_embedding",
+        )
+        self.embeddings_layer_norm = keras.layers.LayerNormalization(
+            epsilon=layer_norm_epsilon, dtype=dtype, name="embeddings_layer_norm"
+        )
+        self.embeddings_dropout = keras.layers.Dropout(
+            dropout, dtype=dtype, name="embeddings_dropout"
+        )
+        self.sentence_layers = [
+            SentenceTransformerLayer(
+                intermediate_size,
+                num_heads,
+                **of_layers,
+                name=f"sentence_layer_{layer}",
+            )
+            for layer in range(num_sentence_layers)
+        ]
+        self.affine = keras.layers.Dense(
+            alpha_hidden_size,
+            kernel_initializer=initializer.clone(),
+            dtype=dtype,
+            name="affine",
+        )
+        self.sentence_position_embedding = IndexEmbedding(
+            {"sentence_position": max_sentences},
+            alpha_hidden_size,
+            embeddings_initializer=initializer.clone(),
+            dtype=dtype,
+            name="sentence_position_embedding",
+        )
+        self.alpha_layers = [
+            AlphaTransformerLayer(
+                alpha_intermediate_size,
+                alpha_num_heads,
+                **of_layers,
+                name=f"alpha_layer_{layer}",
+            )
+            for layer in range(num_alpha_layers)
+        ]
+        self.pooler = keras.layers.Dense(
+            alpha_hidden_size,
+            activation="tanh",
+            kernel_initializer=initializer.clone(),
+            dtype=dtype,
+            name="pooler",
+        )
+        self.pooler.build((None, None, alpha_hidden_size))
+
+        # === Functional model ===
+        specs = batch_contract.tensor_specs(
+            _FEATURES, {"B": None, "L": None, "N": None}
+        )
+        inputs = {
+            name: keras.Input(batch_shape=shape, dtype=feature_dtype, name=name)
+            for name, (shape, feature_dtype) in specs.items()
+        }
+        hidden_BLH = self.token_embedding(inputs["token_ids"])
+        hidden_BLH = hidden_BLH + self.position_embedding(
+            {"position_index": inputs["position_index"]}
+        )
+        hidden_BLH = self.embeddings_layer_norm(hidden_BLH)
+        hidden_BLH = self.embeddings_dropout(hidden_BLH)
+        for layer in self.sentence_layers:
+            hidden_BLH = layer(hidden_BLH, inputs["sentence_number"])
+        hidden_BLA = self.affine(hidden_BLH)
+        hidden_BLA = hidden_BLA + self.sentence_position_embedding(
+            {"sentence_position": inputs["sentence_position"]}
+        )
+        for layer in self.alpha_layers:
+            hidden_BLA = layer(
+                hidden_BLA,
+                inputs["sentence_number"],
+                inputs["text_number"],
+                inputs["sentence_starts"] + 1,
+                inputs["sentence_mask"],
+            )
+        super().__init__(inputs=inputs, outputs=hidden_BLA, dtype=dtype, **kwargs)
+
+        # === Config ===
+        self.vocab_size = vocab_size
+        self.block_length = block_length
+        self.max_sentences = max_sentences
+        self.num_sentence_layers = num_sentence_layers
+        self.num_alpha_layers = num_alpha_layers
+        self.hidden_size = hidden_size
+        self.alpha_hidden_size = alpha_hidden_size
+        self.num_heads = num_heads
+        self.alpha_num_heads = alpha_num_heads
+        self.intermediate_size = intermediate_size
+        self.alpha_intermediate_size = alpha_intermediate_size
+        self.dropout = dropout
+        self.layer_norm_epsilon = layer_norm_epsilon
+        self.initializer_range = initializer_range
+        self.approximate_gelu = approximate_gelu
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the features that the model reads from a batch."""
+        return _FEATURES
+
+    def __call__(self, inputs: Mapping[str, Any], **kwargs: Any) -> Any:
+        return super().__call__(own_features(inputs, self.feature_names), **kwargs)
+
+    def pool(self, sequence_output: Any, sentence_starts: Any) -> Any:
+        """Vectors of sentences: a dense layer with tanh on their `<SS>`, as in BERT.
+
+        Args:
+            sequence_output: tensor `(B, L, A)`, what a call returned.
+            sentence_starts: int tensor `(B, N)`.
+
+        Returns:
+            Tensor `(B, N, A)` in the compute dtype.
+        """
+        return self.pooler(gather_vectors(sequence_output, sentence_starts))
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "vocab_size": self.vocab_size,
+            "block_length": self.block_length,
+            "max_sentences": self.max_sentences,
+            "num_sentence_layers": self.num_sentence_layers,
+            "num_alpha_layers": self.num_alpha_layers,
+            "hidden_size": self.hidden_size,
+            "alpha_hidden_size": self.alpha_hidden_size,
+            "num_heads": self.num_heads,
+            "alpha_num_heads": self.alpha_num_heads,
+            "intermediate_size": self.intermediate_size,
+            "alpha_intermediate_size": self.alpha_intermediate_size,
+            "dropout": self.dropout,
+            "layer_norm_epsilon": self.layer_norm_epsilon,
+            "initializer_range": self.initializer_range,
+            "approximate_gelu": self.approximate_gelu,
+        }
+
+
+def _check_vocab_size(vocab_size: int | None) -> None:
+    if vocab_size is None or vocab_size < 1:
+        raise ValueError(
+            "`vocab_size` must be at least 1; where a config leaves it to the "
+            f"records, pass theirs. Received: vocab_size={vocab_size}"
+        )

@@ -1,0 +1,113 @@
+"""Exchange sentence prediction: was this sentence of the text moved elsewhere?"""
+
+# Shape key: B batch, L row length, N sentences of a row, D hidden size.
+
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+from keras import ops
+
+from seg_tf.objectives.base import ObjectiveOutput
+from seg_tf.ops.binary_metrics import binary_counts, binary_summary
+from seg_tf.ops.losses import masked_cross_entropy
+
+_FEATURES = ("sentence_starts", "is_moved", "can_move")
+
+
+@keras.saving.register_keras_serializable(package="seg_tf")
+class ExchangeSentence(keras.layers.Layer):
+    """ReAT's second objective (section II.E).
+
+    The pooled `<SS>` of each sentence goes through an affine classifier that says
+    whether the sentence was displaced. Texts of one sentence have nothing to exchange
+    and are left out.
+
+    The accuracy of a model that has learned nothing is that of the majority (0.8 for
+    the paper's rate, which reports 0.797): see the other metrics.
+
+    Args:
+        encoder: the model whose output is read and whose `pool` makes the vectors of
+            sentences. Initializer and dtype policy are taken from it.
+        loss_weight: float. Factor of this loss in the training step's total.
+        **kwargs: arguments of `keras.layers.Layer`.
+
+    Call arguments:
+        sequence_output: float tensor `(B, L, D)` from the encoder.
+        features: dict with int `sentence_starts` `(B, N)` and bool `is_moved` and
+            `can_move` `(B, N)`.
+        training: accepted from the training step; the classifier has no dropout.
+
+    Returns:
+        `ObjectiveOutput` with the metrics of `binary_counts`, a moved sentence being
+        the positive answer. A batch without sentences has loss `(0, 0)`.
+
+    Raises:
+        ValueError: if `features` lacks one of these.
+    """
+
+    def __init__(self, encoder: Any, loss_weight: float = 1.0, **kwargs: Any):
+        # Sums and weights stay float32; the classifier casts for itself.
+        super().__init__(autocast=False, **kwargs)
+        self.encoder = encoder
+        self.loss_weight = loss_weight
+        self.classifier = keras.layers.Dense(
+            2,
+            kernel_initializer=keras.initializers.TruncatedNormal(
+                stddev=encoder.initializer_range
+            ),
+            dtype=encoder.dtype_policy,
+            name="classifier",
+        )
+
+    def build(self, sequence_output_shape: Any, features_shape: Any = None) -> None:
+        self.classifier.build((None, None, sequence_output_shape[-1]))
+
+    def count(self, features: Mapping[str, Any]) -> Any:
+        """Number of sentences of a batch that could be moved, a float32 scalar."""
+        _check_features(features)
+        return ops.sum(ops.cast(features["can_move"], "float32"))
+
+    def call(
+        self,
+        sequence_output: Any,
+        features: Mapping[str, Any],
+        training: bool | None = None,
+    ) -> ObjectiveOutput:
+        _check_features(features)
+        pooled_BND = self.encoder.pool(sequence_output, features["sentence_starts"])
+        logits_BN2 = self.classifier(pooled_BND)
+        is_moved_BN = ops.cast(features["is_moved"], "bool")
+        weights_BN = ops.cast(features["can_move"], "float32")
+        labels_BN = ops.cast(is_moved_BN, "int32")
+        says_moved_BN = ops.equal(ops.argmax(logits_BN2, axis=-1), 1)
+        return ObjectiveOutput(
+            loss=masked_cross_entropy(logits_BN2, labels_BN, weights_BN),
+            metrics=binary_counts(says_moved_BN, is_moved_BN, weights_BN),
+        )
+
+    def derived_metrics(self, results: Mapping[str, Any]) -> dict[str, Any]:
+        """Majority's accuracy, balanced accuracy and MCC, from the other results."""
+        return binary_summary(results)
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "encoder": keras.saving.serialize_keras_object(self.encoder),
+            "loss_weight": self.loss_weight,
+        }
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> "ExchangeSentence":
+        encoder = keras.saving.deserialize_keras_object(config["encoder"])
+        return cls(**{**config, "encoder": encoder})
+
+
+def _check_features(features: Mapping[str, Any]) -> None:
+    missing = [name for name in _FEATURES if name not in features]
+    if missing:
+        raise ValueError(
+            f"`features` must hold {list(_FEATURES)} for exchange sentence prediction, "
+            f"as the inputs of `ReATInputsConfig` do. It lacks {missing}. Received: "
+            f"{sorted(features)}"
+        )

@@ -1,0 +1,64 @@
+"""How well a yes-or-no question was answered, as `(sum, weight)` and what follows.
+
+With few positives accuracy says little: who always says no has the accuracy of the
+majority. So every number stands beside what it takes to read it.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from keras import ops
+
+
+def binary_counts(
+    predictions: Any, labels: Any, weights: Any
+) -> dict[str, tuple[Any, Any]]:
+    """What can be added up over batches.
+
+    Args:
+        predictions: bool tensor of any shape.
+        labels: bool tensor of that shape.
+        weights: float tensor of that shape; 0 leaves an answer out.
+
+    Returns:
+        Pairs of float32 scalars: `accuracy`; `positive_rate` of the labels and
+        `predicted_rate` of the predictions; `recall`, of the positives, and
+        `specificity`, of the negatives, the share that was found; and `f1`.
+    """
+    weights = ops.cast(weights, "float32")
+    is_yes, is_said = (
+        ops.cast(values, "float32") * weights for values in (labels, predictions)
+    )
+    total, positives, said = (ops.sum(one) for one in (weights, is_yes, is_said))
+    found = ops.sum(is_yes * ops.cast(predictions, "float32"))
+    # Neither positive nor said to be.
+    rejected = total - positives - said + found
+    return {
+        "accuracy": (found + rejected, total),
+        "positive_rate": (positives, total),
+        "predicted_rate": (said, total),
+        "recall": (found, positives),
+        "specificity": (rejected, total - positives),
+        "f1": (2 * found, positives + said),
+    }
+
+
+def binary_summary(results: Mapping[str, Any]) -> dict[str, Any]:
+    """What cannot be added up, from the quotients of `binary_counts`.
+
+    Args:
+        results: the sum divided by the weight, by name.
+
+    Returns:
+        `majority_accuracy`, that of always giving the commoner answer;
+        `balanced_accuracy`, the mean of recall and specificity, 0.5 by chance; and
+        `mcc`, Matthews' correlation coefficient, 0 by chance and where it is 0 / 0.
+    """
+    yes, said = results["positive_rate"], results["predicted_rate"]
+    covariance = results["recall"] * yes - yes * said
+    variances = yes * (1 - yes) * said * (1 - said)
+    return {
+        "majority_accuracy": ops.maximum(yes, 1 - yes),
+        "balanced_accuracy": (results["recall"] + results["specificity"]) / 2,
+        "mcc": ops.divide_no_nan(covariance, ops.sqrt(ops.maximum(variances, 0))),
+    }

@@ -1,0 +1,49 @@
+"""Rows of sentences as blocks: who sees whom, inside a sentence and between them.
+
+A row of L positions is a row of blocks of `block_length`, and every sentence lies in
+one block, so that no position has to see one of another block. Which sentences share
+a block, and how many, makes no difference to any of them.
+"""
+
+# Shape key: B batch, L row length, T block length, G blocks of all rows, N sentences.
+
+from typing import Any
+
+from keras import ops
+
+
+def to_blocks(rows: Any, block_length: int) -> Any:
+    """Tensor `(B, L, …)` as `(G, T, …)`; L is a multiple of T."""
+    return ops.reshape(rows, (-1, block_length, *rows.shape[2:]))
+
+
+def same_sentence(sentence_number: Any, block_length: int) -> Any:
+    """Which positions of a block are of one sentence.
+
+    Padding sees padding: with nothing to see, a softmax would be over nothing.
+
+    Args:
+        sentence_number: int tensor `(B, L)`, 0 at padding.
+        block_length: T.
+
+    Returns:
+        Bool tensor `(G, T, T)`.
+    """
+    number_GT = to_blocks(sentence_number, block_length)
+    return ops.equal(number_GT[:, :, None], number_GT[:, None, :])
+
+
+def same_text(text_number: Any, positions: Any, mask: Any) -> Any:
+    """Which positions of a row are of the text of which others.
+
+    Args:
+        text_number: int tensor `(B, L)`, 0 at padding.
+        positions: int tensor `(B, N)`, of what is to be seen.
+        mask: bool tensor `(B, N)`, False where there is nothing.
+
+    Returns:
+        Bool tensor `(B, L, N)`.
+    """
+    seen_BN = ops.take_along_axis(text_number, positions, axis=1)
+    seen_BN = ops.where(ops.cast(mask, "bool"), seen_BN, -1)
+    return ops.equal(text_number[:, :, None], seen_BN[:, None, :])

@@ -1,0 +1,292 @@
+import keras_hub
+import numpy as np
+import pytest
+
+from seg_tf import configuration
+from seg_tf.models.encoder import Encoder
+from seg_tf.models.reat import ReAT
+from tests import numpy_reat, numpy_reference
+from tests.text_batches import text_rows
+
+BLOCK_LENGTH = 16
+SIZES = {
+    "vocab_size": 31,
+    "block_length": BLOCK_LENGTH,
+    "max_sentences": 6,
+    "num_sentence_layers": 2,
+    "num_alpha_layers": 2,
+    "hidden_size": 8,
+    "alpha_hidden_size": 12,
+    "num_heads": 2,
+    "alpha_num_heads": 3,
+    "intermediate_size": 16,
+    "alpha_intermediate_size": 20,
+    "layer_norm_epsilon": 1e-3,
+}
+LONG = list(range(7, 7 + BLOCK_LENGTH - 3))
+TEXTS = [
+    [[7, 8, 9], [10], [11, 12, 13, 14], LONG],
+    [[15, 16], [17]],
+    [[18, 19, 20, 21, 22]],
+]
+
+
+def set_random_weights(model, scale=0.3):
+    """Weights large enough for every one of them to matter."""
+    generator = np.random.default_rng(3)
+    for weight in model.trainable_weights:
+        offset = 1.0 if weight.path.endswith("gamma") else 0.0
+        weight.assign(offset + scale * generator.normal(size=weight.shape))
+    return model
+
+
+def build_reat(**arguments):
+    return set_random_weights(ReAT(**{**SIZES, **arguments}))
+
+
+def rows_of(rows, **arguments):
+    settings = {
+        "block_length": BLOCK_LENGTH,
+        "num_blocks": 8,
+        "num_sentences": 10,
+        **arguments,
+    }
+    return text_rows(rows, **settings)
+
+
+def sentence_vectors(sequence, features):
+    """(row, text, place) of each sentence -> the vectors of its positions."""
+    found = {}
+    for row, numbers in enumerate(features["sentence_number"]):
+        for number in set(numbers) - {0}:
+            at = np.flatnonzero(numbers == number)
+            key = (
+                int(features["text_number"][row, at[0]]),
+                int(features["sentence_position"][row, at[0]]),
+            )
+            found[row, *key] = np.asarray(sequence)[row, at]
+    return found
+
+
+def assert_same_vectors(actual, expected, **tolerance):
+    assert actual.keys() == expected.keys()
+    for key, vectors in expected.items():
+        np.testing.assert_allclose(actual[key], vectors, **tolerance, err_msg=str(key))
+
+
+@pytest.mark.parametrize("approximate_gelu", [False, True])
+def test_model_equals_plain_numpy(approximate_gelu):
+    reat = build_reat(approximate_gelu=approximate_gelu)
+    features = rows_of([TEXTS, [TEXTS[2]], [TEXTS[1], TEXTS[0]]])
+    weights = numpy_reference.named_weights(reat)
+    expected = numpy_reat.reat(
+        weights,
+        features,
+        num_sentence_layers=2,
+        num_alpha_layers=2,
+        epsilon=1e-3,
+        approximate_gelu=approximate_gelu,
+    )
+    sequence = reat(features)
+    is_token = features["padding_mask"]
+    np.testing.assert_allclose(
+        np.asarray(sequence)[is_token], expected[is_token], atol=2e-5
+    )
+    vectors = np.asarray(reat.pool(sequence, features["sentence_starts"]))
+    np.testing.assert_allclose(
+        vectors * features["sentence_mask"][..., None],
+        numpy_reat.pooled(weights, expected, features),
+        atol=2e-5,
+    )
+
+
+def test_sharing_blocks_gives_what_the_padded_array_does():
+    """In float64, where rounding cannot hide a difference."""
+    reat = build_reat(dtype="float64")
+    padded = rows_of([TEXTS, [TEXTS[1]]], share_blocks=False)
+    assert padded["sentence_starts"][0, :3].tolist() == [0, 16, 32]
+    shared = rows_of([TEXTS, [TEXTS[1]]], num_blocks=5, num_sentences=7)
+    assert len(set(shared["sentence_starts"][0] // BLOCK_LENGTH)) < 7
+    assert_same_vectors(
+        sentence_vectors(reat(shared), shared),
+        sentence_vectors(reat(padded), padded),
+        rtol=1e-11,
+        atol=1e-11,
+    )
+
+
+def test_padding_changes_nothing():
+    reat = build_reat(dtype="float64")
+    narrow = rows_of([TEXTS], num_blocks=5, num_sentences=7)
+    wide = rows_of([TEXTS], num_blocks=9, num_sentences=40)
+    for name in ("token_ids", "position_index", "sentence_position"):
+        wide[name] = np.where(wide["padding_mask"], wide[name], 3)
+    wide["sentence_starts"] = np.where(
+        wide["sentence_mask"], wide["sentence_starts"], 20
+    )
+    assert_same_vectors(
+        sentence_vectors(reat(wide), wide),
+        sentence_vectors(reat(narrow), narrow),
+        rtol=1e-11,
+        atol=1e-11,
+    )
+
+
+def test_neither_order_nor_place_of_sentences_in_the_row_matters():
+    reat = build_reat(dtype="float64")
+    features = rows_of([TEXTS])
+    turned = dict(features)
+    # The blocks the other way round, and the slots of the sentences.
+    for name, values in features.items():
+        if values.shape == features["token_ids"].shape:
+            blocks = values.reshape(1, -1, BLOCK_LENGTH)[:, ::-1]
+            turned[name] = blocks.reshape(values.shape)
+    starts = features["sentence_starts"]
+    moved = (7 - starts // BLOCK_LENGTH) * BLOCK_LENGTH + starts % BLOCK_LENGTH
+    turned["sentence_starts"] = moved[:, ::-1]
+    turned["sentence_mask"] = features["sentence_mask"][:, ::-1]
+    assert_same_vectors(
+        sentence_vectors(reat(turned), turned),
+        sentence_vectors(reat(features), features),
+        rtol=1e-11,
+        atol=1e-11,
+    )
+
+
+def test_texts_never_influence_each_other():
+    reat = build_reat()
+    changed = [TEXTS[0], [[25, 26], [27]], TEXTS[2]]
+    one, other = rows_of([TEXTS]), rows_of([changed])
+    before = sentence_vectors(reat(one), one)
+    after = sentence_vectors(reat(other), other)
+    for key, vectors in before.items():
+        is_same = np.array_equal(vectors, after[key])  # to the last bit
+        assert is_same == (key[1] != 2), key
+
+
+def test_sentences_of_a_text_do_influence_each_other():
+    reat = build_reat()
+    changed = [[TEXTS[0][0], [28], *TEXTS[0][2:]], *TEXTS[1:]]
+    one, other = rows_of([TEXTS]), rows_of([changed])
+    before = sentence_vectors(reat(one), one)
+    after = sentence_vectors(reat(other), other)
+    for key, vectors in before.items():
+        differs = np.abs(vectors - after[key]).max() > 1e-4
+        assert differs == (key[1] == 1), key
+
+
+def test_place_of_a_sentence_counts():
+    reat = build_reat()
+    one, other = rows_of([TEXTS]), rows_of([TEXTS])
+    other["sentence_position"] = np.where(
+        other["sentence_number"] == 2, 5, other["sentence_position"]
+    )
+    difference = np.abs(np.asarray(reat(one)) - np.asarray(reat(other))).max(axis=2)
+    assert (difference[one["text_number"] == 1] > 1e-4).all()
+    assert (difference[one["text_number"] > 1] == 0).all()
+
+
+def test_below_the_alpha_layers_each_sentence_is_encoded_as_by_bert():
+    reat = build_reat(num_alpha_layers=0, alpha_hidden_size=8, alpha_num_heads=2)
+    reat.affine.kernel.assign(np.eye(8))
+    reat.affine.bias.assign(np.zeros(8))
+    (places,) = reat.sentence_position_embedding.trainable_weights
+    places.assign(np.zeros(places.shape))
+    bert = Encoder(
+        vocab_size=31,
+        index_tables={"position_index": BLOCK_LENGTH},
+        num_layers=2,
+        hidden_size=8,
+        num_heads=2,
+        intermediate_size=16,
+        layer_norm_epsilon=1e-3,
+    )
+    ours, theirs = (numpy_reference.named_weights(one) for one in (reat, bert))
+    renamed = {
+        path.replace("transformer_layer_", "sentence_layer_")
+        .replace("index_embedding", "position_embedding")
+        .replace("layer_0/", "layer_0/transformer_layer/")
+        .replace("layer_1/", "layer_1/transformer_layer/"): path
+        for path in theirs
+    }
+    for path, weight in zip(theirs, bert.weights, strict=True):
+        name = next(new for new, old in renamed.items() if old == path)
+        weight.assign(ours[name])
+    features = rows_of([TEXTS])
+    found = sentence_vectors(reat(features), features)
+    for (_, text, place), vectors in found.items():
+        tokens = np.array([[2, 5, *TEXTS[text - 1][place], 3]])
+        alone = {
+            "token_ids": tokens,
+            "padding_mask": tokens > 0,
+            "position_index": np.arange(tokens.shape[1])[None],
+        }
+        np.testing.assert_allclose(vectors, np.asarray(bert(alone))[0], atol=1e-5)
+
+
+def test_one_sentence_has_an_ordinary_layer_and_one_vector_added_everywhere():
+    """What mixing is where there is nothing to mix with."""
+    reat = build_reat(num_sentence_layers=0, num_alpha_layers=1)
+    (alpha,) = reat.alpha_layers
+    hidden = np.random.default_rng(5).normal(size=(1, BLOCK_LENGTH, 12))
+    features = rows_of([[[LONG]]], num_blocks=1, num_sentences=2)
+    names = ("sentence_number", "text_number")
+    outputs = alpha(
+        hidden.astype("float32"),
+        *(features[name] for name in names),
+        features["sentence_starts"] + 1,
+        features["sentence_mask"],
+    )
+    ordinary = keras_hub.layers.TransformerEncoder(
+        intermediate_dim=20, num_heads=3, activation="gelu", layer_norm_epsilon=1e-3
+    )
+    ordinary.build(hidden.shape)
+    ordinary.set_weights(alpha.sentence_layer.transformer_layer.get_weights())
+    inside = np.asarray(ordinary(hidden.astype("float32")), "float64")
+
+    weights = numpy_reference.named_weights(alpha)
+    of_mixing = numpy_reference.part(weights, "mixing")
+    value = np.einsum("d,dhk->hk", inside[0, 1], of_mixing["value/kernel"])
+    value = value + of_mixing["value/bias"]
+    added = np.einsum("hk,hkd->d", value, of_mixing["attention_output/kernel"])
+    added = added + of_mixing["attention_output/bias"]
+    mixed = numpy_reference.layer_norm(
+        numpy_reference.part(weights, "mixing_layer_norm"), inside + added, 1e-3
+    )
+    expected = numpy_reference.feed_forward(weights, mixed, 1e-3, False)
+    np.testing.assert_allclose(np.asarray(outputs), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "millions"),
+    # The paper says 51 and 138: no one reading of it gives both.
+    [("reat_small", 51.4), ("reat_base", 147.5)],
+)
+def test_parameter_counts(name, millions):
+    from configs import reat_base, reat_small
+
+    run = {"reat_small": reat_small, "reat_base": reat_base}[name].RUN
+    reat = configuration.build(run.model, vocab_size=30_522)
+    assert round(reat.count_params() / 1e6, 1) == millions
+
+
+def test_missing_features_are_named():
+    reat = build_reat()
+    features = rows_of([TEXTS])
+    del features["text_number"]
+    with pytest.raises(ValueError, match=r"lacks \['text_number'\]"):
+        reat(features)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"vocab_size": None}, "`vocab_size` must be at least 1"),
+        ({"alpha_num_heads": 5}, "`num_heads` must divide the width"),
+        ({"num_heads": 3}, "`num_heads` must divide the width"),
+        ({"block_length": 0}, "at least"),
+    ],
+)
+def test_impossible_sizes_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        build_reat(**arguments)

@@ -1,0 +1,114 @@
+import keras
+import numpy as np
+import pytest
+
+from seg_tf.models.reat import ReAT
+from seg_tf.objectives.exchange_sentence import ExchangeSentence
+from seg_tf.objectives.masked_lm import MaskedLM
+from tests import numpy_reat, numpy_reference
+from tests.models.test_reat import SIZES, TEXTS, build_reat, rows_of, set_random_weights
+
+
+def build_objective(**arguments):
+    objective = ExchangeSentence(ReAT(**{**SIZES, **arguments}))
+    objective.build((None, None, SIZES["alpha_hidden_size"]))
+    return set_random_weights(objective)
+
+
+def random_batch():
+    generator = np.random.default_rng(7)
+    features = rows_of([TEXTS, [TEXTS[1]], []])
+    shape = features["sentence_mask"].shape
+    features["can_move"] = features["sentence_mask"] & (generator.random(shape) < 0.8)
+    features["is_moved"] = features["can_move"] & (generator.random(shape) < 0.4)
+    size = (*features["token_ids"].shape, SIZES["alpha_hidden_size"])
+    return generator.normal(size=size).astype("float32"), features
+
+
+def test_loss_and_metrics_equal_plain_numpy():
+    objective = build_objective()
+    sequence, features = random_batch()
+    every = np.ones_like(features["sentence_mask"])
+    vectors = numpy_reat.pooled(
+        numpy_reference.named_weights(objective.encoder),
+        sequence,
+        {**features, "sentence_mask": every},
+    )
+    logits = numpy_reference.dense(
+        numpy_reference.named_weights(objective.classifier), vectors
+    )
+    loss, metrics = numpy_reat.exchange_sentence(
+        logits, features["is_moved"], features["can_move"]
+    )
+    found = objective(sequence, features)
+    np.testing.assert_allclose(found.loss, loss, rtol=1e-5)
+    assert found.metrics.keys() == metrics.keys()
+    for name, pair in metrics.items():
+        np.testing.assert_allclose(found.metrics[name], pair, err_msg=name)
+    assert loss[1] == objective.count(features) == features["can_move"].sum()
+
+
+def test_sentences_that_cannot_move_do_not_count():
+    objective = build_objective()
+    sequence, features = random_batch()
+    changed = {
+        **features,
+        "is_moved": features["is_moved"] | ~features["can_move"],
+    }
+    for one, other in zip(
+        keras.tree.flatten(objective(sequence, features)),
+        keras.tree.flatten(objective(sequence, changed)),
+        strict=True,
+    ):
+        assert float(one) == float(other)
+
+
+def test_batch_without_sentences_has_no_loss():
+    objective = build_objective()
+    sequence, features = random_batch()
+    features["can_move"] = np.zeros_like(features["can_move"])
+    assert [float(one) for one in objective(sequence, features).loss] == [0, 0]
+
+
+def test_derived_metrics_are_those_of_the_ratios():
+    objective = build_objective()
+    sequence, features = random_batch()
+    metrics = objective(sequence, features).metrics
+    results = {name: float(a) / float(b) for name, (a, b) in metrics.items()}
+    derived = objective.derived_metrics(results)
+    assert set(derived) == {"majority_accuracy", "balanced_accuracy", "mcc"}
+    assert float(derived["balanced_accuracy"]) == pytest.approx(
+        (results["recall"] + results["specificity"]) / 2
+    )
+
+
+def test_missing_features_are_named():
+    objective = build_objective()
+    sequence, features = random_batch()
+    del features["is_moved"]
+    with pytest.raises(ValueError, match=r"ReATInputsConfig.*lacks \['is_moved'\]"):
+        objective(sequence, features)
+    with pytest.raises(ValueError, match=r"lacks \['is_moved'\]"):
+        objective.count(features)
+
+
+def test_masked_lm_reads_wide_vectors_with_the_narrow_token_table():
+    """The head goes from the alpha layers' width to that of the token table."""
+    reat = build_reat()
+    objective = set_random_weights(MaskedLM(reat))
+    features = rows_of([TEXTS])
+    sequence = np.asarray(reat(features))
+    positions = np.array([[2, 9, 21]])
+    objective.build(sequence.shape)
+    set_random_weights(objective)
+    expected = numpy_reference.masked_lm_logits(
+        numpy_reference.named_weights(objective.head),
+        np.asarray(reat.token_embedding.embeddings, "float64"),
+        sequence,
+        positions,
+        epsilon=1e-3,
+        approximate_gelu=False,
+    )
+    assert expected.shape == (1, 3, 31)
+    found = objective.logits(sequence, positions)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)

@@ -1,0 +1,88 @@
+import numpy as np
+import pytest
+
+from seg_tf.ops.binary_metrics import binary_counts, binary_summary
+
+
+def counted(predictions, labels, weights):
+    pairs = binary_counts(predictions, labels, weights)
+    return {
+        name: (float(total), float(weight)) for name, (total, weight) in pairs.items()
+    }
+
+
+def ratios(pairs):
+    return {
+        name: total / weight if weight else 0.0
+        for name, (total, weight) in pairs.items()
+    }
+
+
+def by_hand(predictions, labels, weights):
+    """From the four counts of the confusion matrix, as the textbooks have them."""
+    counts = dict.fromkeys(("tp", "fp", "fn", "tn"), 0)
+    for said, yes, weight in zip(predictions, labels, weights, strict=True):
+        if weight:
+            name = {(1, 1): "tp", (1, 0): "fp", (0, 1): "fn", (0, 0): "tn"}
+            counts[name[int(said), int(yes)]] += 1
+    tp, fp, fn, tn = (counts[name] for name in ("tp", "fp", "fn", "tn"))
+    total = tp + fp + fn + tn
+    return {
+        "accuracy": (tp + tn) / total,
+        "positive_rate": (tp + fn) / total,
+        "predicted_rate": (tp + fp) / total,
+        "recall": tp / (tp + fn),
+        "specificity": tn / (tn + fp),
+        "f1": 2 * tp / (2 * tp + fp + fn),
+        "majority_accuracy": max(tp + fn, tn + fp) / total,
+        "balanced_accuracy": (tp / (tp + fn) + tn / (tn + fp)) / 2,
+        "mcc": (tp * tn - fp * fn)
+        / np.sqrt(float((tp + fp) * (tp + fn) * (tn + fp) * (tn + fn))),
+    }
+
+
+def random_answers(seed, count=200):
+    generator = np.random.default_rng(seed)
+    labels = generator.random(count) < 0.2
+    predictions = np.where(generator.random(count) < 0.7, labels, ~labels)
+    return predictions, labels, (generator.random(count) < 0.8).astype("float32")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_metrics_are_those_of_the_confusion_matrix(seed):
+    answers = random_answers(seed)
+    found = ratios(counted(*answers))
+    found |= {name: float(value) for name, value in binary_summary(found).items()}
+    expected = by_hand(*answers)
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        assert found[name] == pytest.approx(value, abs=1e-6), name
+
+
+def test_counts_of_batches_add_up_to_those_of_all():
+    """As means of F1 or of MCC over batches would not."""
+    batches = [random_answers(seed, count) for seed, count in ((4, 30), (5, 170))]
+    together = [np.concatenate(parts) for parts in zip(*batches, strict=True)]
+    parts = [counted(*batch) for batch in batches]
+    for name, (total, weight) in counted(*together).items():
+        assert total == sum(part[name][0] for part in parts)
+        assert weight == sum(part[name][1] for part in parts)
+    summary = binary_summary(ratios(counted(*together)))
+    means = [binary_summary(ratios(part)) for part in parts]
+    assert float(summary["mcc"]) == pytest.approx(by_hand(*together)["mcc"], abs=1e-6)
+    assert abs(float(summary["mcc"]) - np.mean([float(m["mcc"]) for m in means])) > 1e-3
+
+
+def test_always_saying_no_is_as_accurate_as_the_majority_and_worth_nothing():
+    labels = np.arange(50) % 5 == 0
+    found = ratios(counted(np.zeros(50, bool), labels, np.ones(50)))
+    summary = binary_summary(found)
+    assert found["accuracy"] == pytest.approx(0.8)
+    assert float(summary["majority_accuracy"]) == pytest.approx(0.8)
+    assert float(summary["balanced_accuracy"]) == pytest.approx(0.5)
+    assert float(summary["mcc"]) == found["f1"] == 0
+
+
+def test_nothing_asked_is_nothing_over_nothing():
+    pairs = counted(np.ones(4, bool), np.ones(4, bool), np.zeros(4))
+    assert set(pairs.values()) == {(0.0, 0.0)}
