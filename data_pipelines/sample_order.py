@@ -93,19 +93,35 @@ def epochs_and_records(
     """
     epochs = samples // num_records
     positions = samples % num_records
-    if num_records == 1:
-        return epochs, positions
     stream = randomness.key(seed, randomness.SAMPLE_ORDER)
-    words = tf.bitcast(randomness.extend_key(stream, epochs), tf.int32)
+    return epochs, permuted(
+        positions, randomness.extend_key(stream, epochs), num_records
+    )
+
+
+def permuted(positions: tf.Tensor, streams: tf.Tensor, count: int) -> tf.Tensor:
+    """What stands at some positions of permutations of 0 … count - 1.
+
+    Args:
+        positions: int64 tensor `(B,)`, each below `count`.
+        streams: uint64 tensor `(B,)`, which permutation each is of.
+        count: at least 1.
+
+    Returns:
+        int64 tensor `(B,)`.
+    """
+    if count == 1:
+        return positions
+    words = tf.bitcast(streams, tf.int32)
     # The raw operator: the public wrapper pads batched seeds along the batch. One entry
     # more, since it refuses a batch of none.
-    records = tf.raw_ops.RandomIndexShuffle(
+    numbers = tf.raw_ops.RandomIndexShuffle(
         index=tf.pad(positions, [[0, 1]]),
         seed=tf.pad(words, [[0, 1], [1, 0]]),
-        max_index=tf.constant(num_records - 1, tf.int64),
+        max_index=tf.constant(count - 1, tf.int64),
         rounds=4,
     )
-    return epochs, records[:-1]
+    return numbers[:-1]
 
 
 def rank_samples(step: tf.Tensor, first_sample: int, share: Share) -> tf.Tensor:

@@ -60,7 +60,7 @@ FEATURES: Mapping[str, Feature] = {
         "int32", ("B", "L"), "place of the sentence in its text, as presented"
     ),
     "sentence_starts": Feature(
-        "int32", ("B", "N"), "positions of <SS>, rising; <Attn> comes behind each"
+        "int32", ("B", "N"), "positions of <SS>, behind each of which is <Attn>"
     ),
     "sentence_mask": Feature("bool", ("B", "N"), "True where there is a sentence"),
     "sentence_part": Feature(

@@ -10,13 +10,15 @@ objective, optimizer or input view is a new dataclass here (or anywhere, once
 from seg_tf.configuration.inputs import (
     LaneInputsConfig,
     PackedWindowInputsConfig,
+    ReATInputsConfig,
     SentenceInputsConfig,
     WindowInputsConfig,
 )
 from seg_tf.configuration.masking import MaskingConfig, SpanMaskingConfig
-from seg_tf.configuration.models import EncoderConfig, TransformerXLConfig
+from seg_tf.configuration.models import EncoderConfig, ReATConfig, TransformerXLConfig
 from seg_tf.configuration.objectives import (
     CausalLMConfig,
+    ExchangeSentenceConfig,
     MaskedLMConfig,
     SentenceUnshufflingConfig,
 )
@@ -35,12 +37,15 @@ __all__ = [
     "AdamWConfig",
     "CausalLMConfig",
     "EncoderConfig",
+    "ExchangeSentenceConfig",
     "LambConfig",
     "LaneInputsConfig",
     "LossScaleConfig",
     "MaskedLMConfig",
     "MaskingConfig",
     "PackedWindowInputsConfig",
+    "ReATConfig",
+    "ReATInputsConfig",
     "RunConfig",
     "SentenceInputsConfig",
     "SentenceUnshufflingConfig",

@@ -106,6 +106,69 @@ class SentenceInputsConfig(WindowInputsConfig):
 
 @register
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class ReATInputsConfig(WindowInputsConfig):
+    """Texts as sentences, `<SS> <Attn> words </s>`, as many texts a row as fit (ReAT).
+
+    A window of the records is cut into texts of whole sentences, nothing left out, in
+    two ways: short ones of short sentences, and long ones. A sentence that is too long
+    is cut into even parts, each of which counts as a sentence. A row holds texts of
+    one kind; its size is the budget that a batch is made by.
+
+    Attributes:
+        window_length: positions of the records' windows, from which texts are cut.
+            Long windows, so that there are long texts.
+        row_length: positions of a row, a multiple of the model's `block_length`.
+        sentences_per_row: the most sentences of a row.
+        short_sentence_length: positions of the longest sentence of a short text, its
+            three special tokens included.
+        short_max_sentences: the most sentences of a short text.
+        long_sentence_length: as for short texts.
+        long_max_sentences: as for short texts.
+        long_rate: share of the rows that hold long texts.
+        exchange_rate: share of the sentences that are displaced, among themselves.
+    """
+
+    implementation: ClassVar[str] = "data_pipelines.reat_inputs:reat_inputs"
+
+    window_length: int = 16_384
+    masking: MaskingConfig = MaskingConfig(max_predictions=1_076)
+    # About 256 sentences of 27 positions, or somewhat fewer longer ones.
+    row_length: int = 7_168
+    sentences_per_row: int = 336
+    short_sentence_length: int = 48
+    short_max_sentences: int = 16
+    long_sentence_length: int = 128
+    long_max_sentences: int = 128
+    long_rate: float = 0.1
+    exchange_rate: float = 0.2
+
+    def __post_init__(self):
+        for name in (
+            "sentences_per_row",
+            "short_max_sentences",
+            "long_max_sentences",
+        ):
+            if getattr(self, name) < 1:
+                raise ValueError(
+                    f"`{name}` must be at least 1. Received: "
+                    f"{name}={getattr(self, name)}"
+                )
+        for name in ("short_sentence_length", "long_sentence_length"):
+            if getattr(self, name) < 4:
+                raise ValueError(
+                    f"`{name}` must be at least 4, since three positions are taken by "
+                    f"<SS>, <Attn> and </s>. Received: {name}={getattr(self, name)}"
+                )
+        for name in ("long_rate", "exchange_rate"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(
+                    f"`{name}` must lie between 0 and 1. Received: "
+                    f"{name}={getattr(self, name)}"
+                )
+
+
+@register
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class LaneInputsConfig:
     """A corpus as one stream of words, read in lanes side by side (Transformer-XL).
 

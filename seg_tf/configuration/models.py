@@ -62,6 +62,100 @@ class EncoderConfig:
         """What the inputs of such a model have to know of it."""
         return {"index_tables": self.index_tables, "vocab_size": self.vocab_size}
 
+    def row_activations(self, inputs: Any) -> int:
+        """Numbers that a row of `inputs` leaves for the backward pass, roughly.
+
+        Per position and layer 20 vectors of the model's width, two of the feed-forward
+        blocks' and three numbers for each head and other position.
+        """
+        length = inputs.row_length
+        per_layer = (
+            20 * self.hidden_size
+            + 2 * self.intermediate_size
+            + 3 * self.num_heads * length
+        )
+        return length * self.num_layers * per_layer
+
+
+@register
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ReATConfig:
+    """Sizes of ReAT. Defaults are the base model.
+
+    Attributes:
+        vocab_size: rows of the token table; None takes the records' vocabulary.
+        block_length: positions of a row in which a sentence lies as a whole, alone or
+            with others; the most positions of a sentence.
+        max_sentences: the most sentences of a text.
+        num_sentence_layers: layers inside sentences.
+        num_alpha_layers: layers that mix the sentences of a text.
+        hidden_size: width of the layers inside sentences.
+        alpha_hidden_size: width of the alpha layers.
+        dropout: rate after the embeddings, on the attention weights and after every
+            block of a layer.
+        approximate_gelu: GELU by tanh, as in BERT's published code, not by erf.
+    """
+
+    implementation: ClassVar[str] = "seg_tf.models.reat:ReAT"
+
+    vocab_size: int | None = None
+    block_length: int = 128
+    max_sentences: int = 128
+    num_sentence_layers: int = 3
+    num_alpha_layers: int = 4
+    hidden_size: int = 768
+    alpha_hidden_size: int = 1024
+    num_heads: int = 12
+    alpha_num_heads: int = 16
+    intermediate_size: int = 3072
+    alpha_intermediate_size: int = 4096
+    dropout: float = 0.1
+    layer_norm_epsilon: float = 1e-12
+    initializer_range: float = 0.02
+    approximate_gelu: bool = False
+
+    def __post_init__(self):
+        for size, heads in (
+            ("hidden_size", "num_heads"),
+            ("alpha_hidden_size", "alpha_num_heads"),
+        ):
+            if getattr(self, size) % getattr(self, heads):
+                raise ValueError(
+                    f"`{size}` must be a multiple of `{heads}`. Received: "
+                    f"{size}={getattr(self, size)}, {heads}={getattr(self, heads)}"
+                )
+
+    @property
+    def inputs_arguments(self) -> Mapping[str, Any]:
+        """What the inputs of such a model have to know of it."""
+        index_tables = {
+            "position_index": self.block_length,
+            "sentence_position": self.max_sentences,
+        }
+        return {"index_tables": index_tables, "vocab_size": self.vocab_size}
+
+    def row_activations(self, inputs: Any) -> int:
+        """Numbers that a row of `inputs` leaves for the backward pass, roughly.
+
+        As with `EncoderConfig`, each position seeing those of its block and, in the
+        half of an alpha layer that mixes, one of every sentence.
+        """
+        sentence_layer = (
+            20 * self.hidden_size
+            + 2 * self.intermediate_size
+            + 3 * self.num_heads * self.block_length
+        )
+        seen = self.block_length + inputs.sentences_per_row
+        alpha_layer = (
+            40 * self.alpha_hidden_size
+            + 4 * self.alpha_intermediate_size
+            + 3 * self.alpha_num_heads * seen
+        )
+        return inputs.row_length * (
+            self.num_sentence_layers * sentence_layer
+            + self.num_alpha_layers * alpha_layer
+        )
+
 
 @register
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -35,6 +35,18 @@ class SentenceUnshufflingConfig:
 
 @register
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class ExchangeSentenceConfig:
+    """Whether each sentence was moved elsewhere in its text (ReAT, section II.E)."""
+
+    implementation: ClassVar[str] = (
+        "seg_tf.objectives.exchange_sentence:ExchangeSentence"
+    )
+
+    loss_weight: float = 1.0
+
+
+@register
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class CausalLMConfig:
     """Prediction of the next word by an adaptive softmax (Transformer-XL)."""
 

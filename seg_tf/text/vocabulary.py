@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 
 PAD, UNK, CLS, SEP, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
-SENT = "[SENT]"
+SENT, ATTENTION = "[SENT]", "[ATTN]"
 SPECIAL_TOKENS = (PAD, UNK, CLS, SEP, MASK)
 
 _WHITE_SPACE = re.compile(r"[ \t\r\f\v]")
@@ -105,11 +105,23 @@ class Vocabulary:
         Raises:
             ValueError: if there is neither.
         """
+        return self._id_or_unused(SENT)
+
+    @functools.cached_property
+    def attention_id(self) -> int:
+        """Id of `[ATTN]`, ReAT's `<Attn>`: of such a row, or of the first unused one.
+
+        Raises:
+            ValueError: if there is neither.
+        """
+        return self._id_or_unused(ATTENTION)
+
+    def _id_or_unused(self, wanted: str) -> int:
         for token in self.tokens:
-            if token == SENT or token.startswith("[unused"):
-                return self.ids.get(SENT, self.ids[token])
+            if token == wanted or token.startswith("[unused"):
+                return self.ids.get(wanted, self.ids[token])
         raise ValueError(
-            f"A vocabulary must hold {SENT} or a row [unused…] to take its place. "
+            f"A vocabulary must hold {wanted} or a row [unused…] to take its place. "
             f"Received: {self.source} ({self.size} tokens). `python -m "
             "data_pipelines.build_vocab` makes such rows"
         )

@@ -149,21 +149,13 @@ def _bytes(variables: list[Any]) -> int:
 
 
 def _activations(config: configuration.RunConfig, vocab_size: int, rows: int) -> int:
-    """What a forward and backward pass of a BERT-family model holds at its peak.
+    """What a forward and backward pass holds at its peak.
 
-    Per position and layer 20 vectors of the model's width, two of the feed-forward
-    blocks' and three numbers for each head and other position; per prediction five
-    times the vocabulary. On a CPU, three small models (2 to 4 layers of width 128 and
-    256, windows of 128 to 512) made the process grow by this, by their gradients and
-    by another 90 to 150 MiB.
+    What the model says of itself, and per prediction five times the vocabulary. On a
+    CPU, three small models (2 to 4 layers of width 128 and 256, windows of 128 to 512)
+    made the process grow by this, by their gradients and by another 90 to 150 MiB.
     """
-    model, length = config.model, config.inputs.row_length
-    per_layer = (
-        20 * model.hidden_size
-        + 2 * model.intermediate_size
-        + 3 * model.num_heads * length
-    )
-    numbers = length * model.num_layers * per_layer
+    numbers = config.model.row_activations(config.inputs)
     numbers += 5 * config.inputs.masking.max_predictions * vocab_size
     size = 4 if config.training.dtype_policy == "float32" else 2
     return rows * numbers * size

@@ -1,0 +1,85 @@
+"""Batches of rows of texts, the texts as sentences, some of them moved (ReAT)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from data_pipelines.text_packing import RowShape, TextShape
+from data_pipelines.text_rows import TextLayout
+from data_pipelines.window_inputs import WindowInputs
+
+
+def reat_inputs(
+    *,
+    row_length: int,
+    sentences_per_row: int,
+    short_sentence_length: int,
+    short_max_sentences: int,
+    long_sentence_length: int,
+    long_max_sentences: int,
+    long_rate: float,
+    exchange_rate: float,
+    index_tables: Mapping[str, int],
+    seed: int,
+    **arguments: Any,
+) -> WindowInputs:
+    """`WindowInputs` whose rows hold texts as sentences in blocks.
+
+    Texts and the rows that they share are fixed by the seed; which sentences change
+    places and which words are masked is drawn anew in every epoch, as functions of
+    (seed, epoch, sample).
+
+    Args:
+        row_length: positions of a row.
+        sentences_per_row: the most sentences of a row.
+        short_sentence_length: positions of the longest sentence of a short text.
+        short_max_sentences: the most sentences of a short text.
+        long_sentence_length: as for short texts.
+        long_max_sentences: as for short texts.
+        long_rate: share of the rows that hold long texts.
+        exchange_rate: share of the sentences that are displaced.
+        index_tables: rows of the model's tables: of `position_index`, which are the
+            positions of a block, and of `sentence_position`.
+        seed: seed of the run.
+        **arguments: the other arguments of `WindowInputs`.
+
+    Raises:
+        ValueError: if the records or the sizes of the model do not fit the settings.
+    """
+    block_length = index_tables["position_index"]
+    _check(
+        "sentence_length",
+        (short_sentence_length, long_sentence_length),
+        "model.block_length",
+        block_length,
+    )
+    _check(
+        "max_sentences",
+        (short_max_sentences, long_max_sentences),
+        "model.max_sentences",
+        index_tables["sentence_position"],
+    )
+    if row_length % block_length:
+        raise ValueError(
+            "`inputs.row_length` must be a multiple of `model.block_length`. Received: "
+            f"inputs.row_length={row_length}, model.block_length={block_length}"
+        )
+    layout = TextLayout(
+        row=RowShape(row_length // block_length, block_length, sentences_per_row),
+        short=TextShape(short_sentence_length, short_max_sentences),
+        long=TextShape(long_sentence_length, long_max_sentences),
+        long_rate=long_rate,
+        exchange_rate=exchange_rate,
+        seed=seed,
+    )
+    return WindowInputs(
+        layout=layout, index_tables=index_tables, seed=seed, **arguments
+    )
+
+
+def _check(field: str, values: tuple[int, int], of_model: str, bound: int) -> None:
+    for kind, value in zip(("short", "long"), values, strict=True):
+        if value > bound:
+            raise ValueError(
+                f"`inputs.{kind}_{field}` must be at most `{of_model}`. Received: "
+                f"inputs.{kind}_{field}={value}, {of_model}={bound}"
+            )

@@ -1,0 +1,282 @@
+"""Windows as rows of texts, the texts as sentences (ReAT).
+
+Shape key: B rows, L row length, N sentences of a row.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from data_pipelines import randomness, sample_order, text_packing
+from data_pipelines.sentence_exchange import exchange
+from data_pipelines.text_packing import RowShape, TextShape
+from data_pipelines.window_records import WindowRecords
+from seg_tf.text import text_blocks
+
+# What a row is before anything is drawn: names of `features`, and what becomes some.
+_PER_POSITION = ("token_ids", "position_index", "sentence_number", "is_piece")
+_PER_SENTENCE = ("sentence_starts", "text_of_sentence", "place", "sentence_part")
+_BOOLEAN = ("is_piece",)
+
+
+class TextLayout:
+    """Rows of texts of two kinds, short ones and long ones.
+
+    Args:
+        row: what a row has room for.
+        short: how long texts of the first kind may be.
+        long: how long those of the second.
+        long_rate: share of the rows that hold texts of the second.
+        exchange_rate: share of the sentences that are displaced.
+        seed: names the draw of which texts meet in a row.
+    """
+
+    feature_names = (
+        "sentence_number",
+        "text_number",
+        "sentence_starts",
+        "sentence_mask",
+        "sentence_part",
+        "is_moved",
+        "can_move",
+    )
+    index_features = ("position_index", "sentence_position")
+
+    def __init__(
+        self,
+        *,
+        row: RowShape,
+        short: TextShape,
+        long: TextShape,
+        long_rate: float,
+        exchange_rate: float,
+        seed: int,
+    ):
+        self._row = row
+        self._shapes = (short, long)
+        self._long_rate = long_rate
+        self._exchange_rate = exchange_rate
+        self._seed = seed
+
+    def read(self, windows: WindowRecords) -> "TextRows":
+        """The rows of the windows of a split."""
+        lengths, counts = windows.sentence_lengths()
+        kinds = [
+            TextsOfAKind(windows, lengths, counts, shape, self._row, self._seed)
+            for shape in self._shapes
+        ]
+        return TextRows(
+            windows, self._row, *kinds, self._long_rate, self._exchange_rate
+        )
+
+
+class TextsOfAKind:
+    """All texts of a split that are cut alike, and their rows.
+
+    Args:
+        windows: the windows of the split.
+        sentence_lengths: pieces of each sentence, window by window.
+        num_sentences: sentences of each window.
+        shape: how long the texts may be.
+        row: what a row has room for.
+        seed: names the draw of which texts meet.
+    """
+
+    def __init__(
+        self,
+        windows: WindowRecords,
+        sentence_lengths: np.ndarray,
+        num_sentences: np.ndarray,
+        shape: TextShape,
+        row: RowShape,
+        seed: int,
+    ):
+        self._windows = windows
+        self._shape = shape
+        self._row = row
+        texts = text_packing.cut_texts(sentence_lengths, num_sentences, shape)
+        self._texts, self._rows = text_packing.pack_texts(texts, row, seed=seed)
+        self.num_tokens = int(texts.positions.sum(dtype=np.int64))
+        vocabulary, special_ids = windows.vocabulary(), windows.special_ids
+        self._special_ids = text_blocks.SpecialIds(
+            ss=special_ids["cls"],
+            attention=vocabulary.attention_id,
+            end=special_ids["sep"],
+            pad=special_ids["pad"],
+        )
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def read(self, number: int) -> dict[str, np.ndarray]:
+        """A row: arrays `(L,)` and `(N,)`, nothing exchanged, nothing masked."""
+        texts, members = self._texts, self._rows[number]
+        (positions,) = text_packing.sentence_matrix(texts, [members])
+        starts, _ = text_blocks.place_in_blocks(
+            positions[np.newaxis], self._row.num_blocks, self._row.block_length
+        )
+        counts = texts.counts[members]
+        pieces, parts = self._read_pieces(members)
+        lengths = positions - text_blocks.NUM_SPECIAL_TOKENS
+        per_sentence = {
+            "sentence_starts": starts[0],
+            "text_of_sentence": np.repeat(np.arange(1, len(members) + 1), counts),
+            "place": np.concatenate([np.arange(count) for count in counts]),
+            "sentence_part": parts,
+        }
+        missing = self._row.num_sentences - len(lengths)
+        return {
+            **text_blocks.lay_out(
+                pieces=pieces,
+                lengths=lengths,
+                starts=starts[0],
+                row_length=self._row.length,
+                special_ids=self._special_ids,
+            ),
+            **{
+                name: np.pad(values, (0, missing)).astype(np.int32)
+                for name, values in per_sentence.items()
+            },
+        }
+
+    def _read_pieces(self, members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Pieces of some texts, and which part of a sentence each of theirs is."""
+        texts = self._texts
+        windows = texts.windows[members]
+        firsts = texts.firsts[members] - texts.window_firsts[windows]
+        pieces, parts = [], []
+        trees = self._windows.trees(windows.tolist())
+        for tree, first, count in zip(
+            trees, firsts, texts.counts[members], strict=True
+        ):
+            lengths, part = text_blocks.split_long(
+                tree.sentence_lengths, self._shape.max_pieces
+            )
+            begin, end = lengths[:first].sum(), lengths[: first + count].sum()
+            pieces.append(tree.token_ids[begin:end])
+            parts.append(part[first : first + count])
+        return np.concatenate(pieces), np.concatenate(parts)
+
+
+class TextRows:
+    """Reads rows of both kinds.
+
+    An epoch is all rows of short texts and, so that their share is the rate, rows of
+    long ones, drawn anew for each epoch. If all are to be long, it is those.
+
+    Args:
+        windows: the windows of the split.
+        row: what a row has room for.
+        short: rows of short texts.
+        long: rows of long texts.
+        long_rate: share of the rows that are of long texts.
+        exchange_rate: share of the sentences that are displaced.
+    """
+
+    def __init__(
+        self,
+        windows: WindowRecords,
+        row: RowShape,
+        short: TextsOfAKind,
+        long: TextsOfAKind,
+        long_rate: float,
+        exchange_rate: float,
+    ):
+        self._windows = windows
+        self._row = row
+        self._kinds = (short, long)
+        self._num_short, self._num_long = _shares(len(short), len(long), long_rate)
+        self._exchange_rate = exchange_rate
+        self.row_length = row.length
+        self.num_tokens = sum(
+            round(kind.num_tokens * count / max(len(kind), 1))
+            for kind, count in zip(
+                self._kinds, (self._num_short, self._num_long), strict=True
+            )
+        )
+
+    def __len__(self) -> int:
+        return self._num_short + self._num_long
+
+    def __call__(
+        self, numbers: tf.Tensor, epoch_places: tf.Tensor, epoch_streams: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        streams = randomness.extend_key(epoch_streams, epoch_places)
+        row = self._read(numbers, self._long_numbers(numbers, epoch_streams))
+        places, is_moved, can_move = exchange(
+            row["text_of_sentence"], row.pop("place"), streams, self._exchange_rate
+        )
+        of_sentences = row.pop("text_of_sentence")
+        number = row["sentence_number"]
+        masked = self._windows.masking(
+            row["token_ids"], tf.where(row.pop("is_piece"), number, 0), streams
+        )
+        return {
+            **row,
+            "padding_mask": number > 0,
+            "text_number": _at_positions(of_sentences, number),
+            "sentence_position": _at_positions(places, number),
+            "sentence_mask": of_sentences > 0,
+            "is_moved": is_moved,
+            "can_move": can_move,
+            **masked,
+        }
+
+    def _long_numbers(self, numbers: tf.Tensor, epoch_streams: tf.Tensor) -> tf.Tensor:
+        """Which row of long texts each number is, anything where it is of short."""
+        available = max(len(self._kinds[1]), 1)
+        streams = randomness.extend_key(
+            epoch_streams, tf.constant(randomness.LONG_TEXTS, tf.int64)
+        )
+        positions = tf.maximum(numbers - self._num_short, 0) % available
+        return sample_order.permuted(positions, streams, available)
+
+    def _read(
+        self, numbers: tf.Tensor, long_numbers: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        names = (*_PER_POSITION, *_PER_SENTENCE)
+        values = tf.numpy_function(
+            self._read_arrays,
+            [numbers, long_numbers],
+            [tf.bool if name in _BOOLEAN else tf.int32 for name in names],
+            stateful=False,
+        )
+        widths = [self._row.length] * len(_PER_POSITION)
+        widths += [self._row.num_sentences] * len(_PER_SENTENCE)
+        return {
+            name: tf.ensure_shape(value, [*numbers.shape, width])
+            for name, value, width in zip(names, values, widths, strict=True)
+        }
+
+    def _read_arrays(
+        self, numbers: Sequence[int], long_numbers: Sequence[int]
+    ) -> list[np.ndarray]:
+        short, long = self._kinds
+        rows = [
+            short.read(number) if number < self._num_short else long.read(long_number)
+            for number, long_number in zip(numbers, long_numbers, strict=True)
+        ]
+        arrays = []
+        for name in (*_PER_POSITION, *_PER_SENTENCE):
+            width = (
+                self._row.length if name in _PER_POSITION else self._row.num_sentences
+            )
+            dtype = bool if name in _BOOLEAN else np.int32
+            found = [row[name] for row in rows]
+            arrays.append(np.array(found, dtype).reshape(len(rows), width))
+        return arrays
+
+
+def _shares(num_short: int, num_long: int, long_rate: float) -> tuple[int, int]:
+    """Rows of either kind in an epoch."""
+    if long_rate == 1:
+        return 0, num_long
+    return num_short, round(num_short * long_rate / (1 - long_rate))
+
+
+def _at_positions(of_sentences: tf.Tensor, sentence_number: tf.Tensor) -> tf.Tensor:
+    """What belongs to sentences `(B, N)`, at their positions `(B, L)`; 0 at padding."""
+    return tf.gather(
+        tf.pad(of_sentences, [[0, 0], [1, 0]]), sentence_number, batch_dims=1
+    )

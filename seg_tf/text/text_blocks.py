@@ -1,0 +1,142 @@
+"""Rows of texts as sentences in blocks, `<SS> <Attn> words </s>` each (ReAT).
+
+In NumPy, since where a sentence goes depends on where all longer ones went.
+
+Shape key: R rows, N sentences of a row, L row length, T block length.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+
+import numpy as np
+
+# <SS>, <Attn> and </s>.
+NUM_SPECIAL_TOKENS = 3
+# Positions of a sentence before its words.
+_BEFORE_WORDS = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class SpecialIds:
+    """Vocabulary ids of `<SS>`, `<Attn>`, `</s>` and padding."""
+
+    ss: int
+    attention: int
+    end: int
+    pad: int
+
+
+def split_long(lengths: np.ndarray, longest: int) -> tuple[np.ndarray, np.ndarray]:
+    """Cuts sentences that are too long into even parts; no piece is left out.
+
+    For example, lengths [3, 10] with at most 4 become [3, 4, 3, 3], which are the
+    parts [0, 0, 1, 2] of their sentences.
+
+    Args:
+        lengths: int array `(S,)`, pieces of each sentence, none of them 0.
+        longest: the most pieces of a part.
+
+    Returns:
+        Pieces of each part, and which part of its sentence it is, from 0.
+    """
+    num_parts = -(-lengths // longest)
+    whole, parts = np.repeat(lengths, num_parts), np.repeat(num_parts, num_parts)
+    part = np.arange(len(parts)) - np.repeat(
+        np.cumsum(num_parts) - num_parts, num_parts
+    )
+    return whole // parts + (part < whole % parts), part
+
+
+def place_in_blocks(
+    lengths: np.ndarray, num_blocks: int, block_length: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Where each sentence of a row begins, so that none reaches over two blocks.
+
+    First-fit decreasing: the longest first, each into the first block with room. Rows
+    that are full to a half always succeed; of real sentences, such as 30 positions on
+    average in blocks of 128, nearly all that are full to 0.98.
+
+    Args:
+        lengths: int array `(R, N)`, positions of each sentence, none above T; 0 where
+            there is none.
+        num_blocks: L / T.
+        block_length: T.
+
+    Returns:
+        int array `(R, N)`, the starts, 0 where there is no sentence; and bool array
+        `(R,)`, whether all found room. Starts of rows that did not are meaningless.
+    """
+    rows = np.arange(len(lengths))
+    used = np.zeros((len(lengths), num_blocks), np.int32)
+    starts = np.zeros(lengths.shape, np.int32)
+    succeeded = np.ones(len(lengths), bool)
+    order = np.argsort(-lengths, axis=1, kind="stable")
+    for sentence in order.T:
+        length = lengths[rows, sentence]
+        if not length.any():
+            break
+        has_room = used + length[:, np.newaxis] <= block_length
+        block = has_room.argmax(axis=1)
+        succeeded &= has_room[rows, block]
+        start = block * block_length + used[rows, block]
+        starts[rows, sentence] = np.where(length > 0, start, 0)
+        used[rows, block] += length
+    return starts, succeeded
+
+
+def lay_out(
+    *,
+    pieces: np.ndarray,
+    lengths: np.ndarray,
+    starts: np.ndarray,
+    row_length: int,
+    special_ids: SpecialIds,
+) -> Mapping[str, np.ndarray]:
+    """The positions of a row from its sentences.
+
+    For example, sentences [7, 8] and [9] that begin at 5 and 0 become, with blocks of
+    10:
+
+      tokens           <SS> <Attn>  9 </s> [PAD] <SS> <Attn>  7  8 </s>
+      position_index      0      1  2    3     0    0      1  2  3    4
+      sentence_number     2      2  2    2     0    1      1  1  1    1
+      is_piece                      x                         x  x
+
+    Args:
+        pieces: int array, the word pieces of all sentences, one behind the other.
+        lengths: int array `(N,)`, pieces of each.
+        starts: int array `(N,)`, where each begins.
+        row_length: L.
+        special_ids: ids of the special tokens.
+
+    Returns:
+        int32 arrays `(L,)` `token_ids`, `position_index` and `sentence_number`, which
+        is 0 at padding, and bool array `(L,)` `is_piece`.
+    """
+    number = np.arange(1, len(lengths) + 1)
+    offset, sentence = _counts(lengths + NUM_SPECIAL_TOKENS)
+    positions = starts[sentence] + offset
+    row = {
+        name: np.zeros(row_length, np.int32)
+        for name in ("position_index", "sentence_number")
+    }
+    row["position_index"][positions] = offset
+    row["sentence_number"][positions] = number[sentence]
+
+    offset, sentence = _counts(lengths)
+    at_pieces = starts[sentence] + _BEFORE_WORDS + offset
+    is_piece = np.zeros(row_length, bool)
+    is_piece[at_pieces] = True
+    token_ids = np.full(row_length, special_ids.pad, np.int32)
+    token_ids[at_pieces] = pieces
+    token_ids[starts] = special_ids.ss
+    token_ids[starts + 1] = special_ids.attention
+    token_ids[starts + _BEFORE_WORDS + lengths] = special_ids.end
+    return {"token_ids": token_ids, **row, "is_piece": is_piece}
+
+
+def _counts(lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """0, 1, … for each length in turn, and which length each number belongs to."""
+    which = np.repeat(np.arange(len(lengths)), lengths)
+    begins = np.cumsum(lengths) - lengths
+    return np.arange(len(which)) - begins[which], which
