@@ -11,10 +11,13 @@ from seg_tf.configuration import (
     AdamWConfig,
     CausalLMConfig,
     EncoderConfig,
+    ExchangeSentenceConfig,
     LaneInputsConfig,
     MaskedLMConfig,
     MaskingConfig,
     PackedWindowInputsConfig,
+    ReATConfig,
+    ReATInputsConfig,
     RunConfig,
     SentenceInputsConfig,
     SentenceUnshufflingConfig,
@@ -107,9 +110,31 @@ STREAM = RunConfig(
 )
 
 
+TEXTS = RunConfig(
+    name="texts",
+    paper="reat_small",
+    model=ReATConfig(
+        block_length=64, max_sentences=9, num_sentence_layers=1, num_alpha_layers=5
+    ),
+    inputs=ReATInputsConfig(
+        row_length=640,
+        sentences_per_row=33,
+        short_sentence_length=20,
+        long_max_sentences=9,
+        long_sentence_length=64,
+        long_rate=0.5,
+        exchange_rate=0.3,
+    ),
+    objectives={
+        "masked_lm": MaskedLMConfig(),
+        "exchange_sentence": ExchangeSentenceConfig(loss_weight=0.5),
+    },
+)
+
+
 @pytest.mark.parametrize(
     "config",
-    [RUN, PACKED, SENTENCES, STREAM, RunConfig(name="plain", paper="bert_base")],
+    [RUN, PACKED, SENTENCES, STREAM, TEXTS, RunConfig(name="plain", paper="bert_base")],
 )
 def test_config_dict_round_trip(config):
     assert from_config_dict(to_config_dict(config)) == config
@@ -230,6 +255,23 @@ def test_tables_too_small_for_rows_of_sentences_are_refused(table, rows, message
     ],
 )
 def test_impossible_sentences_and_spans_are_refused(config, fields, message):
+    with pytest.raises(ValueError, match=message):
+        config(**fields)
+
+
+@pytest.mark.parametrize(
+    ("config", "fields", "message"),
+    [
+        (ReATInputsConfig, {"sentences_per_row": 0}, "`sentences_per_row`.*=0"),
+        (ReATInputsConfig, {"long_max_sentences": 0}, "`long_max_sentences`.*=0"),
+        (ReATInputsConfig, {"short_sentence_length": 3}, "at least 4.*length=3"),
+        (ReATInputsConfig, {"long_rate": 1.5}, "`long_rate`.*0 and 1.*=1.5"),
+        (ReATInputsConfig, {"exchange_rate": -1}, "`exchange_rate`.*0 and 1.*=-1"),
+        (ReATConfig, {"num_heads": 7}, "`hidden_size`.*`num_heads`.*num_heads=7"),
+        (ReATConfig, {"alpha_num_heads": 3}, "of `alpha_num_heads`.*_num_heads=3"),
+    ],
+)
+def test_impossible_texts_are_refused(config, fields, message):
     with pytest.raises(ValueError, match=message):
         config(**fields)
 

@@ -20,6 +20,8 @@ PAPER_CONFIGS = [
     "slm_base_shuffle_all_no_reconstructor",
     "slm_base_no_shuffle",
     "segabert_slm_base",
+    "reat_base",
+    "reat_small",
 ]
 
 
@@ -227,6 +229,39 @@ def test_slm_without_sentences_has_shorter_rows_than_the_paper():
 def test_departures_from_slm_are_found(parts, expected):
     found = by_setting(changed(load("slm_base"), **parts))
     assert {name: (one.paper, one.run) for name, one in found.items()} == expected
+
+
+@pytest.mark.parametrize(
+    ("parts", "expected"),
+    [
+        ({"inputs": {"long_rate": 0.0}}, {"inputs.long_rate": (0.1, 0.0)}),
+        ({"inputs": {"exchange_rate": 0.5}}, {"inputs.exchange_rate": (0.2, 0.5)}),
+        (
+            {"inputs": {"row_length": 1024}},
+            # As many predictions as before are more than 15 % now.
+            {
+                "inputs.row_length": (7168, 1024),
+                "inputs.masking.max_predictions": (154, 1076),
+            },
+        ),
+        ({"model": {"num_alpha_layers": 2}}, {"model.num_alpha_layers": (4, 2)}),
+        ({"training": {"batch_size": 2}}, {"training.batch_size": (1, 2)}),
+        (
+            {"optimizer": {"warmup_updates": None}},
+            {"optimizer.warmup_updates": (10_000, 250_000)},
+        ),
+    ],
+)
+def test_departures_from_reat_are_found(parts, expected):
+    found = by_setting(changed(load("reat_base"), **parts))
+    assert {name: (one.paper, one.run) for name, one in found.items()} == expected
+
+
+def test_bert_deviates_from_reat_in_its_objectives_and_rows():
+    found = by_setting(dataclasses.replace(load("bert_base"), paper="reat_base"))
+    assert found["inputs"].run == "WindowInputsConfig"
+    assert found["objectives"].run == ("masked_lm",)
+    assert found["model.alpha_hidden_size"].run == "absent"
 
 
 def test_other_reconstructors_deviate_from_slm():
