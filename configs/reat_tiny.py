@@ -3,12 +3,14 @@ r"""ReAT tiny: 2 layers of width 64 and 2 alpha layers of 128, for a CPU.
     python run_pretraining.py --config=configs/reat_tiny.py \
         --records_dir=records/wikipedia_16384 --output_dir=runs/reat_tiny
 
-Records are those of `reat_base.py`. Rows are shorter, and so are long texts: those of
-more than 2,048 positions are cut in two.
+Records are those of `reat_base.py`. Rows are shorter, and so are long texts: what does
+not fit into a row is cut in two.
 
-Hardware: 2 CPU cores. Time: PLACEHOLDER
+Hardware: 2 CPU cores.
 
-Expected: PLACEHOLDER
+Expected: not run to its end yet. On 99 MB of Wikipedia with Google's vocabulary of
+30,522 pieces, after 200 updates, masked-LM loss 7.33; exchange sentence prediction
+still answers "not moved" alone.
 """
 
 import dataclasses
@@ -40,7 +42,7 @@ RUN = dataclasses.replace(
     ),
     optimizer=configuration.AdamWConfig(learning_rate=1e-3, warmup_updates=200),
     training=configuration.TrainingConfig(
-        num_updates=10_000,
+        num_updates=5_000,
         batch_size=2,
         log_interval=50,
         validation_interval=500,

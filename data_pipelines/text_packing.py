@@ -62,7 +62,7 @@ class Texts:
     What was cut out of a longer sentence is a sentence here.
 
     Attributes:
-        positions: int32 array `(S,)`, positions of each sentence of the split.
+        positions: uint16 array `(S,)`, positions of each sentence of the split.
         firsts: int64 array `(X,)`, the first sentence of each text.
         counts: int32 array `(X,)`, how many it has.
         windows: int64 array `(X,)`, the window it is from.
@@ -120,7 +120,7 @@ def cut_texts(
     number = np.arange(len(windows)) - (np.cumsum(num_texts) - num_texts)[windows]
     before = number * shape.max_sentences
     return Texts(
-        positions=(pieces + text_blocks.NUM_SPECIAL_TOKENS).astype(np.int32),
+        positions=(pieces + text_blocks.NUM_SPECIAL_TOKENS).astype(np.uint16),
         firsts=bounds[windows] + before,
         counts=np.minimum(counts[windows] - before, shape.max_sentences).astype(
             np.int32

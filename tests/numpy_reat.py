@@ -109,4 +109,20 @@ def exchange_sentence(logits, is_moved, can_move):
         "recall": (both, yes),
         "specificity": (neither, total - yes),
         "f1": (2 * both, 2 * both + errors),
+        "pair_accuracy": _pair_accuracy(
+            logits[..., 1] - logits[..., 0], is_moved, can_move
+        ),
     }
+
+
+def _pair_accuracy(scores, is_moved, can_move):
+    """Pair by pair."""
+    right, pairs = 0.0, 0
+    for row, mask in enumerate(can_move):
+        own = np.flatnonzero(mask)
+        for one in own[is_moved[row, own]]:
+            for other in own[~is_moved[row, own]]:
+                difference = scores[row, one] - scores[row, other]
+                right += (np.sign(difference) + 1) / 2
+                pairs += 1
+    return right, pairs

@@ -49,6 +49,7 @@ class AlphaTransformerLayer(keras.layers.Layer):
             than 1.
 
     Example:
+    >>> from keras import ops
     >>> layer = AlphaTransformerLayer(intermediate_size=16, num_heads=2, block_length=4)
     >>> hidden = keras.random.normal((1, 8, 8))
     >>> sentences = ops.array([[1, 1, 1, 0, 2, 2, 2, 2]])

@@ -9,7 +9,7 @@ import keras
 from keras import ops
 
 from seg_tf.objectives.base import ObjectiveOutput
-from seg_tf.ops.binary_metrics import binary_counts, binary_summary
+from seg_tf.ops.binary_metrics import binary_counts, binary_summary, pair_accuracy
 from seg_tf.ops.losses import masked_cross_entropy
 
 _FEATURES = ("sentence_starts", "is_moved", "can_move")
@@ -40,7 +40,8 @@ class ExchangeSentence(keras.layers.Layer):
 
     Returns:
         `ObjectiveOutput` with the metrics of `binary_counts`, a moved sentence being
-        the positive answer. A batch without sentences has loss `(0, 0)`.
+        the positive answer, and `pair_accuracy`. A batch without sentences has loss
+        `(0, 0)`.
 
     Raises:
         ValueError: if `features` lacks one of these.
@@ -80,10 +81,13 @@ class ExchangeSentence(keras.layers.Layer):
         is_moved_BN = ops.cast(features["is_moved"], "bool")
         weights_BN = ops.cast(features["can_move"], "float32")
         labels_BN = ops.cast(is_moved_BN, "int32")
-        says_moved_BN = ops.equal(ops.argmax(logits_BN2, axis=-1), 1)
+        scores_BN = logits_BN2[:, :, 1] - logits_BN2[:, :, 0]
         return ObjectiveOutput(
             loss=masked_cross_entropy(logits_BN2, labels_BN, weights_BN),
-            metrics=binary_counts(says_moved_BN, is_moved_BN, weights_BN),
+            metrics={
+                **binary_counts(scores_BN > 0, is_moved_BN, weights_BN),
+                "pair_accuracy": pair_accuracy(scores_BN, is_moved_BN, weights_BN),
+            },
         )
 
     def derived_metrics(self, results: Mapping[str, Any]) -> dict[str, Any]:

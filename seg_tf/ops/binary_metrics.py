@@ -4,6 +4,8 @@ With few positives accuracy says little: who always says no has the accuracy of 
 majority. So every number stands beside what it takes to read it.
 """
 
+# Shape key: B rows, N answers of a row.
+
 from collections.abc import Mapping
 from typing import Any
 
@@ -41,6 +43,30 @@ def binary_counts(
         "specificity": (rejected, total - positives),
         "f1": (2 * found, positives + said),
     }
+
+
+def pair_accuracy(scores: Any, labels: Any, weights: Any) -> tuple[Any, Any]:
+    """How often a positive has a higher score than a negative of the same row.
+
+    An area under the ROC curve, over pairs of a row: 0.5 by chance, and more than that
+    long before the first positive has a score that makes it the likelier answer.
+
+    Args:
+        scores: float tensor `(B, N)`.
+        labels: bool tensor `(B, N)`.
+        weights: float tensor `(B, N)`, 0 or 1; 0 leaves an answer out.
+
+    Returns:
+        The number of such pairs, equal scores counting half, and that of all pairs of
+        a positive and a negative: float32 scalars.
+    """
+    scores_BN = ops.cast(scores, "float32")
+    weights_BN = ops.cast(weights, "float32")
+    is_yes_BN = ops.cast(labels, "float32") * weights_BN
+    is_no_BN = weights_BN - is_yes_BN
+    signs_BNN = ops.sign(scores_BN[:, :, None] - scores_BN[:, None, :])
+    pairs_BNN = is_yes_BN[:, :, None] * is_no_BN[:, None, :]
+    return ops.sum(pairs_BNN * (signs_BNN + 1) / 2), ops.sum(pairs_BNN)
 
 
 def binary_summary(results: Mapping[str, Any]) -> dict[str, Any]:

@@ -447,6 +447,7 @@ CASES = [
                 "recall": (1.0, 2.0),
                 "specificity": (1.0, 3.0),
                 "f1": (2.0, 5.0),
+                "pair_accuracy": (1.0, 3.0),
             },
         ),
         float32_output=True,

@@ -110,6 +110,14 @@ def test_a_text_that_does_not_fit_alone_is_cut_in_two():
     assert_packed(packed, rows, ROW)
 
 
+def test_a_text_may_fill_a_row_to_the_last_position():
+    texts = cut_texts(np.full(16, 61), np.array([16]), TextShape(64, 8))
+    packed, rows = pack_texts(texts, ROW, seed=0)
+    assert packed.sizes.tolist() == [ROW.length, ROW.length]
+    assert_packed(packed, rows, ROW)
+    assert len(rows) == 2
+
+
 def test_texts_longer_than_a_row_are_cut():
     texts = cut_texts(np.full(100, 20), np.array([100]), TextShape(40, 100))
     packed, rows = pack_texts(texts, ROW, seed=0)

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from seg_tf.ops.binary_metrics import binary_counts, binary_summary
+from seg_tf.ops.binary_metrics import binary_counts, binary_summary, pair_accuracy
 
 
 def counted(predictions, labels, weights):
@@ -86,3 +86,19 @@ def test_always_saying_no_is_as_accurate_as_the_majority_and_worth_nothing():
 def test_nothing_asked_is_nothing_over_nothing():
     pairs = counted(np.ones(4, bool), np.ones(4, bool), np.zeros(4))
     assert set(pairs.values()) == {(0.0, 0.0)}
+
+
+def test_pairs_of_a_row_are_ordered_by_their_scores():
+    scores = np.array([[3, 1, 2, 2, 9], [0, 5, 5, 5, 5]])
+    labels = np.array([[1, 0, 1, 0, 0], [0, 1, 0, 0, 0]], bool)
+    weights = np.array([[1, 1, 1, 1, 0], [1, 1, 1, 0, 0]], "float32")
+    # First row: 3 > 1, 3 > 2, 2 > 1, 2 = 2; second row: 5 > 0, 5 = 5.
+    right, pairs = pair_accuracy(scores, labels, weights)
+    assert (float(right), float(pairs)) == (1 + 1 + 1 + 0.5 + 1 + 0.5, 6)
+
+
+def test_rows_of_one_kind_have_no_pairs():
+    found = pair_accuracy(
+        np.ones((2, 3)), np.array([[True] * 3, [False] * 3]), np.ones((2, 3))
+    )
+    assert [float(one) for one in found] == [0, 0]
