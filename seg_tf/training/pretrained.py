@@ -102,7 +102,8 @@ def load_pretrained(
         name: configuration.build(objective, encoder=encoder)
         for name, objective in config.objectives.items()
     }
-    batch = _zeros()
+    # Rows of blocks are at least one block long.
+    batch = _zeros(getattr(encoder, "block_length", 2))
     sequence_output = encoder(batch)
     for objective in objectives.values():
         objective(sequence_output, batch, training=False)
@@ -152,8 +153,8 @@ def _vocabulary(
     return vocabulary
 
 
-def _zeros() -> dict[str, tf.Tensor]:
+def _zeros(length: int) -> dict[str, tf.Tensor]:
     """A batch of every feature there is, to create an objective's variables with."""
-    sizes = {"B": 1, "L": 2, "P": 1, "C": 3, "S": 2}
+    sizes = {"B": 1, "L": length, "P": 1, "C": 3, "S": 2, "N": 2}
     specs = features.tensor_specs(features.FEATURES, sizes)
     return {name: tf.zeros(shape, dtype) for name, (shape, dtype) in specs.items()}

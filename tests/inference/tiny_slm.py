@@ -64,7 +64,7 @@ def write_checkpoint(folder, run_config=None, text_preparation=True, seed=1):
     }
     pretrainer = Pretrainer(encoder, objectives)
     pretrainer.compile(optimizer=keras.optimizers.SGD(0.1))
-    sizes = {"B": 1, "L": 4, "P": 1, "C": 3, "S": 2}
+    sizes = {"B": 1, "L": 4, "P": 1, "C": 3, "S": 2, "N": 2}
     specs = features.tensor_specs(features.FEATURES, sizes)
     pretrainer.build_from(
         {name: tf.zeros(shape, dtype) for name, (shape, dtype) in specs.items()}

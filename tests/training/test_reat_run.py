@@ -10,6 +10,7 @@ from data_pipelines import build_windows
 from data_pipelines.windows_job import WindowOptions
 from seg_tf import configuration
 from seg_tf.training import plan, pretraining, run_log
+from seg_tf.training.pretrained import load_pretrained
 from seg_tf.training.run_folder import RunFolder, describe_run
 from tests.training.test_sentence_unshuffling_run import (
     records_dir as _documents_dir,  # noqa: F401 - a fixture
@@ -93,6 +94,14 @@ def test_documents_of_any_shape_train(records_dir, tmp_path):
         variance = yes * (1 - yes) * said * (1 - said)
         expected = (own["recall"] - said) * yes / math.sqrt(variance) if variance else 0
         assert own["mcc"] == pytest.approx(expected)
+
+    loaded = load_pretrained(folder.path)
+    batch = next(iter(inputs.validation_dataset(2)))
+    for name, objective in loaded.objectives.items():
+        expected = pretrainer.objectives[name](pretrainer.encoder(batch), batch)
+        found = objective(loaded.encoder(batch), batch)
+        assert float(found.loss[0]) == pytest.approx(float(expected.loss[0]))
+        assert float(found.loss[1]) > 0
 
 
 def test_micro_batches_give_the_gradient_of_the_whole(records_dir):
