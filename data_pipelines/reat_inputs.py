@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from data_pipelines.text_packing import RowShape, TextShape
-from data_pipelines.text_rows import TextLayout
+from data_pipelines.text_rows import TextRows, TextsOfAKind
 from data_pipelines.window_inputs import WindowInputs
+from data_pipelines.window_records import WindowRecords
 
 
 def reat_inputs(
@@ -74,6 +75,57 @@ def reat_inputs(
     return WindowInputs(
         layout=layout, index_tables=index_tables, seed=seed, **arguments
     )
+
+
+class TextLayout:
+    """Rows of texts of two kinds, short ones and long ones.
+
+    Args:
+        row: what a row has room for.
+        short: how long texts of the first kind may be.
+        long: how long those of the second.
+        long_rate: share of the rows that hold texts of the second.
+        exchange_rate: share of the sentences that are displaced.
+        seed: names the draw of which texts meet in a row.
+    """
+
+    feature_names = (
+        "sentence_number",
+        "text_number",
+        "sentence_starts",
+        "sentence_mask",
+        "sentence_part",
+        "is_moved",
+        "can_move",
+    )
+    index_features = ("position_index", "sentence_position")
+
+    def __init__(
+        self,
+        *,
+        row: RowShape,
+        short: TextShape,
+        long: TextShape,
+        long_rate: float,
+        exchange_rate: float,
+        seed: int,
+    ):
+        self._row = row
+        self._shapes = (short, long)
+        self._long_rate = long_rate
+        self._exchange_rate = exchange_rate
+        self._seed = seed
+
+    def read(self, windows: WindowRecords) -> TextRows:
+        """The rows of the windows of a split."""
+        lengths, counts = windows.sentence_lengths()
+        kinds = [
+            TextsOfAKind(windows, lengths, counts, shape, self._row, self._seed)
+            for shape in self._shapes
+        ]
+        return TextRows(
+            windows, self._row, *kinds, self._long_rate, self._exchange_rate
+        )
 
 
 def _check(field: str, values: tuple[int, int], of_model: str, bound: int) -> None:

@@ -20,57 +20,6 @@ _PER_SENTENCE = ("sentence_starts", "text_of_sentence", "place", "sentence_part"
 _BOOLEAN = ("is_piece",)
 
 
-class TextLayout:
-    """Rows of texts of two kinds, short ones and long ones.
-
-    Args:
-        row: what a row has room for.
-        short: how long texts of the first kind may be.
-        long: how long those of the second.
-        long_rate: share of the rows that hold texts of the second.
-        exchange_rate: share of the sentences that are displaced.
-        seed: names the draw of which texts meet in a row.
-    """
-
-    feature_names = (
-        "sentence_number",
-        "text_number",
-        "sentence_starts",
-        "sentence_mask",
-        "sentence_part",
-        "is_moved",
-        "can_move",
-    )
-    index_features = ("position_index", "sentence_position")
-
-    def __init__(
-        self,
-        *,
-        row: RowShape,
-        short: TextShape,
-        long: TextShape,
-        long_rate: float,
-        exchange_rate: float,
-        seed: int,
-    ):
-        self._row = row
-        self._shapes = (short, long)
-        self._long_rate = long_rate
-        self._exchange_rate = exchange_rate
-        self._seed = seed
-
-    def read(self, windows: WindowRecords) -> "TextRows":
-        """The rows of the windows of a split."""
-        lengths, counts = windows.sentence_lengths()
-        kinds = [
-            TextsOfAKind(windows, lengths, counts, shape, self._row, self._seed)
-            for shape in self._shapes
-        ]
-        return TextRows(
-            windows, self._row, *kinds, self._long_rate, self._exchange_rate
-        )
-
-
 class TextsOfAKind:
     """All texts of a split that are cut alike, and their rows.
 

@@ -13,7 +13,17 @@ from keras import ops
 
 
 def to_blocks(rows: Any, block_length: int) -> Any:
-    """Tensor `(B, L, …)` as `(G, T, …)`; L is a multiple of T."""
+    """Tensor `(B, L, …)` as `(G, T, …)`.
+
+    Raises:
+        ValueError: if L is known and no multiple of T.
+    """
+    length = rows.shape[1]
+    if length is not None and length % block_length:
+        raise ValueError(
+            "`block_length` must divide the length of a row. Received: "
+            f"block_length={block_length}, rows of length {length}"
+        )
     return ops.reshape(rows, (-1, block_length, *rows.shape[2:]))
 
 

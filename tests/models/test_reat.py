@@ -1,3 +1,4 @@
+import keras
 import keras_hub
 import numpy as np
 import pytest
@@ -254,6 +255,20 @@ def test_one_sentence_has_an_ordinary_layer_and_one_vector_added_everywhere():
     )
     expected = numpy_reference.feed_forward(weights, mixed, 1e-3, False)
     np.testing.assert_allclose(np.asarray(outputs), expected, atol=1e-5)
+
+
+def test_saved_model_has_its_pooler(tmp_path):
+    """No output of the model comes from it, yet it has to be there again."""
+    reat = build_reat()
+    reat.save(tmp_path / "reat.keras")
+    loaded = keras.models.load_model(tmp_path / "reat.keras")
+    features = rows_of([TEXTS])
+    vectors = [
+        np.asarray(one.pool(one(features), features["sentence_starts"]))
+        for one in (reat, loaded)
+    ]
+    np.testing.assert_array_equal(*vectors)
+    assert len({weight.path for weight in reat.weights}) == len(reat.weights)
 
 
 def test_missing_features_are_named():

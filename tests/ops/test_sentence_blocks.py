@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 
 from seg_tf.ops.sentence_blocks import same_sentence, same_text, to_blocks
 
@@ -8,6 +9,11 @@ def test_rows_become_blocks_in_order():
     blocks = np.asarray(to_blocks(rows, 2))
     assert blocks.shape == (6, 2, 3)
     np.testing.assert_array_equal(blocks[4], rows[1, 2:4])
+
+
+def test_rows_that_are_no_blocks_are_refused():
+    with pytest.raises(ValueError, match=r"`block_length` must divide.*=4.*length 6"):
+        to_blocks(np.zeros((2, 6)), 4)
 
 
 def test_positions_see_their_sentence_and_padding_sees_padding():
