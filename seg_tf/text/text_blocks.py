@@ -33,13 +33,13 @@ def split_long(lengths: np.ndarray, longest: int) -> tuple[np.ndarray, np.ndarra
     parts [0, 0, 1, 2] of their sentences.
 
     Args:
-        lengths: int array `(S,)`, pieces of each sentence, none of them 0.
+        lengths: int array `(S,)`, pieces of each sentence.
         longest: the most pieces of a part.
 
     Returns:
         Pieces of each part, and which part of its sentence it is, from 0.
     """
-    num_parts = -(-lengths // longest)
+    num_parts = np.maximum(-(-lengths // longest), 1)
     whole, parts = np.repeat(lengths, num_parts), np.repeat(num_parts, num_parts)
     part = np.arange(len(parts)) - np.repeat(
         np.cumsum(num_parts) - num_parts, num_parts

@@ -7,9 +7,9 @@ IDS = SpecialIds(ss=2, attention=5, end=3, pad=0)
 
 
 def test_long_sentences_are_cut_into_even_parts():
-    lengths, part = split_long(np.array([3, 10, 4, 5]), 4)
-    assert lengths.tolist() == [3, 4, 3, 3, 4, 3, 2]
-    assert part.tolist() == [0, 0, 1, 2, 0, 0, 1]
+    lengths, part = split_long(np.array([3, 10, 4, 0, 5]), 4)
+    assert lengths.tolist() == [3, 4, 3, 3, 4, 0, 3, 2]
+    assert part.tolist() == [0, 0, 1, 2, 0, 0, 0, 1]
 
 
 @pytest.mark.parametrize("longest", [1, 7, 45, 500])

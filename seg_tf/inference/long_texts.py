@@ -1,0 +1,127 @@
+"""Vectors of the sentences of a long text, all in the context of all (ReAT).
+
+Shape key: S sentences, N parts of them, L row length, D width of the vectors.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from seg_tf import configuration, features
+from seg_tf.text import text_blocks
+from seg_tf.text.word_pieces import WordPieces
+from seg_tf.training.pretrained import Pretrained
+
+
+class LongTexts:
+    """Encodes texts of as many sentences as the model has places for, in one pass.
+
+    The vector of a sentence is its pooled `<SS>`. A sentence that is too long for the
+    model is encoded in parts, whose vectors are averaged: no word is left out. A text
+    of more sentences, or parts, than the model has places for is encoded in stretches
+    that do not see each other.
+
+    Args:
+        pretrained: a ReAT.
+
+    Raises:
+        ValueError: if it is another model.
+    """
+
+    def __init__(self, pretrained: Pretrained):
+        if not isinstance(pretrained.config.model, configuration.ReATConfig):
+            raise ValueError(
+                "`checkpoint` must be of a ReAT. Received: "
+                f"{pretrained.folder}, the run {pretrained.config.name!r}, whose model "
+                f"was of {type(pretrained.config.model).__name__}"
+            )
+        self._encoder = pretrained.encoder
+        self._word_pieces = WordPieces(pretrained.vocabulary, pretrained.lower_case)
+        vocabulary = pretrained.vocabulary
+        self._special_ids = text_blocks.SpecialIds(
+            ss=vocabulary.cls_id,
+            attention=vocabulary.attention_id,
+            end=vocabulary.sep_id,
+            pad=vocabulary.pad_id,
+        )
+        specs = features.tensor_specs(
+            self._encoder.feature_names, {"B": 1, "L": None, "N": None}
+        )
+        # One graph for texts of all lengths.
+        self._function = tf.function(
+            self._pooled,
+            input_signature=[
+                {name: tf.TensorSpec(*spec) for name, spec in specs.items()}
+            ],
+            autograph=False,
+        )
+
+    def encode(self, sentences: Sequence[str]) -> np.ndarray:
+        """Vectors of the sentences of a text, float32 `(S, D)`.
+
+        Args:
+            sentences: at least one, in order.
+        """
+        pieces, lengths = self._word_pieces.encode(sentences)
+        longest = self._encoder.block_length - text_blocks.NUM_SPECIAL_TOKENS
+        parts, number = text_blocks.split_long(np.asarray(lengths), longest)
+        ends = np.cumsum(parts)
+        vectors = []
+        for begin in range(0, len(parts), self._encoder.max_sentences):
+            of_stretch = slice(begin, begin + self._encoder.max_sentences)
+            first = ends[begin] - parts[begin]
+            stretch = self._lay_out(
+                pieces[first : ends[of_stretch][-1]], parts[of_stretch]
+            )
+            found = self._function(
+                {
+                    name: tf.constant(array[np.newaxis])
+                    for name, array in stretch.items()
+                }
+            )
+            vectors.append(found.numpy()[0, : len(parts[of_stretch])])
+        firsts = np.flatnonzero(number == 0)
+        sums = np.add.reduceat(np.concatenate(vectors), firsts, axis=0)
+        counts = np.diff(np.append(firsts, len(parts)))
+        return sums / counts[:, np.newaxis].astype(np.float32)
+
+    def _pooled(self, batch: dict[str, tf.Tensor]) -> tf.Tensor:
+        sequence_output = self._encoder(batch, training=False)
+        vectors = self._encoder.pool(sequence_output, batch["sentence_starts"])
+        return tf.cast(vectors, tf.float32)
+
+    def _lay_out(
+        self, pieces: np.ndarray, lengths: np.ndarray
+    ) -> dict[str, np.ndarray]:
+        """The features of one text, `(L,)` and `(N,)`, in as few blocks as do."""
+        block_length = self._encoder.block_length
+        positions = (lengths + text_blocks.NUM_SPECIAL_TOKENS)[np.newaxis]
+        num_blocks = -(-int(positions.sum()) // block_length)
+        starts, succeeded = text_blocks.place_in_blocks(
+            positions, num_blocks, block_length
+        )
+        while not succeeded.all():
+            num_blocks += 1
+            starts, succeeded = text_blocks.place_in_blocks(
+                positions, num_blocks, block_length
+            )
+        row = text_blocks.lay_out(
+            pieces=pieces,
+            lengths=lengths,
+            starts=starts[0],
+            row_length=num_blocks * block_length,
+            special_ids=self._special_ids,
+        )
+        number = row["sentence_number"]
+        # Keras warns of attention to one place alone, which one sentence is.
+        missing = max(2 - len(lengths), 0)
+        return {
+            "token_ids": row["token_ids"],
+            "position_index": row["position_index"],
+            "sentence_number": number,
+            "text_number": (number > 0).astype(np.int32),
+            "sentence_position": np.maximum(number - 1, 0),
+            "sentence_starts": np.pad(starts[0], (0, missing)),
+            "sentence_mask": np.pad(np.ones(len(lengths), bool), (0, missing)),
+        }
