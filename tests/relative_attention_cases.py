@@ -43,9 +43,7 @@ class Attention:
     def __init__(self, parts=PARTS, dtype=None, width=WIDTH, **arguments):
         self.parts = parts
         self.positions = RelativePositions(width, parts, dtype=dtype, **arguments)
-        self.layer = SegmentRelativeAttention(
-            HEADS, HEAD_SIZE, self.positions.segment_widths, dtype=dtype
-        )
+        self.layer = SegmentRelativeAttention(HEADS, HEAD_SIZE, dtype=dtype)
         self.layer.build((None, None, width))
         set_fixed_weights(self.layer)
         self.biases = [waves((HEADS, HEAD_SIZE), number) for number in (1, 2)]

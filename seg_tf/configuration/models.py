@@ -92,6 +92,11 @@ class TransformerXLConfig:
 
     implementation: ClassVar[str] = "seg_tf.models.transformer_xl:TransformerXL"
 
+    # Further arguments where XLA compiles the model.
+    compiled_arguments: ClassVar[Mapping[str, Any]] = types.MappingProxyType(
+        {"static_shapes": True}
+    )
+
     vocab_size: int | None = None
     position_parts: tuple[str, ...] = ("token", "sentence", "paragraph")
     position_form: str = "eq3"

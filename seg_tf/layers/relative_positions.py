@@ -1,7 +1,7 @@
 """Where queries and keys stand in a stream, made ready for relative attention."""
 
-# Shape key: B batch, T queries, M memory, K keys (M + T), S runs, P parts, F half of
-# the width of the parts for sentence and paragraph.
+# Shape key: B batch, T queries, M memory, K keys (M + T), D width of a part, S runs of
+# keys with equal indices, U distances that occur, P parts.
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,12 +10,15 @@ import keras
 from keras import ops
 
 from seg_tf.ops import sinusoids
-from seg_tf.ops.relative_logits import ExactPositions, ReleasedPositions
+from seg_tf.ops.relative_logits import (
+    AnglesOfPart,
+    ExactPositions,
+    ReleasedPositions,
+    StaticPositions,
+)
 
 # The parts of a relative position vector, as they stand in it and in the indices.
 PARTS = ("token", "sentence", "paragraph")
-# So many runs are added at once, so that few shapes occur.
-_RUNS_ROUNDED_TO = 8
 
 
 @keras.saving.register_keras_serializable(package="seg_tf")
@@ -27,9 +30,8 @@ class RelativePositions(keras.layers.Layer):
     puts it is taken for absent, so that a memory of another place, or of none, does no
     harm. Sentences and paragraphs may have any numbers.
 
-    Dropout of position vectors drops numbers of R. Those of the token part are drawn
-    for every distance, as Transformer-XL does; those of sentence and paragraph for
-    every row of the batch, since the exact form never holds a vector for a distance.
+    Dropout of position vectors drops numbers of R at each distance, for all pairs that
+    have it, as Transformer-XL does.
 
     Args:
         width: int. D, width of the position vector.
@@ -37,8 +39,9 @@ class RelativePositions(keras.layers.Layer):
             this order. Tokens alone make Transformer-XL.
         form: `"eq3"`, or `"released"` for what the authors' code computes.
         dropout: float.
-        static_shapes: bool. Whether every key is a run of its own, for XLA and JAX,
-            whose shapes must not hang on the text. Slower, and the same otherwise.
+        static_shapes: bool. Whether no shape hangs on the text, as XLA and JAX need.
+            Slower, and the same otherwise, but that dropout of sentence and paragraph
+            is drawn for every row, not for every distance.
         **kwargs: arguments of `keras.layers.Layer`.
 
     Call arguments:
@@ -81,11 +84,6 @@ class RelativePositions(keras.layers.Layer):
         )
         self._dropout = keras.layers.Dropout(dropout, dtype=self.dtype_policy)
 
-    @property
-    def segment_widths(self) -> tuple[int, ...]:
-        """Widths of the parts for sentence and paragraph, of those there are."""
-        return tuple(self.widths[part] for part in self.parts if part != "token")
-
     def call(self, indices: Any, memory_indices: Any, training: Any = None) -> Any:
         indices = ops.cast(indices, "int32")
         memory_indices = ops.cast(memory_indices, "int32")
@@ -101,51 +99,82 @@ class RelativePositions(keras.layers.Layer):
             return self._released(keys_BKP, training), mask
         return self._exact(indices_BTP, keys_BKP, training), mask
 
-    def _exact(self, queries_BTP: Any, keys_BKP: Any, training: Any) -> ExactPositions:
+    def _exact(
+        self, queries_BTP: Any, keys_BKP: Any, training: Any
+    ) -> ExactPositions | StaticPositions:
         tokens_KD = None
         if "token" in self.parts:
             distances = ops.arange(ops.shape(keys_BKP)[1] - 1, -1, -1, dtype="int32")
-            vectors = sinusoids.position_vectors([distances], [self.widths["token"]])
-            tokens_KD = self._dropped(vectors, training)
-        if not self.segment_widths:
-            return ExactPositions(tokens_KD, None, None, None)
-        runs_BSP, runs_of_keys_BSK = keys_BKP, None
-        if not self.static_shapes:
-            runs_BSP, runs_of_keys_BSK = _runs(self._segments(keys_BKP), keys_BKP)
-            runs_of_keys_BSK = ops.cast(runs_of_keys_BSK, self.compute_dtype)
-        run_angles = self._angles(runs_BSP)
-        run_vectors = ops.concatenate([ops.cos(run_angles), ops.sin(run_angles)], -1)
+            tokens_KD = self._vectors("token", distances, training)
+        if not self._segment_parts:
+            return ExactPositions(tokens_KD, (), None, None)
+        if self.static_shapes:
+            return self._static(tokens_KD, queries_BTP, keys_BKP, training)
+        runs_BSP, runs_of_keys_BSK = _runs(self._segments(keys_BKP))
+        num_queries = ops.shape(queries_BTP)[1]
+        own_run_BTS = ops.swapaxes(runs_of_keys_BSK[:, :, -num_queries:], 1, 2)
+        vectors, chosen = [], []
+        for number, part in enumerate(self._segment_parts):
+            distances_U, chosen_BTSU = _distances(runs_BSP[..., number], own_run_BTS)
+            vectors.append(self._vectors(part, distances_U, training))
+            chosen.append(chosen_BTSU)
         return ExactPositions(
             tokens_KD,
-            self._query_angles(self._angles(queries_BTP), training),
-            ops.cast(run_vectors, self.compute_dtype),
-            runs_of_keys_BSK,
+            tuple(vectors),
+            ops.cast(ops.concatenate(chosen, axis=-1), self.compute_dtype),
+            ops.cast(runs_of_keys_BSK, self.compute_dtype),
         )
 
-    def _query_angles(self, angles_BTF: Any, training: Any) -> tuple[Any, ...]:
-        sin, cos = ops.sin(angles_BTF), ops.cos(angles_BTF)
-        ones_BF = ops.ones_like(angles_BTF[:, :1])
-        kept_sin, kept_cos = (self._dropped(ones_BF, training) for _ in range(2))
-        sin, cos = (ops.cast(one, self.compute_dtype) for one in (sin, cos))
-        return kept_sin * sin, kept_cos * cos, kept_cos * sin, kept_sin * cos
+    def _static(
+        self, tokens_KD: Any, queries_BTP: Any, keys_BKP: Any, training: Any
+    ) -> StaticPositions:
+        angles = [
+            self._angles_of_part(part, queries_BTP, keys_BKP, training)
+            for part in self._segment_parts
+        ]
+        return StaticPositions(tokens_KD, tuple(angles))
+
+    def _angles_of_part(
+        self, part: str, queries_BTP: Any, keys_BKP: Any, training: Any
+    ) -> AnglesOfPart:
+        query_angles, key_angles = (
+            sinusoids.angles(indices[..., PARTS.index(part)], self.widths[part])
+            for indices in (queries_BTP, keys_BKP)
+        )
+        ones_B1F = ops.ones_like(query_angles[:, :1])
+        kept_sin, kept_cos = (self._dropped(ones_B1F, training) for _ in range(2))
+        sin, cos, key_cos, key_sin = (
+            ops.cast(one, self.compute_dtype)
+            for one in (
+                ops.sin(query_angles),
+                ops.cos(query_angles),
+                ops.cos(key_angles),
+                ops.sin(key_angles),
+            )
+        )
+        query = (kept_sin * sin, kept_cos * cos, kept_cos * sin, kept_sin * cos)
+        return AnglesOfPart(query, (key_cos, key_sin))
 
     def _released(self, keys_BKP: Any, training: Any) -> ReleasedPositions:
         distances_BKP = ops.max(keys_BKP, axis=1, keepdims=True) - keys_BKP
-        vectors = sinusoids.position_vectors(
-            [distances_BKP[..., PARTS.index(part)] for part in self.parts],
-            list(self.widths.values()),
-        )
-        return ReleasedPositions(self._dropped(vectors, training))
+        vectors = [
+            self._vectors(part, distances_BKP[..., PARTS.index(part)], training)
+            for part in self.parts
+        ]
+        return ReleasedPositions(ops.concatenate(vectors, axis=-1))
+
+    @property
+    def _segment_parts(self) -> list[str]:
+        return [part for part in self.parts if part != "token"]
 
     def _segments(self, indices: Any) -> Any:
         """The indices that the vector speaks of, tokens left out."""
-        numbers = [PARTS.index(part) for part in self.parts if part != "token"]
+        numbers = [PARTS.index(part) for part in self._segment_parts]
         return ops.stack([indices[..., number] for number in numbers], axis=-1)
 
-    def _angles(self, indices: Any) -> Any:
-        segments = self._segments(indices)
-        positions = [segments[..., n] for n in range(len(self.segment_widths))]
-        return sinusoids.angles(positions, self.segment_widths)
+    def _vectors(self, part: str, distances: Any, training: Any) -> Any:
+        vectors = sinusoids.position_vectors(distances, self.widths[part])
+        return self._dropped(vectors, training)
 
     def _dropped(self, vectors: Any, training: Any) -> Any:
         vectors = ops.cast(vectors, self.compute_dtype)
@@ -179,20 +208,40 @@ def _visible(is_there_BM: Any, num_queries: Any) -> Any:
     return ops.concatenate([memory_B1TM, causal_B1TT], axis=-1)
 
 
-def _runs(segments_BKP: Any, keys_BKP: Any) -> tuple[Any, Any]:
+def _runs(segments_BKP: Any) -> tuple[Any, Any]:
     """Runs of keys with equal indices of the segments.
 
     Returns:
         Indices of each run, `(B, S, P)`, and which keys are of it, bool `(B, S, K)`.
+        Rows with fewer runs than others have some without keys behind.
     """
     differs = ops.not_equal(segments_BKP[:, 1:], segments_BKP[:, :-1])
     begins_BK = ops.pad(ops.any(differs, axis=-1), [[0, 0], [1, 0]])
     run_BK = ops.cumsum(ops.cast(begins_BK, "int32"), axis=1)
-    num_runs = ops.max(run_BK) + _RUNS_ROUNDED_TO
-    num_runs = num_runs // _RUNS_ROUNDED_TO * _RUNS_ROUNDED_TO
-    runs_S = ops.arange(num_runs, dtype="int32")
+    runs_S = ops.arange(ops.max(run_BK, initial=0) + 1, dtype="int32")
     runs_of_keys_BSK = ops.equal(run_BK[:, None, :], runs_S[None, :, None])
     first_key_BS = ops.argmax(ops.cast(runs_of_keys_BSK, "int32"), axis=-1)
-    return ops.take_along_axis(keys_BKP, first_key_BS[..., None], axis=1), (
-        runs_of_keys_BSK
-    )
+    runs_BSP = ops.take_along_axis(segments_BKP, first_key_BS[..., None], axis=1)
+    return runs_BSP, runs_of_keys_BSK
+
+
+def _distances(index_BS: Any, own_run_BTS: Any) -> tuple[Any, Any]:
+    """The distances that occur between queries and runs.
+
+    Args:
+        index_BS: index of each run.
+        own_run_BTS: bool, which run a query is in.
+
+    Returns:
+        Each distance once, `(U,)`, and which a query has to a run, bool
+        `(B, T, S, U)`.
+    """
+    own_run_BT1 = ops.argmax(ops.cast(own_run_BTS, "int32"), axis=-1)[..., None]
+    index_BTS = ops.take_along_axis(index_BS[:, None, :], own_run_BT1, axis=2)
+    distance_BTS = index_BTS - index_BS[:, None, :]
+    # To what comes after there is none: such a run is not seen.
+    later_BTS = ops.arange(ops.shape(index_BS)[1]) > own_run_BT1
+    distance_BTS = ops.where(later_BTS, 0, distance_BTS)
+    distances_U, number_BTS = ops.unique(distance_BTS, return_inverse=True)
+    numbers_U = ops.arange(ops.shape(distances_U)[0], dtype=number_BTS.dtype)
+    return distances_U, ops.equal(number_BTS[..., None], numbers_U)

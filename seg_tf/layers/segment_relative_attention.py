@@ -28,8 +28,6 @@ class SegmentRelativeAttention(keras.layers.Layer):
     Args:
         num_heads: int.
         head_size: int. Heads need not share the hidden size.
-        segment_widths: widths of the parts of R that do not speak of tokens, as
-            `RelativePositions.segment_widths`.
         dropout: float. Rate on the attention weights.
         kernel_initializer: initializer of every kernel.
         **kwargs: arguments of `keras.layers.Layer`.
@@ -50,7 +48,6 @@ class SegmentRelativeAttention(keras.layers.Layer):
         self,
         num_heads: int,
         head_size: int,
-        segment_widths: tuple[int, ...] = (),
         dropout: float = 0.0,
         kernel_initializer: Any = "glorot_uniform",
         **kwargs: Any,
@@ -58,7 +55,6 @@ class SegmentRelativeAttention(keras.layers.Layer):
         super().__init__(**kwargs)
         self.num_heads = num_heads
         self.head_size = head_size
-        self.segment_widths = tuple(segment_widths)
         self.dropout = dropout
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self._dropout = keras.layers.Dropout(dropout, dtype=self.dtype_policy)
@@ -88,11 +84,11 @@ class SegmentRelativeAttention(keras.layers.Layer):
         scale = 1 / math.sqrt(self.head_size)
         by_content = scale * (query_BHTE + self._per_head(content_bias))
         by_position = scale * (query_BHTE + self._per_head(position_bias))
-        logits_BHTK = ops.matmul(by_content, ops.swapaxes(key_BHKE, 2, 3))
-        logits_BHTK += positions.logits(
+        logits_BHTK = positions.logits(
+            by_content,
+            key_BHKE,
             by_position,
             ops.cast(self.position_kernel, self.compute_dtype),
-            self.segment_widths,
         )
         logits_BHTK = ops.where(mask, ops.cast(logits_BHTK, "float32"), _MASKED)
         weights_BHTK = ops.cast(ops.softmax(logits_BHTK), self.compute_dtype)
@@ -119,7 +115,6 @@ class SegmentRelativeAttention(keras.layers.Layer):
             **super().get_config(),
             "num_heads": self.num_heads,
             "head_size": self.head_size,
-            "segment_widths": self.segment_widths,
             "dropout": self.dropout,
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
         }

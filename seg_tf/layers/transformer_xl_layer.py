@@ -17,7 +17,6 @@ class TransformerXLLayer(keras.layers.Layer):
         num_heads: int.
         head_size: int.
         intermediate_size: int. Width inside the feed-forward block.
-        segment_widths: as for `SegmentRelativeAttention`.
         dropout: float. Rate after the attention, inside and after the feed-forward
             block.
         attention_dropout: float. Rate on the attention weights.
@@ -36,7 +35,6 @@ class TransformerXLLayer(keras.layers.Layer):
         num_heads: int,
         head_size: int,
         intermediate_size: int,
-        segment_widths: tuple[int, ...] = (),
         dropout: float = 0.0,
         attention_dropout: float = 0.0,
         layer_norm_epsilon: float = 1e-5,
@@ -47,7 +45,6 @@ class TransformerXLLayer(keras.layers.Layer):
         self.num_heads = num_heads
         self.head_size = head_size
         self.intermediate_size = intermediate_size
-        self.segment_widths = tuple(segment_widths)
         self.dropout = dropout
         self.attention_dropout = attention_dropout
         self.layer_norm_epsilon = layer_norm_epsilon
@@ -57,7 +54,6 @@ class TransformerXLLayer(keras.layers.Layer):
         self.attention = SegmentRelativeAttention(
             self.num_heads,
             self.head_size,
-            self.segment_widths,
             self.attention_dropout,
             self.kernel_initializer.clone(),
             dtype=self.dtype_policy,
@@ -130,7 +126,6 @@ class TransformerXLLayer(keras.layers.Layer):
             "num_heads": self.num_heads,
             "head_size": self.head_size,
             "intermediate_size": self.intermediate_size,
-            "segment_widths": self.segment_widths,
             "dropout": self.dropout,
             "attention_dropout": self.attention_dropout,
             "layer_norm_epsilon": self.layer_norm_epsilon,

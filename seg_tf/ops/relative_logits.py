@@ -1,29 +1,23 @@
-"""The position term of relative attention logits, in an exact and in a shifted form.
+"""Relative attention logits, whose position term is exact or in a shifted form.
 
-Eq. 3 of Segatron wants for query i and key j the product of a vector of i,
-z = W_R^T (W_q E_i + v), with R(t_i - t_j) | R(s_i - s_j) | R(p_i - p_j), the sinusoids
-of three distances. There are as many such vectors as pairs, so that nothing may
-compute them one by one.
+Eq. 3 of Segatron wants for query i and key j the product of W_q E_i + v with W_R R_ij,
+where R_ij are the sinusoids of three distances, R(t_i - t_j) | R(s_i - s_j) |
+R(p_i - p_j). There are as many such vectors as pairs, so that nothing may compute them
+one by one. But there are few distances.
 
-Tokens are numbered without a gap, so that all pairs share as many distances as there
-are keys, and every query's products with them, shifted by its place, are its logits
-(Transformer-XL, appendix B). The numbers of sentences and of paragraphs stand still
-and step, and a shift would be wrong. But sine and cosine of a difference are sums of
-products:
-
-    z_sin sin w(a - b) + z_cos cos w(a - b)
-        = (z_sin sin wa + z_cos cos wa) cos wb + (z_cos sin wa - z_sin cos wa) sin wb
-
-whose second factors depend on the key's indices alone, and are the same for all keys
-of a sentence. So the products are made with one vector a run of equal indices, and a
-product with a matrix of ones and zeros spreads them to the keys.
+Tokens are numbered without a gap: all pairs share as many distances as there are keys,
+and every query's products with them, shifted by its place, are its logits
+(Transformer-XL, appendix B). The numbers of sentences and of paragraphs stand still and
+step, and a shift would be wrong. They are the same for a run of keys, though, and so is
+the distance of a query to each key of the run. So every query's products are made with
+the few distances that occur, and two products with ones and zeros bring them first to
+the runs, then to their keys.
 """
 
 # Shape key: B batch, T queries, K keys (those of the memory first), H heads, E head
-# size, D width of a position vector, F half of the width of its parts for sentence and
-# paragraph, S runs of keys with equal indices.
+# size, D width of a position vector, S runs of keys with equal indices, U distances
+# that occur, F half of the width of a part.
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from keras import ops
@@ -33,55 +27,113 @@ class ExactPositions(NamedTuple):
     """What eq. 3 needs to know of the places of queries and keys.
 
     Attributes:
-        token_vectors: `(K, D_token)`, R of the distances K - 1 to 0; None where the
-            vector does not speak of tokens.
-        query_angles: four tensors `(B, T, F)`: sine and cosine of the query's angles,
-            each once with the dropout of the sines of R and once with that of its
-            cosines, in the order of their use; None where the vector speaks of
-            nothing but tokens.
-        run_vectors: `(B, S, 2F)`, cosines, then sines of the angles of each run.
-        runs_of_keys: `(B, S, K)`, 1 where a key is of a run, else 0; None where
-            every key is a run of its own.
+        token_vectors: `(K, D_token)`, R of the distances K - 1 to 0; None where R does
+            not speak of tokens.
+        segment_vectors: for sentence and for paragraph, where R speaks of them,
+            `(U_part, D_part)`: R of each distance that occurs.
+        distances_to_runs: `(B, T, S, U)`, 1 where a query has this distance to a run,
+            once for each part; else 0.
+        runs_of_keys: `(B, S, K)`, 1 where a key is of a run, else 0.
     """
 
     token_vectors: Any
-    query_angles: tuple[Any, Any, Any, Any] | None
-    run_vectors: Any
+    segment_vectors: tuple[Any, ...]
+    distances_to_runs: Any
     runs_of_keys: Any
 
-    def logits(self, query: Any, kernel: Any, segment_widths: Sequence[int]) -> Any:
-        """The position term of the logits.
+    def logits(
+        self, content_query: Any, key: Any, position_query: Any, kernel: Any
+    ) -> Any:
+        """Logits by content and position.
 
         Args:
-            query: `(B, H, T, E)`, position bias added.
+            content_query: `(B, H, T, E)`, content bias added.
+            key: `(B, H, K, E)`.
+            position_query: `(B, H, T, E)`, position bias added.
             kernel: `(D, H, E)`, W_R.
-            segment_widths: widths of the parts of R that do not speak of tokens.
 
         Returns:
             `(B, H, T, K)`. Behind a query's own place the token term is not defined.
         """
-        begin = kernel.shape[0] - sum(segment_widths)
-        terms = []
+        begin, token_terms, products = 0, [], []
         if self.token_vectors is not None:
-            keys_KHE = ops.einsum("kd,dhe->khe", self.token_vectors, kernel[:begin])
-            terms.append(shift(ops.einsum("bhte,khe->bhtk", query, keys_KHE)))
-        if self.query_angles is not None:
-            terms.append(self._segment_logits(query, kernel[begin:], segment_widths))
-        return sum(terms[1:], terms[0])
+            begin = self.token_vectors.shape[-1]
+            token_terms.append(
+                _token_logits(position_query, kernel[:begin], self.token_vectors)
+            )
+        for vectors_UD in self.segment_vectors:
+            end = begin + vectors_UD.shape[-1]
+            vectors_UHE = ops.einsum("ud,dhe->uhe", vectors_UD, kernel[begin:end])
+            products.append(ops.einsum("bhte,uhe->bhtu", position_query, vectors_UHE))
+            begin = end
+        if products:
+            products_BHTU = ops.concatenate(products, axis=-1)
+            to_runs_BHTS = ops.einsum(
+                "bhtu,btsu->bhts", products_BHTU, self.distances_to_runs
+            )
+            # One product brings them to their keys and adds the content's, so that
+            # nothing else as large as the logits is held.
+            content_query = ops.concatenate([content_query, to_runs_BHTS], axis=-1)
+            key = ops.concatenate([key, self._runs_of_keys(key)], axis=-1)
+        return sum(token_terms, _content_logits(content_query, key))
 
-    def _segment_logits(self, query: Any, kernel: Any, widths: Sequence[int]) -> Any:
-        sine_kernel_FHE, cosine_kernel_FHE = _halves(kernel, widths)
-        z_sin = ops.einsum("bhte,fhe->bhtf", query, sine_kernel_FHE)
-        z_cos = ops.einsum("bhte,fhe->bhtf", query, cosine_kernel_FHE)
-        sin_a, cos_a, sin_b, cos_b = (x[:, None] for x in self.query_angles)
-        factors = ops.concatenate(
-            [z_sin * sin_a + z_cos * cos_a, z_cos * sin_b - z_sin * cos_b], axis=-1
-        )
-        logits = _product(factors, ops.swapaxes(self.run_vectors, 1, 2))
-        if self.runs_of_keys is None:
-            return logits
-        # Sums of one number and zeros: no rounding.
-        return _product(logits, self.runs_of_keys)
+    def _runs_of_keys(self, key_BHKE: Any) -> Any:
+        """`runs_of_keys` for every head, `(B, H, K, S)`."""
+        runs_of_keys_BKS = ops.swapaxes(self.runs_of_keys, 1, 2)
+        shape = (*ops.shape(key_BHKE)[:3], ops.shape(runs_of_keys_BKS)[2])
+        return ops.broadcast_to(runs_of_keys_BKS[:, None], shape)
+
+
+class AnglesOfPart(NamedTuple):
+    """Sines and cosines of the angles of one part, in the order of their use below.
+
+    Attributes:
+        query: four tensors `(B, T, F)`; what is dropped of R is dropped of them.
+        key: cosine and sine, `(B, K, F)`.
+    """
+
+    query: tuple[Any, Any, Any, Any]
+    key: tuple[Any, Any]
+
+
+class StaticPositions(NamedTuple):
+    """As `ExactPositions`, in shapes that hang on no text.
+
+    Sine and cosine of a difference are sums of products,
+
+        z_sin sin w(a - b) + z_cos cos w(a - b)
+            =   (z_sin sin wa + z_cos cos wa) cos wb
+              + (z_cos sin wa - z_sin cos wa) sin wb
+
+    with z = W_R^T (W_q E_i + v), whose factors are made for queries and for keys.
+
+    Attributes:
+        token_vectors: as above.
+        segment_angles: for sentence and for paragraph, where R speaks of them.
+    """
+
+    token_vectors: Any
+    segment_angles: tuple[AnglesOfPart, ...]
+
+    def logits(
+        self, content_query: Any, key: Any, position_query: Any, kernel: Any
+    ) -> Any:
+        """Arguments and result as for `ExactPositions`."""
+        begin, logits = 0, _content_logits(content_query, key)
+        if self.token_vectors is not None:
+            begin = self.token_vectors.shape[-1]
+            logits += _token_logits(position_query, kernel[:begin], self.token_vectors)
+        for angles in self.segment_angles:
+            half = angles.key[0].shape[-1]
+            middle, end = begin + half, begin + 2 * half
+            z_sin = ops.einsum("bhte,fhe->bhtf", position_query, kernel[begin:middle])
+            z_cos = ops.einsum("bhte,fhe->bhtf", position_query, kernel[middle:end])
+            sin_a, cos_a, sin_b, cos_b = (one[:, None] for one in angles.query)
+            key_cos, key_sin = (ops.swapaxes(one, 1, 2) for one in angles.key)
+            logits += _product(z_sin * sin_a + z_cos * cos_a, key_cos)
+            logits += _product(z_cos * sin_b - z_sin * cos_b, key_sin)
+            begin = end
+        return logits
 
 
 class ReleasedPositions(NamedTuple):
@@ -97,11 +149,23 @@ class ReleasedPositions(NamedTuple):
 
     vectors: Any
 
-    def logits(self, query: Any, kernel: Any, segment_widths: Sequence[int]) -> Any:
-        """The position term of the logits; arguments as for `ExactPositions`."""
-        del segment_widths
-        keys_BKHE = ops.einsum("bkd,dhe->bkhe", self.vectors, kernel)
-        return shift(ops.einsum("bhte,bkhe->bhtk", query, keys_BKHE))
+    def logits(
+        self, content_query: Any, key: Any, position_query: Any, kernel: Any
+    ) -> Any:
+        """Arguments and result as for `ExactPositions`."""
+        vectors_BKHE = ops.einsum("bkd,dhe->bkhe", self.vectors, kernel)
+        products_BHTK = ops.einsum("bhte,bkhe->bhtk", position_query, vectors_BKHE)
+        return _content_logits(content_query, key) + shift(products_BHTK)
+
+
+def _content_logits(query_BHTE: Any, key_BHKE: Any) -> Any:
+    return ops.matmul(query_BHTE, ops.swapaxes(key_BHKE, 2, 3))
+
+
+def _token_logits(query: Any, kernel: Any, vectors: Any) -> Any:
+    """Products with the vectors `(K, D)` of the distances K - 1 to 0, at their keys."""
+    vectors_KHE = ops.einsum("kd,dhe->khe", vectors, kernel)
+    return shift(ops.einsum("bhte,khe->bhtk", query, vectors_KHE))
 
 
 def shift(products: Any) -> Any:
@@ -118,17 +182,6 @@ def shift(products: Any) -> Any:
     padded = ops.pad(products, [[0, 0], [0, 0], [0, 0], [1, 0]])
     shifted = ops.reshape(padded, (batch, heads, keys + 1, queries))
     return ops.reshape(shifted[:, :, 1:], (batch, heads, queries, keys))
-
-
-def _halves(kernel: Any, widths: Sequence[int]) -> tuple[Any, Any]:
-    """The rows for sines and those for cosines, of all parts."""
-    sines, cosines, begin = [], [], 0
-    for width in widths:
-        middle, end = begin + width // 2, begin + width
-        sines.append(kernel[begin:middle])
-        cosines.append(kernel[middle:end])
-        begin = end
-    return ops.concatenate(sines, axis=0), ops.concatenate(cosines, axis=0)
 
 
 def _product(left_BHTX: Any, right_BXY: Any) -> Any:

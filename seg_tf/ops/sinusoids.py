@@ -1,7 +1,6 @@
 """Sinusoids of relative positions, each part of which has a share of the width."""
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 from keras import ops
@@ -34,39 +33,22 @@ def angular_frequencies(width: int) -> list[float]:
     return [math.pow(_LONGEST_WAVE, -2 * i / width) for i in range(width // 2)]
 
 
-def angles(positions: Any, widths: Sequence[int]) -> Any:
-    """Angles of the sinusoids of several parts, side by side.
+def angles(positions: Any, width: int) -> Any:
+    """Angles of the sinusoids of a position vector.
 
     Args:
-        positions: one int tensor `(...)` for each part. Angles are as exact as
-            float32 holds the positions times the frequencies: keep them small.
-        widths: width of each part.
+        positions: int tensor `(...)`. Angles are as exact as float32 holds positions
+            times frequencies: keep them small.
+        width: width of the vector.
 
     Returns:
-        float32 tensor `(..., sum of widths / 2)`.
+        float32 tensor `(..., width / 2)`.
     """
-    return ops.concatenate(
-        [
-            ops.cast(position, "float32")[..., None]
-            * ops.convert_to_tensor(angular_frequencies(width), dtype="float32")
-            for position, width in zip(positions, widths, strict=True)
-        ],
-        axis=-1,
-    )
+    frequencies = ops.convert_to_tensor(angular_frequencies(width), dtype="float32")
+    return ops.cast(positions, "float32")[..., None] * frequencies
 
 
-def position_vectors(positions: Any, widths: Sequence[int]) -> Any:
-    """R of eq. 2 and 3: of each part all sines, then all cosines.
-
-    Args:
-        positions: one int tensor `(...)` for each part.
-        widths: width of each part.
-
-    Returns:
-        float32 tensor `(..., sum of widths)`.
-    """
-    vectors = []
-    for position, width in zip(positions, widths, strict=True):
-        angle = angles([position], [width])
-        vectors += [ops.sin(angle), ops.cos(angle)]
-    return ops.concatenate(vectors, axis=-1)
+def position_vectors(positions: Any, width: int) -> Any:
+    """R of eq. 2: all sines, then all cosines: float32 tensor `(..., width)`."""
+    angle = angles(positions, width)
+    return ops.concatenate([ops.sin(angle), ops.cos(angle)], axis=-1)

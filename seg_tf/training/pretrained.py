@@ -102,11 +102,11 @@ def load_pretrained(
         name: configuration.build(objective, encoder=encoder)
         for name, objective in config.objectives.items()
     }
-    batch = _zeros()
-    sequence_output = encoder(batch)
+    batch, pretrainer = _zeros(), Pretrainer(encoder, objectives)
+    sequence_output, _ = pretrainer.encode(batch)
     for objective in objectives.values():
         objective(sequence_output, batch, training=False)
-    checkpoint_files.restore_weights(folder, Pretrainer(encoder, objectives), cast=True)
+    checkpoint_files.restore_weights(folder, pretrainer, cast=True)
     return Pretrained(
         encoder=encoder,
         objectives=objectives,

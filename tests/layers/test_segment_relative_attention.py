@@ -66,15 +66,11 @@ def test_logits_equal_four_loops():
     )
     query = np.einsum("td,dhe->hte", hidden[0], weights["query_kernel"])
     by_position = (query + biases[1][:, None]) / np.sqrt(HEAD_SIZE)
-    found = positions.logits(
-        by_position[None].astype("float32"),
-        attention.layer.position_kernel,
-        attention.positions.segment_widths,
-    )
+    by_content = (query + biases[0][:, None]) / np.sqrt(HEAD_SIZE)
     keys = np.concatenate([memory[0], hidden[0]])
     key = np.einsum("kd,dhe->hke", keys, weights["key_kernel"])
-    content = (query + biases[0][:, None]) @ key.transpose(0, 2, 1)
-    found = found[0] + content / np.sqrt(HEAD_SIZE)
+    inputs = (one[None].astype("float32") for one in (by_content, key, by_position))
+    found = positions.logits(*inputs, attention.layer.position_kernel)[0]
     seen = ~np.isnan(wanted)
     np.testing.assert_array_equal(np.broadcast_to(mask[0], seen.shape), seen)
     np.testing.assert_allclose(np.array(found)[seen], wanted[seen], atol=1e-5)
@@ -158,13 +154,9 @@ def test_released_form_is_the_shift_of_one_profile():
     weights, biases, parts = attention.arguments()
     query = np.einsum("td,dhe->hte", hidden_states(1, 4)[0], weights["query_kernel"])
     query = (query + biases[1][:, None]).astype("float32")
-    found = np.array(
-        positions.logits(
-            query[None],
-            attention.layer.position_kernel,
-            attention.positions.segment_widths,
-        )
-    )
+    no_content = (np.zeros_like(query[None]), np.zeros((1, HEADS, 11, HEAD_SIZE), "f"))
+    kernel = attention.layer.position_kernel
+    found = np.array(positions.logits(*no_content, query[None], kernel))
     for i in range(4):
         for j in range(7 + i + 1):
             # The column that the shift brings to (i, j).
@@ -225,20 +217,23 @@ def test_tokens_alone_equal_the_attention_of_tf_models_official(memory_length):
     )
 
 
-def test_dropped_numbers_of_the_position_vectors_are_made_up_for():
-    attention = Attention(dropout=0.25)
+@pytest.mark.parametrize("static_shapes", [False, True])
+def test_dropped_numbers_of_the_position_vectors_are_made_up_for(static_shapes):
+    attention = Attention(dropout=0.25, static_shapes=static_shapes)
     indices, memory_indices = split(stream_indices(COUNTERS["a stream"])[None], 7)
-    many = [np.repeat(one, 3_000, axis=0) for one in (indices, memory_indices)]
-    attention.positions.form = "eq3"
-    positions, _ = attention.positions(*many, training=True)
-    plain, _ = attention.positions(indices, memory_indices)
-    query = keras.ops.ones((3_000, HEADS, 4, HEAD_SIZE))
+    query, key = (keras.ops.ones((1, HEADS, n, HEAD_SIZE)) for n in (4, 11))
     kernel = attention.layer.position_kernel
-    widths = attention.positions.segment_widths
-    dropped = positions._replace(token_vectors=None).logits(query, kernel, widths)
-    wanted = plain._replace(token_vectors=None).logits(query[:1], kernel, widths)
-    assert np.std(dropped, axis=0).max() > 0.1
-    np.testing.assert_allclose(np.mean(dropped, axis=0), wanted[0], atol=0.15)
+
+    @tf.function
+    def logits(training):
+        inputs = (indices, memory_indices)
+        positions, _ = attention.positions(*inputs, training=training)
+        return positions.logits(query, 0 * key, query, kernel)
+
+    dropped = np.stack([logits(True) for _ in range(800)])
+    assert np.std(dropped, axis=0).min() > 0.1
+    error = np.std(dropped, axis=0) / np.sqrt(800)
+    assert (np.abs(dropped.mean(axis=0) - logits(False)) < 5 * error).all()
 
 
 def test_impossible_positions_are_refused():

@@ -191,7 +191,7 @@ def test_dropout_of_a_micro_batch_is_that_of_its_first_sample():
     second, first, again = gradients(4), gradients(0), gradients(4)
     for one, other in zip(second, again, strict=True):
         np.testing.assert_array_equal(one, other)
-    together = step._accumulate(features, counts)[0]
+    together = step._accumulate(features, {}, counts)[0]
     for one, other, both in zip(first, second, together, strict=True):
         np.testing.assert_allclose(one + other, both.numpy(), atol=1e-6)
     # The same rows as another sample are dropped from otherwise.
