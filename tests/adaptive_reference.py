@@ -1,6 +1,6 @@
 """Word vectors and softmax in head and tails once more, word by word, in float64.
 
-`weights` maps the end of a Keras weight's path to its value.
+`weights` maps the name of a Keras weight to its value.
 """
 
 # Shape key: B batch, L sequence length, D hidden size, V words, E width of a part.
@@ -13,6 +13,17 @@ import numpy as np
 from tests import numpy_reference
 
 Weights = Mapping[str, np.ndarray]
+
+
+def softmax_weights(layer) -> dict[str, np.ndarray]:
+    """Weights of an `AdaptiveSoftmax`, the tied ones below `embedding/`."""
+    tied = {id(weight) for weight in layer.embedding.weights}
+    weights = {}
+    for weight in layer.weights:
+        name = weight.path.rpartition("/")[-1]
+        prefix = "embedding/" if id(weight) in tied else ""
+        weights[prefix + name] = np.asarray(weight, "float64")
+    return weights
 
 
 def part_of(word: int, cutoffs: Sequence[int]) -> int:

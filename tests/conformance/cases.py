@@ -18,9 +18,11 @@ from seg_tf.layers.adaptive_softmax import AdaptiveSoftmax
 from seg_tf.layers.index_embedding import IndexEmbedding
 from seg_tf.layers.sequence_reconstructor import SequenceReconstructor
 from seg_tf.models.encoder import Encoder
+from seg_tf.objectives.causal_lm import CausalLM
 from seg_tf.objectives.masked_lm import MaskedLM
 from seg_tf.objectives.sentence_unshuffling import SentenceUnshuffling
 from tests import adaptive_reference, candidate_batches, numpy_reference
+from tests.word_encoder import WordEncoder
 
 
 @dataclasses.dataclass(frozen=True)
@@ -225,14 +227,20 @@ ADAPTIVE_ARGUMENTS = {
 }
 
 
-def _reference_adaptive_losses(layer, inputs):
+def _reference_adaptive_losses(layer, hidden, targets, weights):
+    softmax_weights = adaptive_reference.softmax_weights(layer)
     logs = adaptive_reference.log_probabilities(
-        numpy_reference.named_weights(layer),
-        inputs["hidden"],
-        vocab_size=9,
-        cutoffs=(3, 4),
+        softmax_weights, hidden, vocab_size=9, cutoffs=(3, 4)
     )
-    return adaptive_reference.losses(logs, inputs["targets"]) * inputs["weights"]
+    return adaptive_reference.losses(logs, targets) * weights
+
+
+def _reference_causal_lm(layer, inputs):
+    mask = inputs["padding_mask"]
+    losses = _reference_adaptive_losses(
+        layer.softmax, inputs["sequence_output"], inputs["target_ids"], mask
+    )
+    return (losses.sum(), mask.sum()), {}
 
 
 CASES = [
@@ -276,7 +284,7 @@ CASES = [
         },
         limits={"targets": 9},
         apply=lambda layer, inputs: layer(**inputs),
-        reference=_reference_adaptive_losses,
+        reference=lambda layer, inputs: _reference_adaptive_losses(layer, **inputs),
         golden=[[0.55999, 2.97934, 2.55561], [0.9474, 1.80278, 1.36755]],
         float32_output=True,
     ),
@@ -384,6 +392,25 @@ CASES = [
         apply=lambda layer, inputs: layer(inputs["sequence_output"], inputs),
         reference=_reference_masked_lm,
         golden=((10.27767, 2.88747), {"accuracy": (0.28366, 2.88747)}),
+        float32_output=True,
+        is_sum=True,
+    ),
+    Case(
+        cls=CausalLM,
+        arguments={
+            "encoder": lambda dtype: WordEncoder(ADAPTIVE_ARGUMENTS, dtype=dtype),
+            "loss_weight": 0.25,
+            "static_shapes": True,
+        },
+        specs={
+            "sequence_output": ((None, 4), "float32"),
+            "target_ids": ((None,), "int32"),
+            "padding_mask": ((None,), "bool"),
+        },
+        limits={"target_ids": 9},
+        apply=lambda layer, inputs: layer(inputs["sequence_output"], inputs),
+        reference=_reference_causal_lm,
+        golden=((9.44084, 4.0), {}),
         float32_output=True,
         is_sum=True,
     ),

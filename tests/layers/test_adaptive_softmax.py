@@ -8,7 +8,7 @@ from keras import ops
 
 from seg_tf.layers.adaptive_embedding import AdaptiveEmbedding
 from seg_tf.layers.adaptive_softmax import AdaptiveSoftmax
-from tests import adaptive_reference, numpy_reference
+from tests import adaptive_reference
 
 VOCAB_SIZE, HIDDEN_SIZE = 13, 6
 CUTOFFS = (4, 5, 9)  # the second part is a single word
@@ -57,7 +57,7 @@ def random_hidden(*shape):
 
 def reference(layer, hidden):
     return adaptive_reference.log_probabilities(
-        numpy_reference.named_weights(layer),
+        adaptive_reference.softmax_weights(layer),
         np.asarray(hidden, "float64"),
         vocab_size=VOCAB_SIZE,
         cutoffs=layer.embedding.cutoffs,
@@ -156,7 +156,7 @@ def test_gradient_of_a_weight_is_what_plain_numpy_loses_by_moving_it(form):
     layer, hidden = build_softmax(form), random_hidden(2, 5)
     ids = np.array(TARGETS["every part"], "int32")
     actual = all_gradients(layer, lambda hidden: layer(hidden, ids), hidden)[1:]
-    weights = numpy_reference.named_weights(layer)
+    weights = adaptive_reference.softmax_weights(layer)
     factors = np.arange(1.0, 11.0).reshape(2, 5)
 
     def loss(moved):
