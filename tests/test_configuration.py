@@ -10,6 +10,7 @@ from seg_tf import configuration
 from seg_tf.configuration import (
     AdamWConfig,
     CausalLMConfig,
+    CosineAdamWConfig,
     EncoderConfig,
     LaneInputsConfig,
     MaskedLMConfig,
@@ -103,7 +104,8 @@ STREAM = RunConfig(
     paper="transformer_xl_base",
     model=TransformerXLConfig(position_parts=("token",), cutoffs=(5, 9), head_size=3),
     inputs=LaneInputsConfig(target_length=7, validation_lanes=2),
-    objectives={"causal_lm": CausalLMConfig(loss_weight=0.5)},
+    objectives={"causal_lm": CausalLMConfig(loss_weight=0.5, static_shapes=True)},
+    optimizer=CosineAdamWConfig(decay_updates=70, end_learning_rate=1e-6),
 )
 
 

@@ -36,8 +36,14 @@ class SentenceUnshufflingConfig:
 @register
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CausalLMConfig:
-    """Prediction of the next word by an adaptive softmax (Transformer-XL)."""
+    """Prediction of the next word by an adaptive softmax (Transformer-XL).
+
+    Attributes:
+        static_shapes: whether every tail of the softmax is computed at every
+            position, as `jit_compile` needs it.
+    """
 
     implementation: ClassVar[str] = "seg_tf.objectives.causal_lm:CausalLM"
 
     loss_weight: float = 1.0
+    static_shapes: bool = False

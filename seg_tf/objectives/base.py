@@ -24,6 +24,9 @@ class Objective(Protocol):
 
     Attributes:
         loss_weight: factor of the loss in the total.
+
+    One may also have an attribute `has_perplexity`: whether its loss is the mean
+    negative log probability of a text's words, so that its exponential is reported too.
     """
 
     loss_weight: float

@@ -58,7 +58,7 @@ def make_plan(
     num_processes = pretrainer.step_options.distribution.size
     rows = settings.micro_batch_size or settings.batch_size // num_processes
     rate = pretrainer.optimizer._learning_rate
-    warms_up = isinstance(rate, schedule.WarmupPolynomialDecay)
+    warms_up = isinstance(rate, schedule.WarmupDecay)
     return Plan(
         batch_size=settings.batch_size,
         micro_batch_size=rows,

@@ -257,8 +257,16 @@ class Pretrainer(keras.Model):
         return self._with_total({name: self.epoch_ratios[name] for name in names})
 
     def _with_total(self, ratios: Mapping[str, Ratio]) -> dict[str, Any]:
-        """Results of the ratios, and the weighted sum of the losses as `loss`."""
+        """Results of the ratios and what follows from them.
+
+        That is the weighted sum of the losses, `loss`, and for objectives whose loss
+        is one, its exponential as a perplexity.
+        """
         results = {name: ratio.result() for name, ratio in ratios.items()}
+        for name, objective in self.objectives.items():
+            loss = results.get(f"{name}_loss")
+            if loss is not None and getattr(objective, "has_perplexity", False):
+                results[f"{name}_perplexity"] = keras.ops.exp(loss)
         losses = [
             objective.loss_weight * results[f"{name}_loss"]
             for name, objective in self.objectives.items()

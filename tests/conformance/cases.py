@@ -13,12 +13,16 @@ import keras
 import numpy as np
 from keras import ops
 
+from seg_tf.layers.adaptive_embedding import AdaptiveEmbedding
+from seg_tf.layers.adaptive_softmax import AdaptiveSoftmax
 from seg_tf.layers.index_embedding import IndexEmbedding
 from seg_tf.layers.sequence_reconstructor import SequenceReconstructor
 from seg_tf.models.encoder import Encoder
+from seg_tf.objectives.causal_lm import CausalLM
 from seg_tf.objectives.masked_lm import MaskedLM
 from seg_tf.objectives.sentence_unshuffling import SentenceUnshuffling
-from tests import candidate_batches, numpy_reference
+from tests import adaptive_reference, candidate_batches, numpy_reference
+from tests.word_encoder import WordEncoder
 
 
 @dataclasses.dataclass(frozen=True)
@@ -211,7 +215,79 @@ def _reference_pointer_probabilities(layer, inputs):
     return probabilities
 
 
+# One word in the middle part.
+ADAPTIVE_ARGUMENTS = {
+    "vocab_size": 9,
+    "hidden_size": 4,
+    "embedding_size": 6,
+    "cutoffs": (3, 4),
+    "tail_divisor": 2,
+    "initializer_range": 0.3,
+    "projection_range": 0.2,
+}
+
+
+def _reference_adaptive_losses(layer, hidden, targets, weights):
+    softmax_weights = adaptive_reference.softmax_weights(layer)
+    logs = adaptive_reference.log_probabilities(
+        softmax_weights, hidden, vocab_size=9, cutoffs=(3, 4)
+    )
+    return adaptive_reference.losses(logs, targets) * weights
+
+
+def _reference_causal_lm(layer, inputs):
+    mask = inputs["padding_mask"]
+    losses = _reference_adaptive_losses(
+        layer.softmax, inputs["sequence_output"], inputs["target_ids"], mask
+    )
+    return (losses.sum(), mask.sum()), {}
+
+
 CASES = [
+    Case(
+        cls=AdaptiveEmbedding,
+        arguments=ADAPTIVE_ARGUMENTS,
+        specs={"token_ids": ((None,), "int32")},
+        limits={"token_ids": 9},
+        apply=lambda layer, inputs: layer(inputs["token_ids"]),
+        reference=lambda layer, inputs: adaptive_reference.embedding(
+            numpy_reference.named_weights(layer),
+            inputs["token_ids"],
+            hidden_size=4,
+            cutoffs=(3, 4),
+        ),
+        golden=[
+            [
+                [-0.10484, 0.14669, 0.06704, -0.16397],
+                [-0.28419, 0.16559, 0.24152, -0.22783],
+                [0.18406, -0.10725, -0.15643, 0.14756],
+            ],
+            [
+                [-0.19128, -0.39179, 0.29224, 0.31649],
+                [0.06043, 0.05826, -0.07544, -0.03882],
+                [-0.31531, 0.18373, 0.26797, -0.25278],
+            ],
+        ],
+    ),
+    Case(
+        cls=AdaptiveSoftmax,
+        arguments={
+            "embedding": lambda dtype: AdaptiveEmbedding(
+                **ADAPTIVE_ARGUMENTS, dtype=dtype, name="embedding"
+            ),
+            "static_shapes": True,
+        },
+        specs={
+            "hidden": ((None, 4), "float32"),
+            "targets": ((None,), "int32"),
+            "weights": ((None,), "float32"),
+        },
+        limits={"targets": 9},
+        apply=lambda layer, inputs: layer(**inputs),
+        reference=lambda layer, inputs: _reference_adaptive_losses(layer, **inputs),
+        golden=[[0.55999, 2.97934, 2.55561], [0.9474, 1.80278, 1.36755]],
+        float32_output=True,
+    ),
     Case(
         cls=IndexEmbedding,
         arguments={
@@ -316,6 +392,25 @@ CASES = [
         apply=lambda layer, inputs: layer(inputs["sequence_output"], inputs),
         reference=_reference_masked_lm,
         golden=((10.27767, 2.88747), {"accuracy": (0.28366, 2.88747)}),
+        float32_output=True,
+        is_sum=True,
+    ),
+    Case(
+        cls=CausalLM,
+        arguments={
+            "encoder": lambda dtype: WordEncoder(ADAPTIVE_ARGUMENTS, dtype=dtype),
+            "loss_weight": 0.25,
+            "static_shapes": True,
+        },
+        specs={
+            "sequence_output": ((None, 4), "float32"),
+            "target_ids": ((None,), "int32"),
+            "padding_mask": ((None,), "bool"),
+        },
+        limits={"target_ids": 9},
+        apply=lambda layer, inputs: layer(inputs["sequence_output"], inputs),
+        reference=_reference_causal_lm,
+        golden=((9.44084, 4.0), {}),
         float32_output=True,
         is_sum=True,
     ),

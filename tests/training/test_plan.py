@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 
+from seg_tf import configuration
 from seg_tf.training import plan
 from tests.training.stand_ins import (
     LENGTH,
@@ -92,6 +93,14 @@ def test_optimizer_with_a_plain_rate_has_no_warm_up_to_tell_of(config):
     figures = plan.make_plan(config, ArithmeticInputs(), pretrainer)
     assert figures.peak_learning_rate is None
     assert "warm-up" not in plan.describe(figures, ArithmeticInputs())
+
+
+def test_warm_up_of_a_cosine_is_told_of_too(config):
+    cosine = configuration.CosineAdamWConfig(learning_rate=0.3, warmup_updates=7)
+    config = dataclasses.replace(config, optimizer=cosine)
+    figures = plan.make_plan(config, ArithmeticInputs(), small_pretrainer(config))
+    text = plan.describe(figures, ArithmeticInputs())
+    assert "0.3 after 7 updates of warm-up" in text
 
 
 def test_description_holds_the_figures(figures):

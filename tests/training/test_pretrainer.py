@@ -143,6 +143,24 @@ def test_total_is_the_weighted_sum_of_the_objectives():
     np.testing.assert_allclose(float(results["loss"]), 2.5 * one, rtol=1e-6)
 
 
+def test_perplexity_is_that_of_the_whole_loss_where_an_objective_has_one():
+    words = Squares(loss_weight=0.5)
+    words.has_perplexity = True
+    pretrainer = toy(words=words, squares=Squares())
+    set_rows(pretrainer)
+    for features in BATCHES[:2]:
+        results, _ = pretrainer.train_step(features)
+    # Neither that of the weighted loss nor a mean over batches.
+    expected = np.exp(((3 + 3 + 6) + 4 * 27) / (2.5 + 4.0))
+    np.testing.assert_allclose(float(results["words_perplexity"]), expected, rtol=1e-6)
+    np.testing.assert_allclose(
+        pretrainer.interval_results()["words_perplexity"], expected, rtol=1e-6
+    )
+    assert [name for name in results if "perplexity" in name] == ["words_perplexity"]
+    results = pretrainer.evaluate(one_batch(BATCHES[1]), return_dict=True, verbose=0)
+    np.testing.assert_allclose(results["words_perplexity"], np.exp(27), rtol=1e-6)
+
+
 def test_update_descends_the_loss_divided_by_its_own_weight():
     pretrainer = toy(keras.optimizers.SGD(0.1))
     set_rows(pretrainer)
