@@ -29,7 +29,7 @@ from data_pipelines.readers import get_reader, parse_options
 from data_pipelines.sharded_build import BuildError, ShardedBuild
 from data_pipelines.text_flags import define_text_flags
 from seg_tf import files
-from seg_tf.text.punkt_parameters import load_parameters
+from seg_tf.text.punkt_parameters import PARAMETERS_HELP, load_parameters
 from seg_tf.text.vocabulary import Vocabulary
 
 REJECTED_FILE = "rejected.jsonl"
@@ -213,12 +213,7 @@ def define_flags() -> None:
     flags.DEFINE_string("vocab_file", None, "A BERT vocab.txt.", required=True)
     flags.DEFINE_string("output_dir", None, "Where the result goes.", required=True)
     flags.DEFINE_bool("lower_case", True, "Lower-case and strip accents (uncased).")
-    flags.DEFINE_string(
-        "sentence_parameters",
-        "english",
-        "Punkt parameters: english (built in), a JSON file, a punkt_tab folder, or "
-        "nltk:LANGUAGE for an installed punkt_tab.",
-    )
+    flags.DEFINE_string("sentence_parameters", "english", PARAMETERS_HELP)
     flags.DEFINE_float(
         "validation_fraction",
         0.01,
