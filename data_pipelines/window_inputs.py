@@ -9,11 +9,10 @@ from collections.abc import Callable, Mapping
 import tensorflow as tf
 
 from data_pipelines import randomness, sample_order
-from data_pipelines.manifest import Manifest, vocabulary_path
+from data_pipelines.manifest import Manifest, text_preparation
 from data_pipelines.row_layout import Layout, OneWindowLayout, RowReader
 from data_pipelines.window_records import WindowRecords
 from seg_tf import configuration
-from seg_tf.text.preparation import TextPreparation
 
 
 class WindowInputs:
@@ -57,7 +56,7 @@ class WindowInputs:
         self._records_dir = pathlib.Path(records_dir)
         self._window_length = window_length
         self._check_records(vocab_size)
-        self.text_preparation = self._read_text_preparation()
+        self.text_preparation = text_preparation(self.manifest, self._records_dir)
         self._layout = layout or OneWindowLayout()
         for name in index_tables:
             if name not in self._layout.index_features:
@@ -121,16 +120,6 @@ class WindowInputs:
     def vocab_checksum(self) -> str:
         """SHA-256 of that vocabulary."""
         return self.manifest.vocabulary["sha256"]
-
-    def _read_text_preparation(self) -> TextPreparation | None:
-        vocabulary = self.manifest.vocabulary
-        if not (self._records_dir / vocabulary["file"]).is_file():
-            return None
-        return TextPreparation(
-            vocabulary_path(self.manifest, self._records_dir).read_bytes(),
-            vocabulary["lower_case"],
-            self.manifest.sentence_splitter,
-        )
 
     @property
     def num_train_samples(self) -> int:

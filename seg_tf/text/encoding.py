@@ -4,7 +4,10 @@ Nothing here imports TensorFlow until word pieces are encoded.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
+
+import numpy as np
 
 from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.text.token_table import TokenTable
@@ -18,6 +21,18 @@ TOKENIZERS = {
     WORDS: "whole words, split at white space and punctuation.",
     WHITESPACE: "whole words of text that is tokenised already, such as WikiText.",
 }
+
+
+class TextEncoder(Protocol):
+    """What `WordPieces` and `Words` have in common."""
+
+    vocabulary: TokenTable
+
+    def encode(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Ids of all texts, one after the other, and the number of each."""
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Ids as text, for people."""
 
 
 def read_vocabulary(tokenizer: str, path: str | os.PathLike) -> TokenTable:
@@ -36,8 +51,10 @@ def read_vocabulary(tokenizer: str, path: str | os.PathLike) -> TokenTable:
     return kind.from_file(path)
 
 
-def text_encoder(tokenizer: str, vocabulary: TokenTable, lower_case: bool):
-    """What encodes texts as ids and decodes them: `WordPieces` or `Words`.
+def text_encoder(
+    tokenizer: str, vocabulary: TokenTable, lower_case: bool
+) -> TextEncoder:
+    """What encodes texts as ids and decodes them.
 
     Args:
         tokenizer: one of `TOKENIZERS`.

@@ -7,8 +7,8 @@ the word after it is looked at only where the answer depends on it.
 """
 
 import re
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from seg_tf.text.punkt_decision import (
     ASCII_WHITE_SPACE,

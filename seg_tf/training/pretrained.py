@@ -73,7 +73,7 @@ class Pretrained:
     folder: pathlib.Path
     weights_checksum: str
 
-    def text_encoder(self) -> Any:
+    def text_encoder(self) -> encoding.TextEncoder:
         """What turns text into the ids that the model knows, and back."""
         return encoding.text_encoder(self.tokenizer, self.vocabulary, self.lower_case)
 
