@@ -4,9 +4,9 @@
 
 Checks that every shard is there with the size and checksum of the manifest, that
 each record matches its own checksum and is well-formed (sizes sum up, ids lie in
-the vocabulary, the permutation is one, <eos> ends the paragraphs of words), and that the counts and the lengths beside
-the windows agree. Prints every fault with shard and record, and exits with 1 if there
-is one.
+the vocabulary, the permutation is one, <eos> ends the paragraphs of words), and that
+the counts and the lengths beside the windows agree. Prints every fault with shard and
+record, and exits with 1 if there is one.
 """
 
 import pathlib

@@ -4,10 +4,9 @@
   python -m data_pipelines.inspect_records --records_dir=records --random=10
   python -m data_pipelines.inspect_records --records_dir=records/documents --record=0
 
-Each sentence is a line of word pieces, or words, under its paragraph; `--tokens` adds
-to word pieces a table
-with paragraph, sentence and token index of every token as the model sees them,
-`*` marking a value that a cap changed.
+Each sentence is a line of word pieces, or of words, under its paragraph. For word
+pieces `--tokens` adds a table with paragraph, sentence and token index of every token
+as the model sees them, `*` marking a value that a cap changed.
 """
 
 import pathlib

@@ -13,6 +13,7 @@ from data_pipelines.manifest import Manifest, text_preparation
 from data_pipelines.row_layout import Layout, OneWindowLayout, RowReader
 from data_pipelines.window_records import WindowRecords
 from seg_tf import configuration
+from seg_tf.text import encoding
 
 
 class WindowInputs:
@@ -75,6 +76,13 @@ class WindowInputs:
 
     def _check_records(self, vocab_size: int | None) -> None:
         manifest, folder = self.manifest, self._records_dir
+        if manifest.tokenizer != encoding.WORD_PIECES:
+            raise ValueError(
+                f"{folder}: expected windows of word pieces, found {manifest.kind} of "
+                "words. They are for models that read a stream of words "
+                "(LaneInputsConfig); build records with `python -m "
+                "data_pipelines.build_records`"
+            )
         if manifest.kind != "windows":
             raise ValueError(
                 f"{folder}: expected windows, found {manifest.kind}. Cut them with "
