@@ -103,11 +103,10 @@ def build_word_vocabulary(
             f"{counter.num_words:,} words, {len(counts):,} distinct"
         )
     num_unknown = counter.num_words - sum(words.values())
-    # What has no unknown words in it will come to be read beside text that has.
-    rank = (
-        sum(count >= num_unknown for count in words.values()) if literal_unknown else 0
-    )
-    ordered = list(words)
+    ordered, rank = list(words), 0
+    if literal_unknown:
+        place = (-num_unknown, UNK)
+        rank = sum((-count, word) < place for word, count in words.items())
     tokens = [EOS, *ordered[:rank], UNK, *ordered[rank:]]
     num_tokens = counter.num_words + counter.num_texts
     print(
