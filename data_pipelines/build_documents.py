@@ -28,7 +28,7 @@ from absl import flags
 import seg_tf.command_line as command_line
 from data_pipelines import documents_job, sharded_build
 from data_pipelines.documents_job import Cursor, DocumentOptions
-from data_pipelines.manifest import SPLITS, Manifest, Shard
+from data_pipelines.manifest import COUNTS, SPLITS, Manifest, Shard
 from data_pipelines.readers import get_reader, parse_options
 from data_pipelines.sharded_build import BuildError, ShardedBuild
 from data_pipelines.text_flags import define_text_flags
@@ -117,9 +117,9 @@ def summary(manifest: Manifest) -> str:
     """The counts of a build as a few lines for people."""
     lines = []
     for split in SPLITS:
+        names = {name: name for name in COUNTS} | {"pieces": manifest.tokens_name}
         counts = ", ".join(
-            f"{manifest.count(what, split):,} {what}"
-            for what in ("documents", "paragraphs", "sentences", "pieces", "records")
+            f"{manifest.count(what, split):,} {name}" for what, name in names.items()
         )
         lines.append(f"{split}: {counts}")
     if manifest.rejected:

@@ -129,8 +129,7 @@ def main(_: Sequence[str]) -> None:
         )
         print(
             f"=== {values.split} record {number} of {len(reader)}: document "
-            f"{document_id}, {len(tree.token_ids)} "
-            f"{'pieces' if has_pieces else 'words'}, "
+            f"{document_id}, {len(tree.token_ids)} {manifest.tokens_name}, "
             f"{len(tree.sentence_lengths)} sentences, "
             f"{len(tree.paragraph_lengths)} paragraphs"
         )

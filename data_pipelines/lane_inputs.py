@@ -3,8 +3,6 @@
 Shape key: B lanes, L target length, T words of a split.
 """
 
-import dataclasses
-import functools
 import pathlib
 from collections.abc import Callable
 
@@ -12,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from data_pipelines import sample_order
+from data_pipelines.lanes import FEATURE_NAMES, Lanes
 from data_pipelines.manifest import Manifest, text_preparation
 from data_pipelines.word_stream import WordStream
 from seg_tf.features import FEATURES, tensor_specs
@@ -44,16 +43,7 @@ class LaneInputs:
             what to do.
     """
 
-    feature_names = (
-        "token_ids",
-        "target_ids",
-        "padding_mask",
-        "stream_token",
-        "stream_sentence",
-        "stream_paragraph",
-        "lane",
-        "sample_number",
-    )
+    feature_names = FEATURE_NAMES
     windows_per_row = 1.0
     fill = 1.0
 
@@ -73,7 +63,7 @@ class LaneInputs:
         self._validation_lanes = validation_lanes
         self._check_records(vocab_size)
         self.text_preparation = text_preparation(self.manifest, self._records_dir)
-        self._train_lanes: _Lanes | None = None
+        self._train_lanes: Lanes | None = None
 
     def _check_records(self, vocab_size: int | None) -> None:
         manifest, folder = self.manifest, self._records_dir
@@ -159,7 +149,7 @@ class LaneInputs:
                 f"batch_size={batch_size}"
             )
         stream = self._stream("train", share.num_rows)
-        lanes = _Lanes(
+        lanes = Lanes(
             number=batch_size,
             length=stream.num_tokens // batch_size,
             target_length=self._target_length,
@@ -214,7 +204,7 @@ class LaneInputs:
                 "Build the documents with a larger --validation_fraction, or set a "
                 "smaller --config.inputs.validation_lanes"
             )
-        lanes = _Lanes(
+        lanes = Lanes(
             number=num_lanes,
             length=_divide_up(num_targets, num_lanes),
             target_length=self._target_length,
@@ -276,64 +266,6 @@ class LaneInputs:
 
         # One after the other: lanes find the documents that they were in.
         return numbers.map(load).prefetch(tf.data.AUTOTUNE)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class _Lanes:
-    """How a stream is cut into lanes.
-
-    Attributes:
-        number: B.
-        length: words between the begins of two lanes.
-        target_length: L.
-        num_targets: words that are to be predicted, each by one lane; None lets every
-            lane go on for ever.
-    """
-
-    number: int
-    length: int
-    target_length: int
-    num_targets: int | None = None
-
-    def begin(self, step: int, lane: int) -> int:
-        """Where in the stream a segment begins."""
-        return lane * self.length + step * self.target_length
-
-    def batch(
-        self, stream: WordStream, step: int, lanes: np.ndarray
-    ) -> dict[str, np.ndarray]:
-        """The segments of some lanes at one time step."""
-        shape = (len(lanes), self.target_length)
-        batch = {
-            name: np.zeros(shape, FEATURES[name].dtype)
-            for name in LaneInputs.feature_names[:-2]
-        }
-        for row, lane in enumerate(lanes.tolist()):
-            begin = self.begin(step, lane)
-            words = stream.read(begin, self.target_length + 1)
-            batch["token_ids"][row] = words.token_ids[:-1]
-            batch["target_ids"][row] = words.token_ids[1:]
-            batch["padding_mask"][row] = self._is_target(step, begin)
-            # Counters wrap around where they leave int32: differences stay right.
-            batch["stream_token"][row] = (begin + self._positions).astype(np.int32)
-            batch["stream_sentence"][row] = words.sentences[:-1].astype(np.int32)
-            batch["stream_paragraph"][row] = words.paragraphs[:-1].astype(np.int32)
-        for name in ("token_ids", "target_ids"):
-            batch[name][~batch["padding_mask"]] = 0
-        batch["lane"] = lanes.astype(np.int32)
-        batch["sample_number"] = (step * self.number + lanes).astype(np.int64)
-        return batch
-
-    @functools.cached_property
-    def _positions(self) -> np.ndarray:
-        return np.arange(self.target_length)
-
-    def _is_target(self, step: int, begin: int) -> np.ndarray | bool:
-        """Which words of a segment predict the next; the rest is padding."""
-        if self.num_targets is None:
-            return True
-        in_lane = step * self.target_length + self._positions < self.length
-        return in_lane & (begin + self._positions < self.num_targets)
 
 
 def _divide_up(number: int, divisor: int) -> int:

@@ -71,6 +71,11 @@ class Manifest:
         """What the ids stand for, one of `seg_tf.text.encoding.TOKENIZERS`."""
         return self.vocabulary.get("tokenizer", encoding.WORD_PIECES)
 
+    @property
+    def tokens_name(self) -> str:
+        """What people call the tokens; `pieces` counts them, whatever they are."""
+        return "pieces" if self.tokenizer == encoding.WORD_PIECES else "words"
+
     def count(self, what: str, split: str | None = None) -> int:
         """Sum of one of `COUNTS` over the shards of a split, or of all."""
         splits = self.splits if split is None else {split: self.splits[split]}

@@ -110,7 +110,7 @@ def list_sizes(serialized: bytes, widths: Mapping[str, str]) -> tuple[int, int, 
     """
     features = _features(serialized)
     return tuple(
-        len(features[name].bytes_list.value[0]) // _dtype(widths[name]).itemsize
+        sum(map(len, features[name].bytes_list.value)) // _dtype(widths[name]).itemsize
         for name in _SIZED_LISTS
     )
 
