@@ -1,4 +1,4 @@
-r"""Builds whole documents: reads text, splits sentences, cuts word pieces.
+r"""Builds whole documents: reads text, splits sentences, makes ids of the words.
 
 This is the dear half of preparing a corpus and needs to be done once; windows of
 any length are cut from its result in a moment (`data_pipelines.build_windows`).
@@ -6,6 +6,10 @@ any length are cut from its result in a moment (`data_pipelines.build_windows`).
 
   python -m data_pipelines.build_documents --format=wikiextractor --input=text/ \
     --vocab_file=vocab.txt --output_dir=documents --num_workers=4
+
+Documents of whole words, for models that read a corpus as one stream, take
+--tokenizer=words or whitespace and a vocabulary of `data_pipelines.build_word_vocab`;
+they need no windows.
 
 A killed build goes on where it stopped when the same command is given again. The
 result is the same, byte for byte, for any number of workers.
@@ -24,13 +28,14 @@ from absl import flags
 import seg_tf.command_line as command_line
 from data_pipelines import documents_job, sharded_build
 from data_pipelines.documents_job import Cursor, DocumentOptions
-from data_pipelines.manifest import SPLITS, Manifest, Shard
+from data_pipelines.manifest import COUNTS, SPLITS, Manifest, Shard
 from data_pipelines.readers import get_reader, parse_options
 from data_pipelines.sharded_build import BuildError, ShardedBuild
 from data_pipelines.text_flags import define_text_flags
 from seg_tf import files
-from seg_tf.text.punkt_parameters import load_parameters
-from seg_tf.text.vocabulary import Vocabulary
+from seg_tf.text import encoding
+from seg_tf.text.punkt_parameters import PARAMETERS_HELP, load_parameters
+from seg_tf.text.token_table import TokenTable
 
 REJECTED_FILE = "rejected.jsonl"
 
@@ -62,10 +67,10 @@ def build_documents(
         reader.source_name(path, options.input): path
         for path in reader.files(options.input)
     }
-    vocabulary = Vocabulary.from_file(options.vocab_file)
+    vocabulary = encoding.read_vocabulary(options.tokenizer, options.vocab_file)
     parameters = load_parameters(options.sentence_parameters)
     described = {
-        "vocabulary": documents_job.describe_vocabulary(vocabulary, options.lower_case),
+        "vocabulary": documents_job.describe_vocabulary(vocabulary, options),
         "sentence_splitter": {
             "name": parameters.name,
             "parameters_sha256": parameters.checksum,
@@ -112,9 +117,9 @@ def summary(manifest: Manifest) -> str:
     """The counts of a build as a few lines for people."""
     lines = []
     for split in SPLITS:
+        names = {name: name for name in COUNTS} | {"pieces": manifest.tokens_name}
         counts = ", ".join(
-            f"{manifest.count(what, split):,} {what}"
-            for what in ("documents", "paragraphs", "sentences", "pieces", "records")
+            f"{manifest.count(what, split):,} {name}" for what, name in names.items()
         )
         lines.append(f"{split}: {counts}")
     if manifest.rejected:
@@ -125,7 +130,11 @@ def summary(manifest: Manifest) -> str:
 def _result_options(options: DocumentOptions) -> dict:
     """The options as they go into the manifest: no paths of this machine."""
     kept = dataclasses.asdict(options)
-    for name in ("input", "vocab_file", "sentence_parameters", "lower_case", "strict"):
+    described_elsewhere = (
+        *("input", "vocab_file", "tokenizer", "lower_case"),
+        *("sentence_parameters", "strict"),
+    )
+    for name in described_elsewhere:
         del kept[name]
     return kept
 
@@ -155,7 +164,7 @@ def _resume_point(reports: Mapping[int, dict]) -> tuple[int, Cursor]:
 
 def _assemble(
     described: Mapping,
-    vocabulary: Vocabulary,
+    vocabulary: TokenTable,
     reports: Mapping[int, dict],
     sources: Mapping[str, pathlib.Path],
 ) -> Manifest:
@@ -210,15 +219,23 @@ def _plain(value: object) -> object:
 def define_flags() -> None:
     """Flags that say what the documents depend on."""
     define_text_flags()
-    flags.DEFINE_string("vocab_file", None, "A BERT vocab.txt.", required=True)
-    flags.DEFINE_string("output_dir", None, "Where the result goes.", required=True)
-    flags.DEFINE_bool("lower_case", True, "Lower-case and strip accents (uncased).")
     flags.DEFINE_string(
-        "sentence_parameters",
-        "english",
-        "Punkt parameters: english (built in), a JSON file, a punkt_tab folder, or "
-        "nltk:LANGUAGE for an installed punkt_tab.",
+        "vocab_file", None, "A file with a token a line.", required=True
     )
+    flags.DEFINE_string("output_dir", None, "Where the result goes.", required=True)
+    flags.DEFINE_enum(
+        "tokenizer",
+        encoding.WORD_PIECES,
+        list(encoding.TOKENIZERS),
+        "What the tokens are. "
+        + " ".join(f"{name}: {line}" for name, line in encoding.TOKENIZERS.items()),
+    )
+    flags.DEFINE_bool(
+        "lower_case",
+        None,
+        "Lower-case and strip accents (uncased). Default: word pieces yes, words no.",
+    )
+    flags.DEFINE_string("sentence_parameters", "english", PARAMETERS_HELP)
     flags.DEFINE_float(
         "validation_fraction",
         0.01,

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from absl import flags
 
 import seg_tf.command_line as command_line
-from data_pipelines import build_documents, build_windows
+from data_pipelines import build_documents, build_windows, windows_job
 from data_pipelines.sharded_build import BuildError
 
 DOCUMENTS_FOLDER = "documents"
@@ -32,6 +32,7 @@ def main(_: Sequence[str]) -> None:
     documents_dir = output_dir / DOCUMENTS_FOLDER
     # Options are checked before the dear first half starts.
     window_options = build_windows.options_from_flags()
+    windows_job.check_tokenizer(values.tokenizer)
     documents = build_documents.build_documents(
         build_documents.options_from_flags(),
         documents_dir,

@@ -1,4 +1,4 @@
-"""Raw text to whole documents: read, split into sentences, cut into word pieces.
+"""Raw text to whole documents: read, split into sentences, made into ids.
 
 The parent process reads the sources and numbers the documents; workers turn one
 slice of documents after the other into a train and a validation shard.
@@ -13,7 +13,8 @@ from typing import Any
 from data_pipelines.readers import Document, RejectedDocument, get_reader
 from data_pipelines.sharded_build import BuildError, Task
 from seg_tf import files
-from seg_tf.text.vocabulary import Vocabulary
+from seg_tf.text import encoding
+from seg_tf.text.token_table import TokenTable
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -24,8 +25,10 @@ class DocumentOptions:
         format: name of a reader.
         reader_options: options of that reader.
         input: file, folder or glob.
-        vocab_file: a BERT `vocab.txt`.
-        lower_case: whether text is lower-cased and stripped of accents.
+        vocab_file: a file with a token a line.
+        tokenizer: what the tokens are, one of `seg_tf.text.encoding.TOKENIZERS`.
+        lower_case: whether text is lower-cased and stripped of accents; None does so
+            for word pieces and not for words.
         sentence_parameters: what `load_parameters` of the splitter takes.
         validation_fraction: every `1 / validation_fraction`-th document is held
             out; 0 holds out none.
@@ -37,13 +40,18 @@ class DocumentOptions:
     input: str
     vocab_file: str
     reader_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    lower_case: bool = True
+    tokenizer: str = encoding.WORD_PIECES
+    lower_case: bool | None = None
     sentence_parameters: str = "english"
     validation_fraction: float = 0.01
     slice_megabytes: float = 8.0
     strict: bool = False
 
     def __post_init__(self):
+        encoding.check_tokenizer(self.tokenizer)
+        if self.lower_case is None:
+            is_uncased = self.tokenizer == encoding.WORD_PIECES
+            object.__setattr__(self, "lower_case", is_uncased)
         if not 0 <= self.validation_fraction <= 0.5:
             raise ValueError(
                 "`validation_fraction` must lie between 0 and 0.5. "
@@ -185,21 +193,22 @@ def make_slice(payload: Slice) -> dict:
     return _worker["maker"].make(payload)
 
 
-def describe_vocabulary(vocabulary: Vocabulary, lower_case: bool) -> dict:
-    """The manifest's entry on the vocabulary."""
-    return {
+def describe_vocabulary(vocabulary: TokenTable, options: DocumentOptions) -> dict:
+    """The manifest's entry on the vocabulary.
+
+    It names the tokenizer only where that is not word pieces: records that an earlier
+    version built stay what the same options make.
+    """
+    described = {
         "file": "vocab.txt",
         "size": vocabulary.size,
         "sha256": vocabulary.checksum,
-        "lower_case": lower_case,
-        "special_ids": {
-            "pad": vocabulary.pad_id,
-            "unk": vocabulary.unk_id,
-            "cls": vocabulary.cls_id,
-            "sep": vocabulary.sep_id,
-            "mask": vocabulary.mask_id,
-        },
+        "lower_case": options.lower_case,
+        "special_ids": dict(vocabulary.special_ids),
     }
+    if options.tokenizer != encoding.WORD_PIECES:
+        described["tokenizer"] = options.tokenizer
+    return described
 
 
 def describe_sources(sources: Mapping[str, pathlib.Path]) -> list[dict]:

@@ -7,7 +7,7 @@ from absl import flags
 
 from seg_tf.inference import texts
 from seg_tf.text.punkt import SentenceSplitter
-from seg_tf.text.punkt_parameters import load_parameters
+from seg_tf.text.punkt_parameters import PARAMETERS_HELP, load_parameters
 from seg_tf.training.pretrained import Pretrained, load_pretrained
 
 
@@ -29,12 +29,7 @@ def define_model_flags() -> None:
         None,
         "Whether the vocabulary is uncased; only for a checkpoint that does not say.",
     )
-    flags.DEFINE_string(
-        "sentence_parameters",
-        "english",
-        "Punkt parameters: english (built in), a JSON file, a punkt_tab folder, or "
-        "nltk:LANGUAGE for an installed punkt_tab.",
-    )
+    flags.DEFINE_string("sentence_parameters", "english", PARAMETERS_HELP)
 
 
 def load_model() -> tuple[Pretrained, SentenceSplitter]:

@@ -9,7 +9,8 @@ import keras
 import tensorflow as tf
 
 from seg_tf import configuration, features
-from seg_tf.text.vocabulary import Vocabulary
+from seg_tf.text import encoding
+from seg_tf.text.token_table import TokenTable
 from seg_tf.training import checkpoint, checkpoint_files
 from seg_tf.training.errors import CheckpointError
 from seg_tf.training.pretrainer import Pretrainer
@@ -53,7 +54,8 @@ class Pretrained:
         encoder: with its weights.
         objectives: name -> objective, with its weights too.
         config: that of the run.
-        vocabulary: the word pieces.
+        vocabulary: the word pieces, or the words.
+        tokenizer: which of the two, one of `seg_tf.text.encoding.TOKENIZERS`.
         lower_case: whether text has to be lower-cased and stripped of accents.
         sentence_splitter: name and checksum of the parameters that split the text of
             the run into sentences; empty where the checkpoint does not say.
@@ -64,11 +66,16 @@ class Pretrained:
     encoder: keras.Model
     objectives: Mapping[str, Any]
     config: configuration.RunConfig
-    vocabulary: Vocabulary
+    vocabulary: TokenTable
+    tokenizer: str
     lower_case: bool
     sentence_splitter: Mapping[str, Any]
     folder: pathlib.Path
     weights_checksum: str
+
+    def text_encoder(self) -> encoding.TextEncoder:
+        """What turns text into the ids that the model knows, and back."""
+        return encoding.text_encoder(self.tokenizer, self.vocabulary, self.lower_case)
 
 
 def load_pretrained(
@@ -90,8 +97,10 @@ def load_pretrained(
     """
     folder = checkpoint.find_checkpoint(pathlib.Path(checkpoint_dir))
     state = checkpoint.read(folder)
-    vocabulary = _vocabulary(folder, state, vocab_file)
     text = state.get("text", {"lower_case": lower_case is not False})
+    # Checkpoints of earlier versions do not say: there were word pieces alone.
+    tokenizer = text.get("tokenizer", encoding.WORD_PIECES)
+    vocabulary = _vocabulary(folder, state, tokenizer, vocab_file)
     if lower_case not in (None, text["lower_case"]):
         raise CheckpointError(
             "`lower_case` must be as in the run of the checkpoint. Received: "
@@ -112,6 +121,7 @@ def load_pretrained(
         objectives=objectives,
         config=config,
         vocabulary=vocabulary,
+        tokenizer=tokenizer,
         lower_case=text["lower_case"],
         sentence_splitter=text.get("sentence_splitter", {}),
         folder=folder,
@@ -129,8 +139,9 @@ def _build_encoder(
 def _vocabulary(
     folder: pathlib.Path,
     state: Mapping[str, Any],
+    tokenizer: str,
     vocab_file: str | pathlib.Path | None,
-) -> Vocabulary:
+) -> TokenTable:
     own = folder / checkpoint_files.VOCABULARY_FILE
     expected = state["vocab_checksum"]
     if vocab_file is None and own.name not in state["checksums"]:
@@ -141,7 +152,7 @@ def _vocabulary(
         )
     path = vocab_file or own
     try:
-        vocabulary = Vocabulary.from_file(path)
+        vocabulary = encoding.read_vocabulary(tokenizer, path)
     except (OSError, ValueError) as error:
         raise CheckpointError(str(error)) from error
     if vocabulary.checksum != expected:
