@@ -35,7 +35,6 @@ class LaneInputs:
         manifest: that of the records.
         text_preparation: how their text became words; None where the records'
             `vocab.txt` is not there any more.
-        windows_per_row: 1, for every row is one segment.
         fill: 1, for training segments have no padding.
 
     Raises:
@@ -44,7 +43,6 @@ class LaneInputs:
     """
 
     feature_names = FEATURE_NAMES
-    windows_per_row = 1.0
     fill = 1.0
 
     def __init__(

@@ -25,7 +25,7 @@ class Plan:
         num_processes: processes that train together.
         num_updates: updates.
         num_samples: samples seen, which are rows.
-        num_windows: windows in these rows.
+        num_windows: windows in these rows; None where rows are not made of windows.
         epochs: times that every training sample is seen.
         tokens: real tokens seen, padding left out.
         peak_learning_rate: rate after the warm-up, or None for an optimizer that
@@ -40,7 +40,7 @@ class Plan:
     num_processes: int
     num_updates: int
     num_samples: int
-    num_windows: int
+    num_windows: int | None
     epochs: float
     tokens: int
     peak_learning_rate: float | None
@@ -65,7 +65,11 @@ def make_plan(
         num_processes=num_processes,
         num_updates=settings.num_updates,
         num_samples=num_samples,
-        num_windows=round(num_samples * inputs.windows_per_row),
+        num_windows=(
+            round(num_samples * inputs.windows_per_row)
+            if hasattr(inputs, "windows_per_row")
+            else None
+        ),
         epochs=num_samples / max(1, inputs.num_train_samples),
         tokens=round(num_samples * config.inputs.row_length * inputs.fill),
         peak_learning_rate=rate.peak_learning_rate if warms_up else None,
@@ -101,10 +105,13 @@ def describe(plan: Plan, inputs: Any) -> str:
         f"{plan.num_processes:,} processes",
         f"  rows             {plan.num_samples:,}: {plan.epochs:.2f} epochs over "
         f"{inputs.num_train_samples:,} (held out: {inputs.num_validation_samples:,})",
-        f"  windows          {plan.num_windows:,}: {inputs.windows_per_row:.2f} a row, "
-        f"which they fill to {inputs.fill:.1%}",
-        f"  tokens           {plan.tokens:,}, padding left out",
     ]
+    if plan.num_windows is not None:
+        lines.append(
+            f"  windows          {plan.num_windows:,}: {inputs.windows_per_row:.2f} a "
+            f"row, which they fill to {inputs.fill:.1%}"
+        )
+    lines.append(f"  tokens           {plan.tokens:,}, padding left out")
     if plan.peak_learning_rate is not None:
         lines.append(
             f"  learning rate    {plan.peak_learning_rate:g} after "
@@ -137,6 +144,7 @@ def _memory(
         "weights": weights,
         "gradients": weights,
         "optimizer": _bytes(pretrainer.optimizer.variables),
+        "what is remembered of lanes": _bytes(pretrainer.memory.variables),
         "activations, roughly": _activations(config, vocab_size, rows),
     }
 
@@ -149,7 +157,17 @@ def _bytes(variables: list[Any]) -> int:
 
 
 def _activations(config: configuration.RunConfig, vocab_size: int, rows: int) -> int:
-    """What a forward and backward pass of a BERT-family model holds at its peak.
+    """What a forward and backward pass holds at its peak."""
+    if isinstance(config.model, configuration.TransformerXLConfig):
+        numbers = _numbers_of_transformer_xl(config.model, config.inputs.row_length)
+    else:
+        numbers = _numbers_of_encoder(config, vocab_size)
+    size = 4 if config.training.dtype_policy == "float32" else 2
+    return rows * numbers * size
+
+
+def _numbers_of_encoder(config: configuration.RunConfig, vocab_size: int) -> int:
+    """Numbers that a BERT-family model holds for a row.
 
     Per position and layer 20 vectors of the model's width, two of the feed-forward
     blocks' and three numbers for each head and other position; per prediction five
@@ -164,9 +182,23 @@ def _activations(config: configuration.RunConfig, vocab_size: int, rows: int) ->
         + 3 * model.num_heads * length
     )
     numbers = length * model.num_layers * per_layer
-    numbers += 5 * config.inputs.masking.max_predictions * vocab_size
-    size = 4 if config.training.dtype_policy == "float32" else 2
-    return rows * numbers * size
+    return numbers + 5 * config.inputs.masking.max_predictions * vocab_size
+
+
+def _numbers_of_transformer_xl(
+    model: configuration.TransformerXLConfig, length: int
+) -> int:
+    """Numbers that a Transformer-XL holds for a row.
+
+    As an encoder, but every position sees the memory too, and predicts: of the words,
+    those of the head at every position, of the tails at few.
+    """
+    per_layer = (
+        20 * model.hidden_size
+        + 2 * model.intermediate_size
+        + 5 * model.num_heads * (model.memory_length + length)
+    )
+    return length * (model.num_layers * per_layer + 4 * model.cutoffs[0])
 
 
 def _mebibytes(size: int) -> str:

@@ -299,7 +299,7 @@ def test_an_epoch_has_as_many_samples_as_segments(records_dir, flat):
     inputs = build(records_dir)
     exact = len(flat["train"]) / TARGET_LENGTH
     assert exact <= inputs.num_train_samples < exact + 1
-    assert (inputs.windows_per_row, inputs.fill) == (1.0, 1.0)
+    assert inputs.fill == 1.0
 
 
 def test_records_vocabulary_is_known(records_dir):
