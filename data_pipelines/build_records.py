@@ -32,7 +32,7 @@ def main(_: Sequence[str]) -> None:
     documents_dir = output_dir / DOCUMENTS_FOLDER
     # Options are checked before the dear first half starts.
     window_options = build_windows.options_from_flags()
-    windows_job.check_tokenizer(values.tokenizer)
+    windows_job.check_word_pieces(values.tokenizer)
     documents = build_documents.build_documents(
         build_documents.options_from_flags(),
         documents_dir,

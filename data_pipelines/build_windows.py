@@ -62,7 +62,7 @@ def build_windows(
             f"`documents_dir` must hold documents. Received: {documents_dir}, which "
             f"holds {documents.kind}"
         )
-    windows_job.check_tokenizer(documents.tokenizer)
+    windows_job.check_word_pieces(documents.tokenizer)
     if output_dir.resolve() == documents_dir.resolve():
         raise ValueError(
             "`output_dir` must be another folder than `documents_dir`. "

@@ -61,7 +61,7 @@ class WindowOptions:
         return described
 
 
-def check_tokenizer(tokenizer: str) -> None:
+def check_word_pieces(tokenizer: str) -> None:
     """Makes sure that documents are of word pieces, which alone are cut into windows.
 
     Raises:

@@ -34,8 +34,8 @@ class AdaptiveSoftmax(keras.layers.Layer):
     Args:
         embedding: `AdaptiveEmbedding`. Where words, parts and vectors come from.
         static_shapes: bool. Whether to compute every tail at every position, which
-            gives the same numbers in shapes that do not hang on the targets. XLA and
-            JAX need that. It costs time, and memory of all words at all positions.
+            gives the same numbers in shapes that do not hang on the targets, for XLA
+            and JAX. It costs the time and the memory of a softmax over all words.
         **kwargs: arguments of `keras.layers.Layer`.
 
     Call arguments:
@@ -106,11 +106,8 @@ class AdaptiveSoftmax(keras.layers.Layer):
         weights_N = None
         if weights is not None:
             weights_N = ops.reshape(ops.cast(weights, "float32"), (-1,))
-        (projection_ED, vectors_VE, bias_V), *tails = self._output_layers()
-        losses_N = _cross_entropy(
-            _logits(hidden_ND, projection_ED, vectors_VE, bias_V),
-            self._columns(targets_N),
-        )
+        head, *tails = self._output_layers()
+        losses_N = _cross_entropy(_logits(hidden_ND, *head), self._columns(targets_N))
         tail_losses = _every_loss if self.static_shapes else _gathered_losses
         for part, layer in zip(self.embedding.parts[1:], tails, strict=True):
             is_in_tail_N = ops.logical_and(
