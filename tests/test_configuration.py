@@ -104,7 +104,7 @@ STREAM = RunConfig(
     paper="transformer_xl_base",
     model=TransformerXLConfig(position_parts=("token",), cutoffs=(5, 9), head_size=3),
     inputs=LaneInputsConfig(target_length=7, validation_lanes=2),
-    objectives={"causal_lm": CausalLMConfig(loss_weight=0.5, static_shapes=True)},
+    objectives={"causal_lm": CausalLMConfig(loss_weight=0.5)},
     optimizer=CosineAdamWConfig(decay_updates=70, end_learning_rate=1e-6),
 )
 

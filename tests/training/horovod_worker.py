@@ -19,6 +19,7 @@ from seg_tf.training import distribution as distributions
 from seg_tf.training import pretraining, run_folder
 from seg_tf.training.errors import TrainingStopped
 from seg_tf.training.run_folder import RunFolder
+from tests.training import word_runs
 from tests.training.stand_ins import ArithmeticInputs, small_config
 
 NUM_UPDATES = 20
@@ -85,6 +86,23 @@ def check_compiled(processes, folder):
     np.savez(folder / "compiled.npz", *weights_of(pretrainer))
 
 
+def check_memory(processes, folder):
+    # Shares differ, so that each rank has the lanes of its own rows alone.
+    pretrainer = fit_words(processes, folder)
+    pretrainer.memory.collect(processes)
+    np.savez(folder / "words.npz", *weights_of(pretrainer))
+    np.savez(
+        folder / "memory.npz", *(one.numpy() for one in pretrainer.memory.variables)
+    )
+
+
+def fit_words(processes, folder):
+    """Trains a model that remembers lanes."""
+    records = word_runs.write_records(folder / "records")
+    inputs = pretraining.build_inputs(word_runs.CONFIG, str(records), processes)
+    return fit(word_runs.CONFIG, processes, inputs, updates=8)
+
+
 def check_overflow(processes, folder):
     # Of the second step, only the rows of the last rank overflow.
     loss_scale = configuration.LossScaleConfig(initial=64.0)
@@ -148,6 +166,7 @@ CHECKS = {
     "training": check_training,
     "compression": check_compression,
     "compiled": check_compiled,
+    "memory": check_memory,
     "overflow": check_overflow,
     "stop": check_stop,
     "bad_samples": check_bad_samples,
