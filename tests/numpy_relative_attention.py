@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from tests.numpy_reference import softmax
+from tests import adaptive_reference
+from tests.numpy_reference import dense, layer_norm, part, softmax
 
 PARTS = ("token", "sentence", "paragraph")
 
@@ -22,8 +23,8 @@ def part_widths(width, parts):
 def position_vector(query_index, key_index, width, parts):
     """R_ij of eq. 3; an index is (token, sentence, paragraph)."""
     vectors = []
-    for part, part_width in zip(parts, part_widths(width, parts), strict=True):
-        number = PARTS.index(part)
+    for name, part_width in zip(parts, part_widths(width, parts), strict=True):
+        number = PARTS.index(name)
         distance = int(query_index[number]) - int(key_index[number])
         vectors.append(sinusoid(distance, part_width))
     return np.concatenate(vectors)
@@ -76,3 +77,54 @@ def attention(weights, hidden, memory, *rest):
             share = softmax(row[seen])
             output[i] += share @ values[seen] @ weights["output_kernel"][head]
     return output
+
+
+def released_vectors(indices, width):
+    """R of the authors' code, one for each key: (K, width)."""
+    largest = indices.max(axis=0)
+    return np.stack([position_vector(largest, one, width, PARTS) for one in indices])
+
+
+def layer(weights, hidden, memory, *rest, epsilon):
+    """A layer of Transformer-XL on one row; `rest` as for `logits`."""
+    attended = attention(part(weights, "attention"), hidden, memory, *rest)
+    hidden = layer_norm(
+        part(weights, "attention_layer_norm"), hidden + attended, epsilon
+    )
+    inner = np.maximum(dense(part(weights, "intermediate"), hidden), 0)
+    output = dense(part(weights, "output"), inner)
+    return layer_norm(part(weights, "output_layer_norm"), hidden + output, epsilon)
+
+
+def transformer_xl(weights, inputs, *, num_layers, parts, cutoffs, epsilon):
+    """Output and next memory of a whole model: (B, T, D) and (B, N, M, D)."""
+    biases = (weights["content_bias"], weights["position_bias"])
+    hidden_size = inputs["memory_hidden"].shape[-1]
+    indices = np.stack([inputs[f"stream_{one}"] for one in PARTS], axis=-1)
+    outputs, memories = [], []
+    for row, hidden in enumerate(
+        adaptive_reference.embedding(
+            part(weights, "token_embedding"),
+            inputs["token_ids"],
+            hidden_size=hidden_size,
+            cutoffs=cutoffs,
+        )
+    ):
+        next_memory = []
+        for number in range(num_layers):
+            memory = inputs["memory_hidden"][row, number]
+            both = np.concatenate([memory, hidden])
+            next_memory.append(both[len(both) - len(memory) :])
+            hidden = layer(
+                part(weights, f"transformer_layer_{number}"),
+                hidden,
+                memory,
+                indices[row],
+                inputs["memory_indices"][row],
+                biases,
+                parts,
+                epsilon=epsilon,
+            )
+        outputs.append(hidden)
+        memories.append(next_memory)
+    return np.array(outputs), np.array(memories)

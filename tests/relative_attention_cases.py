@@ -5,7 +5,7 @@ import numpy as np
 
 from seg_tf.layers.relative_positions import PARTS, RelativePositions
 from seg_tf.layers.segment_relative_attention import SegmentRelativeAttention
-from tests.conformance.cases import set_fixed_weights, waves
+from tests.conformance.case import set_fixed_weights, waves
 from tests.numpy_reference import named_weights
 
 HEADS, HEAD_SIZE, WIDTH = 2, 3, 14
