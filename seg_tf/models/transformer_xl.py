@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
+from absl import logging
 from keras import ops
 
 from seg_tf.layers.adaptive_embedding import AdaptiveEmbedding
@@ -149,6 +150,11 @@ class TransformerXL(keras.Model):
             for layer in range(num_layers)
         ]
         self.build()
+        if position_form == "released":
+            logging.warning(
+                "position_form='released' is not causal: a word's logits hang on where "
+                "later sentences and paragraphs begin. It is there for comparison only"
+            )
 
     def build(self, input_shape: Any = None) -> None:
         """Creates every weight: none hangs on the shape of the inputs."""
@@ -227,11 +233,10 @@ class TransformerXL(keras.Model):
         """The last M entries of both along an axis."""
         if not self.memory_length:
             return memory
-        added = ops.stop_gradient(ops.cast(added, memory.dtype))
-        both = ops.concatenate([memory, added], axis=axis)
+        both = ops.concatenate([memory, ops.cast(added, memory.dtype)], axis=axis)
         length = ops.shape(both)[axis]
         newest = ops.arange(length - self.memory_length, length, dtype="int32")
-        return ops.take(both, newest, axis=axis)
+        return ops.stop_gradient(ops.take(both, newest, axis=axis))
 
     def _initializer(self) -> keras.initializers.Initializer:
         return keras.initializers.RandomNormal(stddev=self.initializer_range)
