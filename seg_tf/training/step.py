@@ -212,7 +212,9 @@ class TrainingStep:
                 )
             ]
             loss = tf.add_n(terms) * self._options.loss_scale.value
-        gradients = tape.gradient(loss, self._variables, unconnected_gradients="zero")
+        # TensorFlow's own variables: of Keras's it cannot make a zero.
+        variables = [variable.value for variable in self._variables]
+        gradients = tape.gradient(loss, variables, unconnected_gradients="zero")
         gradients = [tf.cast(_dense(one), tf.float32) for one in gradients]
         return gradients, pack_sums(results), memory
 

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from seg_tf import configuration
-from seg_tf.training import plan
+from seg_tf.training import plan, pretraining
+from tests.training import word_runs
 from tests.training.stand_ins import (
     LENGTH,
     VOCAB_SIZE,
@@ -110,3 +111,19 @@ def test_description_holds_the_figures(figures):
     assert "2.00 epochs over 1,000 (held out: 20)" in text
     assert "0.01 after 5 updates of warm-up" in text
     assert f"{sum(figures.parameters.values()):,}" in text
+
+
+def test_what_is_remembered_of_lanes_is_counted(tmp_path):
+    records = word_runs.write_records(tmp_path)
+    config = word_runs.CONFIG
+    inputs = pretraining.build_inputs(config, str(records))
+    pretrainer = pretraining.build_pretrainer(config, inputs)
+    found = plan.make_plan(config, inputs, pretrainer)
+    lanes, layers, length, width = 4, 2, 7, 12
+    numbers = lanes * length * (layers * width + 3)
+    assert found.memory["what is remembered of lanes"] == 4 * numbers
+    assert found.num_windows is None
+    assert found.tokens == 12 * 4 * word_runs.TARGET_LENGTH
+    text = plan.describe(found, inputs)
+    assert "windows" not in text
+    assert f"{found.tokens:,}, padding left out" in text
