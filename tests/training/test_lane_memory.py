@@ -99,6 +99,19 @@ def test_compiled_steps_remember_what_others_do(records):
         np.testing.assert_allclose(memory_of(compiled)[name], value, atol=1e-4)
 
 
+@pytest.mark.parametrize("dtype", ["mixed_float16", "mixed_bfloat16"])
+def test_memory_has_the_precision_of_the_hidden_states(records, dtype):
+    pretrainer, dataset = trained(records, with_settings(dtype_policy=dtype), updates=3)
+    hidden, indices = pretrainer.memory.variables
+    assert (hidden.dtype, indices.dtype) == (dtype.removeprefix("mixed_"), "int32")
+    last = next(iter(dataset.skip(2)))
+    np.testing.assert_array_equal(
+        indices.numpy()[:, -word_runs.TARGET_LENGTH :, 0], last["stream_token"]
+    )
+    assert np.isfinite(hidden.numpy().astype("float32")).all()
+    assert np.isfinite(pretrainer.interval_results()["loss"])
+
+
 def test_skipped_step_leaves_memory_as_it_was(records):
     config = with_settings(max_skipped_steps=2)
     pretrainer, dataset = trained(records, config, updates=2)
