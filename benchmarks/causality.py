@@ -55,9 +55,10 @@ def _differences(pretrained: Pretrained) -> np.ndarray:
     found, memory = [], {}
     for features in _segments(pretrained):
         features = {**features, **memory}
-        middle = features["token_ids"].shape[1] // 2
+        length = features["token_ids"].shape[1]
+        middle = length // 2
         losses, memory = read(features)
-        is_behind = tf.range(2 * middle) >= middle
+        is_behind = tf.range(length) >= middle
         counters = features["stream_sentence"] + tf.cast(is_behind, tf.int32)
         changed, _ = read({**features, "stream_sentence": counters})
         found.append((changed - losses)[:, :middle].numpy())

@@ -128,10 +128,13 @@ def _pass(side: str, size: str, rows: int) -> Callable[[], object]:
     return lambda: run(hidden, memory, all_indices).numpy()
 
 
-def _peak_memory(side: str, size: str, rows: int, jit_compile: bool) -> int:
+def _peak_memory(
+    side: str, size: str, rows: int, jit_compile: bool, dtype_policy: str
+) -> int:
     """Bytes that the passes of a side add to the peak of this process."""
     flags.FLAGS.mark_as_parsed()
     flags.FLAGS.jit_compile = jit_compile
+    keras.config.set_dtype_policy(dtype_policy)
     _pass(side, size, 1)()  # the graph's own memory, and what runs it
     run = _pass(side, size, rows)
     # The peak starts anew; in `getrusage` it would be that of the parent process.
@@ -155,7 +158,13 @@ def _report_memory(sides: Sequence[str]) -> None:
         with multiprocessing.get_context("spawn").Pool(1) as pool:
             taken[side] = pool.apply(
                 _peak_memory,
-                (side, _SIZE.value, _MEMORY_ROWS.value, _JIT_COMPILE.value),
+                (
+                    side,
+                    _SIZE.value,
+                    _MEMORY_ROWS.value,
+                    _JIT_COMPILE.value,
+                    _DTYPE.value,
+                ),
             )
     for side, size in taken.items():
         ratio = size / taken[_TRANSFORMER_XL]

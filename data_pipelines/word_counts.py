@@ -29,7 +29,7 @@ class WordCounter:
 
     Attributes:
         num_texts: texts counted.
-        has_forgotten: whether words were forgotten on the way.
+        has_forgotten: whether words were left out, on the way or in the end.
     """
 
     def __init__(self, split: Callable[[str], list[str]], max_words: int):
@@ -51,6 +51,7 @@ class WordCounter:
     def counts(self) -> dict[str, int]:
         """The counts of the most frequent words, falling; ties in order of words."""
         self._split_chunks()
+        self.has_forgotten |= len(self._words) > self._max_words
         return dict(self._most_frequent(self._max_words))
 
     @property

@@ -115,6 +115,21 @@ class TransformerXLConfig:
     initializer_range: float = 0.02
     projection_range: float = 0.01
 
+    def __post_init__(self):
+        least = {
+            "memory_length": 0,
+            "num_layers": 1,
+            "num_heads": 1,
+            "head_size": 1,
+            "tail_divisor": 1,
+        }
+        for name, bound in least.items():
+            if getattr(self, name) < bound:
+                raise ValueError(
+                    f"`{name}` must be at least {bound}. Received: "
+                    f"{name}={getattr(self, name)}"
+                )
+
     @property
     def inputs_arguments(self) -> Mapping[str, Any]:
         """What the inputs of such a model have to know of it."""

@@ -89,6 +89,8 @@ NOT_COMPARED = (
     "the corpus (WikiText-103) and its vocabulary (267,735 words of its training "
     "split, cased)",
     "the sentence splitter (NLTK Punkt on the tokenised line)",
+    "first values of the softmax's vectors of tails (here 0, as in Transformer-XL's "
+    "TensorFlow code) and of LayerNorm's scales (here 1); the authors draw both",
     "lanes (here each goes on into the next one's text, and no word is left out; "
     "Transformer-XL starts each epoch anew)",
 )

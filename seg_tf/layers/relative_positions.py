@@ -107,21 +107,21 @@ class RelativePositions(keras.layers.Layer):
             distances = ops.arange(ops.shape(keys_BKP)[1] - 1, -1, -1, dtype="int32")
             tokens_KD = self._vectors("token", distances, training)
         if not self._segment_parts:
-            return ExactPositions(tokens_KD, (), None, None)
+            return ExactPositions(tokens_KD, (), (), None)
         if self.static_shapes:
             return self._static(tokens_KD, queries_BTP, keys_BKP, training)
         runs_BSP, runs_of_keys_BSK = _runs(self._segments(keys_BKP))
         num_queries = ops.shape(queries_BTP)[1]
         own_run_BTS = ops.swapaxes(runs_of_keys_BSK[:, :, -num_queries:], 1, 2)
-        vectors, chosen = [], []
+        vectors, numbers = [], []
         for number, part in enumerate(self._segment_parts):
-            distances_U, chosen_BTSU = _distances(runs_BSP[..., number], own_run_BTS)
+            distances_U, numbers_BTS = _distances(runs_BSP[..., number], own_run_BTS)
             vectors.append(self._vectors(part, distances_U, training))
-            chosen.append(chosen_BTSU)
+            numbers.append(numbers_BTS)
         return ExactPositions(
             tokens_KD,
             tuple(vectors),
-            ops.cast(ops.concatenate(chosen, axis=-1), self.compute_dtype),
+            tuple(numbers),
             ops.cast(runs_of_keys_BSK, self.compute_dtype),
         )
 
@@ -233,8 +233,8 @@ def _distances(index_BS: Any, own_run_BTS: Any) -> tuple[Any, Any]:
         own_run_BTS: bool, which run a query is in.
 
     Returns:
-        Each distance once, `(U,)`, and which a query has to a run, bool
-        `(B, T, S, U)`.
+        Each distance once, `(U,)`, and which of them a query has to a run, int
+        `(B, T, S)`.
     """
     own_run_BT1 = ops.argmax(ops.cast(own_run_BTS, "int32"), axis=-1)[..., None]
     index_BTS = ops.take_along_axis(index_BS[:, None, :], own_run_BT1, axis=2)
@@ -242,6 +242,4 @@ def _distances(index_BS: Any, own_run_BTS: Any) -> tuple[Any, Any]:
     # To what comes after there is none: such a run is not seen.
     later_BTS = ops.arange(ops.shape(index_BS)[1]) > own_run_BT1
     distance_BTS = ops.where(later_BTS, 0, distance_BTS)
-    distances_U, number_BTS = ops.unique(distance_BTS, return_inverse=True)
-    numbers_U = ops.arange(ops.shape(distances_U)[0], dtype=number_BTS.dtype)
-    return distances_U, ops.equal(number_BTS[..., None], numbers_U)
+    return ops.unique(distance_BTS, return_inverse=True)

@@ -67,7 +67,7 @@ class TransformerXL(keras.Model):
         The output, `(B, T, D)`, and a dict of the memory for the next segment.
 
     Raises:
-        ValueError: if `inputs` lacks a feature.
+        ValueError: if `inputs` lacks a feature, or has half of a memory.
     """
 
     def __init__(
@@ -188,13 +188,15 @@ class TransformerXL(keras.Model):
     def call(
         self, inputs: Mapping[str, Any], training: Any = None
     ) -> tuple[Any, dict[str, Any]]:
-        missing = [name for name in self.feature_names if name not in inputs]
+        has_memory = any(name in inputs for name in _MEMORY)
+        needed = (*self.feature_names, *(_MEMORY if has_memory else ()))
+        missing = [name for name in needed if name not in inputs]
         if missing:
             raise ValueError(
-                f"`inputs` must hold the features {list(self.feature_names)}. It "
+                f"`inputs` must hold the features {list(needed)}. It "
                 f"lacks {missing}. Received: {sorted(inputs)}"
             )
-        if any(name not in inputs for name in _MEMORY):
+        if not has_memory:
             inputs = {
                 **inputs,
                 **self.initial_memory(ops.shape(inputs["token_ids"])[0]),

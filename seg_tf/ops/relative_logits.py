@@ -10,8 +10,8 @@ and every query's products with them, shifted by its place, are its logits
 (Transformer-XL, appendix B). The numbers of sentences and of paragraphs stand still and
 step, and a shift would be wrong. They are the same for a run of keys, though, and so is
 the distance of a query to each key of the run. So every query's products are made with
-the few distances that occur, and two products with ones and zeros bring them first to
-the runs, then to their keys.
+the few distances that occur, picked for each run, and brought to the keys of the runs
+by a product with ones and zeros.
 """
 
 # Shape key: B batch, T queries, K keys (those of the memory first), H heads, E head
@@ -31,14 +31,14 @@ class ExactPositions(NamedTuple):
             not speak of tokens.
         segment_vectors: for sentence and for paragraph, where R speaks of them,
             `(U_part, D_part)`: R of each distance that occurs.
-        distances_to_runs: `(B, T, S, U)`, 1 where a query has this distance to a run,
-            once for each part; else 0.
+        distances_to_runs: for each part, `(B, T, S)`: which of them a query has to a
+            run.
         runs_of_keys: `(B, S, K)`, 1 where a key is of a run, else 0.
     """
 
     token_vectors: Any
     segment_vectors: tuple[Any, ...]
-    distances_to_runs: Any
+    distances_to_runs: tuple[Any, ...]
     runs_of_keys: Any
 
     def logits(
@@ -55,22 +55,22 @@ class ExactPositions(NamedTuple):
         Returns:
             `(B, H, T, K)`. Behind a query's own place the token term is not defined.
         """
-        begin, token_terms, products = 0, [], []
+        begin, token_terms, to_runs = 0, [], []
         if self.token_vectors is not None:
             begin = self.token_vectors.shape[-1]
             token_terms.append(
                 _token_logits(position_query, kernel[:begin], self.token_vectors)
             )
-        for vectors_UD in self.segment_vectors:
+        for vectors_UD, numbers_BTS in zip(
+            self.segment_vectors, self.distances_to_runs, strict=True
+        ):
             end = begin + vectors_UD.shape[-1]
             vectors_UHE = ops.einsum("ud,dhe->uhe", vectors_UD, kernel[begin:end])
-            products.append(ops.einsum("bhte,uhe->bhtu", position_query, vectors_UHE))
+            products_BHTU = ops.einsum("bhte,uhe->bhtu", position_query, vectors_UHE)
+            to_runs.append(_chosen(products_BHTU, numbers_BTS))
             begin = end
-        if products:
-            products_BHTU = ops.concatenate(products, axis=-1)
-            to_runs_BHTS = ops.einsum(
-                "bhtu,btsu->bhts", products_BHTU, self.distances_to_runs
-            )
+        if to_runs:
+            to_runs_BHTS = sum(to_runs[1:], to_runs[0])
             # One product brings them to their keys and adds the content's, so that
             # nothing else as large as the logits is held.
             content_query = ops.concatenate([content_query, to_runs_BHTS], axis=-1)
@@ -182,6 +182,14 @@ def shift(products: Any) -> Any:
     padded = ops.pad(products, [[0, 0], [0, 0], [0, 0], [1, 0]])
     shifted = ops.reshape(padded, (batch, heads, keys + 1, queries))
     return ops.reshape(shifted[:, :, 1:], (batch, heads, queries, keys))
+
+
+def _chosen(products_BHTU: Any, numbers_BTS: Any) -> Any:
+    """For every head the products with these distances: (B, H, T, S)."""
+    batch, heads, queries, _ = ops.shape(products_BHTU)
+    shape = (batch, heads, queries, ops.shape(numbers_BTS)[2])
+    numbers_BHTS = ops.broadcast_to(numbers_BTS[:, None], shape)
+    return ops.take_along_axis(products_BHTU, numbers_BHTS, axis=-1)
 
 
 def _product(left_BHTX: Any, right_BXY: Any) -> Any:

@@ -5,8 +5,8 @@ encoder of the same config loads. `training_state.npz` holds every other variabl
 that the next update depends on: the objectives' weights, the optimizer, the loss
 scale, the counters, the open log interval and the memory of a model that has one.
 Dropout has no state: every step derives it from the seed and the number of the
-sample. `vocab.txt` holds the word pieces, so that the model can be used on text with
-nothing else at hand; inputs that know of no text leave it out. `state.json` holds
+sample. `vocab.txt` holds the tokens, so that the model can be used on text with nothing
+else at hand; inputs that know of no text leave it out. `state.json` holds
 counters, the run's config and the checksums of the others, and of itself.
 """
 

@@ -26,7 +26,7 @@ class NoMemory:
     def write(
         self, features: Mapping[str, tf.Tensor], memory: Mapping[str, tf.Tensor]
     ) -> None:
-        """Keeps what a model returned for these rows."""
+        """Keeps what a model returned for these rows, where that is finite."""
 
     def collect(self, distribution: Distribution) -> None:
         """Gives every process the lanes of all; each has to call it."""
@@ -72,8 +72,14 @@ class LaneMemory(NoMemory):
         self, features: Mapping[str, tf.Tensor], memory: Mapping[str, tf.Tensor]
     ) -> None:
         lanes = features["lane"]
+        before = self.read(features)
+        # Memory that is not finite would never be again. What is kept instead does not
+        # precede the next words, which models see.
+        is_finite = tf.reduce_all([_are_finite(one) for one in memory.values()], axis=0)
         for name, variable in self._memory.items():
-            variable.value.scatter_update(tf.IndexedSlices(memory[name], lanes))
+            kept = _over_rows(is_finite, before[name])
+            rows = tf.where(kept, memory[name], before[name])
+            variable.value.scatter_update(tf.IndexedSlices(rows, lanes))
         own = tf.ones_like(lanes, tf.bool)
         self._is_own.scatter_update(tf.IndexedSlices(own, lanes))
 
@@ -92,6 +98,14 @@ class LaneMemory(NoMemory):
 
     def share(self) -> None:
         self._is_own.assign(tf.zeros_like(self._is_own))
+
+
+def _are_finite(value: tf.Tensor) -> tf.Tensor:
+    """Which rows are finite throughout: bool (rows,)."""
+    if not value.dtype.is_floating:
+        return tf.ones([tf.shape(value)[0]], tf.bool)
+    axes = list(range(1, value.shape.rank))
+    return tf.reduce_all(tf.math.is_finite(value), axis=axes)
 
 
 def _over_rows(of_rows: tf.Tensor, value: tf.Tensor) -> tf.Tensor:

@@ -159,7 +159,8 @@ def _bytes(variables: list[Any]) -> int:
 def _activations(config: configuration.RunConfig, vocab_size: int, rows: int) -> int:
     """What a forward and backward pass holds at its peak."""
     if isinstance(config.model, configuration.TransformerXLConfig):
-        numbers = _numbers_of_transformer_xl(config.model, config.inputs.row_length)
+        length = config.inputs.row_length
+        numbers = _numbers_of_transformer_xl(config.model, length, vocab_size)
     else:
         numbers = _numbers_of_encoder(config, vocab_size)
     size = 4 if config.training.dtype_policy == "float32" else 2
@@ -186,7 +187,7 @@ def _numbers_of_encoder(config: configuration.RunConfig, vocab_size: int) -> int
 
 
 def _numbers_of_transformer_xl(
-    model: configuration.TransformerXLConfig, length: int
+    model: configuration.TransformerXLConfig, length: int, vocab_size: int
 ) -> int:
     """Numbers that a Transformer-XL holds for a row.
 
@@ -198,7 +199,8 @@ def _numbers_of_transformer_xl(
         + 2 * model.intermediate_size
         + 5 * model.num_heads * (model.memory_length + length)
     )
-    return length * (model.num_layers * per_layer + 4 * model.cutoffs[0])
+    head = (*model.cutoffs, vocab_size)[0]
+    return length * (model.num_layers * per_layer + 4 * head)
 
 
 def _mebibytes(size: int) -> str:

@@ -165,17 +165,8 @@ class Pretrainer(keras.Model):
 
     def train_step(self, features: Features) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
         """One step from one batch; returns logs and whether it was an update."""
-        before = self.memory.read(features)
-        result = self._step(features, before, self.wishes.own)
-        # What is not finite must not be remembered. The memory before is not of the
-        # words just before the next batch: the encoder sees that and ignores it.
-        self.memory.write(
-            features,
-            {
-                name: tf.where(result.finite, value, before[name])
-                for name, value in result.memory.items()
-            },
-        )
+        result = self._step(features, self.memory.read(features), self.wishes.own)
+        self.memory.write(features, result.memory)
         self.wishes.agreed.assign(result.wishes)
         self._measure(result)
         return self._epoch_results(self._training_names), result.finite
@@ -225,7 +216,10 @@ class Pretrainer(keras.Model):
             self._max_skipped_steps + 1,
             self.step_options.distribution.gather(
                 diagnosis.samples_without_finite_loss(
-                    lambda rows: self._forward(rows, False)[0], features
+                    lambda rows: self._forward(
+                        {**rows, **self.memory.read(rows)}, False
+                    )[0],
+                    features,
                 )
             ),
         )

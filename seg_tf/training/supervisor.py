@@ -150,6 +150,8 @@ class Supervisor(keras.callbacks.Callback):
         if stop:
             self._stop()
         if regroup:
+            # Of those who are there then, all have to know what each remembers.
+            self.model.memory.collect(self.model.step_options.distribution)
             self.model.step_options.distribution.regroup()
 
     def _stop(self) -> None:

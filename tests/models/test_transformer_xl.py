@@ -173,6 +173,13 @@ def test_dropout_is_drawn_in_training_only():
     assert np.abs(np.array(model(stream(), training=True)[0]) - plain).max() > 0.1
 
 
+def test_half_a_memory_is_refused():
+    model = build()
+    half = {"memory_hidden": model.initial_memory(2)["memory_hidden"]}
+    with pytest.raises(ValueError, match=r"It lacks \['memory_indices'\]"):
+        model({**stream(), **half})
+
+
 def test_missing_feature_is_named():
     features = stream()
     del features["stream_sentence"]

@@ -106,6 +106,16 @@ def test_two_ranks_remember_lanes_as_one_does(two, tmp_path):
             np.testing.assert_allclose(one, other, atol=1e-5)
 
 
+def test_bfloat16_is_collected_and_broadcast(two):
+    _, found = two
+    for rank in found:
+        assert rank["half_precision"] == {
+            "dtype": "bfloat16",
+            "is_chief_s": True,
+            "no_lane_is_empty": True,
+        }
+
+
 def test_overflow_on_one_rank_is_skipped_on_all_alike(two):
     _, found = two
     one, other = (rank["overflow"] for rank in found)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from seg_tf import configuration
 from seg_tf.training import pretraining
 from seg_tf.training.distribution import Distribution
 from seg_tf.training.errors import Interrupted
@@ -112,17 +113,16 @@ def test_memory_has_the_precision_of_the_hidden_states(records, dtype):
     assert np.isfinite(pretrainer.interval_results()["loss"])
 
 
-def test_skipped_step_leaves_memory_as_it_was(records):
-    config = with_settings(max_skipped_steps=2)
-    pretrainer, dataset = trained(records, config, updates=2)
+def test_memory_that_is_not_finite_is_not_kept(records):
+    pretrainer, dataset = trained(records, word_runs.CONFIG, updates=2)
     before = memory_of(pretrainer)
     batch = next(iter(dataset))
-    table = pretrainer.encoder.token_embedding.trainable_variables[0]
-    weights = table.numpy()
-    table.assign(np.full_like(weights, np.nan))
+    bias = pretrainer.encoder.content_bias
+    value = bias.numpy()
+    bias.assign(np.full_like(value, np.nan))
     _, finite = tf.function(pretrainer.train_step)(batch)
     assert not finite
-    table.assign(weights)
+    bias.assign(value)
     for name, value in memory_of(pretrainer).items():
         np.testing.assert_array_equal(value, before[name])
     # Not before the words that come next, it is not seen: as if there were none.
@@ -132,6 +132,21 @@ def test_skipped_step_leaves_memory_as_it_was(records):
     remembered = {**features, **pretrainer.memory.read(features)}
     np.testing.assert_array_equal(
         pretrainer.encoder(remembered)[0], pretrainer.encoder(features)[0]
+    )
+
+
+def test_overflow_of_the_gradient_alone_leaves_memory_to_go_on(records):
+    scale = configuration.LossScaleConfig(initial=2.0**60)
+    config = with_settings(dtype_policy="mixed_float16", loss_scale=scale)
+    inputs = pretraining.build_inputs(config, str(records))
+    pretrainer = pretraining.build_pretrainer(config, inputs)
+    batch = next(iter(inputs.train_dataset(config.training.batch_size)))
+    _, finite = tf.function(pretrainer.train_step)(batch)
+    assert not finite
+    assert pretrainer.updates == 0
+    indices = memory_of(pretrainer)["memory_indices"]
+    np.testing.assert_array_equal(
+        indices[:, -word_runs.TARGET_LENGTH :, 0], batch["stream_token"]
     )
 
 
@@ -205,6 +220,15 @@ def test_lanes_of_other_ranks_are_collected_and_those_of_none_kept():
     nothing = [tf.zeros([3], tf.int32), tf.zeros([3, 1])]
     memory.collect(TwoRanks(nothing))
     np.testing.assert_array_equal(memory.read(lanes)["a"], [[1.0], [5.0], [7.0]])
+
+
+def test_rows_that_are_not_finite_keep_what_was_there():
+    memory = LaneMemory({"a": tf.ones([3, 2]), "b": tf.zeros([3], tf.int32)})
+    new = {"a": tf.constant([[4, np.inf], [5, 6.0]]), "b": tf.constant([7, 8])}
+    memory.write({"lane": tf.constant([2, 0])}, new)
+    a, b = (one.numpy() for one in memory.variables)
+    np.testing.assert_array_equal(a, [[5, 6], [1, 1], [1, 1]])
+    np.testing.assert_array_equal(b, [8, 0, 0])
 
 
 def test_models_without_memory_need_none():
