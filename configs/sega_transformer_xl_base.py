@@ -2,13 +2,17 @@ r"""Sega-Transformer-XL base: 16 layers of width 410, WikiText-103, 200,000 upda
 
     python -m data_pipelines.build_word_vocab --format=wikitext \
         --input=wikitext-103/wiki.train.tokens --tokenizer=whitespace \
-        --output=wikitext_103.txt
+        --min_count=1 --output=wikitext_103.txt
     python -m data_pipelines.build_documents --format=wikitext \
         --input=wikitext-103/wiki.train.tokens --tokenizer=whitespace \
+        --validation_input=wikitext-103/wiki.valid.tokens \
         --vocab_file=wikitext_103.txt --output_dir=records/wikitext_103
     horovodrun -np 8 python run_pretraining.py \
         --config=configs/sega_transformer_xl_base.py \
         --records_dir=records/wikitext_103 --output_dir=runs/sega_transformer_xl_base
+
+The whole training file is trained on; what validates is WikiText-103's own validation
+file, all of it.
 
 Hardware: the paper names none. The batch of 64 lanes is split over the ranks.
 

@@ -11,6 +11,13 @@ Documents of whole words, for models that read a corpus as one stream, take
 --tokenizer=words or whitespace and a vocabulary of `data_pipelines.build_word_vocab`;
 they need no windows.
 
+A corpus that comes with a validation file of its own gives it as --validation_input;
+--input is all trained on then:
+
+  python -m data_pipelines.build_documents --format=wikitext --tokenizer=whitespace \
+    --input=wiki.train.tokens --validation_input=wiki.valid.tokens \
+    --vocab_file=words.txt --output_dir=records
+
 A killed build goes on where it stopped when the same command is given again. The
 result is the same, byte for byte, for any number of workers.
 """
@@ -29,7 +36,7 @@ import seg_tf.command_line as command_line
 from data_pipelines import documents_job, sharded_build
 from data_pipelines.documents_job import Cursor, DocumentOptions
 from data_pipelines.manifest import COUNTS, SPLITS, Manifest, Shard
-from data_pipelines.readers import get_reader, parse_options
+from data_pipelines.readers import parse_options
 from data_pipelines.sharded_build import BuildError, ShardedBuild
 from data_pipelines.text_flags import define_text_flags
 from seg_tf import files
@@ -59,14 +66,12 @@ def build_documents(
         The manifest. If the same build is complete already, only reads it.
 
     Raises:
-        ValueError: if the input is missing or empty, or the vocabulary is unusable.
+        OSError: if an input is missing.
+        ValueError: if an input is empty, both inputs hold the same file, or the
+            vocabulary is unusable.
         BuildError: if the folder holds another build, or nothing could be read.
     """
-    reader = get_reader(options.format, **options.reader_options)
-    sources = {
-        reader.source_name(path, options.input): path
-        for path in reader.files(options.input)
-    }
+    sources = documents_job.list_sources(options)
     vocabulary = encoding.read_vocabulary(options.tokenizer, options.vocab_file)
     parameters = load_parameters(options.sentence_parameters)
     described = {
@@ -100,12 +105,7 @@ def build_documents(
             )
         _write_rejected(output_dir / REJECTED_FILE, reports)
         manifest = _assemble(described, vocabulary, reports, sources)
-        if not manifest.count("records"):
-            raise BuildError(
-                f"no document could be read from {options.input!r} as "
-                f"{options.format}: {sum(manifest.rejected.values())} rejected "
-                f"({_listed(manifest.rejected)}), see {output_dir / REJECTED_FILE}"
-            )
+        _check_not_empty(options, manifest, output_dir / REJECTED_FILE)
         with files.written_aside(output_dir / "vocab.txt") as aside:
             shutil.copyfile(options.vocab_file, aside)
         manifest.save(output_dir)
@@ -130,8 +130,9 @@ def summary(manifest: Manifest) -> str:
 def _result_options(options: DocumentOptions) -> dict:
     """The options as they go into the manifest: no paths of this machine."""
     kept = dataclasses.asdict(options)
+    # The inputs are in the names of the sources.
     described_elsewhere = (
-        *("input", "vocab_file", "tokenizer", "lower_case"),
+        *("input", "validation_input", "vocab_file", "tokenizer", "lower_case"),
         *("sentence_parameters", "strict"),
     )
     for name in described_elsewhere:
@@ -182,6 +183,21 @@ def _assemble(
         ),
         splits=collect_shards(reports),
     )
+
+
+def _check_not_empty(
+    options: DocumentOptions, manifest: Manifest, rejected_file: pathlib.Path
+) -> None:
+    inputs = {None: options.input}  # None is both splits.
+    if options.validation_input is not None:
+        inputs = {"train": options.input, "validation": options.validation_input}
+    for split, given in inputs.items():
+        if not manifest.count("records", split):
+            raise BuildError(
+                f"no document could be read from {given!r} as {options.format}. "
+                f"Rejected in all: {_listed(manifest.rejected) or 'none'}, see "
+                f"{rejected_file}"
+            )
 
 
 def collect_shards(reports: Mapping[int, dict]) -> dict[str, tuple[Shard, ...]]:
@@ -236,10 +252,17 @@ def define_flags() -> None:
         "Lower-case and strip accents (uncased). Default: word pieces yes, words no.",
     )
     flags.DEFINE_string("sentence_parameters", "english", PARAMETERS_HELP)
+    flags.DEFINE_string(
+        "validation_input",
+        None,
+        "File, folder or glob of the validation split, read as --input is; all of "
+        "--input is the training split then.",
+    )
     flags.DEFINE_float(
         "validation_fraction",
-        0.01,
-        "Share of documents held out for validation.",
+        None,
+        "Share of documents of --input held out for validation. Default: 0.01, or none "
+        "with --validation_input.",
         lower_bound=0.0,
         upper_bound=0.5,
     )

@@ -7,7 +7,8 @@ The records, manifest.json and vocab.txt end up in --output_dir, the whole docum
 in its folder `documents` (windows of another length need only these:
 `data_pipelines.build_windows`). A killed build goes on where it stopped when the
 same command is given again, a finished one is left as it is, and the result is the
-same, byte for byte, for any number of workers.
+same, byte for byte, for any number of workers. --validation_input takes the validation
+split of a corpus that comes with one.
 
 To look at the result: python -m data_pipelines.inspect_records --records_dir=records
 To verify it:          python -m data_pipelines.check_records --records_dir=records

@@ -199,8 +199,8 @@ class LaneInputs:
             raise ValueError(
                 f"{self._records_dir}: every validation lane must have a word to "
                 f"predict. Received: {stream.num_tokens} words for {num_lanes} lanes. "
-                "Build the documents with a larger --validation_fraction, or set a "
-                "smaller --config.inputs.validation_lanes"
+                "Build the documents with a larger --validation_fraction or "
+                "--validation_input, or set a smaller --config.inputs.validation_lanes"
             )
         lanes = Lanes(
             number=num_lanes,

@@ -51,7 +51,8 @@ class Manifest:
         number_widths: type of each number list of a record.
         window_length: positions of a window, `[CLS]` and `[SEP]` included; None
             for documents.
-        sources: file, bytes, sha256 of every input file.
+        sources: file, bytes, sha256 of every input file; where validation had an input
+            of its own, `file` begins with the split.
         rejected: reason -> number of documents that were left out.
         splits: split name -> its shards.
     """

@@ -49,11 +49,17 @@ class SliceMaker:
             The task's report: the shards' manifest entries, the rejected documents
             and where reading goes on.
         """
-        trees = list(self._trees(payload))
         rejected = list(payload.rejected)
         reason, token = self._no_token
-        for (source, location), tree in zip(payload.places, trees, strict=True):
-            if not len(tree.token_ids):
+        items = {split: [] for split in SPLITS}
+        places_and_trees = zip(payload.places, self._trees(payload), strict=True)
+        for document_id, ((source, location), tree) in enumerate(
+            places_and_trees, payload.first_document_id
+        ):
+            if len(tree.token_ids):
+                split = self._options.split_of(document_id, source)
+                items[split].append((tree, document_id, None))
+            else:
                 rejected.append(
                     {
                         "source": source,
@@ -63,15 +69,12 @@ class SliceMaker:
                         f"{token} (control characters only)",
                     }
                 )
-        numbered = [
-            (payload.first_document_id + position, tree)
-            for position, tree in enumerate(trees)
-            if len(tree.token_ids)
-        ]
-        entries = {
-            split: self._write(split, payload.number, numbered) for split in SPLITS
-        }
-        return {"shards": entries, "rejected": rejected, "next": vars(payload.next)}
+        shards = {}
+        for split in SPLITS:
+            path = self._output_dir / shard_name(split, payload.number)
+            shard = tree_shards.write_trees(path, items[split], self._widths)
+            shards[split] = vars(shard)
+        return {"shards": shards, "rejected": rejected, "next": vars(payload.next)}
 
     def _trees(self, payload: Slice) -> Iterator[DocumentTree]:
         batch, characters = [], 0
@@ -88,14 +91,3 @@ class SliceMaker:
         if self._paragraph_end is None:
             return trees
         return [tree.with_paragraph_ends(self._paragraph_end) for tree in trees]
-
-    def _write(
-        self, split: str, number: int, numbered: list[tuple[int, DocumentTree]]
-    ) -> dict:
-        items = (
-            (tree, document_id, None)
-            for document_id, tree in numbered
-            if self._options.split_of(document_id) == split
-        )
-        path = self._output_dir / shard_name(split, number)
-        return vars(tree_shards.write_trees(path, items, self._widths))
