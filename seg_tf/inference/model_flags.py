@@ -2,6 +2,8 @@
 
 import pathlib
 import sys
+from collections.abc import Mapping
+from typing import Any
 
 from absl import flags
 
@@ -16,7 +18,7 @@ def define_model_flags() -> None:
     flags.DEFINE_string(
         "checkpoint",
         None,
-        "Checkpoint of an SLM run, or the run's --output_dir, whose best one is taken.",
+        "Checkpoint of a run, or the run's --output_dir, whose best one is taken.",
         required=True,
     )
     flags.DEFINE_string(
@@ -32,11 +34,16 @@ def define_model_flags() -> None:
     flags.DEFINE_string("sentence_parameters", "english", PARAMETERS_HELP)
 
 
-def load_model() -> tuple[Pretrained, SentenceSplitter]:
+def load_model(
+    model_settings: Mapping[str, Any] | None = None,
+) -> tuple[Pretrained, SentenceSplitter]:
     """The model and the sentence splitter that the flags name.
 
     Says so on stderr where the model was trained on sentences that another splitter
     made.
+
+    Args:
+        model_settings: as for `load_pretrained`.
 
     Raises:
         CheckpointError: if the checkpoint cannot be used.
@@ -45,7 +52,7 @@ def load_model() -> tuple[Pretrained, SentenceSplitter]:
     values = flags.FLAGS
     splitter = SentenceSplitter(load_parameters(values.sentence_parameters))
     pretrained = load_pretrained(
-        values.checkpoint, values.vocab_file, values.lower_case
+        values.checkpoint, values.vocab_file, values.lower_case, model_settings
     )
     trained_on = pretrained.sentence_splitter
     if trained_on.get("parameters_sha256", "") not in (
