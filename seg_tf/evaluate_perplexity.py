@@ -115,10 +115,7 @@ def main(_: Sequence[str]) -> None:
     sources = texts.list_files(values.text) if values.text else None
     if values.output:
         model_flags.check_output(pathlib.Path(values.output))
-    settings = {}
-    if values.memory_length is not None:
-        settings["memory_length"] = values.memory_length
-    pretrained, splitter = model_flags.load_model(settings)
+    pretrained, splitter = model_flags.load_model(values.memory_length)
     model = LanguageModel(pretrained, splitter)
     target_length = values.target_length or model.inputs.target_length
     if sources:

@@ -2,8 +2,6 @@
 
 import pathlib
 import sys
-from collections.abc import Mapping
-from typing import Any
 
 from absl import flags
 
@@ -35,7 +33,7 @@ def define_model_flags() -> None:
 
 
 def load_model(
-    model_settings: Mapping[str, Any] | None = None,
+    memory_length: int | None = None,
 ) -> tuple[Pretrained, SentenceSplitter]:
     """The model and the sentence splitter that the flags name.
 
@@ -43,7 +41,7 @@ def load_model(
     made.
 
     Args:
-        model_settings: as for `load_pretrained`.
+        memory_length: of a model with memory, if other than in training.
 
     Raises:
         CheckpointError: if the checkpoint cannot be used.
@@ -51,8 +49,9 @@ def load_model(
     """
     values = flags.FLAGS
     splitter = SentenceSplitter(load_parameters(values.sentence_parameters))
+    settings = {} if memory_length is None else {"memory_length": memory_length}
     pretrained = load_pretrained(
-        values.checkpoint, values.vocab_file, values.lower_case, model_settings
+        values.checkpoint, values.vocab_file, values.lower_case, settings
     )
     trained_on = pretrained.sentence_splitter
     if trained_on.get("parameters_sha256", "") not in (

@@ -59,11 +59,12 @@ def config(**settings) -> configuration.RunConfig:
     )
 
 
-def write_checkpoint(folder, tokenizer="whitespace", **settings):
+def write_checkpoint(folder, vocabulary=VOCABULARY, tokenizer="whitespace", **settings):
+    """A run's folder with one checkpoint of random weights."""
     return tiny_slm.write_checkpoint(
         folder,
         config(**settings),
-        vocabulary=VOCABULARY,
+        vocabulary=vocabulary,
         tokenizer=tokenizer,
         lower_case=False,
     )
