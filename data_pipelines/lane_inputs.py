@@ -174,6 +174,7 @@ class LaneInputs:
         max_samples: int | None = None,
         rank: int = 0,
         num_ranks: int = 1,
+        split: str = "validation",
     ) -> tf.data.Dataset:
         """Every held-out word once (but the first, which nothing predicts).
 
@@ -187,13 +188,14 @@ class LaneInputs:
             max_samples: take only so many, in whole time steps, but at least one.
             rank: this rank.
             num_ranks: number of ranks.
+            split: what is read so.
 
         Raises:
             ValueError: if there are too few words for the lanes.
         """
         sample_order.share_of_rank(batch_size, rank, num_ranks)
         num_lanes = self._validation_lanes
-        stream = self._stream("validation", _divide_up(num_lanes, num_ranks))
+        stream = self._stream(split, _divide_up(num_lanes, num_ranks))
         num_targets = stream.num_tokens - 1
         if num_targets < num_lanes:
             raise ValueError(

@@ -82,6 +82,7 @@ def load_pretrained(
     checkpoint_dir: str | pathlib.Path,
     vocab_file: str | pathlib.Path | None = None,
     lower_case: bool | None = None,
+    model_settings: Mapping[str, Any] | None = None,
 ) -> Pretrained:
     """Loads encoder, objectives and vocabulary of a checkpoint.
 
@@ -90,10 +91,13 @@ def load_pretrained(
         vocab_file: the vocabulary, for a checkpoint without one. It has to be that
             of the run.
         lower_case: for a checkpoint that does not say; None takes it for uncased.
+        model_settings: fields of the model's config that are to be other than in the
+            run, and that no weight depends on, such as `memory_length`.
 
     Raises:
         CheckpointError: if there is no checkpoint, it is damaged, it holds no
-            vocabulary and none is given, or what is given is not that of the run.
+            vocabulary and none is given, or what is given is not that of the run; or
+            if its model has no such setting.
     """
     folder = checkpoint.find_checkpoint(pathlib.Path(checkpoint_dir))
     state = checkpoint.read(folder)
@@ -106,7 +110,7 @@ def load_pretrained(
             "`lower_case` must be as in the run of the checkpoint. Received: "
             f"lower_case={lower_case}, {folder} says {text['lower_case']}"
         )
-    encoder, config = _build_encoder(state)
+    encoder, config = _build_encoder(state, model_settings)
     objectives = {
         name: configuration.build(objective, encoder=encoder)
         for name, objective in config.objectives.items()
@@ -130,10 +134,28 @@ def load_pretrained(
 
 
 def _build_encoder(
-    state: Mapping[str, Any],
+    state: Mapping[str, Any], model_settings: Mapping[str, Any] | None = None
 ) -> tuple[keras.Model, configuration.RunConfig]:
     config = configuration.from_config_dict(state["config"])
+    if model_settings:
+        config = _with_model_settings(config, model_settings)
     return configuration.build(config.model, vocab_size=state["vocab_size"]), config
+
+
+def _with_model_settings(
+    config: configuration.RunConfig, settings: Mapping[str, Any]
+) -> configuration.RunConfig:
+    fields = {field.name for field in dataclasses.fields(config.model)}
+    for name, value in settings.items():
+        if name not in fields:
+            raise CheckpointError(
+                f"`{name}` must be a setting of the checkpoint's model. Received: "
+                f"{name}={value}, and {config.name!r}, which has a "
+                f"{type(config.model).__name__} without it"
+            )
+    return dataclasses.replace(
+        config, model=dataclasses.replace(config.model, **settings)
+    )
 
 
 def _vocabulary(

@@ -15,6 +15,7 @@ from seg_tf.text.word_vocabulary import WordVocabulary
 from seg_tf.training import checkpoint_files
 from seg_tf.training.checkpoint import Checkpoints
 from seg_tf.training.errors import CheckpointError
+from seg_tf.training.lane_memory import NoMemory
 from seg_tf.training.pretrained import load_encoder, load_pretrained
 from seg_tf.training.step import StepOptions
 from tests.training.stand_ins import (
@@ -55,6 +56,7 @@ def test_encoder_alone_can_be_loaded(tmp_path, index_tables):
         variables = encoder.variables
         random_states = ()
         interval_metrics = ()
+        memory = NoMemory()
         step_options = StepOptions()
         optimizer = keras.optimizers.SGD(0.1)
 
