@@ -120,6 +120,33 @@ def test_what_comes_after_changes_not_one_bit(changed, place):
         assert (np.array(after[:, place:]) != np.array(before[:, place:])).any()
 
 
+@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
+def test_at_the_size_of_base_not_one_bit_changes_either(dtype):
+    # Other sizes take other ways through the products of matrices.
+    model = build(
+        dtype=dtype,
+        num_layers=2,
+        hidden_size=410,
+        num_heads=10,
+        head_size=41,
+        memory_length=150,
+        embedding_size=410,
+        initializer_range=0.1,
+    )
+    before, after = segments(stream(300), 150, 150)
+    _, memory = model(before)
+    expected, _ = model({**after, **memory})
+    breaks = np.maximum(np.arange(150) - 144, 0).astype("int32")
+    after["stream_sentence"] = after["stream_sentence"] + breaks
+    after["stream_paragraph"] = after["stream_paragraph"] + breaks
+    found, _ = model({**after, **memory})
+    found, expected = (
+        np.array(keras.ops.cast(one, "float32")) for one in (found, expected)
+    )
+    np.testing.assert_array_equal(found[:, :145], expected[:, :145])
+    assert (found[:, 145:] != expected[:, 145:]).any()
+
+
 def test_released_form_fails_the_test_of_causality(caplog):
     model = build(position_form="released")
     assert "not causal" in caplog.text
