@@ -1,4 +1,4 @@
-r"""Builds whole documents: reads text, splits sentences, cuts word pieces.
+r"""Builds whole documents: reads text, splits sentences, makes ids of the words.
 
 This is the dear half of preparing a corpus and needs to be done once; windows of
 any length are cut from its result in a moment (`data_pipelines.build_windows`).
@@ -6,6 +6,17 @@ any length are cut from its result in a moment (`data_pipelines.build_windows`).
 
   python -m data_pipelines.build_documents --format=wikiextractor --input=text/ \
     --vocab_file=vocab.txt --output_dir=documents --num_workers=4
+
+Documents of whole words, for models that read a corpus as one stream, take
+--tokenizer=words or whitespace and a vocabulary of `data_pipelines.build_word_vocab`;
+they need no windows.
+
+A corpus that comes with a validation file of its own gives it as --validation_input;
+--input is all trained on then:
+
+  python -m data_pipelines.build_documents --format=wikitext --tokenizer=whitespace \
+    --input=wiki.train.tokens --validation_input=wiki.valid.tokens \
+    --vocab_file=words.txt --output_dir=records
 
 A killed build goes on where it stopped when the same command is given again. The
 result is the same, byte for byte, for any number of workers.
@@ -24,13 +35,14 @@ from absl import flags
 import seg_tf.command_line as command_line
 from data_pipelines import documents_job, sharded_build
 from data_pipelines.documents_job import Cursor, DocumentOptions
-from data_pipelines.manifest import SPLITS, Manifest, Shard
-from data_pipelines.readers import get_reader, parse_options
+from data_pipelines.manifest import COUNTS, SPLITS, Manifest, Shard
+from data_pipelines.readers import parse_options
 from data_pipelines.sharded_build import BuildError, ShardedBuild
 from data_pipelines.text_flags import define_text_flags
 from seg_tf import files
-from seg_tf.text.punkt_parameters import load_parameters
-from seg_tf.text.vocabulary import Vocabulary
+from seg_tf.text import encoding
+from seg_tf.text.punkt_parameters import PARAMETERS_HELP, load_parameters
+from seg_tf.text.token_table import TokenTable
 
 REJECTED_FILE = "rejected.jsonl"
 
@@ -54,18 +66,16 @@ def build_documents(
         The manifest. If the same build is complete already, only reads it.
 
     Raises:
-        ValueError: if the input is missing or empty, or the vocabulary is unusable.
+        OSError: if an input is missing.
+        ValueError: if an input is empty, both inputs hold the same file, or the
+            vocabulary is unusable.
         BuildError: if the folder holds another build, or nothing could be read.
     """
-    reader = get_reader(options.format, **options.reader_options)
-    sources = {
-        reader.source_name(path, options.input): path
-        for path in reader.files(options.input)
-    }
-    vocabulary = Vocabulary.from_file(options.vocab_file)
+    sources = documents_job.list_sources(options)
+    vocabulary = encoding.read_vocabulary(options.tokenizer, options.vocab_file)
     parameters = load_parameters(options.sentence_parameters)
     described = {
-        "vocabulary": documents_job.describe_vocabulary(vocabulary, options.lower_case),
+        "vocabulary": documents_job.describe_vocabulary(vocabulary, options),
         "sentence_splitter": {
             "name": parameters.name,
             "parameters_sha256": parameters.checksum,
@@ -95,12 +105,7 @@ def build_documents(
             )
         _write_rejected(output_dir / REJECTED_FILE, reports)
         manifest = _assemble(described, vocabulary, reports, sources)
-        if not manifest.count("records"):
-            raise BuildError(
-                f"no document could be read from {options.input!r} as "
-                f"{options.format}: {sum(manifest.rejected.values())} rejected "
-                f"({_listed(manifest.rejected)}), see {output_dir / REJECTED_FILE}"
-            )
+        _check_not_empty(options, manifest, output_dir / REJECTED_FILE)
         with files.written_aside(output_dir / "vocab.txt") as aside:
             shutil.copyfile(options.vocab_file, aside)
         manifest.save(output_dir)
@@ -112,9 +117,9 @@ def summary(manifest: Manifest) -> str:
     """The counts of a build as a few lines for people."""
     lines = []
     for split in SPLITS:
+        names = {name: name for name in COUNTS} | {"pieces": manifest.tokens_name}
         counts = ", ".join(
-            f"{manifest.count(what, split):,} {what}"
-            for what in ("documents", "paragraphs", "sentences", "pieces", "records")
+            f"{manifest.count(what, split):,} {name}" for what, name in names.items()
         )
         lines.append(f"{split}: {counts}")
     if manifest.rejected:
@@ -125,7 +130,12 @@ def summary(manifest: Manifest) -> str:
 def _result_options(options: DocumentOptions) -> dict:
     """The options as they go into the manifest: no paths of this machine."""
     kept = dataclasses.asdict(options)
-    for name in ("input", "vocab_file", "sentence_parameters", "lower_case", "strict"):
+    # The inputs are in the names of the sources.
+    described_elsewhere = (
+        *("input", "validation_input", "vocab_file", "tokenizer", "lower_case"),
+        *("sentence_parameters", "strict"),
+    )
+    for name in described_elsewhere:
         del kept[name]
     return kept
 
@@ -155,7 +165,7 @@ def _resume_point(reports: Mapping[int, dict]) -> tuple[int, Cursor]:
 
 def _assemble(
     described: Mapping,
-    vocabulary: Vocabulary,
+    vocabulary: TokenTable,
     reports: Mapping[int, dict],
     sources: Mapping[str, pathlib.Path],
 ) -> Manifest:
@@ -173,6 +183,21 @@ def _assemble(
         ),
         splits=collect_shards(reports),
     )
+
+
+def _check_not_empty(
+    options: DocumentOptions, manifest: Manifest, rejected_file: pathlib.Path
+) -> None:
+    inputs = {None: options.input}  # None is both splits.
+    if options.validation_input is not None:
+        inputs = {"train": options.input, "validation": options.validation_input}
+    for split, given in inputs.items():
+        if not manifest.count("records", split):
+            raise BuildError(
+                f"no document could be read from {given!r} as {options.format}. "
+                f"Rejected in all: {_listed(manifest.rejected) or 'none'}, see "
+                f"{rejected_file}"
+            )
 
 
 def collect_shards(reports: Mapping[int, dict]) -> dict[str, tuple[Shard, ...]]:
@@ -210,19 +235,34 @@ def _plain(value: object) -> object:
 def define_flags() -> None:
     """Flags that say what the documents depend on."""
     define_text_flags()
-    flags.DEFINE_string("vocab_file", None, "A BERT vocab.txt.", required=True)
-    flags.DEFINE_string("output_dir", None, "Where the result goes.", required=True)
-    flags.DEFINE_bool("lower_case", True, "Lower-case and strip accents (uncased).")
     flags.DEFINE_string(
-        "sentence_parameters",
-        "english",
-        "Punkt parameters: english (built in), a JSON file, a punkt_tab folder, or "
-        "nltk:LANGUAGE for an installed punkt_tab.",
+        "vocab_file", None, "A file with a token a line.", required=True
+    )
+    flags.DEFINE_string("output_dir", None, "Where the result goes.", required=True)
+    flags.DEFINE_enum(
+        "tokenizer",
+        encoding.WORD_PIECES,
+        list(encoding.TOKENIZERS),
+        "What the tokens are. "
+        + " ".join(f"{name}: {line}" for name, line in encoding.TOKENIZERS.items()),
+    )
+    flags.DEFINE_bool(
+        "lower_case",
+        None,
+        "Lower-case and strip accents (uncased). Default: word pieces yes, words no.",
+    )
+    flags.DEFINE_string("sentence_parameters", "english", PARAMETERS_HELP)
+    flags.DEFINE_string(
+        "validation_input",
+        None,
+        "File, folder or glob of the validation split, read as --input is; all of "
+        "--input is the training split then.",
     )
     flags.DEFINE_float(
         "validation_fraction",
-        0.01,
-        "Share of documents held out for validation.",
+        None,
+        "Share of documents of --input held out for validation. Default: 0.01, or none "
+        "with --validation_input.",
         lower_bound=0.0,
         upper_bound=0.5,
     )

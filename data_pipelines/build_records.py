@@ -7,7 +7,8 @@ The records, manifest.json and vocab.txt end up in --output_dir, the whole docum
 in its folder `documents` (windows of another length need only these:
 `data_pipelines.build_windows`). A killed build goes on where it stopped when the
 same command is given again, a finished one is left as it is, and the result is the
-same, byte for byte, for any number of workers.
+same, byte for byte, for any number of workers. --validation_input takes the validation
+split of a corpus that comes with one.
 
 To look at the result: python -m data_pipelines.inspect_records --records_dir=records
 To verify it:          python -m data_pipelines.check_records --records_dir=records
@@ -20,7 +21,7 @@ from collections.abc import Sequence
 from absl import flags
 
 import seg_tf.command_line as command_line
-from data_pipelines import build_documents, build_windows
+from data_pipelines import build_documents, build_windows, windows_job
 from data_pipelines.sharded_build import BuildError
 
 DOCUMENTS_FOLDER = "documents"
@@ -32,6 +33,7 @@ def main(_: Sequence[str]) -> None:
     documents_dir = output_dir / DOCUMENTS_FOLDER
     # Options are checked before the dear first half starts.
     window_options = build_windows.options_from_flags()
+    windows_job.check_word_pieces(values.tokenizer)
     documents = build_documents.build_documents(
         build_documents.options_from_flags(),
         documents_dir,

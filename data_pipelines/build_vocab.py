@@ -14,19 +14,18 @@ A few megabytes of text take well under a minute, 100 MB some minutes. Next:
 """
 
 import dataclasses
-import pathlib
 import sys
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from absl import flags
 
 import seg_tf.command_line as command_line
-from data_pipelines.readers import get_reader, parse_options
-from data_pipelines.readers.base import Document
+from data_pipelines import vocabulary_files
+from data_pipelines.readers import parse_options
 from data_pipelines.text_flags import define_text_flags
-from seg_tf import files
+from data_pipelines.word_counts import WordCounter, count_words
+from seg_tf.text.exact_tokenizer import word_splitter
 from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 
@@ -87,7 +86,8 @@ def build_vocabulary(
     # Imported late, as it brings TensorFlow: errors in flags and input come at once.
     from data_pipelines import piece_learning
 
-    word_counts = count_words(format, input_path, options, reader_options or {})
+    counter = WordCounter(word_splitter(options.lower_case), options.max_words)
+    word_counts = count_words(format, input_path, counter, reader_options or {})
     characters = len(set().union(*word_counts))
     print(
         f"{sum(word_counts.values()):,} words, {len(word_counts):,} distinct, "
@@ -107,61 +107,12 @@ def build_vocabulary(
     return Vocabulary(tuple(tokens))
 
 
-def count_words(
-    format: str,
-    input_path: str,
-    options: VocabularyOptions,
-    reader_options: Mapping[str, Any],
-) -> dict[str, int]:
-    """Counts the words of all documents, with a progress bar.
-
-    Raises:
-        ValueError: if the input is missing or empty, or no document could be read.
-    """
-    reader = get_reader(format, **reader_options)
-    sizes = {path: path.stat().st_size for path in reader.files(input_path)}
-    from data_pipelines.word_counts import WordCounter
-
-    counter = WordCounter(options.lower_case, options.max_words)
-    num_documents, rejected = 0, Counter()
-    with command_line.progress_bar(sum(sizes.values()), "counting words") as bar:
-        for path, size in sizes.items():
-            for item in reader.read(path, reader.source_name(path, input_path)):
-                if not isinstance(item, Document):
-                    rejected[item.reason] += 1
-                    last_rejected = item
-                    continue
-                num_documents += 1
-                for paragraph in item.paragraphs:
-                    counter.add(paragraph)
-            bar.update(size)
-    counts = counter.counts()
-    if rejected:
-        listed = ", ".join(f"{n} {reason}" for reason, n in sorted(rejected.items()))
-        print(f"left out: {listed}; the last one: {last_rejected}", file=sys.stderr)
-    if not counts:
-        raise ValueError(
-            f"No words could be read from {input_path!r} as {format}: "
-            f"{num_documents} documents, {sum(rejected.values())} rejected"
-        )
-    return counts
-
-
-def write_vocabulary(vocabulary: Vocabulary, output: pathlib.Path) -> None:
-    """Writes a `vocab.txt` that is whole or not there."""
-    output.parent.mkdir(parents=True, exist_ok=True)
-    with files.written_aside(output) as aside:
-        aside.write_bytes(vocabulary.to_bytes())
-
-
 # --- The script -----------------------------------------------------------------
 
 
 def _define_flags() -> None:
     define_text_flags()
-    flags.DEFINE_string("output", None, "The vocab.txt to write.", required=True)
-    flags.DEFINE_bool("overwrite", False, "Replace an --output that is there.")
-    flags.DEFINE_bool("skip_if_present", False, "Leave an --output that is there.")
+    vocabulary_files.define_output_flags()
     defaults = VocabularyOptions()
     flags.DEFINE_integer("vocab_size", defaults.vocab_size, "Number of tokens.")
     flags.DEFINE_bool(
@@ -190,15 +141,9 @@ def _define_flags() -> None:
 
 def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
-    output = pathlib.Path(values.output)
-    if output.exists() and not values.overwrite:
-        if values.skip_if_present:
-            print(f"{output} is there already")
-            return
-        raise ValueError(
-            f"--output must not exist: {output}. Give another name, or --overwrite to "
-            "replace it, or --skip_if_present to leave it"
-        )
+    output = vocabulary_files.output_from_flags()
+    if output is None:
+        return
     names = [field.name for field in dataclasses.fields(VocabularyOptions)]
     vocabulary = build_vocabulary(
         values.format,
@@ -206,10 +151,7 @@ def main(_: Sequence[str]) -> None:
         VocabularyOptions(**{name: values[name].value for name in names}),
         parse_options(values.reader_options),
     )
-    write_vocabulary(vocabulary, output)
-    print(
-        f"{vocabulary.size:,} tokens in {output} (sha256 {vocabulary.checksum[:12]}…)"
-    )
+    vocabulary_files.write_vocabulary(vocabulary, output)
 
 
 if __name__ == "__main__":

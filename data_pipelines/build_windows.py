@@ -53,7 +53,7 @@ def build_windows(
         the lengths of windows that an earlier version did not write.
 
     Raises:
-        ValueError: if the documents are missing.
+        ValueError: if the documents are missing, or of whole words.
         BuildError: if the folder holds another build.
     """
     documents = Manifest.load(documents_dir)
@@ -62,6 +62,7 @@ def build_windows(
             f"`documents_dir` must hold documents. Received: {documents_dir}, which "
             f"holds {documents.kind}"
         )
+    windows_job.check_word_pieces(documents.tokenizer)
     if output_dir.resolve() == documents_dir.resolve():
         raise ValueError(
             "`output_dir` must be another folder than `documents_dir`. "

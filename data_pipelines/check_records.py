@@ -4,9 +4,9 @@
 
 Checks that every shard is there with the size and checksum of the manifest, that
 each record matches its own checksum and is well-formed (sizes sum up, ids lie in
-the vocabulary, the permutation is one), and that the counts and the lengths beside
-the windows agree. Prints every fault with shard and record, and exits with 1 if there
-is one.
+the vocabulary, the permutation is one, <eos> ends the paragraphs of words), and that
+the counts and the lengths beside the windows agree. Prints every fault with shard and
+record, and exits with 1 if there is one.
 """
 
 import pathlib
@@ -27,6 +27,7 @@ from data_pipelines.manifest import (
 )
 from seg_tf import files
 from seg_tf.text.tree import DocumentTree
+from seg_tf.text.word_vocabulary import EOS
 
 
 def check_folder(folder: pathlib.Path) -> Iterator[str]:
@@ -132,6 +133,12 @@ def _faults(
         yield f"expected ids below {vocab_size}, found {largest}"
     if min(tree.sentence_lengths.min(), tree.paragraph_lengths.min()) < 1:
         yield "expected no empty sentence or paragraph, found one"
+    elif (paragraph_end := manifest.vocabulary["special_ids"].get("eos")) is not None:
+        sentence_ends = np.cumsum(tree.sentence_lengths)
+        expected = sentence_ends[np.cumsum(tree.paragraph_lengths) - 1] - 1
+        found = np.flatnonzero(tree.token_ids == paragraph_end)
+        if not np.array_equal(found, expected):
+            yield f"expected {EOS} at the end of each paragraph and nowhere else"
     if manifest.kind != "windows":
         return
     capacity = manifest.window_length - NUM_SPECIAL_TOKENS

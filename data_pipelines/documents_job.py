@@ -1,4 +1,4 @@
-"""Raw text to whole documents: read, split into sentences, cut into word pieces.
+"""Raw text to whole documents: read, split into sentences, made into ids.
 
 The parent process reads the sources and numbers the documents; workers turn one
 slice of documents after the other into a train and a validation shard.
@@ -13,7 +13,8 @@ from typing import Any
 from data_pipelines.readers import Document, RejectedDocument, get_reader
 from data_pipelines.sharded_build import BuildError, Task
 from seg_tf import files
-from seg_tf.text.vocabulary import Vocabulary
+from seg_tf.text import encoding
+from seg_tf.text.token_table import TokenTable
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -24,11 +25,16 @@ class DocumentOptions:
         format: name of a reader.
         reader_options: options of that reader.
         input: file, folder or glob.
-        vocab_file: a BERT `vocab.txt`.
-        lower_case: whether text is lower-cased and stripped of accents.
+        vocab_file: a file with a token a line.
+        tokenizer: what the tokens are, one of `seg_tf.text.encoding.TOKENIZERS`.
+        lower_case: whether text is lower-cased and stripped of accents; None does so
+            for word pieces and not for words.
         sentence_parameters: what `load_parameters` of the splitter takes.
-        validation_fraction: every `1 / validation_fraction`-th document is held
-            out; 0 holds out none.
+        validation_input: file, folder or glob of the validation split, where the
+            corpus comes with one; all of `input` is the training split then.
+        validation_fraction: every `1 / validation_fraction`-th document of `input` is
+            held out; 0 holds out none. None is 0.01, or nothing where there is a
+            `validation_input`.
         slice_megabytes: text of one slice, in millions of characters.
         strict: whether a rejected document stops the build.
     """
@@ -37,33 +43,99 @@ class DocumentOptions:
     input: str
     vocab_file: str
     reader_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    lower_case: bool = True
+    tokenizer: str = encoding.WORD_PIECES
+    lower_case: bool | None = None
     sentence_parameters: str = "english"
-    validation_fraction: float = 0.01
+    validation_input: str | None = None
+    validation_fraction: float | None = None
     slice_megabytes: float = 8.0
     strict: bool = False
 
     def __post_init__(self):
-        if not 0 <= self.validation_fraction <= 0.5:
-            raise ValueError(
-                "`validation_fraction` must lie between 0 and 0.5. "
-                f"Received: {self.validation_fraction}"
-            )
+        encoding.check_tokenizer(self.tokenizer)
+        if self.lower_case is None:
+            is_uncased = self.tokenizer == encoding.WORD_PIECES
+            object.__setattr__(self, "lower_case", is_uncased)
+        self._check_validation()
         if self.slice_megabytes <= 0:
             raise ValueError(
                 f"`slice_megabytes` must be positive. Received: {self.slice_megabytes}"
             )
 
-    def split_of(self, document_id: int) -> str:
-        """The split of a document: every N-th one is held out.
+    def _check_validation(self) -> None:
+        if self.validation_input is not None:
+            if self.validation_fraction is not None:
+                raise ValueError(
+                    "`validation_fraction` must not be given with `validation_input`, "
+                    "which is the whole validation split. Received: "
+                    f"validation_fraction={self.validation_fraction}, "
+                    f"validation_input={self.validation_input!r}"
+                )
+            return
+        if self.validation_fraction is None:
+            object.__setattr__(self, "validation_fraction", 0.01)
+        if not 0 <= self.validation_fraction <= 0.5:
+            raise ValueError(
+                "`validation_fraction` must lie between 0 and 0.5. "
+                f"Received: {self.validation_fraction}"
+            )
 
-        The second document is the first to be held out, so even a corpus of two
-        documents has one to validate on.
+    def split_of(self, document_id: int, source: str) -> str:
+        """The split of a document: what its source is for, or every N-th is held out.
+
+        With a `validation_input`, names of sources begin with their split
+        (`list_sources`). Otherwise the second document is the first to be held out, so
+        even a corpus of two documents has one to validate on.
         """
+        if self.validation_input is not None:
+            return source.partition("/")[0]
         if not self.validation_fraction:
             return "train"
         every = round(1 / self.validation_fraction)
         return "validation" if document_id % every == 1 else "train"
+
+
+def list_sources(options: DocumentOptions) -> dict[str, pathlib.Path]:
+    """The files to read, in order, by a name that is the same on every machine.
+
+    With a `validation_input` the names begin with the split: `train/` of `input`, which
+    comes first, and `validation/`. So a name that both inputs have stays two sources.
+
+    Raises:
+        FileNotFoundError: if an input does not exist.
+        ValueError: if an input holds no text, both hold the same file, or no document
+            can be read from `validation_input`.
+    """
+    reader = get_reader(options.format, **options.reader_options)
+
+    def named(input_path: str, prefix: str = "") -> dict[str, pathlib.Path]:
+        return {
+            prefix + reader.source_name(path, input_path): path
+            for path in reader.files(input_path)
+        }
+
+    if options.validation_input is None:
+        return named(options.input)
+    train = named(options.input, "train/")
+    validation = named(options.validation_input, "validation/")
+    train_files = {path.resolve() for path in train.values()}
+    for path in validation.values():
+        if path.resolve() in train_files:
+            raise ValueError(
+                "`validation_input` must hold no file that `input` holds. "
+                f"Received: {str(path)!r} in both"
+            )
+    # Checked by the first document, before all of `input` is read.
+    items = (
+        item for name, path in validation.items() for item in reader.read(path, name)
+    )
+    if not any(isinstance(item, Document) for item in items):
+        raise ValueError(
+            "`validation_input` must hold a document. Received: "
+            f"{options.validation_input!r}, of which none can be read as "
+            f"{options.format}"
+        )
+    return train | validation
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,7 +169,7 @@ def read_slices(
 
     Args:
         options: the build's options.
-        sources: name -> path of every source file, in order.
+        sources: name -> path of every source file, in order (`list_sources`).
         start: where slice `number` begins.
         number: number of the first slice.
 
@@ -185,21 +257,22 @@ def make_slice(payload: Slice) -> dict:
     return _worker["maker"].make(payload)
 
 
-def describe_vocabulary(vocabulary: Vocabulary, lower_case: bool) -> dict:
-    """The manifest's entry on the vocabulary."""
-    return {
+def describe_vocabulary(vocabulary: TokenTable, options: DocumentOptions) -> dict:
+    """The manifest's entry on the vocabulary.
+
+    It names the tokenizer only where that is not word pieces: records that an earlier
+    version built stay what the same options make.
+    """
+    described = {
         "file": "vocab.txt",
         "size": vocabulary.size,
         "sha256": vocabulary.checksum,
-        "lower_case": lower_case,
-        "special_ids": {
-            "pad": vocabulary.pad_id,
-            "unk": vocabulary.unk_id,
-            "cls": vocabulary.cls_id,
-            "sep": vocabulary.sep_id,
-            "mask": vocabulary.mask_id,
-        },
+        "lower_case": options.lower_case,
+        "special_ids": dict(vocabulary.special_ids),
     }
+    if options.tokenizer != encoding.WORD_PIECES:
+        described["tokenizer"] = options.tokenizer
+    return described
 
 
 def describe_sources(sources: Mapping[str, pathlib.Path]) -> list[dict]:

@@ -4,9 +4,9 @@
   python -m data_pipelines.inspect_records --records_dir=records --random=10
   python -m data_pipelines.inspect_records --records_dir=records/documents --record=0
 
-Each sentence is a line of word pieces under its paragraph; `--tokens` adds a table
-with paragraph, sentence and token index of every token as the model sees them,
-`*` marking a value that a cap changed.
+Each sentence is a line of word pieces, or of words, under its paragraph. For word
+pieces `--tokens` adds a table with paragraph, sentence and token index of every token
+as the model sees them, `*` marking a value that a cap changed.
 """
 
 import pathlib
@@ -21,8 +21,8 @@ import seg_tf.command_line as command_line
 from data_pipelines import indices, records, shards
 from data_pipelines.manifest import SPLITS, Manifest, shard_paths
 from seg_tf.configuration import EncoderConfig
+from seg_tf.text import encoding
 from seg_tf.text.tree import DocumentTree
-from seg_tf.text.vocabulary import Vocabulary
 
 _INDEX_NAMES = ("paragraph_index", "sentence_index", "token_index")
 
@@ -98,26 +98,38 @@ def _chosen_numbers(num_records: int) -> list[int]:
     return [values.record]
 
 
+def _caps() -> dict[str, int]:
+    """Rows of the index tables."""
+    tables = EncoderConfig().index_tables
+    flag_names = ("max_paragraphs", "max_sentences", "max_tokens")
+    return {
+        name: flags.FLAGS[flag].value or tables[name]
+        for name, flag in zip(_INDEX_NAMES, flag_names, strict=True)
+    }
+
+
 def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
     folder = pathlib.Path(values.records_dir)
     manifest = Manifest.load(folder)
     reader = shards.RecordReader(shard_paths(manifest, folder, values.split))
-    tokens = Vocabulary.from_file(folder / manifest.vocabulary["file"]).tokens
-    tables = EncoderConfig().index_tables
-    caps = {
-        name: values[flag].value or tables[name]
-        for name, flag in zip(
-            _INDEX_NAMES, ("max_paragraphs", "max_sentences", "max_tokens"), strict=True
+    vocabulary_file = folder / manifest.vocabulary["file"]
+    tokens = encoding.read_vocabulary(manifest.tokenizer, vocabulary_file).tokens
+    has_pieces = manifest.tokenizer == encoding.WORD_PIECES
+    if values.tokens and not has_pieces:
+        raise ValueError(
+            "`--tokens` shows the indices that encoders embed; words are read as a "
+            f"stream, which only counts. Received: {folder}, with tokenizer="
+            f"{manifest.tokenizer}"
         )
-    }
+    caps = _caps() if has_pieces else {}
     for number in _chosen_numbers(len(reader)):
         tree, document_id, permutation = records.decode(
             reader[number], manifest.number_widths
         )
         print(
             f"=== {values.split} record {number} of {len(reader)}: document "
-            f"{document_id}, {len(tree.token_ids)} pieces, "
+            f"{document_id}, {len(tree.token_ids)} {manifest.tokens_name}, "
             f"{len(tree.sentence_lengths)} sentences, "
             f"{len(tree.paragraph_lengths)} paragraphs"
         )

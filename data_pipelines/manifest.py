@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from seg_tf import files
+from seg_tf.text import encoding
+from seg_tf.text.preparation import TextPreparation
 
 SCHEMA_VERSION = 1
 FILE_NAME = "manifest.json"
@@ -42,13 +44,15 @@ class Manifest:
 
     Attributes:
         kind: "documents" or "windows".
-        vocabulary: file, size, sha256, lower_case, special_ids.
+        vocabulary: file, size, sha256, lower_case, special_ids; tokenizer where it is
+            not word pieces.
         sentence_splitter: name and checksum of the parameters.
         options: the settings of the build that its result depends on.
         number_widths: type of each number list of a record.
         window_length: positions of a window, `[CLS]` and `[SEP]` included; None
             for documents.
-        sources: file, bytes, sha256 of every input file.
+        sources: file, bytes, sha256 of every input file; where validation had an input
+            of its own, `file` begins with the split.
         rejected: reason -> number of documents that were left out.
         splits: split name -> its shards.
     """
@@ -62,6 +66,16 @@ class Manifest:
     sources: tuple[Mapping[str, Any], ...]
     rejected: Mapping[str, int]
     splits: Mapping[str, tuple[Shard, ...]]
+
+    @property
+    def tokenizer(self) -> str:
+        """What the ids stand for, one of `seg_tf.text.encoding.TOKENIZERS`."""
+        return self.vocabulary.get("tokenizer", encoding.WORD_PIECES)
+
+    @property
+    def tokens_name(self) -> str:
+        """What people call the tokens; `pieces` counts them, whatever they are."""
+        return "pieces" if self.tokenizer == encoding.WORD_PIECES else "words"
 
     def count(self, what: str, split: str | None = None) -> int:
         """Sum of one of `COUNTS` over the shards of a split, or of all."""
@@ -157,3 +171,22 @@ def vocabulary_path(manifest: Manifest, folder: pathlib.Path) -> pathlib.Path:
             f"is {found}, expected {expected}. Copy the right one there"
         )
     return path
+
+
+def text_preparation(
+    manifest: Manifest, folder: pathlib.Path
+) -> TextPreparation | None:
+    """How text became these records; None where their vocabulary is not there any more.
+
+    Raises:
+        ValueError: if the vocabulary beside the shards is another.
+    """
+    vocabulary = manifest.vocabulary
+    if not (folder / vocabulary["file"]).is_file():
+        return None
+    return TextPreparation(
+        vocabulary_path(manifest, folder).read_bytes(),
+        vocabulary["lower_case"],
+        manifest.sentence_splitter,
+        manifest.tokenizer,
+    )

@@ -25,6 +25,8 @@ NUMBER_LISTS = (
     PARAGRAPH_LENGTHS,
     SHUFFLED_SENTENCE_INDICES,
 )
+# Those whose lengths are the sizes of the tree.
+_SIZED_LISTS = (TOKEN_IDS, SENTENCE_LENGTHS, PARAGRAPH_LENGTHS)
 
 
 def number_widths(vocab_size: int, longest_list: int | None) -> dict[str, str]:
@@ -84,18 +86,12 @@ def decode(
     Raises:
         ValueError: if the bytes are no such record, saying what is wrong.
     """
-    try:
-        features = tf.train.Example.FromString(serialized).features.feature
-    except Exception as error:  # The class differs between protobuf's engines.
-        raise ValueError(f"not a tf.train.Example: {error}") from error
+    features = _features(serialized)
     lists = {
         name: _numbers(features[name].bytes_list.value, name, widths[name])
         for name in NUMBER_LISTS
         if name in features
     }
-    for name in (TOKEN_IDS, SENTENCE_LENGTHS, PARAGRAPH_LENGTHS, FIRST_INDEX):
-        if name not in features:
-            raise ValueError(f"the feature `{name}` is missing")
     tree = DocumentTree(
         lists[TOKEN_IDS],
         lists[SENTENCE_LENGTHS],
@@ -104,6 +100,19 @@ def decode(
     )
     document_id = features[DOCUMENT_ID].int64_list.value[0]
     return tree, document_id, lists.get(SHUFFLED_SENTENCE_INDICES)
+
+
+def list_sizes(serialized: bytes, widths: Mapping[str, str]) -> tuple[int, int, int]:
+    """Tokens, sentences and paragraphs of a record, without decoding it.
+
+    Raises:
+        ValueError: if the bytes are no such record, saying what is wrong.
+    """
+    features = _features(serialized)
+    return tuple(
+        sum(map(len, features[name].bytes_list.value)) // _dtype(widths[name]).itemsize
+        for name in _SIZED_LISTS
+    )
 
 
 def parse(serialized: tf.Tensor, names: Sequence[str]) -> dict[str, tf.Tensor]:
@@ -146,6 +155,18 @@ def decode_numbers(
     # There is no kernel for uint32; every value stored here fits int32.
     numbers = tf.io.decode_raw(packed, tf.int32, fixed_length=size * length)
     return numbers, lengths
+
+
+def _features(serialized: bytes) -> Mapping[str, tf.train.Feature]:
+    """The features of a record, with those among them that all records have."""
+    try:
+        features = tf.train.Example.FromString(serialized).features.feature
+    except Exception as error:  # The class differs between protobuf's engines.
+        raise ValueError(f"not a tf.train.Example: {error}") from error
+    for name in (*_SIZED_LISTS, FIRST_INDEX):
+        if name not in features:
+            raise ValueError(f"the feature `{name}` is missing")
+    return features
 
 
 def _narrowest(largest: int) -> str:

@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping
 import tensorflow as tf
 
 from data_pipelines import randomness, sample_order
-from data_pipelines.manifest import Manifest, vocabulary_path
+from data_pipelines.manifest import Manifest, text_preparation
 from data_pipelines.row_layout import Layout, OneWindowLayout, RowReader
 from data_pipelines.window_records import WindowRecords
 from seg_tf import configuration
-from seg_tf.text.preparation import TextPreparation
+from seg_tf.text import encoding
 
 
 class WindowInputs:
@@ -57,7 +57,7 @@ class WindowInputs:
         self._records_dir = pathlib.Path(records_dir)
         self._window_length = window_length
         self._check_records(vocab_size)
-        self.text_preparation = self._read_text_preparation()
+        self.text_preparation = text_preparation(self.manifest, self._records_dir)
         self._layout = layout or OneWindowLayout()
         for name in index_tables:
             if name not in self._layout.index_features:
@@ -76,6 +76,13 @@ class WindowInputs:
 
     def _check_records(self, vocab_size: int | None) -> None:
         manifest, folder = self.manifest, self._records_dir
+        if manifest.tokenizer != encoding.WORD_PIECES:
+            raise ValueError(
+                f"{folder}: expected windows of word pieces, found {manifest.kind} of "
+                "words. They are for models that read a stream of words "
+                "(LaneInputsConfig); build records with `python -m "
+                "data_pipelines.build_records`"
+            )
         if manifest.kind != "windows":
             raise ValueError(
                 f"{folder}: expected windows, found {manifest.kind}. Cut them with "
@@ -121,16 +128,6 @@ class WindowInputs:
     def vocab_checksum(self) -> str:
         """SHA-256 of that vocabulary."""
         return self.manifest.vocabulary["sha256"]
-
-    def _read_text_preparation(self) -> TextPreparation | None:
-        vocabulary = self.manifest.vocabulary
-        if not (self._records_dir / vocabulary["file"]).is_file():
-            return None
-        return TextPreparation(
-            vocabulary_path(self.manifest, self._records_dir).read_bytes(),
-            vocabulary["lower_case"],
-            self.manifest.sentence_splitter,
-        )
 
     @property
     def num_train_samples(self) -> int:

@@ -13,6 +13,7 @@ from data_pipelines.manifest import (
     shard_name,
 )
 from data_pipelines.sharded_build import Task
+from seg_tf.text import encoding
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -58,6 +59,21 @@ class WindowOptions:
         if not self.cut_sentences:
             del described["cut_sentences"]
         return described
+
+
+def check_word_pieces(tokenizer: str) -> None:
+    """Makes sure that documents are of word pieces, which alone are cut into windows.
+
+    Raises:
+        ValueError: if they are of words.
+    """
+    if tokenizer != encoding.WORD_PIECES:
+        raise ValueError(
+            "Windows are cut from documents of word pieces. Received: documents with "
+            f"tokenizer={tokenizer}, which are read as one stream and need no windows: "
+            "run `python -m data_pipelines.build_documents` alone, and train with its "
+            "--output_dir as --records_dir"
+        )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -29,3 +29,11 @@ def run_dir(tmp_path_factory):
     from tests.inference import tiny_slm
 
     return tiny_slm.write_checkpoint(tmp_path_factory.mktemp("slm"))
+
+
+@pytest.fixture(scope="session")
+def language_model_dir(tmp_path_factory):
+    """The same of a tiny Sega-Transformer-XL."""
+    from tests.inference import tiny_language_model
+
+    return tiny_language_model.write_checkpoint(tmp_path_factory.mktemp("lm"))

@@ -25,3 +25,11 @@ def lamb_class():
         warnings.simplefilter("ignore")
         from official.modeling.optimization import lamb
     return lamb.LAMB
+
+
+def relative_attention_class():
+    """`official.nlp.modeling.layers.MultiHeadRelativeAttention`; as above."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from official.nlp.modeling import layers
+    return layers.MultiHeadRelativeAttention

@@ -35,7 +35,12 @@ LEVELS = (
     {"objectives"},
     {"training"},
     {"export", "finetuning", "inference", "interop", "doctor"},
-    {"reorder_sentences", "find_sentences"},
+    {
+        "reorder_sentences",
+        "find_sentences",
+        "evaluate_perplexity",
+        "generate_text",
+    },
 )
 LEVEL_OF = {part: level for level, parts in enumerate(LEVELS) for part in parts}
 DATA_PIPELINES_MAY_IMPORT = {

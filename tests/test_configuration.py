@@ -10,6 +10,7 @@ from seg_tf import configuration
 from seg_tf.configuration import (
     AdamWConfig,
     CausalLMConfig,
+    CosineAdamWConfig,
     EncoderConfig,
     ExchangeSentenceConfig,
     LaneInputsConfig,
@@ -107,6 +108,7 @@ STREAM = RunConfig(
     model=TransformerXLConfig(position_parts=("token",), cutoffs=(5, 9), head_size=3),
     inputs=LaneInputsConfig(target_length=7, validation_lanes=2),
     objectives={"causal_lm": CausalLMConfig(loss_weight=0.5)},
+    optimizer=CosineAdamWConfig(decay_updates=70, end_learning_rate=1e-6),
 )
 
 

@@ -22,7 +22,7 @@ from seg_tf.configuration.objectives import (
     MaskedLMConfig,
     SentenceUnshufflingConfig,
 )
-from seg_tf.configuration.optimizers import AdamWConfig, LambConfig
+from seg_tf.configuration.optimizers import AdamWConfig, CosineAdamWConfig, LambConfig
 from seg_tf.configuration.registry import (
     build,
     from_config_dict,
@@ -36,6 +36,7 @@ from seg_tf.configuration.training import LossScaleConfig, TrainingConfig
 __all__ = [
     "AdamWConfig",
     "CausalLMConfig",
+    "CosineAdamWConfig",
     "EncoderConfig",
     "ExchangeSentenceConfig",
     "LambConfig",

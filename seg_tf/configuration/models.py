@@ -62,11 +62,12 @@ class EncoderConfig:
         """What the inputs of such a model have to know of it."""
         return {"index_tables": self.index_tables, "vocab_size": self.vocab_size}
 
-    def row_activations(self, inputs: Any) -> int:
+    def row_activations(self, inputs: Any, vocab_size: int) -> int:
         """Numbers that a row of `inputs` leaves for the backward pass, roughly.
 
         Per position and layer 20 vectors of the model's width, two of the feed-forward
-        blocks' and three numbers for each head and other position.
+        blocks' and three numbers for each head and other position. Only predictions
+        depend on `vocab_size`, and those are counted with the masking.
         """
         length = inputs.row_length
         per_layer = (
@@ -134,7 +135,7 @@ class ReATConfig:
         }
         return {"index_tables": index_tables, "vocab_size": self.vocab_size}
 
-    def row_activations(self, inputs: Any) -> int:
+    def row_activations(self, inputs: Any, vocab_size: int) -> int:
         """Numbers that a row of `inputs` leaves for the backward pass, roughly.
 
         As with `EncoderConfig`, each position seeing those of its block and, in the
@@ -186,6 +187,11 @@ class TransformerXLConfig:
 
     implementation: ClassVar[str] = "seg_tf.models.transformer_xl:TransformerXL"
 
+    # Further arguments where XLA compiles the model.
+    compiled_arguments: ClassVar[Mapping[str, Any]] = types.MappingProxyType(
+        {"static_shapes": True}
+    )
+
     vocab_size: int | None = None
     position_parts: tuple[str, ...] = ("token", "sentence", "paragraph")
     position_form: str = "eq3"
@@ -204,7 +210,37 @@ class TransformerXLConfig:
     initializer_range: float = 0.02
     projection_range: float = 0.01
 
+    def __post_init__(self):
+        least = {
+            "memory_length": 0,
+            "num_layers": 1,
+            "num_heads": 1,
+            "head_size": 1,
+            "tail_divisor": 1,
+        }
+        for name, bound in least.items():
+            if getattr(self, name) < bound:
+                raise ValueError(
+                    f"`{name}` must be at least {bound}. Received: "
+                    f"{name}={getattr(self, name)}"
+                )
+
     @property
     def inputs_arguments(self) -> Mapping[str, Any]:
         """What the inputs of such a model have to know of it."""
         return {"vocab_size": self.vocab_size}
+
+    def row_activations(self, inputs: Any, vocab_size: int) -> int:
+        """Numbers that a row of `inputs` leaves for the backward pass, roughly.
+
+        As with `EncoderConfig`, but every position sees the memory too, and predicts:
+        of the words, those of the head at every position, of the tails at few.
+        """
+        length = inputs.row_length
+        per_layer = (
+            20 * self.hidden_size
+            + 2 * self.intermediate_size
+            + 5 * self.num_heads * (self.memory_length + length)
+        )
+        head = (*self.cutoffs, vocab_size)[0]
+        return length * (self.num_layers * per_layer + 4 * head)

@@ -1,7 +1,9 @@
 """Objectives."""
 
 import dataclasses
-from typing import ClassVar
+import types
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from seg_tf.configuration.registry import register
 
@@ -51,5 +53,10 @@ class CausalLMConfig:
     """Prediction of the next word by an adaptive softmax (Transformer-XL)."""
 
     implementation: ClassVar[str] = "seg_tf.objectives.causal_lm:CausalLM"
+
+    # Further arguments where XLA compiles the objective.
+    compiled_arguments: ClassVar[Mapping[str, Any]] = types.MappingProxyType(
+        {"static_shapes": True}
+    )
 
     loss_weight: float = 1.0

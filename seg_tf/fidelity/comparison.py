@@ -6,16 +6,16 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from seg_tf import configuration
-from seg_tf.fidelity import reat, segatron, slm
+from seg_tf.fidelity import reat, segatron, segatron_lm, slm
 from seg_tf.fidelity.paper_values import UNSAID, PaperValue, one_percent, whole_run
 
 # What `RunConfig.paper` may name: "segabert_base", "slm_base_no_shuffle", …
 COLUMNS: Mapping[str, tuple[PaperValue, ...]] = (
-    segatron.COLUMNS | slm.COLUMNS | reat.COLUMNS
+    segatron.COLUMNS | segatron_lm.COLUMNS | slm.COLUMNS | reat.COLUMNS
 )
 _NOT_COMPARED = {
     column: paper.NOT_COMPARED
-    for paper in (segatron, slm, reat)
+    for paper in (segatron, segatron_lm, slm, reat)
     for column in paper.COLUMNS
 }
 

@@ -10,7 +10,6 @@ import tensorflow as tf
 
 from seg_tf import configuration, features
 from seg_tf.text import text_blocks
-from seg_tf.text.word_pieces import WordPieces
 from seg_tf.training.pretrained import Pretrained
 
 
@@ -37,7 +36,7 @@ class LongTexts:
                 f"was of {type(pretrained.config.model).__name__}"
             )
         self._encoder = pretrained.encoder
-        self._word_pieces = WordPieces(pretrained.vocabulary, pretrained.lower_case)
+        self._word_pieces = pretrained.text_encoder()
         vocabulary = pretrained.vocabulary
         self._special_ids = text_blocks.SpecialIds(
             ss=vocabulary.cls_id,

@@ -7,7 +7,7 @@ from absl import flags
 
 from seg_tf.inference import texts
 from seg_tf.text.punkt import SentenceSplitter
-from seg_tf.text.punkt_parameters import load_parameters
+from seg_tf.text.punkt_parameters import PARAMETERS_HELP, load_parameters
 from seg_tf.training.pretrained import Pretrained, load_pretrained
 
 
@@ -16,7 +16,7 @@ def define_model_flags() -> None:
     flags.DEFINE_string(
         "checkpoint",
         None,
-        "Checkpoint of an SLM run, or the run's --output_dir, whose best one is taken.",
+        "Checkpoint of a run, or the run's --output_dir, whose best one is taken.",
         required=True,
     )
     flags.DEFINE_string(
@@ -29,19 +29,19 @@ def define_model_flags() -> None:
         None,
         "Whether the vocabulary is uncased; only for a checkpoint that does not say.",
     )
-    flags.DEFINE_string(
-        "sentence_parameters",
-        "english",
-        "Punkt parameters: english (built in), a JSON file, a punkt_tab folder, or "
-        "nltk:LANGUAGE for an installed punkt_tab.",
-    )
+    flags.DEFINE_string("sentence_parameters", "english", PARAMETERS_HELP)
 
 
-def load_model() -> tuple[Pretrained, SentenceSplitter]:
+def load_model(
+    memory_length: int | None = None,
+) -> tuple[Pretrained, SentenceSplitter]:
     """The model and the sentence splitter that the flags name.
 
     Says so on stderr where the model was trained on sentences that another splitter
     made.
+
+    Args:
+        memory_length: of a model with memory, if other than in training.
 
     Raises:
         CheckpointError: if the checkpoint cannot be used.
@@ -49,8 +49,9 @@ def load_model() -> tuple[Pretrained, SentenceSplitter]:
     """
     values = flags.FLAGS
     splitter = SentenceSplitter(load_parameters(values.sentence_parameters))
+    settings = {} if memory_length is None else {"memory_length": memory_length}
     pretrained = load_pretrained(
-        values.checkpoint, values.vocab_file, values.lower_case
+        values.checkpoint, values.vocab_file, values.lower_case, settings
     )
     trained_on = pretrained.sentence_splitter
     if trained_on.get("parameters_sha256", "") not in (

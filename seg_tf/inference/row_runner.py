@@ -13,7 +13,6 @@ from seg_tf import configuration
 from seg_tf.inference import rows as rows_of_sentences
 from seg_tf.inference.rows import Row
 from seg_tf.text.sentence_rows import sentence_rows
-from seg_tf.text.word_pieces import WordPieces
 from seg_tf.training.pretrained import Pretrained
 
 # (sequence output `(B, L, D)`, features) -> tensors, one entry a row.
@@ -61,7 +60,7 @@ class RowRunner:
         self._encoder = pretrained.encoder
         self._compute = compute
         self._tokens_per_batch = tokens_per_batch
-        self._word_pieces = WordPieces(pretrained.vocabulary, pretrained.lower_case)
+        self._word_pieces = pretrained.text_encoder()
         self._functions: dict[int, Callable] = {}
 
     def encode_text(self, sentences: Sequence[str]) -> list[np.ndarray]:

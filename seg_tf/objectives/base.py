@@ -22,8 +22,9 @@ class ObjectiveOutput(NamedTuple):
 class Objective(Protocol):
     """A layer that says how well a sequence output does.
 
-    An objective may also have a method `derived_metrics(results)`: from its metrics,
-    each divided by its weight, it makes further ones that are no quotient of sums.
+    An objective may also have a method `derived_metrics(results)`: from its `loss` and
+    its metrics, each divided by its weight, it makes further ones that are no quotient
+    of sums.
 
     Attributes:
         loss_weight: factor of the loss in the total.

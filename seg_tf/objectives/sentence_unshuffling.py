@@ -179,5 +179,5 @@ def _order_metrics(
 
 def _first(counts_B: Any, gold_BS: Any) -> Any:
     """1 at so many steps of a row, from the first on, 0 behind: float32 (B, S)."""
-    steps_S = ops.arange(ops.shape(gold_BS)[1], dtype="int32")
-    return ops.cast(steps_S < counts_B[:, None], "float32")
+    is_step_BS = order_metrics.is_place(counts_B, ops.shape(gold_BS)[1])
+    return ops.cast(is_step_BS, "float32")

@@ -22,12 +22,8 @@ def position_accuracy(
     order: Any, gold: Any, num_sentences: Any, weights: Any
 ) -> tuple[Any, Any]:
     """Places that hold the right sentence, over all places."""
-    hits_BS = ops.logical_and(
-        ops.equal(ops.cast(order, "int32"), ops.cast(gold, "int32")),
-        _is_place(order, num_sentences),
-    )
     weights_B = ops.cast(weights, "float32")
-    hits_B = ops.sum(ops.cast(hits_BS, "float32"), axis=1)
+    hits_B = _num_hits(order, gold, num_sentences)
     return ops.sum(hits_B * weights_B), _sum_of_places(num_sentences, weights_B)
 
 
@@ -41,12 +37,11 @@ def perfect_match(
     order: Any, gold: Any, num_sentences: Any, weights: Any
 ) -> tuple[Any, Any]:
     """Rows whose whole order is right, over all rows."""
-    wrong_BS = ops.logical_and(
-        ops.not_equal(ops.cast(order, "int32"), ops.cast(gold, "int32")),
-        _is_place(order, num_sentences),
-    )
     weights_B = ops.cast(weights, "float32")
-    is_right_B = ops.cast(ops.logical_not(ops.any(wrong_BS, axis=1)), "float32")
+    is_right_B = ops.equal(
+        _num_hits(order, gold, num_sentences), ops.cast(num_sentences, "float32")
+    )
+    is_right_B = ops.cast(is_right_B, "float32")
     return ops.sum(is_right_B * weights_B), ops.sum(weights_B)
 
 
@@ -81,7 +76,7 @@ def kendall_tau(
     those that do not; a random order has 0. A row of one sentence, which has no
     pairs, has 0 too and should have no weight.
     """
-    is_place_BS = _is_place(order, num_sentences)
+    is_place_BS = is_place(num_sentences, ops.shape(order)[1])
     order, gold = ops.cast(order, "int32"), ops.cast(gold, "int32")
     places_S = ops.arange(ops.shape(gold)[1], dtype="int32")
     same_BSS = ops.logical_and(
@@ -101,10 +96,19 @@ def kendall_tau(
     return ops.sum(tau_B * weights_B), ops.sum(weights_B)
 
 
-def _is_place(order: Any, num_sentences: Any) -> Any:
-    """True at the first N places of a row: bool (B, S)."""
-    places_S = ops.arange(ops.shape(order)[1], dtype="int32")
+def is_place(num_sentences: Any, num_places: Any) -> Any:
+    """True at the first N places of a row: bool `(B, S)`. `num_places` is S."""
+    places_S = ops.arange(num_places, dtype="int32")
     return ops.less(places_S, ops.cast(num_sentences, "int32")[:, None])
+
+
+def _num_hits(order: Any, gold: Any, num_sentences: Any) -> Any:
+    """Places of a row that hold the right sentence: float32 (B,)."""
+    hits_BS = ops.logical_and(
+        ops.equal(ops.cast(order, "int32"), ops.cast(gold, "int32")),
+        is_place(num_sentences, ops.shape(order)[1]),
+    )
+    return ops.sum(ops.cast(hits_BS, "float32"), axis=1)
 
 
 def _sum_of_places(num_sentences: Any, weights_B: Any) -> Any:

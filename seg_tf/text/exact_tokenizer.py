@@ -42,6 +42,16 @@ def exact_normalizer(lower_case: bool) -> tokenizers.normalizers.Normalizer:
     )
 
 
+def letter_normalizer(lower_case: bool) -> tokenizers.normalizers.Normalizer:
+    """`exact_normalizer` for text whose characters stay what and where they are."""
+    return tokenizers.normalizers.BertNormalizer(
+        clean_text=False,
+        handle_chinese_chars=False,
+        strip_accents=lower_case,
+        lowercase=lower_case,
+    )
+
+
 def word_splitter(lower_case: bool) -> Callable[[str], list[str]]:
     """A function from a text to the words that the tokenizer cuts into pieces."""
     normalize = exact_normalizer(lower_case).normalize_str
@@ -52,3 +62,12 @@ def word_splitter(lower_case: bool) -> Callable[[str], list[str]]:
 def drop_surrogates(text: str) -> str:
     """`text` as `tokenizers` accepts it."""
     return _SURROGATE.sub("", text)
+
+
+def check_texts(texts: Sequence[str]) -> None:
+    """Raises a ValueError if `texts` is a single string."""
+    if isinstance(texts, str | bytes):
+        raise ValueError(
+            "`texts` must be a sequence of strings. Received: one "
+            f"{type(texts).__name__}, {texts[:40]!r}"
+        )

@@ -1,8 +1,10 @@
-"""How text became word pieces: what whoever uses a model on text has to repeat."""
+"""How text became ids: what whoever uses a model on text has to repeat."""
 
 import dataclasses
 from collections.abc import Mapping
 from typing import Any
+
+from seg_tf.text.encoding import WORD_PIECES
 
 
 @dataclasses.dataclass(frozen=True)
@@ -13,8 +15,18 @@ class TextPreparation:
         vocabulary: content of the `vocab.txt`.
         lower_case: whether text was lower-cased and stripped of accents.
         sentence_splitter: name and checksum of its parameters, as in a manifest.
+        tokenizer: what the ids stand for, one of `seg_tf.text.encoding.TOKENIZERS`.
     """
 
     vocabulary: bytes = dataclasses.field(repr=False)
     lower_case: bool
     sentence_splitter: Mapping[str, Any]
+    tokenizer: str = WORD_PIECES
+
+    def described(self) -> dict[str, Any]:
+        """What a checkpoint says of it; the vocabulary lies beside it as a file."""
+        return {
+            "tokenizer": self.tokenizer,
+            "lower_case": self.lower_case,
+            "sentence_splitter": dict(self.sentence_splitter),
+        }

@@ -7,8 +7,8 @@ the word after it is looked at only where the answer depends on it.
 """
 
 import re
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from seg_tf.text.punkt_decision import (
     ASCII_WHITE_SPACE,
@@ -23,6 +23,7 @@ from seg_tf.text.punkt_decision import (
     tokenize,
 )
 from seg_tf.text.punkt_parameters import PunktParameters
+from seg_tf.text.remembered import Remembered
 
 # A boundary is where the sentence before it stops and the one after it begins.
 Boundary = tuple[int, int]
@@ -69,25 +70,6 @@ _UNUSUAL = _Candidate(0, None, Before(Kind.NO_END, "white space inside"))
 _ORDINARY = Before(Kind.ORDINARY, None)
 
 
-class _Memory(dict):
-    """A function of a string that remembers its values, within bounds."""
-
-    MAX_ENTRIES = 2**16
-    MAX_KEY_LENGTH = 40
-
-    def __init__(self, function: Callable[[str], Any]):
-        super().__init__()
-        self._function = function
-
-    def __missing__(self, key: str) -> Any:
-        value = self._function(key)
-        if len(key) <= self.MAX_KEY_LENGTH:
-            if len(self) >= self.MAX_ENTRIES:
-                self.clear()
-            self[key] = value
-        return value
-
-
 class SentenceSplitter:
     """Punkt sentence splitter (Kiss and Strunk, 2006).
 
@@ -112,8 +94,8 @@ class SentenceSplitter:
             parameters = PunktParameters.english()
         self.parameters = parameters
         self._decision = PunktDecision(self.parameters)
-        self._candidates = _Memory(self._candidate_of_chunk)
-        self._followers = _Memory(self._follower)
+        self._candidates = Remembered(self._candidate_of_chunk)
+        self._followers = Remembered(self._follower)
 
     @property
     def name(self) -> str:

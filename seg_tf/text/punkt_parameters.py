@@ -145,6 +145,13 @@ class PunktParameters:
         )
 
 
+# What the flags that name parameters say of their values.
+PARAMETERS_HELP = (
+    "Punkt parameters: english (built in), a JSON file, a punkt_tab folder, or "
+    "nltk:LANGUAGE for an installed punkt_tab."
+)
+
+
 def load_parameters(name_or_path: str) -> PunktParameters:
     """The parameters that the value of a flag names.
 

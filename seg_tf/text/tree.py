@@ -63,6 +63,22 @@ class DocumentTree:
             "token_index": _restarting_counts(self.sentence_lengths, first_token),
         }
 
+    def with_paragraph_ends(self, token_id: int) -> "DocumentTree":
+        """The same tree, with `token_id` at the end of every paragraph.
+
+        It belongs to the paragraph's last sentence. For example, with 0 the tree above
+        becomes [[7, 8], [9, 0]] and [[5, 0]].
+        """
+        last_sentences = np.cumsum(self.paragraph_lengths) - 1
+        ends = np.cumsum(self.sentence_lengths)[last_sentences]
+        sentence_lengths = self.sentence_lengths.copy()
+        sentence_lengths[last_sentences] += 1
+        return dataclasses.replace(
+            self,
+            token_ids=np.insert(self.token_ids, ends, token_id),
+            sentence_lengths=sentence_lengths,
+        )
+
 
 class TreeBuilder:
     """Turns the paragraphs of documents into trees.

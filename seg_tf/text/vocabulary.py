@@ -2,98 +2,27 @@
 
 import dataclasses
 import functools
-import hashlib
-import os
-import pathlib
-import re
 from collections.abc import Mapping
+
+from seg_tf.text.token_table import TokenTable
 
 PAD, UNK, CLS, SEP, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
 SENT, ATTENTION = "[SENT]", "[ATTN]"
 SPECIAL_TOKENS = (PAD, UNK, CLS, SEP, MASK)
 
-_WHITE_SPACE = re.compile(r"[ \t\r\f\v]")
-
 
 @dataclasses.dataclass(frozen=True)
-class Vocabulary:
-    """Tokens in the order of their ids.
-
-    Args:
-        tokens: one string per id; a piece inside a word starts with `##`.
-        checksum: SHA-256 of the file that the tokens came from; computed from the
-            tokens, as that file would hold them, if not given.
-        source: where the tokens came from, for error messages.
+class Vocabulary(TokenTable):
+    """Word pieces in the order of their ids; one inside a word starts with `##`.
 
     Raises:
-        ValueError: if a special token is absent, a token is blank, holds white
-            space or occurs twice. The message names `source`, token and line.
+        ValueError: as of every `TokenTable`, and if a special token is absent.
 
     Example:
         >>> vocabulary = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a"])
         >>> vocabulary.size, vocabulary.mask_id, vocabulary.id_of("a")
         (6, 4, 5)
     """
-
-    tokens: tuple[str, ...]
-    checksum: str = ""
-    source: str = "tokens"
-
-    def __post_init__(self):
-        object.__setattr__(self, "tokens", tuple(self.tokens))
-        self._check_lines()
-        self._check_special_tokens()
-        if not self.checksum:
-            object.__setattr__(self, "checksum", _checksum(self.to_bytes()))
-
-    @classmethod
-    def from_file(cls, path: str | os.PathLike) -> "Vocabulary":
-        """Reads a `vocab.txt`: UTF-8, one token a line, the first line is id 0.
-
-        Raises:
-            OSError: if the file cannot be read.
-            ValueError: if it is not the vocabulary of a BERT-like model.
-        """
-        content = pathlib.Path(path).read_bytes()
-        try:
-            text = content.decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            raise ValueError(
-                f"A vocabulary must be UTF-8 text. Received: {path}, which is not at "
-                f"byte {error.start} ({error.reason})"
-            ) from error
-        # Not `splitlines`: vocabularies hold pieces such as U+2028 and U+0085.
-        lines = text.split("\n")
-        if not lines[-1].strip():
-            lines.pop()
-        tokens = (line.rstrip(" \t\r") for line in lines)
-        return cls(tuple(tokens), checksum=_checksum(content), source=str(path))
-
-    def to_bytes(self) -> bytes:
-        """The content of a `vocab.txt` with these tokens."""
-        return "".join(f"{token}\n" for token in self.tokens).encode()
-
-    @property
-    def size(self) -> int:
-        return len(self.tokens)
-
-    @functools.cached_property
-    def ids(self) -> Mapping[str, int]:
-        """Id of each token."""
-        return {token: index for index, token in enumerate(self.tokens)}
-
-    def id_of(self, token: str) -> int:
-        """Id of `token`.
-
-        Raises:
-            ValueError: if the vocabulary does not hold it.
-        """
-        if token not in self.ids:
-            raise ValueError(
-                f"`token` must be in the vocabulary {self.source} "
-                f"({self.size} tokens). Received: {token!r}"
-            )
-        return self.ids[token]
 
     @functools.cached_property
     def sent_id(self) -> int:
@@ -127,6 +56,17 @@ class Vocabulary:
         )
 
     @property
+    def special_ids(self) -> Mapping[str, int]:
+        """Ids of the tokens that are no text, by short names, for manifests."""
+        return {
+            "pad": self.pad_id,
+            "unk": self.unk_id,
+            "cls": self.cls_id,
+            "sep": self.sep_id,
+            "mask": self.mask_id,
+        }
+
+    @property
     def pad_id(self) -> int:
         return self.ids[PAD]
 
@@ -146,26 +86,6 @@ class Vocabulary:
     def mask_id(self) -> int:
         return self.ids[MASK]
 
-    def _check_lines(self) -> None:
-        first_lines = {}
-        for line_number, token in enumerate(self.tokens, start=1):
-            if not token:
-                raise ValueError(
-                    "A vocabulary must have a token on every line. Received: "
-                    f"{self.source}, whose line {line_number} is blank"
-                )
-            if _WHITE_SPACE.search(token):
-                raise ValueError(
-                    "A vocabulary must have one token a line and nothing else. "
-                    f"Received: {self.source}, line {line_number}: {token[:80]!r}"
-                )
-            if token in first_lines:
-                raise ValueError(
-                    f"A vocabulary must hold a token once. Received: {self.source}, "
-                    f"with {token!r} on lines {first_lines[token]} and {line_number}"
-                )
-            first_lines[token] = line_number
-
     def _check_special_tokens(self) -> None:
         missing = [token for token in SPECIAL_TOKENS if token not in self.ids]
         if missing:
@@ -173,7 +93,3 @@ class Vocabulary:
                 f"A vocabulary must hold {', '.join(SPECIAL_TOKENS)}. Received: "
                 f"{self.source} ({self.size} tokens), which lacks {', '.join(missing)}"
             )
-
-
-def _checksum(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()

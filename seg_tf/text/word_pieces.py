@@ -5,7 +5,12 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from seg_tf.text.exact_tokenizer import CONTINUATION, drop_surrogates, exact_tokenizer
+from seg_tf.text.exact_tokenizer import (
+    CONTINUATION,
+    check_texts,
+    drop_surrogates,
+    exact_tokenizer,
+)
 from seg_tf.text.fast_tokenizer import Encoded, FastTokenizer, map_to_array
 from seg_tf.text.tokenizer_differences import TokenizerDifferences
 from seg_tf.text.vocabulary import Vocabulary
@@ -64,11 +69,7 @@ class WordPieces:
         Raises:
             ValueError: if `texts` is a single string.
         """
-        if isinstance(texts, str | bytes):
-            raise ValueError(
-                "`texts` must be a sequence of strings. Received: one "
-                f"{type(texts).__name__}, {texts[:40]!r}"
-            )
+        check_texts(texts)
         if len(texts) > 1 and sum(map(len, texts)) > _MAX_CHARACTERS_AT_ONCE:
             half = len(texts) // 2
             ids, lengths = zip(
@@ -92,15 +93,8 @@ class WordPieces:
         Raises:
             ValueError: if an id is not in the vocabulary.
         """
-        tokens = self.vocabulary.tokens
         words = []
-        for token_id in ids:
-            if not 0 <= token_id < len(tokens):
-                raise ValueError(
-                    f"`ids` must lie between 0 and {len(tokens) - 1}, the last id of "
-                    f"{self.vocabulary.source}. Received: {token_id}"
-                )
-            token = tokens[token_id]
+        for token in self.vocabulary.tokens_of(ids):
             if words and token.startswith(CONTINUATION):
                 words[-1] += token.removeprefix(CONTINUATION)
             else:

@@ -24,7 +24,7 @@ class Checkpoints:
         folder: where they lie; created with the first.
         keep: how many of the newest stay.
         facts: what each `state.json` says about the run, besides the counters.
-        text_preparation: how the run's text became word pieces; each checkpoint
+        text_preparation: how the run's text became ids; each checkpoint
             keeps it with the weights. None where the inputs do not know.
         report: called with a line of text when something is worth saying.
     """
@@ -43,10 +43,7 @@ class Checkpoints:
         self._vocabulary = None
         if text_preparation is not None:
             self._vocabulary = text_preparation.vocabulary
-            self.facts["text"] = {
-                "lower_case": text_preparation.lower_case,
-                "sentence_splitter": dict(text_preparation.sentence_splitter),
-            }
+            self.facts["text"] = text_preparation.described()
         self.report = report
 
     def path(self, updates: int) -> pathlib.Path:

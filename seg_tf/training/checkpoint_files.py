@@ -3,11 +3,11 @@
 `encoder.weights.h5` holds the encoder's weights in Keras's own format, which any
 encoder of the same config loads. `training_state.npz` holds every other variable
 that the next update depends on: the objectives' weights, the optimizer, the loss
-scale, the counters and the open log interval. Dropout has no state: every step
-derives it from the seed and the number of the sample. `vocab.txt` holds the word
-pieces, so that the model can be used on text with nothing else at hand; inputs that
-know of no text leave it out. `state.json` holds counters, the run's config and the
-checksums of the others, and of itself.
+scale, the counters, the open log interval and the memory of a model that has one.
+Dropout has no state: every step derives it from the seed and the number of the
+sample. `vocab.txt` holds the tokens, so that the model can be used on text with nothing
+else at hand; inputs that know of no text leave it out. `state.json` holds
+counters, the run's config and the checksums of the others, and of itself.
 """
 
 import hashlib
@@ -167,6 +167,7 @@ def _training_variables(pretrainer: Pretrainer) -> dict[str, Any]:
         ],
         "optimizer": pretrainer.optimizer.variables,
         "loss_scale": pretrainer.step_options.loss_scale.variables,
+        "memory": pretrainer.memory.variables,
     }
     return {
         name: variable

@@ -117,6 +117,10 @@ class HorovodDistribution(Distribution):
         self, tensors: Sequence[tf.Tensor], name: str, as_float16: bool = False
     ) -> list[tf.Tensor]:
         compression = self._horovod.Compression
+        if tensors and tensors[0].dtype == tf.bfloat16:  # which Gloo cannot add
+            tensors = [tf.cast(tensor, tf.float32) for tensor in tensors]
+            sums = self.sum(tensors, name, as_float16)
+            return [tf.cast(one, tf.bfloat16) for one in sums]
         return self._horovod.grouped_allreduce(
             list(tensors),
             op=self._horovod.Sum,
@@ -129,7 +133,14 @@ class HorovodDistribution(Distribution):
         )
 
     def broadcast(self, variables: Sequence[tf.Variable]) -> None:
-        self._horovod.broadcast_variables(list(variables), root_rank=0)
+        others = [one for one in variables if one.dtype != tf.bfloat16]
+        self._horovod.broadcast_variables(others, root_rank=0)
+        for number, variable in enumerate(variables):
+            if variable.dtype == tf.bfloat16:  # as bits of a type that it knows
+                bits = tf.bitcast(variable, tf.float16)
+                name = f"Horovod_bits_{number}"
+                bits = self._horovod.broadcast(bits, root_rank=0, name=name)
+                variable.assign(tf.bitcast(bits, tf.bfloat16))
 
     def broadcast_object(self, value: Any) -> Any:
         return self._horovod.broadcast_object(value, root_rank=0, name="object")

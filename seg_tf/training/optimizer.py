@@ -1,5 +1,7 @@
 """The optimizers a run's config can name."""
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -14,24 +16,45 @@ from seg_tf.training.lamb import Lamb
 NO_WEIGHT_DECAY = r"(^|/)(gamma|beta|\w*bias)(:\d+)?$"
 
 
-def build_adamw(**settings: Any) -> AdamW:
-    """AdamW as BERT trains with it. Arguments are those of `build_scheduled`."""
-    return build_scheduled(AdamW, name="adamw", **settings)
+def build_adamw(decay_power: float = 1.0, **settings: Any) -> AdamW:
+    """AdamW as BERT trains with it.
+
+    Args:
+        decay_power: power of the polynomial decay.
+        **settings: arguments of `build_scheduled`.
+    """
+    return build_scheduled(AdamW, _polynomial(decay_power), name="adamw", **settings)
 
 
-def build_lamb(**settings: Any) -> Lamb:
-    """LAMB, for batches of thousands. Arguments: `build_scheduled`'s and `Lamb`'s."""
-    return build_scheduled(Lamb, name="lamb", **settings)
+def build_lamb(decay_power: float = 1.0, **settings: Any) -> Lamb:
+    """LAMB, for batches of thousands.
+
+    Args:
+        decay_power: power of the polynomial decay.
+        **settings: arguments of `build_scheduled` and of `Lamb`.
+    """
+    return build_scheduled(Lamb, _polynomial(decay_power), name="lamb", **settings)
+
+
+def build_cosine_adamw(**settings: Any) -> AdamW:
+    """AdamW whose rate falls by a cosine, as Transformer-XL trains with it.
+
+    Args:
+        **settings: arguments of `build_scheduled`.
+    """
+    return build_scheduled(
+        AdamW, schedule.WarmupCosineDecay, name="cosine_adamw", **settings
+    )
 
 
 def build_scheduled(
     optimizer_class: type[keras.optimizers.Optimizer],
+    make_schedule: Callable[..., schedule.WarmupDecay],
     *,
     num_updates: int,
     learning_rate: float,
     warmup_updates: int | None = None,
     decay_updates: int | None = None,
-    decay_power: float = 1.0,
     decay_from_start: bool = False,
     end_learning_rate: float = 0.0,
     weight_decay: float = 0.01,
@@ -47,12 +70,12 @@ def build_scheduled(
 
     Args:
         optimizer_class: AdamW or LAMB.
+        make_schedule: takes the arguments of `schedule.WarmupDecay`.
         num_updates: updates of the whole run.
         learning_rate: the effective, global peak rate.
         warmup_updates: updates of linear warm-up; None takes 1 % of the run.
         decay_updates: updates after which `end_learning_rate` is reached; None
-            takes the whole run.
-        decay_power: power of the polynomial decay.
+            takes the whole run, and more than that ends the run above it.
         decay_from_start: whether the decay is counted from the first update.
         end_learning_rate: the rate after the decay.
         weight_decay: decay of the weights; none on LayerNorm and bias.
@@ -64,12 +87,11 @@ def build_scheduled(
     if warmup_updates is None:
         warmup_updates = schedule.default_warmup(num_updates)
     optimizer = optimizer_class(
-        learning_rate=schedule.WarmupPolynomialDecay(
+        learning_rate=make_schedule(
             peak_learning_rate=learning_rate,
             decay_updates=num_updates if decay_updates is None else decay_updates,
             warmup_updates=warmup_updates,
             end_learning_rate=end_learning_rate,
-            power=decay_power,
             decay_from_start=decay_from_start,
         ),
         weight_decay=weight_decay,
@@ -80,3 +102,7 @@ def build_scheduled(
     )
     optimizer.exclude_from_weight_decay(var_names=[NO_WEIGHT_DECAY])
     return optimizer
+
+
+def _polynomial(power: float) -> Callable[..., schedule.WarmupPolynomialDecay]:
+    return functools.partial(schedule.WarmupPolynomialDecay, power=power)

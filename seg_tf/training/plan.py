@@ -25,7 +25,7 @@ class Plan:
         num_processes: processes that train together.
         num_updates: updates.
         num_samples: samples seen, which are rows.
-        num_windows: windows in these rows.
+        num_windows: windows in these rows; None where rows are not made of windows.
         epochs: times that every training sample is seen.
         tokens: real tokens seen, padding left out.
         peak_learning_rate: rate after the warm-up, or None for an optimizer that
@@ -40,7 +40,7 @@ class Plan:
     num_processes: int
     num_updates: int
     num_samples: int
-    num_windows: int
+    num_windows: int | None
     epochs: float
     tokens: int
     peak_learning_rate: float | None
@@ -58,14 +58,18 @@ def make_plan(
     num_processes = pretrainer.step_options.distribution.size
     rows = settings.micro_batch_size or settings.batch_size // num_processes
     rate = pretrainer.optimizer._learning_rate
-    warms_up = isinstance(rate, schedule.WarmupPolynomialDecay)
+    warms_up = isinstance(rate, schedule.WarmupDecay)
     return Plan(
         batch_size=settings.batch_size,
         micro_batch_size=rows,
         num_processes=num_processes,
         num_updates=settings.num_updates,
         num_samples=num_samples,
-        num_windows=round(num_samples * inputs.windows_per_row),
+        num_windows=(
+            round(num_samples * inputs.windows_per_row)
+            if hasattr(inputs, "windows_per_row")
+            else None
+        ),
         epochs=num_samples / max(1, inputs.num_train_samples),
         tokens=round(num_samples * config.inputs.row_length * inputs.fill),
         peak_learning_rate=rate.peak_learning_rate if warms_up else None,
@@ -101,10 +105,13 @@ def describe(plan: Plan, inputs: Any) -> str:
         f"{plan.num_processes:,} processes",
         f"  rows             {plan.num_samples:,}: {plan.epochs:.2f} epochs over "
         f"{inputs.num_train_samples:,} (held out: {inputs.num_validation_samples:,})",
-        f"  windows          {plan.num_windows:,}: {inputs.windows_per_row:.2f} a row, "
-        f"which they fill to {inputs.fill:.1%}",
-        f"  tokens           {plan.tokens:,}, padding left out",
     ]
+    if plan.num_windows is not None:
+        lines.append(
+            f"  windows          {plan.num_windows:,}: {inputs.windows_per_row:.2f} a "
+            f"row, which they fill to {inputs.fill:.1%}"
+        )
+    lines.append(f"  tokens           {plan.tokens:,}, padding left out")
     if plan.peak_learning_rate is not None:
         lines.append(
             f"  learning rate    {plan.peak_learning_rate:g} after "
@@ -137,6 +144,7 @@ def _memory(
         "weights": weights,
         "gradients": weights,
         "optimizer": _bytes(pretrainer.optimizer.variables),
+        "what is remembered of lanes": _bytes(pretrainer.memory.variables),
         "activations, roughly": _activations(config, vocab_size, rows),
     }
 
@@ -151,12 +159,14 @@ def _bytes(variables: list[Any]) -> int:
 def _activations(config: configuration.RunConfig, vocab_size: int, rows: int) -> int:
     """What a forward and backward pass holds at its peak.
 
-    What the model says of itself, and per prediction five times the vocabulary. On a
-    CPU, three small models (2 to 4 layers of width 128 and 256, windows of 128 to 512)
-    made the process grow by this, by their gradients and by another 90 to 150 MiB.
+    What the model says of itself, and per masked position five times the vocabulary.
+    On a CPU, three small encoders (2 to 4 layers of width 128 and 256, windows of 128
+    to 512) made the process grow by this, by their gradients and by another 90 to 150
+    MiB.
     """
-    numbers = config.model.row_activations(config.inputs)
-    numbers += 5 * config.inputs.masking.max_predictions * vocab_size
+    numbers = config.model.row_activations(config.inputs, vocab_size)
+    if hasattr(config.inputs, "masking"):
+        numbers += 5 * config.inputs.masking.max_predictions * vocab_size
     size = 4 if config.training.dtype_policy == "float32" else 2
     return rows * numbers * size
 

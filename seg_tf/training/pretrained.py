@@ -9,7 +9,8 @@ import keras
 import tensorflow as tf
 
 from seg_tf import configuration, features
-from seg_tf.text.vocabulary import Vocabulary
+from seg_tf.text import encoding
+from seg_tf.text.token_table import TokenTable
 from seg_tf.training import checkpoint, checkpoint_files
 from seg_tf.training.errors import CheckpointError
 from seg_tf.training.pretrainer import Pretrainer
@@ -53,7 +54,8 @@ class Pretrained:
         encoder: with its weights.
         objectives: name -> objective, with its weights too.
         config: that of the run.
-        vocabulary: the word pieces.
+        vocabulary: the word pieces, or the words.
+        tokenizer: which of the two, one of `seg_tf.text.encoding.TOKENIZERS`.
         lower_case: whether text has to be lower-cased and stripped of accents.
         sentence_splitter: name and checksum of the parameters that split the text of
             the run into sentences; empty where the checkpoint does not say.
@@ -64,17 +66,23 @@ class Pretrained:
     encoder: keras.Model
     objectives: Mapping[str, Any]
     config: configuration.RunConfig
-    vocabulary: Vocabulary
+    vocabulary: TokenTable
+    tokenizer: str
     lower_case: bool
     sentence_splitter: Mapping[str, Any]
     folder: pathlib.Path
     weights_checksum: str
+
+    def text_encoder(self) -> encoding.TextEncoder:
+        """What turns text into the ids that the model knows, and back."""
+        return encoding.text_encoder(self.tokenizer, self.vocabulary, self.lower_case)
 
 
 def load_pretrained(
     checkpoint_dir: str | pathlib.Path,
     vocab_file: str | pathlib.Path | None = None,
     lower_case: bool | None = None,
+    model_settings: Mapping[str, Any] | None = None,
 ) -> Pretrained:
     """Loads encoder, objectives and vocabulary of a checkpoint.
 
@@ -83,36 +91,43 @@ def load_pretrained(
         vocab_file: the vocabulary, for a checkpoint without one. It has to be that
             of the run.
         lower_case: for a checkpoint that does not say; None takes it for uncased.
+        model_settings: fields of the model's config that are to be other than in the
+            run, and that no weight depends on, such as `memory_length`.
 
     Raises:
         CheckpointError: if there is no checkpoint, it is damaged, it holds no
-            vocabulary and none is given, or what is given is not that of the run.
+            vocabulary and none is given, or what is given is not that of the run; or
+            if its model has no such setting.
     """
     folder = checkpoint.find_checkpoint(pathlib.Path(checkpoint_dir))
     state = checkpoint.read(folder)
-    vocabulary = _vocabulary(folder, state, vocab_file)
     text = state.get("text", {"lower_case": lower_case is not False})
+    # Checkpoints of earlier versions do not say: there were word pieces alone.
+    tokenizer = text.get("tokenizer", encoding.WORD_PIECES)
+    vocabulary = _vocabulary(folder, state, tokenizer, vocab_file)
     if lower_case not in (None, text["lower_case"]):
         raise CheckpointError(
             "`lower_case` must be as in the run of the checkpoint. Received: "
             f"lower_case={lower_case}, {folder} says {text['lower_case']}"
         )
-    encoder, config = _build_encoder(state)
+    encoder, config = _build_encoder(state, model_settings)
     objectives = {
         name: configuration.build(objective, encoder=encoder)
         for name, objective in config.objectives.items()
     }
+    pretrainer = Pretrainer(encoder, objectives)
     # Rows of blocks are at least one block long.
     batch = _zeros(getattr(encoder, "block_length", 2))
-    sequence_output = encoder(batch)
+    sequence_output, _ = pretrainer.encode(batch)
     for objective in objectives.values():
         objective(sequence_output, batch, training=False)
-    checkpoint_files.restore_weights(folder, Pretrainer(encoder, objectives), cast=True)
+    checkpoint_files.restore_weights(folder, pretrainer, cast=True)
     return Pretrained(
         encoder=encoder,
         objectives=objectives,
         config=config,
         vocabulary=vocabulary,
+        tokenizer=tokenizer,
         lower_case=text["lower_case"],
         sentence_splitter=text.get("sentence_splitter", {}),
         folder=folder,
@@ -121,17 +136,36 @@ def load_pretrained(
 
 
 def _build_encoder(
-    state: Mapping[str, Any],
+    state: Mapping[str, Any], model_settings: Mapping[str, Any] | None = None
 ) -> tuple[keras.Model, configuration.RunConfig]:
     config = configuration.from_config_dict(state["config"])
+    if model_settings:
+        config = _with_model_settings(config, model_settings)
     return configuration.build(config.model, vocab_size=state["vocab_size"]), config
+
+
+def _with_model_settings(
+    config: configuration.RunConfig, settings: Mapping[str, Any]
+) -> configuration.RunConfig:
+    fields = {field.name for field in dataclasses.fields(config.model)}
+    for name, value in settings.items():
+        if name not in fields:
+            raise CheckpointError(
+                f"`{name}` must be a setting of the checkpoint's model. Received: "
+                f"{name}={value}, and {config.name!r}, which has a "
+                f"{type(config.model).__name__} without it"
+            )
+    return dataclasses.replace(
+        config, model=dataclasses.replace(config.model, **settings)
+    )
 
 
 def _vocabulary(
     folder: pathlib.Path,
     state: Mapping[str, Any],
+    tokenizer: str,
     vocab_file: str | pathlib.Path | None,
-) -> Vocabulary:
+) -> TokenTable:
     own = folder / checkpoint_files.VOCABULARY_FILE
     expected = state["vocab_checksum"]
     if vocab_file is None and own.name not in state["checksums"]:
@@ -142,7 +176,7 @@ def _vocabulary(
         )
     path = vocab_file or own
     try:
-        vocabulary = Vocabulary.from_file(path)
+        vocabulary = encoding.read_vocabulary(tokenizer, path)
     except (OSError, ValueError) as error:
         raise CheckpointError(str(error)) from error
     if vocabulary.checksum != expected:

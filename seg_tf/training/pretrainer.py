@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from seg_tf.training import diagnosis
 from seg_tf.training.errors import NonFiniteSteps
+from seg_tf.training.lane_memory import NoMemory
 from seg_tf.training.metrics import Latest, Ratio, Total
 from seg_tf.training.step import (
     Features,
@@ -41,10 +42,13 @@ class Pretrainer(keras.Model):
     global batches, on each process.
 
     Args:
-        encoder: layer from a batch of features to a sequence `(B, L, D)`.
+        encoder: layer from a batch of features to a sequence `(B, L, D)`; one with
+            memory returns the sequence and the memory for the next batch.
         objectives: mapping of name to a `seg_tf.objectives.base.Objective`.
         options: how a step is made.
         max_skipped_steps: how many steps in a row may not be finite.
+        memory: what the encoder remembers between training steps.
+        validation_memory: what it remembers between the batches of a validation.
 
     Raises:
         ValueError: if there is no objective.
@@ -56,6 +60,8 @@ class Pretrainer(keras.Model):
         objectives: Mapping[str, Any],
         options: StepOptions | None = None,
         max_skipped_steps: int = 20,
+        memory: NoMemory | None = None,
+        validation_memory: NoMemory | None = None,
     ):
         # Each part casts its own inputs; counts and weights stay as they are.
         super().__init__(autocast=False, name="pretrainer")
@@ -67,6 +73,8 @@ class Pretrainer(keras.Model):
         self.encoder = encoder
         self.objectives = dict(objectives)
         self.step_options = options or StepOptions()
+        self.memory = memory or NoMemory()
+        self._validation_memory = validation_memory or NoMemory()
         self.wishes = Wishes()
         self._max_skipped_steps = max_skipped_steps
         # Filled by `build_from`, once the objectives have said what they measure, in
@@ -87,9 +95,9 @@ class Pretrainer(keras.Model):
             features: a batch with the shapes of training; its values do not
                 matter, and no random state is used up.
         """
-        self._validation_names = _names(self._forward(features, False))
+        self._validation_names = _names(self._forward(features, False)[0])
         with keras.StatelessScope():  # which drops the state that dropout leaves
-            self._training_names = _names(self._forward(features, True))
+            self._training_names = _names(self._forward(features, True)[0])
         both = dict.fromkeys([*self._training_names, *self._validation_names])
         self.epoch_ratios = {name: Ratio(name) for name in both}
         self.interval_ratios = {
@@ -106,6 +114,13 @@ class Pretrainer(keras.Model):
             options=self.step_options,
         )
         self.built = True
+
+    def encode(
+        self, features: Features, training: bool = False
+    ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+        """The encoder's sequence output, and its memory for the next batch."""
+        output = self.encoder(features, training=training)
+        return output if isinstance(output, tuple) else (output, {})
 
     @property
     def random_states(self) -> list[keras.Variable]:
@@ -150,14 +165,18 @@ class Pretrainer(keras.Model):
 
     def train_step(self, features: Features) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
         """One step from one batch; returns logs and whether it was an update."""
-        result = self._step(features, self.wishes.own)
+        result = self._step(features, self.memory.read(features), self.wishes.own)
+        self.memory.write(features, result.memory)
         self.wishes.agreed.assign(result.wishes)
         self._measure(result)
         return self._epoch_results(self._training_names), result.finite
 
     def test_step(self, features: Features) -> dict[str, tf.Tensor]:
         """Measures one batch."""
-        sums = pack_sums(self._forward(features, False))
+        memory = self._validation_memory
+        results, after = self._forward({**features, **memory.read(features)}, False)
+        memory.write(features, after)
+        sums = pack_sums(results)
         sums, wishes = self.step_options.distribution.sum(
             [sums, self.wishes.own], "validation"
         )
@@ -197,17 +216,23 @@ class Pretrainer(keras.Model):
             self._max_skipped_steps + 1,
             self.step_options.distribution.gather(
                 diagnosis.samples_without_finite_loss(
-                    lambda rows: self._forward(rows, False), features
+                    lambda rows: self._forward(
+                        {**rows, **self.memory.read(rows)}, False
+                    )[0],
+                    features,
                 )
             ),
         )
 
-    def _forward(self, features: Features, training: bool) -> Results:
-        sequence_output = self.encoder(features, training=training)
-        return {
+    def _forward(
+        self, features: Features, training: bool
+    ) -> tuple[Results, dict[str, tf.Tensor]]:
+        sequence_output, memory = self.encode(features, training)
+        results = {
             name: objective(sequence_output, features, training=training)
             for name, objective in self.objectives.items()
         }
+        return results, memory
 
     def _measure(self, result: StepResult) -> None:
         finite = tf.cast(result.finite, tf.float64)
@@ -237,16 +262,16 @@ class Pretrainer(keras.Model):
         return {"loss": sum(losses), **results}
 
     def _derived(self, results: Mapping[str, Any]) -> dict[str, Any]:
-        """What objectives make of their own results, if anything."""
+        """What objectives make of their own results, if there are any."""
         derived = {}
         for name, objective in self.objectives.items():
-            if hasattr(objective, "derived_metrics"):
-                prefix = f"{name}_"
-                own = {
-                    metric.removeprefix(prefix): value
-                    for metric, value in results.items()
-                    if metric.startswith(prefix)
-                }
+            prefix = f"{name}_"
+            own = {
+                metric.removeprefix(prefix): value
+                for metric, value in results.items()
+                if metric.startswith(prefix)
+            }
+            if own and hasattr(objective, "derived_metrics"):
                 for metric, value in objective.derived_metrics(own).items():
                     derived[f"{prefix}{metric}"] = value
         return derived

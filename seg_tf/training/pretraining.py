@@ -13,6 +13,7 @@ from seg_tf.training import checkpoint, fitting, versions
 from seg_tf.training.distribution import Distribution
 from seg_tf.training.errors import TrainingStopped
 from seg_tf.training.interrupts import stop_requests
+from seg_tf.training.lane_memory import LaneMemory, NoMemory
 from seg_tf.training.loss_scale import NoLossScale
 from seg_tf.training.pretrainer import Pretrainer
 from seg_tf.training.run import Run
@@ -89,16 +90,22 @@ def build_pretrainer(
             config.model,
             vocab_size=_vocab_size(config, inputs),
             **config.inputs.model_arguments,
+            **_compiled_arguments(config.model, settings),
         )
         objectives = {
-            name: configuration.build(objective, encoder=encoder)
+            name: configuration.build(
+                objective, encoder=encoder, **_compiled_arguments(objective, settings)
+            )
             for name, objective in config.objectives.items()
         }
+        memory, validation_memory = _memories(encoder, config)
         pretrainer = Pretrainer(
             encoder,
             objectives,
             _step_options(settings, distribution or Distribution()),
             settings.max_skipped_steps,
+            memory,
+            validation_memory,
         )
         pretrainer.compile(
             optimizer=configuration.build(
@@ -199,6 +206,21 @@ def _step_options(
         seed=settings.seed,
         distribution=distribution,
     )
+
+
+def _compiled_arguments(
+    config: Any, settings: configuration.TrainingConfig
+) -> Mapping[str, Any]:
+    """Further arguments of a part of the model that XLA is going to compile."""
+    return getattr(config, "compiled_arguments", {}) if settings.jit_compile else {}
+
+
+def _memories(encoder: Any, config: configuration.RunConfig) -> tuple[NoMemory, ...]:
+    """What the encoder remembers between training steps, and in a validation."""
+    if not hasattr(encoder, "initial_memory"):
+        return NoMemory(), NoMemory()
+    num_lanes = (config.training.batch_size, config.inputs.validation_lanes)
+    return tuple(LaneMemory(encoder.initial_memory(number)) for number in num_lanes)
 
 
 def _vocab_size(config: configuration.RunConfig, inputs: Any) -> int:

@@ -115,6 +115,7 @@ class Run:
                 for variable in checkpoint_files.all_variables(self._pretrainer)
             ]
         )
+        self._pretrainer.memory.share()
         self.validation = self._distribution.broadcast_object(self.validation)
         self._has_state = True
 
@@ -190,6 +191,7 @@ class Run:
             fitting.fit(pretrainer, self._inputs, settings, supervisor, self._callbacks)
         finally:
             self.validation = supervisor.validation
+        pretrainer.memory.collect(self._distribution)
         outputs.save(pretrainer)
         if self._distribution.is_chief:
             plots.save_curves(

@@ -1,5 +1,6 @@
-"""Learning rate over a run: linear warm-up, then polynomial decay."""
+"""Learning rate over a run: linear warm-up, then a decay."""
 
+import math
 from typing import Any
 
 import keras
@@ -11,32 +12,32 @@ def default_warmup(num_updates: int) -> int:
     return max(1, round(num_updates / 100))
 
 
-@keras.saving.register_keras_serializable(package="seg_tf")
-class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
+class WarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
     """Rises linearly to the peak, then falls to the end rate.
 
     With `u` updates done, W = `warmup_updates` and N = `decay_updates`, the next
     update is made at the rate
 
-        peak * (u + 1) / W                                  while u < W
-        end + (peak - end) * ((N - u) / (N - W)) ** power   while W <= u < N
-        end                                                 from u = N on
+        peak * (u + 1) / W                              while u < W
+        end + (peak - end) * f((N - u) / (N - W))       while W <= u < N
+        end                                             from u = N on
 
-    so that no update of a run is made at rate 0. With `decay_from_start` the second
-    line divides by N, not by N - W: the decay has gone on during the warm-up, and the
-    rate drops where that ends, as in BERT's and NVIDIA's code.
+    so that no update of a run is made at rate 0. A subclass says what f is. With
+    `decay_from_start` the second line divides by N, not by N - W: the decay has gone
+    on during the warm-up, and the rate drops where that ends, as in BERT's, NVIDIA's
+    and Transformer-XL's code.
 
     Args:
         peak_learning_rate: float. The rate at the end of the warm-up.
-        decay_updates: int. Updates after which the end rate is reached.
+        decay_updates: int. Updates after which the end rate is reached, which may be
+            more than those of the run.
         warmup_updates: int. Updates of warm-up; 0 starts at the peak.
         end_learning_rate: float. The rate after the decay.
-        power: float. 1 decays linearly.
         decay_from_start: bool. Whether the decay is counted from the first update,
             not from the end of the warm-up.
 
     Raises:
-        ValueError: if the warm-up does not fit into the run, or a rate is
+        ValueError: if the warm-up does not fit into the decay, or a rate is
             negative.
     """
 
@@ -46,7 +47,6 @@ class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
         decay_updates: int,
         warmup_updates: int = 0,
         end_learning_rate: float = 0.0,
-        power: float = 1.0,
         decay_from_start: bool = False,
     ):
         super().__init__()
@@ -62,14 +62,15 @@ class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
                 f"Received: end_learning_rate={end_learning_rate}, "
                 f"peak_learning_rate={peak_learning_rate}"
             )
-        if power <= 0:
-            raise ValueError(f"`power` must be positive. Received: power={power}")
         self.peak_learning_rate = peak_learning_rate
         self.decay_updates = decay_updates
         self.warmup_updates = warmup_updates
         self.end_learning_rate = end_learning_rate
-        self.power = power
         self.decay_from_start = decay_from_start
+
+    def fall(self, remaining: Any) -> Any:
+        """f: from 1, where all of the decay remains, to 0, where none does."""
+        raise NotImplementedError
 
     def __call__(self, step: Any) -> Any:
         """Rate of the next update after `step` of them. Returns a float32 scalar."""
@@ -81,7 +82,7 @@ class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
         rising = peak * done / max(1, self.warmup_updates)
         decay_begin = 0 if self.decay_from_start else self.warmup_updates
         share = remaining / max(1, self.decay_updates - decay_begin)
-        falling = end + (peak - end) * ops.power(share, self.power)
+        falling = end + (peak - end) * self.fall(share)
         return ops.where(updates < self.warmup_updates, rising, falling)
 
     def get_config(self) -> dict:
@@ -90,6 +91,60 @@ class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
             "decay_updates": self.decay_updates,
             "warmup_updates": self.warmup_updates,
             "end_learning_rate": self.end_learning_rate,
-            "power": self.power,
             "decay_from_start": self.decay_from_start,
         }
+
+
+@keras.saving.register_keras_serializable(package="seg_tf")
+class WarmupPolynomialDecay(WarmupDecay):
+    """`WarmupDecay` with f(x) = x ** power.
+
+    Args:
+        peak_learning_rate: as there, and so are the next three.
+        decay_updates: int.
+        warmup_updates: int.
+        end_learning_rate: float.
+        power: float. 1 decays linearly.
+        decay_from_start: bool. As there.
+
+    Raises:
+        ValueError: if `power` is not positive, and as there.
+    """
+
+    def __init__(
+        self,
+        peak_learning_rate: float,
+        decay_updates: int,
+        warmup_updates: int = 0,
+        end_learning_rate: float = 0.0,
+        power: float = 1.0,
+        decay_from_start: bool = False,
+    ):
+        super().__init__(
+            peak_learning_rate,
+            decay_updates,
+            warmup_updates,
+            end_learning_rate,
+            decay_from_start,
+        )
+        if power <= 0:
+            raise ValueError(f"`power` must be positive. Received: power={power}")
+        self.power = power
+
+    def fall(self, remaining: Any) -> Any:
+        return ops.power(remaining, self.power)
+
+    def get_config(self) -> dict:
+        return {**super().get_config(), "power": self.power}
+
+
+@keras.saving.register_keras_serializable(package="seg_tf")
+class WarmupCosineDecay(WarmupDecay):
+    """`WarmupDecay` with f(x) = (1 - cos(pi x)) / 2, as Transformer-XL trains.
+
+    Arguments are those of `WarmupDecay`.
+    """
+
+    def fall(self, remaining: Any) -> Any:
+        # The same, without the difference of two numbers close to 1.
+        return ops.square(ops.sin(math.pi / 2 * remaining))

@@ -16,6 +16,7 @@ from seg_tf.training.loss_scale import DynamicLossScale, NoLossScale
 
 Features = Mapping[str, tf.Tensor]
 Results = Mapping[str, ObjectiveOutput]
+Memory = Mapping[str, tf.Tensor]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,6 +56,7 @@ class StepResult(NamedTuple):
         rows: rows of the batch.
         tokens: of these rows, padding left out.
         wishes: float64 `(W,)`. How many processes have each wish.
+        memory: what the model remembers of this process's rows, by name.
     """
 
     finite: tf.Tensor
@@ -64,6 +66,7 @@ class StepResult(NamedTuple):
     rows: tf.Tensor
     tokens: tf.Tensor
     wishes: tf.Tensor
+    memory: Memory
 
 
 class TrainingStep:
@@ -83,7 +86,8 @@ class TrainingStep:
     fails, the others are left with the state of a step that was made on all, or not.
 
     Args:
-        forward: from features of some rows to the result of each objective.
+        forward: from features of some rows to the result of each objective and to
+            what the model remembers of them, `{}` for a model without memory.
         objectives: by the names of these results.
         variables: what is trained.
         random_states: states of the generators of dropout.
@@ -94,7 +98,7 @@ class TrainingStep:
 
     def __init__(
         self,
-        forward: Callable[[Features], Results],
+        forward: Callable[[Features], tuple[Results, Memory]],
         objectives: Mapping[str, Objective],
         variables: Sequence[keras.Variable],
         random_states: Sequence[keras.Variable],
@@ -114,22 +118,26 @@ class TrainingStep:
         self._gradients = wrap(self._gradients)
         self._update = wrap(self._update)
 
-    def __call__(self, features: Features, wishes: tf.Tensor) -> StepResult:
+    def __call__(
+        self, features: Features, memory: Memory, wishes: tf.Tensor
+    ) -> StepResult:
         """Makes one step.
 
         Args:
             features: this process's rows `(R, …)`; R is a multiple of B.
+            memory: what the model remembers of the text before them, `(R, …)`; it
+                gets this among the features.
             wishes: float64 `(W,)`: what this process wishes.
         """
         counts, rows, tokens, wishes = self._count(features, wishes)
-        gradients, sums = self._accumulate(features, counts)
+        gradients, sums, memory = self._accumulate(features, memory, counts)
         gradients, sums = self._reduce(gradients, sums)
         learning_rate = tf.convert_to_tensor(self._optimizer.learning_rate)
         finite, norm = self._update(gradients, sums)
         # What is counted of a step counts once nothing can fail any more.
         with tf.control_dependencies([finite]):
-            result = (sums, norm, learning_rate, rows, tokens, wishes)
-            return StepResult(finite, *map(tf.identity, result))
+            result = (sums, norm, learning_rate, rows, tokens, wishes, memory)
+            return StepResult(finite, *tf.nest.map_structure(tf.identity, result))
 
     def _count(self, features: Features, wishes: tf.Tensor) -> tuple:
         """What the losses of the global batch are over, and other counts of it."""
@@ -145,9 +153,10 @@ class TrainingStep:
         return counts, rows, tokens, vector[num_objectives + 2 :]
 
     def _accumulate(
-        self, features: Features, counts: tf.Tensor
-    ) -> tuple[list[tf.Tensor], tf.Tensor]:
-        """Gradients and sums of this process's rows, one micro-batch after another."""
+        self, features: Features, memory: Memory, counts: tf.Tensor
+    ) -> tuple[list[tf.Tensor], tf.Tensor, Memory]:
+        """What `_gradients` gives of all rows, one micro-batch after another."""
+        features = {**features, **memory}
         num_rows = features["padding_mask"].shape[0]
         size = self._options.micro_batch_size or num_rows
         if num_rows == size:
@@ -158,20 +167,31 @@ class TrainingStep:
                 f"micro_batch_size={size}, rows={num_rows}"
             )
 
-        def add_next(begin: tf.Tensor, gradients: list, sums: tf.Tensor) -> tuple:
+        def add_next(
+            begin: tf.Tensor, gradients: list, sums: tf.Tensor, memory: dict
+        ) -> tuple:
             rows = {name: _rows(value, begin, size) for name, value in features.items()}
-            more_gradients, more_sums = self._gradients(rows, counts)
+            more_gradients, more_sums, of_rows = self._gradients(rows, counts)
             added = [a + b for a, b in zip(gradients, more_gradients, strict=True)]
-            return begin + size, added, sums + more_sums
+            memory = {
+                name: parts.write(begin // size, of_rows[name])
+                for name, parts in memory.items()
+            }
+            return begin + size, added, sums + more_sums, memory
 
-        _, gradients, sums = tf.while_loop(
+        parts = {
+            name: tf.TensorArray(value.dtype, num_rows // size)
+            for name, value in memory.items()
+        }
+
+        _, gradients, sums, memory = tf.while_loop(
             lambda begin, *_: begin < num_rows,
             add_next,
-            (tf.constant(0), *self._zeros()),
+            (tf.constant(0), *self._zeros(), parts),
             # Two micro-batches at once would need the memory of two.
             parallel_iterations=1,
         )
-        return gradients, sums
+        return gradients, sums, {name: one.concat() for name, one in memory.items()}
 
     def _zeros(self) -> tuple[list[tf.Tensor], tf.Tensor]:
         gradients = [tf.zeros(one.shape, tf.float32) for one in self._variables]
@@ -179,11 +199,11 @@ class TrainingStep:
 
     def _gradients(
         self, features: Features, counts: tf.Tensor
-    ) -> tuple[list[tf.Tensor], tf.Tensor]:
-        """Scaled float32 gradients of the loss of some rows, and their sums."""
+    ) -> tuple[list[tf.Tensor], tf.Tensor, Memory]:
+        """Scaled float32 gradients of the loss of some rows, their sums and memory."""
         self._seed_dropout(features["sample_number"][0])
         with tf.GradientTape() as tape:
-            results = self._forward(features)
+            results, memory = self._forward(features)
             terms = [
                 self._objectives[name].loss_weight
                 * tf.math.divide_no_nan(result.loss[0], count)
@@ -192,9 +212,11 @@ class TrainingStep:
                 )
             ]
             loss = tf.add_n(terms) * self._options.loss_scale.value
-        gradients = tape.gradient(loss, self._variables, unconnected_gradients="zero")
+        # TensorFlow's own variables: of Keras's it cannot make a zero.
+        variables = [variable.value for variable in self._variables]
+        gradients = tape.gradient(loss, variables, unconnected_gradients="zero")
         gradients = [tf.cast(_dense(one), tf.float32) for one in gradients]
-        return gradients, pack_sums(results)
+        return gradients, pack_sums(results), memory
 
     def _seed_dropout(self, first_sample: tf.Tensor) -> None:
         if not self._random_states:

@@ -100,12 +100,14 @@ class Supervisor(keras.callbacks.Callback):
     def validated(self, results: dict[str, float]) -> None:
         """Writes the results of a validation after the updates done so far."""
         self._check_finite(results)
+        self.model.memory.collect(self.model.step_options.distribution)
         self.validation = Validation(self.updates, results)
         self._outputs.write_validation(self.updates, results, self.model)
 
     def save(self) -> None:
         """Writes a checkpoint of now, unless there is one."""
         self._stopwatch.pause()
+        self.model.memory.collect(self.model.step_options.distribution)
         self._outputs.save(self.model)
         self._stopwatch.go_on()
 
@@ -148,6 +150,8 @@ class Supervisor(keras.callbacks.Callback):
         if stop:
             self._stop()
         if regroup:
+            # Of those who are there then, all have to know what each remembers.
+            self.model.memory.collect(self.model.step_options.distribution)
             self.model.step_options.distribution.regroup()
 
     def _stop(self) -> None:

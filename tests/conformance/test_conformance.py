@@ -78,6 +78,8 @@ def test_config_holds_what_was_passed(case):
 
 @each_case
 def test_saved_file_gives_the_same_layer(case, tmp_path):
+    if case.saved_within:
+        pytest.skip(f"saved within a {case.saved_within}, which has a case of its own")
     arguments = case.make_arguments()
     layer, inputs = case.build(), case.inputs(batch=3)
     model = case.model(layer)
@@ -88,7 +90,8 @@ def test_saved_file_gives_the_same_layer(case, tmp_path):
     assert restored is not layer
     config = restored.get_config()
     for name, value in arguments.items():
-        if name != "encoder":  # compared above; here it has a name of its own
+        # Compared above; here they have names or a state of their own.
+        if name not in ("encoder", "embedding"):
             assert config[name] == plain(value), name
 
 
@@ -99,7 +102,7 @@ def test_mixed_precision_is_close_to_float32(case, dtype):
     outputs = keras.tree.flatten(case.apply(layer, inputs))
     expected = "float32" if case.float32_output else dtype
     assert {output.dtype.name for output in outputs} == {expected}
-    assert {weight.dtype for weight in layer.trainable_weights} == {"float32"}
+    assert {weight.dtype for weight in layer.trainable_weights} <= {"float32"}
     precision = {"float16": 5e-3, "bfloat16": 4e-2}[dtype]
     assert_close(
         outputs, case.apply(case.build(), inputs), rtol=precision, atol=precision
@@ -110,7 +113,7 @@ def test_mixed_precision_is_close_to_float32(case, dtype):
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_pure_half_precision_runs(case, dtype):
     layer, inputs = case.build(dtype), case.inputs(batch=3)
-    assert {weight.dtype for weight in layer.trainable_weights} == {dtype}
+    assert {weight.dtype for weight in layer.trainable_weights} <= {dtype}
     outputs = keras.tree.flatten(case.apply(layer, inputs))
     assert all(np.isfinite(np.asarray(output, "float32")).all() for output in outputs)
 
@@ -146,7 +149,7 @@ def test_compiled_gradients_equal_eager(case, jit_compile):
         ]
 
     eager = gradients(tensors)
-    assert len(eager) > 0
+    assert bool(eager) == bool(layer.trainable_weights)
     compiled = tf.function(gradients, jit_compile=jit_compile)(tensors)
     assert_close(compiled, eager, atol=1e-4)
 

@@ -1,5 +1,6 @@
 """Small sets of records for tests, made without any text."""
 
+import itertools
 import pathlib
 
 import numpy as np
@@ -11,6 +12,7 @@ from seg_tf.text.tree import DocumentTree
 
 SPECIAL_IDS = {"pad": 0, "unk": 1, "cls": 2, "sep": 3, "mask": 4}
 FIRST_PIECE = 10
+WORD_IDS = {"eos": 0, "unk": 1}
 
 
 def random_tree(
@@ -82,23 +84,78 @@ def write_windows(
             path = folder / f"{split}-{number:05d}.tfrecord"
             entries.append(tree_shards.write_windows(path, items, widths))
         splits[split] = tuple(entries)
-    (folder / "vocab.txt").write_text("".join(f"{t}\n" for t in tokens(vocab_size)))
-    manifest = Manifest(
+    return _save_manifest(
+        folder,
+        tokens(vocab_size),
+        {"lower_case": True, "special_ids": SPECIAL_IDS},
         kind="windows",
-        vocabulary={
-            "file": "vocab.txt",
-            "size": vocab_size,
-            "sha256": files.checksum(folder / "vocab.txt"),
-            "lower_case": True,
-            "special_ids": SPECIAL_IDS,
-        },
-        sentence_splitter={"name": "none", "parameters_sha256": ""},
         options={"seed": seed, "cut_sentences": cut_sentences},
         number_widths=widths,
         window_length=window_length,
+        splits=splits,
+    )
+
+
+def write_word_documents(
+    folder: pathlib.Path,
+    documents: dict[str, list[list[DocumentTree]]],
+    *,
+    vocab_size: int,
+) -> Manifest:
+    """Writes shards of whole documents of words, as a build would.
+
+    Args:
+        folder: where they go.
+        documents: split -> documents of each shard, without ends of paragraphs.
+        vocab_size: number of words.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    widths = records.number_widths(vocab_size, None)
+    document_ids = itertools.count()
+    splits = {}
+    for split in SPLITS:
+        splits[split] = tuple(
+            tree_shards.write_trees(
+                folder / f"{split}-{number:05d}.tfrecord",
+                [
+                    (tree.with_paragraph_ends(WORD_IDS["eos"]), document_id, None)
+                    for tree, document_id in zip(trees, document_ids, strict=False)
+                ],
+                widths,
+            )
+            for number, trees in enumerate(documents.get(split, []))
+        )
+    words = [*(f"<{name}>" for name in WORD_IDS)]
+    words += [f"w{number}" for number in range(len(words), vocab_size)]
+    return _save_manifest(
+        folder,
+        words,
+        {"lower_case": False, "special_ids": WORD_IDS, "tokenizer": "words"},
+        kind="documents",
+        options={},
+        number_widths=widths,
+        window_length=None,
+        splits=splits,
+    )
+
+
+def _save_manifest(
+    folder: pathlib.Path, tokens: list[str], vocabulary: dict, **fields
+) -> Manifest:
+    """Writes the vocabulary and the manifest beside shards."""
+    path = folder / "vocab.txt"
+    path.write_text("".join(f"{token}\n" for token in tokens))
+    manifest = Manifest(
+        vocabulary={
+            "file": path.name,
+            "size": len(tokens),
+            "sha256": files.checksum(path),
+            **vocabulary,
+        },
+        sentence_splitter={"name": "none", "parameters_sha256": ""},
         sources=(),
         rejected={},
-        splits=splits,
+        **fields,
     )
     manifest.save(folder)
     return manifest

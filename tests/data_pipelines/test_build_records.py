@@ -486,7 +486,7 @@ def test_two_builds_at_once_are_refused(corpus, tmp_path):
 
 def test_one_document_is_never_enough_to_validate_but_two_are(corpus):
     options = document_options(corpus, validation_fraction=0.01)
-    assert [options.split_of(i) for i in (0, 1, 2, 100, 101)] == [
+    assert [options.split_of(i, "a.jsonl") for i in (0, 1, 2, 100, 101)] == [
         "train",
         "validation",
         "train",

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from data_pipelines import build_vocab, piece_learning, word_counts
+from data_pipelines import build_vocab, piece_learning, vocabulary_files, word_counts
 from data_pipelines.build_vocab import VocabularyOptions
 from seg_tf.text.exact_tokenizer import word_splitter
 from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
@@ -25,10 +25,8 @@ def made_up_text(num_paragraphs, seed=0):
         yield " ".join(generator.choices(words, weights, k=30)).capitalize() + "!"
 
 
-def counts_of(texts, **arguments):
-    counter = word_counts.WordCounter(
-        **{"lower_case": True, "max_words": 10_000, **arguments}
-    )
+def counts_of(texts, lower_case=True):
+    counter = word_counts.WordCounter(word_splitter(lower_case), max_words=10_000)
     for text in texts:
         counter.add(text)
     return counter.counts()
@@ -59,7 +57,7 @@ def test_the_most_frequent_words_come_first():
 
 def test_memory_is_bounded_and_frequent_words_stay_exact(monkeypatch):
     monkeypatch.setattr(word_counts, "_MAX_CHUNKS", 50)
-    counter = word_counts.WordCounter(lower_case=True, max_words=20)
+    counter = word_counts.WordCounter(word_splitter(True), max_words=20)
     for number in range(5_000):
         counter.add(f"often twice twice rare{number}")
         assert len(counter._chunks) <= 50 + 3
@@ -67,6 +65,8 @@ def test_memory_is_bounded_and_frequent_words_stay_exact(monkeypatch):
     counts = counter.counts()
     assert len(counts) == 20
     assert (counts["twice"], counts["often"]) == (10_000, 5_000)
+    assert (counter.num_words, counter.num_texts) == (20_000, 5_000)
+    assert counter.has_forgotten
 
 
 # --- Learning ---------------------------------------------------------------------
@@ -201,9 +201,9 @@ def test_nothing_half_written_stands_under_the_final_name(tmp_path, monkeypatch)
 
     output = tmp_path / "vocab.txt"
     output.write_text("before")
-    monkeypatch.setattr(build_vocab.files.os, "fsync", full_disk)
+    monkeypatch.setattr(vocabulary_files.files.os, "fsync", full_disk)
     with pytest.raises(OSError, match="No space"):
-        build_vocab.write_vocabulary(Vocabulary(SPECIAL_TOKENS), output)
+        vocabulary_files.write_vocabulary(Vocabulary(SPECIAL_TOKENS), output)
     assert output.read_text() == "before"
     assert [path.name for path in tmp_path.iterdir()] == ["vocab.txt"]
 

@@ -52,12 +52,14 @@ def config(*objectives, inputs=None) -> configuration.RunConfig:
     )
 
 
-def write_checkpoint(folder, run_config=None, text_preparation=True, seed=1):
+def write_checkpoint(
+    folder, run_config=None, text_preparation=True, seed=1, vocabulary=VOCABULARY, **how
+):
     """A run's folder with one checkpoint of random weights."""
     if run_config is None:
         run_config = config(configuration.SentenceUnshufflingConfig(num_layers=1))
     keras.utils.set_random_seed(seed)
-    encoder = configuration.build(run_config.model, vocab_size=VOCABULARY.size)
+    encoder = configuration.build(run_config.model, vocab_size=vocabulary.size)
     objectives = {
         name: configuration.build(one, encoder=encoder)
         for name, one in run_config.objectives.items()
@@ -74,13 +76,14 @@ def write_checkpoint(folder, run_config=None, text_preparation=True, seed=1):
         keep=1,
         facts={
             "config": configuration.to_dict(run_config),
-            "vocab_size": VOCABULARY.size,
-            "vocab_checksum": VOCABULARY.checksum,
+            "vocab_size": vocabulary.size,
+            "vocab_checksum": vocabulary.checksum,
         },
         text_preparation=TextPreparation(
-            VOCABULARY.to_bytes(),
-            True,
+            vocabulary.to_bytes(),
+            how.pop("lower_case", True),
             {"name": "english", "parameters_sha256": SPLITTER.parameters_checksum},
+            **how,
         )
         if text_preparation
         else None,

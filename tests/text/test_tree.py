@@ -53,6 +53,16 @@ def test_indices_restart_where_the_paper_says():
     }
 
 
+def test_ends_of_paragraphs_belong_to_the_last_sentence():
+    (tree, empty) = builder().build([["ab.c", "d", "e.f"], []])
+    ended = tree.with_paragraph_ends(0)
+    assert bytes(ended.token_ids.tolist()) == b"abc\0d\0ef\0"
+    assert ended.sentence_lengths.tolist() == [2, 2, 2, 1, 2]
+    assert ended.paragraph_lengths.tolist() == [2, 1, 2]
+    assert tree.sentence_lengths.tolist() == [2, 1, 1, 1, 1]
+    assert not len(empty.with_paragraph_ends(0).token_ids)
+
+
 def test_sizes_that_do_not_sum_up_are_refused():
     with pytest.raises(
         ValueError, match=r"`sentence_lengths` must sum.*sum 3, 4 pieces"

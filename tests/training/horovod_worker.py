@@ -19,6 +19,7 @@ from seg_tf.training import distribution as distributions
 from seg_tf.training import pretraining, run_folder
 from seg_tf.training.errors import TrainingStopped
 from seg_tf.training.run_folder import RunFolder
+from tests.training import word_runs
 from tests.training.stand_ins import ArithmeticInputs, small_config
 
 NUM_UPDATES = 20
@@ -85,6 +86,43 @@ def check_compiled(processes, folder):
     np.savez(folder / "compiled.npz", *weights_of(pretrainer))
 
 
+def check_half_precision(processes, folder):
+    # Of all types, Horovod has neither sums nor broadcasts of bfloat16.
+    training = dataclasses.replace(
+        word_runs.CONFIG.training, dtype_policy="mixed_bfloat16"
+    )
+    config = dataclasses.replace(word_runs.CONFIG, training=training)
+    pretrainer = fit_words(processes, folder, config)
+    pretrainer.memory.collect(processes)
+    hidden, _ = pretrainer.memory.variables
+    collected = tf.identity(hidden.value)
+    if not processes.is_chief:
+        hidden.assign(tf.zeros_like(hidden.value))
+    processes.broadcast([hidden.value])
+    return {
+        "dtype": hidden.dtype,
+        "is_chief_s": bool(tf.reduce_all(collected == hidden.value)),
+        "no_lane_is_empty": bool(np.all(np.any(hidden.numpy() != 0, axis=(1, 2, 3)))),
+    }
+
+
+def check_memory(processes, folder):
+    # Shares differ, so that each rank has the lanes of its own rows alone.
+    pretrainer = fit_words(processes, folder)
+    pretrainer.memory.collect(processes)
+    np.savez(folder / "words.npz", *weights_of(pretrainer))
+    np.savez(
+        folder / "memory.npz", *(one.numpy() for one in pretrainer.memory.variables)
+    )
+
+
+def fit_words(processes, folder, config=word_runs.CONFIG):
+    """Trains a model that remembers lanes."""
+    records = word_runs.write_records(folder / "records")
+    inputs = pretraining.build_inputs(config, str(records), processes)
+    return fit(config, processes, inputs, updates=8)
+
+
 def check_overflow(processes, folder):
     # Of the second step, only the rows of the last rank overflow.
     loss_scale = configuration.LossScaleConfig(initial=64.0)
@@ -148,6 +186,8 @@ CHECKS = {
     "training": check_training,
     "compression": check_compression,
     "compiled": check_compiled,
+    "half_precision": check_half_precision,
+    "memory": check_memory,
     "overflow": check_overflow,
     "stop": check_stop,
     "bad_samples": check_bad_samples,

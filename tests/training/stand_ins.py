@@ -1,7 +1,10 @@
 """A run that is small enough for tests: inputs by arithmetic, a one-layer model."""
 
 import dataclasses
+import os
+import signal
 
+import keras
 import tensorflow as tf
 
 from data_pipelines import sample_order
@@ -109,3 +112,28 @@ def small_pretrainer(config=None, **changes):
     """A built pretrainer of `small_config`, or of that with changes of the run."""
     config = dataclasses.replace(config or small_config(), **changes)
     return pretraining.build_pretrainer(config, ArithmeticInputs())
+
+
+class At(keras.callbacks.Callback):
+    """Does something once, while a given update is made or validated."""
+
+    def __init__(self, updates, action, during="train"):
+        super().__init__()
+        self.updates = updates
+        self.action = action
+        self.during = during
+
+    def on_train_batch_begin(self, batch, logs=None):
+        self._act("train", int(self.model.optimizer.iterations) + 1)
+
+    def on_test_batch_begin(self, batch, logs=None):
+        self._act("test", int(self.model.optimizer.iterations))
+
+    def _act(self, during, updates):
+        if (during, updates) == (self.during, self.updates):
+            self.action(self.model)
+            self.updates = None
+
+
+def terminate(model):
+    os.kill(os.getpid(), signal.SIGTERM)

@@ -95,6 +95,27 @@ def test_gradients_that_travel_as_float16_lose_little(two, alone):
     assert max(differences) > 1e-6  # so they did
 
 
+def test_two_ranks_remember_lanes_as_one_does(two, tmp_path):
+    folder, _ = two
+    expected = horovod_worker.fit_words(Distribution(), tmp_path)
+    memory = [one.numpy() for one in expected.memory.variables]
+    for rank in range(2):
+        weights = horovod_worker.weights_of(expected)
+        assert_close(stored(folder, rank, "words.npz"), weights, atol=2e-6)
+        for one, other in zip(stored(folder, rank, "memory.npz"), memory, strict=True):
+            np.testing.assert_allclose(one, other, atol=1e-5)
+
+
+def test_bfloat16_is_collected_and_broadcast(two):
+    _, found = two
+    for rank in found:
+        assert rank["half_precision"] == {
+            "dtype": "bfloat16",
+            "is_chief_s": True,
+            "no_lane_is_empty": True,
+        }
+
+
 def test_overflow_on_one_rank_is_skipped_on_all_alike(two):
     _, found = two
     one, other = (rank["overflow"] for rank in found)

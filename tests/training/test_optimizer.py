@@ -142,6 +142,49 @@ def test_every_argument_of_the_schedule_arrives():
     )
 
 
+def test_cosine_config_builds_the_optimizer_with_its_schedule():
+    config = configuration.CosineAdamWConfig(
+        learning_rate=0.5,
+        warmup_updates=50,
+        decay_updates=300,
+        end_learning_rate=0.1,
+        weight_decay=0.3,
+        beta_1=0.7,
+        beta_2=0.8,
+        epsilon=0.1,
+    )
+    optimizer = configuration.build(config, num_updates=200)
+    rates = []
+    for updates in (0, 49, 100, 200, 300):
+        optimizer.iterations.assign(updates)
+        rates.append(float(optimizer.learning_rate))
+    # At thirds of 300 updates: half of the wave is 0.75 and 0.25 of it down.
+    np.testing.assert_allclose(rates, [0.01, 0.5, 0.4, 0.2, 0.1], rtol=1e-5)
+    settings = optimizer.get_config()
+    for name in ("weight_decay", "beta_1", "beta_2", "epsilon"):
+        assert settings[name] == getattr(config, name), name
+    assert optimizer.global_clipnorm is None
+
+
+def test_cosine_defaults_are_those_of_transformer_xl():
+    optimizer = configuration.build(configuration.CosineAdamWConfig(), num_updates=100)
+    # No warm-up: the first update is at the peak, the last almost at zero.
+    np.testing.assert_allclose(float(optimizer.learning_rate), 2.5e-4, rtol=1e-6)
+    optimizer.iterations.assign(50)
+    np.testing.assert_allclose(float(optimizer.learning_rate), 1.25e-4, rtol=1e-6)
+    optimizer.iterations.assign(100)
+    assert float(optimizer.learning_rate) == 0
+    settings = optimizer.get_config()
+    expected = {"weight_decay": 0, "beta_1": 0.9, "beta_2": 0.999, "epsilon": 1e-8}
+    assert settings | expected == settings
+    # Without decay an update is Adam's: of the rate, in the gradient's direction.
+    weight = keras.Variable(np.full((2,), 5.0, "float32"))
+    optimizer = configuration.build(configuration.CosineAdamWConfig(), num_updates=9)
+    optimizer.build([weight])
+    optimizer.apply([keras.ops.array([3.0, 0.0])])
+    np.testing.assert_allclose(5 - weight.numpy(), [2.5e-4, 0], atol=1e-6)
+
+
 def test_lamb_config_builds_the_optimizer_with_its_schedule():
     config = configuration.LambConfig(
         warmup_updates=36,

@@ -4,7 +4,9 @@ import keras
 import numpy as np
 import pytest
 
-from seg_tf.training import plan
+from seg_tf import configuration
+from seg_tf.training import plan, pretraining
+from tests.training import word_runs
 from tests.training.stand_ins import (
     LENGTH,
     VOCAB_SIZE,
@@ -86,12 +88,43 @@ def test_activations_grow_with_the_batch_and_shrink_with_half_precision():
     assert activations(dtype_policy="mixed_bfloat16") == activations() / 2
 
 
+def test_predictions_of_masked_positions_are_activations_too(config, figures):
+    numbers = config.model.row_activations(config.inputs, VOCAB_SIZE)
+    numbers += 5 * config.inputs.masking.max_predictions * VOCAB_SIZE
+    assert figures.memory["activations, roughly"] == 4 * 4 * numbers
+
+
+def test_transformer_xl_sees_its_memory_and_predicts_at_every_position():
+    model, inputs = word_runs.CONFIG.model, word_runs.CONFIG.inputs
+    length = word_runs.TARGET_LENGTH
+
+    def activations(**changes):
+        changed = dataclasses.replace(model, **changes)
+        return changed.row_activations(inputs, word_runs.VOCAB_SIZE)
+
+    more = activations(memory_length=model.memory_length + 3) - activations()
+    assert more == 5 * 3 * length * model.num_layers * model.num_heads
+    # Of the words, those up to the first cutoff.
+    more = activations(cutoffs=(13, 20)) - activations(cutoffs=(10, 30))
+    assert more == 4 * 3 * length
+    more = activations(cutoffs=()) - activations()
+    assert more == 4 * (word_runs.VOCAB_SIZE - 10) * length
+
+
 def test_optimizer_with_a_plain_rate_has_no_warm_up_to_tell_of(config):
     pretrainer = small_pretrainer(config)
     pretrainer.compile(optimizer=keras.optimizers.SGD(0.1))
     figures = plan.make_plan(config, ArithmeticInputs(), pretrainer)
     assert figures.peak_learning_rate is None
     assert "warm-up" not in plan.describe(figures, ArithmeticInputs())
+
+
+def test_warm_up_of_a_cosine_is_told_of_too(config):
+    cosine = configuration.CosineAdamWConfig(learning_rate=0.3, warmup_updates=7)
+    config = dataclasses.replace(config, optimizer=cosine)
+    figures = plan.make_plan(config, ArithmeticInputs(), small_pretrainer(config))
+    text = plan.describe(figures, ArithmeticInputs())
+    assert "0.3 after 7 updates of warm-up" in text
 
 
 def test_description_holds_the_figures(figures):
@@ -101,3 +134,22 @@ def test_description_holds_the_figures(figures):
     assert "2.00 epochs over 1,000 (held out: 20)" in text
     assert "0.01 after 5 updates of warm-up" in text
     assert f"{sum(figures.parameters.values()):,}" in text
+
+
+def test_what_is_remembered_of_lanes_is_counted(tmp_path):
+    records = word_runs.write_records(tmp_path)
+    config = word_runs.CONFIG
+    inputs = pretraining.build_inputs(config, str(records))
+    pretrainer = pretraining.build_pretrainer(config, inputs)
+    found = plan.make_plan(config, inputs, pretrainer)
+    lanes, layers, length, width = 4, 2, 7, 12
+    numbers = lanes * length * (layers * width + 3)
+    assert found.memory["what is remembered of lanes"] == 4 * numbers
+    # Two rows at once, without masked positions.
+    numbers = config.model.row_activations(config.inputs, word_runs.VOCAB_SIZE)
+    assert found.memory["activations, roughly"] == 4 * 2 * numbers
+    assert found.num_windows is None
+    assert found.tokens == 12 * 4 * word_runs.TARGET_LENGTH
+    text = plan.describe(found, inputs)
+    assert "windows" not in text
+    assert f"{found.tokens:,}, padding left out" in text

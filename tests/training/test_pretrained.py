@@ -11,9 +11,11 @@ import tensorflow as tf
 from seg_tf import configuration
 from seg_tf.text.preparation import TextPreparation
 from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
+from seg_tf.text.word_vocabulary import WordVocabulary
 from seg_tf.training import checkpoint_files
 from seg_tf.training.checkpoint import Checkpoints
 from seg_tf.training.errors import CheckpointError
+from seg_tf.training.lane_memory import NoMemory
 from seg_tf.training.pretrained import load_encoder, load_pretrained
 from seg_tf.training.step import StepOptions
 from tests.training.stand_ins import (
@@ -54,6 +56,7 @@ def test_encoder_alone_can_be_loaded(tmp_path, index_tables):
         variables = encoder.variables
         random_states = ()
         interval_metrics = ()
+        memory = NoMemory()
         step_options = StepOptions()
         optimizer = keras.optimizers.SGD(0.1)
 
@@ -84,7 +87,13 @@ def test_encoder_alone_can_be_loaded(tmp_path, index_tables):
     np.testing.assert_array_equal(loaded(features).numpy(), encoder(features).numpy())
 
 
-def save_with_text(folder, pretrainer, config=None, text_preparation=TEXT):
+def save_with_text(
+    folder,
+    pretrainer,
+    config=None,
+    text_preparation=TEXT,
+    vocab_checksum=WORDS.checksum,
+):
     """A checkpoint of a run that knows its text, in the folder of that run."""
     return Checkpoints(
         folder / "checkpoints",
@@ -92,7 +101,7 @@ def save_with_text(folder, pretrainer, config=None, text_preparation=TEXT):
         facts={
             "config": configuration.to_dict(config or small_config()),
             "vocab_size": VOCAB_SIZE,
-            "vocab_checksum": WORDS.checksum,
+            "vocab_checksum": vocab_checksum,
         },
         text_preparation=text_preparation,
     ).save(pretrainer, updates=3, samples=12)
@@ -118,6 +127,34 @@ def test_checkpoint_alone_is_enough_to_use_the_model(pretrainer, tmp_path):
     )
     encoder, _ = load_encoder(tmp_path)
     np.testing.assert_array_equal(encoder(features), sequence)
+
+
+@pytest.mark.parametrize("tokenizer", ["words", "whitespace"])
+def test_checkpoint_says_that_its_text_became_words(pretrainer, tmp_path, tokenizer):
+    words = WordVocabulary(
+        ["<eos>", "<unk>", "Play.", "Play", *(f"w{n}" for n in range(VOCAB_SIZE - 4))]
+    )
+    text = dataclasses.replace(TEXT, vocabulary=words.to_bytes(), tokenizer=tokenizer)
+    save_with_text(
+        tmp_path, pretrainer, text_preparation=text, vocab_checksum=words.checksum
+    )
+    loaded = load_pretrained(tmp_path)
+    assert loaded.vocabulary.tokens == words.tokens
+    assert loaded.tokenizer == tokenizer
+    encoder = loaded.text_encoder()
+    ids, _ = encoder.encode(["Play. play"])
+    expected = {"words": "Play <unk> <unk>", "whitespace": "Play. <unk>"}
+    assert encoder.decode(ids) == expected[tokenizer]
+
+
+def test_earlier_checkpoint_is_one_of_word_pieces(pretrainer, tmp_path):
+    folder = save_with_text(tmp_path, pretrainer)
+    state = checkpoint_files.read_state(folder)
+    assert state["text"].pop("tokenizer") == "word_pieces"
+    checkpoint_files.write_state(folder, state)
+    loaded = load_pretrained(tmp_path)
+    assert loaded.tokenizer == "word_pieces"
+    assert loaded.text_encoder().decode([5, 6]) == "w0 w1"
 
 
 def test_half_precision_run_is_used_in_the_precision_of_now(tmp_path):

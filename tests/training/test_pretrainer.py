@@ -53,6 +53,13 @@ class ThoroughSquares(Squares):
         return result._replace(metrics={"largest": largest, **result.metrics})
 
 
+class ExponentialSquares(Squares):
+    """Derives one more metric from its loss."""
+
+    def derived_metrics(self, results):
+        return {"perplexity": keras.ops.exp(results["loss"])}
+
+
 def batch(token_ids, weights):
     token_ids = tf.constant(token_ids)
     return {
@@ -141,6 +148,22 @@ def test_total_is_the_weighted_sum_of_the_objectives():
     one = (3 + 3 + 6) / 2.5
     np.testing.assert_allclose(float(results["half_loss"]), one, rtol=1e-6)
     np.testing.assert_allclose(float(results["loss"]), 2.5 * one, rtol=1e-6)
+
+
+def test_derived_metrics_are_of_an_objective_s_own_whole_results():
+    pretrainer = toy(words=ExponentialSquares(0.5), squares=Squares())
+    set_rows(pretrainer)
+    for features in BATCHES[:2]:
+        results, _ = pretrainer.train_step(features)
+    # Neither that of the weighted loss nor a mean over batches.
+    expected = np.exp(((3 + 3 + 6) + 4 * 27) / (2.5 + 4.0))
+    np.testing.assert_allclose(float(results["words_perplexity"]), expected, rtol=1e-6)
+    np.testing.assert_allclose(
+        pretrainer.interval_results()["words_perplexity"], expected, rtol=1e-6
+    )
+    assert [name for name in results if "perplexity" in name] == ["words_perplexity"]
+    results = pretrainer.evaluate(one_batch(BATCHES[1]), return_dict=True, verbose=0)
+    np.testing.assert_allclose(results["words_perplexity"], np.exp(27), rtol=1e-6)
 
 
 def test_update_descends_the_loss_divided_by_its_own_weight():

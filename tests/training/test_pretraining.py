@@ -1,7 +1,6 @@
 import dataclasses
 import errno
 import json
-import os
 import signal
 
 import keras
@@ -17,34 +16,11 @@ from tests.training.stand_ins import (
     LENGTH,
     VOCAB_SIZE,
     ArithmeticInputs,
+    At,
     small_config,
     small_pretrainer,
+    terminate,
 )
-
-
-class At(keras.callbacks.Callback):
-    """Does something once, while a given update is made or validated."""
-
-    def __init__(self, updates, action, during="train"):
-        super().__init__()
-        self.updates = updates
-        self.action = action
-        self.during = during
-
-    def on_train_batch_begin(self, batch, logs=None):
-        self._act("train", int(self.model.optimizer.iterations) + 1)
-
-    def on_test_batch_begin(self, batch, logs=None):
-        self._act("test", int(self.model.optimizer.iterations))
-
-    def _act(self, during, updates):
-        if (during, updates) == (self.during, self.updates):
-            self.action(self.model)
-            self.updates = None
-
-
-def terminate(model):
-    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def run(folder, config=None, *callbacks, reports=None, **choice):

@@ -138,8 +138,8 @@ def test_plan_tells_parameters_and_memory(records_dir):
     )
     # In proportion to the positions: attention is inside blocks, and to sentences.
     for config, factor in ((CONFIG, 1), (twice, 2)):
-        assert config.model.row_activations(config.inputs) == (
-            factor * CONFIG.model.row_activations(CONFIG.inputs)
+        assert config.model.row_activations(config.inputs, 100) == (
+            factor * CONFIG.model.row_activations(CONFIG.inputs, 100)
         )
     text = plan.describe(figures, inputs)
     assert f"which they fill to {inputs.fill:.1%}" in text

@@ -1,8 +1,14 @@
+import math
+
 import keras
 import numpy as np
 import pytest
 
-from seg_tf.training.schedule import WarmupPolynomialDecay, default_warmup
+from seg_tf.training.schedule import (
+    WarmupCosineDecay,
+    WarmupPolynomialDecay,
+    default_warmup,
+)
 
 
 def slow_rate(updates, *, peak, warmup, decay, end, power, from_start=False):
@@ -66,6 +72,69 @@ def test_late_updates_of_a_long_run_are_not_rounded_away():
     np.testing.assert_allclose(before / last, 10, rtol=1e-6)
 
 
+def slow_cosine_rate(updates, *, peak, warmup, decay, end, from_start=False):
+    """The same of a cosine, as half a wave from the peak to the end rate."""
+    if updates < warmup:
+        return peak * (updates + 1) / warmup
+    if updates >= decay:
+        return end
+    begin = 0 if from_start else warmup
+    angle = math.pi * (updates - begin) / (decay - begin)
+    return end + (peak - end) * (1 + math.cos(angle)) / 2
+
+
+@pytest.mark.parametrize(
+    "peak, warmup, decay, end, from_start",
+    [
+        pytest.param(2.5e-4, 0, 60, 0.0, False, id="no warm-up"),
+        pytest.param(2.5e-4, 10, 60, 0.0, False, id="warm-up"),
+        pytest.param(2.5e-4, 20, 60, 0.0, True, id="counted from the start"),
+        pytest.param(1e-3, 5, 40, 1e-4, False, id="ends above zero"),
+        pytest.param(1e-3, 50, 50, 1e-5, False, id="warm-up only"),
+    ],
+)
+def test_cosine_rate_equals_plain_arithmetic(peak, warmup, decay, end, from_start):
+    rate = WarmupCosineDecay(peak, decay, warmup, end, from_start)
+    for updates in range(decay + 10):
+        expected = slow_cosine_rate(
+            updates,
+            peak=peak,
+            warmup=warmup,
+            decay=decay,
+            end=end,
+            from_start=from_start,
+        )
+        np.testing.assert_allclose(float(rate(updates)), expected, rtol=2e-6, atol=0)
+
+
+def test_cosine_is_half_way_down_in_the_middle_and_flat_at_both_ends():
+    rate = WarmupCosineDecay(1.0, 1_000)
+    np.testing.assert_allclose(float(rate(500)), 0.5, rtol=1e-6)
+    assert float(rate(0)) == 1
+    # A first step of the size (pi / 1000)**2 / 4, a last rate of the same.
+    step = (math.pi / 1_000) ** 2 / 4
+    np.testing.assert_allclose(1 - float(rate(1)), step, rtol=0.05)
+    np.testing.assert_allclose(float(rate(999)), step, rtol=1e-5)
+
+
+def test_a_cosine_longer_than_the_run_is_stopped_on_its_way():
+    rate = WarmupCosineDecay(2.5e-4, 500_000, 16_000, decay_from_start=True)
+    expected = 2.5e-4 * (1 + math.cos(0.7 * math.pi)) / 2
+    np.testing.assert_allclose(float(rate(350_000)), expected, rtol=1e-5)
+
+
+def test_cosine_serialisation_keeps_every_argument():
+    schedule = WarmupCosineDecay(3e-4, 77, 5, 1e-6, decay_from_start=True)
+    copy = keras.saving.deserialize_keras_object(
+        keras.saving.serialize_keras_object(schedule)
+    )
+    for updates in (0, 4, 5, 40, 76, 90):
+        expected = slow_cosine_rate(
+            updates, peak=3e-4, warmup=5, decay=77, end=1e-6, from_start=True
+        )
+        np.testing.assert_allclose(float(copy(updates)), expected, rtol=2e-6)
+
+
 def test_one_percent_is_the_default_warm_up_and_never_nothing():
     assert default_warmup(500_000) == 5_000
     assert default_warmup(20) == 1
@@ -101,3 +170,15 @@ def test_serialisation_keeps_every_argument():
 def test_impossible_schedules_are_refused(arguments, named):
     with pytest.raises(ValueError, match=f"`{named}`.*Received"):
         WarmupPolynomialDecay(1e-3, **arguments)
+
+
+@pytest.mark.parametrize(
+    "arguments, named",
+    [
+        ({"decay_updates": 10, "warmup_updates": 11}, "warmup_updates"),
+        ({"decay_updates": 10, "end_learning_rate": 2e-3}, "end_learning_rate"),
+    ],
+)
+def test_impossible_cosines_are_refused(arguments, named):
+    with pytest.raises(ValueError, match=f"`{named}`.*Received"):
+        WarmupCosineDecay(1e-3, **arguments)

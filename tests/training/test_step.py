@@ -177,6 +177,24 @@ def test_micro_batches_train_as_one_batch_does():
     assert max(np.abs(a - b).max() for a, b in zip(start, expected, strict=True)) > 5e-3
 
 
+def test_variable_that_the_loss_does_not_hang_on_stays():
+    class WithSpare(Table):
+        def build(self, input_shape=None):
+            super().build(input_shape)
+            self.spare = self.add_weight(name="spare", shape=(3,), initializer="ones")
+
+    pretrainer = Pretrainer(WithSpare(), {"squares": Squares()}, StepOptions())
+    pretrainer.compile(optimizer=keras.optimizers.SGD(0.1))
+    features = rows([[1, 2, 3]], [[1.0, 1.0, 1.0]])
+    pretrainer.build_from(features)
+    assert len(pretrainer.trainable_variables) == 2
+    before = pretrainer.encoder.table.numpy()
+    _, finite = tf.function(pretrainer.train_step)(features)
+    assert finite
+    np.testing.assert_array_equal(pretrainer.encoder.spare, np.ones(3))
+    assert (pretrainer.encoder.table.numpy() != before).any()
+
+
 def test_dropout_of_a_micro_batch_is_that_of_its_first_sample():
     config = small_config(dropout=0.5, batch_size=8, micro_batch_size=4)
     pretrainer = pretraining.build_pretrainer(config, ArithmeticInputs())
@@ -191,7 +209,7 @@ def test_dropout_of_a_micro_batch_is_that_of_its_first_sample():
     second, first, again = gradients(4), gradients(0), gradients(4)
     for one, other in zip(second, again, strict=True):
         np.testing.assert_array_equal(one, other)
-    together = step._accumulate(features, counts)[0]
+    together = step._accumulate(features, {}, counts)[0]
     for one, other, both in zip(first, second, together, strict=True):
         np.testing.assert_allclose(one + other, both.numpy(), atol=1e-6)
     # The same rows as another sample are dropped from otherwise.

@@ -1,0 +1,204 @@
+r"""What attention to sentences and paragraphs costs, beside Transformer-XL's.
+
+  python -m benchmarks.segment_attention
+  python -m benchmarks.segment_attention --size=large --batch_size=1
+  python -m benchmarks.segment_attention --nopairwise --jit_compile
+
+Forward and backward pass of one attention sub-layer with memory, positions included:
+of tokens alone, which is Transformer-XL; of tokens, sentences and paragraphs in the
+exact form; the same in the form of the authors' code, which is not causal; and, as the
+paper writes it, with a vector for every pair. Sentences and paragraphs have random
+lengths, 21 words and 5 sentences on average.
+
+Peak memory is what a process of its own takes more for three passes of many rows than
+before them.
+
+Targets: the exact form at most 1.5 times Transformer-XL's time at base size (a ratio of
+0.67), 1.3 at large (0.77); at least 10 times as fast as pairwise vectors; at most 1.4
+times Transformer-XL's peak memory.
+"""
+
+import multiprocessing
+import os
+import pathlib
+import re
+from collections.abc import Callable, Sequence
+
+# Read when TensorFlow is imported.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import keras
+import numpy as np
+import tensorflow as tf
+from absl import flags
+from keras import ops
+
+import seg_tf.command_line as command_line
+from benchmarks import paired
+from seg_tf.layers.relative_positions import PARTS, RelativePositions
+from seg_tf.layers.segment_relative_attention import SegmentRelativeAttention
+from seg_tf.ops import sinusoids
+
+# Width, heads, their size, target and memory length of the paper's models.
+_SIZES = {"base": (410, 10, 41, 150), "large": (1024, 16, 64, 384)}
+_TARGETS = {"base": 0.67, "large": 0.77}
+
+_SIZE = flags.DEFINE_enum("size", "base", list(_SIZES), "Which of the paper's models.")
+_BATCH_SIZE = flags.DEFINE_integer("batch_size", 4, "Rows.")
+_MEMORY_ROWS = flags.DEFINE_integer("memory_rows", 16, "Rows to measure memory with.")
+_PAIRWISE = flags.DEFINE_bool("pairwise", True, "Also with a vector for every pair.")
+_JIT_COMPILE = flags.DEFINE_bool("jit_compile", False, "Compile all sides by XLA.")
+_STEPS = flags.DEFINE_integer("steps", 3, "Passes of a round.")
+_ROUNDS = flags.DEFINE_integer("rounds", 9, "Counted rounds.")
+_DTYPE = flags.DEFINE_string("dtype_policy", "float32", "Keras dtype policy.")
+
+_TRANSFORMER_XL, _EXACT, _RELEASED, _PAIRS = (
+    "Transformer-XL",
+    "exact",
+    "released",
+    "pairwise vectors",
+)
+
+
+class _PairwisePositions:
+    """Eq. 3 to the letter: R and its projection for each pair."""
+
+    def __init__(self, indices: tf.Tensor, keys: tf.Tensor, widths: Sequence[int]):
+        distances = indices[:, :, None] - keys[:, None]
+        vectors = [
+            sinusoids.position_vectors(distances[..., part], width)
+            for part, width in enumerate(widths)
+        ]
+        self._vectors_BTKD = ops.concatenate(vectors, axis=-1)
+
+    def logits(
+        self,
+        content_query: tf.Tensor,
+        key: tf.Tensor,
+        position_query: tf.Tensor,
+        kernel: tf.Tensor,
+    ) -> tf.Tensor:
+        vectors_BTKHE = ops.einsum("btkd,dhe->btkhe", self._vectors_BTKD, kernel)
+        by_content = ops.matmul(content_query, ops.swapaxes(key, 2, 3))
+        return by_content + ops.einsum(
+            "bhte,btkhe->bhtk", position_query, vectors_BTKHE
+        )
+
+
+def _indices(rows: int, length: int) -> np.ndarray:
+    rng = np.random.default_rng(0)
+    sentences = np.cumsum(rng.random((rows, length)) < 1 / 21, axis=1)
+    tokens = np.broadcast_to(np.arange(length), sentences.shape)
+    return np.stack([tokens, sentences, sentences // 5], axis=-1).astype("int32")
+
+
+def _pass(side: str, size: str, rows: int) -> Callable[[], object]:
+    """Forward and backward pass of a side, as a function without arguments."""
+    width, heads, head_size, length = _SIZES[size]
+    keras.utils.set_random_seed(0)
+    parts = ("token",) if side == _TRANSFORMER_XL else PARTS
+    preparation = RelativePositions(
+        width,
+        parts,
+        "released" if side == _RELEASED else "eq3",
+        static_shapes=_JIT_COMPILE.value,
+    )
+    layer = SegmentRelativeAttention(heads, head_size)
+    layer.build((None, None, width))
+    biases = [tf.Variable(tf.random.normal((heads, head_size))) for _ in range(2)]
+    states = tf.random.normal((rows, 2 * length, width))
+    memory, hidden = tf.split(states, 2, axis=1)
+    all_indices = tf.constant(_indices(rows, 2 * length))
+    variables = [*(one.value for one in layer.trainable_variables), *biases]
+
+    @tf.function(jit_compile=_JIT_COMPILE.value, autograph=False)
+    def run(hidden: tf.Tensor, memory: tf.Tensor, all_indices: tf.Tensor) -> tuple:
+        memory_indices, indices = tf.split(all_indices, 2, axis=1)
+        with tf.GradientTape() as tape:
+            tape.watch(hidden)
+            positions, mask = preparation(indices, memory_indices)
+            if side == _PAIRS:
+                widths = list(preparation.widths.values())
+                positions = _PairwisePositions(indices, all_indices, widths)
+            output = layer.call(hidden, memory, positions, mask, *biases)
+            loss = tf.reduce_sum(tf.cast(output, tf.float32) ** 2)
+        gradients = tape.gradient(loss, [*variables, hidden])
+        return tf.add_n([tf.reduce_sum(tf.cast(one, tf.float32)) for one in gradients])
+
+    return lambda: run(hidden, memory, all_indices).numpy()
+
+
+def _peak_memory(
+    side: str, size: str, rows: int, jit_compile: bool, dtype_policy: str
+) -> int:
+    """Bytes that the passes of a side add to the peak of this process."""
+    flags.FLAGS.mark_as_parsed()
+    flags.FLAGS.jit_compile = jit_compile
+    keras.config.set_dtype_policy(dtype_policy)
+    _pass(side, size, 1)()  # the graph's own memory, and what runs it
+    run = _pass(side, size, rows)
+    # The peak starts anew; in `getrusage` it would be that of the parent process.
+    pathlib.Path("/proc/self/clear_refs").write_text("5")
+    before = _peak()
+    for _ in range(3):
+        run()
+    return _peak() - before
+
+
+def _peak() -> int:
+    """Bytes of the largest resident set of this process (Linux)."""
+    status = pathlib.Path("/proc/self/status").read_text()
+    return 1024 * int(re.search(r"VmHWM:\s*(\d+) kB", status)[1])
+
+
+def _report_memory(sides: Sequence[str]) -> None:
+    taken = {}
+    for side in sides:
+        # A process of its own: what another side left behind would hide the peak.
+        with multiprocessing.get_context("spawn").Pool(1) as pool:
+            taken[side] = pool.apply(
+                _peak_memory,
+                (
+                    side,
+                    _SIZE.value,
+                    _MEMORY_ROWS.value,
+                    _JIT_COMPILE.value,
+                    _DTYPE.value,
+                ),
+            )
+    for side, size in taken.items():
+        ratio = size / taken[_TRANSFORMER_XL]
+        print(f"  {side:32s} {size / 2**20:8,.0f} MiB, {ratio:.2f} of Transformer-XL's")
+
+
+def main(argv: Sequence[str]) -> None:
+    del argv
+    paired.print_machine()
+    keras.config.set_dtype_policy(_DTYPE.value)
+    names = [_TRANSFORMER_XL, _EXACT, _RELEASED]
+    if _PAIRWISE.value:
+        names.append(_PAIRS)
+    rows = _BATCH_SIZE.value
+    width, heads, head_size, length = _SIZES[_SIZE.value]
+    print(
+        f"{_SIZE.value}: width {width}, {heads} heads of {head_size}, target and "
+        f"memory {length}, {rows} rows"
+    )
+    sides = {
+        name: paired.repeated(_pass(name, _SIZE.value, rows), _STEPS.value, rows)
+        for name in names
+    }
+    rates = paired.interleave(sides, _ROUNDS.value)
+    target = _TARGETS[_SIZE.value]
+    paired.report(
+        rates, of=_EXACT, against=_TRANSFORMER_XL, unit="rows/s", target=target
+    )
+    paired.report(rates, of=_RELEASED, against=_TRANSFORMER_XL, unit="rows/s")
+    if _PAIRWISE.value:
+        paired.report(rates, of=_EXACT, against=_PAIRS, unit="rows/s", target=10)
+    _report_memory(names)
+    paired.print_machine()
+
+
+if __name__ == "__main__":
+    command_line.run(main)

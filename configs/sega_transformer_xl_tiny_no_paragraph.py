@@ -1,0 +1,33 @@
+r"""Sega-Transformer-XL tiny, ablation: no positions of paragraphs.
+
+    python run_pretraining.py \
+        --config=configs/sega_transformer_xl_tiny_no_paragraph.py \
+        --records_dir=records/wikipedia_words \
+        --output_dir=runs/sega_transformer_xl_tiny_no_paragraph
+
+Everything else, records included, is that of `sega_transformer_xl_tiny.py`;
+so are hardware and time.
+
+Expected: @@sega_transformer_xl_tiny_no_paragraph@@
+"""
+
+import dataclasses
+
+import ml_collections
+
+from configs import sega_transformer_xl_tiny
+from seg_tf import configuration
+
+RUN = dataclasses.replace(
+    sega_transformer_xl_tiny.RUN,
+    name="sega_transformer_xl_tiny_no_paragraph",
+    paper="sega_transformer_xl_no_paragraph_base",
+    model=dataclasses.replace(
+        sega_transformer_xl_tiny.RUN.model, position_parts=("token", "sentence")
+    ),
+)
+
+
+def get_config() -> ml_collections.ConfigDict:
+    """The run, with every field open to `--config.…` flags."""
+    return configuration.to_config_dict(RUN)

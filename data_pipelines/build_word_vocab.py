@@ -1,0 +1,175 @@
+r"""Counts the words of a corpus and writes them as a vocabulary, frequent ones first.
+
+  python -m data_pipelines.build_word_vocab --format=wikiextractor --input=text/ \
+    --tokenizer=words --vocab_size=32768 --output=words.txt
+  python -m data_pipelines.build_word_vocab --format=wikitext \
+    --input=wiki.train.tokens --tokenizer=whitespace --min_count=1 --output=words.txt
+
+The first line, id 0, is <eos>, the end of a paragraph. Words follow by falling
+frequency, which is what an adaptive softmax needs; ties in the order of the words.
+<unk>, any other word, stands where its frequency puts it in text that has it (WikiText
+has), else right after <eos>. The same text gives the same file. Next:
+
+  python -m data_pipelines.build_documents --tokenizer=words --vocab_file=words.txt …
+"""
+
+import dataclasses
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from absl import flags
+
+import seg_tf.command_line as command_line
+from data_pipelines import vocabulary_files
+from data_pipelines.readers import parse_options
+from data_pipelines.text_flags import define_text_flags
+from data_pipelines.word_counts import WordCounter, count_words
+from seg_tf.text.word_vocabulary import EOS, UNK, WordVocabulary
+from seg_tf.text.words import SPLITTERS
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WordVocabularyOptions:
+    """What a vocabulary of words depends on beside the text.
+
+    Attributes:
+        tokenizer: how words are found, "words" or "whitespace".
+        vocab_size: the most tokens, `<eos>` and `<unk>` included; None for no limit.
+        min_count: how often a word has to occur.
+        lower_case: whether words are lower-cased and stripped of accents.
+        max_words: distinct words that are held while counting, about.
+    """
+
+    tokenizer: str
+    vocab_size: int | None = None
+    min_count: int | None = None
+    lower_case: bool = False
+    max_words: int = 1_000_000
+
+    def __post_init__(self):
+        if self.tokenizer not in SPLITTERS:
+            raise ValueError(
+                f"`tokenizer` must be one of {', '.join(SPLITTERS)}. "
+                f"Received: {self.tokenizer!r}"
+            )
+        if self.vocab_size is None and self.min_count is None:
+            raise ValueError(
+                "`vocab_size` or `min_count` must say how many words there shall be "
+                "(min_count=1 takes all). Received: neither"
+            )
+        if self.vocab_size is not None and not 3 <= self.vocab_size <= self.max_words:
+            raise ValueError(
+                "`vocab_size` must leave room for a word beside <eos> and <unk>, and "
+                f"be at most `max_words`. Received: vocab_size={self.vocab_size}, "
+                f"max_words={self.max_words}"
+            )
+
+
+def build_word_vocabulary(
+    format: str,
+    input_path: str,
+    options: WordVocabularyOptions,
+    reader_options: Mapping[str, Any] | None = None,
+) -> WordVocabulary:
+    """Makes a vocabulary of the words of a corpus; says on stderr what it covers.
+
+    Args:
+        format: name of the reader.
+        input_path: file, folder or glob.
+        options: what the vocabulary depends on beside the text.
+        reader_options: options of the reader.
+
+    Raises:
+        ValueError: if the input is missing or empty, no document could be read, or no
+            word is frequent enough.
+    """
+    split = SPLITTERS[options.tokenizer](options.lower_case)
+    counter = WordCounter(split, options.max_words)
+    counts = count_words(format, input_path, counter, reader_options or {})
+    # Of a literal <eos> in text the tokenizer makes <unk>.
+    counts.pop(EOS, None)
+    literal_unknown = counts.pop(UNK, 0)
+    words = {
+        word: count
+        for word, count in counts.items()
+        if count >= (options.min_count or 1)
+    }
+    if options.vocab_size is not None:
+        words = dict(list(words.items())[: options.vocab_size - 2])
+    if not words:
+        raise ValueError(
+            f"No word of {input_path!r} occurs min_count={options.min_count} times: "
+            f"{counter.num_words:,} words, {len(counts):,} distinct"
+        )
+    num_unknown = counter.num_words - sum(words.values())
+    ordered, rank = list(words), 0
+    if literal_unknown:
+        place = (-num_unknown, UNK)
+        rank = sum((-count, word) < place for word, count in words.items())
+    tokens = [EOS, *ordered[:rank], UNK, *ordered[rank:]]
+    num_tokens = counter.num_words + counter.num_texts
+    print(
+        f"{num_tokens:,} tokens: {counter.num_words:,} words, {len(counts):,} of them "
+        f"distinct, and {counter.num_texts:,} {EOS}. {num_unknown:,} tokens "
+        f"({num_unknown / num_tokens:.2%}) are {UNK}, {literal_unknown:,} of them so "
+        "in the text",
+        file=sys.stderr,
+    )
+    if counter.has_forgotten:
+        print(
+            f"Not all distinct words fit max_words={options.max_words:,}: the rarest "
+            "were forgotten on the way, and rare ones may be counted too low",
+            file=sys.stderr,
+        )
+    return WordVocabulary(tuple(tokens))
+
+
+# --- The script -----------------------------------------------------------------
+
+
+def _define_flags() -> None:
+    define_text_flags()
+    vocabulary_files.define_output_flags()
+    flags.DEFINE_enum(
+        "tokenizer",
+        None,
+        list(SPLITTERS),
+        "How words are found: words splits at white space and punctuation, whitespace "
+        "takes what stands between white space (text that is tokenised already).",
+        required=True,
+    )
+    flags.DEFINE_integer(
+        "vocab_size", None, "The most tokens, <eos> and <unk> included.", lower_bound=3
+    )
+    flags.DEFINE_integer(
+        "min_count", None, "How often a word has to occur.", lower_bound=1
+    )
+    flags.DEFINE_bool("lower_case", False, "Lower-case and strip accents (uncased).")
+    flags.DEFINE_integer(
+        "max_words",
+        WordVocabularyOptions.max_words,
+        "Distinct words that are kept while counting, the most frequent ones. Bounds "
+        "memory.",
+        lower_bound=3,
+    )
+
+
+def main(_: Sequence[str]) -> None:
+    values = flags.FLAGS
+    output = vocabulary_files.output_from_flags()
+    if output is None:
+        return
+    names = [field.name for field in dataclasses.fields(WordVocabularyOptions)]
+    vocabulary = build_word_vocabulary(
+        values.format,
+        values.input,
+        WordVocabularyOptions(**{name: values[name].value for name in names}),
+        parse_options(values.reader_options),
+    )
+    vocabulary_files.write_vocabulary(vocabulary, output)
+
+
+if __name__ == "__main__":
+    _define_flags()
+    sys.exit(command_line.run(main))

@@ -1,0 +1,44 @@
+"""What the scripts that make a vocabulary share: the file that they write."""
+
+import pathlib
+
+from absl import flags
+
+from seg_tf import files
+from seg_tf.text.token_table import TokenTable
+
+
+def define_output_flags() -> None:
+    """Defines `--output` and what becomes of a file that is there."""
+    flags.DEFINE_string("output", None, "The vocab.txt to write.", required=True)
+    flags.DEFINE_bool("overwrite", False, "Replace an --output that is there.")
+    flags.DEFINE_bool("skip_if_present", False, "Leave an --output that is there.")
+
+
+def output_from_flags() -> pathlib.Path | None:
+    """The file to write; None if it is there and is to stay.
+
+    Raises:
+        ValueError: if it is there and the flags do not say what to do.
+    """
+    values = flags.FLAGS
+    output = pathlib.Path(values.output)
+    if not output.exists() or values.overwrite:
+        return output
+    if values.skip_if_present:
+        print(f"{output} is there already")
+        return None
+    raise ValueError(
+        f"--output must not exist: {output}. Give another name, or --overwrite to "
+        "replace it, or --skip_if_present to leave it"
+    )
+
+
+def write_vocabulary(vocabulary: TokenTable, output: pathlib.Path) -> None:
+    """Writes a `vocab.txt` that is whole or not there, and says so."""
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with files.written_aside(output) as aside:
+        aside.write_bytes(vocabulary.to_bytes())
+    print(
+        f"{vocabulary.size:,} tokens in {output} (sha256 {vocabulary.checksum[:12]}…)"
+    )

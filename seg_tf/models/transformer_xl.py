@@ -1,0 +1,267 @@
+"""Transformer-XL and Sega-Transformer-XL: a decoder that remembers earlier segments."""
+
+# Shape key: B batch, T tokens of a segment, M memory, N layers, D hidden size.
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import keras
+from absl import logging
+from keras import ops
+
+from seg_tf.layers.adaptive_embedding import AdaptiveEmbedding
+from seg_tf.layers.relative_positions import PARTS, RelativePositions
+from seg_tf.layers.transformer_xl_layer import TransformerXLLayer
+
+_INDICES = tuple(f"stream_{part}" for part in PARTS)
+_MEMORY = ("memory_hidden", "memory_indices")
+# The number of no token: memory that has never been filled counts as absent.
+_NOWHERE = -(2**31)
+
+
+@keras.saving.register_keras_serializable(package="seg_tf")
+class TransformerXL(keras.Model):
+    """A language model's decoder with memory and relative positions.
+
+    `position_parts` makes the model (Segatron, section 2.1): `("token",)` is
+    Transformer-XL (Dai et al., 2019), all three parts are Sega-Transformer-XL.
+
+    Memory goes in and comes out. It holds the input of every layer at the last
+    `memory_length` tokens, and where these stand in the stream, by which the model
+    knows whether a memory belongs before the segment: one that does not is ignored.
+    No gradient flows into it.
+
+    Args:
+        vocab_size: int.
+        position_parts: parts of the relative position vector.
+        position_form: `"eq3"`, or `"released"` for what the authors' code computes.
+        num_layers: int. N.
+        hidden_size: int. D.
+        num_heads: int.
+        head_size: int.
+        intermediate_size: int. Width inside the feed-forward blocks.
+        memory_length: int. M; the weights are the same for any.
+        dropout: float. Rate after the embedding, on the position vectors, in the
+            layers and on the output.
+        attention_dropout: float. Rate on the attention weights.
+        cutoffs: as for `AdaptiveEmbedding`.
+        embedding_size: likewise.
+        tail_divisor: likewise.
+        layer_norm_epsilon: float.
+        initializer_range: float. Standard deviation of the normal distribution that
+            weights start from.
+        projection_range: float. That of the projections of word vectors.
+        static_shapes: bool. Whether no shape hangs on the text, as XLA and JAX need.
+            Slower, and the same otherwise.
+        dtype: dtype or dtype policy of all layers; None takes the global policy.
+        **kwargs: `name` and `trainable`.
+
+    Call arguments:
+        inputs: dict of int tensors `(B, T)`: `token_ids`, `stream_token`,
+            `stream_sentence` and `stream_paragraph`; and the memory, as it came out
+            for the segment before: `memory_hidden` `(B, N, M, D)` and
+            `memory_indices` `(B, M, 3)`. Without these two there is none. Other
+            entries are left alone.
+
+    Returns:
+        The output, `(B, T, D)`, and a dict of the memory for the next segment.
+
+    Raises:
+        ValueError: if `inputs` lacks a feature, or has half of a memory.
+    """
+
+    def __init__(
+        self,
+        vocab_size: int,
+        position_parts: Sequence[str] = PARTS,
+        position_form: str = "eq3",
+        num_layers: int = 16,
+        hidden_size: int = 410,
+        num_heads: int = 10,
+        head_size: int = 41,
+        intermediate_size: int = 2100,
+        memory_length: int = 150,
+        dropout: float = 0.1,
+        attention_dropout: float = 0.0,
+        cutoffs: Sequence[int] = (),
+        embedding_size: int = 410,
+        tail_divisor: int = 1,
+        layer_norm_epsilon: float = 1e-5,
+        initializer_range: float = 0.02,
+        projection_range: float = 0.01,
+        static_shapes: bool = False,
+        dtype: Any = None,
+        **kwargs: Any,
+    ):
+        super().__init__(dtype=dtype, **kwargs)
+        self.vocab_size = vocab_size
+        self.position_parts = tuple(position_parts)
+        self.position_form = position_form
+        self.num_layers = num_layers
+        self.hidden_size = hidden_size
+        self.num_heads = num_heads
+        self.head_size = head_size
+        self.intermediate_size = intermediate_size
+        self.memory_length = memory_length
+        self.dropout = dropout
+        self.attention_dropout = attention_dropout
+        self.cutoffs = tuple(cutoffs)
+        self.embedding_size = embedding_size
+        self.tail_divisor = tail_divisor
+        self.layer_norm_epsilon = layer_norm_epsilon
+        self.initializer_range = initializer_range
+        self.projection_range = projection_range
+        self.static_shapes = static_shapes
+        self.token_embedding = AdaptiveEmbedding(
+            vocab_size,
+            hidden_size,
+            embedding_size,
+            self.cutoffs,
+            tail_divisor,
+            initializer_range=initializer_range,
+            projection_range=projection_range,
+            dtype=self.dtype_policy,
+            name="token_embedding",
+        )
+        self.relative_positions = RelativePositions(
+            hidden_size,
+            self.position_parts,
+            position_form,
+            dropout,
+            static_shapes,
+            dtype=self.dtype_policy,
+            name="relative_positions",
+        )
+        self.dropout_layer = keras.layers.Dropout(
+            dropout, dtype=self.dtype_policy, name="dropout"
+        )
+        self.transformer_layers = [
+            TransformerXLLayer(
+                num_heads,
+                head_size,
+                intermediate_size,
+                dropout,
+                attention_dropout,
+                layer_norm_epsilon,
+                self._initializer(),
+                dtype=self.dtype_policy,
+                name=f"transformer_layer_{layer}",
+            )
+            for layer in range(num_layers)
+        ]
+        self.build()
+        if position_form == "released":
+            logging.warning(
+                "position_form='released' is not causal: a word's logits hang on where "
+                "later sentences and paragraphs begin. It is there for comparison only"
+            )
+
+    def build(self, input_shape: Any = None) -> None:
+        """Creates every weight: none hangs on the shape of the inputs."""
+        self.token_embedding.build()
+        for layer in self.transformer_layers:
+            layer.build((None, None, self.hidden_size))
+        shape = (self.num_heads, self.head_size)
+        self.content_bias = self.add_weight(
+            name="content_bias", shape=shape, initializer=self._initializer()
+        )
+        self.position_bias = self.add_weight(
+            name="position_bias", shape=shape, initializer=self._initializer()
+        )
+        self.built = True
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the features that the model reads from a batch."""
+        return ("token_ids", *_INDICES)
+
+    def initial_memory(self, num_rows: Any) -> dict[str, Any]:
+        """The memory of rows that have none: `{name: tensor (num_rows, …)}`."""
+        size = self.memory_length
+        hidden = (num_rows, self.num_layers, size, self.hidden_size)
+        indices = (num_rows, size, len(_INDICES))
+        return {
+            "memory_hidden": ops.zeros(hidden, dtype=self.compute_dtype),
+            "memory_indices": ops.full(indices, _NOWHERE, dtype="int32"),
+        }
+
+    def call(
+        self, inputs: Mapping[str, Any], training: Any = None
+    ) -> tuple[Any, dict[str, Any]]:
+        has_memory = any(name in inputs for name in _MEMORY)
+        needed = (*self.feature_names, *(_MEMORY if has_memory else ()))
+        missing = [name for name in needed if name not in inputs]
+        if missing:
+            raise ValueError(
+                f"`inputs` must hold the features {list(needed)}. It "
+                f"lacks {missing}. Received: {sorted(inputs)}"
+            )
+        if not has_memory:
+            inputs = {
+                **inputs,
+                **self.initial_memory(ops.shape(inputs["token_ids"])[0]),
+            }
+        memory_hidden_BNMD, memory_indices_BM3 = (inputs[name] for name in _MEMORY)
+        indices_BT3 = ops.stack(
+            [ops.cast(inputs[name], "int32") for name in _INDICES], axis=-1
+        )
+        positions, mask = self.relative_positions(
+            indices_BT3, memory_indices_BM3, training=training
+        )
+        hidden_BTD = self.token_embedding(inputs["token_ids"])
+        hidden_BTD = self.dropout_layer(hidden_BTD, training=training)
+        layer_inputs = []
+        for number, layer in enumerate(self.transformer_layers):
+            layer_inputs.append(hidden_BTD)
+            hidden_BTD = layer(
+                hidden_BTD,
+                memory_hidden_BNMD[:, number],
+                positions,
+                mask,
+                self.content_bias,
+                self.position_bias,
+                training=training,
+            )
+        hidden_BTD = self.dropout_layer(hidden_BTD, training=training)
+        memory = {
+            "memory_hidden": self._newest(
+                memory_hidden_BNMD, ops.stack(layer_inputs, axis=1), axis=2
+            ),
+            "memory_indices": self._newest(memory_indices_BM3, indices_BT3, axis=1),
+        }
+        return hidden_BTD, memory
+
+    def _newest(self, memory: Any, added: Any, axis: int) -> Any:
+        """The last M entries of both along an axis."""
+        if not self.memory_length:
+            return memory
+        both = ops.concatenate([memory, ops.cast(added, memory.dtype)], axis=axis)
+        length = ops.shape(both)[axis]
+        newest = ops.arange(length - self.memory_length, length, dtype="int32")
+        return ops.stop_gradient(ops.take(both, newest, axis=axis))
+
+    def _initializer(self) -> keras.initializers.Initializer:
+        return keras.initializers.RandomNormal(stddev=self.initializer_range)
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "vocab_size": self.vocab_size,
+            "position_parts": self.position_parts,
+            "position_form": self.position_form,
+            "num_layers": self.num_layers,
+            "hidden_size": self.hidden_size,
+            "num_heads": self.num_heads,
+            "head_size": self.head_size,
+            "intermediate_size": self.intermediate_size,
+            "memory_length": self.memory_length,
+            "dropout": self.dropout,
+            "attention_dropout": self.attention_dropout,
+            "cutoffs": self.cutoffs,
+            "embedding_size": self.embedding_size,
+            "tail_divisor": self.tail_divisor,
+            "layer_norm_epsilon": self.layer_norm_epsilon,
+            "initializer_range": self.initializer_range,
+            "projection_range": self.projection_range,
+            "static_shapes": self.static_shapes,
+        }

@@ -1,0 +1,110 @@
+"""Causal language modelling: predict the next word."""
+
+# Shape key: B batch, L sequence length, D hidden size, V vocabulary.
+
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+from keras import ops
+
+from seg_tf.layers.adaptive_embedding import AdaptiveEmbedding
+from seg_tf.layers.adaptive_softmax import AdaptiveSoftmax
+from seg_tf.objectives.base import ObjectiveOutput
+
+
+@keras.saving.register_keras_serializable(package="seg_tf")
+class CausalLM(keras.layers.Layer):
+    """Transformer-XL's loss: an adaptive softmax at every position (Dai et al., 2019).
+
+    The loss is in nats, so that its exponential is the perplexity. There is no
+    accuracy: the most probable word is known only once all words are computed.
+
+    Args:
+        encoder: the encoder whose output is read, which saw no word after each. Its
+            `token_embedding`, an `AdaptiveEmbedding`, is tied to the softmax, which
+            takes its dtype policy from the encoder too.
+        loss_weight: float. Factor of this loss in the training step's total.
+        static_shapes: bool. Whether every tail of the softmax is computed at every
+            position, as XLA needs it.
+        **kwargs: arguments of `keras.layers.Layer`.
+
+    Call arguments:
+        sequence_output: float tensor `(B, L, D)` from the encoder.
+        features: dict with `target_ids` int `(B, L)` and bool or int `padding_mask`
+            `(B, L)`, which says where there is a word to predict.
+        training: accepted from the training step; the softmax has no dropout.
+
+    Returns:
+        `ObjectiveOutput` without metrics. A batch without any prediction has loss
+        `(0, 0)`.
+
+    Raises:
+        ValueError: if the encoder has no adaptive embedding.
+    """
+
+    def __init__(
+        self,
+        encoder: Any,
+        loss_weight: float = 1.0,
+        static_shapes: bool = False,
+        **kwargs: Any,
+    ):
+        # Sums and weights stay float32; the softmax casts for itself.
+        super().__init__(autocast=False, **kwargs)
+        embedding = getattr(encoder, "token_embedding", None)
+        if not isinstance(embedding, AdaptiveEmbedding):
+            raise ValueError(
+                "`encoder` must have an `AdaptiveEmbedding` as its `token_embedding`. "
+                f"Received: token_embedding={embedding}"
+            )
+        self.encoder = encoder
+        self.loss_weight = loss_weight
+        self.static_shapes = static_shapes
+        self.softmax = AdaptiveSoftmax(
+            embedding,
+            static_shapes=static_shapes,
+            dtype=encoder.dtype_policy,
+            name="softmax",
+        )
+
+    def build(self, sequence_output_shape: Any, features_shape: Any = None) -> None:
+        self.softmax.build(sequence_output_shape)
+
+    def log_probabilities(self, sequence_output: Any) -> Any:
+        """The natural log of every next word's probability, of float32 `(B, L, V)`."""
+        return self.softmax.log_probabilities(sequence_output)
+
+    def count(self, features: Mapping[str, Any]) -> Any:
+        """Number of predicted words of a batch, a float32 scalar."""
+        return ops.sum(ops.cast(features["padding_mask"], "float32"))
+
+    def call(
+        self,
+        sequence_output: Any,
+        features: Mapping[str, Any],
+        training: bool | None = None,
+    ) -> ObjectiveOutput:
+        losses_BL = self.softmax(
+            sequence_output, features["target_ids"], features["padding_mask"]
+        )
+        return ObjectiveOutput(
+            loss=(ops.sum(losses_BL), self.count(features)), metrics={}
+        )
+
+    def derived_metrics(self, results: Mapping[str, Any]) -> dict[str, Any]:
+        """The perplexity."""
+        return {"perplexity": ops.exp(results["loss"])}
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "encoder": keras.saving.serialize_keras_object(self.encoder),
+            "loss_weight": self.loss_weight,
+            "static_shapes": self.static_shapes,
+        }
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> "CausalLM":
+        encoder = keras.saving.deserialize_keras_object(config["encoder"])
+        return cls(**{**config, "encoder": encoder})

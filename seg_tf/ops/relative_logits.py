@@ -1,0 +1,200 @@
+"""Relative attention logits, whose position term is exact or in a shifted form.
+
+Eq. 3 of Segatron wants for query i and key j the product of W_q E_i + v with W_R R_ij,
+where R_ij are the sinusoids of three distances, R(t_i - t_j) | R(s_i - s_j) |
+R(p_i - p_j). There are as many such vectors as pairs, so that nothing may compute them
+one by one. But there are few distances.
+
+Tokens are numbered without a gap: all pairs share as many distances as there are keys,
+and every query's products with them, shifted by its place, are its logits
+(Transformer-XL, appendix B). The numbers of sentences and of paragraphs stand still and
+step, and a shift would be wrong. They are the same for a run of keys, though, and so is
+the distance of a query to each key of the run. So every query's products are made with
+the few distances that occur, picked for each run, and brought to the keys of the runs
+by a product with ones and zeros.
+"""
+
+# Shape key: B batch, T queries, K keys (those of the memory first), H heads, E head
+# size, D width of a position vector, S runs of keys with equal indices, U distances
+# that occur, F half of the width of a part.
+
+from typing import Any, NamedTuple
+
+from keras import ops
+
+
+class ExactPositions(NamedTuple):
+    """What eq. 3 needs to know of the places of queries and keys.
+
+    Attributes:
+        token_vectors: `(K, D_token)`, R of the distances K - 1 to 0; None where R does
+            not speak of tokens.
+        segment_vectors: for sentence and for paragraph, where R speaks of them,
+            `(U_part, D_part)`: R of each distance that occurs.
+        distances_to_runs: for each part, `(B, T, S)`: which of them a query has to a
+            run.
+        runs_of_keys: `(B, S, K)`, 1 where a key is of a run, else 0.
+    """
+
+    token_vectors: Any
+    segment_vectors: tuple[Any, ...]
+    distances_to_runs: tuple[Any, ...]
+    runs_of_keys: Any
+
+    def logits(
+        self, content_query: Any, key: Any, position_query: Any, kernel: Any
+    ) -> Any:
+        """Logits by content and position.
+
+        Args:
+            content_query: `(B, H, T, E)`, content bias added.
+            key: `(B, H, K, E)`.
+            position_query: `(B, H, T, E)`, position bias added.
+            kernel: `(D, H, E)`, W_R.
+
+        Returns:
+            `(B, H, T, K)`. Behind a query's own place the token term is not defined.
+        """
+        begin, token_terms, to_runs = 0, [], []
+        if self.token_vectors is not None:
+            begin = self.token_vectors.shape[-1]
+            token_terms.append(
+                _token_logits(position_query, kernel[:begin], self.token_vectors)
+            )
+        for vectors_UD, numbers_BTS in zip(
+            self.segment_vectors, self.distances_to_runs, strict=True
+        ):
+            end = begin + vectors_UD.shape[-1]
+            vectors_UHE = ops.einsum("ud,dhe->uhe", vectors_UD, kernel[begin:end])
+            products_BHTU = ops.einsum("bhte,uhe->bhtu", position_query, vectors_UHE)
+            to_runs.append(_chosen(products_BHTU, numbers_BTS))
+            begin = end
+        if to_runs:
+            to_runs_BHTS = sum(to_runs[1:], to_runs[0])
+            # One product brings them to their keys and adds the content's, so that
+            # nothing else as large as the logits is held.
+            content_query = ops.concatenate([content_query, to_runs_BHTS], axis=-1)
+            key = ops.concatenate([key, self._runs_of_keys(key)], axis=-1)
+        return sum(token_terms, _content_logits(content_query, key))
+
+    def _runs_of_keys(self, key_BHKE: Any) -> Any:
+        """`runs_of_keys` for every head, `(B, H, K, S)`."""
+        runs_of_keys_BKS = ops.swapaxes(self.runs_of_keys, 1, 2)
+        shape = (*ops.shape(key_BHKE)[:3], ops.shape(runs_of_keys_BKS)[2])
+        return ops.broadcast_to(runs_of_keys_BKS[:, None], shape)
+
+
+class AnglesOfPart(NamedTuple):
+    """Sines and cosines of the angles of one part, in the order of their use below.
+
+    Attributes:
+        query: four tensors `(B, T, F)`; what is dropped of R is dropped of them.
+        key: cosine and sine, `(B, K, F)`.
+    """
+
+    query: tuple[Any, Any, Any, Any]
+    key: tuple[Any, Any]
+
+
+class StaticPositions(NamedTuple):
+    """As `ExactPositions`, in shapes that hang on no text.
+
+    Sine and cosine of a difference are sums of products,
+
+        z_sin sin w(a - b) + z_cos cos w(a - b)
+            =   (z_sin sin wa + z_cos cos wa) cos wb
+              + (z_cos sin wa - z_sin cos wa) sin wb
+
+    with z = W_R^T (W_q E_i + v), whose factors are made for queries and for keys.
+
+    Attributes:
+        token_vectors: as above.
+        segment_angles: for sentence and for paragraph, where R speaks of them.
+    """
+
+    token_vectors: Any
+    segment_angles: tuple[AnglesOfPart, ...]
+
+    def logits(
+        self, content_query: Any, key: Any, position_query: Any, kernel: Any
+    ) -> Any:
+        """Arguments and result as for `ExactPositions`."""
+        begin, logits = 0, _content_logits(content_query, key)
+        if self.token_vectors is not None:
+            begin = self.token_vectors.shape[-1]
+            logits += _token_logits(position_query, kernel[:begin], self.token_vectors)
+        for angles in self.segment_angles:
+            half = angles.key[0].shape[-1]
+            middle, end = begin + half, begin + 2 * half
+            z_sin = ops.einsum("bhte,fhe->bhtf", position_query, kernel[begin:middle])
+            z_cos = ops.einsum("bhte,fhe->bhtf", position_query, kernel[middle:end])
+            sin_a, cos_a, sin_b, cos_b = (one[:, None] for one in angles.query)
+            key_cos, key_sin = (ops.swapaxes(one, 1, 2) for one in angles.key)
+            logits += _product(z_sin * sin_a + z_cos * cos_a, key_cos)
+            logits += _product(z_cos * sin_b - z_sin * cos_b, key_sin)
+            begin = end
+        return logits
+
+
+class ReleasedPositions(NamedTuple):
+    """What the released code of Segatron computes in place of eq. 3.
+
+    Every key's indices are subtracted from the largest there are, not from the
+    query's, and the products are shifted as if they rose by one from key to key. So a
+    query gets the profile of boundaries that the row's last word sees.
+
+    Attributes:
+        vectors: `(B, K, D)`, R of the distances from the largest indices of the row.
+    """
+
+    vectors: Any
+
+    def logits(
+        self, content_query: Any, key: Any, position_query: Any, kernel: Any
+    ) -> Any:
+        """Arguments and result as for `ExactPositions`."""
+        vectors_BKHE = ops.einsum("bkd,dhe->bkhe", self.vectors, kernel)
+        products_BHTK = ops.einsum("bhte,bkhe->bhtk", position_query, vectors_BKHE)
+        return _content_logits(content_query, key) + shift(products_BHTK)
+
+
+def _content_logits(query_BHTE: Any, key_BHKE: Any) -> Any:
+    return ops.matmul(query_BHTE, ops.swapaxes(key_BHKE, 2, 3))
+
+
+def _token_logits(query: Any, kernel: Any, vectors: Any) -> Any:
+    """Products with the vectors `(K, D)` of the distances K - 1 to 0, at their keys."""
+    vectors_KHE = ops.einsum("kd,dhe->khe", vectors, kernel)
+    return shift(ops.einsum("bhte,khe->bhtk", query, vectors_KHE))
+
+
+def shift(products: Any) -> Any:
+    """Moves each query's products with distances to the keys at these distances.
+
+    Args:
+        products: `(B, H, T, K)`; the last axis is distance K - 1, …, 0.
+
+    Returns:
+        `(B, H, T, K)`: entry (i, j) is the product at distance K - T + i - j. Where
+        that is negative, there is a number without meaning.
+    """
+    batch, heads, queries, keys = ops.shape(products)
+    padded = ops.pad(products, [[0, 0], [0, 0], [0, 0], [1, 0]])
+    shifted = ops.reshape(padded, (batch, heads, keys + 1, queries))
+    return ops.reshape(shifted[:, :, 1:], (batch, heads, queries, keys))
+
+
+def _chosen(products_BHTU: Any, numbers_BTS: Any) -> Any:
+    """For every head the products with these distances: (B, H, T, S)."""
+    batch, heads, queries, _ = ops.shape(products_BHTU)
+    shape = (batch, heads, queries, ops.shape(numbers_BTS)[2])
+    numbers_BHTS = ops.broadcast_to(numbers_BTS[:, None], shape)
+    return ops.take_along_axis(products_BHTU, numbers_BHTS, axis=-1)
+
+
+def _product(left_BHTX: Any, right_BXY: Any) -> Any:
+    """Product of matrices, the right one for all heads: two dimensions as one."""
+    batch, heads, queries, inner = ops.shape(left_BHTX)
+    rows = ops.reshape(left_BHTX, (batch, heads * queries, inner))
+    product = ops.matmul(rows, right_BXY)
+    return ops.reshape(product, (batch, heads, queries, ops.shape(right_BXY)[2]))

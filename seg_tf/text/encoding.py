@@ -1,0 +1,110 @@
+"""The ways from text to ids: what each needs, by the name that manifests hold.
+
+Nothing here imports TensorFlow until word pieces are encoded.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from seg_tf.text.punkt import SentenceSplitter
+from seg_tf.text.token_table import TokenTable
+from seg_tf.text.vocabulary import Vocabulary
+from seg_tf.text.word_vocabulary import WordVocabulary
+
+WORD_PIECES, WORDS, WHITESPACE = "word_pieces", "words", "whitespace"
+
+TOKENIZERS = {
+    WORD_PIECES: "BERT's word pieces.",
+    WORDS: "whole words, split at white space and punctuation.",
+    WHITESPACE: "whole words of text that is tokenised already, such as WikiText.",
+}
+
+
+class TextEncoder(Protocol):
+    """What `WordPieces` and `Words` have in common."""
+
+    vocabulary: TokenTable
+
+    def encode(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Ids of all texts, one after the other, and the number of each."""
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Ids as text, for people."""
+
+
+def read_vocabulary(tokenizer: str, path: str | os.PathLike) -> TokenTable:
+    """The vocabulary that a file holds.
+
+    Args:
+        tokenizer: one of `TOKENIZERS`.
+        path: a file with a token a line.
+
+    Raises:
+        OSError: if it cannot be read.
+        ValueError: if there is no such tokenizer, or the vocabulary is not for it.
+    """
+    check_tokenizer(tokenizer)
+    kind = Vocabulary if tokenizer == WORD_PIECES else WordVocabulary
+    return kind.from_file(path)
+
+
+def text_encoder(
+    tokenizer: str, vocabulary: TokenTable, lower_case: bool
+) -> TextEncoder:
+    """What encodes texts as ids and decodes them.
+
+    Args:
+        tokenizer: one of `TOKENIZERS`.
+        vocabulary: what `read_vocabulary` gave.
+        lower_case: whether text is lower-cased and stripped of accents first.
+
+    Raises:
+        ValueError: if there is no such tokenizer.
+    """
+    check_tokenizer(tokenizer)
+    if tokenizer == WORD_PIECES:
+        from seg_tf.text.word_pieces import WordPieces
+
+        return WordPieces(vocabulary, lower_case)
+    from seg_tf.text.words import Words
+
+    return Words(vocabulary, tokenizer, lower_case)
+
+
+def sentence_splitter(
+    tokenizer: str, splitter: SentenceSplitter
+) -> Callable[[str], list[str]]:
+    """A function from a paragraph to its sentences, which never cut a word in two.
+
+    Punkt ends a sentence inside WikiText's `@.@`, the point of a decimal number. Of
+    text that is split at punctuation no word reaches across an end.
+
+    Args:
+        tokenizer: one of `TOKENIZERS`.
+        splitter: what finds the sentences.
+    """
+    check_tokenizer(tokenizer)
+    if tokenizer != WHITESPACE:
+        return splitter.split
+
+    def split(paragraph: str) -> list[str]:
+        joined = []
+        for start, stop in splitter.spans(paragraph):
+            if joined and joined[-1][1] == start:
+                start = joined.pop()[0]
+            joined.append((start, stop))
+        return [paragraph[start:stop] for start, stop in joined]
+
+    return split
+
+
+def check_tokenizer(tokenizer: str) -> None:
+    """Raises a ValueError if there is no such tokenizer."""
+    if tokenizer not in TOKENIZERS:
+        raise ValueError(
+            f"`tokenizer` must be one of {', '.join(TOKENIZERS)}. "
+            f"Received: {tokenizer!r}"
+        )

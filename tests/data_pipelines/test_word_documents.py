@@ -1,0 +1,233 @@
+"""Documents of whole words: built from text, looked at, checked, refused elsewhere."""
+
+import subprocess
+import sys
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from data_pipelines import build_documents, build_windows, check_records, tree_shards
+from data_pipelines.build_word_vocab import WordVocabularyOptions, build_word_vocabulary
+from data_pipelines.documents_job import DocumentOptions
+from data_pipelines.lane_inputs import LaneInputs
+from data_pipelines.manifest import SPLITS, Manifest
+from data_pipelines.windows_job import WindowOptions
+from seg_tf import configuration
+from tests.data_pipelines.builders import random_tree, write_word_documents
+from tests.sample_data import sample_data
+
+WORDS = ["<eos>", "<unk>", "The", "dog", "ran", ".", "sat", "!", "(", ")"]
+TEXT = """\
+The dog ran. The cat sat!
+
+\x01\x02
+
+The dog (cat) ran."""
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    folder = tmp_path / "text"
+    folder.mkdir()
+    for number in range(3):
+        (folder / f"{number}.txt").write_text(TEXT)
+    (folder / "nothing.txt").write_text("\x01\x02")
+    (tmp_path / "words.txt").write_text("".join(f"{word}\n" for word in WORDS))
+    return folder
+
+
+def options(corpus, **overrides):
+    settings = {
+        "format": "plain_text",
+        "input": str(corpus),
+        "vocab_file": str(corpus.parent / "words.txt"),
+        "tokenizer": "words",
+        "validation_fraction": 0.5,
+    }
+    return DocumentOptions(**{**settings, **overrides})
+
+
+def trees_of(folder):
+    """All documents, split after split."""
+    manifest = Manifest.load(folder)
+    return [
+        tree
+        for split in SPLITS
+        for shard in manifest.splits[split]
+        for tree, _, _ in tree_shards.read_trees(
+            folder / shard.file, manifest.number_widths
+        )
+    ]
+
+
+def test_every_paragraph_ends_with_its_mark(corpus, tmp_path):
+    manifest = build_documents.build_documents(options(corpus), tmp_path / "out")
+    trees = trees_of(tmp_path / "out")
+    assert len(trees) == 3
+    for tree in trees:
+        words = " ".join(WORDS[token_id] for token_id in tree.token_ids)
+        assert words == (
+            "The dog ran . The <unk> sat ! <eos> The dog ( <unk> ) ran . <eos>"
+        )
+        assert tree.sentence_lengths.tolist() == [4, 5, 8]
+        assert tree.paragraph_lengths.tolist() == [2, 1]
+    assert manifest.tokenizer == "words"
+    assert manifest.vocabulary["lower_case"] is False
+    assert manifest.vocabulary["special_ids"] == {"unk": 1, "eos": 0}
+    assert manifest.rejected == {"no_words": 1}
+    assert manifest.options.keys().isdisjoint({"tokenizer", "lower_case"})
+    assert not list(check_records.check_folder(tmp_path / "out"))
+
+
+def test_tokenised_words_stay_as_they_are(corpus, tmp_path):
+    given = options(corpus, tokenizer="whitespace", lower_case=True)
+    manifest = build_documents.build_documents(given, tmp_path / "out")
+    tree = trees_of(tmp_path / "out")[0]
+    words = " ".join(WORDS[token_id] for token_id in tree.token_ids)
+    # In lower case `the` is unknown, as are `ran.` and `sat!`.
+    assert words == (
+        "<unk> dog <unk> <unk> <unk> <unk> <eos> "
+        "<unk> <eos> <unk> dog <unk> <unk> <eos>"
+    )
+    assert (manifest.tokenizer, manifest.vocabulary["lower_case"]) == (
+        "whitespace",
+        True,
+    )
+
+
+@pytest.mark.parametrize(
+    "overrides", [{"tokenizer": "whitespace"}, {"lower_case": True}]
+)
+def test_another_tokenizer_is_another_build(corpus, tmp_path, overrides):
+    build_documents.build_documents(options(corpus), tmp_path / "out")
+    with pytest.raises(build_documents.BuildError, match="with other options"):
+        build_documents.build_documents(options(corpus, **overrides), tmp_path / "out")
+    with pytest.raises(ValueError, match="one of word_pieces, words, whitespace"):
+        options(corpus, tokenizer="characters")
+
+
+def test_tokens_of_wikitext_are_its_words_and_paragraphs(tmp_path):
+    """A published count of tokens has an <eos> for blank lines too."""
+    path = sample_data("wikitext-2", "wiki.valid.tokens")
+    vocabulary = build_word_vocabulary(
+        "wikitext",
+        str(path),
+        WordVocabularyOptions(tokenizer="whitespace", min_count=1),
+    )
+    words_file = tmp_path / "words.txt"
+    words_file.write_bytes(vocabulary.to_bytes())
+    folder = tmp_path / "out"
+    manifest = build_documents.build_documents(
+        DocumentOptions(
+            format="wikitext",
+            input=str(path),
+            vocab_file=str(words_file),
+            tokenizer="whitespace",
+            validation_fraction=0.0,
+        ),
+        folder,
+    )
+    lines = path.read_text(encoding="utf-8").splitlines()
+    blank = sum(not line.strip() for line in lines)
+    words = sum(len(line.split()) for line in lines)
+    assert manifest.count("pieces") == words + len(lines) - blank
+    assert manifest.count("paragraphs") == len(lines) - blank
+    assert manifest.count("pieces") + blank == 217_646
+    # Word by word, too: nothing is lost, changed or out of place.
+    found = np.concatenate([tree.token_ids for tree in trees_of(folder)])
+    expected = " <eos> ".join(line for line in lines if line.strip()).split()
+    assert [vocabulary.tokens[i] for i in found] == [*expected, "<eos>"]
+    assert Counter(found.tolist())[vocabulary.unk_id] == expected.count("<unk>")
+
+
+# --- Who may read them ------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path):
+    generator = np.random.default_rng(0)
+    trees = [[random_tree(generator, 40, 50) for _ in range(3)]]
+    write_word_documents(tmp_path / "words", {"train": trees}, vocab_size=50)
+    return tmp_path / "words"
+
+
+def test_windows_are_not_cut(folder, tmp_path):
+    with pytest.raises(ValueError, match=r"tokenizer=words.*build_documents` alone"):
+        build_windows.build_windows(WindowOptions(), folder, tmp_path / "windows")
+    assert not (tmp_path / "windows").exists()
+
+
+def test_both_steps_are_refused_before_the_dear_first_one(corpus, tmp_path):
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "data_pipelines.build_records"),
+            *("--format=plain_text", f"--input={corpus}", "--tokenizer=words"),
+            *(f"--vocab_file={tmp_path / 'words.txt'}", f"--output_dir={tmp_path}/out"),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "error: Windows are cut from documents of word pieces" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_models_of_windows_refuse_them(folder):
+    config = configuration.WindowInputsConfig(window_length=32)
+    with pytest.raises(ValueError, match=r"documents of words.*LaneInputsConfig"):
+        configuration.build(config, records_dir=folder, index_tables={}, seed=0)
+
+
+def test_checking_finds_a_paragraph_without_its_end(folder):
+    assert not list(check_records.check_folder(folder))
+    manifest = Manifest.load(folder)
+    tree, document_id, _ = next(
+        tree_shards.read_trees(folder / "train-00000.tfrecord", manifest.number_widths)
+    )
+    tree.token_ids[-1] = 7
+    tree_shards.write_trees(
+        folder / "train-00000.tfrecord",
+        [(tree, document_id, None)],
+        manifest.number_widths,
+    )
+    faults = "\n".join(check_records.check_folder(folder))
+    assert "record 0: expected <eos> at the end of each paragraph" in faults
+
+
+def inspect(folder, *more):
+    return subprocess.run(
+        [
+            *(sys.executable, "-m", "data_pipelines.inspect_records"),
+            *(f"--records_dir={folder}", *more),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_inspection_shows_words(folder):
+    tree = trees_of(folder)[1]
+    done = inspect(folder, "--record=1")
+    assert done.returncode == 0, done.stderr
+    assert f"document 1, {len(tree.token_ids)} words, " in done.stdout
+    first = tree.token_ids[: tree.sentence_lengths[0]]
+    shown = " ".join("<eos>" if i == 0 else f"w{i}" for i in first)
+    assert f"  sentence 0: {shown}\n" in done.stdout
+    assert done.stdout.count("<eos>") == len(tree.paragraph_lengths)
+    refused = inspect(folder, "--tokens")
+    assert refused.returncode == 1
+    assert "with tokenizer=words" in refused.stderr
+
+
+def test_training_reads_what_a_build_made(corpus, tmp_path):
+    build_documents.build_documents(options(corpus), tmp_path / "out")
+    inputs = LaneInputs(
+        target_length=5, validation_lanes=2, records_dir=tmp_path / "out", seed=0
+    )
+    batch = next(iter(inputs.train_dataset(2)))
+    assert " ".join(WORDS[i] for i in batch["token_ids"][0]) == "The dog ran . The"
+    assert batch["stream_sentence"][0].numpy().tolist() == [0, 0, 0, 0, 1]
+    assert inputs.text_preparation.tokenizer == "words"

@@ -1,0 +1,214 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from seg_tf.layers.relative_positions import PARTS
+from seg_tf.models.transformer_xl import TransformerXL
+
+VOCAB_SIZE, LENGTH = 50, 24
+SIZES = {
+    "vocab_size": VOCAB_SIZE,
+    "num_layers": 3,
+    "hidden_size": 14,
+    "num_heads": 2,
+    "head_size": 5,
+    "intermediate_size": 20,
+    "memory_length": LENGTH,
+    "dropout": 0.0,
+    "cutoffs": (10, 30),
+    "embedding_size": 14,
+    "initializer_range": 0.4,
+}
+
+
+def build(**arguments):
+    keras.utils.set_random_seed(3)
+    return TransformerXL(**{**SIZES, **arguments})
+
+
+def stream(length=LENGTH, first_token=700):
+    """Two lanes of random words, whose sentences and paragraphs end at random."""
+    rng = np.random.default_rng(5)
+    sentences = np.cumsum(rng.integers(0, 2, (2, length)), axis=1)
+    tokens = first_token + np.arange(length) + np.array([[0], [5_000]])
+    features = {
+        "token_ids": rng.integers(0, VOCAB_SIZE, (2, length)),
+        "stream_token": tokens,
+        "stream_sentence": 90 + sentences,
+        "stream_paragraph": 7 + sentences // 3,
+    }
+    return {name: value.astype("int32") for name, value in features.items()}
+
+
+def segments(features, *lengths):
+    begin = 0
+    for length in lengths:
+        yield {name: one[:, begin : begin + length] for name, one in features.items()}
+        begin += length
+
+
+def read(model, features, *lengths):
+    """The outputs of one segment after the other, with memory."""
+    outputs, memory = [], {}
+    for segment in segments(features, *lengths):
+        output, memory = model({**segment, **memory})
+        outputs.append(output)
+    return np.concatenate(outputs, axis=1), memory
+
+
+@pytest.mark.parametrize("lengths", [(6,) * 4, (10, 1, 13), (1,) * 24], ids=str)
+@pytest.mark.parametrize("parts", [PARTS, ("token",), ("token", "sentence")], ids=str)
+def test_segment_by_segment_equals_one_long_pass(parts, lengths):
+    model = build(position_parts=parts)
+    whole, memory_of_whole = model(stream())
+    parts, memory = read(model, stream(), *lengths)
+    np.testing.assert_allclose(parts, whole, atol=2e-5)
+    for name, value in memory_of_whole.items():
+        np.testing.assert_allclose(memory[name], value, atol=2e-5)
+
+
+def test_without_memory_segments_know_nothing_of_one_another():
+    model = build(memory_length=0)
+    parts, _ = read(model, stream(), 12, 12)
+    alone, _ = model(next(segments(stream(), 12)))
+    np.testing.assert_allclose(parts[:, :12], alone, atol=1e-6)
+    whole, _ = model(stream())
+    assert np.abs(parts - whole)[:, 12:].max() > 1e-2
+
+
+def test_memory_holds_the_newest_places_and_no_gradient():
+    model = build(memory_length=5)
+    first, second = segments(stream(), 12, 12)
+    _, memory = model(first)
+    np.testing.assert_array_equal(
+        memory["memory_indices"][..., 0], first["stream_token"][:, -5:]
+    )
+    memory = {name: tf.convert_to_tensor(value) for name, value in memory.items()}
+    with tf.GradientTape() as tape:
+        tape.watch(memory["memory_hidden"])
+        output, after = model({**second, **memory})
+        total = tf.reduce_sum(after["memory_hidden"] ** 2)
+    assert tape.gradient(total, memory["memory_hidden"]) is None
+    np.testing.assert_array_equal(
+        after["memory_indices"][..., 2], second["stream_paragraph"][:, -5:]
+    )
+    # The inputs of the layers, of which the first is the words themselves.
+    words = model.token_embedding(second["token_ids"][:, -5:])
+    np.testing.assert_allclose(after["memory_hidden"][:, 0], words, atol=1e-6)
+    assert output.shape == (2, 12, 14)
+
+
+@pytest.mark.parametrize(
+    "changed", ["token_ids", "stream_sentence", "stream_paragraph"]
+)
+@pytest.mark.parametrize("place", [0, 1, 11, 17, 23])
+def test_what_comes_after_changes_not_one_bit(changed, place):
+    model = build()
+    features = stream()
+    before, _ = model(features)
+    features = {**features, changed: features[changed].copy()}
+    behind = features[changed][:, place:]
+    if changed == "token_ids":
+        behind[:] = (behind + 1 + np.arange(LENGTH - place)) % VOCAB_SIZE
+    else:
+        behind[:] += 1 + np.arange(LENGTH - place) // 2
+    after, _ = model(features)
+    np.testing.assert_array_equal(after[:, :place], before[:, :place])
+    if changed == "token_ids" or place:
+        # Shifted from the first place on, distances are the same.
+        assert (np.array(after[:, place:]) != np.array(before[:, place:])).any()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
+def test_at_the_size_of_base_not_one_bit_changes_either(dtype):
+    # Other sizes take other ways through the products of matrices.
+    model = build(
+        dtype=dtype,
+        num_layers=2,
+        hidden_size=410,
+        num_heads=10,
+        head_size=41,
+        memory_length=150,
+        embedding_size=410,
+        initializer_range=0.1,
+    )
+    before, after = segments(stream(300), 150, 150)
+    _, memory = model(before)
+    expected, _ = model({**after, **memory})
+    breaks = np.maximum(np.arange(150) - 144, 0).astype("int32")
+    after["stream_sentence"] = after["stream_sentence"] + breaks
+    after["stream_paragraph"] = after["stream_paragraph"] + breaks
+    found, _ = model({**after, **memory})
+    found, expected = (
+        np.array(keras.ops.cast(one, "float32")) for one in (found, expected)
+    )
+    np.testing.assert_array_equal(found[:, :145], expected[:, :145])
+    assert (found[:, 145:] != expected[:, 145:]).any()
+
+
+def test_released_form_fails_the_test_of_causality(caplog):
+    model = build(position_form="released")
+    assert "not causal" in caplog.text
+    features = stream()
+    before, _ = model(features)
+    features["stream_sentence"] = features["stream_sentence"].copy()
+    features["stream_sentence"][:, -1] += 1
+    after, _ = model(features)
+    assert np.abs(np.array(after) - np.array(before))[:, :-1].max() > 0.05
+
+
+def test_exact_form_warns_of_nothing(caplog):
+    build()
+    assert not caplog.text
+
+
+def test_tokens_alone_take_no_notice_of_sentences():
+    model = build(position_parts=("token",))
+    features = stream()
+    other = {**features, "stream_sentence": features["stream_sentence"][:, ::-1]}
+    np.testing.assert_array_equal(model(other)[0], model(features)[0])
+
+
+def test_static_shapes_change_nothing():
+    expected = build()(stream())
+    found = build(static_shapes=True)(stream())
+    for one, other in zip(
+        keras.tree.flatten(found), keras.tree.flatten(expected), strict=True
+    ):
+        np.testing.assert_allclose(one, other, atol=2e-5)
+
+
+def test_weights_are_those_of_any_memory_length(tmp_path):
+    path = tmp_path / "model.weights.h5"
+    model, longer = build(memory_length=4), build(memory_length=30)
+    model.save_weights(path)
+    for weight in longer.trainable_weights:
+        weight.assign(weight * 0)
+    longer.load_weights(path)
+    np.testing.assert_allclose(longer(stream())[0], model(stream())[0], atol=1e-6)
+
+
+def test_dropout_is_drawn_in_training_only():
+    model = build(dropout=0.3, attention_dropout=0.3)
+    without = build()
+    without.set_weights(
+        [weight for weight in model.get_weights() if weight.dtype == "float32"]
+    )
+    plain, _ = without(stream())
+    np.testing.assert_array_equal(model(stream(), training=False)[0], plain)
+    assert np.abs(np.array(model(stream(), training=True)[0]) - plain).max() > 0.1
+
+
+def test_half_a_memory_is_refused():
+    model = build()
+    half = {"memory_hidden": model.initial_memory(2)["memory_hidden"]}
+    with pytest.raises(ValueError, match=r"It lacks \['memory_indices'\]"):
+        model({**stream(), **half})
+
+
+def test_missing_feature_is_named():
+    features = stream()
+    del features["stream_sentence"]
+    with pytest.raises(ValueError, match=r"It lacks \['stream_sentence'\]"):
+        build()(features)

@@ -1,0 +1,146 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from seg_tf.models.encoder import Encoder
+from seg_tf.objectives.causal_lm import CausalLM
+from tests import adaptive_reference
+from tests.word_encoder import WordEncoder
+
+SIZES = {
+    "vocab_size": 13,
+    "hidden_size": 6,
+    "embedding_size": 8,
+    "cutoffs": (4, 5, 9),
+    "tail_divisor": 2,
+}
+
+
+def build_objective(static_shapes=False, dtype=None):
+    """An objective with weights large enough for every one of them to matter."""
+    encoder = WordEncoder(SIZES, dtype=dtype)
+    encoder.build()
+    objective = CausalLM(encoder, static_shapes=static_shapes, dtype=dtype)
+    objective.build((None, None, 6))
+    generator = np.random.default_rng(6)
+    for weight in objective.trainable_weights:
+        weight.assign(0.7 * generator.normal(size=weight.shape))
+    return objective
+
+
+def random_batch():
+    features = {
+        "token_ids": np.array([[1, 4, 12, 6], [6, 7, 0, 0], [5, 0, 3, 11]], "int32"),
+        "target_ids": np.array([[4, 12, 6, 0], [7, 3, 0, 0], [9, 8, 2, 5]], "int32"),
+        "padding_mask": np.array([[1, 1, 1, 1], [1, 1, 0, 0], [0, 0, 0, 0]], bool),
+    }
+    hidden = np.random.default_rng(7).normal(size=(3, 4, 6)).astype("float32")
+    return hidden, features
+
+
+@pytest.mark.parametrize("static_shapes", [False, True])
+def test_loss_is_the_sum_over_the_words_to_predict(static_shapes):
+    objective = build_objective(static_shapes)
+    hidden, features = random_batch()
+    logs = adaptive_reference.log_probabilities(
+        adaptive_reference.softmax_weights(objective.softmax),
+        hidden,
+        vocab_size=13,
+        cutoffs=(4, 5, 9),
+    )
+    losses = adaptive_reference.losses(logs, features["target_ids"])
+    result = objective(hidden, features, training=True)
+    expected = losses[0].sum() + losses[1, :2].sum()
+    np.testing.assert_allclose(result.loss, (expected, 6), rtol=1e-5)
+    assert float(objective.count(features)) == 6
+    assert result.metrics == {}
+    np.testing.assert_allclose(objective.log_probabilities(hidden), logs, atol=1e-5)
+
+
+@pytest.mark.parametrize("static_shapes", [False, True])
+def test_padding_changes_nothing(static_shapes):
+    objective = build_objective(static_shapes)
+    hidden, features = random_batch()
+    expected = objective(hidden, features).loss
+    hidden[1, 2:] += 1
+    hidden[2] -= 1
+    features["target_ids"][2] = 12
+    np.testing.assert_array_equal(objective(hidden, features).loss, expected)
+
+
+@pytest.mark.parametrize("static_shapes", [False, True])
+def test_batch_without_predictions_has_zero_loss_and_zero_gradients(static_shapes):
+    objective = build_objective(static_shapes)
+    hidden, features = random_batch()
+    features["padding_mask"][:] = False
+    variables = objective.softmax.trainable_variables
+    with tf.GradientTape() as tape:
+        result = objective(hidden, features)
+    gradients = tape.gradient(
+        result.loss[0],
+        [variable.value for variable in variables],
+        unconnected_gradients="zero",
+    )
+    assert [float(value) for value in result.loss] == [0, 0]
+    assert all((np.asarray(gradient) == 0).all() for gradient in gradients)
+
+
+def test_perplexity_is_derived_from_the_mean_loss():
+    derived = build_objective().derived_metrics({"loss": np.log(17)})
+    assert derived.keys() == {"perplexity"}
+    np.testing.assert_allclose(derived["perplexity"], 17, rtol=1e-6)
+
+
+def test_vectors_and_dtype_come_from_the_encoder():
+    objective = build_objective(dtype="mixed_bfloat16")
+    encoder = objective.encoder
+    assert objective.softmax.embedding is encoder.token_embedding
+    assert objective.softmax.compute_dtype == "bfloat16"
+    variables = objective.trainable_variables
+    assert len({id(one) for one in variables}) == len(variables)
+    shared = {id(one) for one in encoder.trainable_variables}
+    own = {one.path.split("/")[-1] for one in variables if id(one) not in shared}
+    assert own == {"projection", "bias", "cluster_vectors", "cluster_bias"}
+
+
+def test_sums_stay_float32_in_half_precision():
+    # As a bfloat16, a sum of ones gets no further than 256.
+    objective = build_objective(dtype="mixed_bfloat16")
+    features = {
+        "target_ids": np.zeros((1, 2049), "int32"),
+        "padding_mask": np.ones((1, 2049), bool),
+    }
+    one_row = tf.ones((1, 1, 6), "bfloat16")
+    result = objective(tf.repeat(one_row, 2049, axis=1), features)
+    assert [value.dtype.name for value in result.loss] == ["float32", "float32"]
+    assert float(result.loss[1]) == 2049
+    loss = -float(objective.log_probabilities(one_row)[0, 0, 0])
+    np.testing.assert_allclose(result.loss[0], 2049 * loss, rtol=1e-4)
+
+
+def test_an_encoder_without_adaptive_embedding_is_refused():
+    encoder = Encoder(13, {"token_index": 4}, 1, 4, 2, 8)
+    with pytest.raises(ValueError, match=r"`encoder`.*Received: token_embedding=<Rev"):
+        CausalLM(encoder)
+    with pytest.raises(ValueError, match=r"`AdaptiveEmbedding`.*token_embedding=None"):
+        CausalLM(keras.layers.Dense(3))
+
+
+def test_tie_survives_saving(tmp_path):
+    encoder = WordEncoder(SIZES)
+    objective = CausalLM(encoder)
+    inputs = {
+        "token_ids": keras.Input((None,), dtype="int32", name="token_ids"),
+        "target_ids": keras.Input((None,), dtype="int32", name="target_ids"),
+        "padding_mask": keras.Input((None,), dtype="bool", name="padding_mask"),
+    }
+    model = keras.Model(inputs, objective(encoder(inputs), inputs).loss)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    (encoder,) = [one for one in loaded.layers if isinstance(one, WordEncoder)]
+    (objective,) = [one for one in loaded.layers if isinstance(one, CausalLM)]
+    assert objective.softmax.embedding is encoder.token_embedding
+    assert loaded.count_params() == model.count_params()
+    _, features = random_batch()
+    np.testing.assert_allclose(loaded(features), model(features), rtol=1e-6)

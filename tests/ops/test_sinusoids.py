@@ -1,0 +1,38 @@
+import numpy as np
+import pytest
+
+from seg_tf.ops import sinusoids
+
+
+@pytest.mark.parametrize(
+    ("width", "num_parts", "widths"),
+    [
+        (410, 3, [136, 136, 138]),
+        (1024, 3, [342, 342, 340]),
+        (410, 2, [206, 204]),
+        (410, 1, [410]),
+        (6, 3, [2, 2, 2]),
+    ],
+)
+def test_widths_are_the_authors(width, num_parts, widths):
+    assert sinusoids.part_widths(width, num_parts) == widths
+    assert sum(widths) == width
+
+
+@pytest.mark.parametrize(("width", "num_parts"), [(9, 1), (4, 3), (2, 2)])
+def test_widths_that_cannot_be_shared_are_refused(width, num_parts):
+    with pytest.raises(ValueError, match="must be even and leave two numbers"):
+        sinusoids.part_widths(width, num_parts)
+
+
+def test_vectors_are_sines_then_cosines():
+    positions = np.array([[0, 1], [-3, 250]])
+    found = np.array(sinusoids.position_vectors(positions, 6))
+    assert found.shape == (2, 2, 6)
+    for where in np.ndindex(2, 2):
+        for number in range(3):
+            angle = positions[where] / 10_000 ** (2 * number / 6)
+            np.testing.assert_allclose(found[where][number], np.sin(angle), atol=2e-5)
+            np.testing.assert_allclose(
+                found[where][3 + number], np.cos(angle), atol=2e-5
+            )

@@ -1,0 +1,239 @@
+"""What a model remembers, from step to step, in checkpoints and on several ranks."""
+
+import dataclasses
+import itertools
+import re
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from seg_tf import configuration
+from seg_tf.training import pretraining
+from seg_tf.training.distribution import Distribution
+from seg_tf.training.errors import Interrupted
+from seg_tf.training.lane_memory import LaneMemory, NoMemory
+from seg_tf.training.run_folder import RunFolder, describe_run
+from tests import scripted_runs
+from tests.training import word_runs
+from tests.training.stand_ins import At, terminate
+
+
+@pytest.fixture(scope="module")
+def records(tmp_path_factory):
+    return word_runs.write_records(tmp_path_factory.mktemp("words"))
+
+
+def with_settings(model=None, **training):
+    config = word_runs.CONFIG
+    return dataclasses.replace(
+        config,
+        model=dataclasses.replace(config.model, **(model or {})),
+        training=dataclasses.replace(config.training, **training),
+    )
+
+
+def trained(records, config, updates):
+    inputs = pretraining.build_inputs(config, str(records))
+    pretrainer = pretraining.build_pretrainer(config, inputs)
+    dataset = inputs.train_dataset(config.training.batch_size)
+    pretrainer.fit(dataset, steps_per_epoch=updates, verbose=0, shuffle=False)
+    return pretrainer, dataset
+
+
+def memory_of(pretrainer):
+    return {one.name: one.numpy() for one in pretrainer.memory.variables}
+
+
+def test_memory_is_what_one_long_pass_over_each_lane_leaves(records):
+    # Without a rate the weights stay, so that all segments are read by the same.
+    config = with_settings(
+        {"dropout": 0.0, "attention_dropout": 0.0, "memory_length": 20}
+    )
+    still = dataclasses.replace(config.optimizer, learning_rate=0.0)
+    config = dataclasses.replace(config, optimizer=still)
+    pretrainer, dataset = trained(records, config, updates=4)
+    batches = list(itertools.islice(dataset, 4))
+    lanes = {
+        name: np.concatenate([batch[name] for batch in batches], axis=1)
+        for name in pretrainer.encoder.feature_names
+    }
+    _, expected = pretrainer.encoder(lanes)
+    found = memory_of(pretrainer)
+    np.testing.assert_array_equal(found["memory_indices"], expected["memory_indices"])
+    np.testing.assert_allclose(
+        found["memory_hidden"], expected["memory_hidden"], atol=1e-5
+    )
+
+
+def test_memory_takes_part_in_training(records):
+    losses = [
+        trained(records, with_settings({"memory_length": length}), updates=6)[
+            0
+        ].interval_results()["loss"]
+        for length in (0, 7)
+    ]
+    assert abs(losses[0] - losses[1]) > 1e-3
+
+
+def test_micro_batches_remember_what_the_whole_batch_does(records):
+    settings = {"dropout": 0.0, "attention_dropout": 0.0}
+    whole, parts = (
+        trained(records, with_settings(settings, micro_batch_size=size), updates=5)[0]
+        for size in (None, 1)
+    )
+    for one, other in zip(
+        whole.trainable_variables, parts.trainable_variables, strict=True
+    ):
+        np.testing.assert_allclose(one.numpy(), other.numpy(), atol=2e-6)
+    for name, value in memory_of(whole).items():
+        np.testing.assert_allclose(memory_of(parts)[name], value, atol=1e-5)
+
+
+def test_compiled_steps_remember_what_others_do(records):
+    settings = {"dropout": 0.0, "attention_dropout": 0.0}
+    plain, compiled = (
+        trained(records, with_settings(settings, jit_compile=jit), updates=5)[0]
+        for jit in (False, True)
+    )
+    for name, value in memory_of(plain).items():
+        np.testing.assert_allclose(memory_of(compiled)[name], value, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", ["mixed_float16", "mixed_bfloat16"])
+def test_memory_has_the_precision_of_the_hidden_states(records, dtype):
+    pretrainer, dataset = trained(records, with_settings(dtype_policy=dtype), updates=3)
+    hidden, indices = pretrainer.memory.variables
+    assert (hidden.dtype, indices.dtype) == (dtype.removeprefix("mixed_"), "int32")
+    last = next(iter(dataset.skip(2)))
+    np.testing.assert_array_equal(
+        indices.numpy()[:, -word_runs.TARGET_LENGTH :, 0], last["stream_token"]
+    )
+    assert np.isfinite(hidden.numpy().astype("float32")).all()
+    assert np.isfinite(pretrainer.interval_results()["loss"])
+
+
+def test_memory_that_is_not_finite_is_not_kept(records):
+    pretrainer, dataset = trained(records, word_runs.CONFIG, updates=2)
+    before = memory_of(pretrainer)
+    batch = next(iter(dataset))
+    bias = pretrainer.encoder.content_bias
+    value = bias.numpy()
+    bias.assign(np.full_like(value, np.nan))
+    _, finite = tf.function(pretrainer.train_step)(batch)
+    assert not finite
+    bias.assign(value)
+    for name, value in memory_of(pretrainer).items():
+        np.testing.assert_array_equal(value, before[name])
+    # Not before the words that come next, it is not seen: as if there were none.
+    features = {name: value.numpy() for name, value in next(iter(dataset)).items()}
+    for name in ("stream_token", "stream_sentence", "stream_paragraph"):
+        features[name] += 1_000
+    remembered = {**features, **pretrainer.memory.read(features)}
+    np.testing.assert_array_equal(
+        pretrainer.encoder(remembered)[0], pretrainer.encoder(features)[0]
+    )
+
+
+def test_overflow_of_the_gradient_alone_leaves_memory_to_go_on(records):
+    scale = configuration.LossScaleConfig(initial=2.0**60)
+    config = with_settings(dtype_policy="mixed_float16", loss_scale=scale)
+    inputs = pretraining.build_inputs(config, str(records))
+    pretrainer = pretraining.build_pretrainer(config, inputs)
+    batch = next(iter(inputs.train_dataset(config.training.batch_size)))
+    _, finite = tf.function(pretrainer.train_step)(batch)
+    assert not finite
+    assert pretrainer.updates == 0
+    indices = memory_of(pretrainer)["memory_indices"]
+    np.testing.assert_array_equal(
+        indices[:, -word_runs.TARGET_LENGTH :, 0], batch["stream_token"]
+    )
+
+
+def run(records, folder, *callbacks):
+    config = word_runs.CONFIG
+    inputs = pretraining.build_inputs(config, str(records))
+    pretrainer = pretraining.build_pretrainer(config, inputs)
+    result = pretraining.pretrain(
+        config,
+        inputs,
+        pretrainer,
+        RunFolder(folder),
+        describe_run(config, "abc"),
+        callbacks=callbacks,
+        report=lambda line: None,
+    )
+    return result
+
+
+def test_interrupted_run_equals_an_unbroken_one_memory_included(records, tmp_path):
+    expected = run(records, tmp_path / "unbroken")
+    for updates, during in ((3, "train"), (6, "test"), (7, "train")):
+        with pytest.raises(Interrupted):
+            run(records, tmp_path / "broken", At(updates, terminate, during))
+    assert run(records, tmp_path / "broken") == expected
+    name = "checkpoints/update-00000012"
+    found, wanted = (
+        {
+            # Keras numbers models as they come in a process.
+            re.sub(r"(transformer_xl|causal_lm)_\d+", r"\1", name): value
+            for name, value in scripted_runs.variables_of(
+                tmp_path / folder / name
+            ).items()
+        }
+        for folder in ("broken", "unbroken")
+    )
+    assert {one for one in wanted if one.startswith("memory")} == {
+        "memory.00000.memory_hidden",
+        "memory.00001.memory_indices",
+    }
+    assert found.keys() == wanted.keys()
+    for name, value in wanted.items():
+        np.testing.assert_array_equal(found[name], value)
+    rows = [scripted_runs.log_of(tmp_path / one) for one in ("broken", "unbroken")]
+    assert rows[0] == rows[1]
+    assert "causal_lm_perplexity" in rows[0][-1]
+
+
+class TwoRanks(Distribution):
+    """This process and one that holds what is given."""
+
+    size = 2
+
+    def __init__(self, others):
+        self._others = iter(others)
+
+    def sum(self, tensors, name, as_float16=False):
+        return [one + next(self._others) for one in tensors]
+
+
+def test_lanes_of_other_ranks_are_collected_and_those_of_none_kept():
+    memory = LaneMemory({"a": tf.constant([[1.0], [2.0], [3.0]])})
+    rows = {"lane": tf.constant([2])}
+    memory.write(rows, {"a": tf.constant([[7.0]])})
+    np.testing.assert_array_equal(memory.read(rows)["a"], [[7.0]])
+    other = [tf.constant([0, 1, 0]), tf.constant([[0.0], [5.0], [0.0]])]
+    memory.collect(TwoRanks(other))
+    lanes = {"lane": tf.range(3)}
+    np.testing.assert_array_equal(memory.read(lanes)["a"], [[1.0], [5.0], [7.0]])
+    # Now all ranks have all lanes: nobody's count twice.
+    nothing = [tf.zeros([3], tf.int32), tf.zeros([3, 1])]
+    memory.collect(TwoRanks(nothing))
+    np.testing.assert_array_equal(memory.read(lanes)["a"], [[1.0], [5.0], [7.0]])
+
+
+def test_rows_that_are_not_finite_keep_what_was_there():
+    memory = LaneMemory({"a": tf.ones([3, 2]), "b": tf.zeros([3], tf.int32)})
+    new = {"a": tf.constant([[4, np.inf], [5, 6.0]]), "b": tf.constant([7, 8])}
+    memory.write({"lane": tf.constant([2, 0])}, new)
+    a, b = (one.numpy() for one in memory.variables)
+    np.testing.assert_array_equal(a, [[5, 6], [1, 1], [1, 1]])
+    np.testing.assert_array_equal(b, [8, 0, 0])
+
+
+def test_models_without_memory_need_none():
+    memory = NoMemory()
+    assert memory.read({"lane": tf.constant([0])}) == {}
+    memory.write({}, {})
+    memory.collect(TwoRanks([]))
+    assert memory.variables == ()

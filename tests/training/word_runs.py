@@ -1,0 +1,54 @@
+"""Small runs of Sega-Transformer-XL on random words."""
+
+import numpy as np
+
+from seg_tf import configuration
+from tests.data_pipelines import builders
+
+VOCAB_SIZE = 40
+TARGET_LENGTH = 5
+CONFIG = configuration.RunConfig(
+    name="words",
+    paper="sega_transformer_xl_base",
+    model=configuration.TransformerXLConfig(
+        num_layers=2,
+        hidden_size=12,
+        num_heads=2,
+        head_size=4,
+        intermediate_size=16,
+        memory_length=7,
+        dropout=0.2,
+        attention_dropout=0.1,
+        cutoffs=(10, 20),
+        embedding_size=12,
+        tail_divisor=2,
+        initializer_range=0.2,
+        projection_range=0.2,
+    ),
+    inputs=configuration.LaneInputsConfig(
+        target_length=TARGET_LENGTH, validation_lanes=3
+    ),
+    objectives={"causal_lm": configuration.CausalLMConfig()},
+    optimizer=configuration.CosineAdamWConfig(learning_rate=1e-2, epsilon=1e-4),
+    training=configuration.TrainingConfig(
+        num_updates=12,
+        batch_size=4,
+        micro_batch_size=2,
+        clip_norm=0.25,
+        log_interval=3,
+        validation_interval=6,
+        validation_batches=4,
+        checkpoint_interval=4,
+    ),
+)
+
+
+def write_records(folder):
+    """Documents of words: some hundred of them in each split."""
+    generator = np.random.default_rng(0)
+    documents = {
+        split: [[builders.random_tree(generator, 40, VOCAB_SIZE) for _ in range(count)]]
+        for split, count in (("train", 8), ("validation", 4))
+    }
+    builders.write_word_documents(folder, documents, vocab_size=VOCAB_SIZE)
+    return folder
