@@ -243,7 +243,7 @@ class Regrouping(Distribution):
 
     def regroup(self):
         self.events.append("regroup")
-        raise StopIteration
+        raise Interrupted("regrouped", 1)
 
 
 def test_lanes_are_collected_before_processes_regroup(records, monkeypatch):
@@ -262,7 +262,7 @@ def test_lanes_are_collected_before_processes_regroup(records, monkeypatch):
         outputs=SilentOutputs(),
         stop_request=None,
     )
-    with pytest.raises(StopIteration):
+    with pytest.raises(Interrupted):
         pretrainer.fit(
             inputs.train_dataset(config.training.batch_size),
             steps_per_epoch=2,
