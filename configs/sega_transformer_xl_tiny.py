@@ -9,7 +9,8 @@ python run_pretraining.py --config=configs/sega_transformer_xl_tiny.py \
 
 Hardware: a CPU; one core takes some 5 minutes.
 
-Expected: @@sega_transformer_xl_tiny@@
+Expected: perplexity 203.5, 215.3 and 205.1 of held-out words with the seeds 0, 1
+and 2, on 99 MB of Wikipedia (docs/language_modelling.md).
 """
 
 import ml_collections

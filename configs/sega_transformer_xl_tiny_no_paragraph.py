@@ -8,7 +8,8 @@ r"""Sega-Transformer-XL tiny, ablation: no positions of paragraphs.
 Everything else, records included, is that of `sega_transformer_xl_tiny.py`;
 so are hardware and time.
 
-Expected: @@sega_transformer_xl_tiny_no_paragraph@@
+Expected: perplexity 205.9, 218.3 and 207.5 of held-out words with the seeds 0, 1
+and 2, on 99 MB of Wikipedia (docs/language_modelling.md).
 """
 
 import dataclasses

@@ -10,7 +10,8 @@ For comparison only: a word sees where later sentences of its segment begin.
 Everything else, records included, is that of `sega_transformer_xl_tiny.py`;
 so are hardware and time.
 
-Expected: @@sega_transformer_xl_tiny_released@@
+Expected: perplexity 202.6, 217.0 and 207.2 of held-out words with the seeds 0, 1
+and 2, on 99 MB of Wikipedia (docs/language_modelling.md).
 """
 
 import dataclasses

@@ -7,7 +7,8 @@ r"""Transformer-XL tiny: Sega-Transformer-XL tiny, positions of tokens alone.
 Everything else, records included, is that of `sega_transformer_xl_tiny.py`;
 so are hardware and time.
 
-Expected: @@transformer_xl_tiny@@
+Expected: perplexity 211.8, 229.2 and 215.7 of held-out words with the seeds 0, 1
+and 2, on 99 MB of Wikipedia (docs/language_modelling.md).
 """
 
 import dataclasses

@@ -49,7 +49,7 @@ def define_flags() -> None:
     flags.DEFINE_integer(
         "top_k",
         0,
-        "Draw from so many of the most probable words; 0: all.",
+        "Draw from so many of the most probable words; 0: from all.",
         lower_bound=0,
     )
     flags.DEFINE_float(

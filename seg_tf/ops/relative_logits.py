@@ -66,8 +66,8 @@ class ExactPositions(NamedTuple):
         ):
             end = begin + vectors_UD.shape[-1]
             vectors_UHE = ops.einsum("ud,dhe->uhe", vectors_UD, kernel[begin:end])
-            products_BHTU = ops.einsum("bhte,uhe->bhtu", position_query, vectors_UHE)
-            to_runs.append(_chosen(products_BHTU, numbers_BTS))
+            products_BTUH = ops.einsum("bhte,uhe->btuh", position_query, vectors_UHE)
+            to_runs.append(_chosen(products_BTUH, numbers_BTS))
             begin = end
         if to_runs:
             to_runs_BHTS = sum(to_runs[1:], to_runs[0])
@@ -184,12 +184,14 @@ def shift(products: Any) -> Any:
     return ops.reshape(shifted[:, :, 1:], (batch, heads, queries, keys))
 
 
-def _chosen(products_BHTU: Any, numbers_BTS: Any) -> Any:
-    """For every head the products with these distances: (B, H, T, S)."""
-    batch, heads, queries, _ = ops.shape(products_BHTU)
-    shape = (batch, heads, queries, ops.shape(numbers_BTS)[2])
-    numbers_BHTS = ops.broadcast_to(numbers_BTS[:, None], shape)
-    return ops.take_along_axis(products_BHTU, numbers_BHTS, axis=-1)
+def _chosen(products_BTUH: Any, numbers_BTS: Any) -> Any:
+    """The products with these distances, of all heads: (B, H, T, S)."""
+    batch, queries, distances, heads = ops.shape(products_BTUH)
+    rows = ops.reshape(products_BTUH, (batch * queries * distances, heads))
+    first_rows = distances * ops.arange(batch * queries, dtype="int32")
+    numbers_BTS = ops.cast(numbers_BTS, "int32")
+    numbers_BTS += ops.reshape(first_rows, (batch, queries, 1))
+    return ops.transpose(ops.take(rows, numbers_BTS, axis=0), (0, 3, 1, 2))
 
 
 def _product(left_BHTX: Any, right_BXY: Any) -> Any:
