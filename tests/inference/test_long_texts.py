@@ -36,6 +36,7 @@ def _reat():
         objectives={},
         config=configuration.RunConfig(name="tiny", paper="reat_small", model=MODEL),
         vocabulary=VOCABULARY,
+        tokenizer="word_pieces",
         lower_case=True,
         sentence_splitter={},
         folder=pathlib.Path("runs/tiny"),
