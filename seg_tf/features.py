@@ -37,6 +37,7 @@ FEATURES: Mapping[str, Feature] = {
     "paragraph_index": Feature("int32", ("B", "L"), "paragraph in the document"),
     "sentence_index": Feature("int32", ("B", "L"), "sentence in the paragraph"),
     "token_index": Feature("int32", ("B", "L"), "word piece in the sentence"),
+    "token_type": Feature("int32", ("B", "L"), "which of the given texts, from 0"),
     "sentence_id": Feature(
         "int32",
         ("B", "L"),
@@ -65,6 +66,13 @@ FEATURES: Mapping[str, Feature] = {
     "sentence_mask": Feature("bool", ("B", "N"), "True where there is a sentence"),
     "sentence_part": Feature(
         "int32", ("B", "N"), "which part of a sentence too long for one, from 0"
+    ),
+    "given_text": Feature(
+        "int32", ("B", "N"), "given text that a sentence is a part of, from 1; 0: none"
+    ),
+    "can_answer": Feature("bool", ("B", "L"), "where an answer may start and end"),
+    "can_hold_answer": Feature(
+        "bool", ("B", "C"), "candidates whose sentence may hold the answer"
     ),
     "is_moved": Feature("bool", ("B", "N"), "whether a sentence was displaced"),
     "can_move": Feature("bool", ("B", "N"), "whether its text has another sentence"),

@@ -143,7 +143,7 @@ def encoder(
 ):
     """The whole encoder without dropout: (B, L, D)."""
     token_ids = np.asarray(features["token_ids"])
-    indices = {**features, "token_type": np.zeros_like(token_ids)}
+    indices = {"token_type": np.zeros_like(token_ids), **features}
     hidden = weights["token_embedding/embeddings"][token_ids]
     hidden = hidden + index_embedding(part(weights, "index_embedding"), indices)
     hidden = layer_norm(part(weights, "embeddings_layer_norm"), hidden, epsilon)

@@ -95,20 +95,13 @@ class LongTexts:
     ) -> dict[str, np.ndarray]:
         """The features of one text, `(L,)` and `(N,)`, in as few blocks as do."""
         block_length = self._encoder.block_length
-        positions = (lengths + text_blocks.NUM_SPECIAL_TOKENS)[np.newaxis]
-        num_blocks = -(-int(positions.sum()) // block_length)
-        starts, succeeded = text_blocks.place_in_blocks(
-            positions, num_blocks, block_length
+        starts, num_blocks = text_blocks.place_in_fewest_blocks(
+            lengths + text_blocks.NUM_SPECIAL_TOKENS, block_length
         )
-        while not succeeded.all():
-            num_blocks += 1
-            starts, succeeded = text_blocks.place_in_blocks(
-                positions, num_blocks, block_length
-            )
         row = text_blocks.lay_out(
             pieces=pieces,
             lengths=lengths,
-            starts=starts[0],
+            starts=starts,
             row_length=num_blocks * block_length,
             special_ids=self._special_ids,
         )
@@ -121,6 +114,6 @@ class LongTexts:
             "sentence_number": number,
             "text_number": (number > 0).astype(np.int32),
             "sentence_position": np.maximum(number - 1, 0),
-            "sentence_starts": np.pad(starts[0], (0, missing)),
+            "sentence_starts": np.pad(starts, (0, missing)),
             "sentence_mask": np.pad(np.ones(len(lengths), bool), (0, missing)),
         }

@@ -14,7 +14,7 @@ from seg_tf.layers.index_embedding import IndexEmbedding
 from seg_tf.models.own_features import own_features
 from seg_tf.ops.activations import gelu
 
-_TOKEN_TYPE_TABLE = "token_type"
+_TOKEN_TYPE = "token_type"
 _WINDOW_NUMBER = "window_number"
 
 
@@ -50,6 +50,9 @@ class Encoder(keras_hub.models.Backbone):
             of by erf.
         num_token_types: int. Rows of a token-type table whose row 0 is added at
             every position, as in the code of SegaBERT's authors; 0 has no table.
+        reads_token_types: bool. Whether the feature `token_type` says which row of
+            that table is added, as in fine-tuning on pairs of texts. The weights are
+            the same either way.
         packed_windows: bool. Whether a row may hold several windows, told apart by
             the feature `window_number`, that must not see each other. The weights
             are the same either way.
@@ -59,7 +62,8 @@ class Encoder(keras_hub.models.Backbone):
     Call arguments:
         inputs: dict of tensors `(B, L)`: int `token_ids`, bool or int
             `padding_mask`, one int tensor for every index table and, with
-            `packed_windows`, int `window_number`. Other entries are left alone.
+            `packed_windows`, int `window_number`, with `reads_token_types`, int
+            `token_type`. Other entries are left alone.
 
     Returns:
         Tensor `(B, L, D)` in the compute dtype. Rows where `padding_mask` is
@@ -95,11 +99,17 @@ class Encoder(keras_hub.models.Backbone):
         initializer_range: float = 0.02,
         approximate_gelu: bool = False,
         num_token_types: int = 0,
+        reads_token_types: bool = False,
         packed_windows: bool = False,
         dtype: Any = None,
         **kwargs: Any,
     ):
         _check_sizes(vocab_size, index_tables, hidden_size, num_heads)
+        if reads_token_types and not num_token_types:
+            raise ValueError(
+                "`reads_token_types` needs a table of token types. Received: "
+                f"reads_token_types={reads_token_types}, num_token_types=0"
+            )
         index_tables = dict(index_tables)
         initializer = keras.initializers.TruncatedNormal(stddev=initializer_range)
 
@@ -113,7 +123,7 @@ class Encoder(keras_hub.models.Backbone):
         )
         # Unset, a half-precision policy would compute the logits in float32.
         self.token_embedding.reverse_dtype = self.token_embedding.compute_dtype
-        type_table = {_TOKEN_TYPE_TABLE: num_token_types} if num_token_types else {}
+        type_table = {_TOKEN_TYPE: num_token_types} if num_token_types else {}
         self.index_embedding = IndexEmbedding(
             {**index_tables, **type_table},
             hidden_size,
@@ -142,15 +152,17 @@ class Encoder(keras_hub.models.Backbone):
         ]
 
         # === Functional model ===
-        names = _feature_names(index_tables, packed_windows)
+        names = _feature_names(index_tables, packed_windows, reads_token_types)
         specs = batch_contract.tensor_specs(names, {"B": None, "L": None})
         inputs = {
             name: keras.Input(batch_shape=shape, dtype=feature_dtype, name=name)
             for name, (shape, feature_dtype) in specs.items()
         }
         indices = {name: inputs[name] for name in index_tables}
-        if num_token_types:
-            indices[_TOKEN_TYPE_TABLE] = ops.zeros_like(inputs["token_ids"])
+        if reads_token_types:
+            indices[_TOKEN_TYPE] = inputs[_TOKEN_TYPE]
+        elif num_token_types:
+            indices[_TOKEN_TYPE] = ops.zeros_like(inputs["token_ids"])
         hidden_BLD = self.token_embedding(inputs["token_ids"])
         hidden_BLD = hidden_BLD + self.index_embedding(indices)
         hidden_BLD = self.embeddings_layer_norm(hidden_BLD)
@@ -175,12 +187,15 @@ class Encoder(keras_hub.models.Backbone):
         self.initializer_range = initializer_range
         self.approximate_gelu = approximate_gelu
         self.num_token_types = num_token_types
+        self.reads_token_types = reads_token_types
         self.packed_windows = packed_windows
 
     @property
     def feature_names(self) -> tuple[str, ...]:
         """Names of the features that the encoder reads from a batch."""
-        return _feature_names(self.index_tables, self.packed_windows)
+        return _feature_names(
+            self.index_tables, self.packed_windows, self.reads_token_types
+        )
 
     def __call__(self, inputs: Mapping[str, Any], **kwargs: Any) -> Any:
         return super().__call__(own_features(inputs, self.feature_names), **kwargs)
@@ -199,15 +214,17 @@ class Encoder(keras_hub.models.Backbone):
             "initializer_range": self.initializer_range,
             "approximate_gelu": self.approximate_gelu,
             "num_token_types": self.num_token_types,
+            "reads_token_types": self.reads_token_types,
             "packed_windows": self.packed_windows,
         }
 
 
 def _feature_names(
-    index_tables: Mapping[str, int], packed_windows: bool
+    index_tables: Mapping[str, int], packed_windows: bool, reads_token_types: bool
 ) -> tuple[str, ...]:
     window_number = (_WINDOW_NUMBER,) if packed_windows else ()
-    return ("token_ids", "padding_mask", *window_number, *index_tables)
+    token_type = (_TOKEN_TYPE,) if reads_token_types else ()
+    return ("token_ids", "padding_mask", *window_number, *token_type, *index_tables)
 
 
 def _same_window(inputs: Mapping[str, Any]) -> Any:

@@ -84,6 +84,29 @@ def place_in_blocks(
     return starts, succeeded
 
 
+def place_in_fewest_blocks(
+    lengths: np.ndarray, block_length: int
+) -> tuple[np.ndarray, int]:
+    """Where the sentences of one row begin, in as few blocks as the placing needs.
+
+    Args:
+        lengths: int array `(N,)`, positions of each sentence, none above T.
+        block_length: T.
+
+    Returns:
+        int array `(N,)`, the starts, and the number of blocks. More blocks would leave
+        the starts as they are.
+    """
+    num_blocks = max(1, -(-int(lengths.sum()) // block_length))
+    while True:
+        starts, succeeded = place_in_blocks(
+            lengths[np.newaxis], num_blocks, block_length
+        )
+        if succeeded.all():
+            return starts[0], num_blocks
+        num_blocks += 1
+
+
 def lay_out(
     *,
     pieces: np.ndarray,

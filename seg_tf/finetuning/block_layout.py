@@ -1,0 +1,136 @@
+"""Texts as the sentences of one text, `<SS> <Attn> words </s>` each (ReAT)."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from seg_tf.finetuning.row_lengths import room_beside
+from seg_tf.finetuning.segments import Segment
+from seg_tf.text import text_blocks
+from seg_tf.training.pretrained import Pretrained
+
+_FEATURES_OF_POSITIONS = (
+    "token_ids",
+    "position_index",
+    "sentence_number",
+    "text_number",
+    "sentence_position",
+)
+
+
+class BlockLayout:
+    """Lays out each segment as a sentence; those of a row are one text and meet.
+
+    For example, texts of the pieces [7, 8] and [9] become, with blocks of 10,
+
+      tokens             <SS> <Attn> 7  8  </s>  <SS> <Attn> 9  </s>  [PAD]
+      position_index       0     1   2  3    4     0     1   2    3     0
+      sentence_number      1     1   1  1    1     2     2   2    2     0
+      text_number          1     1   1  1    1     1     1   1    1     0
+      sentence_position    0     0   0  0    0     1     1   1    1     0
+      sentence_starts      0  5
+      given_text           1  2
+
+    A segment too long for a block is laid out in even parts, each a sentence.
+
+    Args:
+        pretrained: a ReAT.
+        max_length: the most positions of an example, special tokens of its texts
+            included, those of parts not; None takes as many as the model has places
+            for.
+    """
+
+    vectors_per_text = True
+
+    def __init__(self, pretrained: Pretrained, max_length: int | None = None):
+        encoder, vocabulary = pretrained.encoder, pretrained.vocabulary
+        self._block_length = encoder.block_length
+        self._max_sentences = encoder.max_sentences
+        self._longest_part = encoder.block_length - text_blocks.NUM_SPECIAL_TOKENS
+        places = encoder.max_sentences * encoder.block_length
+        self.max_length = places if max_length is None else max_length
+        self._special_ids = text_blocks.SpecialIds(
+            ss=vocabulary.cls_id,
+            attention=vocabulary.attention_id,
+            end=vocabulary.sep_id,
+            pad=vocabulary.pad_id,
+        )
+
+    def room(self, num_texts: int) -> int:
+        if num_texts > self._max_sentences:
+            raise ValueError(
+                "`texts` must be at most as many as the model takes sentences, "
+                f"{self._max_sentences}. Received: {num_texts} texts"
+            )
+        num_specials = text_blocks.NUM_SPECIAL_TOKENS * num_texts
+        wanted = room_beside(num_specials, self.max_length, num_texts)
+        # Whatever their lengths, texts of so many pieces have no more parts than the
+        # model has places: each wastes less than a part.
+        most = self._longest_part * (self._max_sentences - num_texts) + num_texts
+        return min(wanted, most)
+
+    def row_shape(self, example: Sequence[Segment]) -> tuple[int, int]:
+        parts, _ = self._parts(example)
+        _, num_blocks = self._place(parts)
+        # Keras warns of attention to one place alone, which one sentence is.
+        slots = max(2, 1 << (len(parts) - 1).bit_length())
+        return _few(num_blocks), slots
+
+    def lay_out(
+        self, examples: Sequence[Sequence[Segment]], row_shape: tuple[int, int]
+    ) -> dict[str, np.ndarray]:
+        num_blocks, num_slots = row_shape
+        length = num_blocks * self._block_length
+        features = {
+            name: np.zeros((len(examples), length), np.int32)
+            for name in _FEATURES_OF_POSITIONS
+        }
+        of_slots = {
+            "sentence_starts": np.zeros((len(examples), num_slots), np.int32),
+            "sentence_mask": np.zeros((len(examples), num_slots), bool),
+            "given_text": np.zeros((len(examples), num_slots), np.int32),
+        }
+        for number, example in enumerate(examples):
+            parts, text_of_part = self._parts(example)
+            starts, _ = self._place(parts)
+            row = text_blocks.lay_out(
+                pieces=np.concatenate([one.pieces for one in example]),
+                lengths=parts,
+                starts=starts,
+                row_length=length,
+                special_ids=self._special_ids,
+            )
+            of_row = {
+                **row,
+                "text_number": row["sentence_number"] > 0,
+                "sentence_position": np.maximum(row["sentence_number"] - 1, 0),
+            }
+            for name in _FEATURES_OF_POSITIONS:
+                features[name][number] = of_row[name]
+            of_slots["sentence_starts"][number, : len(parts)] = starts
+            of_slots["sentence_mask"][number, : len(parts)] = True
+            of_slots["given_text"][number, : len(parts)] = 1 + text_of_part
+        return {**features, **of_slots}
+
+    def _parts(self, example: Sequence[Segment]) -> tuple[np.ndarray, np.ndarray]:
+        """Pieces of each part, and which text it belongs to."""
+        lengths = np.array([len(segment.pieces) for segment in example])
+        parts, number = text_blocks.split_long(lengths, self._longest_part)
+        if len(parts) > self._max_sentences:
+            raise ValueError(
+                "`example` must have at most as many sentences, or parts of them, as "
+                f"the model has places, {self._max_sentences}. Received: {len(parts)}"
+            )
+        texts = np.array([segment.text for segment in example])
+        return parts, texts[np.cumsum(number == 0) - 1]
+
+    def _place(self, parts: np.ndarray) -> tuple[np.ndarray, int]:
+        return text_blocks.place_in_fewest_blocks(
+            parts + text_blocks.NUM_SPECIAL_TOKENS, self._block_length
+        )
+
+
+def _few(number: int) -> int:
+    """The next number of few: 1 to 8, 10, 12, 14, 16, 20, 24, and so on."""
+    step = max(1, (1 << (number - 1).bit_length()) // 8)
+    return -(-number // step) * step

@@ -1,0 +1,55 @@
+"""Encoders for fine-tuning: copies, so that the checkpoint's own stays as it was."""
+
+import contextlib
+import random
+from collections.abc import Iterator
+
+import keras
+
+from seg_tf.training.pretrained import Pretrained
+
+
+def copy_encoder(
+    pretrained: Pretrained, *, randomly_initialised: bool = False
+) -> keras.Model:
+    """An encoder of its own, under the dtype policy that holds now.
+
+    One with a table of token types reads them from the batch, which pretraining had no
+    need to.
+
+    Args:
+        pretrained: whose encoder is copied.
+        randomly_initialised: whether it starts from new weights, as pretraining did,
+            to see what pretraining is worth.
+    """
+    encoder = pretrained.encoder
+    config = {**encoder.get_config(), "dtype": keras.config.dtype_policy()}
+    if config.get("num_token_types"):
+        config["reads_token_types"] = True
+    if "packed_windows" in config:
+        config["packed_windows"] = False
+    copied = type(encoder)(**config)
+    if not randomly_initialised:
+        copied.set_weights(encoder.get_weights())
+    return copied
+
+
+@contextlib.contextmanager
+def seeded(seed: int | None) -> Iterator[None]:
+    """Makes what Keras draws inside, for weights and dropout, hang on a seed alone.
+
+    Layers without a seed draw one from Python's generator, whose state is as before
+    afterwards.
+
+    Args:
+        seed: any number; None leaves the generator alone.
+    """
+    if seed is None:
+        yield
+        return
+    state = random.getstate()
+    random.seed(seed)
+    try:
+        yield
+    finally:
+        random.setstate(state)

@@ -1,0 +1,81 @@
+"""What the Keras models of this package have in common: inputs and `fit`."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from seg_tf import features as batch_contract
+from seg_tf.models.own_features import own_features
+
+
+class FeatureModel(keras.Model):
+    """A functional model whose inputs are features of the batch contract, by name.
+
+    Args:
+        **arguments: those of a functional model: `inputs`, `outputs`, `name` and
+            `trainable`.
+
+    Call arguments:
+        inputs: dict of the features that `feature_names` names. Others are left alone.
+
+    Raises:
+        ValueError: if one is missing.
+    """
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the features that the model reads from a batch."""
+        return tuple(self.input)
+
+    def __call__(self, inputs: Mapping[str, Any], **kwargs: Any) -> Any:
+        return super().__call__(own_features(inputs, self.feature_names), **kwargs)
+
+    def fit(
+        self, x: Any = None, *args: Any, shuffle: bool | None = None, **kwargs: Any
+    ) -> keras.callbacks.History:
+        """As of every Keras model; datasets shuffle themselves, without a warning.
+
+        Args:
+            x: as for `keras.Model.fit`.
+            *args: likewise.
+            shuffle: likewise; None shuffles whatever is no dataset.
+            **kwargs: as for `keras.Model.fit`.
+        """
+        if shuffle is None:
+            shuffle = not isinstance(x, tf.data.Dataset)
+        return super().fit(x, *args, shuffle=shuffle, **kwargs)
+
+
+class WithoutDropout(keras.layers.Layer):
+    """Calls a model as in inference, whatever the model around it is doing.
+
+    A functional model hands its own `training` to all of its layers.
+
+    Args:
+        model: what is called, with weights that are not trained.
+        **kwargs: arguments of `keras.layers.Layer`.
+    """
+
+    def __init__(self, model: keras.Model, **kwargs: Any):
+        super().__init__(autocast=False, **kwargs)
+        self.model = model
+
+    def call(self, inputs: Mapping[str, Any]) -> Any:
+        return self.model(inputs, training=False)
+
+
+def feature_inputs(names: tuple[str, ...]) -> dict[str, Any]:
+    """Keras inputs of the named features, every dimension of them dynamic."""
+    letters = {
+        letter
+        for name in names
+        if name in batch_contract.FEATURES
+        for letter in batch_contract.FEATURES[name].shape
+    }
+    specs = batch_contract.tensor_specs(names, dict.fromkeys(letters))
+    return {
+        name: keras.Input(batch_shape=shape, dtype=dtype, name=name)
+        for name, (shape, dtype) in specs.items()
+    }

@@ -1,0 +1,137 @@
+"""Texts as word pieces, cut to what a row has room for.
+
+Shape key: E examples, T texts of each.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from seg_tf.text.encoding import TextEncoder
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Segment:
+    """Word pieces of one text, or of one sentence of it, and where they stand.
+
+    Attributes:
+        pieces: int array of ids; there may be none.
+        text: which of the texts of an example, from 0.
+        paragraph: paragraph index.
+        sentence: sentence index in the paragraph.
+        first_token: token index of the first piece, not 0 where a segment begins
+            inside a sentence.
+    """
+
+    pieces: np.ndarray
+    text: int = 0
+    paragraph: int = 0
+    sentence: int = 0
+    first_token: int = 0
+
+
+class EncodedTexts(Sequence):
+    """Examples of one or more texts as segments, one for each text.
+
+    In fine-tuning every text is a paragraph of its own, of one sentence (SegaBERT,
+    sections 2.3 and 3.2).
+
+    Args:
+        pieces: int array, the pieces of all texts, one behind the other.
+        lengths: int array `(E, T)`, the pieces of each.
+        room: the most pieces of an example; of those that have more the longest texts
+            are cut.
+
+    Attributes:
+        lengths: int array `(E, T)`, pieces that are left of each.
+        num_cut: examples that were cut.
+    """
+
+    def __init__(self, pieces: np.ndarray, lengths: np.ndarray, room: int):
+        self._pieces = pieces
+        ends = np.cumsum(lengths).reshape(lengths.shape)
+        self._starts = ends - lengths
+        self.lengths = cut_longest(lengths, room)
+        self.num_cut = int((self.lengths < lengths).any(axis=1).sum())
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def __getitem__(self, number: int) -> tuple[Segment, ...]:
+        texts = zip(
+            self._starts[number].tolist(), self.lengths[number].tolist(), strict=True
+        )
+        return tuple(
+            Segment(self._pieces[start : start + length], text, paragraph=text)
+            for text, (start, length) in enumerate(texts)
+        )
+
+
+def as_tuples(texts: Sequence[str | Sequence[str]]) -> list[tuple[str, ...]]:
+    """Examples as tuples of texts, all of as many; a string is an example of one.
+
+    Raises:
+        ValueError: if there is no example, or they differ in their number of texts.
+    """
+    if isinstance(texts, str):
+        raise ValueError(
+            "`texts` must be a sequence of examples, each a text or a tuple of texts. "
+            f"Received: the string {texts[:50]!r}"
+        )
+    tuples = [(one,) if isinstance(one, str) else tuple(one) for one in texts]
+    counts = {len(one) for one in tuples}
+    if len(counts) != 1 or 0 in counts:
+        raise ValueError(
+            "`texts` must hold examples of equally many texts, at least one. "
+            f"Received: {len(tuples)} examples of {sorted(counts)} texts"
+        )
+    return tuples
+
+
+def encode_texts(
+    text_encoder: TextEncoder, texts: Sequence[tuple[str, ...]], room: int
+) -> EncodedTexts:
+    """Spells every text in word pieces, once.
+
+    Args:
+        text_encoder: that of the checkpoint.
+        texts: what `as_tuples` returned.
+        room: the most pieces of an example.
+    """
+    pieces, lengths = text_encoder.encode([text for one in texts for text in one])
+    shape = (len(texts), len(texts[0]))
+    return EncodedTexts(pieces, np.asarray(lengths, np.int64).reshape(shape), room)
+
+
+def cut_longest(lengths: np.ndarray, room: int) -> np.ndarray:
+    """How much is left of texts that are cut by BERT's rule.
+
+    Piece by piece, the longest text loses its last one, of equally long texts the last
+    text. In other words, all texts keep the same number of pieces or what they have.
+    For example, lengths [5, 2, 6] in a room of 10 become [4, 2, 4], and in one of 9
+    [4, 2, 3].
+
+    Args:
+        lengths: int array `(E, T)`.
+        room: the most pieces of an example.
+
+    Returns:
+        Int array `(E, T)`.
+    """
+    kept = lengths.copy()
+    (too_long,) = np.nonzero(lengths.sum(axis=1) > room)
+    for example in too_long:
+        rising = np.sort(lengths[example])
+        left, share = room, 0
+        for number, length in enumerate(rising):
+            share = left // (len(rising) - number)
+            if length > share:
+                break
+            left -= length
+        level = np.minimum(lengths[example], share)
+        # What is over goes to the first texts that have more.
+        longer = np.flatnonzero(lengths[example] > share)[: room - level.sum()]
+        level[longer] += 1
+        kept[example] = level
+    return kept

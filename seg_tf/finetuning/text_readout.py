@@ -1,0 +1,163 @@
+"""Which vectors of an encoder's output stand for the texts of a row.
+
+Three forms, by what the encoder was pretrained to put where: `[CLS]` (BERT, SegaBERT),
+`[CLS]` and `[SENT]` (SLM), `<SS>` (ReAT).
+"""
+
+# Shape key: B batch, L row length, D width, T texts of an example, N sentences of a
+# row, V vectors that a head reads.
+
+import abc
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+import keras
+from keras import ops
+
+from seg_tf.finetuning.block_layout import BlockLayout
+from seg_tf.finetuning.sentence_layout import SentenceLayout
+from seg_tf.finetuning.text_layout import TextLayout
+from seg_tf.ops.gathering import gather_vectors
+
+
+class TextReadout(abc.ABC):
+    """Picks vectors; has no weights of its own, and Keras can save it.
+
+    Attributes:
+        feature_names: features that it reads beside those of the encoder.
+        num_vectors: `V`.
+        needs_pooler: whether a head has to pool what pretraining trained no pooler
+            for.
+    """
+
+    feature_names: ClassVar[tuple[str, ...]]
+    needs_pooler: ClassVar[bool]
+    num_vectors: int
+
+    @abc.abstractmethod
+    def head_vectors(
+        self, encoder: Any, sequence_output: Any, features: Mapping[str, Any]
+    ) -> Any:
+        """What a head reads: `(B, V, D)`.
+
+        Args:
+            encoder: the encoder.
+            sequence_output: float tensor `(B, L, D)`, what it returned.
+            features: the batch.
+        """
+
+    @abc.abstractmethod
+    def text_vectors(
+        self, encoder: Any, sequence_output: Any, features: Mapping[str, Any]
+    ) -> Any:
+        """A vector for each text of a row, in the context of all: `(B, T, D)`."""
+
+    @abc.abstractmethod
+    def get_config(self) -> dict[str, Any]:
+        """Arguments of the constructor."""
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
+        return cls(**config)
+
+
+@keras.saving.register_keras_serializable(package="seg_tf")
+class FirstToken(TextReadout):
+    """`[CLS]`, as in BERT. Texts that are to have a vector each need rows of their own.
+
+    Pretraining without next sentence prediction trains no pooler, so a head has to
+    bring one: a dense layer with tanh, as in BERT's code.
+    """
+
+    feature_names = ()
+    needs_pooler = True
+    num_vectors = 1
+
+    def head_vectors(
+        self, encoder: Any, sequence_output: Any, features: Mapping[str, Any]
+    ) -> Any:
+        return sequence_output[:, :1]
+
+    text_vectors = head_vectors
+
+    def get_config(self) -> dict[str, Any]:
+        return {}
+
+
+@keras.saving.register_keras_serializable(package="seg_tf")
+class SentenceTokens(TextReadout):
+    """`[CLS]` and the `[SENT]` of each text (SLM, section 2.2).
+
+    Args:
+        num_texts: int. `T`.
+    """
+
+    feature_names = ("candidate_positions",)
+    needs_pooler = False
+
+    def __init__(self, num_texts: int):
+        self.num_texts = num_texts
+        self.num_vectors = 1 + num_texts
+
+    def head_vectors(
+        self, encoder: Any, sequence_output: Any, features: Mapping[str, Any]
+    ) -> Any:
+        positions = features["candidate_positions"][:, : 1 + self.num_texts]
+        return gather_vectors(sequence_output, positions)
+
+    def text_vectors(
+        self, encoder: Any, sequence_output: Any, features: Mapping[str, Any]
+    ) -> Any:
+        return self.head_vectors(encoder, sequence_output, features)[:, 1:]
+
+    def get_config(self) -> dict[str, Any]:
+        return {"num_texts": self.num_texts}
+
+
+@keras.saving.register_keras_serializable(package="seg_tf")
+class PooledSentences(TextReadout):
+    """The pooled `<SS>` of each text; the mean over its parts if it has some (ReAT).
+
+    Args:
+        num_texts: int. `T`.
+    """
+
+    feature_names = ("sentence_starts", "given_text")
+    needs_pooler = False
+
+    def __init__(self, num_texts: int):
+        self.num_texts = num_texts
+        self.num_vectors = num_texts
+
+    def head_vectors(
+        self, encoder: Any, sequence_output: Any, features: Mapping[str, Any]
+    ) -> Any:
+        pooled_BND = encoder.pool(sequence_output, features["sentence_starts"])
+        numbers_T = ops.arange(1, 1 + self.num_texts, dtype="int32")
+        is_part_BNT = ops.equal(features["given_text"][:, :, None], numbers_T)
+        parts_BNT = ops.cast(is_part_BNT, pooled_BND.dtype)
+        sums_BTD = ops.einsum("bnt,bnd->btd", parts_BNT, pooled_BND)
+        return sums_BTD / ops.sum(parts_BNT, axis=1)[:, :, None]
+
+    text_vectors = head_vectors
+
+    def get_config(self) -> dict[str, Any]:
+        return {"num_texts": self.num_texts}
+
+
+def text_readout(layout: TextLayout, num_texts: int) -> TextReadout:
+    """The readout for rows of a layout.
+
+    Args:
+        layout: what `text_layout` returned for the checkpoint.
+        num_texts: texts of each row.
+
+    Raises:
+        ValueError: if so many do not fit into a row.
+    """
+    layout.room(num_texts)
+    if isinstance(layout, BlockLayout):
+        return PooledSentences(num_texts)
+    if isinstance(layout, SentenceLayout):
+        return SentenceTokens(num_texts)
+    return FirstToken()

@@ -1,0 +1,376 @@
+"""Rows of texts: tables written by hand, and the rows of pretraining."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from seg_tf import configuration
+from seg_tf.finetuning.segments import Segment, as_tuples, encode_texts
+from seg_tf.finetuning.text_layout import text_layout
+from tests.finetuning.tiny_models import KINDS, some_texts, tiny
+from tests.text.test_sentence_rows import slow_row
+
+CLS, SEP, SENT, ATTENTION = 2, 3, 5, 5
+# w0 is 7, w1 is 8, …
+SINGLE = ["w0 w1 w2"]
+PAIR = [("w0 w1", "w2")]
+FIVE = [("w0", "w1 w2", "", "w3", "w4")]
+
+
+def encode(pretrained, layout, texts):
+    tuples = as_tuples(texts)
+    room = layout.room(len(tuples[0]))
+    return encode_texts(pretrained.text_encoder(), tuples, room)
+
+
+def rows(pretrained, texts, **arguments):
+    """The features of texts in one batch."""
+    layout = text_layout(pretrained, **arguments)
+    examples = list(encode(pretrained, layout, texts))
+    shape = np.max([layout.row_shape(one) for one in examples], axis=0)
+    return layout.lay_out(examples, tuple(shape.tolist()))
+
+
+def assert_row(features, expected, row=0):
+    """Compares with a table that ends before the padding, which is 0."""
+    for name, values in expected.items():
+        found = features[name][row].tolist()
+        assert found[: len(values)] == values, name
+        assert not any(found[len(values) :]), name
+
+
+WINDOWS = {
+    "single": (
+        SINGLE,
+        {
+            "token_ids": [CLS, 7, 8, 9, SEP],
+            "padding_mask": [1, 1, 1, 1, 1],
+            "position_index": [0, 1, 2, 3, 4],
+            "paragraph_index": [0, 0, 0, 0, 0],
+            "sentence_index": [0, 0, 0, 0, 0],
+            "token_index": [0, 0, 1, 2, 3],
+            "token_type": [0, 0, 0, 0, 0],
+        },
+    ),
+    "pair": (
+        PAIR,
+        {
+            "token_ids": [CLS, 7, 8, SEP, 9, SEP],
+            "padding_mask": [1, 1, 1, 1, 1, 1],
+            "position_index": [0, 1, 2, 3, 4, 5],
+            "paragraph_index": [0, 0, 0, 0, 1, 1],
+            "sentence_index": [0, 0, 0, 0, 0, 0],
+            "token_index": [0, 0, 1, 2, 0, 1],
+            "token_type": [0, 0, 0, 0, 1, 1],
+        },
+    ),
+    # One text is empty; there are three paragraphs in the table and two types.
+    "five texts": (
+        FIVE,
+        {
+            "token_ids": [CLS, 7, SEP, 8, 9, SEP, SEP, 10, SEP, 11, SEP],
+            "padding_mask": [1] * 11,
+            "position_index": [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10],
+            "paragraph_index": [0, 0, 0, 1, 1, 1, 2, 2, 2, 2, 2],
+            "sentence_index": [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+            "token_index": [0, 0, 1, 0, 1, 2, 0, 0, 1, 0, 1],
+            "token_type": [0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1],
+        },
+    ),
+    # The table of token indices has nine rows.
+    "long": (
+        ["w0 w1 w2 w3 w4 w5 w6 w7 w8 w9 w10"],
+        {
+            "token_index": [0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 8, 8, 8],
+            "position_index": [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12],
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", ["bert", "bert_ps", "segabert"])
+@pytest.mark.parametrize("case", WINDOWS)
+def test_windows_are_those_of_the_table(kind, case):
+    texts, expected = WINDOWS[case]
+    pretrained = tiny(kind, num_token_types=2)
+    features = rows(pretrained, texts)
+    names = {
+        "token_ids",
+        "padding_mask",
+        "token_type",
+        *pretrained.encoder.index_tables,
+    }
+    assert features.keys() == names
+    assert_row(features, {name: expected[name] for name in names & expected.keys()})
+
+
+def test_a_model_without_token_types_gets_none():
+    assert "token_type" not in rows(tiny("segabert"), PAIR)
+
+
+SENTENCES = {
+    "single": (
+        SINGLE,
+        {
+            "token_ids": [CLS, SENT, 7, 8, 9, SEP],
+            "position_index": [0, 1, 2, 3, 4, 5],
+            "sentence_id": [0, 1, 1, 1, 1, 2],
+            "paragraph_index": [0, 0, 0, 0, 0, 0],
+            "sentence_index": [0, 0, 0, 0, 0, 0],
+            "token_index": [0, 0, 1, 2, 3, 4],
+            "candidate_positions": [0, 1, 5],
+        },
+    ),
+    "pair": (
+        PAIR,
+        {
+            "token_ids": [CLS, SENT, 7, 8, SENT, 9, SEP],
+            "position_index": [0, 1, 2, 3, 4, 5, 6],
+            "sentence_id": [0, 1, 1, 1, 2, 2, 3],
+            "paragraph_index": [0, 0, 0, 0, 1, 1, 1],
+            "sentence_index": [0, 0, 0, 0, 0, 0, 0],
+            "token_index": [0, 0, 1, 2, 0, 1, 2],
+            "candidate_positions": [0, 1, 4, 6],
+        },
+    ),
+    "five texts": (
+        FIVE,
+        {
+            "token_ids": [CLS, SENT, 7, SENT, 8, 9, SENT, SENT, 10, SENT, 11, SEP],
+            "position_index": [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11],
+            "sentence_id": [0, 1, 1, 2, 2, 2, 3, 4, 4, 5, 5, 6],
+            "paragraph_index": [0, 0, 0, 1, 1, 1, 2, 2, 2, 2, 2, 2],
+            "token_index": [0, 0, 1, 0, 1, 2, 0, 0, 1, 0, 1, 2],
+            "candidate_positions": [0, 1, 3, 6, 7, 9, 11],
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", ["slm", "segabert_slm"])
+@pytest.mark.parametrize("case", SENTENCES)
+def test_rows_of_sentences_are_those_of_the_table(kind, case):
+    texts, expected = SENTENCES[case]
+    pretrained = tiny(kind)
+    features = rows(pretrained, texts)
+    assert_row(
+        features,
+        {name: values for name, values in expected.items() if name in features},
+    )
+    assert pretrained.encoder.index_tables.keys() < features.keys()
+    assert features["candidate_mask"].all()
+
+
+@pytest.mark.parametrize("kind", ["slm", "segabert_slm"])
+def test_rows_of_sentences_are_those_of_pretraining_in_gold_order(kind):
+    pretrained = tiny(kind)
+    caps = pretrained.encoder.index_tables
+    generator = np.random.default_rng(3)
+    texts = some_texts(generator, 20, 3)
+    features = rows(pretrained, texts)
+    layout = text_layout(pretrained)
+    for row, example in enumerate(encode(pretrained, layout, texts)):
+        expected = slow_row(
+            [one.pieces.tolist() for one in example],
+            [0, 1, 2],
+            [0, 1, 2],
+            [0, 0, 0],
+            row_length=features["token_ids"].shape[1],
+            max_sentences=3,
+            caps=caps,
+            special_ids={"cls": CLS, "sep": SEP, "pad": 0},
+            sent_id=SENT,
+        )
+        for name in ("token_ids", "candidate_positions", *caps):
+            assert features[name][row].tolist() == expected[name], name
+
+
+def test_token_types_of_sentences_are_0_unless_asked_for():
+    pretrained = tiny("slm", num_token_types=2)
+    assert not rows(pretrained, PAIR)["token_type"].any()
+    types = rows(pretrained, PAIR, distinguishes_texts=True)["token_type"]
+    assert types[0, :7].tolist() == [0, 0, 0, 0, 1, 1, 1]
+
+
+# A question, and of its context the end of one sentence and the next.
+QUESTION_AND_CONTEXT = [
+    Segment(np.array([7, 8])),
+    Segment(np.array([9]), text=1, paragraph=1, sentence=2, first_token=4),
+    Segment(np.array([10, 11]), text=1, paragraph=1, sentence=3),
+]
+
+
+def test_a_text_may_have_several_sentences_in_a_window():
+    layout = text_layout(tiny("segabert"))
+    features = layout.lay_out([QUESTION_AND_CONTEXT], (16,))
+    assert_row(
+        features,
+        {
+            "token_ids": [CLS, 7, 8, SEP, 9, 10, 11, SEP],
+            "paragraph_index": [0, 0, 0, 0, 1, 1, 1, 1],
+            "sentence_index": [0, 0, 0, 0, 2, 3, 3, 3],
+            "token_index": [0, 0, 1, 2, 4, 0, 1, 2],
+        },
+    )
+    assert layout.row_shape(QUESTION_AND_CONTEXT) == (16,)
+
+
+def test_every_sentence_of_a_text_has_a_token_of_its_own():
+    layout = text_layout(tiny("segabert_slm"))
+    features = layout.lay_out([QUESTION_AND_CONTEXT], (16, 6))
+    assert_row(
+        features,
+        {
+            "token_ids": [CLS, SENT, 7, 8, SENT, 9, SENT, 10, 11, SEP],
+            "sentence_id": [0, 1, 1, 1, 2, 2, 3, 3, 3, 4],
+            "paragraph_index": [0, 0, 0, 0, 1, 1, 1, 1, 1, 1],
+            "sentence_index": [0, 0, 0, 0, 2, 2, 3, 3, 3, 3],
+            "token_index": [0, 0, 1, 2, 4, 5, 0, 1, 2, 3],
+            "candidate_positions": [0, 1, 4, 6, 9],
+            "candidate_mask": [1, 1, 1, 1, 1],
+        },
+    )
+
+
+def test_blocks_are_those_of_the_table():
+    features = rows(tiny("reat"), PAIR)
+    assert_row(
+        features,
+        {
+            "token_ids": [CLS, ATTENTION, 7, 8, SEP, CLS, ATTENTION, 9, SEP],
+            "position_index": [0, 1, 2, 3, 4, 0, 1, 2, 3],
+            "sentence_number": [1, 1, 1, 1, 1, 2, 2, 2, 2],
+            "text_number": [1] * 9,
+            "sentence_position": [0, 0, 0, 0, 0, 1, 1, 1, 1],
+            "sentence_starts": [0, 5],
+            "sentence_mask": [1, 1],
+            "given_text": [1, 2],
+        },
+    )
+    assert features["token_ids"].shape == (1, 16)
+
+
+def test_a_single_text_has_an_empty_place_beside_it():
+    features = rows(tiny("reat"), SINGLE)
+    assert features["sentence_mask"].tolist() == [[True, False]]
+    assert features["given_text"].tolist() == [[1, 0]]
+
+
+def test_five_texts_are_sentences_of_one_text():
+    features = rows(tiny("reat"), FIVE)
+    # The longest is placed first; the last one begins a block.
+    assert_row(
+        features,
+        {
+            "token_ids": [
+                *(CLS, ATTENTION, 8, 9, SEP),
+                *(CLS, ATTENTION, 7, SEP),
+                *(CLS, ATTENTION, 10, SEP),
+                *(CLS, ATTENTION, SEP),
+                *(CLS, ATTENTION, 11, SEP),
+            ],
+            "sentence_number": [2] * 5 + [1] * 4 + [4] * 4 + [3] * 3 + [5] * 4,
+            "sentence_position": [1] * 5 + [0] * 4 + [3] * 4 + [2] * 3 + [4] * 4,
+            "text_number": [1] * 20,
+            "sentence_starts": [5, 0, 13, 9, 16],
+            "given_text": [1, 2, 3, 4, 5],
+        },
+    )
+
+
+def test_texts_longer_than_a_block_are_laid_out_in_even_parts():
+    words = " ".join(f"w{number}" for number in range(28))
+    features = rows(tiny("reat"), [("w50", words)])
+    # 28 pieces, at most 13 a part: 10, 9 and 9. No two share a block.
+    assert features["given_text"][0, :4].tolist() == [1, 2, 2, 2]
+    starts = features["sentence_starts"][0, :4]
+    ids = features["token_ids"][0]
+    parts = []
+    for start, length in zip(starts[1:], (10, 9, 9), strict=True):
+        assert ids[start : start + 2].tolist() == [CLS, ATTENTION]
+        assert ids[start + 2 + length] == SEP
+        parts += ids[start + 2 : start + 2 + length].tolist()
+    assert parts == list(range(7, 35))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_do_not_hang_on_their_batch(kind):
+    pretrained = tiny(kind)
+    texts = [("w0 w1", "w2"), ("w3 " * 12, "w4 " * 18), ("", "w5")]
+    together = rows(pretrained, texts)
+    for row, example in enumerate(texts):
+        for name, (alone,) in rows(pretrained, [example]).items():
+            found = together[name][row]
+            assert found[: len(alone)].tolist() == alone.tolist(), name
+            assert not found[len(alone) :].any(), name
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("num_texts", [1, 2, 5])
+def test_cut_texts_fill_the_longest_row_and_no_more(kind, num_texts):
+    pretrained = tiny(kind)
+    layout = text_layout(pretrained, max_length=40)
+    generator = np.random.default_rng(0)
+    texts = some_texts(generator, 20, num_texts, longest=80)
+    examples = encode(pretrained, layout, texts)
+    specials = {"reat": 3 * num_texts}.get(kind, 1 + num_texts)
+    specials += kind.endswith("slm")
+    assert max(examples.lengths.sum(axis=1)) == 40 - specials
+    assert 0 < examples.num_cut < 20 or num_texts > 1
+    for example in examples:
+        shape = layout.row_shape(example)
+        assert kind == "reat" or shape[0] <= 40
+        layout.lay_out([example], shape)
+
+
+def test_texts_of_any_lengths_have_places_in_reat():
+    pretrained = tiny("reat")
+    layout = text_layout(pretrained)
+    generator = np.random.default_rng(0)
+    for num_texts in range(1, 9):
+        for longest in (3, 40, 200):
+            texts = some_texts(generator, 20, num_texts, longest)
+            for example in encode(pretrained, layout, texts):
+                layout.lay_out([example], layout.row_shape(example))
+
+
+def test_lengths_of_rows_are_few():
+    pretrained = tiny("reat")
+    layout = text_layout(pretrained)
+    texts = some_texts(np.random.default_rng(0), 100, 2, longest=60)
+    shapes = {layout.row_shape(one) for one in encode(pretrained, layout, texts)}
+    assert {slots for _, slots in shapes} <= {2, 4, 8}
+    assert len(shapes) < 15
+
+
+@pytest.mark.parametrize("kind", ["bert", "slm"])
+def test_more_positions_than_the_model_knows_are_refused(kind):
+    with pytest.raises(ValueError, match=r"`max_length`.*48.*max_length=49"):
+        text_layout(tiny(kind), max_length=49)
+
+
+def test_a_segabert_has_no_longest_row():
+    assert text_layout(tiny("segabert"), max_length=1_000).max_length == 1_000
+
+
+@pytest.mark.parametrize(("kind", "specials"), [("bert", 3), ("slm", 4), ("reat", 6)])
+def test_special_tokens_have_to_fit(kind, specials):
+    assert text_layout(tiny(kind), max_length=specials).room(2) == 0
+    with pytest.raises(ValueError, match=f"at least {specials}.*{specials - 1}"):
+        text_layout(tiny(kind), max_length=specials - 1).room(2)
+
+
+@pytest.mark.parametrize(("kind", "most"), [("slm", 5), ("reat", 8)])
+def test_more_texts_than_places_are_refused(kind, most):
+    with pytest.raises(ValueError, match=f"{most}. Received: {most + 1} texts"):
+        text_layout(tiny(kind)).room(most + 1)
+
+
+def test_a_language_model_is_refused():
+    bert = tiny("bert")
+    config = dataclasses.replace(
+        bert.config, model=configuration.TransformerXLConfig(), name="xl"
+    )
+    with pytest.raises(ValueError, match=r"of an encoder.*'xl'.*TransformerXLConfig"):
+        text_layout(dataclasses.replace(bert, config=config))

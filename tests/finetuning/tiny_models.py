@@ -1,0 +1,85 @@
+"""A tiny model of random weights of every kind of encoder, as if just loaded."""
+
+import functools
+import pathlib
+
+import keras
+
+from seg_tf import configuration
+from seg_tf.text.encoding import WORD_PIECES
+from seg_tf.training.pretrained import Pretrained
+from tests.inference.tiny_slm import VOCABULARY, WORDS
+
+WINDOW_LENGTH = 48
+MAX_SENTENCES = 5
+SEGABERT_TABLES = {"paragraph_index": 3, "sentence_index": 4, "token_index": 9}
+POSITIONS = {"position_index": WINDOW_LENGTH}
+PLACES = {"sentence_id": MAX_SENTENCES + 2}
+TABLES = {
+    "bert": POSITIONS,
+    "bert_ps": {**POSITIONS, "paragraph_index": 3, "sentence_index": 4},
+    "segabert": SEGABERT_TABLES,
+    "slm": {**POSITIONS, **PLACES},
+    "segabert_slm": {**SEGABERT_TABLES, **PLACES},
+}
+KINDS = (*TABLES, "reat")
+BLOCK_LENGTH = 16
+SIZES = {"num_heads": 2, "intermediate_size": 16, "hidden_size": 12}
+# So large that another word or index is another answer.
+SCALE = {"initializer_range": 0.3}
+
+
+@functools.cache
+def tiny(kind, num_token_types=0):
+    """One of `KINDS`, which no test may change."""
+    keras.utils.set_random_seed(1)
+    if kind == "reat":
+        model = configuration.ReATConfig(
+            block_length=BLOCK_LENGTH,
+            max_sentences=8,
+            num_sentence_layers=1,
+            num_alpha_layers=1,
+            alpha_num_heads=2,
+            alpha_hidden_size=8,
+            alpha_intermediate_size=16,
+            **SIZES,
+            **SCALE,
+        )
+    else:
+        model = configuration.EncoderConfig(
+            index_tables=TABLES[kind],
+            num_layers=1,
+            num_token_types=num_token_types,
+            **SIZES,
+            **SCALE,
+        )
+    if "sentence_id" in TABLES.get(kind, ()):
+        inputs = configuration.SentenceInputsConfig(
+            window_length=WINDOW_LENGTH - MAX_SENTENCES, max_sentences=MAX_SENTENCES
+        )
+    else:
+        inputs = configuration.WindowInputsConfig(window_length=WINDOW_LENGTH)
+    return Pretrained(
+        encoder=configuration.build(model, vocab_size=VOCABULARY.size),
+        objectives={},
+        config=configuration.RunConfig(
+            name=f"tiny_{kind}", paper="bert_base", model=model, inputs=inputs
+        ),
+        vocabulary=VOCABULARY,
+        tokenizer=WORD_PIECES,
+        lower_case=True,
+        sentence_splitter={},
+        folder=pathlib.Path("runs/tiny"),
+        weights_checksum="",
+    )
+
+
+def some_texts(generator, num_examples, num_texts, longest=12):
+    """Examples of texts of 1 to `longest` words."""
+    return [
+        tuple(
+            " ".join(generator.choice(WORDS, int(generator.integers(1, longest + 1))))
+            for _ in range(num_texts)
+        )
+        for _ in range(num_examples)
+    ]
