@@ -18,8 +18,17 @@ classifier.fit(train, epochs=3)
 What the encoder reads follows from the checkpoint: BERT, SegaBERT, SLM or ReAT.
 """
 
+from seg_tf.finetuning.span_batches import SpanExample, span_batches
+from seg_tf.finetuning.span_extractor import SpanExtractor
 from seg_tf.finetuning.text_batches import text_batches
 from seg_tf.finetuning.text_classifier import TextClassifier
 from seg_tf.training.pretrained import load_pretrained
 
-__all__ = ["TextClassifier", "load_pretrained", "text_batches"]
+__all__ = [
+    "SpanExample",
+    "SpanExtractor",
+    "TextClassifier",
+    "load_pretrained",
+    "span_batches",
+    "text_batches",
+]

@@ -38,11 +38,19 @@ def lay_out_runs(
     Returns:
         `token_ids`, `padding_mask` and the indices that `caps` names, each `(B, L)`,
         below its cap and 0 at padding.
+
+    Raises:
+        ValueError: if a row is longer than L.
     """
     runs = [run for row in rows for run in row]
     lengths = np.array([len(run.token_ids) for run in runs])
     row_of_run = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
     tokens_of_row = np.bincount(row_of_run, lengths, minlength=len(rows)).astype(int)
+    if tokens_of_row.max() > row_length:
+        raise ValueError(
+            f"`rows` must have at most {row_length} positions. Received: a row of "
+            f"{tokens_of_row.max()}"
+        )
     position = _counts(tokens_of_row)
     at = (np.repeat(row_of_run, lengths), position)
     firsts = np.array([run.first_token for run in runs])

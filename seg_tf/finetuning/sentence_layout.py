@@ -78,6 +78,13 @@ class SentenceLayout:
             mask[row, : len(runs)] = True
         return {**features, "candidate_positions": positions, "candidate_mask": mask}
 
+    def piece_starts(self, example: Sequence[Segment]) -> np.ndarray:
+        """At which position of the row each segment's pieces begin."""
+        lengths = np.array([len(segment.pieces) for segment in example])
+        # Behind [CLS], and a [SENT] for each segment up to here.
+        num_sents = np.arange(1, 1 + len(example))
+        return 1 + np.cumsum(lengths) - lengths + num_sents
+
     def _runs(self, example: Sequence[Segment]) -> Iterator[Run]:
         """`[CLS]`, the segments with their `[SENT]`, and `[SEP]`."""
         first, last = example[0], example[-1]

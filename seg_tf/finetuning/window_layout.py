@@ -56,6 +56,14 @@ class WindowLayout:
         rows = [list(self._runs(example)) for example in examples]
         return lay_out_runs(rows, *row_shape, self._vocabulary.pad_id, self._caps)
 
+    def piece_starts(self, example: Sequence[Segment]) -> np.ndarray:
+        """At which position of the row each segment's pieces begin."""
+        lengths = np.array([len(segment.pieces) for segment in example])
+        texts = np.array([segment.text for segment in example])
+        # Behind [CLS], and a [SEP] for each text before.
+        num_separators = np.concatenate([[0], np.cumsum(texts[1:] != texts[:-1])])
+        return 1 + np.cumsum(lengths) - lengths + num_separators
+
     def _runs(self, example: Sequence[Segment]) -> Iterator[Run]:
         first = example[0]
         yield Run([self._vocabulary.cls_id], first.first_token, _shared(first))

@@ -286,6 +286,38 @@ CASES = [
         ],
     ),
     Case(
+        cls=Encoder,
+        variant="token_types",
+        arguments={**ENCODER_ARGUMENTS, "reads_token_types": True},
+        specs={
+            "token_ids": ((None,), "int32"),
+            "padding_mask": ((None,), "bool"),
+            "token_type": ((None,), "int32"),
+            "sentence_index": ((None,), "int32"),
+            "token_index": ((None,), "int32"),
+        },
+        limits={
+            "token_ids": 13,
+            "token_type": 2,
+            "sentence_index": 3,
+            "token_index": 6,
+        },
+        apply=lambda layer, inputs: layer(inputs),
+        reference=_reference_encoder,
+        golden=[
+            [
+                [-1.37812, 0.34385, 0.3069, -0.04939],
+                [-0.84688, -0.52973, -0.03598, 2.36189],
+                [-1.23383, -0.34257, 0.16212, 1.98113],
+            ],
+            [
+                [-0.11795, -0.70742, -0.44854, 2.64088],
+                [-1.50802, -0.08642, 0.30099, 1.35867],
+                [-1.43673, -0.17918, 0.26091, 1.6022],
+            ],
+        ],
+    ),
+    Case(
         cls=MaskedLM,
         arguments={
             "encoder": lambda dtype: Encoder(**ENCODER_ARGUMENTS, dtype=dtype),

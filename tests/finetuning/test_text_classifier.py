@@ -183,7 +183,9 @@ def test_evaluation_and_prediction_are_of_all_texts_in_order():
     results = classifier.evaluate(batches, verbose=0, return_dict=True)
     accuracy = (logits.argmax(axis=1) == labels).mean()
     np.testing.assert_allclose(results["accuracy"], accuracy, atol=1e-6)
-    np.testing.assert_allclose(results["loss"], loss(np.array(labels), logits), atol=1e-5)
+    np.testing.assert_allclose(
+        results["loss"], loss(np.array(labels), logits), atol=1e-5
+    )
 
 
 def test_one_class_is_a_regression_and_a_frozen_encoder_stays():
