@@ -1,7 +1,7 @@
 """Imports point one way: what each part of the project may know of the others.
 
     run_*, reorder_sentences, find_sentences, evaluate_perplexity, generate_text
-          > export, finetuning, inference, interop
+          > finetuning > export, inference, interop
           > training > objectives > models > layers > ops > text > fidelity
           > features, configuration, files, file_listing, command_line
 
@@ -35,7 +35,8 @@ LEVELS = (
     {"models"},
     {"objectives"},
     {"training"},
-    {"export", "finetuning", "inference", "interop", "doctor"},
+    {"export", "inference", "interop", "doctor"},
+    {"finetuning"},
     {
         "reorder_sentences",
         "find_sentences",

@@ -350,6 +350,18 @@ def test_more_positions_than_the_model_knows_are_refused(kind):
         text_layout(tiny(kind), max_length=49)
 
 
+def test_a_row_that_does_not_fit_is_refused():
+    layout = text_layout(tiny("bert"))
+    with pytest.raises(ValueError, match=r"at most 5 positions.*a row of 8"):
+        layout.lay_out([QUESTION_AND_CONTEXT], (5,))
+
+
+def test_parts_need_places_in_reat():
+    layout = text_layout(tiny("reat"))
+    with pytest.raises(ValueError, match=r"places, 8. Received: 9"):
+        layout.row_shape([Segment(np.zeros(13 * 8 + 1, int))])
+
+
 def test_a_segabert_has_no_longest_row():
     assert text_layout(tiny("segabert"), max_length=1_000).max_length == 1_000
 

@@ -63,8 +63,14 @@ def test_encoder_equals_plain_numpy(index_tables, num_token_types, approximate_g
     np.testing.assert_allclose(encoder(features), expected, atol=1e-5)
 
 
-def test_bert_equals_keras_hub_with_the_same_weights():
-    encoder = build_encoder(BERT, approximate_gelu=True)
+@pytest.mark.parametrize("num_token_types", [0, 2])
+def test_bert_equals_keras_hub_with_the_same_weights(num_token_types):
+    encoder = build_encoder(
+        BERT,
+        approximate_gelu=True,
+        num_token_types=num_token_types,
+        reads_token_types=num_token_types > 0,
+    )
     peer = keras_hub.models.BertBackbone(
         vocabulary_size=SIZES["vocab_size"],
         num_layers=SIZES["num_layers"],
@@ -72,22 +78,25 @@ def test_bert_equals_keras_hub_with_the_same_weights():
         hidden_dim=SIZES["hidden_size"],
         intermediate_dim=SIZES["intermediate_size"],
         max_sequence_length=BERT["position_index"],
-        num_segments=1,
+        num_segments=max(num_token_types, 1),
     )
     renamed = {
         "index_embedding/position_index": "position_embedding/embeddings",
+        "index_embedding/token_type": "segment_embedding/embeddings",
     }
     peer_weights = {weight.path: weight for weight in peer.weights}
     for path, value in numpy_reference.named_weights(encoder).items():
         peer_weights.pop(renamed.get(path, path)).assign(value)
-    peer_weights.pop("segment_embedding/embeddings").assign(np.zeros((1, 8)))
+    if not num_token_types:
+        peer_weights.pop("segment_embedding/embeddings").assign(np.zeros((1, 8)))
     assert all("pooled" in path or "seed" in path for path in peer_weights)
 
     features = random_features()
+    features["token_type"] = features["token_ids"] % max(num_token_types, 1)
     expected = peer(
         {
             "token_ids": features["token_ids"],
-            "segment_ids": np.zeros_like(features["token_ids"]),
+            "segment_ids": features["token_type"],
             "padding_mask": features["padding_mask"].astype("int32"),
         }
     )["sequence_output"]
@@ -363,6 +372,7 @@ def test_global_policy_is_the_default():
         ({"vocab_size": None}, r"`vocab_size`.*Received: vocab_size=None"),
         ({"index_tables": {"place_index": 3}}, r"`index_tables`.*\['place_index'\]"),
         ({"index_tables": {}}, r"`tables` must name at least one"),
+        ({"reads_token_types": True}, "`reads_token_types` needs a table"),
         ({"num_heads": 3}, r"`hidden_size` must be a multiple of `num_heads`.*=3"),
     ],
 )

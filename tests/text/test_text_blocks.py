@@ -1,7 +1,13 @@
 import numpy as np
 import pytest
 
-from seg_tf.text.text_blocks import SpecialIds, lay_out, place_in_blocks, split_long
+from seg_tf.text.text_blocks import (
+    SpecialIds,
+    lay_out,
+    place_in_blocks,
+    place_in_fewest_blocks,
+    split_long,
+)
 
 IDS = SpecialIds(ss=2, attention=5, end=3, pad=0)
 
@@ -107,3 +113,16 @@ def test_padding_has_the_id_of_padding():
         special_ids=SpecialIds(ss=2, attention=5, end=3, pad=9),
     )
     assert row["token_ids"].tolist() == [2, 5, 7, 3, 9, 9]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_fewest_blocks_are_those_that_the_placing_needs(seed):
+    lengths = np.random.default_rng(seed).integers(3, 17, 1 + 6 * seed)
+    starts, num_blocks = place_in_fewest_blocks(lengths, 16)
+    (expected,), (succeeded,) = place_in_blocks(lengths[np.newaxis], num_blocks, 16)
+    assert succeeded
+    assert starts.tolist() == expected.tolist()
+    if num_blocks > 1:
+        assert not place_in_blocks(lengths[np.newaxis], num_blocks - 1, 16)[1].any()
+    (more,), _ = place_in_blocks(lengths[np.newaxis], num_blocks + 3, 16)
+    assert more.tolist() == starts.tolist()
