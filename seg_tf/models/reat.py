@@ -2,6 +2,7 @@
 
 # Shape key: B batch, L row length, N sentences of a row, H and A hidden sizes.
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ from seg_tf import features as batch_contract
 from seg_tf.layers.alpha_transformer_layer import AlphaTransformerLayer
 from seg_tf.layers.index_embedding import IndexEmbedding
 from seg_tf.layers.sentence_transformer_layer import SentenceTransformerLayer
+from seg_tf.layers.sinusoidal_table import SinusoidalTable
 from seg_tf.models.own_features import own_features
 from seg_tf.ops.gathering import gather_vectors
 
@@ -60,7 +62,8 @@ class ReAT(keras_hub.models.Backbone):
             every block.
         layer_norm_epsilon: float.
         initializer_range: float. Standard deviation of the truncated normal
-            distribution that kernels and tables start from.
+            distribution that kernels and tables start from; only the table of
+            sentence positions starts with sinusoids.
         approximate_gelu: bool. GELU by tanh instead of by erf.
         dtype: dtype or dtype policy of all layers; None takes the global policy.
         **kwargs: `name` and `trainable`.
@@ -172,7 +175,10 @@ class ReAT(keras_hub.models.Backbone):
         self.sentence_position_embedding = IndexEmbedding(
             {"sentence_position": max_sentences},
             alpha_hidden_size,
-            embeddings_initializer=initializer.clone(),
+            # As large as what it is added to, an affine map of a LayerNorm's output.
+            embeddings_initializer=SinusoidalTable(
+                initializer_range * math.sqrt(hidden_size)
+            ),
             dtype=dtype,
             name="sentence_position_embedding",
         )
