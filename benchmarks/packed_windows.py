@@ -110,7 +110,8 @@ def _largest_fill(manifest: Any, folder: pathlib.Path) -> float:
     from data_pipelines import window_lengths
     from data_pipelines.manifest import NUM_SPECIAL_TOKENS
 
-    lengths = window_lengths.read(manifest, folder, "train") + NUM_SPECIAL_TOKENS
+    lengths = window_lengths.WINDOWS.read(manifest, folder, "train")
+    lengths = lengths.astype(int) + NUM_SPECIAL_TOKENS
     rows = lengths.sum() / manifest.window_length
     return rows / max(rows, (lengths > manifest.window_length / 2).sum())
 

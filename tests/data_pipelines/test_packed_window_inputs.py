@@ -287,9 +287,9 @@ def test_windows_that_do_not_fit_their_row_stop_the_run(records_dir, tmp_path):
         (tmp_path / path.name).write_bytes(path.read_bytes())
     # Lengths of the same sum that are not those of the records.
     path = tmp_path / "train-00000.tfrecord"
-    lengths = window_lengths.read_shard(path)
+    lengths = window_lengths.WINDOWS.read_shard(path)
     assert len(set(lengths)) > 5
-    window_lengths.write(path, lengths[::-1])
+    window_lengths.WINDOWS.write(path, lengths[::-1])
     inputs = build(tmp_path)
     with pytest.raises(tf.errors.InvalidArgumentError, match="check_records"):
         epoch(inputs)
