@@ -59,6 +59,8 @@ class SentenceRows:
         shuffle_rate: probability that a row is shuffled.
     """
 
+    parts = "windows"
+
     def __init__(
         self, windows: WindowRecords, *, max_sentences: int, shuffle_rate: float
     ):
@@ -73,6 +75,7 @@ class SentenceRows:
         self.num_tokens = windows.num_tokens + min(
             num_sentences, max_sentences * len(windows)
         )
+        self.num_parts = len(windows)
 
     def __len__(self) -> int:
         return len(self._windows)

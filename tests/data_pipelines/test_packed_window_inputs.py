@@ -179,8 +179,8 @@ def test_counts_and_fill_are_those_of_the_batches(records_dir):
     num_windows = len(read_windows(records_dir, "train"))
     assert inputs.num_train_samples < num_windows
     assert inputs.fill == pytest.approx(rows["padding_mask"].mean())
-    assert inputs.windows_per_row == num_windows / inputs.num_train_samples
-    assert inputs.windows_per_row == rows["window_number"].max(axis=1).mean()
+    assert inputs.parts_per_row == num_windows / inputs.num_train_samples
+    assert inputs.parts_per_row == rows["window_number"].max(axis=1).mean()
 
 
 @pytest.mark.parametrize("number", [0, 2])
