@@ -204,5 +204,5 @@ def _places(keys: tf.Tensor, counts: tf.Tensor, is_shuffled: tf.Tensor) -> tf.Te
 
 
 def _draws(streams: tf.Tensor, purpose: int, count: int | tf.Tensor) -> tf.Tensor:
-    streams = randomness.extend_key(streams, tf.constant(purpose, tf.int64))
+    streams = randomness.extend_key(streams, purpose)
     return randomness.uniform_floats(randomness.uniform_integers_like(streams, count))

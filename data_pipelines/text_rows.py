@@ -183,9 +183,7 @@ class TextRows:
     def _long_numbers(self, numbers: tf.Tensor, epoch_streams: tf.Tensor) -> tf.Tensor:
         """Which row of long texts each number is, anything where it is of short."""
         available = max(len(self._kinds[1]), 1)
-        streams = randomness.extend_key(
-            epoch_streams, tf.constant(randomness.LONG_TEXTS, tf.int64)
-        )
+        streams = randomness.extend_key(epoch_streams, randomness.LONG_TEXTS)
         positions = tf.maximum(numbers - self._num_short, 0) % available
         return sample_order.permuted(positions, streams, available)
 
