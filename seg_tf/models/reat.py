@@ -65,6 +65,9 @@ class ReAT(keras_hub.models.Backbone):
             distribution that kernels and tables start from; only the table of
             sentence positions starts with sinusoids.
         approximate_gelu: bool. GELU by tanh instead of by erf.
+        pooler: what `pool` passes `<SS>` through; None makes a dense layer with tanh.
+            Part of the config, so that a model in which `pool` is used as well is
+            loaded with one pooler, as it was saved.
         dtype: dtype or dtype policy of all layers; None takes the global policy.
         **kwargs: `name` and `trainable`.
 
@@ -120,6 +123,7 @@ class ReAT(keras_hub.models.Backbone):
         layer_norm_epsilon: float = 1e-12,
         initializer_range: float = 0.02,
         approximate_gelu: bool = False,
+        pooler: keras.layers.Layer | None = None,
         dtype: Any = None,
         **kwargs: Any,
     ):
@@ -191,14 +195,15 @@ class ReAT(keras_hub.models.Backbone):
             )
             for layer in range(num_alpha_layers)
         ]
-        self.pooler = keras.layers.Dense(
+        self.pooler = pooler or keras.layers.Dense(
             alpha_hidden_size,
             activation="tanh",
             kernel_initializer=initializer.clone(),
             dtype=dtype,
             name="pooler",
         )
-        self.pooler.build((None, None, alpha_hidden_size))
+        if not self.pooler.built:
+            self.pooler.build((None, None, alpha_hidden_size))
 
         # === Functional model ===
         specs = batch_contract.tensor_specs(
@@ -285,7 +290,19 @@ class ReAT(keras_hub.models.Backbone):
             "layer_norm_epsilon": self.layer_norm_epsilon,
             "initializer_range": self.initializer_range,
             "approximate_gelu": self.approximate_gelu,
+            # Not serialized yet: Keras does it, and marks what it meets twice in a
+            # model. Of a copy made here loading would make a second pooler.
+            "pooler": self.pooler,
         }
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> "ReAT":
+        pooler = config.get("pooler")
+        if isinstance(pooler, keras.layers.Layer):  # another model's own
+            pooler = keras.saving.serialize_keras_object(pooler)
+        if pooler is not None:
+            pooler = keras.saving.deserialize_keras_object(pooler)
+        return super().from_config({**config, "pooler": pooler})
 
 
 def _check_vocab_size(vocab_size: int | None) -> None:
