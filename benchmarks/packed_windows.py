@@ -110,7 +110,8 @@ def _largest_fill(manifest: Any, folder: pathlib.Path) -> float:
     from data_pipelines import window_lengths
     from data_pipelines.manifest import NUM_SPECIAL_TOKENS
 
-    lengths = window_lengths.read(manifest, folder, "train") + NUM_SPECIAL_TOKENS
+    lengths = window_lengths.WINDOWS.read(manifest, folder, "train")
+    lengths = lengths.astype(int) + NUM_SPECIAL_TOKENS
     rows = lengths.sum() / manifest.window_length
     return rows / max(rows, (lengths > manifest.window_length / 2).sum())
 
@@ -138,7 +139,7 @@ def main(_: Sequence[str]) -> None:
         }
         print(
             f"fill at {length}: packed {inputs[_PACKED].fill:.3f} "
-            f"({inputs[_PACKED].windows_per_row:.2f} windows a row; no packing of them "
+            f"({inputs[_PACKED].parts_per_row:.2f} windows a row; no packing of them "
             f"reaches more than {_largest_fill(manifest, folder):.3f}; target 0.97), "
             f"one window a row {inputs[_UNPACKED].fill:.3f}, ratio "
             f"{inputs[_PACKED].fill / inputs[_UNPACKED].fill:.3f}"

@@ -12,8 +12,8 @@ BOOKS = SAMPLE_DATA / "classic_books_md"
 VOCABULARY = SAMPLE_DATA / "bert_vocab" / "bert-base-uncased-vocab.txt"
 
 
-def build_wikipedia_windows(output_dir: pathlib.Path) -> None:
-    """Builds window records, 512 positions each, of a tenth of the Wikipedia sample."""
+def build_wikipedia_windows(output_dir: pathlib.Path, window_length: int = 512) -> None:
+    """Builds window records of a tenth of the Wikipedia sample."""
     from data_pipelines import build_documents, build_windows
     from data_pipelines.documents_job import DocumentOptions
     from data_pipelines.windows_job import WindowOptions
@@ -24,4 +24,5 @@ def build_wikipedia_windows(output_dir: pathlib.Path) -> None:
         vocab_file=str(VOCABULARY),
     )
     build_documents.build_documents(options, output_dir / "documents")
-    build_windows.build_windows(WindowOptions(), output_dir / "documents", output_dir)
+    windows = WindowOptions(window_length=window_length)
+    build_windows.build_windows(windows, output_dir / "documents", output_dir)

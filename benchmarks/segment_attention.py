@@ -19,10 +19,7 @@ Targets: the exact form at most 1.5 times Transformer-XL's time at base size (a 
 times Transformer-XL's peak memory.
 """
 
-import multiprocessing
 import os
-import pathlib
-import re
 import statistics
 import sys
 from collections.abc import Callable, Sequence
@@ -37,7 +34,7 @@ from absl import flags
 from keras import ops
 
 import seg_tf.command_line as command_line
-from benchmarks import paired
+from benchmarks import paired, peak_memory
 from seg_tf.layers.relative_positions import PARTS, RelativePositions
 from seg_tf.layers.segment_relative_attention import SegmentRelativeAttention
 from seg_tf.ops import sinusoids
@@ -140,27 +137,14 @@ def _peak_memory(side: str, arguments: Sequence[str]) -> int:
     keras.config.set_dtype_policy(_DTYPE.value)
     _pass(side, 1)()  # the graph's own memory, and what runs it
     run = _pass(side, _MEMORY_ROWS.value)
-    # The peak starts anew; in `getrusage` it would be that of the parent process.
-    pathlib.Path("/proc/self/clear_refs").write_text("5")
-    before = _peak()
-    for _ in range(3):
-        run()
-    return _peak() - before
-
-
-def _peak() -> int:
-    """Bytes of the largest resident set of this process (Linux)."""
-    status = pathlib.Path("/proc/self/status").read_text()
-    return 1024 * int(re.search(r"VmHWM:\s*(\d+) kB", status)[1])
+    return peak_memory.added_by(paired.repeated(run, 3))
 
 
 def _report_memory(sides: Sequence[str]) -> None:
     taken = {side: [] for side in sides}
     for _ in range(_MEMORY_ROUNDS.value):
         for side in sides:
-            # A process of its own: what another one left behind would hide the peak.
-            with multiprocessing.get_context("spawn").Pool(1) as pool:
-                taken[side].append(pool.apply(_peak_memory, (side, sys.argv)))
+            taken[side].append(peak_memory.in_own_process(_peak_memory, side, sys.argv))
     median = {side: statistics.median(sizes) for side, sizes in taken.items()}
     for side, sizes in taken.items():
         low, middle, high = (

@@ -33,6 +33,9 @@ RUN = dataclasses.replace(
         alpha_num_heads=2,
         intermediate_size=256,
         alpha_intermediate_size=512,
+        # What 0.02 is for a width of 768, as in `slm_tiny.py`.
+        initializer_range=0.05,
+        dropout=0.0,
     ),
     inputs=dataclasses.replace(
         reat_base.RUN.inputs,
@@ -40,7 +43,7 @@ RUN = dataclasses.replace(
         sentences_per_row=96,
         masking=configuration.MaskingConfig(max_predictions=308),
     ),
-    optimizer=configuration.AdamWConfig(learning_rate=1e-3, warmup_updates=200),
+    optimizer=configuration.AdamWConfig(learning_rate=2e-3, warmup_updates=200),
     training=configuration.TrainingConfig(
         num_updates=5_000,
         batch_size=2,

@@ -11,7 +11,7 @@ record, and exits with 1 if there is one.
 
 import pathlib
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from absl import flags
@@ -76,7 +76,7 @@ def _check_shard(
         yield f"{path}: expected sha256 {shard.sha256}, found {found}"
     counts = dict.fromkeys(COUNTS, 0)
     document_ids = set()
-    num_pieces = {}
+    sentence_lengths = []
     for number in range(len(reader)):
         try:
             tree, document_id, permutation = records.decode(
@@ -95,31 +95,46 @@ def _check_shard(
         counts["paragraphs"] += len(tree.paragraph_lengths)
         counts["sentences"] += len(tree.sentence_lengths)
         counts["pieces"] += len(tree.token_ids)
-        num_pieces[number] = len(tree.token_ids)
+        sentence_lengths.append(tree.sentence_lengths)
     counts["documents"] = len(document_ids)
     for name, count in counts.items():
         if count != getattr(shard, name):
             yield f"{path}: expected {getattr(shard, name)} {name}, found {count}"
-    if manifest.kind == "windows":
-        yield from _length_faults(path, num_pieces, len(reader))
+    # With a record that cannot be read, nobody knows where the next ones stand.
+    if manifest.kind == "windows" and len(sentence_lengths) == len(reader):
+        for kind in window_lengths.KINDS:
+            yield from _length_faults(path, kind, sentence_lengths)
 
 
 def _length_faults(
-    path: pathlib.Path, num_pieces: Mapping[int, int], num_records: int
+    path: pathlib.Path,
+    kind: window_lengths.Lengths,
+    sentence_lengths: Sequence[np.ndarray],
 ) -> Iterator[str]:
     """Where the lengths beside a shard are not those of its windows."""
     try:
-        lengths = window_lengths.read_shard(path)
+        lengths = kind.read_shard(path)
     except ValueError as error:
         yield str(error)
         return
-    name = window_lengths.lengths_path(path)
-    if len(lengths) != num_records:
-        yield f"{name}: expected {num_records} lengths, found {len(lengths)}"
+    expected = [kind.of_windows([of_window]) for of_window in sentence_lengths]
+    num_lengths = sum(map(len, expected))
+    if len(lengths) != num_lengths:
+        yield f"{kind.path(path)}: expected {num_lengths} lengths, found {len(lengths)}"
         return
-    for number, found in num_pieces.items():
-        if lengths[number] != found:
-            yield f"{name}: record {number}: expected {found}, found {lengths[number]}"
+    begin = 0
+    for number, of_window in enumerate(expected):
+        found = lengths[begin : begin + len(of_window)]
+        if not np.array_equal(found, of_window):
+            yield (
+                f"{kind.path(path)}: record {number}: expected {_listed(of_window)}, "
+                f"found {_listed(found)}"
+            )
+        begin += len(of_window)
+
+
+def _listed(numbers: np.ndarray) -> str:
+    return ", ".join(map(str, numbers))
 
 
 def _faults(

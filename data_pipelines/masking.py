@@ -67,7 +67,7 @@ class Masking(abc.ABC):
         positions = self.choose_positions(
             sentence_numbers,
             counts,
-            randomness.extend_key(streams, _purpose(randomness.MASKED_POSITIONS)),
+            randomness.extend_key(streams, randomness.MASKED_POSITIONS),
         )
         positions = tf.where(chosen, positions, 0)
         masked_ids = tf.gather(token_ids, positions, batch_dims=1)
@@ -112,9 +112,7 @@ class Masking(abc.ABC):
         """
 
     def _replace(self, masked_ids: tf.Tensor, streams: tf.Tensor) -> tf.Tensor:
-        streams = randomness.extend_key(
-            streams, _purpose(randomness.MASKED_REPLACEMENTS)
-        )
+        streams = randomness.extend_key(streams, randomness.MASKED_REPLACEMENTS)
         draws = randomness.uniform_integers_like(streams, 2 * self.max_predictions)
         chances, choices = tf.split(draws, 2, axis=1)
         chances = randomness.uniform_floats(chances)
@@ -144,7 +142,3 @@ class TokenMasking(Masking):
         _, positions = tf.math.top_k(scores, self.max_predictions)
         chosen = tf.sequence_mask(counts, self.max_predictions)
         return tf.sort(tf.where(chosen, positions, row_length), axis=1)
-
-
-def _purpose(purpose: int) -> tf.Tensor:
-    return tf.constant(purpose, tf.int64)

@@ -60,6 +60,8 @@ class PackedRows:
         max_predictions: P, the most predictions that one of the rows has.
     """
 
+    parts = "windows"
+
     def __init__(
         self, windows: WindowRecords, packs: packing.Packs, *, max_predictions: int
     ):
@@ -68,6 +70,7 @@ class PackedRows:
         self._num_rows = len(packs)
         self.row_length = windows.window_length
         self.num_tokens = windows.num_tokens
+        self.num_parts = len(windows)
         # Captured by the dataset's function; a part of its graph would be copied.
         with tf.device("CPU"):
             self._packs = tf.RaggedTensor.from_row_splits(

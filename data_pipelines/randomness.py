@@ -52,17 +52,17 @@ def uniform_integers(stream: int, count: int) -> np.ndarray:
         return bits ^ (bits >> np.uint64(31))
 
 
-def extend_key(stream: int | tf.Tensor, names: tf.Tensor) -> tf.Tensor:
+def extend_key(stream: int | tf.Tensor, names: int | tf.Tensor) -> tf.Tensor:
     """`key` continued in the graph, elementwise, by one more integer.
 
     Args:
         stream: what `key` or `extend_key` returned.
-        names: int64 tensor of any shape that `stream` broadcasts to.
+        names: int, or int64 tensor of a shape that broadcasts with that of `stream`.
 
     Returns:
-        uint64 tensor of that shape.
+        uint64 tensor of the shape of both.
     """
-    counters = (tf.cast(names, tf.uint64) + _uint64(1)) * _uint64(_GAMMA)
+    counters = (tf.cast(_as_uint64(names), tf.uint64) + _uint64(1)) * _uint64(_GAMMA)
     return _finalize(_as_uint64(stream) + counters)
 
 
@@ -111,5 +111,5 @@ def _uint64(value: int) -> tf.Tensor:
     return tf.constant(value, tf.uint64)
 
 
-def _as_uint64(stream: int | tf.Tensor) -> tf.Tensor:
-    return stream if tf.is_tensor(stream) else _uint64(stream)
+def _as_uint64(number: int | tf.Tensor) -> tf.Tensor:
+    return number if tf.is_tensor(number) else _uint64(number)

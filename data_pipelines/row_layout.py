@@ -17,10 +17,14 @@ class RowReader(Protocol):
     Attributes:
         row_length: positions of a row.
         num_tokens: positions of all rows that are no padding.
+        parts: what the rows are made of, "windows" or "texts".
+        num_parts: how many of these all rows have.
     """
 
     row_length: int
     num_tokens: int
+    parts: str
+    num_parts: int
 
     def __len__(self) -> int: ...
 
@@ -67,10 +71,13 @@ class OneWindowLayout:
 class OneWindowRows:
     """Rows of one window each."""
 
+    parts = "windows"
+
     def __init__(self, windows: WindowRecords):
         self._windows = windows
         self.row_length = windows.window_length
         self.num_tokens = windows.num_tokens
+        self.num_parts = len(windows)
 
     def __len__(self) -> int:
         return len(self._windows)

@@ -31,9 +31,7 @@ def exchange(
         have moved, bool.
     """
     width = tf.shape(text_number)[1]
-    streams = randomness.extend_key(
-        streams, tf.constant(randomness.EXCHANGED_SENTENCES, tf.int64)
-    )
+    streams = randomness.extend_key(streams, randomness.EXCHANGED_SENTENCES)
     draws = randomness.uniform_integers_like(streams, 2 * width)
     of_sentences, of_texts = tf.split(draws, 2, axis=1)
 

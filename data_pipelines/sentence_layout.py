@@ -59,6 +59,8 @@ class SentenceRows:
         shuffle_rate: probability that a row is shuffled.
     """
 
+    parts = "windows"
+
     def __init__(
         self, windows: WindowRecords, *, max_sentences: int, shuffle_rate: float
     ):
@@ -73,6 +75,7 @@ class SentenceRows:
         self.num_tokens = windows.num_tokens + min(
             num_sentences, max_sentences * len(windows)
         )
+        self.num_parts = len(windows)
 
     def __len__(self) -> int:
         return len(self._windows)
@@ -201,5 +204,5 @@ def _places(keys: tf.Tensor, counts: tf.Tensor, is_shuffled: tf.Tensor) -> tf.Te
 
 
 def _draws(streams: tf.Tensor, purpose: int, count: int | tf.Tensor) -> tf.Tensor:
-    streams = randomness.extend_key(streams, tf.constant(purpose, tf.int64))
+    streams = randomness.extend_key(streams, purpose)
     return randomness.uniform_floats(randomness.uniform_integers_like(streams, count))

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
+from data_pipelines import window_lengths
 from data_pipelines.manifest import FILE_NAME
 from seg_tf import files
 
@@ -170,7 +171,12 @@ def clear(output_dir: pathlib.Path) -> None:
     shutil.rmtree(output_dir / _PROGRESS_FOLDER, ignore_errors=True)
     # The manifest goes first: without it no reader takes the rest for whole.
     (output_dir / FILE_NAME).unlink(missing_ok=True)
-    for pattern in ("*.tfrecord", "*.offsets", "*.lengths", ".aside-*"):
+    suffixes = (
+        ".tfrecord",
+        ".offsets",
+        *(kind.suffix for kind in window_lengths.KINDS),
+    )
+    for pattern in (*(f"*{suffix}" for suffix in suffixes), ".aside-*"):
         for path in output_dir.glob(pattern):
             path.unlink()
 

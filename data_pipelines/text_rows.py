@@ -47,6 +47,8 @@ class TextsOfAKind:
         texts = text_packing.cut_texts(sentence_lengths, num_sentences, shape)
         self._texts, self._rows = text_packing.pack_texts(texts, row, seed=seed)
         self.num_tokens = int(texts.positions.sum(dtype=np.int64))
+        # Those that packing cut in two are two.
+        self.num_texts = len(self._texts)
         vocabulary, special_ids = windows.vocabulary(), windows.special_ids
         self._special_ids = text_blocks.SpecialIds(
             ss=special_ids["cls"],
@@ -123,6 +125,8 @@ class TextRows:
         exchange_rate: share of the sentences that are displaced.
     """
 
+    parts = "texts"
+
     def __init__(
         self,
         windows: WindowRecords,
@@ -138,11 +142,15 @@ class TextRows:
         self._num_short, self._num_long = _shares(len(short), len(long), long_rate)
         self._exchange_rate = exchange_rate
         self.row_length = row.length
-        self.num_tokens = sum(
-            round(kind.num_tokens * count / max(len(kind), 1))
-            for kind, count in zip(
-                self._kinds, (self._num_short, self._num_long), strict=True
-            )
+        self.num_tokens = self._in_an_epoch(short.num_tokens, long.num_tokens)
+        self.num_parts = self._in_an_epoch(short.num_texts, long.num_texts)
+
+    def _in_an_epoch(self, *of_kinds: int) -> int:
+        """What an epoch has of something that the rows of either kind have."""
+        counts = (self._num_short, self._num_long)
+        return sum(
+            round(number * count / max(len(kind), 1))
+            for number, count, kind in zip(of_kinds, counts, self._kinds, strict=True)
         )
 
     def __len__(self) -> int:
@@ -175,9 +183,7 @@ class TextRows:
     def _long_numbers(self, numbers: tf.Tensor, epoch_streams: tf.Tensor) -> tf.Tensor:
         """Which row of long texts each number is, anything where it is of short."""
         available = max(len(self._kinds[1]), 1)
-        streams = randomness.extend_key(
-            epoch_streams, tf.constant(randomness.LONG_TEXTS, tf.int64)
-        )
+        streams = randomness.extend_key(epoch_streams, randomness.LONG_TEXTS)
         positions = tf.maximum(numbers - self._num_short, 0) % available
         return sample_order.permuted(positions, streams, available)
 

@@ -48,16 +48,16 @@ def write_trees(
 def write_windows(
     path: pathlib.Path, windows: Iterable[Item], widths: Mapping[str, str]
 ) -> Shard:
-    """`write_trees`, with the length of each window beside the shard."""
-    lengths = []
+    """`write_trees`, with the lengths of windows and sentences beside the shard."""
+    sentence_lengths = []
 
     def noted() -> Iterator[Item]:
         for item in windows:
-            lengths.append(len(item[0].token_ids))
+            sentence_lengths.append(item[0].sentence_lengths)
             yield item
 
     shard = write_trees(path, noted(), widths)
-    window_lengths.write(path, lengths)
+    window_lengths.write(path, sentence_lengths)
     return shard
 
 

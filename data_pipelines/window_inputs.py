@@ -140,10 +140,15 @@ class WindowInputs:
         return len(self._rows("validation"))
 
     @property
-    def windows_per_row(self) -> float:
-        """Windows that a training row holds on average."""
-        windows = self.manifest.count("records", "train")
-        return windows / max(self.num_train_samples, 1)
+    def parts(self) -> str:
+        """What the rows are made of, "windows" or "texts"."""
+        return self._rows("train").parts
+
+    @property
+    def parts_per_row(self) -> float:
+        """How many of these a training row holds on average."""
+        rows = self._rows("train")
+        return rows.num_parts / max(len(rows), 1)
 
     @property
     def fill(self) -> float:

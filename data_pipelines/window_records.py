@@ -22,9 +22,6 @@ from data_pipelines.manifest import (
 from seg_tf.text.tree import DocumentTree
 from seg_tf.text.vocabulary import Vocabulary
 
-# When all of a split are read.
-_WINDOWS_AT_ONCE = 1024
-
 
 @dataclasses.dataclass(frozen=True)
 class DecodedWindows:
@@ -86,22 +83,16 @@ class WindowRecords:
 
     def lengths(self) -> np.ndarray:
         """Positions that each window takes, its two special tokens included."""
-        lengths = window_lengths.read(self.manifest, self.records_dir, self.split)
+        lengths = window_lengths.WINDOWS.read(
+            self.manifest, self.records_dir, self.split
+        )
         return lengths.astype(np.int64) + NUM_SPECIAL_TOKENS
 
     def sentence_lengths(self) -> tuple[np.ndarray, np.ndarray]:
         """Pieces of every sentence, window by window, and sentences of each window."""
-        names = [records.SENTENCE_LENGTHS]
-        width = self.manifest.number_widths[records.SENTENCE_LENGTHS]
-        found, counts = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)]
-        for begin in range(0, len(self), _WINDOWS_AT_ONCE):
-            numbers = np.arange(begin, min(begin + _WINDOWS_AT_ONCE, len(self)))
-            parsed = records.parse(_read_records(self._reader, numbers), names)
-            lengths, num_sentences = records.decode_numbers(parsed[names[0]], width)
-            is_sentence = tf.sequence_mask(num_sentences, tf.shape(lengths)[1])
-            found.append(tf.boolean_mask(lengths, is_sentence).numpy())
-            counts.append(num_sentences.numpy())
-        return np.concatenate(found), np.concatenate(counts)
+        return window_lengths.read_sentences(
+            self.manifest, self.records_dir, self.split
+        )
 
     def trees(self, numbers: Sequence[int]) -> list[DocumentTree]:
         """Windows as they are stored, outside of any graph."""

@@ -1,6 +1,7 @@
 """Imports point one way: what each part of the project may know of the others.
 
-    run_*, reorder_sentences, find_sentences, evaluate_perplexity, generate_text
+    run_*, reorder_sentences, find_sentences, encode_text, evaluate_perplexity,
+    generate_text
           > finetuning > export, inference, interop
           > training > objectives > models > layers > ops > text > fidelity
           > features, configuration, files, file_listing, command_line
@@ -40,6 +41,7 @@ LEVELS = (
     {
         "reorder_sentences",
         "find_sentences",
+        "encode_text",
         "evaluate_perplexity",
         "generate_text",
     },

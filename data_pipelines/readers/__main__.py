@@ -21,8 +21,8 @@ The corpus that every machine has, the docstrings of the installed packages:
   python -m data_pipelines.readers --format=python_docs
 
 To have the text itself, of whatever format, as plain text: UTF-8, a paragraph a
-line, a blank line after each document. That is what `seg_tf.find_sentences` and
-`seg_tf.reorder_sentences` read:
+line, a blank line after each document. That is what `seg_tf.find_sentences`,
+`seg_tf.reorder_sentences` and `seg_tf.encode_text` read:
 
   python -m data_pipelines.readers --format=wikiextractor --input=enwiki/text \
       --output=enwiki.txt

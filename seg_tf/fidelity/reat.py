@@ -129,5 +129,6 @@ NOT_COMPARED = (
     "layer to the width of that table)",
     "the number of parameters (small: 51M, here 51.4M; base: 138M, here 147.5M, since "
     "no one reading gives both)",
-    "the initial weights",
+    "the initial weights (unsaid; here BERT's, and sinusoids in the table of sentence "
+    "positions)",
 )

@@ -3,6 +3,7 @@
 Shape key: S sentences, N parts of them, L row length, D width of the vectors.
 """
 
+import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
@@ -11,6 +12,24 @@ import tensorflow as tf
 from seg_tf import configuration, features
 from seg_tf.text import text_blocks
 from seg_tf.training.pretrained import Pretrained
+
+
+@dataclasses.dataclass(frozen=True)
+class EncodedText:
+    """The sentences of a text, encoded.
+
+    Attributes:
+        vectors: float32 array `(S, D)`.
+        num_parts: sentences, those that are too long counted by their parts.
+        num_positions: positions that they take, special tokens included, padding left
+            out.
+        num_passes: how many times the model ran: stretches that do not see each other.
+    """
+
+    vectors: np.ndarray
+    num_parts: int
+    num_positions: int
+    num_passes: int
 
 
 class LongTexts:
@@ -56,8 +75,13 @@ class LongTexts:
             autograph=False,
         )
 
-    def encode(self, sentences: Sequence[str]) -> np.ndarray:
-        """Vectors of the sentences of a text, float32 `(S, D)`.
+    @property
+    def max_sentences(self) -> int:
+        """Sentences, or parts of long ones, that see each other."""
+        return self._encoder.max_sentences
+
+    def encode(self, sentences: Sequence[str]) -> EncodedText:
+        """Encodes the sentences of a text.
 
         Args:
             sentences: at least one, in order.
@@ -67,8 +91,8 @@ class LongTexts:
         parts, number = text_blocks.split_long(np.asarray(lengths), longest)
         ends = np.cumsum(parts)
         vectors = []
-        for begin in range(0, len(parts), self._encoder.max_sentences):
-            of_stretch = slice(begin, begin + self._encoder.max_sentences)
+        for begin in range(0, len(parts), self.max_sentences):
+            of_stretch = slice(begin, begin + self.max_sentences)
             first = ends[begin] - parts[begin]
             stretch = self._lay_out(
                 pieces[first : ends[of_stretch][-1]], parts[of_stretch]
@@ -83,7 +107,12 @@ class LongTexts:
         firsts = np.flatnonzero(number == 0)
         sums = np.add.reduceat(np.concatenate(vectors), firsts, axis=0)
         counts = np.diff(np.append(firsts, len(parts)))
-        return sums / counts[:, np.newaxis].astype(np.float32)
+        return EncodedText(
+            vectors=sums / counts[:, np.newaxis].astype(np.float32),
+            num_parts=len(parts),
+            num_positions=int((parts + text_blocks.NUM_SPECIAL_TOKENS).sum()),
+            num_passes=len(vectors),
+        )
 
     def _pooled(self, batch: dict[str, tf.Tensor]) -> tf.Tensor:
         sequence_output = self._encoder(batch, training=False)

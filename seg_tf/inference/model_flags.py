@@ -1,5 +1,6 @@
 """What the commands that use a pretrained model share: it, what they read and write."""
 
+import os
 import pathlib
 import sys
 
@@ -88,15 +89,37 @@ def check_output(path: pathlib.Path) -> None:
     """Makes sure, before long work, that its result can become the file `path`.
 
     Raises:
-        ValueError: if `path` is a folder, or lies in none that exists.
+        ValueError: if `path` is a folder, or lies in none that exists and may be
+            written to.
     """
     if path.is_dir():
         reason = "which is a folder"
     elif not path.parent.is_dir():
         reason = "whose folder does not exist"
+    elif not os.access(path.parent, os.W_OK):
+        reason = "whose folder may not be written to"
     else:
         return
     raise ValueError(
         "`--output` must name a file, in a folder that exists. Received: "
         f"{path}, {reason}"
+    )
+
+
+def check_output_dir(folder: pathlib.Path) -> None:
+    """Makes sure, before long work, that files can go to a folder, there or not.
+
+    Raises:
+        ValueError: if it is a file or lies in one, or may not be written to.
+    """
+    existing = next(one for one in (folder, *folder.absolute().parents) if one.exists())
+    if not existing.is_dir():
+        reason = f"and {existing} is a file"
+    elif not os.access(existing, os.W_OK):
+        reason = f"and {existing} may not be written to"
+    else:
+        return
+    raise ValueError(
+        "`--output_dir` must name a folder, which is made if it does not exist. "
+        f"Received: {folder}, {reason}"
     )

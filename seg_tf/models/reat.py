@@ -2,6 +2,7 @@
 
 # Shape key: B batch, L row length, N sentences of a row, H and A hidden sizes.
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ from seg_tf import features as batch_contract
 from seg_tf.layers.alpha_transformer_layer import AlphaTransformerLayer
 from seg_tf.layers.index_embedding import IndexEmbedding
 from seg_tf.layers.sentence_transformer_layer import SentenceTransformerLayer
+from seg_tf.layers.sinusoidal_table import SinusoidalTable
 from seg_tf.models.own_features import own_features
 from seg_tf.ops.gathering import gather_vectors
 
@@ -60,8 +62,12 @@ class ReAT(keras_hub.models.Backbone):
             every block.
         layer_norm_epsilon: float.
         initializer_range: float. Standard deviation of the truncated normal
-            distribution that kernels and tables start from.
+            distribution that kernels and tables start from; only the table of
+            sentence positions starts with sinusoids.
         approximate_gelu: bool. GELU by tanh instead of by erf.
+        pooler: what `pool` passes `<SS>` through; None makes a dense layer with tanh.
+            Part of the config, so that a model in which `pool` is used as well is
+            loaded with one pooler, as it was saved.
         dtype: dtype or dtype policy of all layers; None takes the global policy.
         **kwargs: `name` and `trainable`.
 
@@ -117,6 +123,7 @@ class ReAT(keras_hub.models.Backbone):
         layer_norm_epsilon: float = 1e-12,
         initializer_range: float = 0.02,
         approximate_gelu: bool = False,
+        pooler: keras.layers.Layer | None = None,
         dtype: Any = None,
         **kwargs: Any,
     ):
@@ -172,7 +179,10 @@ class ReAT(keras_hub.models.Backbone):
         self.sentence_position_embedding = IndexEmbedding(
             {"sentence_position": max_sentences},
             alpha_hidden_size,
-            embeddings_initializer=initializer.clone(),
+            # As large as what it is added to, an affine map of a LayerNorm's output.
+            embeddings_initializer=SinusoidalTable(
+                initializer_range * math.sqrt(hidden_size)
+            ),
             dtype=dtype,
             name="sentence_position_embedding",
         )
@@ -185,14 +195,15 @@ class ReAT(keras_hub.models.Backbone):
             )
             for layer in range(num_alpha_layers)
         ]
-        self.pooler = keras.layers.Dense(
+        self.pooler = pooler or keras.layers.Dense(
             alpha_hidden_size,
             activation="tanh",
             kernel_initializer=initializer.clone(),
             dtype=dtype,
             name="pooler",
         )
-        self.pooler.build((None, None, alpha_hidden_size))
+        if not self.pooler.built:
+            self.pooler.build((None, None, alpha_hidden_size))
 
         # === Functional model ===
         specs = batch_contract.tensor_specs(
@@ -279,7 +290,19 @@ class ReAT(keras_hub.models.Backbone):
             "layer_norm_epsilon": self.layer_norm_epsilon,
             "initializer_range": self.initializer_range,
             "approximate_gelu": self.approximate_gelu,
+            # Not serialized yet: Keras does it, and marks what it meets twice in a
+            # model. Of a copy made here loading would make a second pooler.
+            "pooler": self.pooler,
         }
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> "ReAT":
+        pooler = config.get("pooler")
+        if isinstance(pooler, keras.layers.Layer):  # another model's own
+            pooler = keras.saving.serialize_keras_object(pooler)
+        if pooler is not None:
+            pooler = keras.saving.deserialize_keras_object(pooler)
+        return super().from_config({**config, "pooler": pooler})
 
 
 def _check_vocab_size(vocab_size: int | None) -> None:

@@ -25,7 +25,8 @@ class Plan:
         num_processes: processes that train together.
         num_updates: updates.
         num_samples: samples seen, which are rows.
-        num_windows: windows in these rows; None where rows are not made of windows.
+        parts: what these rows are made of, "windows" or "texts"; None for a stream.
+        num_parts: how many there are in them, or None.
         epochs: times that every training sample is seen.
         tokens: real tokens seen, padding left out.
         peak_learning_rate: rate after the warm-up, or None for an optimizer that
@@ -40,7 +41,8 @@ class Plan:
     num_processes: int
     num_updates: int
     num_samples: int
-    num_windows: int | None
+    parts: str | None
+    num_parts: int | None
     epochs: float
     tokens: int
     peak_learning_rate: float | None
@@ -58,6 +60,7 @@ def make_plan(
     num_processes = pretrainer.step_options.distribution.size
     rows = settings.micro_batch_size or settings.batch_size // num_processes
     rate = pretrainer.optimizer._learning_rate
+    parts = getattr(inputs, "parts", None)
     warms_up = isinstance(rate, schedule.WarmupDecay)
     return Plan(
         batch_size=settings.batch_size,
@@ -65,11 +68,8 @@ def make_plan(
         num_processes=num_processes,
         num_updates=settings.num_updates,
         num_samples=num_samples,
-        num_windows=(
-            round(num_samples * inputs.windows_per_row)
-            if hasattr(inputs, "windows_per_row")
-            else None
-        ),
+        parts=parts,
+        num_parts=round(num_samples * inputs.parts_per_row) if parts else None,
         epochs=num_samples / max(1, inputs.num_train_samples),
         tokens=round(num_samples * config.inputs.row_length * inputs.fill),
         peak_learning_rate=rate.peak_learning_rate if warms_up else None,
@@ -106,10 +106,10 @@ def describe(plan: Plan, inputs: Any) -> str:
         f"  rows             {plan.num_samples:,}: {plan.epochs:.2f} epochs over "
         f"{inputs.num_train_samples:,} (held out: {inputs.num_validation_samples:,})",
     ]
-    if plan.num_windows is not None:
+    if plan.parts:
         lines.append(
-            f"  windows          {plan.num_windows:,}: {inputs.windows_per_row:.2f} a "
-            f"row, which they fill to {inputs.fill:.1%}"
+            f"  {plan.parts:<17}{plan.num_parts:,}: {inputs.parts_per_row:.2f} a row, "
+            f"which they fill to {inputs.fill:.1%}"
         )
     lines.append(f"  tokens           {plan.tokens:,}, padding left out")
     if plan.peak_learning_rate is not None:

@@ -17,6 +17,13 @@ _STYLES = {
     run_log.TRAIN: {"linewidth": 1, "alpha": 0.4},
     run_log.VALIDATION: {"marker": "o", "markersize": 3},
 }
+# What guessing scores whatever the data.
+_CHANCE_OF = {
+    "kendall_tau": 0.0,
+    "mcc": 0.0,
+    "balanced_accuracy": 0.5,
+    "pair_accuracy": 0.5,
+}
 _CHANCE = {"linestyle": "--", "linewidth": 1, "alpha": 0.7}
 
 
@@ -30,7 +37,8 @@ def curves(
 
     What guessing would score is drawn dashed beside a metric whose log says it: its
     `…_accuracy` has a `…_chance`, its `…perfect_match` a `…perfect_match_chance`. It
-    is 0 for Kendall's tau.
+    is 0 for Kendall's tau and Matthews' correlation, 0.5 for balanced accuracy and that
+    of pairs.
 
     Args:
         runs: rows of the log of each run, by its name.
@@ -54,8 +62,9 @@ def curves(
         axes = figure.add_subplot(lines, columns, number)
         for run_number, (name, rows) in enumerate(runs.items()):
             _draw_run(axes, name, rows, metric, kinds, color=f"C{run_number % 10}")
-        if metric.endswith("kendall_tau"):
-            axes.axhline(0.0, color="gray", label="chance", **_CHANCE)
+        for ending, chance in _CHANCE_OF.items():
+            if metric.endswith(ending):
+                axes.axhline(chance, color="gray", label="chance", **_CHANCE)
         axes.set_xlabel("updates")
         axes.set_ylabel(metric)
         axes.grid(visible=True, alpha=0.3)

@@ -87,6 +87,7 @@ class Pretrainer(keras.Model):
             name: Total(name) for name in ("samples", "tokens", "skipped_steps")
         }
         self.learning_rate = Latest("learning_rate")
+        self._row_length = 0
 
     def build_from(self, features: Features) -> None:
         """Creates every variable, of metrics and optimizer too; needs `compile`.
@@ -103,6 +104,7 @@ class Pretrainer(keras.Model):
         self.interval_ratios = {
             name: Ratio(name) for name in (*self._training_names, _GRADIENT_NORM)
         }
+        self._row_length = features["padding_mask"].shape[1]
         self.optimizer.build(self.trainable_variables)
         self._step = TrainingStep(
             lambda rows: self._forward(rows, True),
@@ -150,6 +152,14 @@ class Pretrainer(keras.Model):
     def samples(self) -> int:
         """Samples of the input order consumed, those of skipped steps too."""
         return int(self.totals["samples"].result())
+
+    @property
+    def padding_share(self) -> float:
+        """Share of the positions of all training batches that were padding."""
+        # Of totals, so that it is the same for a run that was interrupted.
+        positions = self.samples * self._row_length
+        tokens = float(self.totals["tokens"].result())
+        return 1 - tokens / positions if positions else 0.0
 
     def get_metrics_result(self) -> dict[str, Any]:
         return self._with_total(self.epoch_ratios)

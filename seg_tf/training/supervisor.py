@@ -122,6 +122,7 @@ class Supervisor(keras.callbacks.Callback):
             "learning_rate": float(self.model.learning_rate.result()),
             "samples": self.model.samples,
             "tokens": int(self._tokens()),
+            "padding_share": self.model.padding_share,
             "skipped_steps": int(self.model.totals["skipped_steps"].result()),
         }
         loss_scale = self.model.step_options.loss_scale

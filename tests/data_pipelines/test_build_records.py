@@ -343,11 +343,12 @@ def test_lengths_that_an_earlier_version_did_not_write_are_added(
     corpus, built, tmp_path
 ):
     folder = copy_of(built, tmp_path)
-    for path in folder.glob("*.lengths"):
+    for path in folder.glob("*lengths"):
         path.unlink()
     build(corpus, folder)
     assert contents(folder) == contents(built)
-    assert [name for name in contents(folder) if name.endswith(".lengths")]
+    for suffix in (".lengths", ".sentence_lengths"):
+        assert [name for name in contents(folder) if name.endswith(suffix)]
 
 
 def build_three_slices_of_windows(corpus, output_dir, **options):
@@ -370,8 +371,9 @@ def test_slices_that_an_earlier_version_finished_get_their_lengths(
     corpus, built, tmp_path
 ):
     build_three_slices_of_windows(corpus, tmp_path)
-    removed = list(tmp_path.glob("*.lengths"))
-    assert len(removed) == 6  # a train and a validation shard of each slice
+    removed = list(tmp_path.glob("*lengths"))
+    # Two files beside a train and a validation shard of each slice.
+    assert len(removed) == 12
     for path in removed:
         path.unlink()
     build(corpus, tmp_path)
@@ -556,6 +558,13 @@ def test_sound_records_have_no_fault(built, cut_built):
         (lambda f: (f / "train-00001.lengths").write_bytes(
             bytes([9]) + (f / "train-00001.lengths").read_bytes()[1:]),
          r"00001.lengths: record 0: expected \d+, found 9"),
+        (lambda f: (f / "train-00001.sentence_lengths").unlink(),
+         "00001.sentence_lengths: the file is missing.*build_windows"),
+        (lambda f: os.truncate(f / "train-00001.sentence_lengths", 4),
+         "00001.sentence_lengths: expected .* lengths, found 2"),
+        (lambda f: (f / "train-00001.sentence_lengths").write_bytes(
+            bytes([99]) + (f / "train-00001.sentence_lengths").read_bytes()[1:]),
+         r"00001.sentence_lengths: record 0: expected \d+.*, found 99"),
     ],
 )  # fmt: skip
 def test_damaged_records_are_found(built, tmp_path, damage, message):

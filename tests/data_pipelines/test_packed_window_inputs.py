@@ -179,8 +179,8 @@ def test_counts_and_fill_are_those_of_the_batches(records_dir):
     num_windows = len(read_windows(records_dir, "train"))
     assert inputs.num_train_samples < num_windows
     assert inputs.fill == pytest.approx(rows["padding_mask"].mean())
-    assert inputs.windows_per_row == num_windows / inputs.num_train_samples
-    assert inputs.windows_per_row == rows["window_number"].max(axis=1).mean()
+    assert inputs.parts_per_row == num_windows / inputs.num_train_samples
+    assert inputs.parts_per_row == rows["window_number"].max(axis=1).mean()
 
 
 @pytest.mark.parametrize("number", [0, 2])
@@ -287,9 +287,9 @@ def test_windows_that_do_not_fit_their_row_stop_the_run(records_dir, tmp_path):
         (tmp_path / path.name).write_bytes(path.read_bytes())
     # Lengths of the same sum that are not those of the records.
     path = tmp_path / "train-00000.tfrecord"
-    lengths = window_lengths.read_shard(path)
+    lengths = window_lengths.WINDOWS.read_shard(path)
     assert len(set(lengths)) > 5
-    window_lengths.write(path, lengths[::-1])
+    window_lengths.WINDOWS.write(path, lengths[::-1])
     inputs = build(tmp_path)
     with pytest.raises(tf.errors.InvalidArgumentError, match="check_records"):
         epoch(inputs)

@@ -1,6 +1,7 @@
 """Draws are named, equal in NumPy and TensorFlow, and look random."""
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from data_pipelines import randomness
@@ -38,6 +39,18 @@ def test_graph_continues_a_key():
     names = [0, 1, 5, 2**40]
     found = randomness.extend_key(randomness.key(3, 4), tf.constant(names, tf.int64))
     assert found.numpy().tolist() == [randomness.key(3, 4, name) for name in names]
+
+
+@pytest.mark.parametrize("name", [0, 7, 2**40])
+def test_a_plain_number_continues_every_key(name):
+    streams = [randomness.key(3, 4), 0, 2**64 - 1]
+    found = randomness.extend_key(tf.constant(streams, tf.uint64), name)
+    of_tensor = randomness.extend_key(
+        tf.constant(streams, tf.uint64), tf.constant(name, tf.int64)
+    )
+    np.testing.assert_array_equal(found, of_tensor)
+    assert int(found[0]) == randomness.key(3, 4, name)
+    assert int(randomness.extend_key(streams[0], name)) == randomness.key(3, 4, name)
 
 
 def test_floats_are_uniform_and_below_one():

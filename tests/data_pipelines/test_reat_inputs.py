@@ -277,12 +277,16 @@ def test_features_keep_the_contract(records_dir):
 
 
 @pytest.mark.parametrize("long_rate", [0.0, 0.25, 1.0])
-def test_fill_is_that_of_an_epoch(records_dir, long_rate):
+def test_fill_and_texts_are_those_of_an_epoch(records_dir, long_rate):
     inputs = build(records_dir, long_rate=long_rate)
     rows = take(inputs.train_dataset(5), inputs.num_train_samples)
     # The rows of long texts that an epoch draws are not exactly average.
     tolerance = 0.01 if long_rate == 0.25 else 1e-3
     assert rows["padding_mask"].mean() == pytest.approx(inputs.fill, abs=tolerance)
+    assert inputs.parts == "texts"
+    texts_per_row = rows["text_number"].max(axis=1).mean()
+    assert inputs.parts_per_row == pytest.approx(texts_per_row, rel=2 * tolerance)
+    assert texts_per_row > 1
 
 
 @pytest.mark.parametrize(

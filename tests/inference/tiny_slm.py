@@ -66,7 +66,9 @@ def write_checkpoint(
     }
     pretrainer = Pretrainer(encoder, objectives)
     pretrainer.compile(optimizer=keras.optimizers.SGD(0.1))
-    sizes = {"B": 1, "L": 4, "P": 1, "C": 3, "S": 2, "N": 2}
+    # Rows of blocks are at least one block long.
+    length = getattr(encoder, "block_length", 4)
+    sizes = {"B": 1, "L": length, "P": 1, "C": 3, "S": 2, "N": 2}
     specs = features.tensor_specs(features.FEATURES, sizes)
     pretrainer.build_from(
         {name: tf.zeros(shape, dtype) for name, (shape, dtype) in specs.items()}

@@ -271,6 +271,36 @@ def test_saved_model_has_its_pooler(tmp_path):
     assert len({weight.path for weight in reat.weights}) == len(reat.weights)
 
 
+def test_model_that_pools_is_loaded_with_one_pooler(tmp_path):
+    reat = build_reat()
+    features = rows_of([TEXTS])
+    inputs = {
+        name: keras.Input((None,), dtype=features[name].dtype.name, name=name)
+        for name in reat.feature_names
+    }
+    pooled = reat.pool(reat(inputs), inputs["sentence_starts"])
+    model = keras.Model(inputs, pooled)
+    model.save(tmp_path / "pooled.keras")
+    loaded = keras.models.load_model(tmp_path / "pooled.keras")
+    own = {name: features[name] for name in reat.feature_names}
+    np.testing.assert_array_equal(np.asarray(loaded(own)), np.asarray(model(own)))
+    assert len(loaded.weights) == len(model.weights) == len(reat.weights)
+    (again,) = [one for one in loaded.layers if isinstance(one, ReAT)]
+    # Whoever trains one of them trains the other.
+    assert loaded.get_layer("pooler") is again.pooler is not reat.pooler
+
+
+def test_copy_has_a_pooler_of_its_own():
+    reat = build_reat()
+    copy = ReAT.from_config(reat.get_config())
+    assert copy.pooler is not reat.pooler
+    assert len(copy.weights) == len(reat.weights)
+    before = [np.asarray(weight) for weight in reat.pooler.weights]
+    set_random_weights(copy, scale=0.7)
+    for weight, expected in zip(reat.pooler.weights, before, strict=True):
+        np.testing.assert_array_equal(np.asarray(weight), expected)
+
+
 def test_missing_features_are_named():
     reat = build_reat()
     features = rows_of([TEXTS])

@@ -24,7 +24,8 @@ class ArithmeticInputs:
     num_train_samples = 1_000
     num_validation_samples = 20
     fill = 5 / 6
-    windows_per_row = 1.5
+    parts = "windows"
+    parts_per_row = 1.5
 
     def train_dataset(
         self,

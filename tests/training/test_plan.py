@@ -35,7 +35,8 @@ def test_run_is_counted_in_updates_windows_epochs_and_tokens(figures):
     assert figures.num_updates == 500
     assert figures.batch_size == 4
     assert figures.num_samples == 2_000
-    assert figures.num_windows == 3_000  # one and a half in each
+    assert figures.parts == "windows"
+    assert figures.num_parts == 3_000  # one and a half in each
     assert figures.epochs == 2.0  # of 1,000 samples
     assert figures.tokens == 2_000 * LENGTH * 5 / 6  # a sixth is padding
     assert figures.peak_learning_rate == 1e-2
@@ -148,7 +149,7 @@ def test_what_is_remembered_of_lanes_is_counted(tmp_path):
     # Two rows at once, without masked positions.
     numbers = config.model.row_activations(config.inputs, word_runs.VOCAB_SIZE)
     assert found.memory["activations, roughly"] == 4 * 2 * numbers
-    assert found.num_windows is None
+    assert found.parts is found.num_parts is None
     assert found.tokens == 12 * 4 * word_runs.TARGET_LENGTH
     text = plan.describe(found, inputs)
     assert "windows" not in text

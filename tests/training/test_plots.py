@@ -108,6 +108,15 @@ def test_each_metric_has_a_panel_without_the_runs_that_lack_it():
     assert [line.get_linestyle() for line in accuracy.get_lines()] == ["-", "-", "--"]
 
 
+@pytest.mark.parametrize(
+    ("metric", "expected"), [("x_mcc", 0), ("x_balanced_accuracy", 0.5)]
+)
+def test_chance_that_no_data_changes(metric, expected):
+    rows = [{"kind": "validation", "updates": 5, metric: 0.6}]
+    (axes,) = plots.curves({"one": rows}, metrics=(metric,), show_training=False).axes
+    assert set(axes.get_lines()[-1].get_ydata()) == {expected}
+
+
 def test_chance_of_kendall_s_tau_is_zero():
     (axes,) = plots.curves(
         TWO_RUNS, metrics=("x_kendall_tau",), show_training=False

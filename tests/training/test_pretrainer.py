@@ -221,6 +221,16 @@ def test_tokens_are_counted_without_padding_and_for_good():
     assert float(pretrainer.totals["tokens"].result()) == 3 + 1
 
 
+def test_padding_is_counted_in_the_batches_themselves():
+    pretrainer = toy()
+    assert pretrainer.padding_share == 0
+    masks = [BATCHES[number]["padding_mask"].numpy() for number in (0, 1)]
+    assert not masks[1].all()
+    for number in (0, 1):
+        pretrainer.train_step(BATCHES[number])
+    assert pretrainer.padding_share == pytest.approx(1 - np.mean(masks))
+
+
 def test_learning_rate_is_the_one_the_update_was_made_at():
     pretrainer = small_pretrainer(small_config(num_updates=400))
     features = next(iter(ArithmeticInputs().train_dataset(4)))

@@ -163,6 +163,9 @@ def test_log_has_a_row_for_each_interval_and_validation(unbroken):
         for row in train
     ]
     assert [row["tokens"] for row in train] == tokens
+    for row in train:
+        positions = 12 * row["samples"]
+        assert row["padding_share"] == pytest.approx(1 - row["tokens"] / positions)
     assert all(row["tokens_per_second"] > 0 for row in train)
     assert all(row["gradient_norm"] > 0 for row in train)
 

@@ -77,6 +77,10 @@ def test_documents_of_any_shape_train(records_dir, tmp_path):
     assert result.updates == 12
     rows = run_log.read(folder.log_file)
     assert rows[0]["skipped_steps"] == 0
+    seen = inputs.train_dataset(rows[0]["samples"])
+    padding = 1 - np.mean(next(iter(seen))["padding_mask"])
+    assert padding > 0
+    assert rows[0]["padding_share"] == pytest.approx(padding)
     for row in rows:
         own = {
             name.removeprefix("exchange_sentence_"): value
@@ -143,6 +147,8 @@ def test_plan_tells_parameters_and_memory(records_dir):
         )
     text = plan.describe(figures, inputs)
     assert f"which they fill to {inputs.fill:.1%}" in text
+    assert f"  texts            {figures.num_parts:,}: " in text
+    assert "windows" not in text
 
 
 def test_plain_rows_are_refused_with_what_to_take_instead(records_dir):

@@ -1,0 +1,331 @@
+r"""Long texts in one pass: ReAT beside a flat BERT of the same sizes.
+
+  python -m benchmarks.long_texts
+  python -m benchmarks.long_texts --words=16384 --hidden_size=128 --train
+  python -m benchmarks.long_texts --plot=docs/images/long_texts.png
+
+The text is the beginning of one chapter of a book. Both sides read it whole, from the
+records that `data_pipelines` makes of it, in float32 and with Google's vocabulary:
+ReAT as sentences, the flat encoder as one window with attention between all word
+pieces. Both have as many layers, of the same widths; of ReAT's, half are alpha layers,
+which have a second feed-forward block and a second attention.
+
+Encoding is timed in turn in one process, each length by itself. Peak memory is what a
+process of its own takes more while it encodes, or takes one training step (masked LM;
+for ReAT also exchange sentence prediction), than before. Nothing is kept of a layer
+when the next one is computed, so that the peak of encoding is that of one layer. A side
+that would need more than is free is left out, and that is said.
+
+Targets at 16,384 words: 4 times as fast, a tenth of the memory.
+"""
+
+import os
+import pathlib
+import re
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+# Read when TensorFlow is imported.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+from absl import flags
+
+import seg_tf.command_line as command_line
+from benchmarks import paired, peak_memory, sample_data
+
+_BOOK = flags.DEFINE_string(
+    "book",
+    str(sample_data.BOOKS / "William Hope Hodgson" / "The Night Land.md"),
+    "A book in Markdown.",
+)
+_CHAPTER = flags.DEFINE_string("chapter", "THE DARK PYRAMID", "What its heading holds.")
+_WORDS = flags.DEFINE_list(
+    "words", ["512", "1024", "2048", "4096", "8192", "16384"], "Words of the texts."
+)
+_HIDDEN_SIZE = flags.DEFINE_integer("hidden_size", 256, "Width; the inner is 4 times.")
+_NUM_HEADS = flags.DEFINE_integer("num_heads", 4, "Attention heads.")
+_LAYERS = flags.DEFINE_integer("layers", 4, "Layers; of ReAT's, half are alpha layers.")
+_ROUNDS = flags.DEFINE_integer("rounds", 5, "Counted rounds of each length.")
+_TRAIN = flags.DEFINE_bool("train", True, "Also the memory of a training step.")
+_PLOT = flags.DEFINE_string("plot", None, "PNG to draw time and memory into.")
+
+_REAT, _FLAT = "ReAT", "flat BERT"
+_COLORS = {_REAT: "C0", _FLAT: "C1"}
+_BLOCK_LENGTH = 128
+# How much longer a row is than what it holds, so that every sentence finds a block.
+_ROOM = 1.05
+_ENCODING, _TRAINING = "encoding", "training step"
+
+
+def _chapter() -> list[str]:
+    """Paragraphs of the chapter."""
+    text = pathlib.Path(_BOOK.value).read_text(encoding="utf-8")
+    found = re.split(r"(?m)^#+ (.*)$", text)
+    for heading, body in zip(found[1::2], found[2::2], strict=True):
+        if _CHAPTER.value in heading:
+            return [one for one in body.split("\n\n") if one.strip()]
+    raise ValueError(
+        f"`--chapter` must be part of a heading of {_BOOK.value}. Received: "
+        f"{_CHAPTER.value!r}"
+    )
+
+
+def _build_records(num_words: int, folder: pathlib.Path) -> None:
+    """Records of the first words of the chapter: one document, one window."""
+    from data_pipelines import build_documents, build_windows
+    from data_pipelines.documents_job import DocumentOptions
+    from data_pipelines.windows_job import WindowOptions
+
+    paragraphs, left = [], num_words
+    for paragraph in _chapter():
+        words = paragraph.split()[:left]
+        left -= len(words)
+        paragraphs.append(" ".join(words))
+        if not left:
+            break
+    else:
+        raise ValueError(
+            "`--words` must be at most those of the chapter. Received: "
+            f"{num_words}, {left} more than it has"
+        )
+    folder.mkdir(parents=True)
+    # A run has to have something held out.
+    for split in ("train", "validation"):
+        text = "\n\n".join(paragraphs)
+        (folder / f"{split}.md").write_text(text, encoding="utf-8")
+    options = DocumentOptions(
+        format="markdown",
+        input=str(folder / "train.md"),
+        validation_input=str(folder / "validation.md"),
+        vocab_file=str(sample_data.VOCABULARY),
+    )
+    documents = build_documents.build_documents(options, folder / "documents")
+    windows = WindowOptions(
+        window_length=documents.count("pieces", "train") + 2, short_window_rate=0.0
+    )
+    build_windows.build_windows(windows, folder / "documents", folder)
+
+
+def _config(side: str, manifest: Any) -> Any:
+    """The run of a side on the text of some records."""
+    from seg_tf import configuration
+
+    window_length = manifest.count("pieces", "train") + 2
+    sizes = {
+        "hidden_size": _HIDDEN_SIZE.value,
+        "num_heads": _NUM_HEADS.value,
+        "intermediate_size": 4 * _HIDDEN_SIZE.value,
+    }
+    masking = configuration.MaskingConfig(max_predictions=int(0.15 * window_length))
+    objectives = {"masked_lm": configuration.MaskedLMConfig()}
+    if side == _FLAT:
+        model = configuration.EncoderConfig(
+            index_tables={"position_index": window_length},
+            num_layers=_LAYERS.value,
+            **sizes,
+        )
+        inputs = configuration.WindowInputsConfig(
+            window_length=window_length, masking=masking
+        )
+    else:
+        # No fewer than there are when the long ones have been cut.
+        sentences = (
+            manifest.count("sentences", "train")
+            + manifest.count("pieces", "train") // _BLOCK_LENGTH
+        )
+        blocks = -(
+            -_ROOM
+            * (manifest.count("pieces", "train") + 3 * sentences)
+            // _BLOCK_LENGTH
+        )
+        model = configuration.ReATConfig(
+            block_length=_BLOCK_LENGTH,
+            max_sentences=sentences,
+            num_sentence_layers=_LAYERS.value - _LAYERS.value // 2,
+            num_alpha_layers=_LAYERS.value // 2,
+            **sizes,
+            **{f"alpha_{name}": size for name, size in sizes.items()},
+        )
+        inputs = configuration.ReATInputsConfig(
+            window_length=window_length,
+            row_length=_BLOCK_LENGTH * int(blocks),
+            sentences_per_row=sentences,
+            long_max_sentences=sentences,
+            long_rate=1.0,
+            masking=masking,
+        )
+        objectives["exchange_sentence"] = configuration.ExchangeSentenceConfig()
+    return configuration.RunConfig(
+        name=side,
+        paper="reat_small" if side == _REAT else "bert_base",
+        model=model,
+        inputs=inputs,
+        objectives=objectives,
+        training=configuration.TrainingConfig(batch_size=1, deterministic_ops=False),
+    )
+
+
+def _build(side: str, folder: pathlib.Path) -> tuple[Any, Any, Any]:
+    """The run of a side on the records of a folder: config, inputs and pretrainer."""
+    from data_pipelines.manifest import Manifest
+    from seg_tf.training import pretraining
+
+    config = _config(side, Manifest.load(folder))
+    inputs = pretraining.build_inputs(config, folder)
+    if inputs.num_train_samples != 1:
+        raise RuntimeError(
+            f"The text must be one row. Received: {inputs.num_train_samples} rows"
+        )
+    return config, inputs, pretraining.build_pretrainer(config, inputs)
+
+
+def _encoding(inputs: Any, pretrainer: Any) -> Callable[[], object]:
+    """A function that encodes the text; its graph is made here."""
+    import tensorflow as tf
+
+    batch = next(iter(inputs.train_dataset(1)))
+
+    @tf.function(autograph=False)
+    def encode(batch: Mapping[str, Any]) -> Any:
+        return tf.reduce_sum(pretrainer.encode(batch)[0])
+
+    encode.get_concrete_function(batch)
+    return lambda: encode(batch).numpy()
+
+
+def _training_step(inputs: Any, pretrainer: Any) -> Callable[[], object]:
+    """A function that takes a training step on the text."""
+    import numpy as np
+
+    pretrainer.make_train_function()
+    batches = iter(inputs.train_dataset(1))
+    return lambda: np.asarray(pretrainer.train_function(batches)["loss"])
+
+
+_WORK = {_ENCODING: _encoding, _TRAINING: _training_step}
+
+
+def _peak_memory(
+    side: str, work: str, folder: pathlib.Path, arguments: Sequence[str]
+) -> int:
+    """Bytes that some work of a side takes; called in a process of its own."""
+    flags.FLAGS(arguments)
+    _, inputs, pretrainer = _build(side, folder)
+    run = _WORK[work](inputs, pretrainer)
+    return peak_memory.added_by(run)
+
+
+def _memory(side: str, work: str, folder: pathlib.Path, needed: int) -> int | None:
+    """What some work takes, or None where that would be more than is free."""
+    if needed > 0.9 * peak_memory.available():
+        print(
+            f"  {side}, {work}: left out, since it needs about "
+            f"{needed / 2**30:,.1f} GiB of the {peak_memory.available() / 2**30:,.1f} "
+            "that are free"
+        )
+        return None
+    taken = peak_memory.in_own_process(_peak_memory, side, work, folder, sys.argv)
+    print(f"  {side}, {work}: {taken / 2**20:,.0f} MiB")
+    return taken
+
+
+def _needed(side: str, work: str, config: Any, vocab_size: int) -> int:
+    """About what some work takes, in bytes."""
+    numbers = config.model.row_activations(config.inputs, vocab_size)
+    # At most one layer is held at once.
+    return 4 * numbers // (1 if work == _TRAINING else _LAYERS.value)
+
+
+def _measure(num_words: int, folder: pathlib.Path) -> dict[str, dict[str, float]]:
+    """Time and memory of both sides on the first words of the chapter.
+
+    Returns:
+        By name of the measurement, by side; what was left out is missing.
+    """
+    from data_pipelines.manifest import Manifest
+
+    _build_records(num_words, folder)
+    manifest = Manifest.load(folder)
+    print(
+        f"{num_words:,} words, {manifest.count('pieces', 'train'):,} word pieces, "
+        f"{manifest.count('sentences', 'train'):,} sentences"
+    )
+    found: dict[str, dict[str, float]] = {"seconds": {}, _ENCODING: {}, _TRAINING: {}}
+    sides = {}
+    for side in (_REAT, _FLAT):
+        config, inputs, pretrainer = _build(side, folder)
+        for work in [_ENCODING, _TRAINING][: 1 + _TRAIN.value]:
+            needed = _needed(side, work, config, inputs.vocab_size)
+            memory = _memory(side, work, folder, needed)
+            if memory is not None:
+                found[work][side] = memory
+        if side in found[_ENCODING]:
+            run = _encoding(inputs, pretrainer)
+            sides[side] = paired.repeated(run, 1, num_words)
+            print(f"  {side}: rows are full to {inputs.fill:.3f}")
+    rates = paired.interleave(sides, _ROUNDS.value)
+    for side, rate in rates.items():
+        found["seconds"][side] = num_words / statistics.median(rate.wall)
+    if len(sides) == 2:
+        paired.report(rates, of=_REAT, against=_FLAT, unit="words/s", target=4)
+    for work in (_ENCODING, _TRAINING):
+        if len(found[work]) == 2:
+            ratio = found[work][_FLAT] / found[work][_REAT]
+            print(f"  memory of {work}: {_FLAT} takes {ratio:.1f} times {_REAT}'s")
+    return found
+
+
+def _draw(found: Mapping[int, Mapping[str, Mapping[str, float]]]) -> None:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(14, 4.5), layout="constrained")
+    FigureCanvasAgg(figure)
+    panels = {
+        "seconds": ("seconds to encode a text", 1),
+        _ENCODING: ("peak memory of encoding, MiB", 2**20),
+        _TRAINING: ("peak memory of a training step, MiB", 2**20),
+    }
+    for number, (name, (label, unit)) in enumerate(panels.items(), start=1):
+        axes = figure.add_subplot(1, len(panels), number)
+        for side, color in _COLORS.items():
+            points = [
+                (words, of_words[name][side] / unit)
+                for words, of_words in found.items()
+                if side in of_words[name]
+            ]
+            if points:
+                axes.loglog(*zip(*points, strict=True), "o-", color=color, label=side)
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(list(found), [f"{words:,}" for words in found])
+        axes.set_xlabel("words of the text")
+        axes.set_ylabel(label)
+        axes.grid(visible=True, which="both", alpha=0.3)
+        axes.legend()
+    figure.suptitle(
+        f"{_LAYERS.value} layers of width {_HIDDEN_SIZE.value}, one text of a book"
+    )
+    figure.savefig(_PLOT.value, dpi=100)
+    print(f"Written: {_PLOT.value}")
+
+
+def main(_: Sequence[str]) -> None:
+    paired.print_machine()
+    print(
+        f"{_LAYERS.value} layers of width {_HIDDEN_SIZE.value}, "
+        f"{_NUM_HEADS.value} heads"
+    )
+    found = {}
+    with tempfile.TemporaryDirectory() as scratch:
+        for words in map(int, _WORDS.value):
+            found[words] = _measure(words, pathlib.Path(scratch) / str(words))
+    if _PLOT.value:
+        _draw(found)
+    paired.print_machine()
+
+
+if __name__ == "__main__":
+    command_line.run(main)
