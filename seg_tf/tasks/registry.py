@@ -37,7 +37,7 @@ def read(task: Task | str, data_dir: str | os.PathLike, split: str) -> list[Exam
     """All examples of a split, in the order of its file.
 
     Args:
-        task: a task, or its name.
+        task: a task that `get` gave, or its name.
         data_dir: folder of the benchmark (it holds `MRPC`, say), or of the task.
         split: name of the split, one of `task.split_names`.
 
@@ -47,4 +47,8 @@ def read(task: Task | str, data_dir: str | os.PathLike, split: str) -> list[Exam
         OSError: if the file is not there, or cannot be read.
     """
     task = get(task) if isinstance(task, str) else task
+    if task not in _READERS:
+        raise ValueError(
+            f"`task` must be one that `get` gives. Received: another, {task}"
+        )
     return _READERS[task](task, pathlib.Path(data_dir).expanduser(), split)

@@ -1,6 +1,7 @@
 """GLUE's files: the real ones as the csv module reads them, and each quirk."""
 
 import csv
+import dataclasses
 import logging
 import subprocess
 import sys
@@ -199,6 +200,12 @@ def test_unknown_tasks_are_told_the_known_ones(name, hint):
 def test_unknown_splits_are_told_the_known_ones(tmp_path):
     with pytest.raises(ValueError, match="glue/mnli must be one of train, dev_matched"):
         tasks.read("glue/mnli", tmp_path, "dev")
+
+
+def test_a_task_of_ones_own_is_refused(tmp_path):
+    own = dataclasses.replace(tasks.get("glue/rte"), labels=("no", "yes"))
+    with pytest.raises(ValueError, match=r"one that `get` gives.*glue/rte.*'no'"):
+        tasks.read(own, tmp_path, "train")
 
 
 def test_missing_files_are_named(tmp_path):
