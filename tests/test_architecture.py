@@ -3,7 +3,7 @@
     run_*, reorder_sentences, find_sentences, encode_text, evaluate_perplexity,
     generate_text
           > finetuning > export, inference, interop
-          > training > objectives > models > layers > ops > text > fidelity
+          > training > objectives > models > layers > ops > tasks > text > fidelity
           > features, configuration, files, file_listing, command_line
 
 A module imports from its own part and from parts to its right. `data_pipelines` may
@@ -12,7 +12,8 @@ import `seg_tf.text` and the five at the right end; `seg_tf` never imports
 one file, and development packages nowhere at the top of a module. `seg_tf.doctor`
 imports nothing but the standard library at the top of its modules, and Horovod in
 functions that only its child processes call: it examines the installation that the
-file of the rule takes for granted.
+file of the rule takes for granted. `seg_tf.tasks` never imports TensorFlow or Keras:
+task files are read, and predictions scored, without them.
 """
 
 import ast
@@ -31,6 +32,7 @@ LEVELS = (
     {"command_line", "configuration", "features", "file_listing", "files"},
     {"fidelity"},
     {"text"},
+    {"tasks"},
     {"ops"},
     {"layers"},
     {"models"},
@@ -56,6 +58,7 @@ DATA_PIPELINES_MAY_IMPORT = {
     "file_listing",
 }
 CONFIGS_MAY_IMPORT = {"configuration"}
+DEEP_LEARNING = {"tensorflow", "tensorflow_text", "keras", "keras_hub"}
 PACKAGES = ("seg_tf", "data_pipelines", "configs")
 HOROVOD_MODULE = "seg_tf.training.distribution"
 # Their functions `probe` ask, in a process of its own, whether Horovod works at all.
@@ -110,7 +113,7 @@ def declared_modules() -> set[str]:
     """Top-level modules of the packages that pyproject.toml asks for at run time."""
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
     names = {Requirement(text).name for text in project["dependencies"]}
-    modules = {"absl-py": "absl", "faiss-cpu": "faiss"}
+    modules = {"absl-py": "absl", "faiss-cpu": "faiss", "scikit-learn": "sklearn"}
     return {modules.get(name, name.replace("-", "_")) for name in names}
 
 
@@ -134,6 +137,8 @@ def violation(importer: str, found: Import) -> str:
         if part_of(importer) == "doctor" and not found.in_function:
             standard = imported in sys.stdlib_module_names
             return "" if standard else "the doctor starts where nothing is installed"
+        if part_of(importer) == "tasks" and imported in DEEP_LEARNING:
+            return "tasks do without TensorFlow"
         known = {*sys.stdlib_module_names, *declared_modules()}
         if imported in known or found.in_function:
             return ""
@@ -208,6 +213,9 @@ def test_every_part_of_seg_tf_has_a_level():
         ("seg_tf.text.a", "from .. import models", "relative"),
         ("seg_tf.text.a", "from tests import sample_data", "nothing imports"),
         ("seg_tf.text.a", "import nltk", "no run-time dependency"),
+        ("seg_tf.text.a", "from seg_tf import tasks", "text is not above tasks"),
+        ("seg_tf.tasks.a", "import keras", "tasks do without TensorFlow"),
+        ("seg_tf.tasks.a", "def f():\n  import tensorflow as tf", "do without"),
         ("data_pipelines.a", "from seg_tf.layers import b", "may import only"),
         ("data_pipelines.a", "from configs import b", "never imports"),
         ("configs.a", "from seg_tf import features", "may import only"),
@@ -228,6 +236,7 @@ def test_a_wrong_import_is_found(importer, source, reason):
         ("seg_tf.doctor.check_horovod", "def probe():\n  import horovod.tensorflow"),
         ("seg_tf.doctor.a", "import json\nfrom seg_tf.doctor import b"),
         ("seg_tf.text.a", "def train():\n  import nltk"),
+        ("seg_tf.tasks.a", "import sklearn.metrics\nfrom seg_tf.text import punkt"),
         ("seg_tf.text.a", "import json, tensorflow, absl.flags"),
         ("data_pipelines.a", "from seg_tf.text import tree"),
         ("configs.a", "from configs import b\nfrom seg_tf import configuration"),

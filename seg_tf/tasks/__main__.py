@@ -1,0 +1,121 @@
+"""Shows what a task's file holds: how many examples, which labels, how long the texts.
+
+  python -m seg_tf.tasks --task=glue/mrpc --data_dir=glue --split=train --show=3
+
+--data_dir is the folder of the benchmark, as its download leaves it, or of the task.
+Without --split all splits are shown whose files are there; without --task all tasks are
+listed. --show prints so many examples, drawn at random by --seed.
+"""
+
+import collections
+import random
+import sys
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from absl import flags
+
+import seg_tf.command_line as command_line
+from seg_tf import tasks
+from seg_tf.tasks.example import Example, Split, Task
+
+_QUANTILES = {"shortest": 0, "half": 50, "95 %": 95, "longest": 100}
+
+
+def define_flags() -> None:
+    flags.DEFINE_string("task", None, "Name of the task, as in glue/mrpc.")
+    flags.DEFINE_string("data_dir", None, "Folder of the benchmark, or of the task.")
+    flags.DEFINE_string("split", None, "Name of the split, as in train.")
+    flags.DEFINE_integer("show", 0, "Print so many examples.", lower_bound=0)
+    flags.DEFINE_integer("seed", 0, "Seed of the draw of --show.")
+
+
+def main(_: Sequence[str]) -> None:
+    values = flags.FLAGS
+    if not values.task:
+        print("\n".join(map(_line_of, tasks.names())))
+        return
+    task = tasks.get(values.task)
+    if not values.data_dir:
+        raise ValueError(
+            f"`--data_dir` must name the folder with the files of {task.name}. "
+            "Received: nothing"
+        )
+    missing = []
+    names = [values.split] if values.split else task.split_names
+    for name in names:
+        try:
+            examples = tasks.read(task, values.data_dir, name)
+        except FileNotFoundError as error:
+            missing.append(error)
+            if len(missing) == len(names):
+                raise missing[0] from None
+            continue
+        for line in (
+            *_summary(task, task.split(name), examples),
+            *_drawn(task, examples, values.show, values.seed),
+        ):
+            print(line)
+    for error in missing:
+        print(f"Not shown: {error}")
+
+
+def _line_of(name: str) -> str:
+    task = tasks.get(name)
+    kind = "a score" if task.is_regression else f"{len(task.labels)} labels"
+    texts = "1 text" if task.num_texts == 1 else f"{task.num_texts} texts"
+    sizes = ", ".join(f"{split.name} {split.num_examples:,}" for split in task.splits)
+    return f"{name:24} {texts}, {kind}; {'/'.join(task.metrics)}; {sizes}"
+
+
+def _summary(task: Task, split: Split, examples: Sequence[Example]) -> Iterator[str]:
+    as_published = (
+        "as published"
+        if len(examples) == split.num_examples
+        else f"published: {split.num_examples:,}"
+    )
+    yield f"{task.name}, {split.name}: {len(examples):,} examples ({as_published})"
+    yield from _label_lines(task, [one.label for one in examples])
+    for number in range(task.num_texts):
+        lengths = [len(one.texts[number].split()) for one in examples]
+        quantiles = np.percentile(lengths, list(_QUANTILES.values()))
+        described = ", ".join(
+            f"{name} {value:.0f}"
+            for name, value in zip(_QUANTILES, quantiles, strict=True)
+        )
+        num_empty = lengths.count(0)
+        empty = f"; {num_empty:,} empty" if num_empty else ""
+        yield f"  words of text {number + 1}: {described}{empty}"
+
+
+def _label_lines(task: Task, labels: Sequence[int | float | None]) -> Iterator[str]:
+    known = [label for label in labels if label is not None]
+    if not known:
+        yield "  no labels"
+    elif task.is_regression:
+        lowest, middle, highest = np.percentile(known, [0, 50, 100])
+        yield f"  scores: {lowest:g} to {highest:g}, half below {middle:g}"
+    else:
+        counts = collections.Counter(known)
+        for number, word in enumerate(task.labels):
+            share = counts[number] / len(known)
+            yield f"  label {word}: {counts[number]:,} ({share:.1%})"
+
+
+def _drawn(
+    task: Task, examples: Sequence[Example], count: int, seed: int
+) -> Iterator[str]:
+    drawn = random.Random(seed).sample(range(len(examples)), min(count, len(examples)))
+    for number in sorted(drawn):
+        one = examples[number]
+        label = one.label
+        if label is not None and not task.is_regression:
+            label = task.labels[label]
+        yield f"  {one.identifier}: {'no label' if label is None else label}"
+        for text in one.texts:
+            yield f"    {text}"
+
+
+if __name__ == "__main__":
+    define_flags()
+    sys.exit(command_line.run(main))

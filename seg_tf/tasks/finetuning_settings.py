@@ -1,0 +1,194 @@
+"""What papers fine-tuned with: their grids, their best settings, and where they say so.
+
+Three recipes, by paper:
+
+* "segatron": SegaBERT and BERT of the AAAI paper;
+* "segabert_base": the base models of the report before it, the same for all tasks;
+* "slm": SLM, and its DiscoEval tasks, whose encoder stays as it is.
+
+A learning rate is that of the whole batch, on however many devices. SQuAD, which is no
+classification, is called "squad/v1.1" and "squad/v2.0".
+"""
+
+import dataclasses
+import itertools
+from collections.abc import Iterator, Mapping
+
+_SEGATRON = "Segatron (arXiv:2004.14996)"
+_SEGABERT = "SegaBERT (arXiv:2004.14996v1)"
+_SLM = "SLM (arXiv:2010.16249)"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One way to fine-tune.
+
+    Attributes:
+        learning_rate: its highest value.
+        batch_size: examples of an update, over all devices.
+        num_epochs: passes over the training data.
+    """
+
+    learning_rate: float
+    batch_size: int
+    num_epochs: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """What a paper tries for a task.
+
+    Attributes:
+        learning_rates: values of the grid.
+        batch_sizes: values of the grid.
+        num_epochs: values of the grid.
+        best: what the paper found best, or the only setting of the grid; None where it
+            does not say.
+        num_runs: runs of every setting, with other seeds; None where it is unsaid.
+        score: what of several runs is reported: their "mean" or their "best"; "" where
+            it is unsaid.
+        row_length: positions of a row; None where it is unsaid.
+        warmup_share: share of the updates in which the learning rate rises; None where
+            it is unsaid.
+        source: where it is said.
+    """
+
+    learning_rates: tuple[float, ...]
+    batch_sizes: tuple[int, ...]
+    num_epochs: tuple[int, ...]
+    best: Setting | None
+    num_runs: int | None
+    score: str
+    row_length: int | None
+    warmup_share: float | None
+    source: str
+
+    def settings(self) -> Iterator[Setting]:
+        """Every setting of the grid."""
+        for learning_rate, batch_size, num_epochs in itertools.product(
+            self.learning_rates, self.batch_sizes, self.num_epochs
+        ):
+            yield Setting(
+                learning_rate=learning_rate,
+                batch_size=batch_size,
+                num_epochs=num_epochs,
+            )
+
+
+def get(recipe: str, task: str) -> Recipe:
+    """What a paper tries for a task.
+
+    Args:
+        recipe: "segatron", "segabert_base" or "slm".
+        task: name of the task, as in "glue/mrpc" or "squad/v1.1".
+
+    Raises:
+        ValueError: if there is no such recipe, or the paper does not have the task.
+    """
+    if recipe not in RECIPES:
+        raise ValueError(
+            f"`recipe` must be one of {', '.join(RECIPES)}. Received: {recipe!r}"
+        )
+    of_tasks = RECIPES[recipe]
+    if task not in of_tasks:
+        raise ValueError(
+            f"`task` must be one that {recipe} has: {', '.join(of_tasks)}. Received: "
+            f"{task!r}"
+        )
+    return of_tasks[task]
+
+
+def _one(setting: Setting, source: str, num_runs: int | None = None) -> Recipe:
+    """A grid of one setting."""
+    return Recipe(
+        learning_rates=(setting.learning_rate,),
+        batch_sizes=(setting.batch_size,),
+        num_epochs=(setting.num_epochs,),
+        best=setting,
+        num_runs=num_runs,
+        score="mean" if num_runs else "",
+        row_length=None,
+        warmup_share=None,
+        source=source,
+    )
+
+
+_SMALL_TASKS = ("glue/cola", "glue/mrpc", "glue/rte", "glue/sst-2", "glue/sts-b")
+_LARGE_TASKS = ("glue/qqp", "glue/mnli", "glue/qnli")
+_SQUAD = ("squad/v1.1", "squad/v2.0")
+_SEGATRON_GRID = Recipe(
+    learning_rates=(2e-5, 3e-5, 5e-5),
+    batch_sizes=(16, 24, 32),
+    num_epochs=(3, 4, 5, 6, 7, 8, 9, 10),
+    best=None,
+    num_runs=4,
+    score="mean",
+    row_length=None,
+    warmup_share=None,
+    source=f"{_SEGATRON}, section 4.2 and table 2",
+)
+_SEGATRON_LARGE = Setting(learning_rate=3e-5, batch_size=256, num_epochs=3)
+_SEGATRON_SQUAD = Setting(learning_rate=3e-5, batch_size=128, num_epochs=4)
+
+# Table 8, epochs and learning rate. Its "SPP" is SSP.
+_SLM_BEST: Mapping[str, tuple[int, float]] = {
+    "squad/v1.1": (2, 5e-5),
+    "squad/v2.0": (2, 3e-5),
+    "glue/cola": (4, 1e-5),
+    "glue/sst-2": (3, 3e-5),
+    "glue/mrpc": (3, 3e-5),
+    "glue/sts-b": (4, 1e-5),
+    "glue/qqp": (4, 3e-5),
+    "glue/mnli": (2, 3e-5),
+    "glue/qnli": (2, 3e-5),
+    "glue/rte": (5, 1e-5),
+    "discoeval/sp/arxiv": (13, 1e-4),
+    "discoeval/sp/rocstory": (13, 1e-4),
+    "discoeval/sp/wiki": (13, 1e-4),
+    "discoeval/bso/arxiv": (13, 5e-5),
+    "discoeval/bso/rocstory": (13, 5e-5),
+    "discoeval/bso/wiki": (13, 5e-5),
+    "discoeval/dc/chat": (15, 5e-5),
+    "discoeval/dc/wiki": (15, 5e-5),
+    "discoeval/ssp": (10, 1e-4),
+    "discoeval/pdtb/explicit": (15, 1e-4),
+    "discoeval/pdtb/implicit": (15, 1e-4),
+}
+_SLM_ROW_LENGTHS = {"squad": 512, "glue": 128, "discoeval": None}
+
+
+def _slm(task: str, num_epochs: int, learning_rate: float) -> Recipe:
+    """Appendix A has the grid of most tasks, section 3.2 that of the others as well."""
+    benchmark = task.split("/")[0]
+    is_probe = benchmark == "discoeval"
+    return Recipe(
+        learning_rates=(1e-5, 3e-5, 5e-5, 1e-4) if is_probe else (1e-5, 3e-5, 5e-5),
+        batch_sizes=(32,),
+        num_epochs=tuple(range(2, 16)) if is_probe else (2, 3, 4, 5),
+        best=Setting(learning_rate=learning_rate, batch_size=32, num_epochs=num_epochs),
+        num_runs=5,
+        score="best",
+        row_length=_SLM_ROW_LENGTHS[benchmark],
+        warmup_share=0.1,
+        source=f"{_SLM}, section 3.2, appendix A, tables 7 and 8",
+    )
+
+
+RECIPES: Mapping[str, Mapping[str, Recipe]] = {
+    "segatron": {
+        **dict.fromkeys(_SMALL_TASKS, _SEGATRON_GRID),
+        **dict.fromkeys(
+            _LARGE_TASKS,
+            _one(_SEGATRON_LARGE, f"{_SEGATRON}, section 4.2 and table 2", 4),
+        ),
+        **dict.fromkeys(_SQUAD, _one(_SEGATRON_SQUAD, f"{_SEGATRON}, section 4.3")),
+    },
+    "segabert_base": {
+        **dict.fromkeys(
+            (*_SMALL_TASKS, *_LARGE_TASKS),
+            _one(_SEGATRON_LARGE, f"{_SEGABERT}, section 3.1"),
+        ),
+        "squad/v1.1": _one(_SEGATRON_SQUAD, f"{_SEGABERT}, section 3.2"),
+    },
+    "slm": {task: _slm(task, *best) for task, best in _SLM_BEST.items()},
+}

@@ -1,0 +1,126 @@
+"""The metrics of tasks, by scikit-learn and SciPy.
+
+A metric takes the labels and the predictions of a split and gives a number, as a share
+(0.88, not 88). Where its formula has no value it is 0, without a warning:
+
+* F1 where neither a label nor a prediction is positive;
+* Matthews', Pearson's and Spearman's correlation where all labels or all predictions
+  are the same, be it because there is only one.
+
+Predictions that are not finite come from a model that diverged and score nothing: they
+are an error.
+"""
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import scipy.stats
+import sklearn.metrics
+
+from seg_tf.tasks.example import Task
+
+
+def accuracy(labels: np.ndarray, predictions: np.ndarray) -> float:
+    """Share of the predictions that are right."""
+    return float(sklearn.metrics.accuracy_score(labels, predictions))
+
+
+def f1(labels: np.ndarray, predictions: np.ndarray) -> float:
+    """F1 of label 1, which MRPC and QQP give to paraphrases."""
+    return float(
+        sklearn.metrics.f1_score(labels, predictions, pos_label=1, zero_division=0.0)
+    )
+
+
+def matthews(labels: np.ndarray, predictions: np.ndarray) -> float:
+    """Matthews' correlation; with more than two labels its generalisation, R_K."""
+    if _is_constant(labels) or _is_constant(predictions):
+        return 0.0
+    return float(sklearn.metrics.matthews_corrcoef(labels, predictions))
+
+
+def pearson(labels: np.ndarray, predictions: np.ndarray) -> float:
+    """Pearson's correlation: how near to a line predictions lie."""
+    return _correlation(scipy.stats.pearsonr, labels, predictions)
+
+
+def spearman(labels: np.ndarray, predictions: np.ndarray) -> float:
+    """Spearman's correlation: Pearson's of the ranks, ties sharing theirs."""
+    return _correlation(scipy.stats.spearmanr, labels, predictions)
+
+
+METRICS: Mapping[str, Callable[[np.ndarray, np.ndarray], float]] = {
+    function.__name__: function
+    for function in (accuracy, f1, matthews, pearson, spearman)
+}
+
+
+def compute(
+    task: Task, labels: Sequence[int | float], predictions: Sequence[int | float]
+) -> dict[str, float]:
+    """All metrics of a task.
+
+    Args:
+        task: the task.
+        labels: of its examples, in order (`Example.label`).
+        predictions: numbers of labels, or scores, in the same order.
+
+    Returns:
+        Name -> value, the main metric first.
+
+    Raises:
+        ValueError: if there are no labels, not as many predictions as labels, or any
+            that the task does not have.
+    """
+    if any(label is None for label in labels):
+        raise ValueError(
+            f"`labels` of {task.name} must all be known; test sets have none. "
+            f"Received: {sum(label is None for label in labels)} of {len(labels)} None"
+        )
+    known, predicted = np.asarray(labels), np.asarray(predictions)
+    if not known.size or known.ndim != 1 or known.shape != predicted.shape:
+        raise ValueError(
+            "`labels` and `predictions` must be lists of the same length, at least 1. "
+            f"Received: shapes {known.shape} and {predicted.shape} ({task.name})"
+        )
+    check_values(task, "labels", known)
+    check_values(task, "predictions", predicted)
+    names = sorted(task.metrics, key=lambda name: name != task.main_metric)
+    return {name: METRICS[name](known, predicted) for name in names}
+
+
+def check_values(task: Task, name: str, values: np.ndarray) -> None:
+    """Makes sure that values are finite, and labels of the task if it has any.
+
+    Raises:
+        ValueError: if they are not, naming the first that is not.
+    """
+    if task.is_regression:
+        rule = "finite"
+        is_wrong = ~np.isfinite(values)
+    else:
+        rule = f"numbers of labels, whole and from 0 to {len(task.labels) - 1}"
+        is_wrong = ~np.isin(values, np.arange(len(task.labels)))
+    if is_wrong.any():
+        first = int(np.argmax(is_wrong))
+        raise ValueError(
+            f"`{name}` of {task.name} must be {rule}. Received: {values[first]} at "
+            f"{first}, and {is_wrong.sum():,} of {len(values):,} wrong in all"
+        )
+
+
+def _correlation(
+    function: Callable, labels: np.ndarray, predictions: np.ndarray
+) -> float:
+    if _is_constant(labels) or _is_constant(predictions):
+        return 0.0
+    known, predicted = labels.astype(np.float64), predictions.astype(np.float64)
+    with warnings.catch_warnings():
+        # Of values that differ in their last digits alone, the best there is.
+        warnings.simplefilter("ignore", scipy.stats.NearConstantInputWarning)
+        return float(function(known, predicted).statistic)
+
+
+def _is_constant(values: np.ndarray) -> bool:
+    return bool(np.all(values == values[0]))

@@ -1,0 +1,54 @@
+"""All tasks by name."""
+
+import difflib
+import os
+import pathlib
+
+from seg_tf.tasks import discoeval, glue
+from seg_tf.tasks.example import Example, Task
+
+_READERS = {
+    task: benchmark.read for benchmark in (glue, discoeval) for task in benchmark.TASKS
+}
+_TASKS = {task.name: task for task in _READERS}
+
+
+def names() -> tuple[str, ...]:
+    """Names of all tasks."""
+    return tuple(_TASKS)
+
+
+def get(name: str) -> Task:
+    """The task of that name.
+
+    Raises:
+        ValueError: if there is none.
+    """
+    if name in _TASKS:
+        return _TASKS[name]
+    close = difflib.get_close_matches(name.lower(), _TASKS, n=1, cutoff=0.5)
+    hint = f", perhaps for {close[0]!r}" if close else ""
+    raise ValueError(
+        f"`task` must be one of {', '.join(_TASKS)}. Received: {name!r}{hint}"
+    )
+
+
+def read(task: Task | str, data_dir: str | os.PathLike, split: str) -> list[Example]:
+    """All examples of a split, in the order of its file.
+
+    Args:
+        task: a task that `get` gave, or its name.
+        data_dir: folder of the benchmark (it holds `MRPC`, say), or of the task.
+        split: name of the split, one of `task.split_names`.
+
+    Raises:
+        ValueError: if there is no such task or split, or if the file is not as it must
+            be: file, line and column are named.
+        OSError: if the file is not there, or cannot be read.
+    """
+    task = get(task) if isinstance(task, str) else task
+    if task not in _READERS:
+        raise ValueError(
+            f"`task` must be one that `get` gives. Received: another, {task}"
+        )
+    return _READERS[task](task, pathlib.Path(data_dir).expanduser(), split)

@@ -1,0 +1,107 @@
+"""Settings of papers: their tables, and tasks that there are."""
+
+import pytest
+
+from seg_tf import tasks
+from seg_tf.tasks import finetuning_settings
+from seg_tf.tasks.finetuning_settings import Setting
+
+# SLM, table 8, as printed but for SSP, which it misspells.
+SLM_TABLE_8 = """
+squad/v1.1 2 5e-5
+squad/v2.0 2 3e-5
+glue/cola 4 1e-5
+glue/sst-2 3 3e-5
+glue/mrpc 3 3e-5
+glue/sts-b 4 1e-5
+glue/qqp 4 3e-5
+glue/mnli 2 3e-5
+glue/qnli 2 3e-5
+glue/rte 5 1e-5
+discoeval/sp 13 1e-4
+discoeval/bso 13 5e-5
+discoeval/dc 15 5e-5
+discoeval/ssp 10 1e-4
+discoeval/pdtb 15 1e-4
+"""
+ROWS = [line.split() for line in SLM_TABLE_8.split("\n") if line]
+SQUAD = {"squad/v1.1", "squad/v2.0"}
+
+
+@pytest.mark.parametrize("prefix, epochs, rate", ROWS, ids=[row[0] for row in ROWS])
+def test_best_of_slm_is_table_8(prefix, epochs, rate):
+    of_prefix = [
+        finetuning_settings.get("slm", name)
+        for name in finetuning_settings.RECIPES["slm"]
+        if name == prefix or name.startswith(f"{prefix}/")
+    ]
+    assert of_prefix
+    for recipe in of_prefix:
+        expected = Setting(
+            learning_rate=float(rate), batch_size=32, num_epochs=int(epochs)
+        )
+        assert recipe.best == expected
+        lengths = {"squad": 512, "glue": 128, "discoeval": None}
+        assert recipe.row_length == lengths[prefix.split("/")[0]]
+        assert (recipe.num_runs, recipe.score) == (5, "best")
+        assert recipe.warmup_share == 0.1
+
+
+def test_slm_has_every_task_but_wnli_and_the_diagnostic_set():
+    known = {*tasks.names(), *SQUAD} - {"glue/wnli", "glue/ax"}
+    assert set(finetuning_settings.RECIPES["slm"]) == known
+
+
+@pytest.mark.parametrize("task", ["cola", "mrpc", "rte", "sst-2", "sts-b"])
+def test_small_tasks_of_segatron_have_a_grid(task):
+    recipe = finetuning_settings.get("segatron", f"glue/{task}")
+    expected = {
+        Setting(learning_rate=rate, batch_size=size, num_epochs=epochs)
+        for rate in (2e-5, 3e-5, 5e-5)
+        for size in (16, 24, 32)
+        for epochs in range(3, 11)
+    }
+    settings = list(recipe.settings())
+    assert len(settings) == 72
+    assert set(settings) == expected
+    assert recipe.best is None
+    assert (recipe.num_runs, recipe.score) == (4, "mean")
+
+
+@pytest.mark.parametrize(
+    "recipe, task, rate, size, epochs",
+    [
+        ("segatron", "glue/qqp", 3e-5, 256, 3),
+        ("segatron", "glue/mnli", 3e-5, 256, 3),
+        ("segatron", "glue/qnli", 3e-5, 256, 3),
+        ("segatron", "squad/v1.1", 3e-5, 128, 4),
+        ("segatron", "squad/v2.0", 3e-5, 128, 4),
+        ("segabert_base", "glue/rte", 3e-5, 256, 3),
+        ("segabert_base", "squad/v1.1", 3e-5, 128, 4),
+    ],
+)
+def test_other_tasks_of_segatron_have_one_setting(recipe, task, rate, size, epochs):
+    found = finetuning_settings.get(recipe, task)
+    expected = Setting(learning_rate=rate, batch_size=size, num_epochs=epochs)
+    assert found.best == expected
+    assert list(found.settings()) == [expected]
+
+
+@pytest.mark.parametrize("recipe", finetuning_settings.RECIPES)
+def test_recipes_are_sound(recipe):
+    for task, found in finetuning_settings.RECIPES[recipe].items():
+        assert task in {*tasks.names(), *SQUAD}
+        assert "arXiv" in found.source
+        assert found.best is None or found.best in found.settings()
+
+
+@pytest.mark.parametrize(
+    "recipe, task, message",
+    [
+        ("reat", "glue/qqp", "`recipe` must be one of segatron, .* 'reat'"),
+        ("slm", "glue/wnli", "`task` must be one that slm has: .* 'glue/wnli'"),
+    ],
+)
+def test_what_no_paper_has_is_refused(recipe, task, message):
+    with pytest.raises(ValueError, match=message):
+        finetuning_settings.get(recipe, task)
