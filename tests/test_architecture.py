@@ -1,8 +1,9 @@
 """Imports point one way: what each part of the project may know of the others.
 
-    run_*, reorder_sentences, find_sentences, evaluate_perplexity, generate_text
+    run_*, reorder_sentences, find_sentences, evaluate_perplexity, evaluate_squad,
+    generate_text
           > export, finetuning, inference, interop
-          > training > objectives > models > layers > ops > text > fidelity
+          > training > objectives > models > layers > ops, tasks > text > fidelity
           > features, configuration, files, file_listing, command_line
 
 A module imports from its own part and from parts to its right. `data_pipelines` may
@@ -30,7 +31,7 @@ LEVELS = (
     {"command_line", "configuration", "features", "file_listing", "files"},
     {"fidelity"},
     {"text"},
-    {"ops"},
+    {"ops", "tasks"},
     {"layers"},
     {"models"},
     {"objectives"},
@@ -40,6 +41,7 @@ LEVELS = (
         "reorder_sentences",
         "find_sentences",
         "evaluate_perplexity",
+        "evaluate_squad",
         "generate_text",
     },
 )
