@@ -3,7 +3,7 @@
     run_*, reorder_sentences, find_sentences, evaluate_perplexity, evaluate_squad,
     generate_text
           > export, finetuning, inference, interop
-          > training > objectives > models > layers > ops, tasks > text > fidelity
+          > training > objectives > models > layers > ops > tasks > text > fidelity
           > features, configuration, files, file_listing, command_line
 
 A module imports from its own part and from parts to its right. `data_pipelines` may
@@ -31,7 +31,8 @@ LEVELS = (
     {"command_line", "configuration", "features", "file_listing", "files"},
     {"fidelity"},
     {"text"},
-    {"ops", "tasks"},
+    {"tasks"},
+    {"ops"},
     {"layers"},
     {"models"},
     {"objectives"},

@@ -177,6 +177,20 @@ def align(data: SquadFile) -> tuple[SquadFile, int]:
     return dataclasses.replace(data, passages=passages), num_moved
 
 
+def check_answered(data: SquadFile) -> None:
+    """Makes sure that every question can be trained on.
+
+    Raises:
+        ValueError: if one neither has an answer nor is impossible.
+    """
+    for question in data.questions():
+        if not (question.answers or question.is_impossible):
+            raise ValueError(
+                f"{data.source}: question {question.identifier!r}: a question to train "
+                "on must have an answer or be impossible. Received: neither"
+            )
+
+
 def _nearest(context: str, answer: Answer) -> int:
     """Where the text of an answer stands nearest to its start; -1 for nowhere."""
     before = context.rfind(answer.text, 0, answer.stop)

@@ -98,8 +98,16 @@ def test_a_file_without_a_version_is_known_by_its_questions(tmp_path):
 
 def test_a_file_to_be_answered_needs_no_answers(tmp_path):
     content = changed(V1, lambda paragraph, asked: asked.pop("answers"))
-    (question,) = squad_files.read(write(tmp_path, content)).questions()
+    data = squad_files.read(write(tmp_path, content))
+    (question,) = data.questions()
     assert question.answers == ()
+    with pytest.raises(ValueError, match=r"squad.json: question 'q1': .*neither"):
+        squad_files.check_answered(data)
+
+
+def test_answered_and_impossible_questions_can_be_trained_on(tmp_path):
+    for content in (V1, V2):
+        squad_files.check_answered(squad_files.read(write(tmp_path, content)))
 
 
 @pytest.mark.parametrize(

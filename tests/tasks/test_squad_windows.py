@@ -191,14 +191,17 @@ def test_a_window_keeps_its_place_in_the_tree():
 
 
 def test_every_piece_may_begin_an_answer_in_one_window():
-    bounds = [(0, 8), (4, 12), (8, 14)]
-    flags = squad_windows.max_context(bounds)
-    # Of both at 6 there are 2 pieces to one side; the first window is taken, being
-    # as long. At 10, 1 piece to the right of it here and 2 to the left there.
+    # At 5 there are 2 pieces to one side in both, and the windows are as long.
+    flags = squad_windows.max_context([(0, 8), (3, 11)])
     assert [flag.astype(int).tolist() for flag in flags] == [
         [1, 1, 1, 1, 1, 1, 0, 0],
-        [0, 0, 1, 1, 1, 1, 0, 0],
-        [0, 0, 1, 1, 1, 1],
+        [0, 0, 0, 1, 1, 1, 1, 1],
+    ]
+    # At 3 there is 1 in both, and the second window is longer.
+    flags = squad_windows.max_context([(0, 5), (2, 10)])
+    assert [flag.astype(int).tolist() for flag in flags] == [
+        [1, 1, 1, 0, 0],
+        [0, 1, 1, 1, 1, 1, 1, 1],
     ]
 
 
