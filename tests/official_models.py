@@ -33,3 +33,11 @@ def relative_attention_class():
         warnings.simplefilter("ignore")
         from official.nlp.modeling import layers
     return layers.MultiHeadRelativeAttention
+
+
+def squad_library():
+    """`official.nlp.data.squad_lib`, the SQuAD code of BERT's authors."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from official.nlp.data import squad_lib
+    return squad_lib

@@ -1,7 +1,7 @@
 """Imports point one way: what each part of the project may know of the others.
 
     run_*, reorder_sentences, find_sentences, encode_text, evaluate_perplexity,
-    generate_text
+    evaluate_squad, generate_text
           > finetuning > export, inference, interop
           > training > objectives > models > layers > ops > tasks > text > fidelity
           > features, configuration, files, file_listing, command_line
@@ -45,6 +45,7 @@ LEVELS = (
         "find_sentences",
         "encode_text",
         "evaluate_perplexity",
+        "evaluate_squad",
         "generate_text",
     },
 )

@@ -1,0 +1,67 @@
+"""Word pieces and the characters of the text that each of them stands for."""
+
+import re
+import unicodedata
+
+import numpy as np
+
+from seg_tf.text.exact_tokenizer import exact_tokenizer
+from seg_tf.text.vocabulary import Vocabulary
+
+# The tokenizer takes no halves of surrogate pairs. U+FFFD, one character as well, it
+# drops, as `WordPieces` drops the halves.
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_REPLACEMENT = "\ufffd"
+
+
+class PieceOffsets:
+    """Encodes text as word pieces that know where in the text they stand.
+
+    The ids are those of `WordPieces`. Much slower, and meant for texts that answers
+    are to be cut out of.
+
+    Args:
+        vocabulary: the tokens and their ids.
+        lower_case: whether text is lower-cased and stripped of accents first.
+
+    Example:
+        >>> from seg_tf.text.vocabulary import SPECIAL_TOKENS
+        >>> pieces = PieceOffsets(Vocabulary([*SPECIAL_TOKENS, "play", "##ed", "!"]))
+        >>> pieces.encode(" Playe\u0301d!")
+        (array([5, 6, 7], dtype=int32), array([1, 5, 8]), array([5, 8, 9]))
+    """
+
+    def __init__(self, vocabulary: Vocabulary, lower_case: bool = True):
+        self.vocabulary = vocabulary
+        self.lower_case = lower_case
+        self._tokenizer = exact_tokenizer(vocabulary.tokens, lower_case)
+
+    def encode(self, text: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The word pieces of a text, without special tokens.
+
+        Args:
+            text: any string.
+
+        Returns:
+            `(ids, starts, stops)`: the int32 ids, and int64 arrays of the first
+            character of each piece and of the one behind its last. White space and
+            characters that are dropped belong to no piece where they stand between
+            two, but marks that are combined with a character go with it.
+        """
+        encoding = self._tokenizer.encode(_SURROGATE.sub(_REPLACEMENT, text))
+        ids = np.array(encoding.ids, np.int32)
+        offsets = np.array(encoding.offsets, np.int64).reshape(-1, 2)
+        starts, stops = offsets[:, 0].copy(), offsets[:, 1].copy()
+        if not text.isascii():
+            # Without accents, é in two characters is an e; the answer "café" shall
+            # come back as it stands in the text all the same.
+            for piece, stop in enumerate(stops.tolist()):
+                stops[piece] = _behind_marks(text, stop)
+        return ids, starts, stops
+
+
+def _behind_marks(text: str, position: int) -> int:
+    """The first position from this one on where no combining mark stands."""
+    while position < len(text) and unicodedata.category(text[position])[0] == "M":
+        position += 1
+    return position
