@@ -54,7 +54,12 @@ def _report(folder: pathlib.Path, *, long: bool) -> None:
     windows = WindowRecords(
         inputs.manifest, folder, "train", index_tables={}, masking=None
     )
-    texts = text_packing.cut_texts(*windows.sentence_lengths(), shape)
+    row = text_packing.RowShape(
+        of_base.row_length // reat_base.RUN.model.block_length,
+        reat_base.RUN.model.block_length,
+        of_base.sentences_per_row,
+    )
+    texts = text_packing.cut_texts(*windows.sentence_lengths(), shape, row)
     real = texts.positions.sum(dtype=np.int64)
     padded = len(texts) * shape.max_sentences * shape.sentence_length
     groups = -(-texts.positions.astype(np.int64) // _GROUP.value) * _GROUP.value

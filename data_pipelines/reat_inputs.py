@@ -1,5 +1,6 @@
 """Batches of rows of texts, the texts as sentences, some of them moved (ReAT)."""
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -7,6 +8,9 @@ from data_pipelines.text_packing import RowShape, TextShape
 from data_pipelines.text_rows import TextRows, TextsOfAKind
 from data_pipelines.window_inputs import WindowInputs
 from data_pipelines.window_records import WindowRecords
+
+# Packing counts lengths as 16-bit numbers.
+_LONGEST_ROW = 65_535
 
 
 def reat_inputs(
@@ -47,6 +51,7 @@ def reat_inputs(
         ValueError: if the records or the sizes of the model do not fit the settings.
     """
     block_length = index_tables["position_index"]
+    masking = arguments["masking"]
     _check(
         "sentence_length",
         (short_sentence_length, long_sentence_length),
@@ -59,10 +64,20 @@ def reat_inputs(
         "model.max_sentences",
         index_tables["sentence_position"],
     )
-    if row_length % block_length:
+    if row_length % block_length or not 0 < row_length <= _LONGEST_ROW:
         raise ValueError(
-            "`inputs.row_length` must be a multiple of `model.block_length`. Received: "
-            f"inputs.row_length={row_length}, model.block_length={block_length}"
+            "`inputs.row_length` must be a multiple of `model.block_length`, and at "
+            f"most {_LONGEST_ROW:,}. Received: inputs.row_length={row_length}, "
+            f"model.block_length={block_length}"
+        )
+    if masking.max_predictions < int(masking.mask_rate * row_length):
+        logging.warning(
+            "inputs.masking.max_predictions=%d: rows of %d positions would have up to "
+            "%d, by inputs.masking.mask_rate=%g",
+            masking.max_predictions,
+            row_length,
+            int(masking.mask_rate * row_length),
+            masking.mask_rate,
         )
     layout = TextLayout(
         row=RowShape(row_length // block_length, block_length, sentences_per_row),
@@ -118,6 +133,12 @@ class TextLayout:
 
     def read(self, windows: WindowRecords) -> TextRows:
         """The rows of the windows of a split."""
+        if windows.manifest.options.get("cut_sentences"):
+            raise ValueError(
+                f"{windows.records_dir}: the records were built with --cut_sentences, "
+                "so that windows begin and end inside of sentences. Build them without "
+                "it"
+            )
         lengths, counts = windows.sentence_lengths()
         kinds = [
             TextsOfAKind(windows, lengths, counts, shape, self._row, self._seed)

@@ -63,6 +63,8 @@ class Texts:
 
     Attributes:
         positions: uint16 array `(S,)`, positions of each sentence of the split.
+        is_begin: bool array `(S + 1,)`, whether it is none or the first part of what
+            was cut; and True for the end.
         firsts: int64 array `(X,)`, the first sentence of each text.
         counts: int32 array `(X,)`, how many it has.
         windows: int64 array `(X,)`, the window it is from.
@@ -70,6 +72,7 @@ class Texts:
     """
 
     positions: np.ndarray
+    is_begin: np.ndarray
     firsts: np.ndarray
     counts: np.ndarray
     windows: np.ndarray
@@ -86,48 +89,80 @@ class Texts:
 
     def halved(self, which: np.ndarray) -> tuple["Texts", np.ndarray]:
         """With some texts cut in two; also the numbers of what was cut."""
-        halves = self.counts[which] // 2
+        firsts, sizes = self.firsts[which], self.counts[which]
+        cuts = _whole(self.is_begin, firsts, firsts + sizes // 2)
+        halves = (cuts - firsts).astype(np.int32)
         counts = self.counts.copy()
         counts[which] = halves
-        rest = self.counts[which] - halves
         added = dataclasses.replace(
             self,
-            firsts=np.concatenate([self.firsts, self.firsts[which] + halves]),
-            counts=np.concatenate([counts, rest]),
+            firsts=np.concatenate([self.firsts, cuts]),
+            counts=np.concatenate([counts, sizes - halves]),
             windows=np.concatenate([self.windows, self.windows[which]]),
         )
         return added, np.concatenate([which, np.arange(len(self), len(added))])
 
 
 def cut_texts(
-    sentence_lengths: np.ndarray, num_sentences: np.ndarray, shape: TextShape
+    sentence_lengths: np.ndarray,
+    num_sentences: np.ndarray,
+    shape: TextShape,
+    row: RowShape,
 ) -> Texts:
-    """Cuts windows into texts, each full but the last of its window.
+    """Cuts windows into texts, each as long as it may be and fits a row.
+
+    A sentence that was cut into parts is not torn between two texts unless it is
+    longer than a text.
 
     Args:
         sentence_lengths: int array, pieces of every sentence, window by window.
         num_sentences: int array `(W,)`, sentences of each window.
         shape: how long texts may be.
+        row: what a row has room for.
     """
     pieces, part = text_blocks.split_long(sentence_lengths, shape.max_pieces)
-    # Where the first parts stand, there sentences begin.
-    begins = np.append(np.flatnonzero(part == 0), len(part))
+    positions = pieces + text_blocks.NUM_SPECIAL_TOKENS
+    is_begin = np.append(part == 0, True)
     ends = np.concatenate([[0], np.cumsum(num_sentences, dtype=np.int64)])
-    bounds = begins[ends]
-    counts = np.diff(bounds)
-    num_texts = -(-counts // shape.max_sentences)
-    windows = np.repeat(np.arange(len(counts)), num_texts)
-    number = np.arange(len(windows)) - (np.cumsum(num_texts) - num_texts)[windows]
-    before = number * shape.max_sentences
+    bounds = np.flatnonzero(is_begin)[ends]
+    firsts, stops, windows = [], [], []
+    # A text of every window at a time, since where it ends the next one begins.
+    window, first = np.arange(len(num_sentences)), bounds[:-1]
+    before = np.concatenate([[0], np.cumsum(positions, dtype=np.int64)])
+    most = min(shape.max_sentences, row.num_sentences)
+    room = int(_FIRST_SHARE * row.length)
+    while len(window):
+        stop = np.searchsorted(before, before[first] + room, side="right") - 1
+        stop = np.maximum(np.minimum(stop, first + most), first + 1)
+        stop = _whole(is_begin, first, np.minimum(stop, bounds[window + 1]))
+        firsts.append(first)
+        stops.append(stop)
+        windows.append(window)
+        has_more = stop < bounds[window + 1]
+        window, first = window[has_more], stop[has_more]
+    firsts, stops, windows = (
+        np.concatenate([*arrays, np.zeros(0, np.int64)])
+        for arrays in (firsts, stops, windows)
+    )
+    order = np.argsort(firsts)
     return Texts(
-        positions=(pieces + text_blocks.NUM_SPECIAL_TOKENS).astype(np.uint16),
-        firsts=bounds[windows] + before,
-        counts=np.minimum(counts[windows] - before, shape.max_sentences).astype(
-            np.int32
-        ),
-        windows=windows,
+        positions=positions.astype(np.uint16),
+        is_begin=is_begin,
+        firsts=firsts[order],
+        counts=(stops - firsts)[order].astype(np.int32),
+        windows=windows[order],
         window_firsts=bounds[:-1],
     )
+
+
+def _whole(is_begin: np.ndarray, firsts: np.ndarray, stops: np.ndarray) -> np.ndarray:
+    """Stops moved back to where a sentence begins, unless nothing would be left."""
+    moved = stops.copy()
+    is_torn = ~is_begin[moved]
+    while is_torn.any():
+        moved[is_torn] -= 1
+        is_torn = ~is_begin[moved] & (moved > firsts)
+    return np.where(moved > firsts, moved, stops)
 
 
 def pack_texts(

@@ -44,11 +44,7 @@ class TextsOfAKind:
         self._windows = windows
         self._shape = shape
         self._row = row
-        texts = text_packing.cut_texts(sentence_lengths, num_sentences, shape)
-        self._texts, self._rows = text_packing.pack_texts(texts, row, seed=seed)
-        self.num_tokens = int(texts.positions.sum(dtype=np.int64))
-        # Those that packing cut in two are two.
-        self.num_texts = len(self._texts)
+        # Before anything dear is done.
         vocabulary, special_ids = windows.vocabulary(), windows.special_ids
         self._special_ids = text_blocks.SpecialIds(
             ss=special_ids["cls"],
@@ -56,6 +52,11 @@ class TextsOfAKind:
             end=special_ids["sep"],
             pad=special_ids["pad"],
         )
+        texts = text_packing.cut_texts(sentence_lengths, num_sentences, shape, row)
+        self._texts, self._rows = text_packing.pack_texts(texts, row, seed=seed)
+        self.num_tokens = int(texts.positions.sum(dtype=np.int64))
+        # Those that packing cut in two are two.
+        self.num_texts = len(self._texts)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -68,8 +69,8 @@ class TextsOfAKind:
             positions[np.newaxis], self._row.num_blocks, self._row.block_length
         )
         counts = texts.counts[members]
-        pieces, parts = self._read_pieces(members)
         lengths = positions - text_blocks.NUM_SPECIAL_TOKENS
+        pieces, parts = self._read_pieces(members, lengths)
         per_sentence = {
             "sentence_starts": starts[0],
             "text_of_sentence": np.repeat(np.arange(1, len(members) + 1), counts),
@@ -91,12 +92,22 @@ class TextsOfAKind:
             },
         }
 
-    def _read_pieces(self, members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Pieces of some texts, and which part of a sentence each of theirs is."""
+    def _read_pieces(
+        self, members: np.ndarray, expected: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Pieces of some texts, and which part of a sentence each of theirs is.
+
+        Args:
+            members: the texts.
+            expected: the lengths of their sentences that the row was planned with.
+
+        Raises:
+            ValueError: if the records hold others.
+        """
         texts = self._texts
         windows = texts.windows[members]
         firsts = texts.firsts[members] - texts.window_firsts[windows]
-        pieces, parts = [], []
+        pieces, parts, found = [], [], []
         trees = self._windows.trees(windows.tolist())
         for tree, first, count in zip(
             trees, firsts, texts.counts[members], strict=True
@@ -107,6 +118,15 @@ class TextsOfAKind:
             begin, end = lengths[:first].sum(), lengths[: first + count].sum()
             pieces.append(tree.token_ids[begin:end])
             parts.append(part[first : first + count])
+            found.append(lengths[first : first + count])
+        if not np.array_equal(np.concatenate(found), expected):
+            raise ValueError(
+                f"{self._windows.records_dir}: the sentences of windows "
+                f"{sorted(set(windows.tolist()))} ({self._windows.split}) have other "
+                "lengths than the files beside the shards say. These were replaced or "
+                "damaged: remove *.sentence_lengths and run `python -m "
+                "data_pipelines.build_windows` again"
+            )
         return np.concatenate(pieces), np.concatenate(parts)
 
 
@@ -183,7 +203,8 @@ class TextRows:
     def _long_numbers(self, numbers: tf.Tensor, epoch_streams: tf.Tensor) -> tf.Tensor:
         """Which row of long texts each number is, anything where it is of short."""
         available = max(len(self._kinds[1]), 1)
-        streams = randomness.extend_key(epoch_streams, randomness.LONG_TEXTS)
+        # Negative, since the streams of samples are named by places from 0.
+        streams = randomness.extend_key(epoch_streams, -randomness.LONG_TEXTS)
         positions = tf.maximum(numbers - self._num_short, 0) % available
         return sample_order.permuted(positions, streams, available)
 
@@ -224,10 +245,11 @@ class TextRows:
 
 
 def _shares(num_short: int, num_long: int, long_rate: float) -> tuple[int, int]:
-    """Rows of either kind in an epoch."""
+    """Rows of either kind in an epoch; of long ones, if wanted, at least one."""
     if long_rate == 1:
         return 0, num_long
-    return num_short, round(num_short * long_rate / (1 - long_rate))
+    wanted = round(num_short * long_rate / (1 - long_rate))
+    return num_short, max(wanted, min(num_long, 1)) if long_rate else 0
 
 
 def _at_positions(of_sentences: tf.Tensor, sentence_number: tf.Tensor) -> tf.Tensor:

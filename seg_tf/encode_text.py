@@ -15,7 +15,7 @@ What is written is a NumPy archive:
 
   found = numpy.load("chapter.npz")
   found["vectors"]      float32 (S, D), the model's pooled <SS> of each sentence
-  found["sentences"]    the S sentences
+  found["sentences"]    JSON: the S sentences, a list
   found["paragraphs"]   int32 (S,), which paragraph each stands in, from 0
   found["lines"]        int32 (S,), which line of the file, from 1
   found["settings"]     JSON: text, weights and settings that the vectors depend on
@@ -38,7 +38,7 @@ import json
 import pathlib
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -79,12 +79,9 @@ def main(_: Sequence[str]) -> None:
     # Whatever can be refused, before anything is encoded.
     sources = texts.list_files(values.text)
     outputs = _outputs(list(sources))
-    for name, path in sources.items():
+    for path in sources.values():
         _check_text(path)
-        if outputs[name].exists() and outputs[name].samefile(path):
-            raise ValueError(
-                f"`--output` must not be the text itself. Received: {outputs[name]}"
-            )
+    _check_outputs(outputs.values(), sources.values())
     pretrained, splitter = model_flags.load_model()
     model = LongTexts(pretrained)
     settings = _settings(pretrained, splitter)
@@ -130,6 +127,29 @@ def _outputs(names: Sequence[str]) -> Mapping[str, pathlib.Path]:
     path = pathlib.Path(values.output)
     model_flags.check_output(path)
     return {names[0]: path}
+
+
+def _check_outputs(
+    outputs: Iterable[pathlib.Path], sources: Iterable[pathlib.Path]
+) -> None:
+    """Raises ValueError if an archive would take the place of something else."""
+    texts_of_run = {path.resolve() for path in sources}
+    for output in outputs:
+        if output.resolve() in texts_of_run:
+            raise ValueError(
+                f"`--output` must not be a text that is read. Received: {output}"
+            )
+        if output.is_dir():
+            raise ValueError(
+                f"`--output` must be a file that is new or may be replaced. Received: "
+                f"{output}, a folder"
+            )
+        for folder in output.parents:
+            if folder.exists() and not folder.is_dir():
+                raise ValueError(
+                    f"`--output_dir` must have room for a folder. Received: {folder}, "
+                    "a file"
+                )
 
 
 def _check_text(path: pathlib.Path) -> None:
@@ -182,11 +202,16 @@ def _save(
         np.savez_compressed(
             file,
             vectors=vectors,
-            sentences=np.array([one.text for one in sentences]),
+            # As an array of strings each would be as long as the longest.
+            sentences=_json_array([one.text for one in sentences]),
             paragraphs=paragraphs.astype(np.int32),
             lines=lines,
-            settings=np.array(json.dumps(settings, ensure_ascii=False)),
+            settings=_json_array(settings),
         )
+
+
+def _json_array(value: Any) -> np.ndarray:
+    return np.array(json.dumps(value, ensure_ascii=False))
 
 
 def _describe(

@@ -91,12 +91,10 @@ class LongTexts:
         parts, number = text_blocks.split_long(np.asarray(lengths), longest)
         ends = np.cumsum(parts)
         vectors = []
-        for begin in range(0, len(parts), self.max_sentences):
-            of_stretch = slice(begin, begin + self.max_sentences)
+        for begin, end in _stretches(number == 0, self.max_sentences):
+            of_stretch = slice(begin, end)
             first = ends[begin] - parts[begin]
-            stretch = self._lay_out(
-                pieces[first : ends[of_stretch][-1]], parts[of_stretch]
-            )
+            stretch = self._lay_out(pieces[first : ends[end - 1]], parts[of_stretch])
             found = self._function(
                 {
                     name: tf.constant(array[np.newaxis])
@@ -146,3 +144,27 @@ class LongTexts:
             "sentence_starts": np.pad(starts, (0, missing)),
             "sentence_mask": np.pad(np.ones(len(lengths), bool), (0, missing)),
         }
+
+
+def _stretches(is_begin: np.ndarray, longest: int) -> list[tuple[int, int]]:
+    """Few stretches of sentences, about equally long, so that none lacks context.
+
+    Where it can be, a stretch ends with a sentence, not with a part of one.
+    """
+    begins = np.append(np.flatnonzero(is_begin), len(is_begin))
+    stretches, begin = [], 0
+    while begin < len(is_begin):
+        left = len(is_begin) - begin
+        num_left = -(-left // longest)
+        # From an equal share on, the first end of a sentence; or the last before, but
+        # no orphan; or the share.
+        share = begin - (-left // num_left)
+        after = int(begins[np.searchsorted(begins, share)])
+        before = int(begins[np.searchsorted(begins, share, side="right") - 1])
+        if after <= begin + longest:
+            end = after
+        else:
+            end = before if 2 * before >= begin + share else share
+        stretches.append((begin, end))
+        begin = end
+    return stretches

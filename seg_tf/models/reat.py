@@ -40,9 +40,9 @@ class ReAT(keras_hub.models.Backbone):
     the sentence's place in its text added, and go through alpha layers (section II.B
     and figure 1).
 
-    A text of one sentence is encoded as by BERT up to the alpha layers, bit for bit;
-    in these, mixing adds the same vector, made from the sentence's own `<Attn>`, to
-    all of its positions.
+    A text of one sentence is encoded as by BERT up to the alpha layers; in these,
+    mixing adds the same vector, made from the sentence's own `<Attn>`, to all of its
+    positions.
 
     Args:
         vocab_size: int. Rows of the token table.

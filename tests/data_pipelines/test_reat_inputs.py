@@ -2,9 +2,12 @@
 
 import collections
 import dataclasses
+import json
+import shutil
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from seg_tf import configuration, features
 from seg_tf.text.text_blocks import split_long
@@ -112,14 +115,22 @@ def texts_of(rows):
 def expected_texts(records_dir, split, sentence_length, max_sentences):
     """The texts of a split, cut by hand: lists of sentences."""
     for tree in read_windows(records_dir, split):
-        lengths, _ = split_long(tree.sentence_lengths, sentence_length - 3)
+        lengths, part = split_long(tree.sentence_lengths, sentence_length - 3)
         ends = np.cumsum(lengths)
         sentences = [
             tuple(tree.token_ids[end - length : end].tolist())
             for end, length in zip(ends, lengths, strict=True)
         ]
-        for begin in range(0, len(sentences), max_sentences):
-            yield tuple(sentences[begin : begin + max_sentences])
+        begin = 0
+        while begin < len(sentences):
+            end = min(begin + max_sentences, len(sentences))
+            whole = end
+            # No text ends inside of a sentence, but of one that is longer than a text.
+            while whole < len(sentences) and part[whole] and whole > begin:
+                whole -= 1
+            end = whole if whole > begin else end
+            yield tuple(sentences[begin:end])
+            begin = end
 
 
 @pytest.mark.parametrize(
@@ -295,9 +306,46 @@ def test_fill_and_texts_are_those_of_an_epoch(records_dir, long_rate):
         ({"block_length": 16}, {}, r"long_sentence_length=32, model.block_length=16"),
         ({"max_sentences": 8}, {}, r"long_max_sentences=12, model.max_sentences=8"),
         ({}, {"row_length": 500}, r"multiple of `model.block_length`.*row_length=500"),
+        ({}, {"row_length": 0}, r"at most 65,535. Received: inputs.row_length=0"),
+        ({}, {"row_length": 65_536}, r"inputs.row_length=65536, model.block_length=32"),
         ({}, {"window_length": 512}, r"window_length=400.*window_length=512"),
     ],
 )
 def test_what_does_not_fit_is_named(records_dir, model, overrides, message):
     with pytest.raises(ValueError, match=message):
         build(records_dir, model=dataclasses.replace(MODEL, **model), **overrides)
+
+
+def test_fewer_predictions_than_the_rate_wants_are_told(records_dir, caplog):
+    build(records_dir)
+    assert not caplog.messages
+    build(records_dir, masking=configuration.MaskingConfig(max_predictions=75))
+    assert (
+        "max_predictions=75: rows of 512 positions would have up to 76"
+        in (caplog.messages[0])
+    )
+
+
+def test_lengths_that_are_not_those_of_the_records_are_refused(records_dir, tmp_path):
+    folder = tmp_path / "records"
+    shutil.copytree(records_dir, folder)
+    path = folder / "train-00000.sentence_lengths"
+    lengths = np.fromfile(path, "<u2")
+    # Sums stay, of the window too.
+    lengths[0] += 1
+    lengths[1] -= 1
+    lengths.tofile(path)
+    inputs = build(folder, long_rate=0.0)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="have other lengths"):
+        take(inputs.train_dataset(5), inputs.num_train_samples)
+
+
+def test_records_with_cut_sentences_are_refused(tmp_path, records_dir):
+    folder = tmp_path / "records"
+    shutil.copytree(records_dir, folder)
+    path = folder / "manifest.json"
+    manifest = json.loads(path.read_text(encoding="utf-8"))
+    manifest["options"]["cut_sentences"] = True
+    path.write_text(json.dumps(manifest), encoding="utf-8")
+    with pytest.raises(ValueError, match="built with --cut_sentences"):
+        build(folder).train_dataset(2)

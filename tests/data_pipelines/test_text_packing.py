@@ -29,27 +29,50 @@ def sentences_of(texts, number):
     return list(range(first, first + texts.counts[number]))
 
 
-def test_texts_are_runs_of_all_sentences_of_a_window():
-    lengths, num_sentences = random_windows()
-    texts = cut_texts(lengths, num_sentences, SHAPE)
-    begin, text = 0, 0
+def slow_texts(lengths, num_sentences, shape, row):
+    """Sizes of the parts of each text of each window, word by word as it is said."""
+    texts, begin = [], 0
     for window, count in enumerate(num_sentences):
-        pieces, _ = split_long(lengths[begin : begin + count], SHAPE.max_pieces)
+        pieces, part = split_long(lengths[begin : begin + count], shape.max_pieces)
         begin += count
-        found = []
-        while len(found) < len(pieces):
-            assert texts.windows[text] == window
-            members = sentences_of(texts, text)
-            found += texts.positions[members].tolist()
-            # All but the last of a window are full.
-            assert len(members) == SHAPE.max_sentences or len(found) == len(pieces)
-            text += 1
-        assert found == (pieces + 3).tolist()
-        assert texts.window_firsts[window] == texts.firsts[text - 1] - (
-            len(pieces) - texts.counts[text - 1]
-        )
-    assert text == len(texts)
-    assert texts.positions.max() <= SHAPE.sentence_length
+        left = list(zip((pieces + 3).tolist(), part.tolist(), strict=True))
+        while left:
+            size = 1
+            while (
+                size < min(len(left), shape.max_sentences, row.num_sentences)
+                and sum(one for one, _ in left[: size + 1]) <= 0.985 * row.length
+            ):
+                size += 1
+            whole = size
+            while whole and whole < len(left) and left[whole][1] > 0:
+                whole -= 1
+            texts.append((window, [one for one, _ in left[: whole or size]]))
+            left = left[whole or size :]
+    return texts
+
+
+@pytest.mark.parametrize("max_sentences", [2, 6, 100])
+@pytest.mark.parametrize("longest", [8, 32])
+def test_texts_are_as_long_as_they_may_be(max_sentences, longest):
+    lengths, num_sentences = random_windows()
+    shape = TextShape(longest, max_sentences)
+    texts = cut_texts(lengths, num_sentences, shape, ROW)
+    found = [
+        (window, texts.positions[sentences_of(texts, number)].tolist())
+        for number, window in enumerate(texts.windows)
+    ]
+    assert found == slow_texts(lengths, num_sentences, shape, ROW)
+    for window, first in enumerate(texts.window_firsts):
+        assert first == texts.firsts[texts.windows == window].min()
+
+
+def test_a_sentence_in_parts_is_not_torn_between_texts():
+    # Of 10, 10 and 50 pieces, the last in parts of 17, 17 and 16.
+    texts = cut_texts(np.array([10, 10, 50]), np.array([3]), TextShape(20, 4), ROW)
+    assert texts.counts.tolist() == [2, 3]
+    # Where it is longer than a text, it is.
+    texts = cut_texts(np.array([10, 50]), np.array([2]), TextShape(20, 2), ROW)
+    assert texts.counts.tolist() == [1, 2, 1]
 
 
 def assert_packed(texts, rows, row):
@@ -71,7 +94,7 @@ def assert_packed(texts, rows, row):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_every_text_has_a_row_in_which_it_fits(seed):
-    texts = cut_texts(*random_windows(seed), SHAPE)
+    texts = cut_texts(*random_windows(seed), SHAPE, ROW)
     packed, rows = pack_texts(texts, ROW, seed=seed)
     assert_packed(packed, rows, ROW)
     assert len(packed) == len(texts)
@@ -83,7 +106,7 @@ def test_rows_are_nearly_full():
     lengths = 1 + generator.gamma(2.5, 9, num_sentences.sum()).astype(int)
     row = RowShape(num_blocks=56, block_length=128, num_sentences=336)
     for shape in (TextShape(48, 16), TextShape(128, 128)):
-        texts = cut_texts(lengths, num_sentences, shape)
+        texts = cut_texts(lengths, num_sentences, shape, row)
         packed, rows = pack_texts(texts, row, seed=0)
         assert_packed(packed, rows, row)
         fill = texts.positions.sum() / (len(rows) * row.length)
@@ -95,14 +118,14 @@ def test_rows_are_nearly_full():
 
 def test_sentences_that_hardly_share_a_block_still_find_room():
     """Of 33 positions in blocks of 64: no row can be more than about half full."""
-    texts = cut_texts(np.full(400, 30), np.array([200, 200]), TextShape(40, 5))
+    texts = cut_texts(np.full(400, 30), np.array([200, 200]), TextShape(40, 5), ROW)
     packed, rows = pack_texts(texts, ROW, seed=0)
     assert_packed(packed, rows, ROW)
 
 
 def test_a_text_that_does_not_fit_alone_is_cut_in_two():
     # Fourteen sentences of 33: 462 of 512 positions, but one a block.
-    texts = cut_texts(np.full(14, 30), np.array([14]), TextShape(40, 14))
+    texts = cut_texts(np.full(14, 30), np.array([14]), TextShape(40, 14), ROW)
     assert (len(texts), texts.sizes.tolist()) == (1, [462])
     packed, rows = pack_texts(texts, ROW, seed=0)
     assert packed.counts.tolist() == [7, 7]
@@ -110,16 +133,16 @@ def test_a_text_that_does_not_fit_alone_is_cut_in_two():
     assert_packed(packed, rows, ROW)
 
 
-def test_a_text_may_fill_a_row_to_the_last_position():
-    texts = cut_texts(np.full(16, 61), np.array([16]), TextShape(64, 8))
-    packed, rows = pack_texts(texts, ROW, seed=0)
-    assert packed.sizes.tolist() == [ROW.length, ROW.length]
-    assert_packed(packed, rows, ROW)
-    assert len(rows) == 2
+def test_a_text_cut_in_two_keeps_its_sentences_whole():
+    # Four sentences of three parts of 33 and one of two: the middle lies in the third.
+    texts = cut_texts(np.array([90] * 4 + [60]), np.array([5]), TextShape(33, 14), ROW)
+    assert texts.counts.tolist() == [14]
+    packed, _ = pack_texts(texts, ROW, seed=0)
+    assert packed.counts.tolist() == [6, 8]
 
 
 def test_texts_longer_than_a_row_are_cut():
-    texts = cut_texts(np.full(100, 20), np.array([100]), TextShape(40, 100))
+    texts = cut_texts(np.full(100, 20), np.array([100]), TextShape(40, 100), ROW)
     packed, rows = pack_texts(texts, ROW, seed=0)
     assert packed.sizes.max() <= ROW.length
     assert packed.counts.max() <= ROW.num_sentences
@@ -127,14 +150,14 @@ def test_texts_longer_than_a_row_are_cut():
 
 
 def test_many_short_sentences_are_bounded_by_the_slots():
-    texts = cut_texts(np.ones(900, int), np.full(9, 100), TextShape(40, 30))
+    texts = cut_texts(np.ones(900, int), np.full(9, 100), TextShape(40, 30), ROW)
     packed, rows = pack_texts(texts, ROW, seed=0)
     assert_packed(packed, rows, ROW)
     assert len(rows) == 30  # of 40 slots each, one text of 30
 
 
 def test_seed_names_which_texts_meet():
-    texts = cut_texts(*random_windows(), SHAPE)
+    texts = cut_texts(*random_windows(), SHAPE, ROW)
 
     def meetings(seed):
         _, rows = pack_texts(texts, ROW, seed=seed)
@@ -145,6 +168,6 @@ def test_seed_names_which_texts_meet():
 
 
 def test_a_split_without_windows_has_no_rows():
-    texts = cut_texts(np.zeros(0, int), np.zeros(0, int), SHAPE)
+    texts = cut_texts(np.zeros(0, int), np.zeros(0, int), SHAPE, ROW)
     _, rows = pack_texts(texts, ROW, seed=0)
     assert rows == []

@@ -65,10 +65,26 @@ def test_what_is_too_long_even_so_is_encoded_in_stretches(reat):
     encoded = LongTexts(reat).encode(sentences)
     assert encoded.num_passes == 3
     expected = [
-        padded_vectors(reat.encoder, pieces_of(sentences[begin : begin + 20]))
-        for begin in (0, 20, 40)
+        padded_vectors(reat.encoder, pieces_of(sentences[begin : begin + 15]))
+        for begin in (0, 15, 30)
     ]
     np.testing.assert_allclose(encoded.vectors, np.concatenate(expected), atol=1e-5)
+
+
+def test_stretches_end_with_sentences(reat):
+    # Seven of three parts each, for a model of 20 places.
+    sentences = texts_of(*[30] * 7)
+    encoder = LongTexts(reat)
+    encoded = encoder.encode(sentences)
+    assert (encoded.num_parts, encoded.num_passes) == (21, 2)
+    apart = [encoder.encode(some).vectors for some in (sentences[:4], sentences[4:])]
+    np.testing.assert_allclose(encoded.vectors, np.concatenate(apart), atol=1e-5)
+
+
+def test_a_sentence_longer_than_a_stretch_is_torn(reat):
+    encoded = LongTexts(reat).encode(texts_of(1, 13 * 45, 1))
+    assert (encoded.num_parts, encoded.num_passes) == (48, 3)
+    assert np.isfinite(encoded.vectors).all()
 
 
 def test_sentences_without_a_word_have_a_vector_as_well(reat):
