@@ -1,7 +1,7 @@
 """Imports point one way: what each part of the project may know of the others.
 
     run_*, reorder_sentences, find_sentences, encode_text, evaluate_perplexity,
-    generate_text
+    generate_text, plot_attention
           > export, finetuning, inference, interop
           > training > objectives > models > layers > ops > text > fidelity
           > features, configuration, files, file_listing, command_line
@@ -43,6 +43,7 @@ LEVELS = (
         "encode_text",
         "evaluate_perplexity",
         "generate_text",
+        "plot_attention",
     },
 )
 LEVEL_OF = {part: level for level, parts in enumerate(LEVELS) for part in parts}
