@@ -53,9 +53,12 @@ from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.text.tree import DocumentTree
 from seg_tf.training.errors import CheckpointError
 from seg_tf.training.pretrained import Pretrained
+from seg_tf.training.run_folder import RunFolder
 
 _FORMATS = (".png", ".pdf", ".svg")
 _DOTS_PER_INCH = 150
+# More would take minutes to lay out, and nobody could look at it.
+_MAX_PANELS = 200
 _STDIN = "-"
 _ALL, _MEAN = "all", attention_maps.MEAN
 
@@ -136,17 +139,30 @@ def _outputs() -> tuple[pathlib.Path, pathlib.Path | None]:
 
 
 def _names(models: Sequence[Pretrained]) -> list[str]:
-    """What the models are called: the folders of their runs."""
-    # …/run/checkpoints/update-00001000
-    names = [model.folder.resolve().parent.parent.name for model in models]
-    if len(set(names)) < len(names):  # then what tells them apart is the path
-        names = [str(model.folder) for model in models]
-    if len(set(names)) < len(names):
+    """What the models are called: the folders of their runs, if that tells them apart.
+
+    Otherwise a checkpoint of the run is added, or it is the whole path.
+    """
+    folders = [model.folder.resolve() for model in models]
+    if len(set(folders)) < len(folders):
         raise ValueError(
             "`--checkpoint` must name each checkpoint once. Received: "
             f"{', '.join(flags.FLAGS.checkpoint)}"
         )
-    return names
+    runs = [_run_name(folder) for folder in folders]
+    checkpoints = [
+        f"{run}/{folder.name}" for run, folder in zip(runs, folders, strict=True)
+    ]
+    paths = [str(folder) for folder in folders]
+    return next(
+        names for names in (runs, checkpoints, paths) if len(set(names)) == len(names)
+    )
+
+
+def _run_name(folder: pathlib.Path) -> str:
+    """The run of a checkpoint, which lies in <run>/checkpoints; or the checkpoint."""
+    in_run = folder.parent == RunFolder(folder.parent.parent).checkpoints_folder
+    return (folder.parent.parent if in_run else folder).name
 
 
 def _panels(models: Sequence[Pretrained]) -> list[HeadChoice]:
@@ -156,7 +172,7 @@ def _panels(models: Sequence[Pretrained]) -> list[HeadChoice]:
     heads = [None]
     if flags.FLAGS.heads != [_MEAN]:
         heads = _numbers("heads", max(encoder.num_heads for encoder in encoders))
-    return [
+    panels = [
         HeadChoice(layer, head)
         for layer in layers
         for head in heads
@@ -165,6 +181,13 @@ def _panels(models: Sequence[Pretrained]) -> list[HeadChoice]:
             for encoder in encoders
         )
     ]
+    if len(panels) * len(models) > _MAX_PANELS:
+        raise ValueError(
+            "`--layers` and `--heads` must leave at most "
+            f"{_MAX_PANELS} panels in a plot. Received: {len(panels)} panels of "
+            f"{len(models)} models"
+        )
+    return panels
 
 
 def _numbers(name: str, count: int) -> list[int]:

@@ -1,9 +1,11 @@
 """The command that draws attention."""
 
 import csv
+import shutil
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from seg_tf import plot_attention
 from seg_tf.inference import attention_maps, attention_plots, text_windows
@@ -136,19 +138,32 @@ def test_a_long_text_is_cut_to_what_all_models_take(
     assert "in 4 sentences. Shown are the first 10, in 3:" in errors
 
 
-def test_runs_of_one_name_are_told_apart_by_their_paths(
-    runs, text, drawn, tmp_path, monkeypatch
+def test_models_are_called_after_their_runs_if_that_tells_them_apart(
+    runs, text, tmp_path, monkeypatch
 ):
-    tiny_windows.write_checkpoint(tmp_path / "more" / "bert", tiny_windows.BERT)
-    monkeypatch.chdir(tmp_path)
-    run(f"{runs}/bert,more/bert", text, "--output=maps.png", "--layers=1")
-    ((maps, _, _),) = drawn
-    first, second = maps
-    assert first.startswith(f"{runs}/bert/checkpoints/")
-    assert second.startswith("more/bert/checkpoints/")
+    def names(*checkpoints):
+        run(",".join(map(str, checkpoints)), text, f"--output={tmp_path / 'maps.png'}")
+        return drawn.pop()
+
+    def draw_nothing(maps, *_):
+        drawn.append(list(maps))
+        return Figure(figsize=(1, 1))
+
+    drawn = []
+    monkeypatch.setattr(attention_plots, "heat_maps", draw_nothing)
+    bert = tmp_path / "bert"
+    shutil.copytree(runs / "bert", bert)
+    (update,) = (bert / "checkpoints").iterdir()
+    kept = shutil.copytree(update, bert / "checkpoints" / "kept")
+    final = shutil.copytree(update, tmp_path / "final")
+    assert names(final, runs / "sega") == ["final", "sega"]
+    assert names(bert, kept) == [f"bert/{update.name}", "bert/kept"]
+    assert names(bert, runs / "bert") == [
+        *(str(one / "checkpoints" / update.name) for one in (bert, runs / "bert"))
+    ]
 
 
-def test_what_cannot_be_drawn_is_refused(runs, run_dir, text, tmp_path):
+def test_what_cannot_be_drawn_is_refused(runs, text, tmp_path, monkeypatch):
     (tmp_path / "blank.txt").write_text("\n \n")
     (tmp_path / "latin.txt").write_bytes(b"W1.\nCaf\xe9.\n")
     bert, output = f"{runs}/bert", f"--output={tmp_path}/a.png"
@@ -161,14 +176,15 @@ def test_what_cannot_be_drawn_is_refused(runs, run_dir, text, tmp_path):
         ([bert, tmp_path / "latin.txt", output], "latin.txt:2: expected UTF-8"),
         ([f"{bert},{bert}", text, output], "each checkpoint once"),
         ([bert, text, output, "--layers=2"], "from 0 to 1. Received: 2"),
-        ([bert, text, output, "--layers=mean"], "Received: mean"),
         ([bert, text, output, "--layers=-1"], "Received: -1"),
         ([bert, text, output, "--heads=0,0"], "or `mean`, or different.*: 0,0"),
-        ([bert, text, output, "--heads=0,2"], "from 0 to 1. Received: 0,2"),
         ([bert, text, output, "--heads="], "from 0 to 1. Received: $"),
     ):
         with pytest.raises(ValueError, match=expected):
             run(*arguments)
+    monkeypatch.setattr(plot_attention, "_MAX_PANELS", 7)
+    with pytest.raises(ValueError, match=r"at most 7 panels.*4 panels of 2 models"):
+        run(f"{bert},{runs}/sega", text, output, "--heads=all", "--layers=0,1")
     assert not (tmp_path / "a.png").exists()
     with pytest.raises(OSError, match="nowhere"):
         run(bert, "/nowhere", output)

@@ -27,7 +27,7 @@ _MAX_TOKENS_SHOWN = 48
 _LABEL_ROOM = 0.035
 _BOUNDARIES = {
     "paragraph": {"color": "tab:red", "linestyle": "-", "linewidth": 1.0},
-    "sentence": {"color": "tab:blue", "linestyle": ":", "linewidth": 0.8},
+    "sentence": {"color": "tab:blue", "linestyle": "--", "linewidth": 0.8},
 }
 
 

@@ -66,12 +66,12 @@ def test_a_panel_shows_the_weights_of_each_layer():
         assert np.mean(expected <= brightest) == pytest.approx(0.99, abs=0.01)
         # Drawn between the positions 4 and 5, and 2 and 3.
         assert starts_of(axes, "-") == ([4.5], [4.5])
-        assert starts_of(axes, ":") == ([2.5], [2.5])
+        assert starts_of(axes, "--") == ([2.5], [2.5])
     (legend,) = figure.legends
     assert {
         text.get_text(): line.get_linestyle()
         for text, line in zip(legend.get_texts(), legend.get_lines(), strict=True)
-    } == {"a paragraph begins": "-", "a sentence begins": ":"}
+    } == {"a paragraph begins": "-", "a sentence begins": "--"}
 
 
 def test_colours_mean_the_same_in_all_models_of_a_layer():
