@@ -26,8 +26,8 @@ _MAX_TOKENS_SHOWN = 48
 # The least share of an axis that the number of a sentence takes.
 _LABEL_ROOM = 0.035
 _BOUNDARIES = {
-    "paragraph": {"color": "tab:red", "linestyle": "-", "linewidth": 1.0},
-    "sentence": {"color": "tab:blue", "linestyle": "--", "linewidth": 0.8},
+    "paragraph": {"color": "tab:red", "linestyle": "-", "linewidth": 0.9},
+    "sentence": {"color": "tab:blue", "linestyle": "--", "linewidth": 0.6},
 }
 
 
