@@ -18,10 +18,10 @@ import numpy as np
 from absl import flags
 
 import seg_tf.command_line as command_line
-from data_pipelines import indices, records, shards
+from data_pipelines import records, shards
 from data_pipelines.manifest import SPLITS, Manifest, shard_paths
 from seg_tf.configuration import EncoderConfig
-from seg_tf.text import encoding
+from seg_tf.text import encoding, window_indices
 from seg_tf.text.tree import DocumentTree
 
 _INDEX_NAMES = ("paragraph_index", "sentence_index", "token_index")
@@ -69,8 +69,8 @@ def token_table(
         "first_index": np.array([tree.first_index], np.int64),
         "row_length": num_pieces + 2,
     }
-    capped = indices.add_indices(**shared, caps=caps)
-    unbounded = indices.add_indices(
+    capped = window_indices.add_indices(**shared, caps=caps)
+    unbounded = window_indices.add_indices(
         **shared, caps=dict.fromkeys(caps, np.iinfo(np.int32).max)
     )
     names = ["[CLS]", *(tokens[i] for i in tree.token_ids), "[SEP]"]

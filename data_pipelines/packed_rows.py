@@ -13,10 +13,11 @@ from collections.abc import Mapping
 import numpy as np
 import tensorflow as tf
 
-from data_pipelines import indices, packing, randomness
+from data_pipelines import packing, randomness
 from data_pipelines.manifest import NUM_SPECIAL_TOKENS
 from data_pipelines.window_records import WindowRecords
 from seg_tf import features
+from seg_tf.text import window_indices
 
 WINDOW_NUMBER = "window_number"
 
@@ -30,7 +31,7 @@ class PackedLayout:
     """
 
     feature_names = (WINDOW_NUMBER,)
-    index_features = indices.WINDOW_INDICES
+    index_features = window_indices.WINDOW_INDICES
 
     def __init__(self, *, max_windows_per_row: int, seed: int):
         self._max_windows = max_windows_per_row

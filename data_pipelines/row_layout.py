@@ -7,8 +7,9 @@ from typing import Protocol
 
 import tensorflow as tf
 
-from data_pipelines import indices, randomness
+from data_pipelines import randomness
 from data_pipelines.window_records import WindowRecords
+from seg_tf.text import window_indices
 
 
 class RowReader(Protocol):
@@ -62,7 +63,7 @@ class OneWindowLayout:
     """Every window is a row."""
 
     feature_names = ()
-    index_features = indices.WINDOW_INDICES
+    index_features = window_indices.WINDOW_INDICES
 
     def read(self, windows: WindowRecords) -> RowReader:
         return OneWindowRows(windows)

@@ -5,9 +5,10 @@ Shape key: B rows, S sentences of a record, M sentences of a row.
 
 import tensorflow as tf
 
-from data_pipelines import indices, randomness
+from data_pipelines import randomness
 from data_pipelines.window_records import DecodedWindows, WindowRecords
 from seg_tf import features
+from seg_tf.text import window_indices
 from seg_tf.text.sentence_rows import sentence_rows
 
 
@@ -167,7 +168,7 @@ def _structure(windows: DecodedWindows, firsts: tf.Tensor) -> dict[str, tf.Tenso
         tf.cast(windows.first_index, tf.int32)[:, :, tf.newaxis], axis=1
     )
     sentence = tf.minimum(firsts, windows.num_sentences[:, tf.newaxis] - 1)
-    paragraph, sentence = indices.locate(
+    paragraph, sentence = window_indices.locate(
         sentence, windows.paragraph_lengths, first_sentence
     )
     return {"paragraphs": paragraph + first_paragraph, "sentences": sentence}

@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from data_pipelines import indices, records, shards, window_lengths
+from data_pipelines import records, shards, window_lengths
 from data_pipelines.manifest import (
     NUM_SPECIAL_TOKENS,
     Manifest,
     shard_paths,
     vocabulary_path,
 )
+from seg_tf.text import window_indices
 from seg_tf.text.tree import DocumentTree
 from seg_tf.text.vocabulary import Vocabulary
 
@@ -132,14 +133,14 @@ class WindowRecords:
         token_ids = tf.where(position == end, self.special_ids["sep"], token_ids)
         padding_mask = position <= end
         token_ids = tf.where(padding_mask, token_ids, self.special_ids["pad"])
-        sentence_numbers = indices.sentence_numbers(
+        sentence_numbers = window_indices.sentence_numbers(
             num_pieces=windows.num_pieces,
             sentence_lengths=windows.sentence_lengths,
             row_length=self.window_length,
         )
         return {
             "padding_mask": padding_mask,
-            **indices.add_indices(
+            **window_indices.add_indices(
                 num_pieces=windows.num_pieces,
                 sentence_lengths=windows.sentence_lengths,
                 paragraph_lengths=windows.paragraph_lengths,

@@ -65,28 +65,33 @@ def dense(weights: Weights, inputs: np.ndarray):
     return inputs @ weights["kernel"] + weights["bias"]
 
 
+def attention_weights(weights: Weights, inputs, memory, visible):
+    """Vaswani et al., 2017, equation 1 up to the values: (B, H, L, M)."""
+    num_heads, head_size = weights["query/bias"].shape
+    found = np.zeros((len(inputs), num_heads, inputs.shape[1], memory.shape[1]))
+    for row, head in np.ndindex(*found.shape[:2]):
+        query_LK, key_MK = (
+            vectors[row] @ weights[f"{name}/kernel"][:, head]
+            + weights[f"{name}/bias"][head]
+            for name, vectors in (("query", inputs), ("key", memory))
+        )
+        scores_LM = query_LK @ key_MK.T / math.sqrt(head_size)
+        scores_LM[~visible[row]] = -np.inf
+        found[row, head] = softmax(scores_LM)
+    return found
+
+
 def attention(weights: Weights, inputs, memory, visible):
     """Vaswani et al., 2017, section 3.2, one sequence and one head at a time."""
     outputs = np.zeros_like(inputs)
-    num_heads, head_size = weights["query/bias"].shape
-    for row, (sequence_LD, memory_MD, visible_LM) in enumerate(
-        zip(inputs, memory, visible, strict=True)
-    ):
-        for head in range(num_heads):
-            query_LK, key_MK, value_MK = (
-                vectors @ weights[f"{name}/kernel"][:, head]
-                + weights[f"{name}/bias"][head]
-                for name, vectors in (
-                    ("query", sequence_LD),
-                    ("key", memory_MD),
-                    ("value", memory_MD),
-                )
-            )
-            scores_LM = query_LK @ key_MK.T / math.sqrt(head_size)
-            scores_LM[~visible_LM] = -np.inf
-            outputs[row] += (softmax(scores_LM) @ value_MK) @ weights[
-                "attention_output/kernel"
-            ][head]
+    weights_BHLM = attention_weights(weights, inputs, memory, visible)
+    for row, head in np.ndindex(*weights_BHLM.shape[:2]):
+        value_MK = (
+            memory[row] @ weights["value/kernel"][:, head] + weights["value/bias"][head]
+        )
+        outputs[row] += (weights_BHLM[row, head] @ value_MK) @ weights[
+            "attention_output/kernel"
+        ][head]
     return outputs + weights["attention_output/bias"]
 
 

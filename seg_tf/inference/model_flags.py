@@ -3,6 +3,8 @@
 import os
 import pathlib
 import sys
+from collections.abc import Mapping
+from typing import Any
 
 from absl import flags
 
@@ -12,12 +14,18 @@ from seg_tf.text.punkt_parameters import PARAMETERS_HELP, load_parameters
 from seg_tf.training.pretrained import Pretrained, load_pretrained
 
 
-def define_model_flags() -> None:
-    """Defines the flags that say which model is used, and how it reads text."""
-    flags.DEFINE_string(
+def define_model_flags(*, several: bool = False) -> None:
+    """Defines the flags that say which model is used, and how it reads text.
+
+    Args:
+        several: whether `--checkpoint` may name several, to be had by `load_models`.
+    """
+    define = flags.DEFINE_list if several else flags.DEFINE_string
+    define(
         "checkpoint",
         None,
-        "Checkpoint of a run, or the run's --output_dir, whose best one is taken.",
+        "Checkpoint of a run, or the run's --output_dir, whose best one is taken"
+        + ("; or several, comma-separated." if several else "."),
         required=True,
     )
     flags.DEFINE_string(
@@ -48,11 +56,29 @@ def load_model(
         CheckpointError: if the checkpoint cannot be used.
         ValueError: if the parameters of the splitter cannot be read.
     """
-    values = flags.FLAGS
-    splitter = SentenceSplitter(load_parameters(values.sentence_parameters))
     settings = {} if memory_length is None else {"memory_length": memory_length}
+    splitter = _load_splitter()
+    return _load(flags.FLAGS.checkpoint, splitter, settings), splitter
+
+
+def load_models() -> tuple[list[Pretrained], SentenceSplitter]:
+    """The models, of which `--checkpoint` names several; else as `load_model`."""
+    splitter = _load_splitter()
+    return [_load(one, splitter) for one in flags.FLAGS.checkpoint], splitter
+
+
+def _load_splitter() -> SentenceSplitter:
+    return SentenceSplitter(load_parameters(flags.FLAGS.sentence_parameters))
+
+
+def _load(
+    checkpoint: str,
+    splitter: SentenceSplitter,
+    settings: Mapping[str, Any] | None = None,
+) -> Pretrained:
+    values = flags.FLAGS
     pretrained = load_pretrained(
-        values.checkpoint, values.vocab_file, values.lower_case, settings
+        checkpoint, values.vocab_file, values.lower_case, settings
     )
     trained_on = pretrained.sentence_splitter
     if trained_on.get("parameters_sha256", "") not in (
@@ -64,7 +90,7 @@ def load_model(
             f"not by {splitter.name}: see --sentence_parameters",
             file=sys.stderr,
         )
-    return pretrained, splitter
+    return pretrained
 
 
 def read_lines(path: str) -> list[str]:
@@ -85,8 +111,12 @@ def read_lines(path: str) -> list[str]:
     return list(filter(None, map(str.strip, lines)))
 
 
-def check_output(path: pathlib.Path) -> None:
+def check_output(path: pathlib.Path, flag: str = "--output") -> None:
     """Makes sure, before long work, that its result can become the file `path`.
+
+    Args:
+        path: the file.
+        flag: what names it.
 
     Raises:
         ValueError: if `path` is a folder, or lies in none that exists and may be
@@ -101,7 +131,7 @@ def check_output(path: pathlib.Path) -> None:
     else:
         return
     raise ValueError(
-        "`--output` must name a file, in a folder that exists. Received: "
+        f"`{flag}` must name a file, in a folder that exists. Received: "
         f"{path}, {reason}"
     )
 

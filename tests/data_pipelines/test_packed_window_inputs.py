@@ -12,13 +12,13 @@ from tests.data_pipelines.builders import (
     read_windows,
     write_windows,
 )
-from tests.data_pipelines.test_indices import slow_indices
 from tests.data_pipelines.test_window_inputs import (
     assert_same_rows,
     take,
     take_by_ranks,
     unmasked,
 )
+from tests.text.test_window_indices import slow_indices
 
 WINDOW_LENGTH = 32
 VOCAB_SIZE = 500

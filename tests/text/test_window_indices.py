@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data_pipelines import indices
+from seg_tf.text import window_indices
 from seg_tf.text.tree import DocumentTree
 from tests.data_pipelines.builders import random_tree
 
@@ -54,7 +54,7 @@ def graph_indices(trees, row_length, caps):
             [list(row) + [0] * (longest - len(row)) for row in lists], tf.int32
         )
 
-    return tf.function(indices.add_indices)(
+    return tf.function(window_indices.add_indices)(
         num_pieces=tf.constant([len(tree.token_ids) for tree in trees]),
         sentence_lengths=padded([tree.sentence_lengths for tree in trees]),
         paragraph_lengths=padded([tree.paragraph_lengths for tree in trees]),

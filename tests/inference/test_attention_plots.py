@@ -1,0 +1,155 @@
+"""Heat maps: what is drawn where, in which colours."""
+
+import numpy as np
+import pytest
+
+from seg_tf.inference import attention_plots
+from seg_tf.inference.attention_maps import AttentionMaps, HeadChoice
+from seg_tf.inference.text_windows import TextWindow
+
+
+def maps_of(sentence_lengths, paragraph_lengths, num_layers=2, num_heads=2, seed=1):
+    """Random attention; special tokens count to the first and last sentence."""
+    sentences = np.repeat(np.arange(len(sentence_lengths)), sentence_lengths)
+    paragraphs = np.repeat(np.arange(len(paragraph_lengths)), paragraph_lengths)
+    length = len(sentences)
+    window = TextWindow(
+        features={},
+        tokens=tuple(f"t{number}" for number in range(length)),
+        paragraphs=paragraphs[sentences],
+        sentences=sentences,
+        is_piece=np.ones(length, bool),
+    )
+    scores = np.random.default_rng(seed).gamma(
+        0.3, size=(num_layers, num_heads, length, length)
+    )
+    weights = scores / scores.sum(axis=-1, keepdims=True)
+    return AttentionMaps(weights.astype("float32"), window)
+
+
+SHORT = ([3, 2, 4], [2, 1])
+
+
+def panels_of(figure):
+    """Axes of heat maps by their title; not those of colour bars."""
+    return {axes.get_title(): axes for axes in figure.axes if axes.images}
+
+
+def starts_of(axes, style):
+    """Where horizontal and vertical lines of a style stand."""
+    lines = [line for line in axes.get_lines() if line.get_linestyle() == style]
+    across = [line.get_ydata()[0] for line in lines if list(line.get_xdata()) == [0, 1]]
+    along = [line.get_xdata()[0] for line in lines if list(line.get_ydata()) == [0, 1]]
+    assert len(across) + len(along) == len(lines)
+    return across, along
+
+
+def test_a_panel_shows_the_weights_of_each_layer():
+    maps = maps_of(*SHORT)
+    figure = attention_plots.heat_maps(
+        {"one": maps}, [HeadChoice(0), HeadChoice(1)], "a title"
+    )
+    assert figure.get_suptitle() == "a title"
+    panels = panels_of(figure)
+    assert list(panels) == [
+        "one, layer 0, mean of heads",
+        "one, layer 1, mean of heads",
+    ]
+    for layer, axes in enumerate(panels.values()):
+        (image,) = axes.images
+        expected = maps.weights[layer].mean(axis=0)
+        np.testing.assert_array_equal(image.get_array(), expected)
+        # Queries from above to below.
+        assert image.origin == "upper"
+        smallest, brightest = image.get_clim()
+        assert smallest == 0
+        assert np.mean(expected <= brightest) == pytest.approx(0.99, abs=0.01)
+        # Drawn between the positions 4 and 5, and 2 and 3.
+        assert starts_of(axes, "-") == ([4.5], [4.5])
+        assert starts_of(axes, "--") == ([2.5], [2.5])
+    (legend,) = figure.legends
+    assert {
+        text.get_text(): line.get_linestyle()
+        for text, line in zip(legend.get_texts(), legend.get_lines(), strict=True)
+    } == {"a paragraph begins": "-", "a sentence begins": "--"}
+
+
+def test_colours_mean_the_same_in_all_models_of_a_layer():
+    models = {"one": maps_of(*SHORT), "other": maps_of([12], [1], seed=2)}
+    figure = attention_plots.heat_maps(models, [HeadChoice(0), HeadChoice(1)], "")
+    limits = {
+        name: axes.images[0].get_clim() for name, axes in panels_of(figure).items()
+    }
+    for layer in range(2):
+        both = np.concatenate(
+            [maps.weights[layer].mean(axis=0).ravel() for maps in models.values()]
+        )
+        for name in models:
+            assert limits[f"{name}, layer {layer}, mean of heads"] == pytest.approx(
+                (0, np.quantile(both, 0.99))
+            )
+    assert len(set(limits.values())) == 2
+
+
+def test_a_model_leaves_out_what_it_has_not():
+    models = {
+        "deep": maps_of(*SHORT, num_layers=3),
+        "flat": maps_of(*SHORT, num_heads=1),
+    }
+    panels = [HeadChoice(layer, head) for layer in (1, 2) for head in range(2)]
+    figure = attention_plots.heat_maps(models, panels, "")
+    assert sorted(panels_of(figure)) == [
+        *(f"deep, layer {layer}, head {head}" for layer in (1, 2) for head in (0, 1)),
+        "flat, layer 1, head 0",
+    ]
+    maps = models["deep"].weights[2, 1]
+    drawn = panels_of(figure)["deep, layer 2, head 1"].images[0].get_array()
+    np.testing.assert_array_equal(drawn, maps)
+    empty = [axes for axes in figure.axes if not axes.axison]
+    assert len(empty) == 3
+
+
+def test_wide_rows_are_broken_and_other_layers_begin_new_ones():
+    maps = maps_of(*SHORT, num_layers=6, num_heads=5)
+
+    def rows(panels):
+        figure = attention_plots.heat_maps({"one": maps}, panels, "")
+        figure.draw_without_rendering()  # lays out
+        tops = [round(axes.get_position().y1, 2) for axes in panels_of(figure).values()]
+        return [tops.count(top) for top in sorted(set(tops), reverse=True)]
+
+    assert rows([HeadChoice(layer) for layer in range(6)]) == [4, 2]
+    both = [HeadChoice(layer, head) for layer in (0, 5) for head in range(5)]
+    assert rows(both) == [4, 1, 4, 1]
+
+
+def ticks(sentence_lengths, paragraph_lengths):
+    maps = maps_of(sentence_lengths, paragraph_lengths, num_layers=1)
+    figure = attention_plots.heat_maps({"one": maps}, [HeadChoice(0)], "")
+    (axes,) = panels_of(figure).values()
+    labels = [label.get_text() for label in axes.get_xticklabels()]
+    assert labels == [label.get_text() for label in axes.get_yticklabels()]
+    assert axes.get_xticks().tolist() == axes.get_yticks().tolist()
+    return dict(zip(labels, axes.get_xticks(), strict=True)), axes.get_xlabel()
+
+
+def test_tokens_stand_at_the_axes_of_short_texts():
+    found, label = ticks(*SHORT)
+    assert found == {f"t{number}": number for number in range(9)}
+    assert label == "attended to (tokens)"
+
+
+def test_numbers_of_sentences_stand_at_those_of_longer_ones():
+    found, label = ticks([20, 30, 10, 1, 39], [1, 3, 1])
+    # The middles; there is no room for 1.2, right behind 1.1.
+    assert found == {"0.0": 9.5, "1.0": 34.5, "1.1": 54.5, "1.2": 60.0, "2.0": 80.0}
+    assert label == "attended to (paragraph.sentence)"
+    found, _ = ticks([20, 30, 10, 1, 1, 38], [1, 4, 1])
+    assert "1.2" in found
+    assert "1.3" not in found
+
+
+def test_numbers_of_paragraphs_stand_where_sentences_are_many():
+    found, label = ticks([2] * 40, [10, 30])
+    assert found == {"0": 9.5, "1": 49.5}
+    assert label == "attended to (paragraph)"

@@ -1,0 +1,34 @@
+"""Tiny models that read windows of a text, in checkpoints."""
+
+from seg_tf import configuration
+from tests.inference import tiny_slm
+
+WINDOW_LENGTH = 24
+BERT = {"position_index": WINDOW_LENGTH}
+BERT_WITH_PS = {**BERT, "paragraph_index": 3, "sentence_index": 2}
+SEGABERT = {"paragraph_index": 3, "sentence_index": 2, "token_index": 4}
+
+
+def config(index_tables, inputs=configuration.WindowInputsConfig, **model):
+    return configuration.RunConfig(
+        name="tiny_window",
+        paper="bert_base",
+        model=configuration.EncoderConfig(
+            index_tables=index_tables,
+            **{
+                "num_layers": 2,
+                "hidden_size": 16,
+                "num_heads": 2,
+                "intermediate_size": 32,
+                # So large that another index is another answer.
+                "initializer_range": 0.3,
+                **model,
+            },
+        ),
+        inputs=inputs(window_length=WINDOW_LENGTH),
+        objectives={"masked_lm": configuration.MaskedLMConfig()},
+    )
+
+
+def write_checkpoint(folder, *arguments, **settings):
+    return tiny_slm.write_checkpoint(folder, config(*arguments, **settings))
