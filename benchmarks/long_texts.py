@@ -11,14 +11,16 @@ pieces. Both have as many layers, of the same widths; of ReAT's, half are alpha 
 which have a second feed-forward block and a second attention.
 
 Encoding is timed in turn in one process, each length by itself. Peak memory is what a
-process of its own takes more while it encodes, or takes one training step (masked LM;
-for ReAT also exchange sentence prediction), than before. Nothing is kept of a layer
-when the next one is computed, so that the peak of encoding is that of one layer. A side
-that would need more than is free is left out, and that is said.
+process of its own takes more than before, while it encodes, or makes the model and
+takes one training step (masked LM; for ReAT also exchange sentence prediction).
+Nothing is kept of a layer when the next one is computed, so that the peak of encoding
+is that of one layer. A side that would need more than is free is left out, and that is
+said.
 
 Targets at 16,384 words: 4 times as fast, a tenth of the memory.
 """
 
+import math
 import os
 import pathlib
 import re
@@ -113,13 +115,15 @@ def _config(side: str, manifest: Any) -> Any:
     """The run of a side on the text of some records."""
     from seg_tf import configuration
 
-    window_length = manifest.count("pieces", "train") + 2
+    pieces, sentences = (
+        manifest.count(what, "train") for what in ("pieces", "sentences")
+    )
+    window_length = pieces + 2
     sizes = {
         "hidden_size": _HIDDEN_SIZE.value,
         "num_heads": _NUM_HEADS.value,
         "intermediate_size": 4 * _HIDDEN_SIZE.value,
     }
-    masking = configuration.MaskingConfig(max_predictions=int(0.15 * window_length))
     objectives = {"masked_lm": configuration.MaskedLMConfig()}
     if side == _FLAT:
         model = configuration.EncoderConfig(
@@ -128,19 +132,13 @@ def _config(side: str, manifest: Any) -> Any:
             **sizes,
         )
         inputs = configuration.WindowInputsConfig(
-            window_length=window_length, masking=masking
+            window_length=window_length, masking=_masking(window_length)
         )
     else:
         # No fewer than there are when the long ones have been cut.
-        sentences = (
-            manifest.count("sentences", "train")
-            + manifest.count("pieces", "train") // _BLOCK_LENGTH
-        )
-        blocks = -(
-            -_ROOM
-            * (manifest.count("pieces", "train") + 3 * sentences)
-            // _BLOCK_LENGTH
-        )
+        sentences += pieces // _BLOCK_LENGTH
+        blocks = math.ceil(_ROOM * (pieces + 3 * sentences) / _BLOCK_LENGTH)
+        row_length = _BLOCK_LENGTH * blocks
         model = configuration.ReATConfig(
             block_length=_BLOCK_LENGTH,
             max_sentences=sentences,
@@ -151,11 +149,11 @@ def _config(side: str, manifest: Any) -> Any:
         )
         inputs = configuration.ReATInputsConfig(
             window_length=window_length,
-            row_length=_BLOCK_LENGTH * int(blocks),
+            row_length=row_length,
             sentences_per_row=sentences,
             long_max_sentences=sentences,
             long_rate=1.0,
-            masking=masking,
+            masking=_masking(row_length),
         )
         objectives["exchange_sentence"] = configuration.ExchangeSentenceConfig()
     return configuration.RunConfig(
@@ -168,8 +166,15 @@ def _config(side: str, manifest: Any) -> Any:
     )
 
 
-def _build(side: str, folder: pathlib.Path) -> tuple[Any, Any, Any]:
-    """The run of a side on the records of a folder: config, inputs and pretrainer."""
+def _masking(length: int) -> Any:
+    """Masking of a row with room for all that is masked."""
+    from seg_tf import configuration
+
+    return configuration.MaskingConfig(max_predictions=math.ceil(0.15 * length))
+
+
+def _build_inputs(side: str, folder: pathlib.Path) -> tuple[Any, Any]:
+    """The run of a side on the records of a folder: config and inputs."""
     from data_pipelines.manifest import Manifest
     from seg_tf.training import pretraining
 
@@ -179,33 +184,36 @@ def _build(side: str, folder: pathlib.Path) -> tuple[Any, Any, Any]:
         raise RuntimeError(
             f"The text must be one row. Received: {inputs.num_train_samples} rows"
         )
-    return config, inputs, pretraining.build_pretrainer(config, inputs)
+    return config, inputs
 
 
-def _encoding(inputs: Any, pretrainer: Any) -> Callable[[], object]:
+def _encoding(config: Any, inputs: Any) -> Callable[[], object]:
     """A function that encodes the text; its graph is made here."""
     import tensorflow as tf
 
+    from seg_tf import configuration
+
+    encoder = configuration.build(config.model, vocab_size=inputs.vocab_size)
     batch = next(iter(inputs.train_dataset(1)))
 
     @tf.function(autograph=False)
     def encode(batch: Mapping[str, Any]) -> Any:
-        return tf.reduce_sum(pretrainer.encode(batch)[0])
+        return tf.reduce_sum(encoder(batch, training=False))
 
     encode.get_concrete_function(batch)
     return lambda: encode(batch).numpy()
 
 
-def _training_step(inputs: Any, pretrainer: Any) -> Callable[[], object]:
-    """A function that takes a training step on the text."""
+def _train(config: Any, inputs: Any) -> None:
+    """Makes the model and takes a training step on the text."""
     import numpy as np
 
+    from seg_tf.training import pretraining
+
+    pretrainer = pretraining.build_pretrainer(config, inputs)
     pretrainer.make_train_function()
-    batches = iter(inputs.train_dataset(1))
-    return lambda: np.asarray(pretrainer.train_function(batches)["loss"])
-
-
-_WORK = {_ENCODING: _encoding, _TRAINING: _training_step}
+    logs = pretrainer.train_function(iter(inputs.train_dataset(1)))
+    np.asarray(logs["loss"])  # waits for the step
 
 
 def _peak_memory(
@@ -213,9 +221,10 @@ def _peak_memory(
 ) -> int:
     """Bytes that some work of a side takes; called in a process of its own."""
     flags.FLAGS(arguments)
-    _, inputs, pretrainer = _build(side, folder)
-    run = _WORK[work](inputs, pretrainer)
-    return peak_memory.added_by(run)
+    config, inputs = _build_inputs(side, folder)
+    if work == _ENCODING:
+        return peak_memory.added_by(_encoding(config, inputs))
+    return peak_memory.added_by(lambda: _train(config, inputs))
 
 
 def _memory(side: str, work: str, folder: pathlib.Path, needed: int) -> int | None:
@@ -256,15 +265,14 @@ def _measure(num_words: int, folder: pathlib.Path) -> dict[str, dict[str, float]
     found: dict[str, dict[str, float]] = {"seconds": {}, _ENCODING: {}, _TRAINING: {}}
     sides = {}
     for side in (_REAT, _FLAT):
-        config, inputs, pretrainer = _build(side, folder)
+        config, inputs = _build_inputs(side, folder)
         for work in [_ENCODING, _TRAINING][: 1 + _TRAIN.value]:
             needed = _needed(side, work, config, inputs.vocab_size)
             memory = _memory(side, work, folder, needed)
             if memory is not None:
                 found[work][side] = memory
         if side in found[_ENCODING]:
-            run = _encoding(inputs, pretrainer)
-            sides[side] = paired.repeated(run, 1, num_words)
+            sides[side] = paired.repeated(_encoding(config, inputs), 1, num_words)
             print(f"  {side}: rows are full to {inputs.fill:.3f}")
     rates = paired.interleave(sides, _ROUNDS.value)
     for side, rate in rates.items():
