@@ -241,7 +241,7 @@ def _memory(side: str, work: str, folder: pathlib.Path, needed: int) -> int | No
     return taken
 
 
-def _needed(side: str, work: str, config: Any, vocab_size: int) -> int:
+def _needed(work: str, config: Any, vocab_size: int) -> int:
     """About what some work takes, in bytes."""
     numbers = config.model.row_activations(config.inputs, vocab_size)
     # At most one layer is held at once.
@@ -267,7 +267,7 @@ def _measure(num_words: int, folder: pathlib.Path) -> dict[str, dict[str, float]
     for side in (_REAT, _FLAT):
         config, inputs = _build_inputs(side, folder)
         for work in [_ENCODING, _TRAINING][: 1 + _TRAIN.value]:
-            needed = _needed(side, work, config, inputs.vocab_size)
+            needed = _needed(work, config, inputs.vocab_size)
             memory = _memory(side, work, folder, needed)
             if memory is not None:
                 found[work][side] = memory

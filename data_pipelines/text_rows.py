@@ -45,13 +45,7 @@ class TextsOfAKind:
         self._shape = shape
         self._row = row
         # Before anything dear is done.
-        vocabulary, special_ids = windows.vocabulary(), windows.special_ids
-        self._special_ids = text_blocks.SpecialIds(
-            ss=special_ids["cls"],
-            attention=vocabulary.attention_id,
-            end=special_ids["sep"],
-            pad=special_ids["pad"],
-        )
+        self._special_ids = text_blocks.SpecialIds.of(windows.vocabulary())
         texts = text_packing.cut_texts(sentence_lengths, num_sentences, shape, row)
         self._texts, self._rows = text_packing.pack_texts(texts, row, seed=seed)
         self.num_tokens = int(texts.positions.sum(dtype=np.int64))

@@ -43,18 +43,13 @@ class BlockLayout:
     vectors_per_text = True
 
     def __init__(self, pretrained: Pretrained, max_length: int | None = None):
-        encoder, vocabulary = pretrained.encoder, pretrained.vocabulary
+        encoder = pretrained.encoder
         self._block_length = encoder.block_length
         self._max_sentences = encoder.max_sentences
         self._longest_part = encoder.block_length - text_blocks.NUM_SPECIAL_TOKENS
         places = encoder.max_sentences * encoder.block_length
         self.max_length = places if max_length is None else max_length
-        self._special_ids = text_blocks.SpecialIds(
-            ss=vocabulary.cls_id,
-            attention=vocabulary.attention_id,
-            end=vocabulary.sep_id,
-            pad=vocabulary.pad_id,
-        )
+        self._special_ids = text_blocks.SpecialIds.of(pretrained.vocabulary)
 
     def room(self, num_texts: int) -> int:
         if num_texts > self._max_sentences:

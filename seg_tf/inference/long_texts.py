@@ -56,13 +56,7 @@ class LongTexts:
             )
         self._encoder = pretrained.encoder
         self._word_pieces = pretrained.text_encoder()
-        vocabulary = pretrained.vocabulary
-        self._special_ids = text_blocks.SpecialIds(
-            ss=vocabulary.cls_id,
-            attention=vocabulary.attention_id,
-            end=vocabulary.sep_id,
-            pad=vocabulary.pad_id,
-        )
+        self._special_ids = text_blocks.SpecialIds.of(pretrained.vocabulary)
         specs = features.tensor_specs(
             self._encoder.feature_names, {"B": 1, "L": None, "N": None}
         )

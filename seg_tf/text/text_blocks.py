@@ -10,6 +10,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from seg_tf.text.vocabulary import Vocabulary
+
 # <SS>, <Attn> and </s>.
 NUM_SPECIAL_TOKENS = 3
 # Positions of a sentence before its words.
@@ -24,6 +26,20 @@ class SpecialIds:
     attention: int
     end: int
     pad: int
+
+    @classmethod
+    def of(cls, vocabulary: Vocabulary) -> "SpecialIds":
+        """Those that a vocabulary has for them.
+
+        Raises:
+            ValueError: if it has no row for `<Attn>`.
+        """
+        return cls(
+            ss=vocabulary.cls_id,
+            attention=vocabulary.attention_id,
+            end=vocabulary.sep_id,
+            pad=vocabulary.pad_id,
+        )
 
 
 def split_long(lengths: np.ndarray, longest: int) -> tuple[np.ndarray, np.ndarray]:

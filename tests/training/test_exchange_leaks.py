@@ -11,12 +11,8 @@ import pytest
 
 from seg_tf import configuration
 from seg_tf.text.tree import DocumentTree
-from seg_tf.training import pretraining
-from tests.data_pipelines.builders import FIRST_PIECE, write_windows
+from tests.training.telling_words import NUM_SENTENCES, results_of_a_run, sentences
 
-NUM_SENTENCES = 5
-WORDS_OF_A_PLACE = 4
-VOCAB_SIZE = FIRST_PIECE + NUM_SENTENCES * WORDS_OF_A_PLACE
 CONFIG = configuration.RunConfig(
     name="leaks",
     paper="reat_small",
@@ -52,51 +48,19 @@ CONFIG = configuration.RunConfig(
 )
 
 
-def document(generator, words_tell):
-    """Sentences of one or two words each.
-
-    Where words tell, a sentence of place p has words of its own.
-    """
-    lengths = generator.integers(1, 3, NUM_SENTENCES)
-    words = generator.integers(0, VOCAB_SIZE - FIRST_PIECE, lengths.sum())
-    if words_tell:
-        places = np.repeat(np.arange(NUM_SENTENCES), lengths)
-        words = places * WORDS_OF_A_PLACE + words % WORDS_OF_A_PLACE
-    return DocumentTree(FIRST_PIECE + words, lengths, np.array([NUM_SENTENCES]))
-
-
 @pytest.mark.parametrize("words_tell", [False, True])
 def test_moves_are_found_where_words_tell_them_and_nowhere_else(tmp_path, words_tell):
-    generator = np.random.default_rng(0)
-    write_windows(
-        tmp_path,
-        {
-            split: [[document(generator, words_tell) for _ in range(count)]]
-            for split, count in (("train", 2_000), ("validation", 800))
-        },
-        window_length=CONFIG.inputs.window_length,
-        vocab_size=VOCAB_SIZE,
-    )
+    def document(generator):
+        words, lengths = sentences(generator, words_tell)
+        return DocumentTree(words, lengths, np.array([NUM_SENTENCES]))
+
     config = CONFIG
     if not words_tell:
         # What leaks is found sooner than what words tell.
         config = dataclasses.replace(
             CONFIG, training=dataclasses.replace(CONFIG.training, num_updates=100)
         )
-    inputs = pretraining.build_inputs(config, str(tmp_path))
-    pretrainer = pretraining.build_pretrainer(config, inputs)
-    pretrainer.fit(
-        inputs.train_dataset(16),
-        steps_per_epoch=config.training.num_updates,
-        shuffle=False,
-        verbose=0,
-    )
-    results = {
-        name.removeprefix("exchange_sentence_"): float(value)
-        for name, value in pretrainer.evaluate(
-            inputs.validation_dataset(16), return_dict=True, verbose=0
-        ).items()
-    }
+    results = results_of_a_run(config, tmp_path, document, 2_000, 800)
     assert results["positive_rate"] == pytest.approx(0.4, abs=1e-3)
     if words_tell:
         assert results["balanced_accuracy"] > 0.9

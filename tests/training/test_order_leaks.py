@@ -9,12 +9,8 @@ import pytest
 
 from seg_tf import configuration
 from seg_tf.text.tree import DocumentTree
-from seg_tf.training import pretraining
-from tests.data_pipelines.builders import FIRST_PIECE, write_windows
+from tests.training.telling_words import NUM_SENTENCES, results_of_a_run, sentences
 
-NUM_SENTENCES = 5
-WORDS_OF_A_PLACE = 4
-VOCAB_SIZE = FIRST_PIECE + NUM_SENTENCES * WORDS_OF_A_PLACE
 WINDOW_LENGTH = 2 + 2 * NUM_SENTENCES
 ROW_LENGTH = WINDOW_LENGTH + NUM_SENTENCES
 CONFIG = configuration.RunConfig(
@@ -51,48 +47,15 @@ CONFIG = configuration.RunConfig(
 )
 
 
-def document(generator, words_tell):
-    """Sentences of one or two words each, in paragraphs of any size.
-
-    Where words tell, a sentence of place p has words of its own.
-    """
-    lengths = generator.integers(1, 3, NUM_SENTENCES)
-    words = generator.integers(0, VOCAB_SIZE - FIRST_PIECE, lengths.sum())
-    if words_tell:
-        places = np.repeat(np.arange(NUM_SENTENCES), lengths)
-        words = places * WORDS_OF_A_PLACE + words % WORDS_OF_A_PLACE
-    first = int(generator.integers(1, NUM_SENTENCES))
-    return DocumentTree(
-        FIRST_PIECE + words, lengths, np.array([first, NUM_SENTENCES - first])
-    )
-
-
 @pytest.mark.parametrize("words_tell", [False, True])
 def test_order_is_found_where_words_tell_it_and_nowhere_else(tmp_path, words_tell):
-    generator = np.random.default_rng(0)
-    write_windows(
-        tmp_path,
-        {
-            split: [[document(generator, words_tell) for _ in range(count)]]
-            for split, count in (("train", 4_000), ("validation", 1_000))
-        },
-        window_length=WINDOW_LENGTH,
-        vocab_size=VOCAB_SIZE,
-    )
-    inputs = pretraining.build_inputs(CONFIG, str(tmp_path))
-    pretrainer = pretraining.build_pretrainer(CONFIG, inputs)
-    pretrainer.fit(
-        inputs.train_dataset(64),
-        steps_per_epoch=CONFIG.training.num_updates,
-        shuffle=False,
-        verbose=0,
-    )
-    results = {
-        name.removeprefix("sentence_unshuffling_"): float(value)
-        for name, value in pretrainer.evaluate(
-            inputs.validation_dataset(64), return_dict=True, verbose=0
-        ).items()
-    }
+    def document(generator):
+        words, lengths = sentences(generator, words_tell)
+        # In paragraphs of any size.
+        first = int(generator.integers(1, NUM_SENTENCES))
+        return DocumentTree(words, lengths, np.array([first, NUM_SENTENCES - first]))
+
+    results = results_of_a_run(CONFIG, tmp_path, document, 4_000, 1_000)
     if words_tell:
         assert results["pointer_accuracy"] > results["pointer_chance"] + 0.2
         assert results["kendall_tau"] > 0.4
