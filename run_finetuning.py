@@ -235,6 +235,7 @@ def _run(
             folder,
             runner.name,
             runner.main_metric,
+            of_best_epochs=values.early_stopping is not None,
             baseline=runner.baseline,
             compared=compared,
         )

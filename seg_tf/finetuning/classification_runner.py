@@ -210,7 +210,7 @@ def _test_splits(
 
 
 def _prefix(split_name: str) -> str:
-    """ "" for "dev", "matched_" for "dev_matched"."""
+    """That of the scores of a dev split: none for "dev", or as in "matched_"."""
     _, _, kind = split_name.partition("_")
     return f"{kind}_" if kind else ""
 

@@ -122,8 +122,8 @@ def summary(
         if compared:
             other = others.get(one.setting)
             line += [
-                _format(other and other.mean),
-                _format(other and one.mean - other.mean, sign="+"),
+                _format(other.mean if other else None),
+                _format(one.mean - other.mean if other else None, sign="+"),
             ]
         lines.append(line)
     if baseline:

@@ -3,6 +3,7 @@
 import pathlib
 from collections.abc import Sequence
 
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
@@ -13,6 +14,9 @@ from seg_tf.finetuning.trial_progress import describe_setting
 
 # More colours could not be told apart.
 MOST_SETTINGS = 8
+_SEED = {"linewidth": 0.8, "alpha": 0.45}
+_MEAN = {"marker": "o", "markersize": 3}
+_BASELINE = {"color": "gray", "linestyle": "--", "linewidth": 1}
 
 
 def learning_curves(
@@ -40,43 +44,24 @@ def learning_curves(
     drawn = sorted(results, key=lambda one: -one.mean)[:MOST_SETTINGS]
     rows = [row for one in drawn for trial in one.trials for row in trial.epochs]
     panels = [name for name in wanted if any(name in row for row in rows)]
-    figure = Figure(figsize=(6 * max(1, len(panels)), 5), layout="constrained")
+    figure = Figure(figsize=(6 * max(1, len(panels)), 6), layout="constrained")
     FigureCanvasAgg(figure)
-    left_out = len(results) - len(drawn)
-    figure.suptitle(f"{title} (best {len(drawn)} settings)" if left_out else title)
+    some = f" (best {len(drawn)} of {len(results)} settings)"
+    figure.suptitle(title + (some if len(results) > len(drawn) else ""))
     for number, name in enumerate(panels, start=1):
         axes = figure.add_subplot(1, len(panels), number)
         for color, result in enumerate(drawn):
-            label = describe_setting(result.setting)
-            curves = [
-                [row[name] for row in trial.epochs if name in row]
-                for trial in result.trials
-            ]
-            for curve in curves:
-                epochs = range(1, len(curve) + 1)
-                axes.plot(epochs, curve, color=f"C{color}", linewidth=0.8, alpha=0.45)
-            mean = [sum(values) / len(values) for values in zip(*curves, strict=False)]
-            axes.plot(
-                range(1, len(mean) + 1),
-                mean,
-                color=f"C{color}",
-                marker="o",
-                markersize=3,
-                label=f"{label} ({len(curves)} seeds)",
-            )
+            _draw_setting(axes, result, name, f"C{color}")
         if name == PREFIX + main_metric and baseline is not None:
-            axes.axhline(
-                baseline,
-                color="gray",
-                linestyle="--",
-                linewidth=1,
-                label="most frequent label",
-            )
+            axes.axhline(baseline, label="most frequent label", **_BASELINE)
         axes.set_xlabel("epoch")
         axes.set_ylabel(wanted[name])
         axes.xaxis.get_major_locator().set_params(integer=True)
         axes.grid(visible=True, alpha=0.3)
-        axes.legend(fontsize="small")
+    if panels:
+        # The last panel has all there is to explain.
+        handles, labels = axes.get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=2)
     return figure
 
 
@@ -84,3 +69,15 @@ def save(figure: Figure, output: pathlib.Path) -> None:
     """Writes a figure as a PNG."""
     with files.written_aside(output) as unfinished:
         figure.savefig(unfinished, format="png", dpi=120)
+
+
+def _draw_setting(axes: Axes, result: SettingResult, name: str, color: str) -> None:
+    curves = [
+        [row[name] for row in trial.epochs if name in row] for trial in result.trials
+    ]
+    for curve in curves:
+        axes.plot(range(1, 1 + len(curve)), curve, color=color, **_SEED)
+    means = [sum(values) / len(values) for values in zip(*curves, strict=False)]
+    seeds = "1 seed" if len(curves) == 1 else f"{len(curves)} seeds"
+    label = f"{describe_setting(result.setting)} ({seeds})"
+    axes.plot(range(1, 1 + len(means)), means, color=color, label=label, **_MEAN)

@@ -54,6 +54,7 @@ def write_report(
     task: str,
     main_metric: str,
     *,
+    of_best_epochs: bool = False,
     baseline: Mapping[str, float] | None = None,
     compared: Compared | None = None,
 ) -> str:
@@ -63,6 +64,8 @@ def write_report(
         folder: with at least one finished trial; all that are count.
         task: name of the task.
         main_metric: the score that chooses.
+        of_best_epochs: whether scores are those of trials' best epochs, as with early
+            stopping, or of their last.
         baseline: scores of guessing the most frequent label.
         compared: trials to hold beside.
 
@@ -80,7 +83,8 @@ def write_report(
             "compared_name": compared.name,
         }
     table = results.summary(of_settings, baseline=baseline, **others)
-    text = f"""{task}: {main_metric} on the dev split, of the last or best epoch
+    epoch = "best" if of_best_epochs else "last"
+    text = f"""{task}: {main_metric} on the dev split after the {epoch} epoch
 {table}
 best setting (*): {results.describe_setting(best.setting)}
 best trial: {describe(best_trial.trial)}: {best_trial.scores[main_metric]:.4f}
