@@ -3,6 +3,7 @@
 import pathlib
 
 import keras
+import numpy as np
 
 from seg_tf.finetuning.trial import Setting
 from seg_tf.finetuning.trials import FinishedTrial, Trial
@@ -38,7 +39,7 @@ class ScriptedRunner:
         for epoch in range(setting.epochs):
             if number in self.dies_in and epoch == setting.epochs - 1:
                 raise KeyboardInterrupt
-            model.set_weights([[[epoch + 1]], [0]])
+            model.set_weights([np.array([[epoch + 1.0]]), np.array([0.0])])
             for batch in range(steps):
                 watching.on_train_batch_end(batch, {"loss": 2.0})
             score = self.dev_scores[epoch]

@@ -7,26 +7,20 @@ from tests.inference.tiny_slm import WORDS
 
 RTE_LABELS = ("entailment", "not_entailment")
 MNLI_LABELS = ("entailment", "neutral", "contradiction")
-# A word of its own for each label, which no other text has.
+# A word of its own for each label.
 SIGNS = WORDS[:3]
 
 
 def texts_of(label_numbers, num_texts, seed):
-    """Texts of which the first has the sign of its label at its front."""
+    """Texts of which the first is the sign of its label, some times."""
     generator = np.random.default_rng(seed)
-    examples = some_texts(generator, len(label_numbers), num_texts, longest=5)
-    others = set(WORDS) - set(SIGNS)
-    spare = sorted(others)[0]
-    cleaned = [
-        [
-            " ".join(spare if word in SIGNS else word for word in text.split())
-            for text in texts
-        ]
-        for texts in examples
+    examples = some_texts(generator, len(label_numbers), num_texts, longest=3)
+    return [
+        [" ".join([SIGNS[number]] * (2 + number_of % 3)), *others]
+        for number_of, (number, (_, *others)) in enumerate(
+            zip(label_numbers, examples, strict=True)
+        )
     ]
-    for texts, number in zip(cleaned, label_numbers, strict=True):
-        texts[0] = f"{SIGNS[number]} {texts[0]}"
-    return cleaned
 
 
 def write(folder, split, columns, rows):
@@ -46,7 +40,7 @@ def write_pairs(folder, task, sizes, words, label_column="label"):
         pairs = texts_of(numbers, 2, seed)
         columns = ["index", "sentence1", "sentence2"]
         rows = [[k, *pair] for k, pair in enumerate(pairs)]
-        if not split.startswith("test"):
+        if split.startswith(("train", "dev")):
             columns.append(label_column)
             rows = [
                 [*row, words[number]] for row, number in zip(rows, numbers, strict=True)
@@ -65,7 +59,7 @@ def write_mnli(folder):
     sizes = {"train": 40, "dev_matched": 12, "dev_mismatched": 20}
     sizes |= {"test_matched": 3, "test_mismatched": 4}
     write_pairs(folder, "MNLI", sizes, MNLI_LABELS, "gold_label")
-    return write_pairs(folder, "AX", {"test": 2}, MNLI_LABELS)
+    return write_pairs(folder, "diagnostic", {"AX": 2}, MNLI_LABELS)
 
 
 def write_sts_b(folder):

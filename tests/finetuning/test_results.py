@@ -106,12 +106,12 @@ def test_curves_are_those_of_every_seed_and_their_mean(tmp_path):
     figure = results_curves.learning_curves(of_settings, title="x", baseline=0.6)
     # There is no dev loss in the logs.
     loss, metric = figure.axes
-    curves = [line.get_ydata().tolist() for line in loss.lines]
+    curves = [list(line.get_ydata()) for line in loss.lines]
     # The mean goes as far as all seeds got.
     assert curves == [[1.0, 0.5, 0.25], [2.0, 1.5], [1.5, 1.0]]
-    assert loss.lines[0].get_xdata().tolist() == [1, 2, 3]
+    assert list(loss.lines[0].get_xdata()) == [1, 2, 3]
     assert metric.get_ylabel() == "dev f1"
-    assert metric.lines[-1].get_ydata().tolist() == [0.6, 0.6]
+    assert list(metric.lines[-1].get_ydata()) == [0.6, 0.6]
     path = tmp_path / "curves.png"
     results_curves.save(figure, path)
     assert path.read_bytes().startswith(b"\x89PNG")

@@ -117,6 +117,6 @@ def test_early_stopping_goes_back_to_the_best_epoch(
 def test_early_stopping_needs_the_metric(folder):
     runner = ScriptedRunner()
     runner.main_metric = "matthews"
-    with pytest.raises(ValueError, match=r"dev_matthews after every.*loss, dev_f1"):
+    with pytest.raises(ValueError, match=r"dev_matthews after every.*dev_f1, loss"):
         run(runner, folder, patience=1)
     assert folder.finished() == []
