@@ -10,6 +10,7 @@ import pytest
 import run_finetuning
 from seg_tf import files
 from seg_tf.finetuning import reusable_model
+from seg_tf.training import distribution
 from tests.finetuning import task_folders
 from tests.inference import commands
 
@@ -101,6 +102,30 @@ def test_several_tasks_and_the_leaderboards_files(fine_tune, tmp_path, capsys):
         out / "submission/MNLI-m.tsv"
     ).read_text()
     assert "CoLA.tsv is missing" in capsys.readouterr().out
+
+
+def test_processes_share_out_the_trials(fine_tune, tmp_path, capsys, monkeypatch):
+    class OneOfTwo(distribution.Distribution):
+        size = 2
+
+        def __init__(self, rank):
+            self._rank = rank
+
+        rank = property(lambda self: self._rank)
+
+    monkeypatch.setattr(distribution, "join", lambda: OneOfTwo(1))
+    fine_tune("--seeds=1,2,3")
+    out = tmp_path / "out"
+    # The second process has the second trial, and leaves reports to the first.
+    (trained,) = out.glob("trials/*")
+    assert trained.name.endswith("seed=2")
+    assert not (out / "results.csv").exists()
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "glue/rte, process 2 of 2: trial 1/1" in said.err
+    monkeypatch.setattr(distribution, "join", lambda: OneOfTwo(0))
+    fine_tune("--seeds=1,2")
+    assert [row["seed"] for row in rows_of(out)] == ["1", "2"]
 
 
 def test_dry_run_touches_nothing(fine_tune, tmp_path, capsys):

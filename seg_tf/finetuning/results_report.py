@@ -116,7 +116,10 @@ def write_submission(
 
 def describe_submission(output_dir: pathlib.Path) -> str:
     """Whether the leaderboard would take a folder, and if not, why."""
-    missing = glue_predictions.problems(output_dir)
-    if not missing:
+    problems = glue_predictions.problems(output_dir)
+    if not problems:
         return f"{output_dir}: complete; zip its files for the leaderboard"
-    return f"{output_dir}: no submission yet; {'; '.join(missing)}"
+    return (
+        f"{output_dir}: not yet what the leaderboard takes, for {len(problems)} "
+        f"reasons; the first: {problems[0]}"
+    )
