@@ -42,9 +42,10 @@ On several processes, each takes its share of the trials:
 `python -m seg_tf.tasks` lists the tasks.
 """
 
+import dataclasses
 import os
 import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from absl import flags
@@ -62,6 +63,25 @@ from seg_tf.training.errors import TrainingStopped
 from seg_tf.training.pretrained import Pretrained
 
 _DTYPE_POLICIES = ("float32", "mixed_bfloat16", "mixed_float16")
+
+
+@dataclasses.dataclass(frozen=True)
+class _Job:
+    """The trials of a task.
+
+    Attributes:
+        runner: what runs them.
+        folder: where they go.
+        settings: what they have in common.
+        wanted: all of them, finished ones too.
+        compared: trials to hold beside.
+    """
+
+    runner: ClassificationRunner
+    folder: trials.TrialsFolder
+    settings: Mapping[str, Any]
+    wanted: Sequence[trials.Trial]
+    compared: results_report.Compared | None
 
 
 def define_flags() -> None:
@@ -145,7 +165,7 @@ def main(_: Sequence[str]) -> None:
         return
     while jobs:
         # Let go of afterwards, with its model.
-        _run(*jobs.pop(0), processes, say)
+        _run(jobs.pop(0), processes, say)
     if values.predict_test and any(name.startswith("glue/") for name in names):
         submission = output_dir / results_report.SUBMISSION_FOLDER
         say(results_report.describe_submission(submission))
@@ -153,8 +173,7 @@ def main(_: Sequence[str]) -> None:
 
 def _make_job(
     name: str, part: str, pretrained: Pretrained, say: Callable[[str], Any]
-) -> tuple[Any, ...]:
-    """What `_run` runs: the trials of a task."""
+) -> _Job:
     values = flags.FLAGS
     grid = trials_grid.make_grid(
         pretrained,
@@ -199,26 +218,21 @@ def _make_job(
         f"{name}: {runner.num_examples:,} examples, {len(grid.settings):,} settings "
         f"with {len(grid.seeds)} seeds: {len(wanted):,} trials, {num_done:,} done"
     )
-    return runner, folder, settings, wanted, compared
+    return _Job(runner, folder, settings, wanted, compared)
 
 
 def _run(
-    runner: ClassificationRunner,
-    folder: trials.TrialsFolder,
-    settings: dict[str, Any],
-    wanted: Sequence[trials.Trial],
-    compared: results_report.Compared | None,
-    processes: distribution.Distribution,
-    say: Callable[[str], Any],
+    job: _Job, processes: distribution.Distribution, say: Callable[[str], Any]
 ) -> None:
     values = flags.FLAGS
+    runner, folder = job.runner, job.folder
     name = runner.name
     if processes.size > 1:
         name += f", process {processes.rank + 1} of {processes.size}"
     with folder.locked(processes.is_chief):
         if processes.is_chief:
-            folder.prepare(settings)
-        left = [trial for trial in wanted if not folder.is_finished(trial)]
+            folder.prepare(job.settings)
+        left = [trial for trial in job.wanted if not folder.is_finished(trial)]
         # What the chief sees: others may look when trials have been finished already.
         own = processes.broadcast_object(left)[processes.rank :: processes.size]
         trials.run_trials(
@@ -229,24 +243,28 @@ def _run(
             patience=values.early_stopping,
         )
         processes.gather("done")
-        if not processes.is_chief:
-            return
-        summary = results_report.write_report(
-            folder,
-            runner.name,
-            runner.main_metric,
-            of_best_epochs=values.early_stopping is not None,
-            baseline=runner.baseline,
-            compared=compared,
+        if processes.is_chief:
+            say(f"\n{_report(job)}files: {folder.path}")
+
+
+def _report(job: _Job) -> str:
+    """Writes what people read; its summary."""
+    values = flags.FLAGS
+    if values.predict_test:
+        output_dir = pathlib.Path(values.output_dir)
+        results_report.write_submission(
+            job.folder,
+            job.runner.main_metric,
+            output_dir / results_report.SUBMISSION_FOLDER,
         )
-        if values.predict_test:
-            submission = pathlib.Path(values.output_dir)
-            results_report.write_submission(
-                folder,
-                runner.main_metric,
-                submission / results_report.SUBMISSION_FOLDER,
-            )
-    say(f"\n{summary}files: {folder.path}")
+    return results_report.write_report(
+        job.folder,
+        job.runner.name,
+        job.runner.main_metric,
+        of_best_epochs=values.early_stopping is not None,
+        baseline=job.runner.baseline,
+        compared=job.compared,
+    )
 
 
 def _max_length(pretrained: Pretrained, grid: Grid) -> int | None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from seg_tf import files
 from seg_tf.finetuning import results, results_curves
-from seg_tf.finetuning.trial_progress import describe
+from seg_tf.finetuning.trial_progress import describe, describe_setting
 from seg_tf.finetuning.trials import TrialsFolder
 from seg_tf.tasks import glue_predictions
 
@@ -86,7 +86,7 @@ def write_report(
     epoch = "best" if of_best_epochs else "last"
     text = f"""{task}: {main_metric} on the dev split after the {epoch} epoch
 {table}
-best setting (*): {results.describe_setting(best.setting)}
+best setting (*): {describe_setting(best.setting)}
 best trial: {describe(best_trial.trial)}: {best_trial.scores[main_metric]:.4f}
 """
     results.write_csv(trials, folder.path / "results.csv")
