@@ -45,8 +45,8 @@ class SquadRunner:
     Questions and contexts are read as Segatron fine-tunes (section 3.2), for SLM as
     its section 2.2 has it; windows, training targets and the ranking of answers are
     those of BERT's published code. A window without the answer points at `[CLS]`.
-    Scores are those of `squad_scores.score_answers`; every epoch has them in its logs, and the
-    `loss` on the dev file's windows.
+    Scores are those of `squad_scores.score_answers`; every epoch has them in its logs,
+    and the `loss` on the windows of the dev file.
 
     Args:
         pretrained: the checkpoint: BERT, BERT with P.S., SegaBERT, SLM or a mixture.
