@@ -105,8 +105,7 @@ class Omniscient:
                 for asked in paragraph["qas"]:
                     words = [one["text"].split() for one in asked["answers"]]
                     self.ends[asked["question"]] = [
-                        (_id_of(first), _id_of(last))
-                        for first, *_, last in [(one[0], *one) for one in words]
+                        (_id_of(one[0]), _id_of(one[-1])) for one in words
                     ]
 
     def from_pretrained(self, pretrained, **_):
