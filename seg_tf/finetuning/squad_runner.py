@@ -14,7 +14,6 @@ import tensorflow as tf
 
 from seg_tf import command_line
 from seg_tf.finetuning.dev_scores import DevScores
-from seg_tf.finetuning.optimizer import finetuning_optimizer
 from seg_tf.finetuning.span_batches import span_batches
 from seg_tf.finetuning.span_extractor import SpanExtractor
 from seg_tf.finetuning.squad_examples import SpanExamples, window_sizes
@@ -32,11 +31,14 @@ from seg_tf.tasks.squad_answers import RankedAnswers
 from seg_tf.tasks.squad_files import SquadFile
 from seg_tf.tasks.squad_spans import SpanEncoder
 from seg_tf.text.punkt import SentenceSplitter
+from seg_tf.training.optimizer import build_adamw
 from seg_tf.training.pretrained import Pretrained
 
 TASKS = ("squad/v1.1", "squad/v2.0")
 # As in BERT's published code.
 _MAX_ANSWER_PIECES = 30
+_WARMUP_SHARE = 0.1
+_CLIP_NORM = 1.0
 
 
 class SquadRunner:
@@ -199,7 +201,12 @@ class SquadRunner:
                 seed=seed,
             )
         model.compile(
-            finetuning_optimizer(setting.learning_rate, num_updates),
+            build_adamw(
+                num_updates=num_updates,
+                learning_rate=setting.learning_rate,
+                warmup_updates=round(_WARMUP_SHARE * num_updates),
+                global_clipnorm=_CLIP_NORM,
+            ),
             model.losses_of_pointers(),
             # To compile every length of rows takes a CPU longer than it gains by it.
             jit_compile=bool(tf.config.list_logical_devices("GPU")),
