@@ -140,7 +140,7 @@ def test_a_trial_is_a_function_of_its_seed(small, tmp_path):
     assert found["first"][1] != found["other"][1]
 
 
-class Poison(keras.callbacks.Callback):
+class Zeroing(keras.callbacks.Callback):
     """Sets weights at the end, as a callback that goes back to others does."""
 
     def on_train_end(self, logs=None):
@@ -150,7 +150,7 @@ class Poison(keras.callbacks.Callback):
 
 def test_answers_are_those_of_the_weights_that_callbacks_leave(small, tmp_path):
     runner = runner_on(small, "segabert", "v1.1", dev_limit=3)
-    runner.run(SETTING, 1, tmp_path, [Poison()])
+    runner.run(SETTING, 1, tmp_path, [Zeroing()])
     for candidates in json.loads(predictions_in(tmp_path)).values():
         assert {one["start_logit"] for one in candidates} == {0.0}
 
