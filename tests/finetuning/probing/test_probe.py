@@ -119,11 +119,10 @@ def test_first_weights_hang_on_the_seed_alone():
 def test_after_many_passes_it_is_the_regression_of_scikit_learn():
     """With a column of ones in place of the intercept the two losses are the same.
 
-    Adam's steps of 1e-3 do not come to rest; with all examples in one batch they go
-    round the optimum by some of them. A weight is then off by less than 0.01, and a
-    probability by less than that; the loss, which is flat there, by far less.
+    So is then the optimum. Adam's steps, at most 1e-3 each, have to lead there; without
+    batches nothing makes them go round it. In float64 4,000 of them end within 0.0003.
     """
-    l2 = 0.01
+    l2 = 0.1
     data = some_data(300, 5, 3, seed=1)
     ones = np.ones((300, 1), np.float32)
     data = Labelled(np.concatenate([data.features, ones], axis=1), data.labels)
@@ -136,15 +135,15 @@ def test_after_many_passes_it_is_the_regression_of_scikit_learn():
     probe.layers[0].bias.trainable = False
     make_pass = pass_function(probe, data, batch_size=300)
     order = np.arange(300)
-    for _ in range(3000):
+    for _ in range(4000):
         loss = make_pass(order)
     kernel = probe.layers[0].kernel.numpy()
     chances = slow_softmax(data.features @ kernel)
     expected = oracle.predict_proba(data.features)
-    np.testing.assert_allclose(kernel.T, oracle.coef_, atol=0.01)
-    np.testing.assert_allclose(chances, expected, atol=0.01)
+    np.testing.assert_allclose(kernel.T, oracle.coef_, atol=0.002)
+    np.testing.assert_allclose(chances, expected, atol=0.002)
     best = -np.log(expected[order, data.labels]).mean() + l2 / 2 * np.sum(
         oracle.coef_**2
     )
-    np.testing.assert_allclose(loss, best, atol=1e-4)
+    np.testing.assert_allclose(loss, best, atol=1e-5)
     np.testing.assert_array_equal(predict(probe, data.features), chances.argmax(axis=1))
