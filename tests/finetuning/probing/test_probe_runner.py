@@ -82,7 +82,6 @@ def make(tmp_path, task, model="slm", reports=None, **arguments):
         ("discoeval/sp/wiki", "slm", "joint"),
         ("discoeval/bso/wiki", "slm", "per_sentence"),
         ("discoeval/bso/wiki", "reat", "joint"),
-        ("discoeval/ssp", "bert", "per_sentence"),
     ],
 )
 def test_what_the_words_tell_is_found(task, model, mode, tmp_path):
