@@ -35,11 +35,17 @@ Several tasks, comma-separated, get folders of their names in --output_dir; what
 
   … --task=glue/cola,glue/rte --predict_test --output_dir=finetuned/glue
 
+DiscoEval's tasks are fine-tuned too, or probed by that benchmark's protocol: vectors of
+a frozen encoder, computed once, and a logistic regression on them, which has no setting
+but its seed:
+
+  … --task=discoeval/sp/rocstory --probe=per_sentence --seeds=1,2,3
+
 On several processes, each takes its share of the trials:
 
   horovodrun -np 4 python run_finetuning.py …
 
-`python -m seg_tf.tasks` lists the tasks.
+`python -m seg_tf.tasks` lists the tasks: those of GLUE and DiscoEval, and SQuAD.
 """
 
 import dataclasses
@@ -51,10 +57,10 @@ from typing import Any
 from absl import flags
 
 import seg_tf.command_line as command_line
-from seg_tf import tasks
-from seg_tf.finetuning import results_report, trials, trials_grid
-from seg_tf.finetuning.classification_runner import ClassificationRunner
+from seg_tf.finetuning import results_report, runners, trials, trials_grid
+from seg_tf.finetuning.probing import MODES
 from seg_tf.finetuning.text_layout import text_layout
+from seg_tf.finetuning.trial import TaskRunner
 from seg_tf.finetuning.trial_progress import trials_display
 from seg_tf.finetuning.trials_grid import Grid
 from seg_tf.inference import model_flags
@@ -77,7 +83,7 @@ class _Job:
         compared: trials to hold beside.
     """
 
-    runner: ClassificationRunner
+    runner: TaskRunner
     folder: trials.TrialsFolder
     settings: Mapping[str, Any]
     wanted: Sequence[trials.Trial]
@@ -88,7 +94,10 @@ def define_flags() -> None:
     model_flags.define_model_flags()
     flags.adopt_module_key_flags(model_flags)  # for --help
     flags.DEFINE_list(
-        "task", None, "Names of tasks, as in glue/mrpc, comma-separated.", required=True
+        "task",
+        None,
+        "Names of tasks, as in glue/mrpc, squad/v1.1, discoeval/ssp; comma-separated.",
+        required=True,
     )
     flags.DEFINE_string(
         "data_dir", None, "Folder of the benchmark, or of the task.", required=True
@@ -120,6 +129,12 @@ def define_flags() -> None:
         "limit", None, "Train on the first so many examples, to try.", lower_bound=1
     )
     flags.DEFINE_integer(
+        "dev_limit",
+        None,
+        "Answer the first so many questions of SQuAD's dev split, to try.",
+        lower_bound=1,
+    )
+    flags.DEFINE_integer(
         "max_length",
         None,
         "Positions of a row at most. Default: those of --grid, or of pretraining.",
@@ -129,6 +144,13 @@ def define_flags() -> None:
         "randomly_initialised", False, "Start from new weights, not the checkpoint's."
     )
     flags.DEFINE_bool("freeze_encoder", False, "Train only what is above the encoder.")
+    flags.DEFINE_enum(
+        "probe",
+        None,
+        list(MODES),
+        "Train DiscoEval's probe on vectors of the frozen encoder, of every sentence "
+        "alone as in the benchmark, or of all sentences of an example together.",
+    )
     flags.DEFINE_enum(
         "dtype_policy", "float32", list(_DTYPE_POLICIES), "Precision of computation."
     )
@@ -151,8 +173,9 @@ def main(_: Sequence[str]) -> None:
     say = print if processes.is_chief else _say_nothing
     output_dir = pathlib.Path(values.output_dir)
     names = list(dict.fromkeys(values.task))
+    given = [name for name in values if values[name].present]
     for name in names:
-        tasks.get(name)
+        runners.check_flags(name, given, values.probe)
     model_flags.check_output_dir(output_dir)
     pretrained, _ = model_flags.load_model()
     # Whatever can be refused, before anything is trained.
@@ -175,26 +198,19 @@ def _make_job(
     name: str, part: str, pretrained: Pretrained, say: Callable[[str], Any]
 ) -> _Job:
     values = flags.FLAGS
-    grid = trials_grid.make_grid(
+    grid = _make_grid(pretrained, name)
+    kind = runners.kind_of(name, values.probe)
+    options = {option: values[option].value for option in kind.options}
+    options["max_length"] = _max_length(pretrained, grid)
+    folder = trials.TrialsFolder(pathlib.Path(values.output_dir) / part)
+    runner = runners.make_runner(
         pretrained,
         name,
-        values.grid,
-        learning_rates=_numbers("learning_rate", float),
-        batch_sizes=_numbers("batch_size", int),
-        epochs=_numbers("epochs", int),
-        seeds=_numbers("seeds", int),
-    )
-    max_length = _max_length(pretrained, grid)
-    options = {
-        "limit": values.limit,
-        "max_length": max_length,
-        "randomly_initialised": values.randomly_initialised,
-        "freeze_encoder": values.freeze_encoder,
-        "dtype_policy": values.dtype_policy,
-        "predict_test": values.predict_test,
-    }
-    runner = ClassificationRunner(
-        pretrained, name, values.data_dir, report=say, **options
+        values.data_dir,
+        options,
+        probe=values.probe,
+        folder=folder.path,
+        report=say,
     )
     settings = {
         "task": name,
@@ -203,9 +219,9 @@ def _make_job(
         "vocabulary_sha256": pretrained.vocabulary.checksum,
         "files_sha256": runner.describe(),
         "early_stopping": values.early_stopping,
+        "probe": values.probe,
         **options,
     }
-    folder = trials.TrialsFolder(pathlib.Path(values.output_dir) / part)
     folder.check(settings)
     compared = None
     if values.compare:
@@ -219,6 +235,22 @@ def _make_job(
         f"with {len(grid.seeds)} seeds: {len(wanted):,} trials, {num_done:,} done"
     )
     return _Job(runner, folder, settings, wanted, compared)
+
+
+def _make_grid(pretrained: Pretrained, name: str) -> Grid:
+    values = flags.FLAGS
+    seeds = _numbers("seeds", int)
+    if values.probe:
+        return trials_grid.probe_grid(name, seeds)
+    return trials_grid.make_grid(
+        pretrained,
+        name,
+        values.grid,
+        learning_rates=_numbers("learning_rate", float),
+        batch_sizes=_numbers("batch_size", int),
+        epochs=_numbers("epochs", int),
+        seeds=seeds,
+    )
 
 
 def _run(
@@ -259,10 +291,8 @@ def _report(job: _Job) -> str:
         )
     return results_report.write_report(
         job.folder,
-        job.runner.name,
-        job.runner.main_metric,
-        of_best_epochs=values.early_stopping is not None,
-        baseline=job.runner.baseline,
+        job.runner,
+        of_best_epochs=bool(values.early_stopping or values.probe),
         compared=job.compared,
     )
 

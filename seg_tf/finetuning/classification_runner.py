@@ -49,6 +49,7 @@ class ClassificationRunner:
         main_metric: which score chooses among settings.
         baseline: scores of always the most frequent label of the training examples, or
             of their mean score.
+        baseline_name: which of the two.
         num_examples: those trained on.
 
     Raises:
@@ -112,6 +113,9 @@ class ClassificationRunner:
         self.name = task.name
         self.main_metric = next(iter(self._dev)) + task.main_metric
         self.baseline = self._constant_scores(train)
+        self.baseline_name = (
+            "mean score" if task.is_regression else "most frequent label"
+        )
 
     def describe(self) -> dict[str, Any]:
         """What the scores of a trial depend on, besides arguments: the files."""

@@ -96,6 +96,7 @@ def summary(
     results: Sequence[SettingResult],
     *,
     baseline: Mapping[str, float] | None = None,
+    baseline_name: str = "most frequent label",
     compared: Sequence[SettingResult] = (),
     compared_name: str = "compared",
 ) -> str:
@@ -103,7 +104,8 @@ def summary(
 
     Args:
         results: at least one.
-        baseline: scores of guessing the most frequent label.
+        baseline: scores of what needs no model.
+        baseline_name: what that is.
         compared: results of the same task from elsewhere, such as those of a randomly
             initialised encoder.
         compared_name: what to call them.
@@ -128,7 +130,7 @@ def summary(
         lines.append(line)
     if baseline:
         cells = [_format(baseline.get(name)) for name in (main_metric, *names)]
-        lines.append(["", "most frequent label", "", cells[0], "", "", "", *cells[1:]])
+        lines.append(["", baseline_name, "", cells[0], "", "", "", *cells[1:]])
     if compared:
         other = best_setting(compared)
         described = f"{compared_name}, its best: {describe_setting(other.setting)}"

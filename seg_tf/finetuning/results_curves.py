@@ -20,7 +20,11 @@ _BASELINE = {"color": "gray", "linestyle": "--", "linewidth": 1}
 
 
 def learning_curves(
-    results: Sequence[SettingResult], *, title: str, baseline: float | None = None
+    results: Sequence[SettingResult],
+    *,
+    title: str,
+    baseline: float | None = None,
+    baseline_name: str = "most frequent label",
 ) -> Figure:
     """Draws what the logs of epochs have of training loss, dev loss and main metric.
 
@@ -31,7 +35,8 @@ def learning_curves(
     Args:
         results: those of one task.
         title: of the figure.
-        baseline: main metric of guessing, drawn dashed.
+        baseline: main metric of what needs no model, drawn dashed.
+        baseline_name: what that is.
     """
     main_metric = results[0].main_metric
     # Of MNLI, the loss of the dev split whose score chooses.
@@ -53,7 +58,7 @@ def learning_curves(
         for color, result in enumerate(drawn):
             _draw_setting(axes, result, name, f"C{color}")
         if name == PREFIX + main_metric and baseline is not None:
-            axes.axhline(baseline, label="most frequent label", **_BASELINE)
+            axes.axhline(baseline, label=baseline_name, **_BASELINE)
         axes.set_xlabel("epoch")
         axes.set_ylabel(wanted[name])
         axes.xaxis.get_major_locator().set_params(integer=True)

@@ -2,10 +2,11 @@
 
 import dataclasses
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from seg_tf import files
 from seg_tf.finetuning import results, results_curves
+from seg_tf.finetuning.trial import TaskRunner
 from seg_tf.finetuning.trial_progress import describe, describe_setting
 from seg_tf.finetuning.trials import TrialsFolder
 from seg_tf.tasks import glue_predictions
@@ -51,28 +52,24 @@ def compared_trials(path: pathlib.Path, task: str) -> Compared:
 
 def write_report(
     folder: TrialsFolder,
-    task: str,
-    main_metric: str,
+    runner: TaskRunner,
     *,
     of_best_epochs: bool = False,
-    baseline: Mapping[str, float] | None = None,
     compared: Compared | None = None,
 ) -> str:
     """Writes `results.csv`, `summary.txt` and `learning_curves.png`.
 
     Args:
         folder: with at least one finished trial; all that are count.
-        task: name of the task.
-        main_metric: the score that chooses.
+        runner: what ran them.
         of_best_epochs: whether scores are those of trials' best epochs, as with early
             stopping, or of their last.
-        baseline: scores of guessing the most frequent label.
         compared: trials to hold beside.
 
     Returns:
         The summary.
     """
-    trials = folder.finished()
+    trials, main_metric = folder.finished(), runner.main_metric
     of_settings = results.by_setting(trials, main_metric)
     best = results.best_setting(of_settings)
     best_trial = results.best_trial(trials, main_metric)
@@ -82,9 +79,14 @@ def write_report(
             "compared": results.by_setting(compared.folder.finished(), main_metric),
             "compared_name": compared.name,
         }
-    table = results.summary(of_settings, baseline=baseline, **others)
+    table = results.summary(
+        of_settings,
+        baseline=runner.baseline,
+        baseline_name=runner.baseline_name,
+        **others,
+    )
     epoch = "best" if of_best_epochs else "last"
-    text = f"""{task}: {main_metric} on the dev split after the {epoch} epoch
+    text = f"""{runner.name}: {main_metric} on the dev split after the {epoch} epoch
 {table}
 best setting (*): {describe_setting(best.setting)}
 best trial: {describe(best_trial.trial)}: {best_trial.scores[main_metric]:.4f}
@@ -92,7 +94,10 @@ best trial: {describe(best_trial.trial)}: {best_trial.scores[main_metric]:.4f}
     results.write_csv(trials, folder.path / "results.csv")
     files.write_text(folder.path / "summary.txt", text)
     figure = results_curves.learning_curves(
-        of_settings, title=task, baseline=(baseline or {}).get(main_metric)
+        of_settings,
+        title=runner.name,
+        baseline=runner.baseline.get(main_metric),
+        baseline_name=runner.baseline_name,
     )
     results_curves.save(figure, folder.path / "learning_curves.png")
     return text

@@ -1,12 +1,15 @@
 """One compiled model for many trainings, each of which gets it as if it were new."""
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 
 import keras
 import tensorflow as tf
 
+from seg_tf.finetuning.encoder_copies import under_dtype_policy
 from seg_tf.finetuning.optimizer import LinearWarmupDecay, finetuning_optimizer
+
+# From a model to the loss of each of its outputs.
+LossesOf = Callable[[keras.Model], Mapping[str, keras.losses.Loss]]
 
 
 class ReusableModel:
@@ -17,14 +20,15 @@ class ReusableModel:
 
     Args:
         make: from a seed to a new model, always of the same layers.
-        loss: what is trained for.
+        loss: what is trained for: a loss, or what gives the losses of a model's
+            outputs.
         dtype_policy: under which it is made; None takes the one that holds now.
     """
 
     def __init__(
         self,
         make: Callable[[int], keras.Model],
-        loss: keras.losses.Loss,
+        loss: keras.losses.Loss | LossesOf,
         dtype_policy: str | None = None,
     ):
         self._make = make
@@ -41,7 +45,7 @@ class ReusableModel:
             learning_rate: the highest one.
             num_updates: updates of the training.
         """
-        with _dtype_policy(self._policy):
+        with under_dtype_policy(self._policy):
             new = self._make(seed)
         if self._model is None:
             self._model = new
@@ -54,9 +58,12 @@ class ReusableModel:
         return self._model
 
     def _compile(self) -> None:
+        loss = self._loss
+        if not isinstance(loss, keras.losses.Loss):
+            loss = loss(self._model)
         self._model.compile(
             finetuning_optimizer(self._schedule),
-            self._loss,
+            loss,
             # Compiling every length of rows takes a CPU longer than it gains by it.
             jit_compile=bool(tf.config.list_logical_devices("GPU")),
         )
@@ -77,13 +84,3 @@ def _copy(source: keras.Model, target: keras.Model) -> None:
                 f"{old.shape}, {old.dtype}"
             )
         old.assign(new)
-
-
-@contextlib.contextmanager
-def _dtype_policy(policy: keras.DTypePolicy | str) -> Iterator[None]:
-    before = keras.config.dtype_policy()
-    keras.config.set_dtype_policy(policy)
-    try:
-        yield
-    finally:
-        keras.config.set_dtype_policy(before)

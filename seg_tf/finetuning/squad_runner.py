@@ -1,19 +1,17 @@
 """Trials of SQuAD: training on windows, answers to the questions of the dev file."""
 
-import contextlib
 import dataclasses
-import gc
 import hashlib
 import os
 import pathlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
-import tensorflow as tf
 
 from seg_tf import command_line
 from seg_tf.finetuning.dev_scores import DevScores
+from seg_tf.finetuning.reusable_model import ReusableModel
 from seg_tf.finetuning.span_batches import span_batches
 from seg_tf.finetuning.span_extractor import SpanExtractor
 from seg_tf.finetuning.squad_examples import SpanExamples, window_sizes
@@ -31,14 +29,11 @@ from seg_tf.tasks.squad_answers import RankedAnswers
 from seg_tf.tasks.squad_files import SquadFile
 from seg_tf.tasks.squad_spans import SpanEncoder
 from seg_tf.text.punkt import SentenceSplitter
-from seg_tf.training.optimizer import build_adamw
 from seg_tf.training.pretrained import Pretrained
 
 TASKS = ("squad/v1.1", "squad/v2.0")
 # As in BERT's published code.
 _MAX_ANSWER_PIECES = 30
-_WARMUP_SHARE = 0.1
-_CLIP_NORM = 1.0
 
 
 class SquadRunner:
@@ -75,6 +70,7 @@ class SquadRunner:
         name: the task.
         main_metric: which score chooses among settings.
         baseline: scores of never giving an answer.
+        baseline_name: that.
         num_examples: questions trained on.
         sizes: of the windows.
 
@@ -85,6 +81,7 @@ class SquadRunner:
     """
 
     main_metric = "f1"
+    baseline_name = "never an answer"
 
     def __init__(
         self,
@@ -117,9 +114,14 @@ class SquadRunner:
         )
         self._pretrained = pretrained
         self._max_answer_pieces = max_answer_pieces
-        self._randomly_initialised = randomly_initialised
-        self._dtype_policy = dtype_policy
         self._splitter = splitter or SentenceSplitter()
+        self._model = ReusableModel(
+            lambda seed: SpanExtractor.from_pretrained(
+                pretrained, seed=seed, randomly_initialised=randomly_initialised
+            ),
+            SpanExtractor.losses_of_pointers,
+            dtype_policy,
+        )
 
         version = task.removeprefix("squad/")
         # Both before what takes long, for one may be missing.
@@ -175,7 +177,9 @@ class SquadRunner:
             seed=seed,
             max_length=self.sizes.max_length,
         )
-        model = self._build(setting, seed, num_updates=len(batches) * setting.epochs)
+        model = self._model.start(
+            seed, setting.learning_rate, num_updates=len(batches) * setting.epochs
+        )
         model.fit(
             batches,
             epochs=setting.epochs,
@@ -188,30 +192,7 @@ class SquadRunner:
         squad_answers.write_predictions(
             folder, answers, scores.get("null_threshold", 0.0)
         )
-        del model
-        # Layers and what was compiled for them know each other in circles.
-        gc.collect()
         return scores
-
-    def _build(self, setting: Setting, seed: int, num_updates: int) -> SpanExtractor:
-        with _dtype_policy(self._dtype_policy):
-            model = SpanExtractor.from_pretrained(
-                self._pretrained,
-                randomly_initialised=self._randomly_initialised,
-                seed=seed,
-            )
-        model.compile(
-            build_adamw(
-                num_updates=num_updates,
-                learning_rate=setting.learning_rate,
-                warmup_updates=round(_WARMUP_SHARE * num_updates),
-                global_clipnorm=_CLIP_NORM,
-            ),
-            model.losses_of_pointers(),
-            # To compile every length of rows takes a CPU longer than it gains by it.
-            jit_compile=bool(tf.config.list_logical_devices("GPU")),
-        )
-        return model
 
     def _score(self, model: keras.Model) -> dict[str, float]:
         answers, loss = self._answer(model)
@@ -254,13 +235,3 @@ def _count(split: SquadSplit) -> str:
 def _checksum(data: SquadFile) -> str:
     """SHA-256 that tells contexts, questions and answers from others."""
     return hashlib.sha256(repr(data.passages).encode("utf-8", "replace")).hexdigest()
-
-
-@contextlib.contextmanager
-def _dtype_policy(name: str | None) -> Iterator[None]:
-    before = keras.config.dtype_policy()
-    keras.config.set_dtype_policy(name or before)
-    try:
-        yield
-    finally:
-        keras.config.set_dtype_policy(before)

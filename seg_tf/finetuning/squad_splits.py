@@ -153,7 +153,7 @@ def _find(folder: pathlib.Path, version: str, split: str) -> pathlib.Path:
         if (one / name).is_file():
             return one / name
     for one in folders:
-        others = sorted(one.glob(f"{split}-{version}[.-_]*.json"))
+        others = sorted(one.glob(f"{split}-{version}[-._]*.json"))
         if len(others) > 1:
             raise ValueError(
                 f"`data_dir` must hold {name}, or one file alone that begins so. "

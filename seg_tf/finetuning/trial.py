@@ -2,8 +2,8 @@
 
 import dataclasses
 import pathlib
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 import keras
 
@@ -31,10 +31,23 @@ class TaskRunner(Protocol):
     Attributes:
         name: that of the task, as in "glue/mrpc".
         main_metric: which score chooses among settings.
+        baseline: scores of what needs no model.
+        baseline_name: what that is, as in "most frequent label".
+        num_examples: those trained on.
     """
 
     name: str
     main_metric: str
+    baseline: Mapping[str, float]
+    baseline_name: str
+    num_examples: int
+
+    def describe(self) -> dict[str, Any]:
+        """What scores depend on, besides the checkpoint and the command's options.
+
+        Returns:
+            What can be written as JSON: checksums of files, above all.
+        """
 
     def run(
         self,

@@ -14,6 +14,8 @@ from seg_tf.finetuning.trials import Trial, TrialsDisplay
 
 # Between two lines of one epoch, where there are no bars.
 _SECONDS_BETWEEN_LINES = 60
+# More have no line each: those of probes are many, and short.
+_MANY_EPOCHS = 50
 
 
 def trials_display(
@@ -122,7 +124,8 @@ class TrialLines:
         self, epochs: float, updates: int, total: int, logs: Mapping[str, Any]
     ) -> None:
         is_recent = time.monotonic() - self._last_line < _SECONDS_BETWEEN_LINES
-        if is_recent and not epochs.is_integer():
+        ends_epoch = epochs.is_integer() and self._trial.setting.epochs <= _MANY_EPOCHS
+        if is_recent and not ends_epoch:
             return
         shown = "  ".join(
             f"{name} {text}" for name, text in _shown(logs, self._main_metric).items()

@@ -5,6 +5,7 @@ import itertools
 from collections.abc import Sequence
 
 from seg_tf import configuration
+from seg_tf.finetuning.probing import probe_setting
 from seg_tf.finetuning.trial import Setting
 from seg_tf.tasks import finetuning_settings
 from seg_tf.training.pretrained import Pretrained
@@ -81,6 +82,19 @@ def make_grid(
         tuple(dict.fromkeys(seeds)) or tuple(range(1, 1 + num_runs)),
         row_length,
     )
+
+
+def probe_grid(task: str, seeds: Sequence[int] = ()) -> Grid:
+    """The one setting of DiscoEval's probe of a task.
+
+    Args:
+        task: name of the task.
+        seeds: of the probe; without any it is 1.
+
+    Raises:
+        ValueError: if the task is another benchmark's.
+    """
+    return Grid((probe_setting(task),), tuple(dict.fromkeys(seeds)) or (1,))
 
 
 def _recipe_name(pretrained: Pretrained, grid: str) -> str:

@@ -1,13 +1,17 @@
 """DiscoEval's probes as trials: one runner a task and checkpoint."""
 
+import functools
 import pathlib
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import keras
 import numpy as np
 
 from seg_tf import files, tasks
+from seg_tf.finetuning.classification_split import checksum
+from seg_tf.finetuning.encoder_copies import under_dtype_policy
 from seg_tf.finetuning.probing.frozen_encoder import PER_SENTENCE, FrozenEncoder
 from seg_tf.finetuning.probing.probe import LEARNING_RATE, Labelled, predict
 from seg_tf.finetuning.probing.probe_training import (
@@ -25,16 +29,29 @@ from seg_tf.training.pretrained import Pretrained
 _TEST = "test"
 
 
-class ProbeRunner:
-    """Trains DiscoEval's probe of a task on the vectors of a frozen encoder.
+def probe_setting(task: Task | str) -> Setting:
+    """The one setting of a task's probe; its epochs are the most there can be.
 
-    Files are read and texts encoded when the runner is made; a trial only trains the
-    probe. How that is done the protocol says (`seg_tf.tasks.probes`), so all that
-    trials may differ in is their seed.
+    An epoch is what lies between two evaluations on dev, of all strengths of the
+    penalty together.
+
+    Raises:
+        ValueError: if the task is another benchmark's.
+    """
+    settings = settings_of(tasks.get(task) if isinstance(task, str) else task)
+    return Setting(LEARNING_RATE, settings.batch_size, max_evaluations(settings))
+
+
+class ProbeRunner:
+    """A `TaskRunner` that trains DiscoEval's probe on vectors of a frozen encoder.
+
+    Files are read when the runner is made, and texts encoded before the first trial;
+    any other only trains the probe. How that is done the protocol says
+    (`seg_tf.tasks.probes`), so all that trials may differ in is their seed.
 
     Args:
-        task: one of DiscoEval, or its name.
         pretrained: what `load_pretrained` returned.
+        task: one of DiscoEval, or its name.
         data_dir: folder of the benchmark, or of the task. Train and dev have to be
             there; without test there are no scores of it.
         vectors_dir: where vectors are kept: they are computed once, whatever the seed.
@@ -42,32 +59,38 @@ class ProbeRunner:
         randomly_initialised: whether the encoder starts from new weights.
         encoder_seed: of the new weights, which are the same in all trials.
         max_length: the most positions of a row; None takes those of pretraining.
+        dtype_policy: what the encoder computes in, as of Keras; None takes the policy
+            that holds. The probe takes float32.
         limit: how many examples of train are used, the first ones; None takes all.
         report: called with lines of text: what was cut, and what is missing.
 
     Attributes:
         name: that of the task.
         main_metric: "accuracy".
-        setting: the protocol's, whatever a trial is given. Its epochs are the most
-            that callbacks can hear of.
+        baseline: scores of always the label most frequent in train.
+        baseline_name: that.
+        num_examples: those trained on.
 
     Raises:
         OSError: if train or dev is not there, naming the file.
-        ValueError: if the task is another benchmark's, a file is not as it must be, the
-            encoder cannot do as `mode` says, or the folder holds other vectors.
+        ValueError: if the task is another benchmark's, a file is not as it must be, or
+            the encoder cannot do as `mode` says.
     """
+
+    baseline_name = "most frequent label"
 
     def __init__(
         self,
-        task: Task | str,
         pretrained: Pretrained,
-        data_dir: pathlib.Path,
+        task: Task | str,
+        data_dir: str | pathlib.Path,
         vectors_dir: pathlib.Path,
         *,
         mode: str = PER_SENTENCE,
         randomly_initialised: bool = False,
         encoder_seed: int = 0,
         max_length: int | None = None,
+        dtype_policy: str | None = None,
         limit: int | None = None,
         report: Callable[[str], Any] = print,
     ):
@@ -75,9 +98,6 @@ class ProbeRunner:
         self._settings = settings_of(self._task)
         self.name = self._task.name
         self.main_metric = self._task.main_metric
-        self.setting = Setting(
-            LEARNING_RATE, self._settings.batch_size, max_evaluations(self._settings)
-        )
         # All files before the encoder, which takes longer.
         self._examples = {"train": self._read(data_dir, "train")[:limit]}
         self._examples["dev"] = self._read(data_dir, "dev")
@@ -85,28 +105,23 @@ class ProbeRunner:
             self._examples[_TEST] = self._read(data_dir, _TEST)
         except FileNotFoundError as error:
             report(f"No scores of {self.name} on test: {error}")
-        encoder = FrozenEncoder(
-            pretrained,
-            mode,
-            self._task.num_texts,
-            randomly_initialised=randomly_initialised,
-            seed=encoder_seed,
-            max_length=max_length,
-        )
-        folder = vectors_dir / self.name.replace("/", "-") / mode
-        self._labelled = {}
-        for split, examples in self._examples.items():
-            vectors = sentence_vectors(
-                encoder,
-                [example.texts for example in examples],
-                folder / split,
-                progress_of(f"{self.name}, {split}"),
-                report,
+        with under_dtype_policy(dtype_policy):
+            self._encoder = FrozenEncoder(
+                pretrained,
+                mode,
+                self._task.num_texts,
+                randomly_initialised=randomly_initialised,
+                seed=encoder_seed,
+                max_length=max_length,
             )
-            self._labelled[split] = Labelled(
-                combine_vectors(self._settings.features, vectors),
-                np.array([example.label for example in examples], np.int32),
-            )
+        self._vectors_dir = vectors_dir / self.name.replace("/", "-") / mode
+        self._report = report
+        self.num_examples = len(self._examples["train"])
+        self.baseline = self._majority_scores()
+
+    def describe(self) -> dict[str, Any]:
+        """What the scores of a trial depend on, besides arguments: the files."""
+        return {split: checksum(found) for split, found in self._examples.items()}
 
     def run(
         self,
@@ -118,16 +133,18 @@ class ProbeRunner:
         """Trains a probe.
 
         Args:
-            setting: is not read: the protocol's is `self.setting`.
+            setting: is not read: `probe_setting` is the protocol's.
             seed: of the probe's first weights and of the order of examples.
             folder: where `predictions_dev.tsv`, of test if it is there, and
                 `probe.json`, how training went, are written.
             callbacks: as for `train_probe`.
 
         Returns:
-            `accuracy` on dev, and beside it that of the label most frequent in train,
-            `majority_accuracy`; both of test, with `test_` before them, if it is there;
-            and `l2`, the strength that was chosen.
+            `accuracy` on dev; `test_accuracy` if test is there; and `l2`, the strength
+            that was chosen.
+
+        Raises:
+            ValueError: if the folder of vectors holds other ones.
         """
         trained = train_probe(
             self._labelled["train"],
@@ -139,24 +156,49 @@ class ProbeRunner:
         )
         probe = trained[0]
         folder.mkdir(parents=True, exist_ok=True)
-        majority = np.bincount(self._labelled["train"].labels).argmax()
         scores = {}
         for split in list(self._examples)[1:]:
-            labelled = self._labelled[split]
-            predictions = predict(probe.model, labelled.features)
-            prefix = "" if split == "dev" else f"{split}_"
-            for name, predicted in {
-                "accuracy": predictions,
-                "majority_accuracy": np.full_like(predictions, majority),
-            }.items():
-                computed = metrics.compute(self._task, labelled.labels, predicted)
-                scores[prefix + name] = computed[self.main_metric]
+            predictions = predict(probe.model, self._labelled[split].features)
+            scores.update(self._scores(split, predictions))
             self._write_predictions(folder, split, predictions)
         scores["l2"] = probe.l2
         files.write_json(folder / "probe.json", self._story_of(trained))
         return scores
 
-    def _read(self, data_dir: pathlib.Path, split: str) -> list[Example]:
+    @functools.cached_property
+    def _labelled(self) -> Mapping[str, Labelled]:
+        """Every split as its probe reads it."""
+        labelled = {}
+        for split, examples in self._examples.items():
+            vectors = sentence_vectors(
+                self._encoder,
+                [example.texts for example in examples],
+                self._vectors_dir / split,
+                progress_of(f"{self.name}, {split}"),
+                self._report,
+            )
+            labelled[split] = Labelled(
+                combine_vectors(self._settings.features, vectors),
+                np.array([example.label for example in examples], np.int32),
+            )
+        return labelled
+
+    def _majority_scores(self) -> dict[str, float]:
+        labels = [example.label for example in self._examples["train"]]
+        ((majority, _),) = Counter(sorted(labels)).most_common(1)
+        scores = {}
+        for split in list(self._examples)[1:]:
+            predictions = np.full(len(self._examples[split]), majority)
+            scores.update(self._scores(split, predictions))
+        return scores
+
+    def _scores(self, split: str, predictions: np.ndarray) -> dict[str, float]:
+        labels = [example.label for example in self._examples[split]]
+        prefix = "" if split == "dev" else f"{split}_"
+        computed = metrics.compute(self._task, labels, predictions)
+        return {prefix + name: value for name, value in computed.items()}
+
+    def _read(self, data_dir: str | pathlib.Path, split: str) -> list[Example]:
         return tasks.read(self._task, data_dir, split)
 
     def _write_predictions(
