@@ -11,7 +11,7 @@ import run_finetuning
 from seg_tf import files
 from seg_tf.finetuning import reusable_model
 from seg_tf.training import distribution
-from tests.finetuning import task_folders
+from tests.finetuning import task_folders, tiny_squad
 from tests.inference import commands
 
 FAST = ["--learning_rate=0.003", "--batch_size=16", "--epochs=1"]
@@ -27,14 +27,14 @@ def data_dir(tmp_path_factory):
 def fine_tune(run_dir, data_dir, tmp_path):
     """Runs the command; returns nothing."""
 
-    def run(*arguments, task="glue/rte", output="out"):
+    def run(*arguments, task="glue/rte", output="out", plain=False):
         commands.run(
             run_finetuning,
             f"--checkpoint={run_dir}",
             f"--data_dir={data_dir}",
             f"--task={task}",
             f"--output_dir={tmp_path / output}",
-            *FAST,
+            *([] if plain else FAST),
             *arguments,
         )
 
@@ -86,6 +86,36 @@ def test_trials_a_table_and_curves(fine_tune, tmp_path, capsys):
     said = capsys.readouterr().out
     assert re.search(r"setting .* randomly initialised +difference\n", said)
     assert "randomly initialised, its best: lr 0.003, batch 16, 1 epoch" in said
+
+
+def test_squad_and_probes_by_the_same_command(fine_tune, tmp_path, capsys):
+    content = tiny_squad.random_file(1, 2, "v1.1", num_words=20)
+    tiny_squad.write_files(tmp_path, "v1.1", train=content, dev=content)
+    folder = f"--data_dir={tmp_path}"
+    fine_tune(folder, "--dev_limit=4", task="squad/v1.1", output="squad")
+    said = capsys.readouterr().out
+    assert "squad/v1.1: 10 examples, 1 settings with 1 seeds: 1 trials, 0 done" in said
+    assert re.search(r"never an answer +0\.0000 +0\.0000", said)
+    (row,) = rows_of(tmp_path / "squad")
+    assert {"f1", "exact"} < set(row)
+    (trial,) = (tmp_path / "squad/trials").iterdir()
+    assert len(files.read_json(trial / "predictions.json")) == 4
+
+    task_folders.write_bso(tmp_path)
+    arguments = [folder, "--probe=joint", "--seeds=1,2"]
+    arguments += ["--task=discoeval/bso/wiki", f"--output_dir={tmp_path / 'probe'}"]
+    for dry in (["--dry_run"], []):
+        fine_tune(*arguments, *dry, plain=True)
+        said = capsys.readouterr().out
+        assert "40 examples, 1 settings with 2 seeds: 2 trials, 0 done" in said
+        assert (tmp_path / "probe").exists() == (not dry)
+    assert "accuracy on the dev split after the best epoch" in said
+    assert re.search(r"most frequent label +0\.5000", said)
+    assert [row["seed"] for row in rows_of(tmp_path / "probe")] == ["1", "2"]
+    # What was encoded for one way is not taken for the other.
+    arguments[1] = "--probe=per_sentence"
+    with pytest.raises(ValueError, match="probe: joint there, per_sentence now"):
+        fine_tune(*arguments, plain=True)
 
 
 def test_several_tasks_and_the_leaderboards_files(fine_tune, tmp_path, capsys):
@@ -172,6 +202,8 @@ def test_options_reach_what_is_trained(fine_tune, tmp_path, monkeypatch):
         (["--learning_rate=0"], "`learning_rates` must be positive"),
         (["--task=glue/rte,glue/cola"], "hold the file of the split.*CoLA"),
         (["--compare=nowhere"], "Found no nowhere/settings.json"),
+        (["--dev_limit=2"], "`--dev_limit` must be left out.*for SQuAD"),
+        (["--probe=joint"], "must be left out for probes of a frozen"),
         (["--max_length=1000"], "`max_length` must be at most.*max_length=1000"),
     ],
 )

@@ -74,3 +74,14 @@ def write_sts_b(folder):
         columns = ["index", "sentence1", "sentence2", "score"]
         write(folder / "STS-B", split, columns, rows)
     return folder
+
+
+def write_bso(folder, train=20, dev=10):
+    """DiscoEval's ordering of sentences: whatever is first begins with a sign."""
+    folder = folder / "BSO/wiki"
+    folder.mkdir(parents=True)
+    for split, size in (("train", train), ("valid", dev)):
+        pairs = texts_of([0] * size, 2, size)
+        lines = ["\t".join(pair) + "\n" for pair in pairs]
+        (folder / f"{split}.txt").write_text("".join(lines))
+    return folder.parent.parent

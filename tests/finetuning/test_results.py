@@ -64,6 +64,8 @@ def test_percentages_have_two_decimals():
 def test_baseline_stands_beside():
     *_, line = summary(baseline={"f1": 0.8, "accuracy": 0.65})
     assert line == "most frequent label 0.8000 0.6500"
+    *_, line = summary(baseline={"f1": 0.5}, baseline_name="never an answer")
+    assert line == "never an answer 0.5000 –"
 
 
 def test_compared_settings_stand_beside_and_the_best_of_them_below():

@@ -56,7 +56,8 @@ def test_a_model_that_knows_the_answers_gets_all_in_reach(
 ):
     content = random_file(5, 16, version)
     write_files(tmp_path, version, train=content, dev=content)
-    monkeypatch.setattr(squad_runner, "SpanExtractor", Omniscient(content))
+    knowing = Omniscient(content)
+    monkeypatch.setattr(squad_runner.ReusableModel, "start", lambda *_, **__: knowing)
     lines = []
     runner = runner_on(tmp_path, kind, version, lines, max_answer_pieces=11)
     scores = runner.run(SETTING, 1, tmp_path / "out")
@@ -166,7 +167,7 @@ def test_new_weights_on_request(small):
             randomly_initialised=randomly_initialised,
         )
         # Not the seed that tiny models are made with, which draws their very weights.
-        found = runner._build(SETTING, 7, 1).encoder.get_weights()
+        found = runner._model.start(7, 1e-3, 1).encoder.get_weights()
         is_same = all(map(np.array_equal, found, expected))
         assert is_same != randomly_initialised
 
@@ -176,7 +177,7 @@ def test_half_precision_trains(small, tmp_path):
     runner = runner_on(
         small, "segabert", "v1.1", limit=5, dev_limit=5, dtype_policy="mixed_bfloat16"
     )
-    assert runner._build(SETTING, 1, 1).encoder.compute_dtype == "bfloat16"
+    assert runner._model.start(1, 1e-3, 1).encoder.compute_dtype == "bfloat16"
     assert "f1" in runner.run(SETTING, 1, tmp_path)
     assert keras.config.dtype_policy() == before
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from seg_tf.finetuning.probing import probe_runner
-from seg_tf.finetuning.probing.probe_runner import ProbeRunner
+from seg_tf.finetuning.probing.probe_runner import ProbeRunner, probe_setting
 from seg_tf.finetuning.trial import Setting
 from seg_tf.tasks import probes
 from tests.finetuning.tiny_models import tiny
@@ -66,8 +66,8 @@ def kind(task):
 
 def make(tmp_path, task, model="slm", reports=None, **arguments):
     return ProbeRunner(
-        task,
         tiny(model),
+        task,
         tmp_path / "data",
         tmp_path / "vectors",
         report=([] if reports is None else reports).append,
@@ -90,11 +90,12 @@ def test_what_the_words_tell_is_found(task, model, mode, tmp_path):
     runner = make(tmp_path, task, model, reports, mode=mode)
     scores = runner.run(IGNORED, 1, tmp_path / "trial")
     assert (runner.name, runner.main_metric) == (task, "accuracy")
-    assert scores["accuracy"] > scores["majority_accuracy"] + 0.1
-    assert scores["test_accuracy"] > scores["test_majority_accuracy"] + 0.1
+    assert set(runner.baseline) == {"accuracy", "test_accuracy"}
+    for name, score in runner.baseline.items():
+        assert scores[name] > score + 0.1
     assert not reports
     if kind(task) == "bso":
-        assert scores["majority_accuracy"] == scores["test_majority_accuracy"] == 0.5
+        assert runner.baseline == {"accuracy": 0.5, "test_accuracy": 0.5}
 
 
 def rows_of(path):
@@ -105,7 +106,9 @@ def rows_of(path):
 def test_predictions_and_scores_agree(tmp_path):
     task = "discoeval/ssp"
     write_files(tmp_path / "data", task)
-    scores = make(tmp_path, task, limit=40).run(IGNORED, 1, tmp_path / "trial")
+    runner = make(tmp_path, task, limit=40)
+    scores = runner.run(IGNORED, 1, tmp_path / "trial")
+    assert runner.num_examples == 40
     for split, file, prefix in [("dev", "valid", ""), ("test", "test", "test_")]:
         rows = rows_of(tmp_path / "trial" / f"predictions_{split}.tsv")
         lines = (tmp_path / f"data/SSP/abs/{file}.txt").read_text().splitlines()
@@ -115,7 +118,7 @@ def test_predictions_and_scores_agree(tmp_path):
         np.testing.assert_allclose(scores[f"{prefix}accuracy"], right)
         # Label 1 is most frequent in train.
         ones = np.mean([row["label"] == "1" for row in rows])
-        np.testing.assert_allclose(scores[f"{prefix}majority_accuracy"], ones)
+        np.testing.assert_allclose(runner.baseline[f"{prefix}accuracy"], ones)
     story = json.loads((tmp_path / "trial" / "probe.json").read_text())
     (probe,) = story["probes"]
     assert probe["l2"] == scores["l2"] == 1e-9
@@ -136,9 +139,12 @@ def test_texts_are_encoded_once_for_all_seeds_and_runners(tmp_path, monkeypatch)
 
     monkeypatch.setattr(probe_runner.FrozenEncoder, "encode", counting)
     runner = make(tmp_path, task, limit=30)
+    # A command may want to know of its trials alone.
+    assert not encoded
+    assert not (tmp_path / "vectors").exists()
+    first = runner.run(IGNORED, 1, tmp_path / "1")
     once = len(encoded)
     assert once > 0
-    first = runner.run(IGNORED, 1, tmp_path / "1")
     runner.run(IGNORED, 2, tmp_path / "2")
     again = make(tmp_path, task, limit=30).run(IGNORED, 1, tmp_path / "3")
     assert len(encoded) == once
@@ -154,32 +160,34 @@ def test_the_setting_is_that_of_the_protocol(tmp_path):
     task = "discoeval/ssp"
     write_files(tmp_path / "data", task)
     runner = make(tmp_path, task, limit=30)
-    assert runner.setting == Setting(learning_rate=1e-3, batch_size=64, epochs=51)
+    setting = probe_setting(task)
+    assert setting == Setting(learning_rate=1e-3, batch_size=64, epochs=51)
     other = Setting(learning_rate=5.0, batch_size=3, epochs=7)
     one = runner.run(other, 1, tmp_path / "1")
-    assert one == runner.run(runner.setting, 1, tmp_path / "2")
+    assert one == runner.run(setting, 1, tmp_path / "2")
 
 
 def test_a_twin_of_new_weights_has_vectors_of_its_own(tmp_path):
     task = "discoeval/ssp"
     write_files(tmp_path / "data", task)
-    make(tmp_path, task)
+    make(tmp_path, task).run(IGNORED, 1, tmp_path / "trial")
+    twin = make(tmp_path, task, randomly_initialised=True)
     with pytest.raises(ValueError, match=r"holds other vectors.*encoder_sha256"):
-        make(tmp_path, task, randomly_initialised=True)
+        twin.run(IGNORED, 1, tmp_path / "other")
     elsewhere = ProbeRunner(
-        task,
         tiny("slm"),
+        task,
         tmp_path / "data",
         tmp_path / "of_the_twin",
         randomly_initialised=True,
     )
+    assert elsewhere.run(IGNORED, 1, tmp_path / "other")["accuracy"] > 0.5
     files = [
         tmp_path / f"{name}/discoeval-ssp/per_sentence/dev/part-00000.npy"
         for name in ("vectors", "of_the_twin")
     ]
     one, other = map(np.load, files)
     assert np.abs(one - other).max() > 1e-2
-    assert elsewhere.run(IGNORED, 1, tmp_path / "trial")["accuracy"] > 0.5
 
 
 def test_without_test_there_are_no_scores_of_it(tmp_path):
@@ -189,7 +197,7 @@ def test_without_test_there_are_no_scores_of_it(tmp_path):
     scores = make(tmp_path, task, reports=reports, limit=30).run(
         IGNORED, 1, tmp_path / "trial"
     )
-    assert set(scores) == {"accuracy", "majority_accuracy", "l2"}
+    assert set(scores) == {"accuracy", "l2"}
     (line,) = reports
     assert line.startswith("No scores of discoeval/sp/wiki on test: ")
     assert "SP/wiki/test.txt" in line
@@ -236,4 +244,4 @@ def test_other_benchmarks_have_no_probes(tmp_path):
 def test_sample_data_without_train_says_so(task, tmp_path):
     data = sample_data("discoeval")
     with pytest.raises(OSError, match=r"none of .*train\.txt"):
-        ProbeRunner(task, tiny("slm"), data, tmp_path)
+        ProbeRunner(tiny("slm"), task, data, tmp_path)
