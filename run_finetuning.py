@@ -159,6 +159,9 @@ def define_flags() -> None:
         False,
         "Predict test splits too: those of GLUE for its leaderboard, into submission.",
     )
+    flags.DEFINE_bool(
+        "save_model", False, "Keep the model of every trial, as its model.keras."
+    )
     flags.DEFINE_string(
         "compare", None, "Another --output_dir of the same tasks, to hold beside."
     )

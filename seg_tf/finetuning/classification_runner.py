@@ -14,6 +14,7 @@ from seg_tf.finetuning.classification_split import PredictedSplit, checksum
 from seg_tf.finetuning.dev_scores import DevScores
 from seg_tf.finetuning.results_report import LEADERBOARD_FOLDER
 from seg_tf.finetuning.reusable_model import ReusableModel
+from seg_tf.finetuning.saved_model import save_model as write_model
 from seg_tf.finetuning.text_batches import TextExamples
 from seg_tf.finetuning.text_classifier import TextClassifier
 from seg_tf.finetuning.trial import Setting
@@ -42,6 +43,7 @@ class ClassificationRunner:
             holds.
         predict_test: whether to predict test splits as well: with labels they are
             scored as `test_…`; those of GLUE become files for its leaderboard.
+        save_model: whether every trial keeps its model, as `model.keras`.
         report: called with lines of text.
 
     Attributes:
@@ -69,10 +71,12 @@ class ClassificationRunner:
         freeze_encoder: bool = False,
         dtype_policy: str | None = None,
         predict_test: bool = False,
+        save_model: bool = False,
         report: Callable[[str], Any] = print,
     ):
         task = tasks.get(task) if isinstance(task, str) else task
         self._task = task
+        self._saves_model = save_model
         self._model = ReusableModel(
             lambda seed: TextClassifier.from_pretrained(
                 pretrained,
@@ -82,9 +86,7 @@ class ClassificationRunner:
                 randomly_initialised=randomly_initialised,
                 freeze_encoder=freeze_encoder,
             ),
-            keras.losses.MeanSquaredError()
-            if task.is_regression
-            else keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+            TextClassifier.loss_of_labels,
             dtype_policy,
         )
 
@@ -150,6 +152,8 @@ class ClassificationRunner:
             verbose=0,
             callbacks=[DevScores(self._score), *callbacks],
         )
+        if self._saves_model:
+            write_model(model, folder)
         scores = {}
         for prefix, split in self._dev.items():
             outputs = split.outputs(model)

@@ -14,6 +14,7 @@ WARMUP_SHARE = 0.1
 CLIP_NORM = 1.0
 
 
+@keras.saving.register_keras_serializable(package="seg_tf")
 class LinearWarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
     """A rate that rises over the first tenth of the updates and falls to 0 at the end.
 
@@ -54,11 +55,21 @@ class LinearWarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
         }
 
 
-def finetuning_optimizer(schedule: LinearWarmupDecay) -> AdamW:
+def finetuning_optimizer(learning_rate: float, num_updates: int) -> AdamW:
     """AdamW as BERT is fine-tuned with it, for `compile`.
 
-    Weights decay by 0.01 of the rate, but for LayerNorm and bias; gradients are cut to
-    a global norm of 1.
+    The rate rises over the first tenth of the updates and falls to 0. Weights decay by
+    0.01 of it, but for LayerNorm and bias; gradients are cut to a global norm of 1.
+
+    Args:
+        learning_rate: the highest rate.
+        num_updates: updates of the whole training: batches times epochs.
+    """
+    return scheduled_optimizer(LinearWarmupDecay(learning_rate, num_updates))
+
+
+def scheduled_optimizer(schedule: LinearWarmupDecay) -> AdamW:
+    """As `finetuning_optimizer`, with a schedule that can be set for other trainings.
 
     Args:
         schedule: of the learning rate.

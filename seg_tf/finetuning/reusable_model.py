@@ -1,15 +1,13 @@
 """One compiled model for many trainings, each of which gets it as if it were new."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from typing import Any
 
 import keras
 import tensorflow as tf
 
 from seg_tf.finetuning.encoder_copies import under_dtype_policy
-from seg_tf.finetuning.optimizer import LinearWarmupDecay, finetuning_optimizer
-
-# From a model to the loss of each of its outputs.
-LossesOf = Callable[[keras.Model], Mapping[str, keras.losses.Loss]]
+from seg_tf.finetuning.optimizer import LinearWarmupDecay, scheduled_optimizer
 
 
 class ReusableModel:
@@ -20,19 +18,19 @@ class ReusableModel:
 
     Args:
         make: from a seed to a new model, always of the same layers.
-        loss: what is trained for: a loss, or what gives the losses of a model's
-            outputs.
+        loss_of: from a model to what it is trained for: a loss, or one for each
+            output by name.
         dtype_policy: under which it is made; None takes the one that holds now.
     """
 
     def __init__(
         self,
         make: Callable[[int], keras.Model],
-        loss: keras.losses.Loss | LossesOf,
+        loss_of: Callable[[keras.Model], Any],
         dtype_policy: str | None = None,
     ):
         self._make = make
-        self._loss = loss
+        self._loss_of = loss_of
         self._policy = dtype_policy or keras.config.dtype_policy()
         self._schedule = LinearWarmupDecay(learning_rate=0.0, num_updates=1)
         self._model: keras.Model | None = None
@@ -58,12 +56,9 @@ class ReusableModel:
         return self._model
 
     def _compile(self) -> None:
-        loss = self._loss
-        if not isinstance(loss, keras.losses.Loss):
-            loss = loss(self._model)
         self._model.compile(
-            finetuning_optimizer(self._schedule),
-            loss,
+            scheduled_optimizer(self._schedule),
+            self._loss_of(self._model),
             # Compiling every length of rows takes a CPU longer than it gains by it.
             jit_compile=bool(tf.config.list_logical_devices("GPU")),
         )

@@ -36,10 +36,10 @@ class RunnerKind:
 _OF_TRAININGS = ("grid", "learning_rate", "batch_size", "epochs", "early_stopping")
 CLASSIFICATION = RunnerKind(
     "tasks of classification that are fine-tuned",
-    (*_ALL_HAVE, "freeze_encoder", "predict_test"),
+    (*_ALL_HAVE, "freeze_encoder", "predict_test", "save_model"),
     _OF_TRAININGS,
 )
-SQUAD = RunnerKind("SQuAD", (*_ALL_HAVE, "dev_limit"), _OF_TRAININGS)
+SQUAD = RunnerKind("SQuAD", (*_ALL_HAVE, "dev_limit", "save_model"), _OF_TRAININGS)
 PROBE = RunnerKind("probes of a frozen encoder", _ALL_HAVE, ("probe",))
 KINDS = (CLASSIFICATION, SQUAD, PROBE)
 

@@ -12,6 +12,7 @@ import keras
 from seg_tf import command_line
 from seg_tf.finetuning.dev_scores import DevScores
 from seg_tf.finetuning.reusable_model import ReusableModel
+from seg_tf.finetuning.saved_model import save_model as write_model
 from seg_tf.finetuning.span_batches import span_batches
 from seg_tf.finetuning.span_extractor import SpanExtractor
 from seg_tf.finetuning.squad_examples import SpanExamples, window_sizes
@@ -62,6 +63,7 @@ class SquadRunner:
             pretraining is worth.
         dtype_policy: as of Keras, such as "mixed_bfloat16"; None takes the one that
             holds.
+        save_model: whether every trial keeps its model, as `model.keras`.
         report: called with lines of text: how many questions, and what is out of
             reach.
         progress: makes the bar for the windows of a file.
@@ -98,6 +100,7 @@ class SquadRunner:
         splitter: SentenceSplitter | None = None,
         randomly_initialised: bool = False,
         dtype_policy: str | None = None,
+        save_model: bool = False,
         report: Callable[[str], Any] = print,
         progress: MakeProgress = command_line.progress_bar,
     ):
@@ -113,6 +116,7 @@ class SquadRunner:
             max_question_pieces=max_question_pieces,
         )
         self._pretrained = pretrained
+        self._saves_model = save_model
         self._max_answer_pieces = max_answer_pieces
         self._splitter = splitter or SentenceSplitter()
         self._model = ReusableModel(
@@ -186,6 +190,8 @@ class SquadRunner:
             verbose=0,
             callbacks=[DevScores(self._score), *callbacks],
         )
+        if self._saves_model:
+            write_model(model, folder)
         # Once more, for a callback may have gone back to the weights of another epoch.
         answers, _ = self._answer(model)
         scores = score_answers(self._dev.data, answers)

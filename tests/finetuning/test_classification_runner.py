@@ -12,7 +12,7 @@ from seg_tf.finetuning.classification_runner import ClassificationRunner
 from seg_tf.finetuning.classification_split import PredictedSplit
 from seg_tf.finetuning.text_batches import text_batches
 from seg_tf.finetuning.trial import Setting
-from seg_tf.tasks import Example, get
+from seg_tf.tasks import Example, get, read
 from tests.finetuning import task_folders
 from tests.finetuning.tiny_models import tiny
 
@@ -170,6 +170,30 @@ def test_options_reach_the_model(tmp_path):
     for one, other in zip(before, after, strict=True):
         np.testing.assert_array_equal(one, other)
     assert any((one != other).any() for one, other in zip(before, own, strict=True))
+
+
+def test_a_kept_model_predicts_what_was_scored_and_is_not_compiled(tmp_path):
+    setting = Setting(0.02, 8, 1)
+    keeping = runner("rte", save_model=True)
+    for seed in (1, 2):  # the second one with the model of the first, set anew
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        scores = keeping.run(setting, seed, folder)
+        model = keras.saving.load_model(folder / "model.keras")
+        assert not model.compiled
+        examples = task_examples("rte", "dev")
+        texts = [one.texts for one in examples]
+        batches = text_batches(tiny("slm"), texts, batch_size=5)
+        predicted = model.predict(batches, verbose=0).argmax(axis=1)
+        right = np.mean(predicted == [one.label for one in examples])
+        assert scores["accuracy"] == pytest.approx(right)
+        words = task_folders.RTE_LABELS
+        written = [row[2] for row in predictions_of(folder, "dev")]
+        assert written == [words[number] for number in predicted]
+
+
+def task_examples(task, split):
+    return read(f"glue/{task}", data_dir(), split)
 
 
 def test_a_task_without_training_examples_is_an_error():

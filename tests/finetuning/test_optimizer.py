@@ -5,7 +5,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seg_tf.finetuning.optimizer import LinearWarmupDecay, finetuning_optimizer
+from seg_tf.finetuning.optimizer import (
+    LinearWarmupDecay,
+    finetuning_optimizer,
+    scheduled_optimizer,
+)
 from seg_tf.training.schedule import WarmupPolynomialDecay
 
 
@@ -51,7 +55,7 @@ def test_weights_decay_biases_do_not_and_gradients_are_clipped():
     # The schedule falls from the first update to the last: two updates of one rate.
     schedule = LinearWarmupDecay(0.1, 10**6)
     schedule._warmup_updates.assign(0)
-    optimizer = finetuning_optimizer(schedule)
+    optimizer = scheduled_optimizer(schedule)
     # Of norm 5 first, which is clipped to 1, and then of less than 1.
     gradients = [([[3.0], [0.0]], [4.0]), ([[0.1], [0.2]], [0.3])]
     for of_kernel, of_bias in gradients:
@@ -70,3 +74,33 @@ def test_weights_decay_biases_do_not_and_gradients_are_clipped():
     )
     for found, wanted in zip(layer.get_weights(), expected, strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-4)
+
+
+def test_two_numbers_are_enough():
+    optimizer = finetuning_optimizer(0.5, num_updates=20)
+    rates = []
+    weight = keras.Variable(1.0)
+    for _ in range(21):
+        # That of the next update.
+        rates.append(float(optimizer.learning_rate))
+        optimizer.apply([tf.constant(1.0)], [weight])
+    schedule = LinearWarmupDecay(0.5, 20)
+    np.testing.assert_allclose(rates, [schedule(step) for step in range(21)], 1e-6)
+    assert rates[1] == 0.5
+    assert rates[20] == 0
+
+
+def test_a_compiled_model_is_saved_and_goes_on(tmp_path):
+    inputs, targets = np.ones((4, 2)), np.ones((4, 1))
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    model.compile(finetuning_optimizer(0.5, num_updates=4), "mse")
+    for _ in range(2):
+        model.train_on_batch(inputs, targets)
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    for one in (model, again):
+        one.train_on_batch(inputs, targets)
+    assert float(again.optimizer.learning_rate) == pytest.approx(0.125)
+    # The bias too, which does not decay.
+    for one, other in zip(model.get_weights(), again.get_weights(), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6)

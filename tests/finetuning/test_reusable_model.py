@@ -30,7 +30,7 @@ def train(reusable, seed, learning_rate=0.03, epochs=3):
 
 
 def reusable(make=small, **arguments):
-    return ReusableModel(make, keras.losses.MeanSquaredError(), **arguments)
+    return ReusableModel(make, lambda _: keras.losses.MeanSquaredError(), **arguments)
 
 
 @pytest.mark.parametrize("dtype_policy", ["float32", "mixed_float16"])
@@ -62,7 +62,7 @@ def test_graph_is_traced_once():
             traced.append(1)
             return super().call(*arguments)
 
-    used = ReusableModel(small, CountedError())
+    used = ReusableModel(small, lambda _: CountedError())
     train(used, seed=1, epochs=1)
     before = len(traced)
     train(used, seed=2, learning_rate=0.1, epochs=2)

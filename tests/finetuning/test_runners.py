@@ -18,6 +18,7 @@ OPTIONS = {
     "freeze_encoder": False,
     "dtype_policy": "float32",
     "predict_test": False,
+    "save_model": False,
 }
 
 

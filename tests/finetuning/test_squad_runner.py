@@ -150,8 +150,10 @@ class Zeroing(keras.callbacks.Callback):
 
 
 def test_answers_are_those_of_the_weights_that_callbacks_leave(small, tmp_path):
-    runner = runner_on(small, "segabert", "v1.1", dev_limit=3)
+    runner = runner_on(small, "segabert", "v1.1", dev_limit=3, save_model=True)
     runner.run(SETTING, 1, tmp_path, [Zeroing()])
+    kept = keras.saving.load_model(tmp_path / "model.keras")
+    assert not any(weight.numpy().any() for weight in kept.span_pointer.weights)
     for candidates in json.loads(predictions_in(tmp_path)).values():
         assert {one["start_logit"] for one in candidates} == {0.0}
 
