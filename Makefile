@@ -71,7 +71,7 @@ pretrain: setup ## Text to records to a pretrained model: CORPUS= FORMAT= CONFIG
 		--output_dir="$(OUTPUT)" $(TRAIN_ARGS)
 
 test: setup-dev ## All tests: TEST_ARGS= for pytest
-	$(RUN) -m pytest $(TEST_ARGS)
+	$(RUN) -m pytest --numprocesses=logical --maxprocesses=8 --dist=loadfile $(TEST_ARGS)
 
 lint: setup-dev ## Style and likely bugs; changes nothing
 	$(RUN) -m ruff check .
