@@ -1,7 +1,7 @@
 """Learning curves of trials: losses and the main metric of every epoch."""
 
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -11,6 +11,7 @@ from seg_tf import files
 from seg_tf.finetuning.dev_scores import PREFIX
 from seg_tf.finetuning.results import SettingResult
 from seg_tf.finetuning.trial_progress import describe_setting
+from seg_tf.finetuning.trials import FinishedTrial
 
 # More colours could not be told apart.
 MOST_SETTINGS = 8
@@ -29,8 +30,9 @@ def learning_curves(
     """Draws what the logs of epochs have of training loss, dev loss and main metric.
 
     Every seed is a thin line, the colour is that of its setting; the mean over seeds is
-    a thick one, as far as all seeds got. Of many settings the best `MOST_SETTINGS` are
-    drawn, by their mean.
+    a thick one, as far as all seeds got. Of a probe, which is trained with several
+    strengths of its penalty, the training with the chosen one is drawn. Of many
+    settings the best `MOST_SETTINGS` are drawn, by their mean.
 
     Args:
         results: those of one task.
@@ -47,7 +49,7 @@ def learning_curves(
         PREFIX + main_metric: f"dev {main_metric}",
     }
     drawn = sorted(results, key=lambda one: -one.mean)[:MOST_SETTINGS]
-    rows = [row for one in drawn for trial in one.trials for row in trial.epochs]
+    rows = [row for one in drawn for trial in one.trials for row in _epochs(trial)]
     panels = [name for name in wanted if any(name in row for row in rows)]
     figure = Figure(figsize=(6 * max(1, len(panels)), 6), layout="constrained")
     FigureCanvasAgg(figure)
@@ -78,7 +80,7 @@ def save(figure: Figure, output: pathlib.Path) -> None:
 
 def _draw_setting(axes: Axes, result: SettingResult, name: str, color: str) -> None:
     curves = [
-        [row[name] for row in trial.epochs if name in row] for trial in result.trials
+        [row[name] for row in _epochs(trial) if name in row] for trial in result.trials
     ]
     for curve in curves:
         axes.plot(range(1, 1 + len(curve)), curve, color=color, **_SEED)
@@ -86,3 +88,8 @@ def _draw_setting(axes: Axes, result: SettingResult, name: str, color: str) -> N
     seeds = "1 seed" if len(curves) == 1 else f"{len(curves)} seeds"
     label = f"{describe_setting(result.setting)} ({seeds})"
     axes.plot(range(1, 1 + len(means)), means, color=color, label=label, **_MEAN)
+
+
+def _epochs(trial: FinishedTrial) -> list[Mapping[str, float]]:
+    chosen = trial.scores.get("l2")
+    return [row for row in trial.epochs if row.get("l2", chosen) == chosen]

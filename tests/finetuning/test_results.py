@@ -1,5 +1,7 @@
 """Tables of trials, worked out by hand."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -125,3 +127,17 @@ def test_of_many_settings_the_best_are_drawn():
     assert figure.get_suptitle() == "x (best 8 of 11 settings)"
     drawn = {line.get_ydata()[-1] for line in figure.axes[-1].lines}
     assert drawn == {number / 20 for number in range(4, 12)}
+
+
+def test_of_a_probe_the_chosen_strength_is_drawn():
+    rows = [
+        {"epoch": 1, "loss": 3.0, "l2": 0.1},
+        {"epoch": 2, "loss": 2.0, "l2": 0.01},
+        {"epoch": 3, "loss": 1.0, "l2": 0.01},
+    ]
+    trial = dataclasses.replace(finished(0.5, l2=0.01), epochs=rows)
+    figure = results_curves.learning_curves(
+        results.by_setting([trial], "f1"), title="x"
+    )
+    (axes,) = figure.axes
+    assert [list(line.get_ydata()) for line in axes.lines] == [[2.0, 1.0]] * 2

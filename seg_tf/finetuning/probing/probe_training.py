@@ -56,8 +56,8 @@ def train_probe(
         settings: how.
         seed: of first weights and orders.
         callbacks: hear of all as one training, whose epochs are what lies between two
-            evaluations, with `loss` and `dev_accuracy` in their logs. They cannot end
-            it.
+            evaluations, with `loss`, `dev_accuracy` and `l2` in their logs. They
+            cannot end it.
 
     Returns:
         Trained probes, best first; of equally good ones that of the `l2` named first.
@@ -83,7 +83,7 @@ def train_probe(
         losses, kept = [], []
         accuracies = until_dev_says_so(
             settings,
-            _epoch(model, train, dev, settings, seed, losses, epochs, listeners),
+            _epoch(model, train, dev, settings, seed, losses, epochs, listeners, l2),
             lambda model=model, kept=kept: kept.append(model.get_weights()),
         )
         best_weights.append(kept[-1])
@@ -139,6 +139,7 @@ def _epoch(
     losses: list[float],
     epochs: Iterator[int],
     listeners: keras.callbacks.CallbackList,
+    l2: float,
 ) -> Callable[[], float]:
     """What makes some passes and takes the accuracy on dev; tells the listeners."""
     make_pass = pass_function(model, train, settings.batch_size)
@@ -153,7 +154,8 @@ def _epoch(
         ]
         losses.append(float(np.mean(of_passes)))
         accuracy = float(np.mean(predict(model, dev.features) == dev.labels))
-        listeners.on_epoch_end(number, {"loss": losses[-1], "dev_accuracy": accuracy})
+        logs = {"loss": losses[-1], "dev_accuracy": accuracy, "l2": l2}
+        listeners.on_epoch_end(number, logs)
         return accuracy
 
     return train_and_evaluate
