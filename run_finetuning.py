@@ -49,6 +49,7 @@ On several processes, each takes its share of the trials:
 """
 
 import dataclasses
+import itertools
 import os
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
@@ -57,11 +58,16 @@ from typing import Any
 from absl import flags
 
 import seg_tf.command_line as command_line
-from seg_tf.finetuning import results_report, runners, trials, trials_grid
+from seg_tf.finetuning import (
+    results_report,
+    runners,
+    trial_progress,
+    trials,
+    trials_grid,
+)
 from seg_tf.finetuning.probing import MODES
 from seg_tf.finetuning.text_layout import text_layout
 from seg_tf.finetuning.trial import TaskRunner
-from seg_tf.finetuning.trial_progress import trials_display
 from seg_tf.finetuning.trials_grid import Grid
 from seg_tf.inference import model_flags
 from seg_tf.training import distribution
@@ -189,12 +195,19 @@ def main(_: Sequence[str]) -> None:
     if values.dry_run:
         say("Nothing was written; without --dry_run these trials are run")
         return
+    diverged = []
     while jobs:
         # Let go of afterwards, with its model.
-        _run(jobs.pop(0), processes, say)
+        diverged += _run(jobs.pop(0), processes, say)
     if values.predict_test and any(name.startswith("glue/") for name in names):
         submission = output_dir / results_report.SUBMISSION_FOLDER
         say(results_report.describe_submission(submission))
+    if diverged:
+        raise ValueError(
+            "The outputs of trained models must be numbers. Received: others, since "
+            f"the training diverged, of {len(diverged):,} trials: {'; '.join(diverged)}"
+            ". A lower --learning_rate, or another --dtype_policy, may help"
+        )
 
 
 def _make_job(
@@ -258,7 +271,8 @@ def _make_grid(pretrained: Pretrained, name: str) -> Grid:
 
 def _run(
     job: _Job, processes: distribution.Distribution, say: Callable[[str], Any]
-) -> None:
+) -> list[str]:
+    """Runs what is not finished; descriptions of the trials that diverged."""
     values = flags.FLAGS
     runner, folder = job.runner, job.folder
     name = runner.name
@@ -270,16 +284,17 @@ def _run(
         left = [trial for trial in job.wanted if not folder.is_finished(trial)]
         # What the chief sees: others may look when trials have been finished already.
         own = processes.broadcast_object(left)[processes.rank :: processes.size]
-        trials.run_trials(
+        diverged = trials.run_trials(
             runner,
             folder,
             own,
-            trials_display(name, own, runner.main_metric),
+            trial_progress.trials_display(name, own, runner.main_metric),
             patience=values.early_stopping,
         )
-        processes.gather("done")
-        if processes.is_chief:
+        of_all = itertools.chain.from_iterable(processes.gather(diverged))
+        if processes.is_chief and folder.finished():
             say(f"\n{_report(job)}files: {folder.path}")
+    return [f"{runner.name}: {trial_progress.describe(trial)}" for trial in of_all]
 
 
 def _report(job: _Job) -> str:

@@ -118,6 +118,12 @@ def test_squad_and_probes_by_the_same_command(fine_tune, tmp_path, capsys):
         fine_tune(*arguments, plain=True)
 
 
+def test_a_training_that_diverges_is_named_behind_the_others(fine_tune, tmp_path):
+    with pytest.raises(ValueError, match=r"of 1 trials: glue/rte: lr 1e\+25, batch 16"):
+        fine_tune("--learning_rate=1e25,0.003")
+    assert [row["learning_rate"] for row in rows_of(tmp_path / "out")] == ["0.003"]
+
+
 def test_several_tasks_and_the_leaderboards_files(fine_tune, tmp_path, capsys):
     fine_tune("--predict_test", "--seeds=2,1", task="glue/rte,glue/mnli")
     out = tmp_path / "out"

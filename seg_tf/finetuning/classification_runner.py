@@ -140,7 +140,7 @@ class ClassificationRunner:
         takes to the folder `leaderboard`.
 
         Raises:
-            ValueError: if the training diverged.
+            Diverged: if the training did.
         """
         batches = self._train.batches(setting.batch_size, seed)
         model = self._model.start(

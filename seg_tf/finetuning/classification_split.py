@@ -15,6 +15,7 @@ import scipy.special
 
 from seg_tf import files
 from seg_tf.finetuning.text_batches import TextExamples
+from seg_tf.finetuning.trial import Diverged
 from seg_tf.tasks import Example, Task, metrics
 from seg_tf.training.pretrained import Pretrained
 
@@ -61,12 +62,12 @@ class PredictedSplit:
         """What the model gives for every example: `(E, C)`.
 
         Raises:
-            ValueError: if the model diverged: where outputs are not finite.
+            Diverged: if the model did: where outputs are not finite.
         """
         outputs = model.predict(self._encoded.batches(_BATCH_SIZE), verbose=0)
         is_wrong = ~np.isfinite(outputs).all(axis=1)
         if is_wrong.any():
-            raise ValueError(
+            raise Diverged(
                 f"The outputs for {is_wrong.sum():,} of {len(outputs):,} examples of "
                 f"{self._task.name}, {self.name}, are not finite: the training "
                 "diverged. A lower learning rate, or another dtype policy, may help"

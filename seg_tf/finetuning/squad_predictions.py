@@ -16,6 +16,7 @@ from seg_tf.finetuning.span_batches import (
     span_layout,
 )
 from seg_tf.finetuning.squad_examples import SpanExamples
+from seg_tf.finetuning.trial import Diverged
 from seg_tf.tasks.squad_answers import WindowLogits
 from seg_tf.tasks.squad_windows import SpanWindow
 from seg_tf.training.pretrained import Pretrained
@@ -84,7 +85,7 @@ class WindowPredictor:
             model: a `SpanExtractor`.
 
         Raises:
-            ValueError: if it diverged: where logits are not finite.
+            Diverged: if it did: where logits are not finite.
         """
         found: list[WindowLogits] = [None] * len(self._order)
         number = 0
@@ -92,7 +93,7 @@ class WindowPredictor:
         for batch, labels in self._batches:
             outputs = model.predict_on_batch(batch)
             if not all(np.isfinite(logits).all() for logits in outputs.values()):
-                raise ValueError(
+                raise Diverged(
                     "The logits of answers are not finite: the training diverged. A "
                     "lower learning rate, or another dtype policy, may help"
                 )

@@ -171,7 +171,7 @@ class SquadRunner:
         `null_odds.json`, as BERT's published code does.
 
         Raises:
-            ValueError: if the training diverged.
+            Diverged: if the training did.
         """
         batches = span_batches(
             self._pretrained,

@@ -23,6 +23,10 @@ class Setting:
     epochs: int
 
 
+class Diverged(ValueError):
+    """A training whose outputs are no numbers any more."""
+
+
 class TaskRunner(Protocol):
     """Trains models of one task, from one checkpoint.
 
@@ -64,4 +68,7 @@ class TaskRunner(Protocol):
             folder: existing folder for predictions, written aside and renamed.
             callbacks: for Keras's `fit`. A runner that scores every epoch has put
                 those scores into the epoch's logs before, under `dev_<score>`.
+
+        Raises:
+            Diverged: if the training did. Another can be run afterwards.
         """

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import itertools
+import math
 import pathlib
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,7 +13,7 @@ import keras
 
 from seg_tf import files
 from seg_tf.finetuning.dev_scores import PREFIX
-from seg_tf.finetuning.trial import Setting, TaskRunner
+from seg_tf.finetuning.trial import Diverged, Setting, TaskRunner
 from seg_tf.training.run_folder import differing_settings
 
 SCORES_FILE = "scores.json"
@@ -193,8 +194,8 @@ def run_trials(
     display: TrialsDisplay,
     *,
     patience: int | None = None,
-) -> None:
-    """Runs trials one after another.
+) -> list[Trial]:
+    """Runs trials one after another, those behind one that diverged too.
 
     Args:
         runner: that of the task.
@@ -205,14 +206,26 @@ def run_trials(
             goes back to the weights of the best epoch; None trains all epochs, and
             keeps the last weights.
 
+    Returns:
+        Those that diverged, which leave no folder.
+
     Raises:
         ValueError: if the runner does not score every epoch, which patience needs.
     """
+    diverged = []
     for number, trial in enumerate(trials):
         callbacks = [display.begin(number, trial)]
         if patience is not None:
             callbacks.append(early_stopping(runner.main_metric, patience))
-        display.end(folder.run(runner, trial, callbacks))
+        try:
+            scores = folder.run(runner, trial, callbacks)
+        except Diverged:
+            unfinished = files.aside(folder.trial_folder(trial))
+            shutil.rmtree(unfinished, ignore_errors=True)
+            diverged.append(trial)
+            scores = {runner.main_metric: math.nan}
+        display.end(scores)
+    return diverged
 
 
 def early_stopping(main_metric: str, patience: int) -> keras.callbacks.EarlyStopping:

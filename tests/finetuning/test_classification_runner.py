@@ -11,7 +11,7 @@ import pytest
 from seg_tf.finetuning.classification_runner import ClassificationRunner
 from seg_tf.finetuning.classification_split import PredictedSplit
 from seg_tf.finetuning.text_batches import text_batches
-from seg_tf.finetuning.trial import Setting
+from seg_tf.finetuning.trial import Diverged, Setting
 from seg_tf.tasks import Example, get, read
 from tests.finetuning import task_folders
 from tests.finetuning.tiny_models import tiny
@@ -172,6 +172,16 @@ def test_options_reach_the_model(tmp_path):
     assert any((one != other).any() for one, other in zip(before, own, strict=True))
 
 
+def test_a_trial_is_as_new_behind_one_that_diverged(tmp_path):
+    used, new = runner("rte"), runner("rte")
+    with pytest.raises(Diverged):
+        used.run(Setting(1e25, 16, 1), 1, tmp_path)
+    logs = Logs(), Logs()
+    for one, of_one in zip((used, new), logs, strict=True):
+        one.run(SHORT, 2, tmp_path, [of_one])
+    assert logs[0].rows == logs[1].rows
+
+
 def test_a_kept_model_predicts_what_was_scored_and_is_not_compiled(tmp_path):
     setting = Setting(0.02, 8, 1)
     keeping = runner("rte", save_model=True)
@@ -206,12 +216,12 @@ def test_diverged_outputs_are_an_error():
     examples = [Example(("w1", "w2"), 0, "0"), Example(("w3", "w4"), 1, "1")]
     split = PredictedSplit(task, "dev", examples, tiny("bert"), None, pytest.fail)
 
-    class Diverged:
+    class Diverging:
         def predict(self, batches, verbose):
             return np.array([[0.5, 0.1], [np.nan, 1.0]])
 
     with pytest.raises(ValueError, match="1 of 2 examples of glue/rte, dev, are not"):
-        split.outputs(Diverged())
+        split.outputs(Diverging())
 
 
 def test_split_computes_loss_and_predictions():

@@ -1,5 +1,6 @@
 """Trials: what is run, what is kept, and what goes on after a cut-off."""
 
+import numpy as np
 import pytest
 
 from seg_tf import files
@@ -21,7 +22,7 @@ def folder(tmp_path):
 def run(runner, folder, trials=TRIALS, **arguments):
     left = [trial for trial in trials if not folder.is_finished(trial)]
     display = SilentDisplay()
-    run_trials(runner, folder, left, display, **arguments)
+    display.diverged = run_trials(runner, folder, left, display, **arguments)
     return display
 
 
@@ -68,6 +69,19 @@ def test_a_cut_off_command_goes_on_with_the_unfinished_trial_anew(folder):
     assert len(list(folder.path.glob("trials/*"))) == 4
     run(runner, folder)
     assert len(runner.runs) == 5
+
+
+def test_trials_behind_one_that_diverged_are_run(folder):
+    display = run(ScriptedRunner(diverges_in=[1]), folder)
+    assert display.diverged == [TRIALS[1]]
+    finished = {one.trial for one in folder.finished()}
+    assert finished == {TRIALS[0], *TRIALS[2:]}
+    assert len(list((folder.path / "trials").iterdir())) == 3
+    assert np.isnan(display.told[3]["f1"])
+    # Given again, the command tries it again, and nothing else.
+    again = ScriptedRunner()
+    assert not run(again, folder).diverged
+    assert again.runs == [TRIALS[1]]
 
 
 def test_other_settings_are_an_error_that_names_them(folder):
