@@ -1,23 +1,24 @@
 """Fine-tuning pretrained encoders on tasks: Keras models, and batches for them.
 
 ```python
-import keras
-from seg_tf.finetuning import TextClassifier, load_pretrained, text_batches
+from seg_tf.finetuning import TextClassifier, finetuning_optimizer
+from seg_tf.finetuning import load_pretrained, text_batches
 
 checkpoint = load_pretrained("runs/segabert_base")
-classifier = TextClassifier.from_pretrained(checkpoint, num_classes=2, num_texts=2)
-train = text_batches(checkpoint, pairs, labels, batch_size=32, seed=1)
-classifier.compile(
-    keras.optimizers.AdamW(2e-5),
-    keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-    metrics=["accuracy"],
-)
-classifier.fit(train, epochs=3)
+train = text_batches(checkpoint, texts, labels, batch_size=32, seed=1)
+model = TextClassifier.from_pretrained(checkpoint, num_classes=2)
+model.compile(finetuning_optimizer(3e-5, 3 * len(train)), model.loss_of_labels())
+model.fit(train, epochs=3)
 ```
 
 What the encoder reads follows from the checkpoint: BERT, SegaBERT, SLM or ReAT.
+`texts` are strings, or tuples of them (`num_texts=2` for pairs). `text_batches` without
+labels is what `predict` takes. `run_finetuning.py` runs whole tasks of benchmarks, by
+`seg_tf.finetuning.runners`.
 """
 
+from seg_tf.finetuning.optimizer import finetuning_optimizer
+from seg_tf.finetuning.probing import FrozenEncoder
 from seg_tf.finetuning.span_batches import SpanExample, span_batches
 from seg_tf.finetuning.span_extractor import SpanExtractor
 from seg_tf.finetuning.text_batches import text_batches
@@ -25,9 +26,11 @@ from seg_tf.finetuning.text_classifier import TextClassifier
 from seg_tf.training.pretrained import load_pretrained
 
 __all__ = [
+    "FrozenEncoder",
     "SpanExample",
     "SpanExtractor",
     "TextClassifier",
+    "finetuning_optimizer",
     "load_pretrained",
     "span_batches",
     "text_batches",

@@ -1,4 +1,7 @@
-"""Encoders for fine-tuning: copies, so that the checkpoint's own stays as it was."""
+"""Encoders for fine-tuning: copies, so that the checkpoint's own stays as it was.
+
+And under what they are made: precision, and a seed.
+"""
 
 import contextlib
 import random
@@ -32,6 +35,22 @@ def copy_encoder(
     if not randomly_initialised:
         copied.set_weights(encoder.get_weights())
     return copied
+
+
+@contextlib.contextmanager
+def under_dtype_policy(policy: keras.DTypePolicy | str | None) -> Iterator[None]:
+    """Makes Keras's layers under a policy of precision inside.
+
+    Args:
+        policy: the policy, or its name, such as "mixed_bfloat16"; None leaves the one
+            that holds.
+    """
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(policy or before)
+    try:
+        yield
+    finally:
+        keras.config.set_dtype_policy(before)
 
 
 @contextlib.contextmanager

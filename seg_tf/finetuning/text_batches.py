@@ -49,29 +49,79 @@ def text_batches(
         ValueError: if there is no example, their numbers of texts differ or are too
             many for a row, or there are not as many labels.
     """
-    if batch_size < 1:
-        raise ValueError(
-            f"`batch_size` must be at least 1. Received: batch_size={batch_size}"
-        )
-    layout = text_layout(pretrained, max_length=max_length)
-    tuples = as_tuples(texts)
-    room = layout.room(len(tuples[0]))
-    examples = encode_texts(pretrained.text_encoder(), tuples, room)
-    if examples.num_cut:
-        report(
-            f"Cut, because they are longer than {room} word pieces: "
-            f"{examples.num_cut:,} of {len(examples):,} examples"
-        )
-    row_shapes = np.array([layout.row_shape(example) for example in examples])
-
-    def lay_out(
-        numbers: np.ndarray, row_shape: tuple[int, ...]
-    ) -> Mapping[str, np.ndarray]:
-        return layout.lay_out([examples[number] for number in numbers], row_shape)
-
-    return row_batches(
-        lay_out, row_shapes, _checked(labels, len(tuples)), batch_size, seed
+    examples = TextExamples(
+        pretrained, texts, labels, max_length=max_length, report=report
     )
+    return examples.batches(batch_size, seed)
+
+
+class TextExamples:
+    """Texts and labels, spelled once, for batches of any size and order.
+
+    Args:
+        pretrained: what `load_pretrained` returned.
+        texts: examples, each a text or a tuple of texts, all of as many.
+        labels: array-like of `(examples, …)`: ints for classes, floats for a
+            regression. None gives no labels, for `predict`.
+        max_length: the most positions of an example; None takes those of pretraining.
+            Of one that is longer, the longest text loses its last piece until it fits.
+        report: called with a line of text if examples were cut.
+
+    Attributes:
+        labels: array of int32 or float32, or None.
+
+    Raises:
+        ValueError: if there is no example, their numbers of texts differ or are too
+            many for a row, or there are not as many labels.
+    """
+
+    def __init__(
+        self,
+        pretrained: Pretrained,
+        texts: Sequence[str | Sequence[str]],
+        labels: Any = None,
+        *,
+        max_length: int | None = None,
+        report: Callable[[str], Any] = print,
+    ):
+        self._layout = text_layout(pretrained, max_length=max_length)
+        tuples = as_tuples(texts)
+        room = self._layout.room(len(tuples[0]))
+        self.labels = _checked(labels, len(tuples))
+        self._examples = encode_texts(pretrained.text_encoder(), tuples, room)
+        if self._examples.num_cut:
+            report(
+                f"Cut, because they are longer than {room} word pieces: "
+                f"{self._examples.num_cut:,} of {len(self._examples):,} examples"
+            )
+        self._row_shapes = np.array(list(map(self._layout.row_shape, self._examples)))
+
+    def __len__(self) -> int:
+        return len(self._examples)
+
+    def batches(self, batch_size: int, seed: int | None = None) -> tf.data.Dataset:
+        """A dataset of them: see `text_batches`.
+
+        Args:
+            batch_size: examples of a batch; the last one may have fewer.
+            seed: of the order; None gives the examples in order.
+
+        Raises:
+            ValueError: if batches would be empty.
+        """
+        if batch_size < 1:
+            raise ValueError(
+                f"`batch_size` must be at least 1. Received: batch_size={batch_size}"
+            )
+        return row_batches(
+            self._lay_out, self._row_shapes, self.labels, batch_size, seed
+        )
+
+    def _lay_out(
+        self, numbers: np.ndarray, row_shape: tuple[int, ...]
+    ) -> Mapping[str, np.ndarray]:
+        examples = [self._examples[number] for number in numbers]
+        return self._layout.lay_out(examples, row_shape)
 
 
 def _checked(labels: Any, num_examples: int) -> np.ndarray | None:

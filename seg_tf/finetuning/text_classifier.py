@@ -169,6 +169,12 @@ class TextClassifier(FeatureModel):
         pretrained = load_pretrained(checkpoint_dir)
         return cls.from_pretrained(pretrained, num_classes, num_texts, **arguments)
 
+    def loss_of_labels(self) -> keras.losses.Loss:
+        """What `compile` wants: cross-entropy, or of one class the squared error."""
+        if self.num_classes == 1:
+            return keras.losses.MeanSquaredError()
+        return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
     def get_config(self) -> dict[str, Any]:
         return {
             "name": self.name,

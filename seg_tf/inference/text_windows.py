@@ -1,5 +1,9 @@
 """A text as the one row that an encoder reads of it, and what stands where in it.
 
+A document, one row, by the very graph that lays out rows of pretraining. The texts of
+tasks, several a row and many rows a batch, are laid out by `seg_tf.finetuning`'s
+`window_layout` and `sentence_layout`; a test holds both to the same rows.
+
 Shape key: L positions of the row.
 """
 

@@ -11,6 +11,6 @@
 """
 
 from seg_tf.tasks.example import Example, Split, Task
-from seg_tf.tasks.registry import get, names, read
+from seg_tf.tasks.registry import check_name, get, names, read
 
-__all__ = ["Example", "Split", "Task", "get", "names", "read"]
+__all__ = ["Example", "Split", "Task", "check_name", "get", "names", "read"]

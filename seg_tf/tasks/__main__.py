@@ -4,7 +4,8 @@
 
 --data_dir is the folder of the benchmark, as its download leaves it, or of the task.
 Without --split all splits are shown whose files are there; without --task all tasks are
-listed. --show prints so many examples, drawn at random by --seed.
+listed, also SQuAD's, whose files are not shown here. --show prints so many examples,
+drawn at random by --seed.
 """
 
 import collections
@@ -20,6 +21,14 @@ from seg_tf import tasks
 from seg_tf.tasks.example import Example, Split, Task
 
 _QUANTILES = {"shortest": 0, "half": 50, "95 %": 95, "longest": 100}
+# Questions to contexts, which are no `Task`: `seg_tf.tasks.squad_files` reads them.
+_SQUAD_LINES = tuple(
+    f"{name:24} question and context, an answer in it; f1/exact; {sizes}"
+    for name, sizes in {
+        "squad/v1.1": "train 87,599, dev 10,570",
+        "squad/v2.0": "train 130,319, dev 11,873",
+    }.items()
+)
 
 
 def define_flags() -> None:
@@ -33,7 +42,7 @@ def define_flags() -> None:
 def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
     if not values.task:
-        print("\n".join(map(_line_of, tasks.names())))
+        print("\n".join((*map(_line_of, tasks.names()), *_SQUAD_LINES)))
         return
     task = tasks.get(values.task)
     if not values.data_dir:

@@ -3,6 +3,7 @@
 import difflib
 import os
 import pathlib
+from collections.abc import Collection
 
 from seg_tf.tasks import discoeval, glue
 from seg_tf.tasks.example import Example, Task
@@ -24,12 +25,22 @@ def get(name: str) -> Task:
     Raises:
         ValueError: if there is none.
     """
-    if name in _TASKS:
-        return _TASKS[name]
-    close = difflib.get_close_matches(name.lower(), _TASKS, n=1, cutoff=0.5)
+    check_name(name, _TASKS)
+    return _TASKS[name]
+
+
+def check_name(name: str, known: Collection[str]) -> None:
+    """Makes sure that a name is known.
+
+    Raises:
+        ValueError: if it is not; it says which one may have been meant.
+    """
+    if name in known:
+        return
+    close = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.5)
     hint = f", perhaps for {close[0]!r}" if close else ""
     raise ValueError(
-        f"`task` must be one of {', '.join(_TASKS)}. Received: {name!r}{hint}"
+        f"`task` must be one of {', '.join(known)}. Received: {name!r}{hint}"
     )
 
 

@@ -1,5 +1,6 @@
 """Keras's AdamW, a variable's update in one pass over its memory."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -21,7 +22,30 @@ class AdamW(keras.optimizers.AdamW):
     the time of the update of a model of 52 million parameters.
 
     Variables that are not float32, and AMSGrad, are left to Keras.
+
+    The config holds the names of what does not decay, which Keras's forgets: the
+    optimizer of a model that is saved and loaded would go on otherwise than before.
+
+    Args:
+        *args: as for Keras's.
+        undecayed: parts of names of variables whose weights do not decay.
+        **kwargs: as for Keras's.
     """
+
+    def __init__(self, *args: Any, undecayed: Sequence[str] = (), **kwargs: Any):
+        super().__init__(*args, **kwargs)
+        self._undecayed: tuple[str, ...] = ()
+        if undecayed:
+            self.exclude_from_weight_decay(var_names=list(undecayed))
+
+    def exclude_from_weight_decay(
+        self, var_list: Any = None, var_names: Sequence[str] | None = None
+    ) -> None:
+        super().exclude_from_weight_decay(var_list, var_names)
+        self._undecayed = tuple(var_names or ())
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "undecayed": list(self._undecayed)}
 
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
         if self.amsgrad or variable.dtype != "float32":

@@ -8,6 +8,8 @@ import pytest
 from seg_tf import configuration
 from seg_tf.finetuning.segments import Segment, as_tuples, encode_texts
 from seg_tf.finetuning.text_layout import text_layout
+from seg_tf.inference import text_windows
+from seg_tf.text.tree import DocumentTree
 from tests.finetuning.tiny_models import KINDS, some_texts, tiny
 from tests.text.test_sentence_rows import slow_row
 
@@ -199,6 +201,27 @@ QUESTION_AND_CONTEXT = [
     Segment(np.array([9]), text=1, paragraph=1, sentence=2, first_token=4),
     Segment(np.array([10, 11]), text=1, paragraph=1, sentence=3),
 ]
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "reat"])
+def test_sentences_of_one_text_are_laid_out_as_those_of_a_document(kind):
+    # By the other layout: the graph of pretraining, on the tree of a document.
+    pretrained = tiny(kind)
+    lengths = [2, 3, 1]
+    tree = DocumentTree(np.arange(7, 13), np.array(lengths), np.array([2, 1]))
+    pieces = np.split(tree.token_ids, np.cumsum(lengths)[:-1])
+    places = [(0, 0), (0, 1), (1, 0)]
+    segments = [
+        Segment(one, 0, *place) for one, place in zip(pieces, places, strict=True)
+    ]
+    layout = text_layout(pretrained)
+    found = layout.lay_out([segments], layout.row_shape(segments))
+    expected = text_windows.lay_out(tree, pretrained).features
+    assert {"token_ids", "padding_mask"} < set(expected)
+    for name, values in expected.items():
+        num = values.shape[1]
+        np.testing.assert_array_equal(found[name][:, :num], values, name)
+        assert not found[name][:, num:].any(), name
 
 
 def test_a_text_may_have_several_sentences_in_a_window():

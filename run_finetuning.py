@@ -1,0 +1,344 @@
+r"""Fine-tunes a pretrained encoder on tasks, and says how well it does.
+
+  python run_finetuning.py --task=glue/mrpc --data_dir=glue \
+    --checkpoint=runs/segabert_tiny --output_dir=finetuned/mrpc
+
+A trial is one training, with one setting and one seed. How much seeds differ is often
+more than settings do, and more than models do, so give some:
+
+  … --learning_rate=2e-5,3e-5,5e-5 --batch_size=16,32 --epochs=3,4 --seeds=1,2,3
+
+Several values are all tried, every setting with every seed. --grid=paper tries those of
+the paper of the checkpoint's model, as many seeds as it ran; values that are given take
+the place of the grid's. --dry_run says how many trials that makes.
+
+In --output_dir come, for a task,
+
+  trials/           scores and predictions, a folder a trial
+  results.csv       a row a trial
+  summary.txt       a line a setting: mean, standard deviation, min and max of its seeds
+  learning_curves.png
+
+of all trials that the folder holds. Killed or stopped, the command goes on with the
+first trial that is not finished when it is given again; with further values or seeds it
+runs the trials that are missing. Of other models, files or options the folder must be
+another.
+
+What a score is worth is seen beside that of the most frequent label, and of a twin that
+was never pretrained:
+
+  … --output_dir=finetuned/mrpc_random --randomly_initialised
+  … --output_dir=finetuned/mrpc --compare=finetuned/mrpc_random
+
+Several tasks, comma-separated, get folders of their names in --output_dir; what
+--predict_test writes for GLUE's leaderboard comes together in submission:
+
+  … --task=glue/cola,glue/rte --predict_test --output_dir=finetuned/glue
+
+DiscoEval's tasks are fine-tuned too, or probed by that benchmark's protocol: vectors of
+a frozen encoder, computed once, and a logistic regression on them, which has no setting
+but its seed:
+
+  … --task=discoeval/sp/rocstory --probe=per_sentence --seeds=1,2,3
+
+On several processes, each takes its share of the trials:
+
+  horovodrun -np 4 python run_finetuning.py …
+
+`python -m seg_tf.tasks` lists the tasks: those of GLUE and DiscoEval, and SQuAD.
+"""
+
+import dataclasses
+import itertools
+import os
+import pathlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from absl import flags
+
+import seg_tf.command_line as command_line
+from seg_tf.finetuning import (
+    results_report,
+    runners,
+    trial_progress,
+    trials,
+    trials_grid,
+)
+from seg_tf.finetuning.probing import MODES
+from seg_tf.finetuning.text_layout import text_layout
+from seg_tf.finetuning.trial import TaskRunner
+from seg_tf.finetuning.trials_grid import Grid
+from seg_tf.inference import model_flags
+from seg_tf.training import distribution
+from seg_tf.training.errors import TrainingStopped
+from seg_tf.training.pretrained import Pretrained
+
+_DTYPE_POLICIES = ("float32", "mixed_bfloat16", "mixed_float16")
+
+
+@dataclasses.dataclass(frozen=True)
+class _Job:
+    """The trials of a task.
+
+    Attributes:
+        runner: what runs them.
+        folder: where they go.
+        settings: what they have in common.
+        wanted: all of them, finished ones too.
+        compared: trials to hold beside.
+    """
+
+    runner: TaskRunner
+    folder: trials.TrialsFolder
+    settings: Mapping[str, Any]
+    wanted: Sequence[trials.Trial]
+    compared: results_report.Compared | None
+
+
+def define_flags() -> None:
+    model_flags.define_model_flags()
+    flags.adopt_module_key_flags(model_flags)  # for --help
+    flags.DEFINE_list(
+        "task",
+        None,
+        "Names of tasks, as in glue/mrpc, squad/v1.1, discoeval/ssp; comma-separated.",
+        required=True,
+    )
+    flags.DEFINE_string(
+        "data_dir", None, "Folder of the benchmark, or of the task.", required=True
+    )
+    flags.DEFINE_string("output_dir", None, "Folder to write to.", required=True)
+    flags.DEFINE_enum(
+        "grid",
+        None,
+        list(trials_grid.GRIDS),
+        "Tries what a paper tried; `paper` is that of the checkpoint's model.",
+    )
+    flags.DEFINE_list("learning_rate", [], "Highest learning rates. Default: 3e-5.")
+    flags.DEFINE_list("batch_size", [], "Examples of an update. Default: 32.")
+    flags.DEFINE_list("epochs", [], "Passes over the training examples. Default: 3.")
+    flags.DEFINE_list(
+        "seeds",
+        [],
+        "Seeds of new weights, dropout and order, for every setting. Default: 1, or "
+        "1 up to as many as the paper of --grid ran.",
+    )
+    flags.DEFINE_integer(
+        "early_stopping",
+        None,
+        "End a trial after so many epochs without a better main metric on the dev "
+        "split, and score the best epoch instead of the last.",
+        lower_bound=1,
+    )
+    flags.DEFINE_integer(
+        "limit", None, "Train on the first so many examples, to try.", lower_bound=1
+    )
+    flags.DEFINE_integer(
+        "dev_limit",
+        None,
+        "Answer the first so many questions of SQuAD's dev split, to try.",
+        lower_bound=1,
+    )
+    flags.DEFINE_integer(
+        "max_length",
+        None,
+        "Positions of a row at most. Default: those of --grid, or of pretraining.",
+        lower_bound=1,
+    )
+    flags.DEFINE_bool(
+        "randomly_initialised", False, "Start from new weights, not the checkpoint's."
+    )
+    flags.DEFINE_bool("freeze_encoder", False, "Train only what is above the encoder.")
+    flags.DEFINE_enum(
+        "probe",
+        None,
+        list(MODES),
+        "Train DiscoEval's probe on vectors of the frozen encoder, of every sentence "
+        "alone as in the benchmark, or of all sentences of an example together.",
+    )
+    flags.DEFINE_enum(
+        "dtype_policy", "float32", list(_DTYPE_POLICIES), "Precision of computation."
+    )
+    flags.DEFINE_bool(
+        "predict_test",
+        False,
+        "Predict test splits too: those of GLUE for its leaderboard, into submission.",
+    )
+    flags.DEFINE_bool(
+        "save_model", False, "Keep the model of every trial, as its model.keras."
+    )
+    flags.DEFINE_string(
+        "compare", None, "Another --output_dir of the same tasks, to hold beside."
+    )
+    flags.DEFINE_bool("dry_run", False, "Print the trials and touch nothing.")
+
+
+def main(_: Sequence[str]) -> None:
+    values = flags.FLAGS
+    # Those who have done their share wait for others, which is no fault.
+    os.environ.setdefault("HOROVOD_STALL_CHECK_DISABLE", "1")
+    processes = distribution.join()
+    say = print if processes.is_chief else _say_nothing
+    output_dir = pathlib.Path(values.output_dir)
+    names = list(dict.fromkeys(values.task))
+    given = [name for name in values if values[name].present]
+    for name in names:
+        runners.check_flags(name, given, values.probe)
+    model_flags.check_output_dir(output_dir)
+    pretrained, _ = model_flags.load_model()
+    # Whatever can be refused, before anything is trained.
+    jobs = []
+    for name in names:
+        part = "" if len(names) == 1 else name
+        jobs.append(_make_job(name, part, pretrained, say))
+    if values.dry_run:
+        say("Nothing was written; without --dry_run these trials are run")
+        return
+    diverged = []
+    while jobs:
+        # Let go of afterwards, with its model.
+        diverged += _run(jobs.pop(0), processes, say)
+    if values.predict_test and any(name.startswith("glue/") for name in names):
+        submission = output_dir / results_report.SUBMISSION_FOLDER
+        say(results_report.describe_submission(submission))
+    if diverged:
+        raise ValueError(
+            "The outputs of trained models must be numbers. Received: others, since "
+            f"the training diverged, of {len(diverged):,} trials: {'; '.join(diverged)}"
+            ". A lower --learning_rate, or another --dtype_policy, may help"
+        )
+
+
+def _make_job(
+    name: str, part: str, pretrained: Pretrained, say: Callable[[str], Any]
+) -> _Job:
+    values = flags.FLAGS
+    grid = _make_grid(pretrained, name)
+    kind = runners.kind_of(name, values.probe)
+    options = {option: values[option].value for option in kind.options}
+    options["max_length"] = _max_length(pretrained, grid)
+    folder = trials.TrialsFolder(pathlib.Path(values.output_dir) / part)
+    runner = runners.make_runner(
+        pretrained,
+        name,
+        values.data_dir,
+        options,
+        probe=values.probe,
+        folder=folder.path,
+        report=say,
+    )
+    settings = {
+        "task": name,
+        "run": pretrained.config.name,
+        "weights_sha256": pretrained.weights_checksum,
+        "vocabulary_sha256": pretrained.vocabulary.checksum,
+        "files_sha256": runner.describe(),
+        "early_stopping": values.early_stopping,
+        "probe": values.probe,
+        **options,
+    }
+    folder.check(settings)
+    compared = None
+    if values.compare:
+        compared = results_report.compared_trials(
+            pathlib.Path(values.compare) / part, name
+        )
+    wanted = trials.all_trials(grid.settings, grid.seeds)
+    num_done = sum(map(folder.is_finished, wanted))
+    say(
+        f"{name}: {runner.num_examples:,} examples, {len(grid.settings):,} settings "
+        f"with {len(grid.seeds)} seeds: {len(wanted):,} trials, {num_done:,} done"
+    )
+    return _Job(runner, folder, settings, wanted, compared)
+
+
+def _make_grid(pretrained: Pretrained, name: str) -> Grid:
+    values = flags.FLAGS
+    seeds = _numbers("seeds", int)
+    if values.probe:
+        return trials_grid.probe_grid(name, seeds)
+    return trials_grid.make_grid(
+        pretrained,
+        name,
+        values.grid,
+        learning_rates=_numbers("learning_rate", float),
+        batch_sizes=_numbers("batch_size", int),
+        epochs=_numbers("epochs", int),
+        seeds=seeds,
+    )
+
+
+def _run(
+    job: _Job, processes: distribution.Distribution, say: Callable[[str], Any]
+) -> list[str]:
+    """Runs what is not finished; descriptions of the trials that diverged."""
+    values = flags.FLAGS
+    runner, folder = job.runner, job.folder
+    name = runner.name
+    if processes.size > 1:
+        name += f", process {processes.rank + 1} of {processes.size}"
+    with folder.locked(processes.is_chief):
+        if processes.is_chief:
+            folder.prepare(job.settings)
+        left = [trial for trial in job.wanted if not folder.is_finished(trial)]
+        # What the chief sees: others may look when trials have been finished already.
+        own = processes.broadcast_object(left)[processes.rank :: processes.size]
+        diverged = trials.run_trials(
+            runner,
+            folder,
+            own,
+            trial_progress.trials_display(name, own, runner.main_metric),
+            patience=values.early_stopping,
+        )
+        of_all = itertools.chain.from_iterable(processes.gather(diverged))
+        if processes.is_chief and folder.finished():
+            say(f"\n{_report(job)}files: {folder.path}")
+    return [f"{runner.name}: {trial_progress.describe(trial)}" for trial in of_all]
+
+
+def _report(job: _Job) -> str:
+    """Writes what people read; its summary."""
+    values = flags.FLAGS
+    if values.predict_test:
+        output_dir = pathlib.Path(values.output_dir)
+        results_report.write_submission(
+            job.folder,
+            job.runner.main_metric,
+            output_dir / results_report.SUBMISSION_FOLDER,
+        )
+    return results_report.write_report(
+        job.folder,
+        job.runner,
+        of_best_epochs=bool(values.early_stopping or values.probe),
+        compared=job.compared,
+    )
+
+
+def _max_length(pretrained: Pretrained, grid: Grid) -> int | None:
+    """That of the flag or of the grid, as far as the model has learnt positions."""
+    given = flags.FLAGS.max_length
+    if given is not None or grid.row_length is None:
+        return given
+    return min(grid.row_length, text_layout(pretrained).max_length)
+
+
+def _numbers(name: str, kind: type) -> list[Any]:
+    """The values of a flag that takes a list of numbers."""
+    words = flags.FLAGS[name].value
+    try:
+        return list(map(kind, words))
+    except ValueError:
+        what = "whole numbers" if kind is int else "numbers"
+        raise ValueError(
+            f"`--{name}` must be {what}, comma-separated. Received: {','.join(words)}"
+        ) from None
+
+
+def _say_nothing(_: str) -> None:
+    """Of several processes one speaks."""
+
+
+if __name__ == "__main__":
+    define_flags()
+    command_line.run(main, TrainingStopped, goes_on=True)

@@ -1,0 +1,225 @@
+"""DiscoEval's probes as trials: one runner a task and checkpoint."""
+
+import functools
+import pathlib
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+
+from seg_tf import files, tasks
+from seg_tf.finetuning.classification_split import checksum
+from seg_tf.finetuning.encoder_copies import under_dtype_policy
+from seg_tf.finetuning.probing.frozen_encoder import PER_SENTENCE, FrozenEncoder
+from seg_tf.finetuning.probing.probe import LEARNING_RATE, Labelled, predict
+from seg_tf.finetuning.probing.probe_training import (
+    TrainedProbe,
+    max_evaluations,
+    train_probe,
+)
+from seg_tf.finetuning.probing.vector_files import progress_of, sentence_vectors
+from seg_tf.finetuning.trial import Setting
+from seg_tf.tasks import metrics
+from seg_tf.tasks.example import Example, Task
+from seg_tf.tasks.probes import combine_vectors, settings_of
+from seg_tf.training.pretrained import Pretrained
+
+_TEST = "test"
+
+
+def probe_setting(task: Task | str) -> Setting:
+    """The one setting of a task's probe; its epochs are the most there can be.
+
+    An epoch is what lies between two evaluations on dev, of all strengths of the
+    penalty together.
+
+    Raises:
+        ValueError: if the task is another benchmark's.
+    """
+    settings = settings_of(tasks.get(task) if isinstance(task, str) else task)
+    return Setting(LEARNING_RATE, settings.batch_size, max_evaluations(settings))
+
+
+class ProbeRunner:
+    """A `TaskRunner` that trains DiscoEval's probe on vectors of a frozen encoder.
+
+    Files are read when the runner is made, and texts encoded before the first trial;
+    any other only trains the probe. How that is done the protocol says
+    (`seg_tf.tasks.probes`), so all that trials may differ in is their seed.
+
+    Args:
+        pretrained: what `load_pretrained` returned.
+        task: one of DiscoEval, or its name.
+        data_dir: folder of the benchmark, or of the task. Train and dev have to be
+            there; without test there are no scores of it.
+        vectors_dir: where vectors are kept: they are computed once, whatever the seed.
+        mode: "per_sentence", as in the benchmark, or "joint": see `FrozenEncoder`.
+        randomly_initialised: whether the encoder starts from new weights.
+        encoder_seed: of the new weights, which are the same in all trials.
+        max_length: the most positions of a row; None takes those of pretraining.
+        dtype_policy: what the encoder computes in, as of Keras; None takes the policy
+            that holds. The probe takes float32.
+        limit: how many examples of train are used, the first ones; None takes all.
+        report: called with lines of text: what was cut, and what is missing.
+
+    Attributes:
+        name: that of the task.
+        main_metric: "accuracy".
+        baseline: scores of always the label most frequent in train.
+        baseline_name: that.
+        num_examples: those trained on.
+
+    Raises:
+        OSError: if train or dev is not there, naming the file.
+        ValueError: if the task is another benchmark's, a file is not as it must be, or
+            the encoder cannot do as `mode` says.
+    """
+
+    baseline_name = "most frequent label"
+
+    def __init__(
+        self,
+        pretrained: Pretrained,
+        task: Task | str,
+        data_dir: str | pathlib.Path,
+        vectors_dir: pathlib.Path,
+        *,
+        mode: str = PER_SENTENCE,
+        randomly_initialised: bool = False,
+        encoder_seed: int = 0,
+        max_length: int | None = None,
+        dtype_policy: str | None = None,
+        limit: int | None = None,
+        report: Callable[[str], Any] = print,
+    ):
+        self._task = tasks.get(task) if isinstance(task, str) else task
+        self._settings = settings_of(self._task)
+        self.name = self._task.name
+        self.main_metric = self._task.main_metric
+        # All files before the encoder, which takes longer.
+        self._examples = {"train": self._read(data_dir, "train")[:limit]}
+        self._examples["dev"] = self._read(data_dir, "dev")
+        try:
+            self._examples[_TEST] = self._read(data_dir, _TEST)
+        except FileNotFoundError as error:
+            report(f"No scores of {self.name} on test: {error}")
+        with under_dtype_policy(dtype_policy):
+            self._encoder = FrozenEncoder(
+                pretrained,
+                mode,
+                self._task.num_texts,
+                randomly_initialised=randomly_initialised,
+                seed=encoder_seed,
+                max_length=max_length,
+            )
+        self._vectors_dir = vectors_dir / self.name.replace("/", "-") / mode
+        self._report = report
+        self.num_examples = len(self._examples["train"])
+        self.baseline = self._majority_scores()
+
+    def describe(self) -> dict[str, Any]:
+        """What the scores of a trial depend on, besides arguments: the files."""
+        return {split: checksum(found) for split, found in self._examples.items()}
+
+    def run(
+        self,
+        setting: Setting,
+        seed: int,
+        folder: pathlib.Path,
+        callbacks: Sequence[keras.callbacks.Callback] = (),
+    ) -> dict[str, float]:
+        """Trains a probe.
+
+        Args:
+            setting: is not read: `probe_setting` is the protocol's.
+            seed: of the probe's first weights and of the order of examples.
+            folder: where `predictions_dev.tsv`, of test if it is there, and
+                `probe.json`, how training went, are written.
+            callbacks: as for `train_probe`.
+
+        Returns:
+            `accuracy` on dev; `test_accuracy` if test is there; and `l2`, the strength
+            that was chosen.
+
+        Raises:
+            ValueError: if the folder of vectors holds other ones.
+        """
+        trained = train_probe(
+            self._labelled["train"],
+            self._labelled["dev"],
+            len(self._task.labels),
+            self._settings,
+            seed,
+            callbacks,
+        )
+        probe = trained[0]
+        folder.mkdir(parents=True, exist_ok=True)
+        scores = {}
+        for split in list(self._examples)[1:]:
+            predictions = predict(probe.model, self._labelled[split].features)
+            scores.update(self._scores(split, predictions))
+            self._write_predictions(folder, split, predictions)
+        scores["l2"] = probe.l2
+        files.write_json(folder / "probe.json", self._story_of(trained))
+        return scores
+
+    @functools.cached_property
+    def _labelled(self) -> Mapping[str, Labelled]:
+        """Every split as its probe reads it."""
+        labelled = {}
+        for split, examples in self._examples.items():
+            vectors = sentence_vectors(
+                self._encoder,
+                [example.texts for example in examples],
+                self._vectors_dir / split,
+                progress_of(f"{self.name}, {split}"),
+                self._report,
+            )
+            labelled[split] = Labelled(
+                combine_vectors(self._settings.features, vectors),
+                np.array([example.label for example in examples], np.int32),
+            )
+        return labelled
+
+    def _majority_scores(self) -> dict[str, float]:
+        labels = [example.label for example in self._examples["train"]]
+        ((majority, _),) = Counter(sorted(labels)).most_common(1)
+        scores = {}
+        for split in list(self._examples)[1:]:
+            predictions = np.full(len(self._examples[split]), majority)
+            scores.update(self._scores(split, predictions))
+        return scores
+
+    def _scores(self, split: str, predictions: np.ndarray) -> dict[str, float]:
+        labels = [example.label for example in self._examples[split]]
+        prefix = "" if split == "dev" else f"{split}_"
+        computed = metrics.compute(self._task, labels, predictions)
+        return {prefix + name: value for name, value in computed.items()}
+
+    def _read(self, data_dir: str | pathlib.Path, split: str) -> list[Example]:
+        return tasks.read(self._task, data_dir, split)
+
+    def _write_predictions(
+        self, folder: pathlib.Path, split: str, predictions: np.ndarray
+    ) -> None:
+        words = self._task.labels
+        lines = ["identifier\tlabel\tprediction"]
+        for example, predicted in zip(
+            self._examples[split], predictions.tolist(), strict=True
+        ):
+            lines.append(
+                f"{example.identifier}\t{words[example.label]}\t{words[predicted]}"
+            )
+        files.write_text(folder / f"predictions_{split}.tsv", "\n".join(lines) + "\n")
+
+    def _story_of(self, trained: Sequence[TrainedProbe]) -> dict[str, Any]:
+        """How the trainings went, the best one first."""
+        return {
+            "passes_per_evaluation": self._settings.passes_per_evaluation,
+            "probes": [
+                {"l2": one.l2, "dev_accuracies": one.accuracies, "losses": one.losses}
+                for one in trained
+            ],
+        }

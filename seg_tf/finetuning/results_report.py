@@ -1,0 +1,130 @@
+"""What stands in a folder of trials, for people: table, curves, predictions."""
+
+import dataclasses
+import pathlib
+from collections.abc import Sequence
+
+from seg_tf import files
+from seg_tf.finetuning import results, results_curves
+from seg_tf.finetuning.trial import TaskRunner
+from seg_tf.finetuning.trial_progress import describe, describe_setting
+from seg_tf.finetuning.trials import TrialsFolder
+from seg_tf.tasks import glue_predictions
+
+# In the folder of a trial: what a leaderboard takes.
+LEADERBOARD_FOLDER = "leaderboard"
+SUBMISSION_FOLDER = "submission"
+
+
+@dataclasses.dataclass(frozen=True)
+class Compared:
+    """Trials of the same task elsewhere, to hold beside.
+
+    Attributes:
+        folder: with the trials.
+        name: what to call them.
+    """
+
+    folder: TrialsFolder
+    name: str
+
+
+def compared_trials(path: pathlib.Path, task: str) -> Compared:
+    """Finished trials of a task in another folder.
+
+    Raises:
+        ValueError: if there are none, or they are of another task.
+    """
+    folder = TrialsFolder(path)
+    settings = folder.settings()
+    if settings["task"] != task:
+        raise ValueError(
+            f"`--compare` must be the folder of trials of {task}. Received: {path}, "
+            f"which holds those of {settings['task']}"
+        )
+    if not folder.finished():
+        raise ValueError(
+            f"`--compare` must hold finished trials. Received: {path}, without"
+        )
+    kind = "randomly initialised" if settings["randomly_initialised"] else "compared"
+    return Compared(folder, kind)
+
+
+def write_report(
+    folder: TrialsFolder,
+    runner: TaskRunner,
+    *,
+    of_best_epochs: bool = False,
+    compared: Compared | None = None,
+) -> str:
+    """Writes `results.csv`, `summary.txt` and `learning_curves.png`.
+
+    Args:
+        folder: with at least one finished trial; all that are count.
+        runner: what ran them.
+        of_best_epochs: whether scores are those of trials' best epochs, as with early
+            stopping, or of their last.
+        compared: trials to hold beside.
+
+    Returns:
+        The summary.
+    """
+    trials, main_metric = folder.finished(), runner.main_metric
+    of_settings = results.by_setting(trials, main_metric)
+    best = results.best_setting(of_settings)
+    best_trial = results.best_trial(trials, main_metric)
+    others = {}
+    if compared:
+        others = {
+            "compared": results.by_setting(compared.folder.finished(), main_metric),
+            "compared_name": compared.name,
+        }
+    table = results.summary(
+        of_settings,
+        baseline=runner.baseline,
+        baseline_name=runner.baseline_name,
+        **others,
+    )
+    epoch = "best" if of_best_epochs else "last"
+    text = f"""{runner.name}: {main_metric} on the dev split after the {epoch} epoch
+{table}
+best setting (*): {describe_setting(best.setting)}
+best trial: {describe(best_trial.trial)}: {best_trial.scores[main_metric]:.4f}
+"""
+    results.write_csv(trials, folder.path / "results.csv")
+    files.write_text(folder.path / "summary.txt", text)
+    figure = results_curves.learning_curves(
+        of_settings,
+        title=runner.name,
+        baseline=runner.baseline.get(main_metric),
+        baseline_name=runner.baseline_name,
+    )
+    results_curves.save(figure, folder.path / "learning_curves.png")
+    return text
+
+
+def write_submission(
+    folder: TrialsFolder, main_metric: str, output_dir: pathlib.Path
+) -> Sequence[str]:
+    """Copies what the best trial predicted for the leaderboard.
+
+    Returns:
+        Names of the files.
+    """
+    best = results.best_trial(folder.finished(), main_metric)
+    output_dir.mkdir(parents=True, exist_ok=True)
+    paths = sorted((best.folder / LEADERBOARD_FOLDER).glob("*.tsv"))
+    for path in paths:
+        files.write_text(output_dir / path.name, path.read_text(encoding="utf-8"))
+    return [path.name for path in paths]
+
+
+def describe_submission(output_dir: pathlib.Path) -> str:
+    """Whether the leaderboard would take a folder, and if not, why."""
+    problems = glue_predictions.problems(output_dir)
+    if not problems:
+        return f"{output_dir}: complete; zip its files for the leaderboard"
+    return (
+        f"{output_dir}: not yet what the leaderboard takes, for {len(problems)} "
+        f"reasons; the first: {problems[0]}"
+    )

@@ -1,0 +1,81 @@
+"""One compiled model for many trainings, each of which gets it as if it were new."""
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from seg_tf.finetuning.encoder_copies import under_dtype_policy
+from seg_tf.finetuning.optimizer import LinearWarmupDecay, scheduled_optimizer
+
+
+class ReusableModel:
+    """Compiles a model once, and gives it the state of a new one for every training.
+
+    To trace the graph of a training step takes longer than some trials do, and
+    TensorFlow never frees one.
+
+    Args:
+        make: from a seed to a new model, always of the same layers.
+        loss_of: from a model to what it is trained for: a loss, or one for each
+            output by name.
+        dtype_policy: under which it is made; None takes the one that holds now.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[int], keras.Model],
+        loss_of: Callable[[keras.Model], Any],
+        dtype_policy: str | None = None,
+    ):
+        self._make = make
+        self._loss_of = loss_of
+        self._policy = dtype_policy or keras.config.dtype_policy()
+        self._schedule = LinearWarmupDecay(learning_rate=0.0, num_updates=1)
+        self._model: keras.Model | None = None
+
+    def start(self, seed: int, learning_rate: float, num_updates: int) -> keras.Model:
+        """The model, ready for `fit`, equal to one that was just made and compiled.
+
+        Args:
+            seed: for `make`.
+            learning_rate: the highest one.
+            num_updates: updates of the training.
+        """
+        with under_dtype_policy(self._policy):
+            new = self._make(seed)
+        if self._model is None:
+            self._model = new
+            self._compile()
+        else:
+            _copy(new, self._model)
+        for variable, value in self._optimizer_state:
+            variable.assign(value)
+        self._schedule.set(learning_rate, num_updates)
+        return self._model
+
+    def _compile(self) -> None:
+        self._model.compile(
+            scheduled_optimizer(self._schedule),
+            self._loss_of(self._model),
+            # Compiling every length of rows takes a CPU longer than it gains by it.
+            jit_compile=bool(tf.config.list_logical_devices("GPU")),
+        )
+        optimizer = self._model.optimizer  # perhaps with a loss scale around it
+        optimizer.build(self._model.trainable_variables)
+        self._optimizer_state = [
+            (variable, variable.numpy()) for variable in optimizer.variables
+        ]
+
+
+def _copy(source: keras.Model, target: keras.Model) -> None:
+    """Copies all state: weights, and that of the generators of dropout."""
+    for new, old in zip(source.variables, target.variables, strict=True):
+        if new.shape != old.shape or new.dtype != old.dtype:
+            raise ValueError(
+                "`make` must make the same layers for every seed. Received: "
+                f"{new.path} of {new.shape}, {new.dtype} instead of {old.path} of "
+                f"{old.shape}, {old.dtype}"
+            )
+        old.assign(new)

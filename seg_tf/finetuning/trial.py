@@ -1,0 +1,74 @@
+"""What a trial is: one training of a task, with one setting and one seed."""
+
+import dataclasses
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import keras
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    """What papers try several values of.
+
+    Attributes:
+        learning_rate: its highest value.
+        batch_size: examples of an update.
+        epochs: passes over the training data.
+    """
+
+    learning_rate: float
+    batch_size: int
+    epochs: int
+
+
+class Diverged(ValueError):
+    """A training whose outputs are no numbers any more."""
+
+
+class TaskRunner(Protocol):
+    """Trains models of one task, from one checkpoint.
+
+    Made once for all trials: files are read and texts encoded once.
+
+    Attributes:
+        name: that of the task, as in "glue/mrpc".
+        main_metric: which score chooses among settings.
+        baseline: scores of what needs no model.
+        baseline_name: what that is, as in "most frequent label".
+        num_examples: those trained on.
+    """
+
+    name: str
+    main_metric: str
+    baseline: Mapping[str, float]
+    baseline_name: str
+    num_examples: int
+
+    def describe(self) -> dict[str, Any]:
+        """What scores depend on, besides the checkpoint and the command's options.
+
+        Returns:
+            What can be written as JSON: checksums of files, above all.
+        """
+
+    def run(
+        self,
+        setting: Setting,
+        seed: int,
+        folder: pathlib.Path,
+        callbacks: Sequence[keras.callbacks.Callback] = (),
+    ) -> dict[str, float]:
+        """Trains one model and returns its scores on the dev split.
+
+        Args:
+            setting: what to train with.
+            seed: of new weights, dropout and the order of examples.
+            folder: existing folder for predictions, written aside and renamed.
+            callbacks: for Keras's `fit`. A runner that scores every epoch has put
+                those scores into the epoch's logs before, under `dev_<score>`.
+
+        Raises:
+            Diverged: if the training did. Another can be run afterwards.
+        """

@@ -1,0 +1,247 @@
+"""DiscoEval's probes from files to scores."""
+
+import csv
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from seg_tf.finetuning.probing import probe_runner
+from seg_tf.finetuning.probing.probe_runner import ProbeRunner, probe_setting
+from seg_tf.finetuning.trial import Setting
+from seg_tf.tasks import probes
+from tests.finetuning.tiny_models import tiny
+from tests.inference.tiny_slm import WORDS
+from tests.sample_data import sample_data
+
+IGNORED = Setting(learning_rate=1.0, batch_size=1, epochs=1)
+FOLDERS = {
+    "discoeval/sp/wiki": "SP/wiki",
+    "discoeval/bso/wiki": "BSO/wiki",
+    "discoeval/ssp": "SSP/abs",
+    "discoeval/dc/chat": "DC/chat",
+}
+ENDS = ["w58", "w59"]
+
+
+@pytest.fixture(autouse=True)
+def fewer_penalties(monkeypatch):
+    """One strength of the penalty: a test is not to wait for four."""
+
+    def settings_of(task):
+        settings = probes.settings_of(task)
+        return dataclasses.replace(settings, l2=settings.l2[:1])
+
+    monkeypatch.setattr(probe_runner, "settings_of", settings_of)
+
+
+def write_files(folder, task, splits=("train", "valid", "test"), seed=1):
+    """Files of a task whose answer the words of sentences give away."""
+    generator = np.random.default_rng(seed)
+    folder = folder / FOLDERS[task]
+    folder.mkdir(parents=True)
+    for split in splits:
+        lines = []
+        for _ in range(600 if split == "train" else 60):
+            fields = [
+                f"{WORDS[number]} {generator.choice(WORDS[20:23])}"
+                for number in range({"sp": 5, "bso": 2, "dc": 6}.get(kind(task), 1))
+            ]
+            label = None
+            if kind(task) == "sp":
+                label = int(generator.integers(5))
+                first = fields.pop(label)
+                fields = [first, *fields]
+            elif kind(task) != "bso":
+                label = int(generator.random() < 0.7)
+                fields[-1] += f" {ENDS[label]}" * 4
+            lines.append("\t".join(fields if label is None else [str(label), *fields]))
+        (folder / f"{split}.txt").write_text("\n".join(lines) + "\n")
+
+
+def kind(task):
+    return task.split("/")[1]
+
+
+def make(tmp_path, task, model="slm", reports=None, **arguments):
+    return ProbeRunner(
+        tiny(model),
+        task,
+        tmp_path / "data",
+        tmp_path / "vectors",
+        report=([] if reports is None else reports).append,
+        **arguments,
+    )
+
+
+@pytest.mark.parametrize(
+    ("task", "model", "mode"),
+    [
+        ("discoeval/sp/wiki", "segabert", "per_sentence"),
+        ("discoeval/sp/wiki", "slm", "joint"),
+        ("discoeval/bso/wiki", "slm", "per_sentence"),
+        ("discoeval/bso/wiki", "reat", "joint"),
+    ],
+)
+def test_what_the_words_tell_is_found(task, model, mode, tmp_path):
+    write_files(tmp_path / "data", task)
+    reports = []
+    runner = make(tmp_path, task, model, reports, mode=mode)
+    scores = runner.run(IGNORED, 1, tmp_path / "trial")
+    assert (runner.name, runner.main_metric) == (task, "accuracy")
+    assert set(runner.baseline) == {"accuracy", "test_accuracy"}
+    for name, score in runner.baseline.items():
+        assert scores[name] > score + 0.1
+    assert not reports
+    if kind(task) == "bso":
+        assert runner.baseline == {"accuracy": 0.5, "test_accuracy": 0.5}
+
+
+def rows_of(path):
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file, delimiter="\t"))
+
+
+def test_predictions_and_scores_agree(tmp_path):
+    task = "discoeval/ssp"
+    write_files(tmp_path / "data", task)
+    runner = make(tmp_path, task, limit=40)
+    scores = runner.run(IGNORED, 1, tmp_path / "trial")
+    assert runner.num_examples == 40
+    for split, file, prefix in [("dev", "valid", ""), ("test", "test", "test_")]:
+        rows = rows_of(tmp_path / "trial" / f"predictions_{split}.tsv")
+        lines = (tmp_path / f"data/SSP/abs/{file}.txt").read_text().splitlines()
+        assert [row["label"] for row in rows] == [line[0] for line in lines]
+        assert [row["identifier"] for row in rows] == [str(at) for at in range(60)]
+        right = np.mean([row["label"] == row["prediction"] for row in rows])
+        np.testing.assert_allclose(scores[f"{prefix}accuracy"], right)
+        # Label 1 is most frequent in train.
+        ones = np.mean([row["label"] == "1" for row in rows])
+        np.testing.assert_allclose(runner.baseline[f"{prefix}accuracy"], ones)
+    story = json.loads((tmp_path / "trial" / "probe.json").read_text())
+    (probe,) = story["probes"]
+    assert probe["l2"] == scores["l2"] == 1e-9
+    assert max(probe["dev_accuracies"]) == scores["accuracy"]
+    assert len(probe["losses"]) == len(probe["dev_accuracies"])
+    assert all(isinstance(score, float) for score in scores.values())
+
+
+def test_texts_are_encoded_once_for_all_seeds_and_runners(tmp_path, monkeypatch):
+    task = "discoeval/ssp"
+    write_files(tmp_path / "data", task)
+    encoded = []
+    encode = probe_runner.FrozenEncoder.encode
+
+    def counting(self, rows, on_progress):
+        encoded.extend(rows)
+        return encode(self, rows, on_progress)
+
+    monkeypatch.setattr(probe_runner.FrozenEncoder, "encode", counting)
+    runner = make(tmp_path, task, limit=30)
+    # A command may want to know of its trials alone.
+    assert not encoded
+    assert not (tmp_path / "vectors").exists()
+    first = runner.run(IGNORED, 1, tmp_path / "1")
+    once = len(encoded)
+    assert once > 0
+    runner.run(IGNORED, 2, tmp_path / "2")
+    again = make(tmp_path, task, limit=30).run(IGNORED, 1, tmp_path / "3")
+    assert len(encoded) == once
+    assert again == first
+    losses = [
+        json.loads((tmp_path / str(trial) / "probe.json").read_text())["probes"]
+        for trial in (1, 2, 3)
+    ]
+    assert losses[0] == losses[2] != losses[1]
+
+
+def test_the_setting_is_that_of_the_protocol(tmp_path):
+    task = "discoeval/ssp"
+    write_files(tmp_path / "data", task)
+    runner = make(tmp_path, task, limit=30)
+    setting = probe_setting(task)
+    assert setting == Setting(learning_rate=1e-3, batch_size=64, epochs=51)
+    other = Setting(learning_rate=5.0, batch_size=3, epochs=7)
+    one = runner.run(other, 1, tmp_path / "1")
+    assert one == runner.run(setting, 1, tmp_path / "2")
+
+
+def test_a_twin_of_new_weights_has_vectors_of_its_own(tmp_path):
+    task = "discoeval/ssp"
+    write_files(tmp_path / "data", task)
+    make(tmp_path, task).run(IGNORED, 1, tmp_path / "trial")
+    twin = make(tmp_path, task, randomly_initialised=True)
+    with pytest.raises(ValueError, match=r"holds other vectors.*encoder_sha256"):
+        twin.run(IGNORED, 1, tmp_path / "other")
+    elsewhere = ProbeRunner(
+        tiny("slm"),
+        task,
+        tmp_path / "data",
+        tmp_path / "of_the_twin",
+        randomly_initialised=True,
+    )
+    assert elsewhere.run(IGNORED, 1, tmp_path / "other")["accuracy"] > 0.5
+    files = [
+        tmp_path / f"{name}/discoeval-ssp/per_sentence/dev/part-00000.npy"
+        for name in ("vectors", "of_the_twin")
+    ]
+    one, other = map(np.load, files)
+    assert np.abs(one - other).max() > 1e-2
+
+
+def test_without_test_there_are_no_scores_of_it(tmp_path):
+    task = "discoeval/sp/wiki"
+    write_files(tmp_path / "data", task, splits=("train", "valid"))
+    reports = []
+    scores = make(tmp_path, task, reports=reports, limit=30).run(
+        IGNORED, 1, tmp_path / "trial"
+    )
+    assert set(scores) == {"accuracy", "l2"}
+    (line,) = reports
+    assert line.startswith("No scores of discoeval/sp/wiki on test: ")
+    assert "SP/wiki/test.txt" in line
+
+
+@pytest.mark.parametrize("missing", ["train", "valid"])
+def test_a_missing_file_is_named(missing, tmp_path):
+    task = "discoeval/sp/wiki"
+    there = {"train", "valid", "test"} - {missing}
+    write_files(tmp_path / "data", task, splits=sorted(there))
+    with pytest.raises(OSError, match=f"SP/wiki/{missing}.txt"):
+        make(tmp_path, task)
+    assert not (tmp_path / "vectors").exists()
+
+
+def test_dc_has_its_hidden_layer_and_the_next_task_has_not(tmp_path, monkeypatch):
+    seen = []
+    train = probe_runner.train_probe
+
+    def shorter(labelled, dev, num_classes, settings, *others):
+        seen.append((settings.hidden_size, labelled.features.shape[1]))
+        settings = dataclasses.replace(settings, max_passes=0)
+        return train(labelled, dev, num_classes, settings, *others)
+
+    monkeypatch.setattr(probe_runner, "train_probe", shorter)
+    for task in ("discoeval/dc/chat", "discoeval/ssp"):
+        write_files(tmp_path / "data", task)
+        make(tmp_path, task, limit=64).run(IGNORED, 1, tmp_path / "trial")
+    assert seen == [(2000, 6 * 12), (0, 12)]
+
+
+def test_a_window_cannot_be_probed_jointly(tmp_path):
+    write_files(tmp_path / "data", "discoeval/bso/wiki")
+    with pytest.raises(ValueError, match=r'`mode` must be "per_sentence"'):
+        make(tmp_path, "discoeval/bso/wiki", "segabert", mode="joint")
+
+
+def test_other_benchmarks_have_no_probes(tmp_path):
+    with pytest.raises(ValueError, match=r"of DiscoEval.*glue/rte"):
+        make(tmp_path, "glue/rte")
+
+
+@pytest.mark.parametrize("task", ["discoeval/sp/arxiv", "discoeval/dc/wiki"])
+def test_sample_data_without_train_says_so(task, tmp_path):
+    data = sample_data("discoeval")
+    with pytest.raises(OSError, match=r"none of .*train\.txt"):
+        ProbeRunner(tiny("slm"), task, data, tmp_path)

@@ -1,0 +1,82 @@
+"""Runners whose scores are scripted, and finished trials made up."""
+
+import pathlib
+
+import keras
+import numpy as np
+
+from seg_tf.finetuning.trial import Diverged, Setting
+from seg_tf.finetuning.trials import FinishedTrial, Trial
+
+
+class ScriptedRunner:
+    """Calls callbacks like `fit`, with the same dev scores for every trial.
+
+    Args:
+        dev_scores: main metric after each epoch.
+        dies_in: numbers of runs, from 0, that a cut-off ends in their last epoch.
+        diverges_in: numbers of runs that diverge there.
+    """
+
+    name = "scripted/task"
+    main_metric = "f1"
+
+    def __init__(self, dev_scores=(0.25, 0.5, 0.75), dies_in=(), diverges_in=()):
+        self.dev_scores = dev_scores
+        self.dies_in = dies_in
+        self.diverges_in = diverges_in
+        self.runs = []
+
+    def run(self, setting, seed, folder, callbacks=()):
+        number = len(self.runs)
+        self.runs.append(Trial(setting, seed))
+        (folder / "predictions.txt").write_text(str(number))
+        model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
+        steps = 4
+        watching = keras.callbacks.CallbackList(
+            list(callbacks), model=model, epochs=setting.epochs, steps=steps
+        )
+        model.stop_training = False
+        watching.on_train_begin()
+        for epoch in range(setting.epochs):
+            if number in self.dies_in and epoch == setting.epochs - 1:
+                raise KeyboardInterrupt
+            if number in self.diverges_in and epoch == setting.epochs - 1:
+                raise Diverged
+            model.set_weights([np.array([[epoch + 1.0]]), np.array([0.0])])
+            for batch in range(steps):
+                watching.on_train_batch_end(batch, {"loss": 2.0})
+            score = self.dev_scores[epoch]
+            watching.on_epoch_end(epoch, {"loss": 1.0 / (1 + epoch), "dev_f1": score})
+            if model.stop_training:
+                break
+        watching.on_train_end()
+        self.last_epoch_of_weights = int(model.get_weights()[0][0, 0])
+        return {"f1": self.dev_scores[self.last_epoch_of_weights - 1], "accuracy": 0.5}
+
+
+class SilentDisplay:
+    """Shows nothing, and remembers what it was told."""
+
+    def __init__(self):
+        self.told = []
+
+    def begin(self, number, trial):
+        self.told.append((number, trial))
+        return keras.callbacks.Callback()
+
+    def end(self, scores):
+        self.told.append(scores)
+
+
+def finished(f1, seed=1, learning_rate=1e-4, epochs=2, losses=(0.5, 0.25), **scores):
+    """A trial that gave this."""
+    return FinishedTrial(
+        Trial(Setting(learning_rate, 16, epochs), seed),
+        {"f1": f1, **scores},
+        [
+            {"epoch": number, "loss": loss, "dev_f1": f1 * number / len(losses)}
+            for number, loss in enumerate(losses, start=1)
+        ],
+        pathlib.Path("trials"),
+    )

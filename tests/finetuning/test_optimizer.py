@@ -1,0 +1,106 @@
+"""The optimizer of fine-tuning, beside that of pretraining and slow NumPy."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from seg_tf.finetuning.optimizer import (
+    LinearWarmupDecay,
+    finetuning_optimizer,
+    scheduled_optimizer,
+)
+from seg_tf.training.schedule import WarmupPolynomialDecay
+
+
+@pytest.mark.parametrize(("num_updates", "warmup"), [(1, 0), (4, 0), (10, 1), (37, 4)])
+def test_schedule_is_that_of_pretraining_with_a_tenth_of_warmup(num_updates, warmup):
+    expected = WarmupPolynomialDecay(3e-4, num_updates, warmup)
+    steps = range(num_updates + 2)
+    schedule = LinearWarmupDecay(3e-4, num_updates)
+    np.testing.assert_allclose(
+        [schedule(step) for step in steps], [expected(step) for step in steps], 1e-6
+    )
+
+
+def test_schedule_that_was_set_anew_is_followed_by_what_was_compiled():
+    schedule = LinearWarmupDecay(1.0, 10)
+    compiled = tf.function(schedule, input_signature=[tf.TensorSpec([], tf.int64)])
+    assert compiled(0) == 1.0
+    schedule.set(0.5, 40)
+    assert [float(compiled(step)) for step in (0, 3, 4, 22, 40)] == pytest.approx(
+        [0.125, 0.5, 0.5, 0.25, 0.0]
+    )
+    assert LinearWarmupDecay.from_config(schedule.get_config())(3) == 0.5
+
+
+def slow_adamw(weight, gradients, rate, decay):
+    """Updates of AdamW whose gradients have a norm of at most 1."""
+    mean, square = np.zeros_like(weight), np.zeros_like(weight)
+    for step, gradient in enumerate(gradients, start=1):
+        mean = 0.9 * mean + 0.1 * gradient
+        square = 0.999 * square + 0.001 * gradient**2
+        corrected = mean / (1 - 0.9**step)
+        root = np.sqrt(square / (1 - 0.999**step))
+        weight = weight - rate * decay * weight
+        weight = weight - rate * corrected / (root + 1e-6)
+    return weight
+
+
+def test_weights_decay_biases_do_not_and_gradients_are_clipped():
+    layer = keras.layers.Dense(1)
+    layer.build((None, 2))
+    kernel, bias = (np.array([[2.0], [-1.0]]), np.array([0.5]))
+    layer.set_weights([kernel, bias])
+    # The schedule falls from the first update to the last: two updates of one rate.
+    schedule = LinearWarmupDecay(0.1, 10**6)
+    schedule._warmup_updates.assign(0)
+    optimizer = scheduled_optimizer(schedule)
+    # Of norm 5 first, which is clipped to 1, and then of less than 1.
+    gradients = [([[3.0], [0.0]], [4.0]), ([[0.1], [0.2]], [0.3])]
+    for of_kernel, of_bias in gradients:
+        optimizer.apply_gradients(
+            zip(
+                [tf.constant(of_kernel), tf.constant(of_bias)],
+                layer.trainable_variables,
+                strict=True,
+            )
+        )
+    clipped = [(np.array([[0.6], [0.0]]), np.array([0.8]))]
+    clipped.append(tuple(map(np.array, gradients[1])))
+    expected = (
+        slow_adamw(kernel, [one for one, _ in clipped], 0.1, 0.01),
+        slow_adamw(bias, [one for _, one in clipped], 0.1, 0.0),
+    )
+    for found, wanted in zip(layer.get_weights(), expected, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-4)
+
+
+def test_two_numbers_are_enough():
+    optimizer = finetuning_optimizer(0.5, num_updates=20)
+    rates = []
+    weight = keras.Variable(1.0)
+    for _ in range(21):
+        # That of the next update.
+        rates.append(float(optimizer.learning_rate))
+        optimizer.apply([tf.constant(1.0)], [weight])
+    schedule = LinearWarmupDecay(0.5, 20)
+    np.testing.assert_allclose(rates, [schedule(step) for step in range(21)], 1e-6)
+    assert rates[1] == 0.5
+    assert rates[20] == 0
+
+
+def test_a_compiled_model_is_saved_and_goes_on(tmp_path):
+    inputs, targets = np.ones((4, 2)), np.ones((4, 1))
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    model.compile(finetuning_optimizer(0.5, num_updates=4), "mse")
+    for _ in range(2):
+        model.train_on_batch(inputs, targets)
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    for one in (model, again):
+        one.train_on_batch(inputs, targets)
+    assert float(again.optimizer.learning_rate) == pytest.approx(0.125)
+    # The bias too, which does not decay.
+    for one, other in zip(model.get_weights(), again.get_weights(), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6)

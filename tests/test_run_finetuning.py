@@ -1,0 +1,228 @@
+"""`run_finetuning.py`: from files to a table, and what it refuses."""
+
+import csv
+import re
+
+import keras
+import numpy as np
+import pytest
+
+import run_finetuning
+from seg_tf import files
+from seg_tf.finetuning import reusable_model
+from seg_tf.training import distribution
+from tests.finetuning import task_folders, tiny_squad
+from tests.inference import commands
+
+FAST = ["--learning_rate=0.003", "--batch_size=16", "--epochs=1"]
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory):
+    folder = task_folders.write_rte(tmp_path_factory.mktemp("glue"), train=32, dev=12)
+    return task_folders.write_mnli(folder)
+
+
+@pytest.fixture
+def fine_tune(run_dir, data_dir, tmp_path):
+    """Runs the command; returns nothing."""
+
+    def run(*arguments, task="glue/rte", output="out", plain=False):
+        commands.run(
+            run_finetuning,
+            f"--checkpoint={run_dir}",
+            f"--data_dir={data_dir}",
+            f"--task={task}",
+            f"--output_dir={tmp_path / output}",
+            *([] if plain else FAST),
+            *arguments,
+        )
+
+    return run
+
+
+def rows_of(folder):
+    with open(folder / "results.csv", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_trials_a_table_and_curves(fine_tune, tmp_path, capsys):
+    fine_tune("--seeds=1,2")
+    said = capsys.readouterr().out
+    assert "glue/rte: 32 examples, 1 settings with 2 seeds: 2 trials, 0 done" in said
+    out = tmp_path / "out"
+    rows = rows_of(out)
+    assert [(row["learning_rate"], row["seed"]) for row in rows] == [
+        ("0.003", "1"),
+        ("0.003", "2"),
+    ]
+    scores = [float(row["accuracy"]) for row in rows]
+    line = " ".join(re.search(r"\* +lr 0.003.*", said)[0].split())
+    numbers = [np.mean(scores), np.std(scores, ddof=1), min(scores), max(scores)]
+    shown = " ".join(f"{number:.4f}" for number in numbers)
+    assert line == f"* lr 0.003, batch 16, 1 epoch 2 {shown}"
+    assert re.search(r"most frequent label +0\.6667", said)
+    assert (out / "summary.txt").read_text() in said
+    assert (out / "learning_curves.png").stat().st_size > 1_000
+
+    # Given again, it trains nothing; with another seed, that one.
+    scores_files = sorted(out.glob("trials/*/scores.json"))
+    times = [path.stat().st_mtime_ns for path in scores_files]
+    fine_tune("--seeds=1,2")
+    assert [path.stat().st_mtime_ns for path in scores_files] == times
+    fine_tune("--seeds=3")
+    assert [path.stat().st_mtime_ns for path in scores_files] == times
+    assert [row["seed"] for row in rows_of(out)] == ["1", "2", "3"]
+
+    # Other options are refused by name, and nothing is touched.
+    capsys.readouterr()
+    with pytest.raises(ValueError, match="limit: None there, 8 now"):
+        fine_tune("--limit=8")
+    assert len(rows_of(out)) == 3
+
+    # Its twin without pretraining stands beside.
+    fine_tune("--randomly_initialised", output="random")
+    fine_tune("--seeds=1,2", f"--compare={tmp_path / 'random'}")
+    said = capsys.readouterr().out
+    assert re.search(r"setting .* randomly initialised +difference\n", said)
+    assert "randomly initialised, its best: lr 0.003, batch 16, 1 epoch" in said
+
+
+def test_squad_and_probes_by_the_same_command(fine_tune, tmp_path, capsys):
+    content = tiny_squad.random_file(1, 2, "v1.1", num_words=20)
+    tiny_squad.write_files(tmp_path, "v1.1", train=content, dev=content)
+    folder = f"--data_dir={tmp_path}"
+    fine_tune(folder, "--dev_limit=4", task="squad/v1.1", output="squad")
+    said = capsys.readouterr().out
+    assert "squad/v1.1: 10 examples, 1 settings with 1 seeds: 1 trials, 0 done" in said
+    assert re.search(r"never an answer +0\.0000 +0\.0000", said)
+    (row,) = rows_of(tmp_path / "squad")
+    assert {"f1", "exact"} < set(row)
+    (trial,) = (tmp_path / "squad/trials").iterdir()
+    assert len(files.read_json(trial / "predictions.json")) == 4
+
+    task_folders.write_bso(tmp_path)
+    arguments = [folder, "--probe=joint", "--seeds=1,2"]
+    arguments += ["--task=discoeval/bso/wiki", f"--output_dir={tmp_path / 'probe'}"]
+    for dry in (["--dry_run"], []):
+        fine_tune(*arguments, *dry, plain=True)
+        said = capsys.readouterr().out
+        assert "40 examples, 1 settings with 2 seeds: 2 trials, 0 done" in said
+        assert (tmp_path / "probe").exists() == (not dry)
+    assert "accuracy on the dev split after the best epoch" in said
+    assert re.search(r"most frequent label +0\.5000", said)
+    assert [row["seed"] for row in rows_of(tmp_path / "probe")] == ["1", "2"]
+    # What was encoded for one way is not taken for the other.
+    arguments[1] = "--probe=per_sentence"
+    with pytest.raises(ValueError, match="probe: joint there, per_sentence now"):
+        fine_tune(*arguments, plain=True)
+
+
+def test_a_training_that_diverges_is_named_behind_the_others(fine_tune, tmp_path):
+    with pytest.raises(ValueError, match=r"of 1 trials: glue/rte: lr 1e\+25, batch 16"):
+        fine_tune("--learning_rate=1e25,0.003")
+    assert [row["learning_rate"] for row in rows_of(tmp_path / "out")] == ["0.003"]
+
+
+def test_several_tasks_and_the_leaderboards_files(fine_tune, tmp_path, capsys):
+    fine_tune("--predict_test", "--seeds=2,1", task="glue/rte,glue/mnli")
+    out = tmp_path / "out"
+    found = {path.name for path in (out / "submission").iterdir()}
+    assert found == {"RTE.tsv", "MNLI-m.tsv", "MNLI-mm.tsv", "AX.tsv"}
+    rows = rows_of(out / "glue/mnli")
+    assert {"matched_accuracy", "mismatched_accuracy"} < set(rows[0])
+    # The best trial's; of equals the first in the table.
+    best = max(rows, key=lambda row: float(row["matched_accuracy"]))
+    (folder,) = (out / "glue/mnli/trials").glob(f"*seed={best['seed']}")
+    assert (folder / "leaderboard/MNLI-m.tsv").read_text() == (
+        out / "submission/MNLI-m.tsv"
+    ).read_text()
+    assert "CoLA.tsv is missing" in capsys.readouterr().out
+
+
+def test_processes_share_out_the_trials(fine_tune, tmp_path, capsys, monkeypatch):
+    class OneOfTwo(distribution.Distribution):
+        size = 2
+
+        def __init__(self, rank):
+            self._rank = rank
+
+        rank = property(lambda self: self._rank)
+
+    monkeypatch.setattr(distribution, "join", lambda: OneOfTwo(1))
+    fine_tune("--seeds=1,2,3")
+    out = tmp_path / "out"
+    # The second process has the second trial, and leaves reports to the first.
+    (trained,) = out.glob("trials/*")
+    assert trained.name.endswith("seed=2")
+    assert not (out / "results.csv").exists()
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "glue/rte, process 2 of 2: trial 1/1" in said.err
+    monkeypatch.setattr(distribution, "join", lambda: OneOfTwo(0))
+    fine_tune("--seeds=1,2")
+    assert [row["seed"] for row in rows_of(out)] == ["1", "2"]
+
+
+def test_dry_run_touches_nothing(fine_tune, tmp_path, capsys):
+    fine_tune("--dry_run", "--grid=paper", "--seeds=")
+    # The rate, batch size and epochs of the flags, as many seeds as SLM's paper.
+    assert "1 settings with 5 seeds: 5 trials" in capsys.readouterr().out
+    assert not (tmp_path / "out").exists()
+
+
+def test_options_reach_what_is_trained(fine_tune, tmp_path, monkeypatch):
+    seen = []
+    start = reusable_model.ReusableModel.start
+
+    def watched(self, *arguments, **settings):
+        model = start(self, *arguments, **settings)
+        seen.append(model)
+        return model
+
+    monkeypatch.setattr(reusable_model.ReusableModel, "start", watched)
+    fine_tune(
+        "--limit=8", "--max_length=20", "--freeze_encoder", "--early_stopping=1",
+        "--dtype_policy=mixed_bfloat16",
+    )  # fmt: skip
+    (model,) = seen
+    assert model.dtype_policy.name == "mixed_bfloat16"
+    assert model.freeze_encoder
+    assert keras.config.dtype_policy().name == "float32"
+    settings = files.read_json(tmp_path / "out/settings.json")
+    expected = {
+        "limit": 8,
+        "max_length": 20,
+        "freeze_encoder": True,
+        "early_stopping": 1,
+        "randomly_initialised": False,
+    }
+    assert {name: settings[name] for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--task=glue/rta"], "`task` must be one of.*perhaps for 'glue/rte'"),
+        (["--epochs=2,x"], "`--epochs` must be whole numbers.*Received: 2,x"),
+        (["--learning_rate=0"], "`learning_rates` must be positive"),
+        (["--task=glue/rte,glue/cola"], "hold the file of the split.*CoLA"),
+        (["--compare=nowhere"], "Found no nowhere/settings.json"),
+        (["--dev_limit=2"], "`--dev_limit` must be left out.*for SQuAD"),
+        (["--probe=joint"], "must be left out for probes of a frozen"),
+        (["--max_length=1000"], "`max_length` must be at most.*max_length=1000"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_trained(
+    fine_tune, tmp_path, arguments, message
+):
+    with pytest.raises((ValueError, OSError), match=message):
+        fine_tune(*arguments)
+    assert not (tmp_path / "out").exists()
+
+
+def test_help_teaches():
+    process = commands.python("run_finetuning.py", "--help")
+    said, _ = process.communicate()
+    for words in ("--randomly_initialised", "--seeds=1,2,3", "--checkpoint:"):
+        assert words in said
