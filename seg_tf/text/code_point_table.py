@@ -27,11 +27,17 @@ class CodePointTable(tf.Module):
     def __init__(self, values: np.ndarray):
         super().__init__()
         blocks = np.asarray(values, np.int32).reshape(-1, _BLOCK_LENGTH)
-        self._blocks, numbers = np.unique(blocks, axis=0, return_inverse=True)
-        self._block_numbers = numbers.reshape(-1).astype(np.int32)
+        blocks, numbers = np.unique(blocks, axis=0, return_inverse=True)
+        self._blocks = held_once(blocks.reshape(-1))
+        self._block_numbers = held_once(numbers.reshape(-1))
 
     def __call__(self, code_points: tf.Tensor) -> tf.Tensor:
         """The numbers of int32 code points, of any shape."""
         block = tf.gather(self._block_numbers, code_points // _BLOCK_LENGTH)
         within = code_points % _BLOCK_LENGTH
-        return tf.gather(self._blocks.reshape(-1), block * _BLOCK_LENGTH + within)
+        return tf.gather(self._blocks, block * _BLOCK_LENGTH + within)
+
+
+def held_once(values: np.ndarray) -> tf.Variable:
+    """A table that all graphs which read it share, where each would copy a constant."""
+    return tf.Variable(values, trainable=False, dtype=tf.int32)

@@ -13,7 +13,7 @@ import tensorflow as tf
 import tensorflow_text
 
 from seg_tf.text import normalized_characters
-from seg_tf.text.code_point_table import CodePointTable
+from seg_tf.text.code_point_table import CodePointTable, held_once
 from seg_tf.text.exact_tokenizer import CONTINUATION, MAX_CHARACTERS_PER_WORD, UNKNOWN
 from seg_tf.text.fast_tokenizer import without_unmatchable
 from seg_tf.text.marked_positions import MarkedPositions, count_off, shifted
@@ -65,8 +65,9 @@ class GraphWordPieces(tf.Module):
         table = normalized_characters.normalized_characters(lower_case)
         self._entry = CodePointTable(table.entry)
         self._kind = CodePointTable(table.kind)
-        self._lengths, self._starts = table.lengths, table.starts
-        self._sequences = table.sequences
+        self._lengths, self._starts, self._sequences = map(
+            held_once, (table.lengths, table.starts, table.sequences)
+        )
         self._tokenizer = tensorflow_text.FastWordpieceTokenizer(
             without_unmatchable(vocabulary.tokens),
             suffix_indicator=CONTINUATION,

@@ -9,6 +9,7 @@ Shape key: N characters.
 
 import dataclasses
 import functools
+import unicodedata
 
 import numpy as np
 import tensorflow as tf
@@ -34,6 +35,10 @@ CONTINUES = 1 << 11
 DOT, DASH, COMMA = ord("."), ord("-"), ord(",")
 
 
+# Categories of what is no character, or none that Unicode knows.
+_WITHOUT_PROPERTIES = ("Cn", "Co", "Cs")
+
+
 @functools.cache
 def character_flags() -> np.ndarray:
     """The flags of every code point: int32 array `(0x110000,)`."""
@@ -51,6 +56,8 @@ def character_flags() -> np.ndarray:
             flags[ord(character)] |= flag
     for code_point in range(NUM_CODE_POINTS):
         character = chr(code_point)
+        if unicodedata.category(character) in _WITHOUT_PROPERTIES:
+            continue
         flags[code_point] |= (
             PYTHON_SPACE * character.isspace()
             | LETTER * punkt_decision.is_letter(character)

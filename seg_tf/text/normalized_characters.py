@@ -68,8 +68,10 @@ def normalized_characters(lower_case: bool) -> NormalizedCharacters:
     lengths = np.array([1, *map(len, numbers)], np.int32)
     sequences = np.array([0, *map(ord, "".join(numbers))], np.int32)
     kind = np.full(NUM_CODE_POINTS, PART, np.int32)
-    possible = np.union1d(np.flatnonzero(entry == 0), sequences)
-    kind[alone + _punctuation(possible)] = ALONE
+    comes_out = entry == 0
+    comes_out[sequences] = True
+    comes_out[_SURROGATES] = False
+    kind[alone + _punctuation(np.flatnonzero(comes_out).tolist())] = ALONE
     kind[ord(" ")] = BLANK
     return NormalizedCharacters(
         entry=entry,
@@ -93,11 +95,11 @@ def _normalized(lower_case: bool) -> Iterator[str]:
             yield from normalize(_BAR.join(asked)).split(_BAR)
 
 
-def _punctuation(code_points: np.ndarray) -> list[int]:
+def _punctuation(code_points: list[int]) -> list[int]:
     """Those of normalised characters at which words end, always."""
     split = tokenizers.pre_tokenizers.BertPreTokenizer().pre_tokenize_str
     found = set()
-    for group in _groups(np.setdiff1d(code_points, _SURROGATES)):
+    for group in _groups(code_points):
         text = "".join(_LETTER + chr(code_point) for code_point in group)
         # A word of several characters is letters and what is part of words.
         found.update(word for word, _ in split(text) if len(word) == 1)
