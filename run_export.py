@@ -13,7 +13,7 @@ this project:
   found = model.signatures["serving_default"](text=tf.constant(["First. Second."]))
   found["sentence_vectors"], found["sentence_mask"], found["pooled_output"]
 
-Signatures of a pretrained encoder (BERT, BERT with P.S., SegaBERT, SLM, mixtures):
+Signatures of a pretrained encoder (BERT, SegaBERT, SLM, mixtures of them, ReAT):
 
   serving_default  `text`: documents, a line is a paragraph, read as in pretraining, up
                    to the last sentence that fits into a row; `is_cut` says where a text
@@ -22,8 +22,10 @@ Signatures of a pretrained encoder (BERT, BERT with P.S., SegaBERT, SLM, mixture
                    one cut to what a row has room for
   encode_ids       the features of rows
 
-All give `sequence_output`, `pooled_output` (the vector of [CLS]), `sentence_vectors`
-(of an SLM those of [SENT], of others the mean over the pieces) and `sentence_mask`.
+All give `sequence_output`, `pooled_output`, `sentence_vectors` and `sentence_mask`,
+which tells where there is a sentence. The vector of a sentence is that of its [SENT]
+(SLM), its pooled <SS> (ReAT) or the mean over its word pieces; the pooled vector is
+that of [CLS], or the mean of the sentences' (ReAT).
 
 A classifier that was fine-tuned, and saved by Keras, comes with the checkpoint that it
 started from, whose vocabulary and rows it reads:
@@ -49,8 +51,8 @@ from seg_tf.export import saved_model
 from seg_tf.export.model_rows import ModelRows, model_rows
 from seg_tf.export.served_classifier import ServedClassifier
 from seg_tf.export.served_encoder import ServedEncoder, ServedModel
-from seg_tf.finetuning.row_lengths import longest_row
 from seg_tf.finetuning.saved_models import load_classifier
+from seg_tf.finetuning.text_layout import TextLayout, text_layout
 from seg_tf.inference import model_flags
 from seg_tf.text.graph_sentences import GraphSentenceSplitter
 from seg_tf.training.errors import CheckpointError
@@ -119,8 +121,12 @@ def _model(pretrained: Pretrained, rows: ModelRows) -> ServedModel:
         pathlib.Path(values.finetuned_model), pretrained, values.num_texts
     )
     labels = values.labels or [str(number) for number in range(classifier.num_classes)]
-    max_length = longest_row(pretrained, values.max_length)
-    return ServedClassifier(classifier, rows, labels, values.num_texts, max_length)
+    room = _layout(pretrained).room(values.num_texts)
+    return ServedClassifier(classifier, rows, labels, values.num_texts, room)
+
+
+def _layout(pretrained: Pretrained) -> TextLayout:
+    return text_layout(pretrained, max_length=flags.FLAGS.max_length)
 
 
 def _limits(pretrained: Pretrained, rows: ModelRows) -> dict[str, Any]:
@@ -135,7 +141,7 @@ def _limits(pretrained: Pretrained, rows: ModelRows) -> dict[str, Any]:
         "finetuned_model": values.finetuned_model,
         "num_texts": values.num_texts,
         "labels": values.labels,
-        "max_length": longest_row(pretrained, values.max_length),
+        "max_length": _layout(pretrained).max_length,
     }
 
 

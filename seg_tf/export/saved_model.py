@@ -1,11 +1,13 @@
 """Writes a SavedModel: a folder that stands whole under its name or not at all."""
 
+import contextlib
 import pathlib
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import tensorflow as tf
+from absl import logging
 
 from seg_tf import files
 from seg_tf.export.served_encoder import ServedModel
@@ -55,9 +57,23 @@ def write(
     unfinished = files.aside(folder.absolute())
     shutil.rmtree(unfinished, ignore_errors=True)
     try:
-        tf.saved_model.save(model, str(unfinished), signatures=dict(model.functions))
+        with _quiet():
+            tf.saved_model.save(
+                model, str(unfinished), signatures=dict(model.functions)
+            )
         files.write_json(unfinished / DESCRIPTION_FILE, dict(description))
         files.publish(folder.absolute())
     except BaseException:
         shutil.rmtree(unfinished, ignore_errors=True)
         raise
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Hides what TensorFlow says of every file and name, but no warning."""
+    before = logging.get_verbosity()
+    logging.set_verbosity(logging.WARNING)
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)

@@ -33,7 +33,7 @@ class ServedClassifier(ServedModel):
         rows: what makes rows for it.
         labels: names of the classes, in the order of their numbers.
         num_texts: texts of an example, one or two.
-        max_length: the most positions of a row.
+        room: the most word pieces of an example.
 
     Raises:
         ValueError: if there are not as many labels as classes.
@@ -45,7 +45,7 @@ class ServedClassifier(ServedModel):
         rows: ModelRows,
         labels: Sequence[str],
         num_texts: int,
-        max_length: int,
+        room: int,
     ):
         super().__init__()
         num_classes = classifier.num_classes
@@ -57,7 +57,6 @@ class ServedClassifier(ServedModel):
         self._rows = rows
         self.hold(classifier)
         names = tf.constant(list(labels) or [""])
-        room = max_length - rows.num_specials(num_texts)
 
         def answer(features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
             logits = tf.cast(classifier(features, training=False), tf.float32)

@@ -11,6 +11,7 @@ import tensorflow as tf
 from seg_tf import features as batch_contract
 from seg_tf.export.model_rows import Features, ModelRows
 from seg_tf.finetuning.encoder_copies import copy_encoder
+from seg_tf.finetuning.text_layout import text_layout
 from seg_tf.training.pretrained import Pretrained
 
 Signature = Callable[..., Mapping[str, tf.Tensor]]
@@ -45,7 +46,8 @@ class ServedEncoder(ServedModel):
     Returns:
         sequence_output: float32 `(B, L, D)`, and `padding_mask`, bool `(B, L)`: where
             it means something.
-        pooled_output: float32 `(B, D)`, the vector of `[CLS]`.
+        pooled_output: float32 `(B, D)`, the vector of `[CLS]`, or of a ReAT the mean of
+            the sentence vectors.
         sentence_vectors: float32 `(B, M, D)`, and `sentence_mask`, bool `(B, M)`: where
             there is a sentence.
         token_ids: int32 `(B, L)`, what was read.
@@ -64,7 +66,7 @@ class ServedEncoder(ServedModel):
         self.hold(encoder)
         # Not an attribute: a SavedModel would take all of the model along.
         self._encode_rows = _encoding(encoder, rows)
-        pair_room = rows.max_length - rows.num_specials(2)
+        pair_room = text_layout(pretrained).room(2)
 
         @tf.function(input_signature=text_specs(1), autograph=False)
         def encode_text(text: tf.Tensor) -> Mapping[str, tf.Tensor]:
@@ -118,10 +120,10 @@ def _encoding(
 ) -> Callable[[Features], dict[str, tf.Tensor]]:
     def encode(features: Features) -> dict[str, tf.Tensor]:
         sequence_output = tf.cast(encoder(features, training=False), tf.float32)
-        vectors, mask = rows.sentence_vectors(sequence_output, features)
+        vectors, mask = rows.sentence_vectors(encoder, sequence_output, features)
         return {
             "sequence_output": sequence_output,
-            "pooled_output": sequence_output[:, 0],
+            "pooled_output": rows.pooled_output(sequence_output, vectors, mask),
             "sentence_vectors": vectors,
             "sentence_mask": mask,
         }

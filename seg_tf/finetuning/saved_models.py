@@ -6,7 +6,7 @@ import keras
 
 from seg_tf.finetuning.text_classifier import TextClassifier
 from seg_tf.finetuning.text_layout import text_layout
-from seg_tf.finetuning.text_readout import text_readout
+from seg_tf.finetuning.text_readout import TextReadout, text_readout
 from seg_tf.training.pretrained import Pretrained
 
 
@@ -60,5 +60,5 @@ def load_classifier(
     return model
 
 
-def _describe(readout) -> str:
+def _describe(readout: TextReadout) -> str:
     return f"{type(readout).__name__}({readout.get_config()})"

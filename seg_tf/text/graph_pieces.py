@@ -16,7 +16,12 @@ from seg_tf.text import normalized_characters
 from seg_tf.text.code_point_table import CodePointTable, held_once
 from seg_tf.text.exact_tokenizer import CONTINUATION, MAX_CHARACTERS_PER_WORD, UNKNOWN
 from seg_tf.text.fast_tokenizer import without_unmatchable
-from seg_tf.text.marked_positions import MarkedPositions, count_off, shifted
+from seg_tf.text.marked_positions import (
+    MarkedPositions,
+    count_off,
+    shifted,
+    which_run,
+)
 from seg_tf.text.vocabulary import Vocabulary
 
 _MAX_BYTES_PER_CHARACTER = 4
@@ -164,7 +169,7 @@ class GraphWordPieces(tf.Module):
 
 
 def _kept(words: _Words, is_kept: tf.Tensor) -> _Words:
-    of_characters = tf.repeat(is_kept, words.lengths)
+    of_characters = tf.gather(is_kept, which_run(words.lengths))
     return _Words(
         characters=tf.boolean_mask(words.characters, of_characters),
         origins=tf.boolean_mask(words.origins, of_characters),

@@ -5,11 +5,12 @@ of a text, G paragraphs of a text.
 """
 
 import dataclasses
+from collections.abc import Callable
 
 import tensorflow as tf
 
 from seg_tf.text.graph_pieces import GraphWordPieces
-from seg_tf.text.graph_sentences import LINE_FEED, GraphSentenceSplitter
+from seg_tf.text.graph_sentences import GraphSentenceSplitter
 from seg_tf.text.marked_positions import MarkedPositions, shifted
 
 
@@ -77,6 +78,31 @@ class TextTrees:
     paragraph_lengths: tf.Tensor
     sentences: tf.Tensor
     is_cut: tf.Tensor
+
+    def beginning(
+        self, cost: Callable[[tf.Tensor], tf.Tensor], most: int
+    ) -> "TextTrees":
+        """The first sentences of each, as many as do not cost too much together.
+
+        Args:
+            cost: of sentences by their pieces.
+            most: the most that those of a text may cost.
+        """
+        is_kept = tf.cumsum(cost(self.sentence_lengths), axis=1) <= most
+        lengths = tf.where(is_kept, self.sentence_lengths, 0)
+        num_pieces = tf.reduce_sum(lengths, axis=1)
+        num_sentences = tf.reduce_sum(tf.cast(lengths > 0, tf.int32), axis=1)
+        ends = tf.cumsum(self.paragraph_lengths, axis=1)
+        ends = tf.minimum(ends, num_sentences[:, tf.newaxis])
+        return TextTrees(
+            pieces=self.pieces,
+            num_pieces=num_pieces,
+            sentence_lengths=lengths,
+            num_sentences=num_sentences,
+            paragraph_lengths=ends - tf.pad(ends, [[0, 0], [1, 0]])[:, :-1],
+            sentences=tf.where(lengths > 0, self.sentences, ""),
+            is_cut=self.is_cut | (num_pieces < self.num_pieces),
+        )
 
 
 class GraphTreeBuilder(tf.Module):

@@ -47,9 +47,23 @@ def count_off(starts: tf.Tensor, lengths: tf.Tensor) -> tuple[tf.Tensor, tf.Tens
     Returns:
         Two int32 tensors of as many numbers as the lengths sum to.
     """
+    run = which_run(lengths)
     begins = tf.cumsum(lengths, exclusive=True)
-    run = tf.repeat(tf.range(tf.size(lengths)), lengths)
     return tf.range(tf.size(run)) + tf.gather(starts - begins, run), run
+
+
+def which_run(lengths: tf.Tensor) -> tf.Tensor:
+    """The runs that positions belong to, as many positions for each as it is long.
+
+    Unlike `tf.repeat`, which would make all runs as long as the longest on the way.
+
+    Args:
+        lengths: int32 tensor `(R,)`.
+    """
+    ends = tf.cumsum(lengths)
+    total = tf.reduce_sum(lengths)
+    ended = tf.scatter_nd(ends[:, tf.newaxis], tf.ones_like(ends), [total + 1])
+    return tf.cumsum(ended)[:total]
 
 
 def shifted(values: tf.Tensor, by: int, fill: bool | int) -> tf.Tensor:
