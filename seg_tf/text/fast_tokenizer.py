@@ -38,7 +38,7 @@ class FastTokenizer:
     """
 
     def __init__(self, tokens: Sequence[str], lower_case: bool):
-        tokens = _without_unmatchable(tokens)
+        tokens = without_unmatchable(tokens)
         self._lower_case = lower_case
         self._normalizer = tensorflow_text.FastBertNormalizer(lower_case)
         self._ascii, self._unicode = (
@@ -93,7 +93,7 @@ def _encode_joined(
     return ids.values.numpy(), np.diff(ends, prepend=0)
 
 
-def _without_unmatchable(tokens: Sequence[str]) -> list[str]:
+def without_unmatchable(tokens: Sequence[str]) -> list[str]:
     """Puts stand-ins for tokens with white space or control characters.
 
     They match no word, but the kernel would match white space across words, and its

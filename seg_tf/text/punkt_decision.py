@@ -30,8 +30,11 @@ WORD_ENDS = ")\";}]*:@'({[\u2018\u2019\u201c\u201d\xab\xbb?!"
 # Marks of the sentence before, where they stand alone after its end.
 CLOSERS = "\"')]}\u2018\u2019\u201c\u201d\xab\xbb"
 
-_NUMBER_TYPE = "##number##"
-_NEVER_FIRST_IN_SENTENCE = frozenset(";:,.!?")
+# Nothing but white space and these cannot be the first character of a word.
+NEVER_BEGINS_WORD = '("`{[:;&#*@)}]-,'
+
+NUMBER_TYPE = "##number##"
+NEVER_FIRST_IN_SENTENCE = frozenset(";:,.!?")
 _NUMBER = re.compile(r"-?[.,]?\d[\d,.-]*")
 # Symbols (category So) that Unicode lists as alphabetic: circled and squared
 # letters; and the two joiners, which it counts as part of words.
@@ -47,7 +50,7 @@ def _token_pattern() -> re.Pattern:
     word_end = f"[{re.escape(WORD_ENDS)}]"
     run = rf"-{{2,}}|\.{{2,}}|(?:\.{space}){{2,}}\."
     stop = rf"{run}|{word_end}|,(?:\Z|{space}|{word_end}|{run})"
-    first = rf"[^{WHITE_SPACE}(\"`{{\[:;&#*@)}}\]\-,]"
+    first = rf"[^{WHITE_SPACE}{re.escape(NEVER_BEGINS_WORD)}]"
     plain = rf"[^{WHITE_SPACE}{re.escape(WORD_ENDS)}.,\-]"
     return re.compile(
         rf"{run}|{first}(?:{plain}+|(?!{stop})[^{WHITE_SPACE}])*|[^{WHITE_SPACE}]"
@@ -154,14 +157,14 @@ class PunktDecision:
             ends = len(token) == 1 and token in SENTENCE_ENDS
             return Before(Kind.ORDINARY if ends else Kind.NO_END, None)
         word_type = _without_period(type_of(token))
-        initial = len(token) == 2 and _is_letter(token[0])
+        initial = len(token) == 2 and is_letter(token[0])
         if _is_ellipsis(token):
             kind = Kind.ABBREVIATION
         elif self._is_abbreviation(token):
             kind = Kind.NO_END if initial else Kind.ABBREVIATION
         elif initial:
             kind = Kind.INITIAL
-        elif word_type == _NUMBER_TYPE:
+        elif word_type == NUMBER_TYPE:
             kind = Kind.NUMBER
         else:
             kind = Kind.ORDINARY
@@ -181,7 +184,7 @@ class PunktDecision:
         return After(self._evidence(token, word_type), word_type)
 
     def _evidence(self, token: str, word_type: str) -> int:
-        if token in _NEVER_FIRST_IN_SENTENCE:
+        if token in NEVER_FIRST_IN_SENTENCE:
             return Evidence.CONTINUES
         seen = self.parameters.orthographic_context.get(word_type, 0)
         if token[0].isupper():
@@ -221,7 +224,7 @@ class PunktDecision:
 
 def type_of(token: str) -> str:
     """Lower-case form of `token`, the same one for every number."""
-    return _NUMBER_TYPE if _NUMBER.fullmatch(token) else token.lower()
+    return NUMBER_TYPE if _NUMBER.fullmatch(token) else token.lower()
 
 
 def _without_period(word_type: str) -> str:
@@ -232,7 +235,7 @@ def _is_ellipsis(token: str) -> bool:
     return len(token) > 1 and not token.strip(".")
 
 
-def _is_letter(character: str) -> bool:
+def is_letter(character: str) -> bool:
     """Whether `character` is alphabetic, a mark or a connector to Unicode."""
     category = unicodedata.category(character)
     return (

@@ -349,5 +349,5 @@ def test_white_space_is_that_of_nltks_regular_expressions():
 def test_letters_are_those_of_nltks_regular_expressions():
     # Characters that only one of the two Unicode versions knows may differ.
     known = [c for c in ALL_CHARACTERS if unicodedata.category(c) != "Cn"]
-    letters = [c for c in known if punkt_decision._is_letter(c)]
+    letters = [c for c in known if punkt_decision.is_letter(c)]
     assert letters == regex.findall(r"[^\W\d]", "".join(known))

@@ -1,0 +1,1 @@
+"""Pretrained and fine-tuned models as SavedModels that take text."""

@@ -1,0 +1,88 @@
+"""A fine-tuned classifier, or a regression, as a signature of a SavedModel.
+
+Shape key: B examples, C classes.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import tensorflow as tf
+
+from seg_tf import features as batch_contract
+from seg_tf.export.model_rows import ModelRows
+from seg_tf.export.served_encoder import ServedModel, text_specs
+from seg_tf.finetuning.text_classifier import TextClassifier
+
+
+class ServedClassifier(ServedModel):
+    """A classifier of texts or of pairs of texts.
+
+    Signatures:
+        serving_default: from `text`, string `(B,)`, and for pairs `second_text`. As in
+            fine-tuning a text is one sentence, and the longest is cut to the room of a
+            row.
+        encode_ids: from the features of rows.
+
+    Returns:
+        logits: float32 `(B, C)`.
+        probabilities: float32 `(B, C)`, and `label`, string `(B,)`, the likeliest; of a
+            regression, with one class, instead `value`, float32 `(B,)`.
+        is_cut: bool `(B,)`, of `serving_default` alone.
+
+    Args:
+        classifier: the fine-tuned model.
+        rows: what makes rows for it.
+        labels: names of the classes, in the order of their numbers.
+        num_texts: texts of an example, one or two.
+        room: the most word pieces of an example.
+
+    Raises:
+        ValueError: if there are not as many labels as classes.
+    """
+
+    def __init__(
+        self,
+        classifier: TextClassifier,
+        rows: ModelRows,
+        labels: Sequence[str],
+        num_texts: int,
+        room: int,
+    ):
+        super().__init__()
+        num_classes = classifier.num_classes
+        if num_classes > 1 and len(labels) != num_classes:
+            raise ValueError(
+                "`labels` must name every class of the model, in order. Received: "
+                f"{len(labels)} labels ({', '.join(labels)}), {num_classes} classes"
+            )
+        self._rows = rows
+        self.hold(classifier)
+        names = tf.constant(list(labels) or [""])
+
+        def answer(features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+            logits = tf.cast(classifier(features, training=False), tf.float32)
+            if num_classes == 1:
+                return {"logits": logits, "value": logits[:, 0]}
+            return {
+                "logits": logits,
+                "probabilities": tf.nn.softmax(logits),
+                "label": tf.gather(names, tf.argmax(logits, axis=1)),
+            }
+
+        @tf.function(input_signature=text_specs(num_texts), autograph=False)
+        def classify(*texts: tf.Tensor) -> Mapping[str, tf.Tensor]:
+            is_cut, features = rows.of_segments(texts, room)
+            return {**answer(features), "is_cut": is_cut}
+
+        @tf.function(autograph=False)
+        def classify_ids(**features: tf.Tensor) -> Mapping[str, tf.Tensor]:
+            return answer(features)
+
+        specs = batch_contract.tensor_specs(
+            classifier.feature_names, dict.fromkeys(("B", "L", "C", "N"))
+        )
+        self.functions = {
+            "serving_default": classify,
+            "encode_ids": classify_ids.get_concrete_function(
+                **{name: tf.TensorSpec(*spec, name) for name, spec in specs.items()}
+            ),
+        }

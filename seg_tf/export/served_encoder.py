@@ -1,0 +1,141 @@
+"""An encoder and all that leads to it, as signatures of a SavedModel.
+
+Shape key: B texts, L row length, M sentences, D width.
+"""
+
+from collections.abc import Callable, Mapping
+
+import keras
+import tensorflow as tf
+
+from seg_tf import features as batch_contract
+from seg_tf.export.model_rows import Features, ModelRows
+from seg_tf.finetuning.encoder_copies import copy_encoder
+from seg_tf.finetuning.text_layout import text_layout
+from seg_tf.training.pretrained import Pretrained
+
+Signature = Callable[..., Mapping[str, tf.Tensor]]
+
+
+class ServedModel(tf.Module):
+    """What a SavedModel is made of: its signatures, and what these use.
+
+    Attributes:
+        functions: that of each signature, by its name.
+    """
+
+    functions: Mapping[str, Signature]
+
+    def hold(self, model: keras.Model) -> None:
+        """Makes the weights of a Keras model, and nothing else of it, be saved."""
+        self.weights = [variable.value for variable in model.variables]
+
+
+class ServedEncoder(ServedModel):
+    """A pretrained encoder.
+
+    Signatures:
+        serving_default: from `text`, string `(B,)`. The lines of a text are its
+            paragraphs; it is read up to the last sentence that fits into a row of
+            pretraining, or up to a part of the first one.
+        encode_pairs: from `text` and `second_text`, string `(B,)`, in one row as in
+            fine-tuning: each is one paragraph of one sentence. Where they do not fit,
+            the longer one is cut.
+        encode_ids: from the features of rows.
+
+    Returns:
+        sequence_output: float32 `(B, L, D)`, and `padding_mask`, bool `(B, L)`: where
+            it means something.
+        pooled_output: float32 `(B, D)`, the vector of `[CLS]`, or of a ReAT the mean of
+            the sentence vectors.
+        sentence_vectors: float32 `(B, M, D)`, and `sentence_mask`, bool `(B, M)`: where
+            there is a sentence.
+        token_ids: int32 `(B, L)`, what was read.
+        is_cut: bool `(B,)`, whether the text goes on.
+        sentences: string `(B, M)`, for `serving_default` alone.
+
+    Args:
+        pretrained: the model. Its encoder is copied.
+        rows: what makes rows for it.
+    """
+
+    def __init__(self, pretrained: Pretrained, rows: ModelRows):
+        super().__init__()
+        self._rows = rows
+        encoder = copy_encoder(pretrained)
+        self.hold(encoder)
+        # Not an attribute: a SavedModel would take all of the model along.
+        self._encode_rows = _encoding(encoder, rows)
+        pair_room = text_layout(pretrained).room(2)
+
+        @tf.function(input_signature=text_specs(1), autograph=False)
+        def encode_text(text: tf.Tensor) -> Mapping[str, tf.Tensor]:
+            trees, features = rows.of_texts(text)
+            encoded = self._encode_rows(features)
+            # What an empty text has is no sentence.
+            most = tf.shape(encoded["sentence_mask"])[1]
+            mask = tf.sequence_mask(trees.num_sentences, most)
+            sentences = tf.pad(trees.sentences, [[0, 0], [0, most]])[:, :most]
+            return {
+                **encoded,
+                **_what_was_read(features),
+                "sentence_vectors": tf.where(
+                    mask[:, :, tf.newaxis], encoded["sentence_vectors"], 0
+                ),
+                "sentence_mask": mask,
+                "sentences": sentences,
+                "is_cut": trees.is_cut,
+            }
+
+        @tf.function(input_signature=text_specs(2), autograph=False)
+        def encode_pairs(
+            text: tf.Tensor, second_text: tf.Tensor
+        ) -> Mapping[str, tf.Tensor]:
+            is_cut, features = rows.of_segments([text, second_text], pair_room)
+            return {
+                **self._encode_rows(features),
+                **_what_was_read(features),
+                "is_cut": is_cut,
+            }
+
+        names = (*encoder.feature_names, *rows.extra_features)
+        specs = batch_contract.tensor_specs(names, dict.fromkeys(("B", "L", "C", "N")))
+
+        # A signature has named arguments, one for each feature.
+        @tf.function(autograph=False)
+        def encode_ids(**features: tf.Tensor) -> Mapping[str, tf.Tensor]:
+            return self._encode_rows(features)
+
+        self.functions = {
+            "serving_default": encode_text,
+            "encode_pairs": encode_pairs,
+            "encode_ids": encode_ids.get_concrete_function(
+                **{name: tf.TensorSpec(*specs[name], name) for name in names}
+            ),
+        }
+
+
+def _encoding(
+    encoder: keras.Model, rows: ModelRows
+) -> Callable[[Features], dict[str, tf.Tensor]]:
+    def encode(features: Features) -> dict[str, tf.Tensor]:
+        sequence_output = tf.cast(encoder(features, training=False), tf.float32)
+        vectors, mask = rows.sentence_vectors(encoder, sequence_output, features)
+        return {
+            "sequence_output": sequence_output,
+            "pooled_output": rows.pooled_output(sequence_output, vectors, mask),
+            "sentence_vectors": vectors,
+            "sentence_mask": mask,
+        }
+
+    return encode
+
+
+def _what_was_read(features: Features) -> dict[str, tf.Tensor]:
+    return {name: features[name] for name in ("token_ids", "padding_mask")}
+
+
+def text_specs(num_texts: int) -> list[tf.TensorSpec]:
+    """The arguments of a signature that takes texts."""
+    names = ("text", "second_text")[:num_texts]
+    return [tf.TensorSpec([None], tf.string, name) for name in names]

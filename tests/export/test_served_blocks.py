@@ -1,0 +1,153 @@
+"""ReAT in the graph: rows as for Keras models, and vectors of the sentences."""
+
+import dataclasses
+import functools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from seg_tf import configuration
+from seg_tf.export.model_rows import model_rows
+from seg_tf.export.served_encoder import ServedEncoder
+from seg_tf.finetuning.segments import as_tuples, encode_texts
+from seg_tf.finetuning.text_layout import text_layout
+from seg_tf.finetuning.text_readout import text_readout
+from seg_tf.inference.long_texts import LongTexts
+from seg_tf.text import graph_blocks, text_blocks
+from seg_tf.text.graph_sentences import GraphSentenceSplitter
+from seg_tf.text.punkt import SentenceSplitter
+from tests.finetuning import tiny_models
+
+SPLITTER = SentenceSplitter()
+# Of up to 8 sentences, or parts of 13 pieces of long ones.
+DOCUMENTS = [
+    "W1 w2. W3 [SEP] w4.\nW5 w6 w7.",
+    "W1.",
+    "W1 w2. " + "w3 " * 30 + ". W4.\nW5.",
+    "W1 " + "w2 " * 50 + ".",
+    "\n".join(f"W{number} w1 w2 w3 w4 w5." for number in range(8)),
+]
+TOO_LONG = [
+    "w1 " * 300,
+    "W1 w2. " * 9,
+    "W1 w2. W3. " + "w3 " * 120 + ". W4.",
+]
+
+
+def pretrained():
+    # The vocabulary has a row for <Attn>.
+    return tiny_models.tiny("reat")
+
+
+@functools.cache
+def served():
+    rows = model_rows(pretrained(), GraphSentenceSplitter())
+    return rows, ServedEncoder(pretrained(), rows).functions
+
+
+def sentences_of(document):
+    return [
+        sentence for line in document.split("\n") for sentence in SPLITTER.split(line)
+    ]
+
+
+def test_documents_are_encoded_as_long_texts():
+    found = served()[1]["serving_default"](tf.constant([*DOCUMENTS, ""]))
+    model = LongTexts(pretrained())
+    for number, document in enumerate(DOCUMENTS):
+        sentences = sentences_of(document)
+        expected = model.encode(sentences)
+        assert expected.num_passes == 1
+        is_there = found["sentence_mask"][number].numpy()
+        assert is_there.sum() == len(sentences)
+        vectors = found["sentence_vectors"][number].numpy()
+        np.testing.assert_allclose(vectors[is_there], expected.vectors, atol=2e-6)
+        assert not vectors[~is_there].any()
+        np.testing.assert_allclose(
+            found["pooled_output"][number], expected.vectors.mean(axis=0), atol=2e-6
+        )
+        texts = [text.decode() for text in found["sentences"][number].numpy() if text]
+        assert texts == sentences
+    assert not found["is_cut"].numpy().any()
+    assert not found["sentence_mask"][-1].numpy().any()
+
+
+def test_of_long_documents_the_beginning_is_read():
+    found = served()[1]["serving_default"](tf.constant(TOO_LONG))
+    assert found["is_cut"].numpy().all()
+    # 8 parts of a sentence; 8 sentences; two, since the third has 10 parts.
+    assert found["sentence_mask"].numpy().sum(axis=1).tolist() == [1, 8, 2]
+    expected = LongTexts(pretrained()).encode(["W1 w2."] * 8).vectors
+    np.testing.assert_allclose(found["sentence_vectors"][1], expected, atol=2e-6)
+
+
+@pytest.mark.parametrize("num_texts", [1, 2])
+def test_examples_are_laid_out_as_in_finetuning(num_texts):
+    texts = [*DOCUMENTS, *TOO_LONG, ""]
+    pairs = list(zip(texts, texts[2:] + texts[:2], strict=True))
+    examples = as_tuples(pairs if num_texts == 2 else texts)
+    layout = text_layout(pretrained(), max_length=100)
+    segments = encode_texts(
+        pretrained().text_encoder(), examples, layout.room(num_texts)
+    )
+    shapes = np.array([layout.row_shape(one) for one in segments])
+    expected = layout.lay_out(list(segments), tuple(shapes.max(axis=0).tolist()))
+    is_cut, features = served()[0].of_segments(
+        [tf.constant(of_text) for of_text in zip(*examples, strict=True)],
+        layout.room(num_texts),
+    )
+    assert int(tf.reduce_sum(tf.cast(is_cut, tf.int32))) == segments.num_cut > 0
+    for name, values in expected.items():
+        found = features[name].numpy()
+        width = found.shape[1]
+        np.testing.assert_array_equal(found, values[:, :width], err_msg=name)
+        assert not values[:, width:].any()
+
+
+def test_vectors_of_pairs_are_those_of_the_readout():
+    first, second = DOCUMENTS[:3], DOCUMENTS[2:]
+    found = served()[1]["encode_pairs"](tf.constant(first), tf.constant(second))
+    layout = text_layout(pretrained())
+    examples = encode_texts(
+        pretrained().text_encoder(),
+        as_tuples(list(zip(first, second, strict=True))),
+        layout.room(2),
+    )
+    encoder = pretrained().encoder
+    for number, example in enumerate(examples):
+        row = layout.lay_out([example], layout.row_shape(example))
+        sequence = encoder(row, training=False)
+        expected = text_readout(layout, 2).text_vectors(encoder, sequence, row)[0]
+        np.testing.assert_allclose(
+            found["sentence_vectors"][number], expected, atol=2e-6
+        )
+
+
+def test_sentences_are_placed_as_in_numpy():
+    generator = np.random.default_rng(1)
+    lengths = generator.integers(0, 17, (40, 12))
+    lengths[0] = 0
+    found = graph_blocks.place_in_blocks(tf.constant(lengths, tf.int32), 16).numpy()
+    for row, starts in zip(lengths, found, strict=True):
+        expected, _ = text_blocks.place_in_fewest_blocks(row, 16)
+        np.testing.assert_array_equal(starts, expected)
+
+
+def test_long_sentences_are_split_as_in_numpy():
+    rows = [[3, 10, 0, 27], [1], [13, 14, 40]]
+    parts, sentence = graph_blocks.split_long(tf.ragged.constant(rows, tf.int32), 13)
+    for number, row in enumerate(rows):
+        lengths, part = text_blocks.split_long(np.array(row), 13)
+        assert parts[number].numpy().tolist() == lengths.tolist()
+        assert sentence[number].numpy().tolist() == (np.cumsum(part == 0) - 1).tolist()
+
+
+def test_a_model_of_other_rows_is_refused():
+    other = dataclasses.replace(
+        pretrained().config, model=configuration.TransformerXLConfig()
+    )
+    with pytest.raises(ValueError, match="TransformerXLConfig"):
+        model_rows(
+            dataclasses.replace(pretrained(), config=other), GraphSentenceSplitter()
+        )

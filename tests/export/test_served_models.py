@@ -1,0 +1,323 @@
+"""SavedModels: what Keras models compute, without any of our code."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import run_export
+from seg_tf import serve_check
+from seg_tf.export import saved_model
+from seg_tf.export.model_rows import model_rows
+from seg_tf.export.served_classifier import ServedClassifier
+from seg_tf.export.served_encoder import ServedEncoder
+from seg_tf.finetuning import TextClassifier, text_batches
+from seg_tf.finetuning.text_layout import text_layout
+from seg_tf.inference import text_windows
+from seg_tf.inference.text_windows import WindowRoom
+from seg_tf.text.graph_sentences import GraphSentenceSplitter
+from seg_tf.text.punkt import SentenceSplitter
+from seg_tf.training.pretrained import load_pretrained
+from tests.export.test_served_rows import DOCUMENTS, EMPTY
+from tests.finetuning import tiny_models
+from tests.inference import commands, tiny_slm, tiny_windows
+
+SPLITTER = SentenceSplitter()
+PAIRS = [("W1 w2.", "w3"), ("", "w5 w6 [SEP] w7"), ("w1 " * 60, "w2 " * 50)]
+
+# What a process does that has TensorFlow and tensorflow-text, and nothing of ours.
+LOADING = """
+import json, sys
+import tensorflow as tf
+import tensorflow_text
+model = tf.saved_model.load(sys.argv[1])
+texts = json.load(sys.stdin)
+found = {}
+for name, given in texts.items():
+    signature = model.signatures[name]
+    given = {argument: tf.constant(value) for argument, value in given.items()}
+    found[name] = {
+        key: value.numpy().tolist()
+        for key, value in signature(**given).items()
+        if value.dtype != tf.string
+    }
+ours = {one.split(".")[0] for one in sys.modules} & {"seg_tf", "keras_hub"}
+assert not ours, ours
+json.dump(found, sys.stdout)
+"""
+
+
+@pytest.fixture(name="checkpoints", scope="module")
+def _checkpoints(tmp_path_factory):
+    return {
+        "segabert": tiny_windows.write_checkpoint(
+            tmp_path_factory.mktemp("segabert"), tiny_windows.SEGABERT
+        ),
+        "slm": tiny_slm.write_checkpoint(tmp_path_factory.mktemp("slm")),
+    }
+
+
+def expected_vectors(pretrained, document):
+    """Sequence and sentence vectors of a document, alone and without padding."""
+    tree = text_windows.read_tree(document.split("\n"), pretrained, SPLITTER)
+    window = text_windows.lay_out(
+        text_windows.first_window(tree, WindowRoom.of(pretrained)), pretrained
+    )
+    sequence = pretrained.encoder(window.features, training=False)[0].numpy()
+    is_sent = np.array(window.tokens) == "[SENT]"
+    vectors = []
+    for number in range(window.num_sentences):
+        is_of = window.sentences == number
+        if is_sent.any():
+            vectors.append(sequence[np.flatnonzero(is_of & is_sent)[0]])
+        else:
+            vectors.append(sequence[is_of & window.is_piece].mean(axis=0))
+    return sequence, np.array(vectors)
+
+
+def serve_elsewhere(checkpoint, given, folder):
+    """What a process without our code gets from a SavedModel."""
+    output = folder / "served"
+    commands.run(run_export, f"--checkpoint={checkpoint}", f"--output_dir={output}")
+    process = subprocess.run(
+        [sys.executable, "-I", "-c", LOADING, str(output)],
+        input=json.dumps(given),
+        cwd=folder,
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert process.returncode == 0, process.stderr
+    description = json.loads((output / saved_model.DESCRIPTION_FILE).read_text())
+    weights = load_pretrained(checkpoint).weights_checksum
+    assert description["weights_sha256"] == weights
+    return json.loads(process.stdout)
+
+
+def serve_here(checkpoint, given, _):
+    """The same from the functions that are saved."""
+    pretrained = load_pretrained(checkpoint)
+    rows = model_rows(pretrained, GraphSentenceSplitter())
+    functions = ServedEncoder(pretrained, rows).functions
+    return {
+        name: functions[name](*map(tf.constant, arguments.values()))
+        for name, arguments in given.items()
+    }
+
+
+# Saving and loading take many times as long as the rest.
+@pytest.mark.parametrize(
+    ("kind", "serve"), [("segabert", serve_here), ("slm", serve_elsewhere)]
+)
+def test_what_is_served_is_what_keras_computes(checkpoints, kind, serve, tmp_path):
+    texts = [*DOCUMENTS, *EMPTY]
+    first, second = zip(*PAIRS, strict=True)
+    given = {
+        "serving_default": {"text": texts},
+        "encode_pairs": {"text": first, "second_text": second},
+    }
+    served = serve(checkpoints[kind], given, tmp_path)
+    pretrained = load_pretrained(checkpoints[kind])
+    found = {name: np.array(value) for name, value in served["serving_default"].items()}
+    for number, document in enumerate(DOCUMENTS):
+        sequence, vectors = expected_vectors(pretrained, document)
+        length = found["padding_mask"][number].sum()
+        assert length == len(sequence)
+        close = {"atol": 2e-6, "rtol": 2e-6}
+        np.testing.assert_allclose(
+            found["sequence_output"][number, :length], sequence, **close
+        )
+        np.testing.assert_allclose(found["pooled_output"][number], sequence[0], **close)
+        is_there = found["sentence_mask"][number]
+        assert is_there.sum() == len(vectors)
+        np.testing.assert_allclose(
+            found["sentence_vectors"][number, : len(vectors)], vectors, **close
+        )
+        assert not found["sentence_vectors"][number, len(vectors) :].any()
+    assert not found["sentence_mask"][len(DOCUMENTS) :].any()
+    assert not found["is_cut"][len(DOCUMENTS) :].any()
+    assert found["is_cut"].any()
+
+    batches = text_batches(pretrained, PAIRS, batch_size=3, report=bool)
+    sequence = pretrained.encoder(next(iter(batches)), training=False).numpy()
+    found = served["encode_pairs"]
+    mask = np.array(found["padding_mask"])
+    np.testing.assert_allclose(
+        np.array(found["sequence_output"])[mask],
+        sequence[:, : mask.shape[1]][mask],
+        atol=2e-6,
+        rtol=2e-6,
+    )
+    assert np.array(found["is_cut"]).tolist() == [False, False, True]
+
+
+@pytest.mark.parametrize("kind", ["segabert_slm", "bert"])
+def test_rows_give_what_their_texts_give(kind):
+    pretrained = tiny_models.tiny(kind)
+    rows = model_rows(pretrained, GraphSentenceSplitter())
+    served = ServedEncoder(pretrained, rows).functions
+    _, features = rows.of_texts(tf.constant(DOCUMENTS))
+    signature = served["encode_ids"]
+    names = signature.structured_input_signature[1]
+    of_rows = signature(**{name: features[name] for name in names})
+    of_texts = served["serving_default"](tf.constant(DOCUMENTS))
+    for name, tensor in of_rows.items():
+        np.testing.assert_allclose(tensor, of_texts[name], atol=1e-6, err_msg=name)
+
+
+@pytest.mark.parametrize(("kind", "num_classes"), [("segabert", 1), ("slm", 3)])
+def test_a_classifier_answers_as_in_keras(kind, num_classes):
+    pretrained = tiny_models.tiny(kind)
+    keras.utils.set_random_seed(2)
+    classifier = TextClassifier.from_pretrained(
+        pretrained, num_classes, num_texts=2, seed=1
+    )
+    rows = model_rows(pretrained, GraphSentenceSplitter())
+    labels = ["no", "maybe", "yes"]
+    room = text_layout(pretrained).room(2)
+    served = ServedClassifier(classifier, rows, labels, 2, room).functions
+    first, second = map(tf.constant, zip(*PAIRS, strict=True))
+    found = served["serving_default"](first, second)
+    batches = text_batches(pretrained, PAIRS, batch_size=3, report=bool)
+    expected = classifier.predict(batches, verbose=0)
+    np.testing.assert_allclose(found["logits"], expected, atol=2e-6)
+    assert found["is_cut"].numpy().tolist() == [False, False, True]
+    if num_classes == 1:
+        np.testing.assert_array_equal(found["value"], found["logits"][:, 0])
+    else:
+        likeliest = [labels[number].encode() for number in expected.argmax(axis=1)]
+        assert found["label"].numpy().tolist() == likeliest
+        np.testing.assert_allclose(tf.reduce_sum(found["probabilities"], 1), 1, 1e-5)
+
+
+def test_labels_have_to_be_as_many_as_classes():
+    pretrained = tiny_models.tiny("bert")
+    classifier = TextClassifier.from_pretrained(pretrained, 3)
+    rows = model_rows(pretrained, GraphSentenceSplitter())
+    with pytest.raises(ValueError, match=r"`labels` must .* 2 labels \(a, b\), 3"):
+        ServedClassifier(classifier, rows, ["a", "b"], 1, 9)
+
+
+def test_a_classifier_is_exported_and_measured(checkpoints, tmp_path, capsys):
+    model, output = tmp_path / "model.keras", tmp_path / "served"
+    pretrained = load_pretrained(checkpoints["segabert"])
+    classifier = TextClassifier.from_pretrained(pretrained, 2, num_texts=1)
+    classifier.save(model)
+    arguments = (
+        f"--checkpoint={checkpoints['segabert']}",
+        f"--output_dir={output}",
+        f"--finetuned_model={model}",
+        "--labels=no,yes",
+    )
+    commands.run(run_export, *arguments)
+    loaded = tf.saved_model.load(str(output))
+    found = loaded.signatures["serving_default"](text=tf.constant(DOCUMENTS))
+    batches = text_batches(pretrained, DOCUMENTS, batch_size=9, report=bool)
+    expected = classifier.predict(batches, verbose=0)
+    np.testing.assert_allclose(found["logits"], expected, atol=2e-6)
+    assert set(found["label"].numpy()) <= {b"no", b"yes"}
+
+    table = tmp_path / "latency.csv"
+    capsys.readouterr()
+    commands.run(
+        serve_check,
+        f"--saved_model={output}",
+        "--batch_sizes=1,3",
+        "--words=7,90",
+        "--seconds=0",
+        f"--csv={table}",
+    )
+    lines = [line.split(",") for line in table.read_text().splitlines()]
+    assert [line[:3] for line in lines[1:]] == [
+        [size, words, "5"] for words in ("7", "90") for size in ("1", "3")
+    ]
+    assert all(float(value) > 0 for line in lines[1:] for value in line)
+    assert len(capsys.readouterr().out.splitlines()) == 6
+
+    # What stands there stays, unless it is to be replaced.
+    before = (output / "saved_model.pb").stat().st_mtime_ns
+    with pytest.raises(ValueError, match="--overwrite replaces it"):
+        commands.run(run_export, *arguments)
+    with pytest.raises(ValueError, match="`labels` must"):
+        commands.run(run_export, *arguments[:3], "--labels=a", "--overwrite")
+    with pytest.raises(ValueError, match="examples of 2 texts"):
+        commands.run(
+            run_export,
+            f"--checkpoint={checkpoints['slm']}",
+            *arguments[1:],
+            "--num_texts=2",
+            "--overwrite",
+        )
+    assert (output / "saved_model.pb").stat().st_mtime_ns == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "latency.csv",
+        "model.keras",
+        "served",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        pytest.param("file", "which is a file", id="file"),
+        pytest.param("none/new", "is no folder", id="no-parent"),
+        pytest.param("full", "which holds other files", id="other-files"),
+    ],
+)
+def test_nothing_else_is_replaced(tmp_path, name, reason):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thesis.txt").write_text("")
+    with pytest.raises(ValueError, match=rf"`--output_dir` must .*{reason}"):
+        saved_model.check_output_dir(pathlib.Path(tmp_path / name), overwrite=True)
+
+
+def test_a_killed_export_leaves_what_was_there(tmp_path, monkeypatch):
+    folder = tmp_path / "served"
+    folder.mkdir()
+    (folder / "saved_model.pb").write_text("of before")
+
+    def fill_disk(model, path, **_):
+        pathlib.Path(path).mkdir()
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(tf.saved_model, "save", fill_disk)
+    pretrained = tiny_models.tiny("bert")
+    served = ServedEncoder(pretrained, model_rows(pretrained, GraphSentenceSplitter()))
+    with pytest.raises(OSError, match="No space"):
+        saved_model.write(served, folder, {})
+    assert [path.name for path in tmp_path.iterdir()] == ["served"]
+    assert (folder / "saved_model.pb").read_text() == "of before"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--saved_model=nowhere"], "`--saved_model` must be the folder"),
+        (["--saved_model=x", "--words=0"], "`--words` must be numbers above 0"),
+        (["--saved_model=x", "--batch_sizes="], "`--batch_sizes` must be numbers"),
+    ],
+)
+def test_bad_measurements_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        commands.run(serve_check, *arguments)
+
+
+def test_texts_to_measure_with_have_as_many_words(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("one two\n\nthree")
+    words = serve_check._words(str(path))
+    assert serve_check._texts(words, 4, 2) == [
+        "one two\n three\n one",
+        "two\n three\n one two\n",
+    ]
+    drawn = serve_check._texts(serve_check._words(None), 250, 3)
+    assert {len(text.split()) for text in drawn} == {250}
+    assert {text.count("\n") for text in drawn} == {2}
