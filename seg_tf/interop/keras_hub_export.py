@@ -13,6 +13,7 @@ from seg_tf.interop import (
     own_weights,
     pooler_file,
 )
+from seg_tf.interop.encoder_tokenizer import EncoderTokenizer
 from seg_tf.interop.errors import ForeignWeightsError
 from seg_tf.interop.hugging_face_export import is_bert
 from seg_tf.interop.window_preprocessor import WindowPreprocessor
@@ -49,8 +50,11 @@ def write_preset(pretrained: Pretrained, folder: pathlib.Path) -> str:
     A BERT that computes as keras-hub's does becomes a `BertBackbone`, which programs
     without this package load. Its pooler is that which the model was imported with; one
     that had none gets a new one of chance, to be fine-tuned. Every other encoder stays
-    an `Encoder` of this package, itself a backbone of keras-hub: `import
-    seg_tf.models.encoder`, then `keras_hub.models.Backbone.from_preset(folder)`.
+    an `Encoder` of this package, itself a backbone of keras-hub: with
+    `seg_tf.interop.window_preprocessor` imported, `from_preset` of
+    `keras_hub.models.Backbone`, `keras_hub.tokenizers.BertTokenizer` and
+    `WindowPreprocessor` load its three parts. SLM, whose rows need sentences to be
+    found first, has no preprocessor.
 
     Args:
         pretrained: an encoder like BERT.
@@ -71,7 +75,10 @@ def write_preset(pretrained: Pretrained, folder: pathlib.Path) -> str:
             f"Received: {pretrained.config.name!r}, a {type(encoder).__name__}"
         )
     reasons = why_not_bert_backbone(encoder)
-    tokenizer = keras_hub.tokenizers.BertTokenizer(
+    tokenizer_class = (
+        EncoderTokenizer if reasons else keras_hub.tokenizers.BertTokenizer
+    )
+    tokenizer = tokenizer_class(
         vocabulary=list(pretrained.vocabulary.tokens), lowercase=pretrained.lower_case
     )
     with new_folder.written_aside(folder) as aside:
@@ -150,7 +157,7 @@ def bert_backbone(pretrained: Pretrained) -> keras_hub.models.BertBackbone:
 
 def _own_preprocessor(
     encoder: Encoder,
-    tokenizer: keras_hub.tokenizers.BertTokenizer,
+    tokenizer: EncoderTokenizer,
     pretrained: Pretrained,
 ) -> WindowPreprocessor | None:
     """None for a model with `[SENT]`s, whose rows need sentences to be found first."""

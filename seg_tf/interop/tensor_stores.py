@@ -108,7 +108,7 @@ class TensorFlowStore(TensorStore):
             shapes = self._reader.get_variable_to_shape_map()
             self.is_of_objects = _OBJECT_GRAPH in shapes
             self._keys = self._names_of_objects() if self.is_of_objects else None
-        except (tf.errors.OpError, RuntimeError, ValueError) as error:
+        except (tf.errors.OpError, RuntimeError, ValueError, IndexError) as error:
             raise ForeignWeightsError(
                 f"{prefix}: damaged, cut short or no TensorFlow checkpoint: "
                 f"{_first_line(error)}"
@@ -120,7 +120,8 @@ class TensorFlowStore(TensorStore):
     def read(self, name: str) -> np.ndarray:
         try:
             return self._reader.get_tensor(self._keys[name])
-        except (tf.errors.OpError, RuntimeError, ValueError) as error:
+        # What a reader makes of TensorFlow's errors; `IndexError` is one of reading.
+        except (tf.errors.OpError, RuntimeError, ValueError, IndexError) as error:
             raise ForeignWeightsError(
                 f"{self.source}: the tensor {name!r} cannot be read; the file is "
                 f"damaged or cut short: {_first_line(error)}"

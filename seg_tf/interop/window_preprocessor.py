@@ -9,6 +9,7 @@ import keras
 import keras_hub
 import tensorflow as tf
 
+from seg_tf.interop.encoder_tokenizer import EncoderTokenizer
 from seg_tf.models.encoder import Encoder
 
 
@@ -22,7 +23,7 @@ class WindowPreprocessor(keras_hub.models.Preprocessor):
     its text encoding.
 
     Args:
-        tokenizer: a `keras_hub.tokenizers.BertTokenizer`.
+        tokenizer: an `EncoderTokenizer`.
         index_tables: the encoder's; indices stay below the rows of their tables.
         sequence_length: int. `L`.
         **kwargs: of `keras_hub.models.Preprocessor`.
@@ -36,7 +37,7 @@ class WindowPreprocessor(keras_hub.models.Preprocessor):
     """
 
     backbone_cls = Encoder
-    tokenizer_cls = keras_hub.tokenizers.BertTokenizer
+    tokenizer_cls = EncoderTokenizer
 
     def __init__(
         self,
@@ -49,17 +50,24 @@ class WindowPreprocessor(keras_hub.models.Preprocessor):
         self.tokenizer = tokenizer
         self.index_tables = dict(index_tables)
         self.sequence_length = sequence_length
+        self._packer = None
+
+    def build(self, input_shape: Any) -> None:
+        # A tokenizer that is loaded gets its vocabulary, and so its ids, by now.
         self._packer = keras_hub.layers.MultiSegmentPacker(
-            start_value=tokenizer.cls_token_id,
-            end_value=tokenizer.sep_token_id,
-            pad_value=tokenizer.pad_token_id,
-            sequence_length=sequence_length,
+            start_value=self.tokenizer.cls_token_id,
+            end_value=self.tokenizer.sep_token_id,
+            pad_value=self.tokenizer.pad_token_id,
+            sequence_length=self.sequence_length,
         )
+        self.built = True
 
     def call(self, texts: Any) -> dict[str, tf.Tensor]:
         texts = texts if isinstance(texts, tuple) else (texts,)
         pieces = tuple(self.tokenizer(tf.convert_to_tensor(text)) for text in texts)
-        token_ids_BL, text_BL = self._packer(pieces)
+        token_ids_BL, text_BL = (
+            tf.convert_to_tensor(one, tf.int32) for one in self._packer(pieces)
+        )
         mask_BL = tf.not_equal(token_ids_BL, self.tokenizer.pad_token_id)
         position_BL = tf.zeros_like(token_ids_BL) + tf.range(self.sequence_length)
         indices = {

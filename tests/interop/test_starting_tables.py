@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from seg_tf import configuration
-from seg_tf.interop import bert_parts, conversion, formats
+from seg_tf.interop import bert_parts, conversion, formats, target_config
+from seg_tf.interop.import_report import ImportReport
 from seg_tf.interop.starting_tables import starting_tables
 from seg_tf.training import checkpoint, pretrained
 from seg_tf.training.pretrained import load_pretrained
@@ -20,21 +21,20 @@ SLM = {"position_index": 12, "sentence_id": 6}
 
 def run_config(index_tables, num_token_types=0, **model):
     # Of the stored Hugging Face model.
-    settings = {"layer_norm_epsilon": 1e-3, "approximate_gelu": False, **model}
-    sizes = {
+    settings = {
         "num_layers": LAYERS,
         "hidden_size": WIDTH,
         "num_heads": HEADS,
         "intermediate_size": INNER,
+        "layer_norm_epsilon": 1e-3,
+        "approximate_gelu": False,
+        **model,
     }
     return configuration.RunConfig(
         name="given",
         paper="segabert_base",
         model=configuration.EncoderConfig(
-            index_tables=index_tables,
-            num_token_types=num_token_types,
-            **sizes,
-            **settings,
+            index_tables=index_tables, num_token_types=num_token_types, **settings
         ),
         inputs=configuration.WindowInputsConfig(window_length=9),
     )
@@ -116,29 +116,32 @@ def test_segabert_equals_bert_on_windows_of_one_sentence(tmp_path, bert):
     assert difference(bert, model.encoder, two_sentences) > 0.01
 
 
-def test_rows_are_cut_or_repeated(tmp_path, bert):
-    config = run_config({"position_index": 9})
-    model, report = converted(tmp_path / "cut", config)
-    features = features_of([[7, 8, 9, 10, 11, 12, 13]], ())
-    assert difference(bert, model.encoder, features) < 1e-5
-    assert report.tables["index_embedding/position_index"].startswith("9 of 12 rows")
-    config = run_config({"position_index": 20})
-    model, report = converted(tmp_path / "repeated", config)
-    assert report.equal_for.endswith("position_index below 12")
-    table = model.encoder.index_embedding.embeddings["position_index"].numpy()
-    np.testing.assert_array_equal(table[12:], np.repeat(table[11:12], 8, axis=0))
-
-
-def test_settings_that_differ_are_told(tmp_path):
-    config = run_config(SLM, approximate_gelu=True, layer_norm_epsilon=1e-12)
-    _, report = converted(tmp_path / "model", config)
-    assert report.settings == {
+def test_settings_that_differ_are_told():
+    model = run_config(SLM, approximate_gelu=True, layer_norm_epsilon=1e-12).model
+    foreign = formats.open_model(foreign_files.HUGGING_FACE_DIR)
+    settings = target_config.differing_settings(model, foreign)
+    assert settings == {
         "layer_norm_epsilon": (1e-12, 1e-3),
         "approximate_gelu": (True, False),
     }
+    report = ImportReport(
+        format="any",
+        loaded={},
+        tables={},
+        checksums={},
+        kept={},
+        source="there",
+        new=(),
+        left_over=(),
+        settings=settings,
+        notes=(),
+        equal_for="every window",
+    )
     assert "were it not for model.layer_norm_epsilon=1e-12, there 0.001" in (
         report.equality()
     )
+    equal = dataclasses.replace(report, settings={})
+    assert equal.equality() == "Equal to the source: for every window"
 
 
 def test_pretraining_starts_from_the_checkpoint(tmp_path):
@@ -185,6 +188,22 @@ def made(found, index_tables, num_token_types=0):
         part.removeprefix("tables/"): value[:, 0].tolist()
         for part, value in result.values.items()
     }, result
+
+
+def test_rows_are_cut_or_repeated():
+    found = tables(token_ids=6, position_index=4, token_type=2)
+    values, result = made(found, {"position_index": 3}, num_token_types=2)
+    assert values["position_index"] == [200.0, 201.0, 202.0]
+    assert values["token_type"] == [300.0, 301.0]
+    assert result.sources["tables/position_index"] == "3 of 4 rows"
+    assert result.equal_for == "every window with position_index below 3"
+    values, result = made(found, {"position_index": 6}, num_token_types=3)
+    assert values["position_index"] == [200.0, 201.0, 202.0, 203.0, 203.0, 203.0]
+    assert values["token_type"] == [300.0, 301.0, 301.0]
+    assert result.equal_for == "every window with position_index below 4"
+    # Whoever reads no types gets the first into the positions.
+    values, result = made(found, {"position_index": 4})
+    assert values["position_index"] == [500.0, 501.0, 502.0, 503.0]
 
 
 def test_segabert_takes_positions_by_hand():
