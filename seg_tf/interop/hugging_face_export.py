@@ -72,7 +72,7 @@ def _check_model(pretrained: Pretrained) -> None:
         raise ForeignWeightsError(
             "Hugging Face's BERT has positions and nothing else to embed; the model "
             "must have the table position_index alone. Received: "
-            f"{pretrained.config.name!r}, a {type(encoder).__name__} with {tables}"
+            f"{pretrained.config.name!r}, {type(encoder).__name__} with {tables}"
         )
 
 

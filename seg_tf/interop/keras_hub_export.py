@@ -72,7 +72,7 @@ def write_preset(pretrained: Pretrained, folder: pathlib.Path) -> str:
     if not isinstance(encoder, Encoder):
         raise ForeignWeightsError(
             "A preset must be of an encoder like BERT, which reads word pieces. "
-            f"Received: {pretrained.config.name!r}, a {type(encoder).__name__}"
+            f"Received: {pretrained.config.name!r}, {type(encoder).__name__}"
         )
     reasons = why_not_bert_backbone(encoder)
     tokenizer_class = (

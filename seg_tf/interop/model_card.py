@@ -177,7 +177,7 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, An
 
 def _deviations(config: configuration.RunConfig) -> list[str]:
     return [
-        f"- {line.strip()}" if line.startswith("  ") else f"{line}\n"
+        f"- {line.strip()}" if line.startswith("  ") else f"\n{line}\n"
         for line in fidelity.describe(config).splitlines()
     ]
 

@@ -53,7 +53,7 @@ def read_parts(
     """
     if not isinstance(encoder, Encoder):
         raise ForeignWeightsError(
-            "`encoder` must be an encoder like BERT. Received: a "
+            "`encoder` must be an encoder like BERT. Received: "
             f"{type(encoder).__name__}"
         )
     sizes, tables = sizes_of(encoder), tables_of(encoder)
