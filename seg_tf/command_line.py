@@ -31,6 +31,7 @@ def run(
     main: Callable[[Sequence[str]], None],
     *more_errors: type[Exception],
     goes_on: bool = False,
+    parse_flags: Callable[[Sequence[str]], list[str]] | None = None,
 ) -> None:
     """Runs `main` under absl; prints a user's error as one line and exits with 1.
 
@@ -38,6 +39,8 @@ def run(
         main: what to run.
         *more_errors: errors that are the user's to mend, besides `USER_ERRORS`.
         goes_on: whether the same command, given again, goes on where it stopped.
+        parse_flags: reads the flags, for a command that has more to say where one is
+            wrong than absl has.
     """
 
     def guarded(argv: Sequence[str]) -> None:
@@ -57,7 +60,7 @@ def run(
             sys.exit(f"interrupted{hint}")
 
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
-    app.run(guarded)
+    app.run(guarded, flags_parser=parse_flags or app.parse_flags_with_usage)
 
 
 def progress_bar(total: int, description: str, unit: str = "B") -> tqdm:

@@ -51,11 +51,41 @@ def write(
         state: what `state.json` says besides the checksums.
         vocabulary: content of the `vocab.txt`; None writes none.
     """
+    _write(folder, pretrainer, _training_variables(pretrainer), state, vocabulary)
+
+
+def write_weights(
+    folder: pathlib.Path,
+    pretrainer: Pretrainer,
+    state: Mapping[str, Any],
+    vocabulary: bytes,
+) -> None:
+    """As `write`, but of a model without optimizer and counters.
+
+    A run can start from such a checkpoint, but none can go on from it.
+
+    Args:
+        folder: where the files go; what else is in it becomes part of the checkpoint.
+        pretrainer: the model. It needs no optimizer.
+        state: as for `write`.
+        vocabulary: as for `write`.
+    """
+    variables = _numbered(_OBJECTIVES, _objective_variables(pretrainer))
+    _write(folder, pretrainer, variables, state, vocabulary)
+
+
+def _write(
+    folder: pathlib.Path,
+    pretrainer: Pretrainer,
+    variables: Mapping[str, Any],
+    state: Mapping[str, Any],
+    vocabulary: bytes | None,
+) -> None:
     pretrainer.encoder.save_weights(folder / ENCODER_FILE)
-    _write_variables(folder / TRAINING_STATE_FILE, _training_variables(pretrainer))
+    _write_variables(folder / TRAINING_STATE_FILE, variables)
     if vocabulary is not None:
         (folder / VOCABULARY_FILE).write_bytes(vocabulary)
-    # Nothing else is in the folder yet.
+    # Everything else that the checkpoint consists of is in the folder by now.
     checksums = {path.name: files.checksum(path) for path in sorted(folder.iterdir())}
     write_state(
         folder, {**state, "format_version": _FORMAT_VERSION, "checksums": checksums}

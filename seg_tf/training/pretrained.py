@@ -41,7 +41,8 @@ def load_encoder(
     folder = checkpoint.find_checkpoint(pathlib.Path(checkpoint_dir))
     state = checkpoint_files.read_state(folder)
     checkpoint_files.check(folder, state, [checkpoint_files.ENCODER_FILE])
-    encoder, config = _build_encoder(state)
+    config = _config(state, None)
+    encoder = configuration.build(config.model, vocab_size=state["vocab_size"])
     encoder.load_weights(folder / checkpoint_files.ENCODER_FILE)
     return encoder, config
 
@@ -110,21 +111,12 @@ def load_pretrained(
             "`lower_case` must be as in the run of the checkpoint. Received: "
             f"lower_case={lower_case}, {folder} says {text['lower_case']}"
         )
-    encoder, config = _build_encoder(state, model_settings)
-    objectives = {
-        name: configuration.build(objective, encoder=encoder)
-        for name, objective in config.objectives.items()
-    }
-    pretrainer = Pretrainer(encoder, objectives)
-    # Rows of blocks are at least one block long.
-    batch = _zeros(getattr(encoder, "block_length", 2))
-    sequence_output, _ = pretrainer.encode(batch)
-    for objective in objectives.values():
-        objective(sequence_output, batch, training=False)
+    config = _config(state, model_settings)
+    pretrainer = assemble(config, state["vocab_size"])
     checkpoint_files.restore_weights(folder, pretrainer, cast=True)
     return Pretrained(
-        encoder=encoder,
-        objectives=objectives,
+        encoder=pretrainer.encoder,
+        objectives=pretrainer.objectives,
         config=config,
         vocabulary=vocabulary,
         tokenizer=tokenizer,
@@ -135,13 +127,32 @@ def load_pretrained(
     )
 
 
-def _build_encoder(
-    state: Mapping[str, Any], model_settings: Mapping[str, Any] | None = None
-) -> tuple[keras.Model, configuration.RunConfig]:
+def assemble(config: configuration.RunConfig, vocab_size: int) -> Pretrainer:
+    """Encoder and objectives of a run with every weight created, but no optimizer.
+
+    Args:
+        config: the run.
+        vocab_size: rows of the token table.
+    """
+    encoder = configuration.build(config.model, vocab_size=vocab_size)
+    objectives = {
+        name: configuration.build(objective, encoder=encoder)
+        for name, objective in config.objectives.items()
+    }
+    pretrainer = Pretrainer(encoder, objectives)
+    # Rows of blocks are at least one block long.
+    batch = _zeros(getattr(encoder, "block_length", 2))
+    sequence_output, _ = pretrainer.encode(batch)
+    for objective in objectives.values():
+        objective(sequence_output, batch, training=False)
+    return pretrainer
+
+
+def _config(
+    state: Mapping[str, Any], model_settings: Mapping[str, Any] | None
+) -> configuration.RunConfig:
     config = configuration.from_config_dict(state["config"])
-    if model_settings:
-        config = _with_model_settings(config, model_settings)
-    return configuration.build(config.model, vocab_size=state["vocab_size"]), config
+    return _with_model_settings(config, model_settings) if model_settings else config
 
 
 def _with_model_settings(

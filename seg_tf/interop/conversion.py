@@ -1,0 +1,267 @@
+"""Makes a checkpoint of ours from a foreign model."""
+
+import pathlib
+from collections.abc import Iterable
+from typing import Any
+
+import keras
+import numpy as np
+
+from seg_tf import configuration, fidelity, files
+from seg_tf.interop import (
+    bert_parts,
+    new_folder,
+    own_weights,
+    part_reading,
+    pooler_file,
+    target_config,
+)
+from seg_tf.interop.errors import ForeignWeightsError
+from seg_tf.interop.foreign_model import ForeignModel
+from seg_tf.interop.import_report import ImportReport
+from seg_tf.interop.part_reading import Parts
+from seg_tf.interop.pooler_file import Pooler
+from seg_tf.interop.starting_tables import starting_tables
+from seg_tf.text.encoding import WORD_PIECES
+from seg_tf.text.preparation import TextPreparation
+from seg_tf.text.vocabulary import Vocabulary
+from seg_tf.training import checkpoint_files, pretrained, versions
+from seg_tf.training.pretrainer import Pretrainer
+
+REPORT_FILE = "import_report.txt"
+# Of masked-LM heads that hold the token table once more.
+_OUTPUT_TABLES = ("predictions.decoder.weight", "predictions.decoder_weight")
+
+
+def convert(
+    foreign: ForeignModel,
+    output_dir: pathlib.Path,
+    config: configuration.RunConfig | None = None,
+    vocab_file: pathlib.Path | None = None,
+    lower_case: bool | None = None,
+) -> ImportReport:
+    """Writes a checkpoint that holds a foreign model's weights.
+
+    It is one like those of a run, without optimizer: `load_pretrained` reads it, and
+    pretraining of the same config starts from it by `--initial_checkpoint`. The folder
+    stands whole under its name or not at all.
+
+    Args:
+        foreign: the model.
+        output_dir: the checkpoint's folder, new or empty.
+        config: the run whose model takes up the weights; None makes the foreign model
+            itself one of ours.
+        vocab_file: its vocabulary, where the foreign folder has none.
+        lower_case: whether text has to be lower-cased; None takes what the foreign
+            model's files say or, where they do not, whether its vocabulary has capital
+            letters.
+
+    Returns:
+        What was loaded and what was not.
+
+    Raises:
+        ForeignWeightsError: if a tensor is missing, damaged or of another shape, naming
+            it, or the config is of a model that the weights do not fit.
+        OSError: if a file cannot be read or written.
+        ValueError: if the vocabulary is none, or the folder is in use.
+    """
+    new_folder.check(output_dir)
+    config = config or target_config.own_config(foreign)
+    target_config.check_config(config, foreign)
+    vocab_path = _vocabulary_path(foreign, vocab_file)
+    vocabulary = Vocabulary.from_file(vocab_path)
+    vocab_size = config.model.vocab_size or vocabulary.size
+    parts = part_reading.read_parts(
+        foreign.store,
+        foreign.layout,
+        own_weights.sizes_of(config.model),
+        foreign.tables,
+    )
+    _check_words(foreign, parts, vocab_size)
+    tables = starting_tables(
+        parts.values,
+        config.model.index_tables,
+        config.model.num_token_types,
+        vocab_size,
+        vocabulary.cls_id,
+    )
+    pretrainer = _build(config, vocab_size)
+    assigned = own_weights.assign_parts(
+        pretrainer.encoder,
+        pretrainer.objectives,
+        {**_without_tables(parts, vocab_size), **tables.values},
+    )
+    tied, tied_notes = _tied(foreign, parts)
+    report = ImportReport(
+        format=foreign.format,
+        source=foreign.store.source,
+        checksums={path.name: files.checksum(path) for path in foreign.files},
+        loaded={
+            path: parts.names[part]
+            for part, path in assigned.items()
+            if bert_parts.group_of(part) != "tables"
+        },
+        tables={assigned[part]: how for part, how in tables.sources.items()},
+        new=_new_weights(pretrainer, set(assigned.values())),
+        left_over=_left_over(parts, tables.unused, tied),
+        kept=_kept(parts),
+        settings=target_config.differing_settings(config.model, foreign),
+        notes=(
+            *foreign.notes,
+            *_vocabulary_notes(parts, vocabulary, vocab_size),
+            *tied_notes,
+        ),
+        equal_for=tables.equal_for,
+    )
+    text = TextPreparation(
+        vocab_path.read_bytes(),
+        _lower_case(foreign, vocabulary, lower_case),
+        {},
+        WORD_PIECES,
+    )
+    state = _state(config, vocab_size, vocabulary, report) | {"text": text.described()}
+    with new_folder.written_aside(output_dir) as aside:
+        (aside / REPORT_FILE).write_text(report.to_text() + "\n", encoding="utf-8")
+        if report.kept:
+            pooler_file.write(aside, _pooler(parts))
+        checkpoint_files.write_weights(aside, pretrainer, state, text.vocabulary)
+    return report
+
+
+def _build(config: configuration.RunConfig, vocab_size: int) -> Pretrainer:
+    """Encoder and objectives as a new run of the config would start."""
+    keras.utils.set_random_seed(config.training.seed)
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(config.training.dtype_policy)
+    try:
+        return pretrained.assemble(config, vocab_size)
+    finally:
+        keras.config.set_dtype_policy(before)
+
+
+def _vocabulary_path(
+    foreign: ForeignModel, vocab_file: pathlib.Path | None
+) -> pathlib.Path:
+    path = vocab_file or foreign.vocabulary
+    if path is None:
+        raise ValueError(
+            f"`--vocab_file` must name the vocabulary of {foreign.store.source}, which "
+            "has none beside it"
+        )
+    return path
+
+
+def _lower_case(
+    foreign: ForeignModel, vocabulary: Vocabulary, lower_case: bool | None
+) -> bool:
+    for known in (lower_case, foreign.lower_case):
+        if known is not None:
+            return bool(known)
+    special = ("[", "<")
+    return not any(
+        token != token.lower()
+        for token in vocabulary.tokens
+        if not token.startswith(special)
+    )
+
+
+def _without_tables(parts: Parts, vocab_size: int) -> dict[str, np.ndarray]:
+    """Parts that go to weights of ours as they are."""
+    bias = f"{bert_parts.MASKED_LM}/output_bias"
+    return {
+        part: value[:vocab_size] if part == bias else value
+        for part, value in parts.values.items()
+        if bert_parts.group_of(part) != "tables"
+    }
+
+
+def _new_weights(pretrainer: Pretrainer, assigned: set[str]) -> tuple[str, ...]:
+    """Weights that nothing was loaded into, those of dropout's generators aside."""
+    known = own_weights.variables_of(pretrainer.encoder, pretrainer.objectives)
+    of_source = {id(known[path]) for path in assigned}
+    return tuple(
+        variable.path
+        for variable in pretrainer.variables
+        if variable.trainable and id(variable) not in of_source
+    )
+
+
+def _tied(foreign: ForeignModel, parts: Parts) -> tuple[str | None, tuple[str, ...]]:
+    """A copy of the token table for outputs, if there is one, and what to say of it."""
+    for name in parts.left_over:
+        if name.endswith(_OUTPUT_TABLES):
+            if np.array_equal(foreign.store.read(name), parts.values[bert_parts.WORDS]):
+                return name, ()
+            return None, (
+                f"{name} differs from the token table, and our masked-LM head computes "
+                "with the latter: predictions of masked pieces are not the source's",
+            )
+    return None, ()
+
+
+def _check_words(foreign: ForeignModel, parts: Parts, vocab_size: int) -> None:
+    table = parts.values[bert_parts.WORDS]
+    if len(table) < vocab_size:
+        raise ForeignWeightsError(
+            f"{foreign.store.source}: the tensor {parts.names[bert_parts.WORDS]!r} "
+            "must have a row for each piece of the vocabulary, the shape "
+            f"({vocab_size} or more, {table.shape[1]}). Found: "
+            f"{part_reading.shape_text(table.shape)}"
+        )
+
+
+def _pooler(parts: Parts) -> Pooler:
+    return Pooler(
+        *(parts.values[f"{bert_parts.POOLER}/{name}"] for name in Pooler._fields)
+    )
+
+
+def _left_over(
+    parts: Parts, unused: Iterable[str], tied: str | None
+) -> tuple[str, ...]:
+    names = [parts.names[part] for part in unused]
+    return tuple(sorted({*parts.left_over, *names} - {tied}))
+
+
+def _kept(parts: Parts) -> dict[str, str]:
+    if f"{bert_parts.POOLER}/kernel" not in parts.values:
+        return {}
+    return {
+        pooler_file.POOLER_FILE: "the pooler of [CLS], which our encoders do without"
+    }
+
+
+def _vocabulary_notes(
+    parts: Parts, vocabulary: Vocabulary, vocab_size: int
+) -> tuple[str, ...]:
+    rows = len(parts.values[bert_parts.WORDS])
+    if rows <= vocab_size:
+        return ()
+    return (
+        f"the vocabulary has {vocabulary.size:,} pieces and the source {rows:,} rows: "
+        f"{rows - vocab_size:,} rows of padding are dropped, which also took part in "
+        "the softmax of masked LM",
+    )
+
+
+def _state(
+    config: configuration.RunConfig,
+    vocab_size: int,
+    vocabulary: Vocabulary,
+    report: ImportReport,
+) -> dict[str, Any]:
+    """What `state.json` says."""
+    return {
+        "config": configuration.to_dict(config),
+        "records": None,
+        "initial_weights": None,
+        "imported": report.to_dict(),
+        "seed": config.training.seed,
+        "vocab_size": vocab_size,
+        "vocab_checksum": vocabulary.checksum,
+        "deviations": [str(one) for one in fidelity.deviations(config)],
+        "versions": versions.installed(),
+        "updates": 0,
+        "samples": 0,
+        "validation": None,
+    }

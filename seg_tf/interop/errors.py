@@ -1,0 +1,5 @@
+"""What is wrong with weights of other programs."""
+
+
+class ForeignWeightsError(ValueError):
+    """Weights are damaged, incomplete or of another model; nothing was loaded."""

@@ -1,0 +1,55 @@
+"""A BERT of another program: what its files say, and where its tensors are."""
+
+import dataclasses
+import pathlib
+from collections.abc import Mapping
+
+from seg_tf.interop.bert_parts import BertSizes
+from seg_tf.interop.layouts import Layout
+from seg_tf.interop.tensor_stores import TensorStore
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ForeignModel:
+    """What has to be known of a foreign checkpoint to read it.
+
+    Attributes:
+        format: one of `seg_tf.interop.formats.FORMATS`.
+        store: its tensors.
+        layout: which of them holds which part.
+        sizes: those that its config says.
+        table_rows: index feature, or `token_type`, -> rows of its table.
+        layer_norm_epsilon: float.
+        approximate_gelu: whether GELU is by tanh.
+        dropout: rate.
+        initializer_range: standard deviation of what it was initialised with.
+        vocabulary: its vocabulary file, if it has one.
+        lower_case: whether text has to be lower-cased; None where no file says.
+        notes: what a reader of the report has to know.
+        files: the files that the weights came from.
+    """
+
+    format: str
+    store: TensorStore
+    layout: Layout
+    sizes: BertSizes
+    table_rows: Mapping[str, int]
+    layer_norm_epsilon: float = 1e-12
+    approximate_gelu: bool = True
+    dropout: float = 0.1
+    initializer_range: float = 0.02
+    vocabulary: pathlib.Path | None = None
+    lower_case: bool | None = None
+    notes: tuple[str, ...] = ()
+    files: tuple[pathlib.Path, ...] = ()
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """Features whose tables have to be read; positions are BERT's at least."""
+        least = () if self.is_segabert else ("position_index",)
+        return tuple(dict.fromkeys([*least, *self.table_rows]))
+
+    @property
+    def is_segabert(self) -> bool:
+        """Whether it has SegaBERT's tables."""
+        return "token_index" in self.table_rows

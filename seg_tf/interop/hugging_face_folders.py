@@ -1,0 +1,143 @@
+"""BERT as Hugging Face holds it, and SegaBERT as its authors released it."""
+
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+from seg_tf.interop import bert_config_file, bert_parts, layouts
+from seg_tf.interop.errors import ForeignWeightsError
+from seg_tf.interop.foreign_model import ForeignModel
+from seg_tf.interop.tensor_stores import SafetensorsStore, TensorStore, prefix_of
+
+HUGGING_FACE, SEGABERT = "hugging_face", "segabert"
+CONFIG_FILE, WEIGHTS_FILE = "config.json", "model.safetensors"
+VOCABULARY_FILE, TOKENIZER_FILE = "vocab.txt", "tokenizer_config.json"
+# What pretraining was run with; the published configs are those of fine-tuning.
+_AUTHORS_EPSILON = 1e-5
+
+_TABLES = ("position_index", "token_type")
+_SEGABERT_TABLES = ("paragraph_index", "sentence_index", "token_index")
+
+
+def read(folder: pathlib.Path) -> ForeignModel:
+    """Opens a folder with `config.json` and `model.safetensors`.
+
+    Args:
+        folder: the folder; `vocab.txt` and `tokenizer_config.json` may be in it.
+
+    Raises:
+        OSError: if a file cannot be read.
+        ForeignWeightsError: if one is damaged, or the model no BERT that our encoders
+            can be.
+    """
+    config_path = folder / CONFIG_FILE
+    config = bert_config_file.read_config(config_path)
+    _check_model(config, config_path)
+    sizes = bert_config_file.bert_sizes(config, config_path)
+    store = _open_weights(folder)
+    word_table = "embeddings.word_embeddings.weight"
+    prefix = prefix_of(store.shapes, word_table)
+    if prefix is None:
+        raise ForeignWeightsError(
+            f"{store.source}: the tensor {word_table!r} must be there, of shape (any, "
+            f"{sizes.hidden_size}), with or without the prefix 'bert.'. Found: none "
+            "of that name"
+        )
+    packed = _has(store, "attention.self.query_key_value.weight")
+    gamma = _has(store, "embeddings.LayerNorm.gamma")
+    norm_names = ("gamma", "beta") if gamma else ("weight", "bias")
+    layout = layouts.hugging_face(sizes, prefix, norm_names, packed)
+    rows = {
+        feature: store.shapes[layout[bert_parts.table(feature)].name][0]
+        for feature in (*_TABLES, *_SEGABERT_TABLES)
+        if layout[bert_parts.table(feature)].name in store.shapes
+    }
+    is_authors = packed or "token_index" in rows
+    vocabulary = folder / VOCABULARY_FILE
+    return ForeignModel(
+        format=SEGABERT if is_authors else HUGGING_FACE,
+        store=store,
+        layout=layout,
+        sizes=sizes,
+        table_rows=rows,
+        layer_norm_epsilon=(
+            _AUTHORS_EPSILON if is_authors else config.get("layer_norm_eps", 1e-12)
+        ),
+        approximate_gelu=bert_config_file.approximate_gelu(config, config_path, False),
+        dropout=config.get("hidden_dropout_prob", 0.1),
+        initializer_range=config.get("initializer_range", 0.02),
+        vocabulary=vocabulary if vocabulary.is_file() else None,
+        lower_case=_lower_case(folder),
+        notes=_notes(config, is_authors, rows),
+        files=(folder / WEIGHTS_FILE,),
+    )
+
+
+def is_one(folder: pathlib.Path) -> bool:
+    """Whether a folder holds a config in Hugging Face's form."""
+    path = folder / CONFIG_FILE
+    return path.is_file() and "model_type" in bert_config_file.read_config(path)
+
+
+def _open_weights(folder: pathlib.Path) -> TensorStore:
+    path = folder / WEIGHTS_FILE
+    if not path.is_file():
+        others = sorted(folder.glob("*.bin")) + sorted(folder.glob("*.pt"))
+        hint = ""
+        if others:
+            hint = (
+                f", but {others[0].name}, a pickle of PyTorch, which can run any code "
+                "when it is read. Where PyTorch is, `safetensors.torch.save_file(`"
+                "`{name: tensor.clone() for name, tensor in state.items()}, …)` makes "
+                "the file of it"
+            )
+        raise ForeignWeightsError(
+            f"`--from` must hold {WEIGHTS_FILE}. Received: {folder}, which has "
+            f"none{hint}"
+        )
+    return SafetensorsStore(path)
+
+
+def _check_model(config: Mapping[str, Any], path: pathlib.Path) -> None:
+    """Raises where the folder holds what our encoders do not compute."""
+    required = {
+        "model_type": "bert",
+        "position_embedding_type": "absolute",
+        "is_decoder": False,
+        "add_cross_attention": False,
+    }
+    for name, value in required.items():
+        if config.get(name, value) != value:
+            raise ForeignWeightsError(
+                f"{path}: `{name}` must be {value!r}. Found: {config[name]!r}"
+            )
+
+
+def _lower_case(folder: pathlib.Path) -> bool | None:
+    path = folder / TOKENIZER_FILE
+    if not path.is_file():
+        return None
+    return bert_config_file.read_config(path).get("do_lower_case")
+
+
+def _notes(
+    config: Mapping[str, Any], is_authors: bool, rows: Mapping[str, int]
+) -> tuple[str, ...]:
+    notes = []
+    said = config.get("layer_norm_eps", 1e-12)
+    if is_authors and said != _AUTHORS_EPSILON:
+        notes.append(
+            f"config.json says layer_norm_eps={said:g}, that of the authors' "
+            f"fine-tuning; their pretraining computed with {_AUTHORS_EPSILON:g}, which "
+            "is taken"
+        )
+    if "token_index" in rows and "position_index" in rows:
+        notes.append(
+            "the file has a table of positions too, which pretraining with paragraph, "
+            "sentence and token indices never used"
+        )
+    return tuple(notes)
+
+
+def _has(store: TensorStore, ending: str) -> bool:
+    return prefix_of(store.shapes, ending) is not None

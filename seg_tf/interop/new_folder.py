@@ -1,0 +1,39 @@
+"""A folder that is written aside and stands whole under its name or not at all."""
+
+import contextlib
+import pathlib
+import shutil
+from collections.abc import Iterator
+
+from seg_tf import files
+
+
+def check(folder: pathlib.Path) -> None:
+    """Raises ValueError unless a folder is new or empty."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ValueError(
+            "`--output_dir` must be a folder that is new or empty. Received: "
+            f"{folder}, which is in use"
+        )
+
+
+@contextlib.contextmanager
+def written_aside(folder: pathlib.Path) -> Iterator[pathlib.Path]:
+    """Gives a folder to write into; it becomes `folder` when the block succeeds.
+
+    Args:
+        folder: new or empty.
+
+    Raises:
+        ValueError: if it is not.
+    """
+    check(folder)
+    aside = files.aside(folder)
+    shutil.rmtree(aside, ignore_errors=True)
+    try:
+        aside.mkdir(parents=True)
+        yield aside
+        files.publish(folder)
+    except BaseException:
+        shutil.rmtree(aside, ignore_errors=True)
+        raise

@@ -1,0 +1,33 @@
+"""The pooler of a foreign BERT, kept beside weights that have no place for it.
+
+Without next sentence prediction nothing trains a pooler, so that our encoders have
+none. One that came with a checkpoint stays in its folder, for those who write the
+model for others.
+"""
+
+import pathlib
+from typing import NamedTuple
+
+import numpy as np
+
+POOLER_FILE = "pooler.npz"
+
+
+class Pooler(NamedTuple):
+    """A dense layer with tanh on `[CLS]`: kernel `(D, D)`, bias `(D,)`."""
+
+    kernel: np.ndarray
+    bias: np.ndarray
+
+
+def write(folder: pathlib.Path, pooler: Pooler) -> None:
+    np.savez(folder / POOLER_FILE, kernel=pooler.kernel, bias=pooler.bias)
+
+
+def read(folder: pathlib.Path) -> Pooler | None:
+    """The pooler of a checkpoint; None if it has none."""
+    path = folder / POOLER_FILE
+    if not path.is_file():
+        return None
+    with np.load(path) as archive:
+        return Pooler(archive["kernel"], archive["bias"])

@@ -1,0 +1,81 @@
+"""The run config that a foreign model is put into, given or its own."""
+
+import dataclasses
+from typing import Any
+
+from seg_tf import configuration
+from seg_tf.interop.errors import ForeignWeightsError
+from seg_tf.interop.foreign_model import ForeignModel
+
+_SEGABERT_FEATURES = ("paragraph_index", "sentence_index", "token_index")
+_LONGEST_WINDOW = 512
+# Settings that no weight depends on, and outputs do.
+_OUTPUT_SETTINGS = ("layer_norm_epsilon", "approximate_gelu")
+
+
+def own_config(foreign: ForeignModel) -> configuration.RunConfig:
+    """The config of a model that is the foreign one: a BERT, or a SegaBERT."""
+    tables = ("position_index",)
+    if foreign.is_segabert:
+        tables = _SEGABERT_FEATURES
+    rows = foreign.table_rows
+    missing = [name for name in tables if name not in rows]
+    if missing:
+        raise ForeignWeightsError(
+            f"{foreign.store.source}: must have tables for {', '.join(tables)}. It "
+            f"lacks: {', '.join(missing)}"
+        )
+    family = "segabert" if foreign.is_segabert else "bert"
+    size = "large" if foreign.sizes.num_layers >= 24 else "base"
+    window_length = min(rows.get("position_index", _LONGEST_WINDOW), _LONGEST_WINDOW)
+    return configuration.RunConfig(
+        name=f"{family}_from_{foreign.format}",
+        paper=f"{family}_{size}",
+        model=configuration.EncoderConfig(
+            index_tables={name: rows[name] for name in tables},
+            **dataclasses.asdict(foreign.sizes),
+            dropout=foreign.dropout,
+            layer_norm_epsilon=foreign.layer_norm_epsilon,
+            initializer_range=foreign.initializer_range,
+            approximate_gelu=foreign.approximate_gelu,
+            num_token_types=rows.get("token_type", 0),
+        ),
+        inputs=configuration.WindowInputsConfig(window_length=window_length),
+    )
+
+
+def check_config(config: configuration.RunConfig, foreign: ForeignModel) -> None:
+    """Makes sure that a config is of a model that the weights may fit.
+
+    Raises:
+        ForeignWeightsError: if it is of no encoder, or has other layers or heads. What
+            shapes tell is left to them.
+    """
+    model = config.model
+    if not isinstance(model, configuration.EncoderConfig):
+        raise ForeignWeightsError(
+            "`--config` must be of an encoder like BERT (EncoderConfig), to take up "
+            f"weights of one. Received: {config.name!r}, of a {type(model).__name__}"
+        )
+    for name in ("num_layers", "num_heads"):
+        ours, theirs = getattr(model, name), getattr(foreign.sizes, name)
+        if ours != theirs:
+            extra = ""
+            query = foreign.layout.get(f"layers/{ours}/query/kernel")
+            if name == "num_layers" and query is not None:
+                extra = f", with tensors such as {query.name!r}"
+            raise ForeignWeightsError(
+                f"`model.{name}` must be {theirs}, as in {foreign.store.source}"
+                f"{extra}. Received: {config.name!r}, model.{name}={ours}"
+            )
+
+
+def differing_settings(
+    model: configuration.EncoderConfig, foreign: ForeignModel
+) -> dict[str, tuple[Any, Any]]:
+    """Settings that make outputs differ whatever the weights: name -> ours, theirs."""
+    pairs = {
+        name: (getattr(model, name), getattr(foreign, name))
+        for name in _OUTPUT_SETTINGS
+    }
+    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}

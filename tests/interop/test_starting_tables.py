@@ -1,0 +1,254 @@
+"""A BERT in a model with other tables: equal to BERT where the report says so."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from seg_tf import configuration
+from seg_tf.interop import bert_parts, conversion, formats, target_config
+from seg_tf.interop.import_report import ImportReport
+from seg_tf.interop.starting_tables import starting_tables
+from seg_tf.training import checkpoint, pretrained
+from seg_tf.training.pretrained import load_pretrained
+from tests.interop import foreign_files
+from tests.interop.foreign_files import HEADS, INNER, LAYERS, WIDTH
+
+BERT_WITH_PS = {"position_index": 12, "paragraph_index": 4, "sentence_index": 5}
+SEGABERT = {"paragraph_index": 4, "sentence_index": 5, "token_index": 9}
+SLM = {"position_index": 12, "sentence_id": 6}
+
+
+def run_config(index_tables, num_token_types=0, **model):
+    # Of the stored Hugging Face model.
+    settings = {
+        "num_layers": LAYERS,
+        "hidden_size": WIDTH,
+        "num_heads": HEADS,
+        "intermediate_size": INNER,
+        "layer_norm_epsilon": 1e-3,
+        "approximate_gelu": False,
+        **model,
+    }
+    return configuration.RunConfig(
+        name="given",
+        paper="segabert_base",
+        model=configuration.EncoderConfig(
+            index_tables=index_tables, num_token_types=num_token_types, **settings
+        ),
+        inputs=configuration.WindowInputsConfig(window_length=9),
+    )
+
+
+@pytest.fixture(name="bert", scope="module")
+def _bert(tmp_path_factory):
+    """The stored BERT as it is."""
+    output = tmp_path_factory.mktemp("bert") / "model"
+    conversion.convert(formats.open_model(foreign_files.HUGGING_FACE_DIR), output)
+    return load_pretrained(output).encoder
+
+
+def converted(output, config):
+    foreign = formats.open_model(foreign_files.HUGGING_FACE_DIR)
+    report = conversion.convert(foreign, output, config)
+    return load_pretrained(output), report
+
+
+def features_of(sentences, index_tables):
+    """`[CLS] pieces [SEP]` of one paragraph, by the fidelity sheet's rules."""
+    pieces = [piece for sentence in sentences for piece in sentence]
+    ids = [foreign_files.CLS_ID, *pieces, foreign_files.SEP_ID]
+    sentence = [n for n, one in enumerate(sentences) for _ in one]
+    token = [n for one in sentences for n in range(len(one))]
+    rows = {
+        "token_ids": ids,
+        "position_index": range(len(ids)),
+        "paragraph_index": [2] * len(ids),
+        "sentence_index": [sentence[0], *sentence, sentence[-1]],
+        "token_index": [token[0], *token, token[-1] + 1],
+        "sentence_id": [0, *(n + 1 for n in sentence), len(sentences) + 1],
+    }
+    return {
+        name: np.array([list(values)], "int32")
+        for name, values in rows.items()
+        if name in ("token_ids", "position_index", *index_tables)
+    } | {"padding_mask": np.ones((1, len(ids)), bool)}
+
+
+def difference(bert, encoder, features):
+    return np.abs(np.asarray(encoder(features)) - np.asarray(bert(features))).max()
+
+
+@pytest.mark.parametrize("num_token_types", [0, 2])
+@pytest.mark.parametrize(
+    "index_tables",
+    [
+        pytest.param(BERT_WITH_PS, id="BERT with P.S."),
+        pytest.param(SLM, id="SLM"),
+        pytest.param({**SEGABERT, "position_index": 12}, id="SegaBERT with positions"),
+    ],
+)
+def test_models_with_positions_equal_bert(
+    tmp_path, bert, index_tables, num_token_types
+):
+    config = run_config(index_tables, num_token_types)
+    model, report = converted(tmp_path / "model", config)
+    features = features_of([[7, 8, 9], [10, 11], [12]], index_tables)
+    assert difference(bert, model.encoder, features) < 1e-5
+    types = "" if num_token_types else " of token type 0"
+    assert report.equal_for == f"every window{types} with position_index below 12"
+    zeros = [name for name, how in report.tables.items() if how == "zeros"]
+    assert len(zeros) == len(index_tables) - 1
+    assert not report.new
+
+
+def test_segabert_equals_bert_on_windows_of_one_sentence(tmp_path, bert):
+    model, report = converted(tmp_path / "model", run_config(SEGABERT))
+    assert report.equal_for == (
+        "windows of token type 0 that hold one sentence from its first piece on, of at "
+        "most 8 pieces"
+    )
+    for length in (1, 5, 8):
+        features = features_of([list(range(6, 6 + length))], SEGABERT)
+        assert difference(bert, model.encoder, features) < 1e-5
+    # The ninth piece's [SEP] would need a row that the table of nine has not.
+    two_sentences = features_of([[7, 8, 9], [10, 11]], SEGABERT)
+    assert difference(bert, model.encoder, two_sentences) > 0.01
+
+
+def test_settings_that_differ_are_told():
+    model = run_config(SLM, approximate_gelu=True, layer_norm_epsilon=1e-12).model
+    foreign = formats.open_model(foreign_files.HUGGING_FACE_DIR)
+    settings = target_config.differing_settings(model, foreign)
+    assert settings == {
+        "layer_norm_epsilon": (1e-12, 1e-3),
+        "approximate_gelu": (True, False),
+    }
+    report = ImportReport(
+        format="any",
+        loaded={},
+        tables={},
+        checksums={},
+        kept={},
+        source="there",
+        new=(),
+        left_over=(),
+        settings=settings,
+        notes=(),
+        equal_for="every window",
+    )
+    assert "were it not for model.layer_norm_epsilon=1e-12, there 0.001" in (
+        report.equality()
+    )
+    equal = dataclasses.replace(report, settings={})
+    assert equal.equality() == "Equal to the source: for every window"
+
+
+def test_pretraining_starts_from_the_checkpoint(tmp_path):
+    config = run_config(SEGABERT)
+    config = dataclasses.replace(
+        config,
+        objectives={
+            **config.objectives,
+            "unshuffling": configuration.SentenceUnshufflingConfig(num_layers=1),
+        },
+    )
+    model, report = converted(tmp_path / "model", config)
+    assert report.new
+    assert all("reconstructor" in path for path in report.new)
+    fresh = pretrained.assemble(config, model.vocabulary.size)
+    checkpoint.restore_weights(
+        tmp_path / "model",
+        fresh,
+        config,
+        {
+            "vocab_size": model.vocabulary.size,
+            "vocab_checksum": model.vocabulary.checksum,
+        },
+    )
+    for name, objective in model.objectives.items():
+        for one, other in zip(
+            objective.weights, fresh.objectives[name].weights, strict=True
+        ):
+            np.testing.assert_array_equal(one.numpy(), other.numpy())
+
+
+def tables(**rows):
+    """Tables whose every row tells itself: row r of table t is 100 t + r."""
+    return {
+        bert_parts.table(name): np.full((count, 2), 100.0 * number, "float32")
+        + np.arange(count, dtype="float32")[:, None]
+        for number, (name, count) in enumerate(rows.items(), start=1)
+    }
+
+
+def made(found, index_tables, num_token_types=0):
+    result = starting_tables(found, index_tables, num_token_types, 5, cls_id=2)
+    return {
+        part.removeprefix("tables/"): value[:, 0].tolist()
+        for part, value in result.values.items()
+    }, result
+
+
+def test_rows_are_cut_or_repeated():
+    found = tables(token_ids=6, position_index=4, token_type=2)
+    values, result = made(found, {"position_index": 3}, num_token_types=2)
+    assert values["position_index"] == [200.0, 201.0, 202.0]
+    assert values["token_type"] == [300.0, 301.0]
+    assert result.sources["tables/position_index"] == "3 of 4 rows"
+    assert result.equal_for == "every window with position_index below 3"
+    values, result = made(found, {"position_index": 6}, num_token_types=3)
+    assert values["position_index"] == [200.0, 201.0, 202.0, 203.0, 203.0, 203.0]
+    assert values["token_type"] == [300.0, 301.0, 301.0]
+    assert result.equal_for == "every window with position_index below 4"
+    # Whoever reads no types gets the first into the positions.
+    values, result = made(found, {"position_index": 4})
+    assert values["position_index"] == [500.0, 501.0, 502.0, 503.0]
+
+
+def test_segabert_takes_positions_by_hand():
+    found = tables(token_ids=6, position_index=4, token_type=2)
+    values, result = made(found, {"sentence_index": 2, "token_index": 5})
+    # Positions 1 to 3, the last again, each with row 0 of the types.
+    assert values == {
+        "token_ids": [100.0, 101.0, 102.0 + 200.0 - 201.0, 103.0, 104.0],
+        "sentence_index": [0.0, 0.0],
+        "token_index": [501.0, 502.0, 503.0, 503.0, 503.0],
+    }
+    assert result.equal_for.endswith("of at most 2 pieces")
+    assert result.unused == ()
+
+
+def test_a_file_of_segabert_serves_the_model_that_is_asked_for():
+    found = tables(
+        token_ids=5,
+        position_index=3,
+        paragraph_index=3,
+        sentence_index=3,
+        token_index=3,
+    )
+    names = ("paragraph_index", "sentence_index", "token_index", "position_index")
+    # SegaBERT's own never used the positions, BERT with P.S. no token index.
+    for wanted, unused in (
+        (("paragraph_index", "sentence_index", "token_index"), ("position_index",)),
+        (("position_index", "paragraph_index", "sentence_index"), ("token_index",)),
+        (("position_index",), ("paragraph_index", "sentence_index", "token_index")),
+    ):
+        values, result = made(found, dict.fromkeys(wanted, 3))
+        for name in wanted:
+            assert values[name] == found[f"tables/{name}"][:, 0].tolist()
+        assert set(result.unused) == {f"tables/{name}" for name in unused}
+        assert result.equal_for
+    values, result = made(found, dict.fromkeys(names, 3))
+    assert values["position_index"] == [0.0, 0.0, 0.0]
+    assert result.equal_for
+    _, result = made(found, {"token_index": 3})
+    assert result.equal_for == ""
+
+
+def test_a_model_without_positions_or_tokens_cannot_be_equal():
+    found = tables(token_ids=5, position_index=4, token_type=2)
+    values, result = made(found, {"paragraph_index": 2}, num_token_types=1)
+    assert result.equal_for == ""
+    assert result.unused == ("tables/position_index",)
+    assert values["token_type"] == [300.0]

@@ -1,0 +1,343 @@
+"""Foreign models give the same outputs once they are ours."""
+
+import math
+
+import keras
+import keras_hub
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from seg_tf.interop import conversion, formats, keras_hub_presets
+from seg_tf.interop import tensorflow_checkpoints as checkpoints
+from seg_tf.models.encoder import Encoder
+from seg_tf.training.pretrained import load_pretrained
+from tests import numpy_reference, official_models
+from tests.interop import foreign_files
+from tests.interop.foreign_files import (
+    HEADS,
+    INNER,
+    LAYERS,
+    NUM_WORDS,
+    POSITIONS,
+    WIDTH,
+)
+
+OFFICIAL = {
+    "vocab_size": NUM_WORDS,
+    "hidden_size": WIDTH,
+    "num_layers": LAYERS,
+    "num_attention_heads": HEADS,
+    "inner_dim": INNER,
+    "max_sequence_length": POSITIONS,
+    "type_vocab_size": 2,
+}
+
+
+def imported(path, output, **arguments):
+    """A foreign checkpoint as `load_pretrained` returns it, and the report."""
+    report = conversion.convert(formats.open_model(path), output, **arguments)
+    return load_pretrained(output), report
+
+
+def with_types(pretrained):
+    """Its encoder, reading token types from the batch."""
+    config = pretrained.encoder.get_config()
+    encoder = Encoder.from_config({**config, "reads_token_types": True})
+    encoder.set_weights(pretrained.encoder.get_weights())
+    return encoder
+
+
+def encode(pretrained, token_ids, types, mask):
+    features = foreign_files.position_features(token_ids, mask)
+    return np.asarray(with_types(pretrained)({**features, "token_type": types}))
+
+
+def official_outputs(encoder, token_ids, types, mask):
+    return encoder(
+        {
+            "input_word_ids": token_ids,
+            "input_type_ids": types,
+            "input_mask": mask.astype("int32"),
+        }
+    )["sequence_output"]
+
+
+def official_encoder(seed=5):
+    encoder = official_models.bert_encoder_class()(**OFFICIAL, dict_outputs=True)
+    shapes = {variable.name[:-2]: variable.shape for variable in encoder.variables}
+    values = foreign_files.random_like(shapes, seed)
+    for variable in encoder.variables:
+        variable.assign(values[variable.name[:-2]])
+    return encoder
+
+
+def test_hugging_face_gives_the_outputs_of_transformers(tmp_path):
+    pretrained, report = imported(foreign_files.HUGGING_FACE_DIR, tmp_path / "model")
+    with np.load(foreign_files.HUGGING_FACE_DIR / "outputs.npz") as archive:
+        outputs = dict(archive)
+    mask = outputs["mask"].astype(bool)
+    found = encode(pretrained, outputs["token_ids"], outputs["token_types"], mask)
+    np.testing.assert_allclose(found[mask], outputs["sequence"][mask], atol=1e-5)
+    positions = np.zeros_like(mask) + np.arange(mask.shape[1])
+    logits = pretrained.objectives["masked_lm"].logits(found, positions)
+    np.testing.assert_allclose(
+        np.asarray(logits)[mask], outputs["logits"][mask], atol=1e-5
+    )
+    assert pretrained.lower_case
+    assert report.left_over == (
+        "cls.seq_relationship.bias",
+        "cls.seq_relationship.weight",
+    )
+    assert not report.new
+    assert report.equal_for == "every window with position_index below 12"
+    assert not report.settings
+
+
+@pytest.mark.parametrize("prefix", ["", "bert."])
+def test_early_names_and_a_bare_encoder_are_known_too(tmp_path, prefix):
+    tensors = {
+        name.replace("LayerNorm.weight", "LayerNorm.gamma")
+        .replace("LayerNorm.bias", "LayerNorm.beta")
+        .replace("bert.", prefix): one
+        for name, one in foreign_files.hugging_face_tensors().items()
+        if name.startswith("bert.")
+    }
+    folder = foreign_files.write_hugging_face(tmp_path / "theirs", tensors)
+    pretrained, report = imported(folder, tmp_path / "ours")
+    expected, _ = imported(foreign_files.HUGGING_FACE_DIR, tmp_path / "expected")
+    for one, other in zip(
+        pretrained.encoder.get_weights(), expected.encoder.get_weights(), strict=True
+    ):
+        np.testing.assert_array_equal(one, other)
+    # A bare encoder has no head.
+    assert len(report.new) == 5
+    assert all("/head/" in path for path in report.new)
+
+
+def test_google_s_checkpoint_equals_its_conversion_by_tf_models_official(tmp_path):
+    from official.nlp.tools import tf1_bert_checkpoint_converter_lib as converter
+
+    folder = foreign_files.write_google(tmp_path / "google")
+    converter.convert(
+        str(folder / "bert_model.ckpt"),
+        str(tmp_path / "converted"),
+        HEADS,
+        converter.BERT_V2_NAME_REPLACEMENTS,
+        converter.BERT_V2_PERMUTATIONS,
+    )
+    reader = tf.train.load_checkpoint(str(tmp_path / "converted"))
+    peer = official_encoder()
+    for variable in peer.variables:
+        variable.assign(reader.get_tensor(variable.name.removesuffix(":0")))
+    pretrained, report = imported(folder, tmp_path / "model")
+    rows = foreign_files.random_rows()
+    np.testing.assert_allclose(
+        encode(pretrained, *rows), official_outputs(peer, *rows), atol=1e-5
+    )
+    head = numpy_reference.named_weights(pretrained.objectives["masked_lm"].head)
+    for ours, theirs in {
+        "intermediate_dense/kernel": "transform/dense/kernel",
+        "intermediate_layer_norm/gamma": "transform/LayerNorm/gamma",
+        "output_bias": "output_bias/bias",
+    }.items():
+        name = f"bert/cls/predictions/{theirs}"
+        np.testing.assert_array_equal(head[ours], reader.get_tensor(name))
+    assert len(report.left_over) == 2
+
+
+@pytest.mark.parametrize("with_optimizer", [False, True])
+def test_tf_models_official_gives_the_same_outputs(tmp_path, with_optimizer):
+    encoder = official_encoder()
+    parts = {"encoder": encoder}
+    if with_optimizer:
+        import tf_keras
+
+        parts["optimizer"] = tf_keras.optimizers.Adam()
+        parts["optimizer"].build(encoder.trainable_variables)
+    tf.train.Checkpoint(**parts).save(str(tmp_path / "theirs" / "ckpt"))
+    foreign_files.write_vocabulary(tmp_path / "theirs")
+    # What a folder of tf-models-official holds besides.
+    (tmp_path / "theirs" / "checkpoint").unlink()
+    pretrained, report = imported(tmp_path / "theirs", tmp_path / "ours")
+    rows = foreign_files.random_rows()
+    np.testing.assert_allclose(
+        encode(pretrained, *rows), official_outputs(encoder, *rows), atol=1e-5
+    )
+    assert report.format == "official"
+    assert report.left_over == ("save_counter",)
+
+
+def test_names_of_tf_models_official_may_have_a_prefix(tmp_path):
+    encoder = official_encoder()
+    variables = {
+        f"bert_encoder_v2/{variable.name.removesuffix(':0')}": tf.Variable(variable)
+        for variable in encoder.variables
+    }
+    foreign_files.write_vocabulary(tmp_path)
+    store = checkpoints.VariableStore(variables, "in memory")
+    foreign = checkpoints.from_official(store, vocabulary=tmp_path / "vocab.txt")
+    conversion.convert(foreign, tmp_path / "ours")
+    rows = foreign_files.random_rows()
+    np.testing.assert_allclose(
+        encode(load_pretrained(tmp_path / "ours"), *rows),
+        official_outputs(encoder, *rows),
+        atol=1e-5,
+    )
+
+
+def test_an_encoder_of_tf_models_official_in_memory(tmp_path):
+    encoder = official_encoder()
+    foreign_files.write_vocabulary(tmp_path)
+    store = checkpoints.official_encoder_store(encoder)
+    foreign = checkpoints.from_official(store, vocabulary=tmp_path / "vocab.txt")
+    report = conversion.convert(foreign, tmp_path / "ours")
+    assert report.source == "BertEncoder"
+    rows = foreign_files.random_rows()
+    np.testing.assert_allclose(
+        encode(load_pretrained(tmp_path / "ours"), *rows),
+        official_outputs(encoder, *rows),
+        atol=1e-5,
+    )
+
+
+def bert_backbone():
+    backbone = keras_hub.models.BertBackbone(
+        vocabulary_size=NUM_WORDS,
+        num_layers=LAYERS,
+        num_heads=HEADS,
+        hidden_dim=WIDTH,
+        intermediate_dim=INNER,
+        max_sequence_length=POSITIONS,
+    )
+    shapes = {variable.path: variable.shape for variable in backbone.weights}
+    for path, value in foreign_files.random_like(shapes).items():
+        next(one for one in backbone.weights if one.path == path).assign(value)
+    return backbone
+
+
+def backbone_outputs(backbone, token_ids, types, mask):
+    return backbone(
+        {
+            "token_ids": token_ids,
+            "segment_ids": types,
+            "padding_mask": mask.astype("int32"),
+        }
+    )
+
+
+def test_keras_hub_gives_the_same_outputs(tmp_path):
+    backbone = bert_backbone()
+    foreign_files.write_vocabulary(tmp_path)
+    foreign = keras_hub_presets.from_backbone(
+        backbone, vocabulary=tmp_path / "vocab.txt"
+    )
+    report = conversion.convert(foreign, tmp_path / "ours")
+    rows = foreign_files.random_rows()
+    np.testing.assert_allclose(
+        encode(load_pretrained(tmp_path / "ours"), *rows),
+        backbone_outputs(backbone, *rows)["sequence_output"],
+        atol=1e-5,
+    )
+    assert report.left_over == ()
+
+
+def authors_outputs(tensors, features, epsilon=1e-5):
+    """SegaBERT's released code once more: its forward pass, in NumPy."""
+
+    def dense(name, inputs):
+        return inputs @ tensors[f"{name}.weight"].T + tensors[f"{name}.bias"]
+
+    def norm(name, inputs):
+        names = {"gamma": f"{name}.weight", "beta": f"{name}.bias"}
+        weights = {ours: tensors[theirs] for ours, theirs in names.items()}
+        return numpy_reference.layer_norm(weights, inputs, epsilon)
+
+    at = "bert.embeddings"
+    hidden = (
+        tensors[f"{at}.word_embeddings.weight"][features["token_ids"]]
+        + tensors[f"{at}.token_position_embeddings.weight"][features["token_index"]]
+        + tensors[f"{at}.para_position_embeddings.weight"][features["paragraph_index"]]
+        + tensors[f"{at}.sent_position_embeddings.weight"][features["sentence_index"]]
+        + tensors[f"{at}.token_type_embeddings.weight"][0]
+    )
+    hidden = norm(f"{at}.LayerNorm", hidden.astype("float64"))
+    masked = np.where(features["padding_mask"], 0.0, -1e9)[:, None, None, :]
+    for layer in range(LAYERS):
+        name = f"bert.encoder.layer.{layer}"
+        mixed = dense(f"{name}.attention.self.query_key_value", hidden)
+        by_heads = (
+            part.reshape(*part.shape[:2], HEADS, -1).transpose(0, 2, 1, 3)
+            for part in np.split(mixed, 3, axis=-1)
+        )
+        query, key, value = by_heads
+        scores = query @ key.swapaxes(-1, -2) / math.sqrt(query.shape[-1]) + masked
+        context = numpy_reference.softmax(scores) @ value
+        context = context.transpose(0, 2, 1, 3).reshape(hidden.shape)
+        attended = dense(f"{name}.attention.output.dense", context)
+        hidden = norm(f"{name}.attention.output.LayerNorm", attended + hidden)
+        inner = numpy_reference.gelu(dense(f"{name}.intermediate.dense", hidden), False)
+        output = dense(f"{name}.output.dense", inner)
+        hidden = norm(f"{name}.output.LayerNorm", output + hidden)
+    return hidden
+
+
+def test_segabert_as_its_authors_released_it(tmp_path):
+    tensors = foreign_files.segabert_tensors()
+    folder = foreign_files.write_hugging_face(
+        tmp_path / "theirs", tensors, layer_norm_eps=1e-12
+    )
+    pretrained, report = imported(folder, tmp_path / "ours")
+    generator = np.random.default_rng(2)
+    token_ids, _, mask = foreign_files.random_rows()
+    features = {"token_ids": token_ids, "padding_mask": mask} | {
+        name: generator.integers(0, rows, token_ids.shape).astype("int32")
+        for name, rows in pretrained.config.model.index_tables.items()
+    }
+    assert pretrained.config.model.index_tables == {
+        "paragraph_index": 4,
+        "sentence_index": 5,
+        "token_index": 7,
+    }
+    found = np.asarray(pretrained.encoder(features))[mask]
+    np.testing.assert_allclose(
+        found, authors_outputs(tensors, features)[mask], atol=1e-5
+    )
+    # The epsilon of pretraining, which the authors' config.json does not say.
+    assert pretrained.config.model.layer_norm_epsilon == 1e-5
+    assert np.abs(found - authors_outputs(tensors, features, 1e-2)[mask]).max() > 1e-3
+    assert pretrained.encoder.vocab_size == NUM_WORDS
+    assert report.format == "segabert"
+    assert report.left_over == (
+        "bert.embeddings.position_embeddings.weight",
+        "cls.seq_relationship.bias",
+        "cls.seq_relationship.weight",
+    )
+    notes = "\n".join(report.notes)
+    assert "2 rows of padding are dropped" in notes
+    assert "layer_norm_eps=1e-12" in notes
+
+
+def test_an_output_table_of_its_own_is_told(tmp_path):
+    tensors = foreign_files.segabert_tensors()
+    tensors["cls.predictions.decoder_weight"] = (
+        tensors["cls.predictions.decoder_weight"] + 1
+    )
+    folder = foreign_files.write_hugging_face(tmp_path / "theirs", tensors)
+    _, report = imported(folder, tmp_path / "ours")
+    assert "cls.predictions.decoder_weight" in report.left_over
+    assert "differs from the token table" in "\n".join(report.notes)
+
+
+def test_half_precision_is_read(tmp_path):
+    tensors = {
+        name: one.astype("float16")
+        for name, one in foreign_files.hugging_face_tensors().items()
+    }
+    folder = foreign_files.write_hugging_face(tmp_path / "theirs", tensors)
+    pretrained, _ = imported(folder, tmp_path / "ours")
+    table = pretrained.encoder.token_embedding.embeddings
+    assert keras.backend.standardize_dtype(table.dtype) == "float32"
+    np.testing.assert_array_equal(
+        table.numpy(), tensors["bert.embeddings.word_embeddings.weight"]
+    )

@@ -1,0 +1,241 @@
+"""Models of ours as others read them."""
+
+import json
+
+import keras
+import keras_hub
+import numpy as np
+import pytest
+import safetensors.numpy
+
+from seg_tf import configuration, files
+from seg_tf.finetuning.segments import Segment
+from seg_tf.finetuning.window_layout import WindowLayout
+from seg_tf.interop import conversion, formats, model_card
+from seg_tf.interop.errors import ForeignWeightsError
+from seg_tf.interop.hugging_face_export import write_hugging_face
+from seg_tf.interop.keras_hub_export import write_keras_file, write_preset
+from seg_tf.interop.window_preprocessor import WindowPreprocessor
+from seg_tf.training.pretrained import load_pretrained
+from tests.inference import tiny_slm
+from tests.interop import foreign_files
+from tests.interop.test_starting_tables import SEGABERT, run_config
+from tests.interop.test_weights_in import backbone_outputs, bert_backbone
+
+
+@pytest.fixture(name="bert", scope="module")
+def _bert(tmp_path_factory):
+    """A BERT that keras-hub's can be, imported from Google's files."""
+    folder = tmp_path_factory.mktemp("bert")
+    foreign_files.write_google(folder / "google")
+    conversion.convert(formats.open_model(folder / "google"), folder / "ours")
+    return load_pretrained(folder / "ours")
+
+
+@pytest.fixture(name="segabert", scope="module")
+def _segabert(tmp_path_factory):
+    output = tmp_path_factory.mktemp("segabert") / "model"
+    foreign = formats.open_model(foreign_files.HUGGING_FACE_DIR)
+    conversion.convert(foreign, output, run_config(SEGABERT))
+    return load_pretrained(output)
+
+
+@pytest.fixture(name="slm", scope="module")
+def _slm(run_dir):
+    return load_pretrained(run_dir)
+
+
+def test_hugging_face_gets_back_what_it_gave(tmp_path):
+    foreign = formats.open_model(foreign_files.HUGGING_FACE_DIR)
+    conversion.convert(foreign, tmp_path / "ours")
+    write_hugging_face(load_pretrained(tmp_path / "ours"), tmp_path / "theirs")
+    expected = foreign_files.hugging_face_tensors()
+    found = safetensors.numpy.load_file(tmp_path / "theirs" / "model.safetensors")
+    # Next sentence prediction has no place with us.
+    assert expected.keys() - found.keys() == {
+        "cls.seq_relationship.weight",
+        "cls.seq_relationship.bias",
+    }
+    assert found.keys() <= expected.keys()
+    for name, value in found.items():
+        np.testing.assert_array_equal(value, expected[name], err_msg=name)
+    config = json.loads((tmp_path / "theirs" / "config.json").read_text())
+    theirs = foreign_files.hugging_face_config()
+    same = set(theirs) - {"classifier_dropout", "transformers_version", "use_cache"}
+    assert {name: config[name] for name in same} == {
+        name: theirs[name] for name in same
+    }
+    assert config["architectures"] == ["BertForMaskedLM"]
+    names = {path.name for path in (tmp_path / "theirs").iterdir()}
+    assert names == {
+        "config.json", "model.safetensors", "tokenizer_config.json", "vocab.txt"
+    }  # fmt: skip
+    tokenizer = json.loads((tmp_path / "theirs" / "tokenizer_config.json").read_text())
+    theirs = json.loads(
+        (foreign_files.HUGGING_FACE_DIR / "tokenizer_config.json").read_text()
+    )
+    for name in ("tokenizer_class", "do_lower_case", "mask_token", "strip_accents"):
+        assert tokenizer[name] == theirs[name]
+
+
+def test_keras_hub_reads_the_hugging_face_folder(bert, tmp_path):
+    write_hugging_face(bert, tmp_path / "theirs")
+    backbone = keras_hub.models.BertBackbone.from_preset(str(tmp_path / "theirs"))
+    token_ids, _, mask = foreign_files.random_rows()
+    rows = (token_ids, np.zeros_like(token_ids), mask)
+    found = backbone_outputs(backbone, *rows)
+    features = foreign_files.position_features(token_ids, mask)
+    expected = np.asarray(bert.encoder(features))
+    np.testing.assert_allclose(found["sequence_output"], expected, atol=1e-5)
+    tensors = foreign_files.random_like(foreign_files.google_shapes())
+    pooled = np.tanh(
+        expected[:, 0] @ tensors["bert/pooler/dense/kernel"]
+        + tensors["bert/pooler/dense/bias"]
+    )
+    np.testing.assert_allclose(found["pooled_output"], pooled, atol=1e-5)
+    tokenizer = keras_hub.tokenizers.BertTokenizer.from_preset(str(tmp_path / "theirs"))
+    assert tokenizer.get_vocabulary() == list(bert.vocabulary.tokens)
+
+
+def test_a_bert_without_types_or_head_is_whole_for_hugging_face(tmp_path):
+    tensors = {
+        name: one
+        for name, one in foreign_files.hugging_face_tensors().items()
+        if not name.startswith(("cls.", "bert.pooler."))
+    }
+    folder = foreign_files.write_hugging_face(tmp_path / "bare", tensors)
+    config = run_config({"position_index": 12})
+    conversion.convert(formats.open_model(folder), tmp_path / "ours", config)
+    write_hugging_face(load_pretrained(tmp_path / "ours"), tmp_path / "theirs")
+    config = json.loads((tmp_path / "theirs" / "config.json").read_text())
+    # The head was never trained.
+    assert config["architectures"] == ["BertModel"]
+    assert config["type_vocab_size"] == 2
+    found = safetensors.numpy.load_file(tmp_path / "theirs" / "model.safetensors")
+    assert found.keys() == tensors.keys()
+    np.testing.assert_array_equal(
+        found["bert.embeddings.token_type_embeddings.weight"], np.zeros((2, 8))
+    )
+
+
+def test_hugging_face_has_no_place_for_segabert(segabert, slm, tmp_path):
+    for pretrained in (segabert, slm):
+        with pytest.raises(ForeignWeightsError, match="token_index"):
+            write_hugging_face(pretrained, tmp_path / "theirs")
+    assert not list(tmp_path.iterdir())
+
+
+def test_keras_hub_gets_back_what_it_gave(tmp_path):
+    backbone = bert_backbone()
+    tokenizer = keras_hub.tokenizers.BertTokenizer(
+        vocabulary=list(foreign_files.WORDS), lowercase=True
+    )
+    backbone.save_to_preset(str(tmp_path / "given"))
+    tokenizer.save_to_preset(str(tmp_path / "given"))
+    foreign = formats.open_model(tmp_path / "given")
+    assert foreign.lower_case
+    conversion.convert(foreign, tmp_path / "ours")
+    kind = write_preset(load_pretrained(tmp_path / "ours"), tmp_path / "returned")
+    assert kind == "keras_hub.models.BertBackbone"
+    returned = keras_hub.models.Backbone.from_preset(str(tmp_path / "returned"))
+    assert type(returned) is keras_hub.models.BertBackbone
+    rows = foreign_files.random_rows()
+    expected = backbone_outputs(backbone, *rows)
+    found = backbone_outputs(returned, *rows)
+    for name in ("sequence_output", "pooled_output"):
+        np.testing.assert_allclose(found[name], expected[name], atol=1e-5)
+    preprocessor = keras_hub.models.TextClassifierPreprocessor.from_preset(
+        str(tmp_path / "returned")
+    )
+    features = preprocessor(x=(["the w1s"], ["W2"]))
+    pieces = [foreign_files.CLS_ID, 6, 9, 7, foreign_files.SEP_ID, 10]
+    assert np.asarray(features["token_ids"])[0, :7].tolist() == [
+        *pieces, foreign_files.SEP_ID
+    ]  # fmt: skip
+    returned(features)
+
+
+def test_a_preset_of_segabert_needs_this_package(segabert, tmp_path):
+    kind = write_preset(segabert, tmp_path / "preset")
+    assert kind.startswith("Encoder of this package: it embeds paragraph_index")
+    loaded = keras_hub.models.Backbone.from_preset(str(tmp_path / "preset"))
+    preprocessor = WindowPreprocessor.from_preset(str(tmp_path / "preset"))
+    features = preprocessor((["w1 w2", "w1"], ["w1 w2 w3", "w1 w2 w3 w4"]))
+    layout = WindowLayout(segabert)
+    rows = [[9, 10], [9, 10, 11]], [[9], [9, 10, 11, 12]]
+    examples = [
+        [
+            Segment(text=n, pieces=text, paragraph=n, sentence=0)
+            for n, text in enumerate(row)
+        ]
+        for row in rows
+    ]
+    expected = layout.lay_out(examples, (9,))
+    assert set(features) == set(segabert.encoder.feature_names)
+    for name, value in features.items():
+        np.testing.assert_array_equal(value, expected[name], err_msg=name)
+    np.testing.assert_allclose(loaded(features), segabert.encoder(features), atol=1e-6)
+
+
+def test_a_preset_of_slm_has_a_tokenizer_alone(slm, tmp_path):
+    write_preset(slm, tmp_path / "preset")
+    assert not (tmp_path / "preset" / "preprocessor.json").exists()
+    tokenizer = keras_hub.tokenizers.BertTokenizer.from_preset(str(tmp_path / "preset"))
+    assert tokenizer.vocabulary_size() == slm.vocabulary.size
+    loaded = keras_hub.models.Backbone.from_preset(str(tmp_path / "preset"))
+    for one, other in zip(loaded.get_weights(), slm.encoder.get_weights(), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_a_keras_file_is_the_encoder(segabert, tmp_path):
+    write_keras_file(segabert, tmp_path / "segabert.keras")
+    loaded = keras.saving.load_model(tmp_path / "segabert.keras")
+    features = {
+        "token_ids": np.array([[3, 9, 10, 4]], "int32"),
+        "padding_mask": np.ones((1, 4), bool),
+        "paragraph_index": np.array([[1, 1, 1, 1]], "int32"),
+        "sentence_index": np.array([[2, 2, 3, 3]], "int32"),
+        "token_index": np.array([[0, 0, 0, 1]], "int32"),
+    }
+    np.testing.assert_array_equal(loaded(features), segabert.encoder(features))
+    assert [path.name for path in tmp_path.iterdir()] == ["segabert.keras"]
+    with pytest.raises(ValueError, match=r"must end in \.keras"):
+        write_keras_file(segabert, tmp_path / "segabert.h5")
+
+
+def test_a_card_says_what_the_model_is(slm, tmp_path):
+    (tmp_path / "weights.bin").write_bytes(b"weights")
+    path = model_card.write_model_card(slm, tmp_path, scores={"MRPC, F1": 88.5})
+    page = path.read_text(encoding="utf-8")
+    assert page.startswith("# tiny\n")
+    assert f"| weights.bin | {files.checksum(tmp_path / 'weights.bin')} |" in page
+    assert f"| checkpoint: encoder.weights.h5 | {slm.weights_checksum} |" in page
+    assert "| MRPC, F1 | 88.5 |" in page
+    assert "| optimizer.learning_rate | 0.0001 |" in page
+    assert "| inputs.max_sentences | 4 |" in page
+    assert "- model.num_layers: 2; paper 12" in page
+    assert "1 updates, 1 samples" in page
+    assert tiny_slm.VOCABULARY.checksum in page
+
+
+def test_a_card_of_imported_weights_says_whose_they_are(bert, tmp_path):
+    path = model_card.write_model_card(bert, tmp_path)
+    page = path.read_text(encoding="utf-8")
+    assert "(google)" in page
+    assert "bert_model.ckpt.index" in page
+    assert "Nothing was trained after" in page
+    assert "None were measured." in page
+
+
+def test_a_card_takes_the_manifest_of_the_run_alone(bert, tmp_path):
+    (tmp_path / "manifest.json").write_text("{}")
+    with pytest.raises(ValueError, match="`manifest_file` must be that of the run"):
+        model_card.write_model_card(
+            bert, tmp_path, manifest_file=tmp_path / "manifest.json"
+        )
+
+
+def test_config_of_the_card_holds_every_setting(bert):
+    page = model_card.model_card(bert)
+    for name in configuration.to_dict(bert.config.model):
+        assert name == "type" or f"| {name} |" in page
