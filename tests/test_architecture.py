@@ -1,7 +1,8 @@
 """Imports point one way: what each part of the project may know of the others.
 
     run_*, reorder_sentences, find_sentences, encode_text, evaluate_perplexity,
-    evaluate_squad, generate_text, import_weights, plot_attention, serve_check
+    evaluate_squad, export_weights, generate_text, import_weights, plot_attention,
+    serve_check
           > export > finetuning > inference, interop
           > training > objectives > models > layers > ops > tasks > text > fidelity
           > features, configuration, files, file_listing, command_line
@@ -47,6 +48,7 @@ LEVELS = (
         "encode_text",
         "evaluate_perplexity",
         "evaluate_squad",
+        "export_weights",
         "generate_text",
         "import_weights",
         "plot_attention",
