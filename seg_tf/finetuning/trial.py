@@ -33,6 +33,7 @@ class TaskRunner(Protocol):
         main_metric: which score chooses among settings.
         baseline: scores of what needs no model.
         baseline_name: what that is, as in "most frequent label".
+        in_percent: whether scores are percentages; else they are shares.
         num_examples: those trained on.
     """
 
@@ -40,6 +41,7 @@ class TaskRunner(Protocol):
     main_metric: str
     baseline: Mapping[str, float]
     baseline_name: str
+    in_percent: bool
     num_examples: int
 
     def describe(self) -> dict[str, Any]:
@@ -64,4 +66,7 @@ class TaskRunner(Protocol):
             folder: existing folder for predictions, written aside and renamed.
             callbacks: for Keras's `fit`. A runner that scores every epoch has put
                 those scores into the epoch's logs before, under `dev_<score>`.
+
+        Raises:
+            TrainingDiverged: if the model's outputs are no numbers any more.
         """

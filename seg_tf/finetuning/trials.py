@@ -12,6 +12,7 @@ import keras
 
 from seg_tf import files
 from seg_tf.finetuning.dev_scores import PREFIX
+from seg_tf.finetuning.divergence import TrainingDiverged
 from seg_tf.finetuning.trial import Setting, TaskRunner
 from seg_tf.training.run_folder import differing_settings
 
@@ -56,8 +57,8 @@ class TrialsDisplay(Protocol):
     def begin(self, number: int, trial: Trial) -> keras.callbacks.Callback:
         """Called before a trial with its number, from 0, for its callback."""
 
-    def end(self, scores: Mapping[str, float]) -> None:
-        """Called after it with its scores."""
+    def end(self, scores: Mapping[str, float] | None) -> None:
+        """Called after it with its scores; None if it diverged."""
 
 
 def all_trials(settings: Iterable[Setting], seeds: Sequence[int]) -> list[Trial]:
@@ -118,9 +119,10 @@ class TrialsFolder:
             )
 
     def prepare(self, settings: Mapping[str, Any]) -> None:
-        """As `check`, and writes down the settings."""
+        """As `check`, writes down the settings, and removes what was cut off."""
         self.check(settings)
         self._trials.mkdir(parents=True, exist_ok=True)
+        files.remove_leftovers(self._trials)
         files.write_json(self._settings_file, dict(settings))
 
     def settings(self) -> Mapping[str, Any]:
@@ -166,13 +168,23 @@ class TrialsFolder:
         trial: Trial,
         callbacks: Sequence[keras.callbacks.Callback] = (),
     ) -> dict[str, float]:
-        """Runs a trial from its start; its folder has its name when it is finished."""
+        """Runs a trial from its start; its folder has its name when it is finished.
+
+        Raises:
+            TrainingDiverged: if it did; nothing is left of it.
+        """
         folder = self.trial_folder(trial)
         unfinished = files.aside(folder)
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir(parents=True)
         epochs = EpochLogs()
-        scores = runner.run(trial.setting, trial.seed, unfinished, [*callbacks, epochs])
+        try:
+            scores = runner.run(
+                trial.setting, trial.seed, unfinished, [*callbacks, epochs]
+            )
+        except TrainingDiverged:
+            shutil.rmtree(unfinished)
+            raise
         files.write_json(unfinished / EPOCHS_FILE, epochs.rows)
         files.write_json(
             unfinished / SCORES_FILE,
@@ -193,8 +205,8 @@ def run_trials(
     display: TrialsDisplay,
     *,
     patience: int | None = None,
-) -> None:
-    """Runs trials one after another.
+) -> list[Trial]:
+    """Runs trials one after another; one that diverges does not keep others from it.
 
     Args:
         runner: that of the task.
@@ -205,14 +217,24 @@ def run_trials(
             goes back to the weights of the best epoch; None trains all epochs, and
             keeps the last weights.
 
+    Returns:
+        Those that diverged, and have no scores.
+
     Raises:
         ValueError: if the runner does not score every epoch, which patience needs.
     """
+    diverged = []
     for number, trial in enumerate(trials):
         callbacks = [display.begin(number, trial)]
         if patience is not None:
             callbacks.append(early_stopping(runner.main_metric, patience))
-        display.end(folder.run(runner, trial, callbacks))
+        try:
+            scores = folder.run(runner, trial, callbacks)
+        except TrainingDiverged:
+            scores = None
+            diverged.append(trial)
+        display.end(scores)
+    return diverged
 
 
 def early_stopping(main_metric: str, patience: int) -> keras.callbacks.EarlyStopping:

@@ -5,6 +5,7 @@ import pathlib
 import keras
 import numpy as np
 
+from seg_tf.finetuning.divergence import check_finite
 from seg_tf.finetuning.trial import Setting
 from seg_tf.finetuning.trials import FinishedTrial, Trial
 
@@ -15,14 +16,16 @@ class ScriptedRunner:
     Args:
         dev_scores: main metric after each epoch.
         dies_in: numbers of runs, from 0, that a cut-off ends in their last epoch.
+        diverges_in: numbers of runs that diverge there.
     """
 
     name = "scripted/task"
     main_metric = "f1"
 
-    def __init__(self, dev_scores=(0.25, 0.5, 0.75), dies_in=()):
+    def __init__(self, dev_scores=(0.25, 0.5, 0.75), dies_in=(), diverges_in=()):
         self.dev_scores = dev_scores
         self.dies_in = dies_in
+        self.diverges_in = diverges_in
         self.runs = []
 
     def run(self, setting, seed, folder, callbacks=()):
@@ -39,6 +42,8 @@ class ScriptedRunner:
         for epoch in range(setting.epochs):
             if number in self.dies_in and epoch == setting.epochs - 1:
                 raise KeyboardInterrupt
+            if number in self.diverges_in and epoch == setting.epochs - 1:
+                check_finite(np.array([True, False]), "scripted examples")
             model.set_weights([np.array([[epoch + 1.0]]), np.array([0.0])])
             for batch in range(steps):
                 watching.on_train_batch_end(batch, {"loss": 2.0})
