@@ -22,8 +22,8 @@ In --output_dir come, for a task,
 of all trials that the folder holds. Killed or stopped, the command goes on with the
 first trial that is not finished when it is given again; with further values or seeds it
 runs the trials that are missing. One that diverges keeps no other from being run; it is
-named at the end, which is a failure. Of other models, files or options the folder must be
-another.
+named at the end, which is a failure. Of other models, files or options the folder must
+be another.
 
 What a score is worth is seen beside that of the most frequent label, and of a twin that
 was never pretrained:
