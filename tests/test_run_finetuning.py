@@ -98,7 +98,7 @@ def test_squad_and_probes_by_the_same_command(fine_tune, tmp_path, capsys):
     fine_tune(folder, "--dev_limit=4", task="squad/v1.1", output="squad")
     said = capsys.readouterr().out
     assert "squad/v1.1: 10 examples, 1 settings with 1 seeds: 1 trials, 0 done" in said
-    assert re.search(r"never an answer +0\.0000 +0\.0000", said)
+    assert re.search(r"never an answer +0\.00 +0\.00", said)
     (row,) = rows_of(tmp_path / "squad")
     assert {"f1", "exact"} < set(row)
     (trial,) = (tmp_path / "squad/trials").iterdir()
