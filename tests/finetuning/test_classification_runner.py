@@ -185,6 +185,16 @@ def test_options_reach_the_model(tmp_path):
     assert any((one != other).any() for one, other in zip(before, own, strict=True))
 
 
+def test_a_trial_is_as_new_behind_one_that_diverged(tmp_path):
+    used, new = runner("rte"), runner("rte")
+    with pytest.raises(TrainingDiverged):
+        used.run(Setting(1e25, 16, 1), 1, tmp_path)
+    logs = Logs(), Logs()
+    for one, of_one in zip((used, new), logs, strict=True):
+        one.run(SHORT, 2, tmp_path, [of_one])
+    assert logs[0].rows == logs[1].rows
+
+
 def test_a_kept_model_predicts_what_was_scored_and_is_not_compiled(tmp_path):
     setting = Setting(0.02, 8, 1)
     keeping = runner("rte", save_model=True)
