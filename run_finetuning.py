@@ -21,8 +21,9 @@ In --output_dir come, for a task,
 
 of all trials that the folder holds. Killed or stopped, the command goes on with the
 first trial that is not finished when it is given again; with further values or seeds it
-runs the trials that are missing. Of other models, files or options the folder must be
-another.
+runs the trials that are missing. One that diverges keeps no other from being run; it is
+named at the end, which is a failure. Of other models, files or options the folder must
+be another.
 
 What a score is worth is seen beside that of the most frequent label, and of a twin that
 was never pretrained:
@@ -49,7 +50,6 @@ On several processes, each takes its share of the trials:
 """
 
 import dataclasses
-import itertools
 import os
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
@@ -58,18 +58,16 @@ from typing import Any
 from absl import flags
 
 import seg_tf.command_line as command_line
-from seg_tf.finetuning import (
-    results_report,
-    runners,
-    trial_progress,
-    trials,
-    trials_grid,
-)
+from seg_tf.finetuning import results_report, runners, trials, trials_grid
+from seg_tf.finetuning.compared_trials import Compared, compared_trials
+from seg_tf.finetuning.divergence import ADVICE
 from seg_tf.finetuning.probing import MODES
 from seg_tf.finetuning.text_layout import text_layout
 from seg_tf.finetuning.trial import TaskRunner
+from seg_tf.finetuning.trial_progress import describe, trials_display
 from seg_tf.finetuning.trials_grid import Grid
 from seg_tf.inference import model_flags
+from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.training import distribution
 from seg_tf.training.errors import TrainingStopped
 from seg_tf.training.pretrained import Pretrained
@@ -93,7 +91,7 @@ class _Job:
     folder: trials.TrialsFolder
     settings: Mapping[str, Any]
     wanted: Sequence[trials.Trial]
-    compared: results_report.Compared | None
+    compared: Compared | None
 
 
 def define_flags() -> None:
@@ -149,7 +147,11 @@ def define_flags() -> None:
     flags.DEFINE_bool(
         "randomly_initialised", False, "Start from new weights, not the checkpoint's."
     )
-    flags.DEFINE_bool("freeze_encoder", False, "Train only what is above the encoder.")
+    flags.DEFINE_bool(
+        "freeze_encoder",
+        False,
+        "Train only what is above the encoder. Default: as the paper of --grid did.",
+    )
     flags.DEFINE_enum(
         "probe",
         None,
@@ -163,7 +165,8 @@ def define_flags() -> None:
     flags.DEFINE_bool(
         "predict_test",
         False,
-        "Predict test splits too: those of GLUE for its leaderboard, into submission.",
+        "Predict test splits too: those of GLUE for its leaderboard, into submission. "
+        "Every trial does, so it has to be given from the start.",
     )
     flags.DEFINE_bool(
         "save_model", False, "Keep the model of every trial, as its model.keras."
@@ -186,38 +189,46 @@ def main(_: Sequence[str]) -> None:
     for name in names:
         runners.check_flags(name, given, values.probe)
     model_flags.check_output_dir(output_dir)
-    pretrained, _ = model_flags.load_model()
+    pretrained, splitter = model_flags.load_model()
     # Whatever can be refused, before anything is trained.
     jobs = []
     for name in names:
         part = "" if len(names) == 1 else name
-        jobs.append(_make_job(name, part, pretrained, say))
+        jobs.append(_make_job(name, part, pretrained, splitter, say))
     if values.dry_run:
         say("Nothing was written; without --dry_run these trials are run")
         return
-    diverged = []
+    num_trials, diverged = sum(len(job.wanted) for job in jobs), []
     while jobs:
         # Let go of afterwards, with its model.
         diverged += _run(jobs.pop(0), processes, say)
     if values.predict_test and any(name.startswith("glue/") for name in names):
         submission = output_dir / results_report.SUBMISSION_FOLDER
         say(results_report.describe_submission(submission))
-    if diverged:
-        raise ValueError(
-            "The outputs of trained models must be numbers. Received: others, since "
-            f"the training diverged, of {len(diverged):,} trials: {'; '.join(diverged)}"
-            ". A lower --learning_rate, or another --dtype_policy, may help"
+    # Others end well: a launcher would end the chief, which still writes, with them.
+    if diverged and processes.is_chief:
+        raise TrainingStopped(
+            f"{len(diverged):,} of {num_trials:,} trials diverged and have no scores: "
+            f"{'; '.join(diverged)}. {ADVICE}"
         )
 
 
 def _make_job(
-    name: str, part: str, pretrained: Pretrained, say: Callable[[str], Any]
+    name: str,
+    part: str,
+    pretrained: Pretrained,
+    splitter: SentenceSplitter,
+    say: Callable[[str], Any],
 ) -> _Job:
     values = flags.FLAGS
     grid = _make_grid(pretrained, name)
     kind = runners.kind_of(name, values.probe)
     options = {option: values[option].value for option in kind.options}
     options["max_length"] = _max_length(pretrained, grid)
+    if "freeze_encoder" in options and not values["freeze_encoder"].present:
+        options["freeze_encoder"] = grid.freezes_encoder
+    for note in grid.notes:
+        say(f"{name}: {note}")
     folder = trials.TrialsFolder(pathlib.Path(values.output_dir) / part)
     runner = runners.make_runner(
         pretrained,
@@ -226,6 +237,7 @@ def _make_job(
         options,
         probe=values.probe,
         folder=folder.path,
+        splitter=splitter,
         report=say,
     )
     settings = {
@@ -241,14 +253,14 @@ def _make_job(
     folder.check(settings)
     compared = None
     if values.compare:
-        compared = results_report.compared_trials(
-            pathlib.Path(values.compare) / part, name
-        )
+        compared = compared_trials(pathlib.Path(values.compare) / part, settings)
     wanted = trials.all_trials(grid.settings, grid.seeds)
     num_done = sum(map(folder.is_finished, wanted))
+    frozen = ", the encoder is frozen" if options.get("freeze_encoder") else ""
     say(
         f"{name}: {runner.num_examples:,} examples, {len(grid.settings):,} settings "
         f"with {len(grid.seeds)} seeds: {len(wanted):,} trials, {num_done:,} done"
+        f"{frozen}"
     )
     return _Job(runner, folder, settings, wanted, compared)
 
@@ -272,7 +284,7 @@ def _make_grid(pretrained: Pretrained, name: str) -> Grid:
 def _run(
     job: _Job, processes: distribution.Distribution, say: Callable[[str], Any]
 ) -> list[str]:
-    """Runs what is not finished; descriptions of the trials that diverged."""
+    """Runs the trials that are left; those that diverged, of all processes."""
     values = flags.FLAGS
     runner, folder = job.runner, job.folder
     name = runner.name
@@ -284,17 +296,22 @@ def _run(
         left = [trial for trial in job.wanted if not folder.is_finished(trial)]
         # What the chief sees: others may look when trials have been finished already.
         own = processes.broadcast_object(left)[processes.rank :: processes.size]
-        diverged = trials.run_trials(
+        failed = trials.run_trials(
             runner,
             folder,
             own,
-            trial_progress.trials_display(name, own, runner.main_metric),
+            trials_display(name, own, runner.main_metric, probe=values.probe),
             patience=values.early_stopping,
         )
-        of_all = itertools.chain.from_iterable(processes.gather(diverged))
+        # All have to come here: the others' trials are done when they do.
+        diverged = [
+            f"{runner.name}, {describe(trial)}"
+            for of_process in processes.gather(failed)
+            for trial in of_process
+        ]
         if processes.is_chief and folder.finished():
             say(f"\n{_report(job)}files: {folder.path}")
-    return [f"{runner.name}: {trial_progress.describe(trial)}" for trial in of_all]
+    return diverged
 
 
 def _report(job: _Job) -> str:

@@ -52,12 +52,15 @@ class ClassificationRunner:
         baseline: scores of always the most frequent label of the training examples, or
             of their mean score.
         baseline_name: which of the two.
+        in_percent: False.
         num_examples: those trained on.
 
     Raises:
         ValueError: if files are not as they must be, or texts do not fit.
         OSError: if a file is missing.
     """
+
+    in_percent = False
 
     def __init__(
         self,
@@ -121,10 +124,10 @@ class ClassificationRunner:
 
     def describe(self) -> dict[str, Any]:
         """What the scores of a trial depend on, besides arguments: the files."""
-        splits = {split.name: split.examples for split in self._dev.values()}
+        splits = [*self._dev.values(), *(split for split, _ in self._test)]
         return {
             "train": self._train_checksum,
-            **{name: checksum(examples) for name, examples in splits.items()},
+            **{split.name: checksum(split.examples) for split in splits},
         }
 
     def run(
@@ -140,7 +143,7 @@ class ClassificationRunner:
         takes to the folder `leaderboard`.
 
         Raises:
-            Diverged: if the training did.
+            TrainingDiverged: if it did.
         """
         batches = self._train.batches(setting.batch_size, seed)
         model = self._model.start(

@@ -14,8 +14,8 @@ import numpy as np
 import scipy.special
 
 from seg_tf import files
+from seg_tf.finetuning.divergence import check_finite
 from seg_tf.finetuning.text_batches import TextExamples
-from seg_tf.finetuning.trial import Diverged
 from seg_tf.tasks import Example, Task, metrics
 from seg_tf.training.pretrained import Pretrained
 
@@ -62,16 +62,13 @@ class PredictedSplit:
         """What the model gives for every example: `(E, C)`.
 
         Raises:
-            Diverged: if the model did: where outputs are not finite.
+            TrainingDiverged: if outputs are not finite.
         """
         outputs = model.predict(self._encoded.batches(_BATCH_SIZE), verbose=0)
-        is_wrong = ~np.isfinite(outputs).all(axis=1)
-        if is_wrong.any():
-            raise Diverged(
-                f"The outputs for {is_wrong.sum():,} of {len(outputs):,} examples of "
-                f"{self._task.name}, {self.name}, are not finite: the training "
-                "diverged. A lower learning rate, or another dtype policy, may help"
-            )
+        check_finite(
+            np.isfinite(outputs).all(axis=1),
+            f"examples of {self._task.name}, {self.name}",
+        )
         return outputs
 
     def predictions(self, outputs: np.ndarray) -> np.ndarray:
@@ -95,20 +92,38 @@ class PredictedSplit:
         return float(-np.mean(log_shares[np.arange(len(labels)), labels]))
 
     def write(self, outputs: np.ndarray, folder: pathlib.Path) -> None:
-        """Writes `<split>_predictions.tsv`: a row an example, labels as words."""
-        lines = ["index\tlabel\tprediction"]
-        for example, value in zip(
-            self.examples, self.predictions(outputs), strict=True
-        ):
-            words = map(self._word, (example.label, value))
-            lines.append("\t".join((example.identifier, *words)))
-        text = "".join(f"{line}\n" for line in lines)
-        files.write_text(folder / f"{self.name}_predictions.tsv", text)
+        """As `write_predictions`."""
+        predictions = self.predictions(outputs)
+        write_predictions(folder, self.name, self._task, self.examples, predictions)
 
-    def _word(self, value: int | float | None) -> str:
+
+def write_predictions(
+    folder: pathlib.Path,
+    split: str,
+    task: Task,
+    examples: Sequence[Example],
+    predictions: Sequence[int | float],
+) -> None:
+    """Writes `<split>_predictions.tsv`: a row an example, labels as words.
+
+    Args:
+        folder: existing folder.
+        split: name of the split.
+        task: the task.
+        examples: all of the split; labels that are None are left empty.
+        predictions: number of a label, or score, of each.
+    """
+
+    def word(value: int | float | None) -> str:
         if value is None:
             return ""
-        return f"{value:g}" if self._task.is_regression else self._task.labels[value]
+        return f"{value:g}" if task.is_regression else task.labels[value]
+
+    lines = ["index\tlabel\tprediction"]
+    for example, value in zip(examples, predictions, strict=True):
+        lines.append("\t".join((example.identifier, word(example.label), word(value))))
+    text = "".join(f"{line}\n" for line in lines)
+    files.write_text(folder / f"{split}_predictions.tsv", text)
 
 
 def checksum(examples: Sequence[Example]) -> str:

@@ -9,7 +9,8 @@ from keras import ops
 from seg_tf.training import optimizer
 from seg_tf.training.adamw import AdamW
 
-# As BERT and SLM (section 3.2) fine-tune; Segatron does not say.
+# As BERT's published code, and SLM (appendix A, table 7), fine-tune. Segatron has what
+# the Hugging Face library had (section 4.2), without its values.
 WARMUP_SHARE = 0.1
 CLIP_NORM = 1.0
 

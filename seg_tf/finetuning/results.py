@@ -2,10 +2,11 @@
 
 import csv
 import dataclasses
+import functools
 import io
 import pathlib
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from seg_tf import files
 from seg_tf.finetuning.trial import Setting
@@ -13,6 +14,8 @@ from seg_tf.finetuning.trial_progress import describe_setting
 from seg_tf.finetuning.trials import FinishedTrial
 
 _ABSENT = "–"
+# What a runner chose on dev stands among scores, but is none.
+_CHOICES = ("l2", "null_threshold")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,11 +26,18 @@ class SettingResult:
         setting: the setting.
         trials: its finished trials, at least one.
         main_metric: the score that chooses.
+        probe: as for `describe_setting`.
     """
 
     setting: Setting
     trials: Sequence[FinishedTrial]
     main_metric: str
+    probe: str | None = None
+
+    @property
+    def described(self) -> str:
+        """The setting in few words."""
+        return describe_setting(self.setting, self.probe)
 
     @property
     def main_scores(self) -> list[float]:
@@ -44,20 +54,30 @@ class SettingResult:
             return None
         return statistics.stdev(self.main_scores)
 
-    def mean_of(self, name: str) -> float:
+    def mean_of(self, name: str) -> float | None:
+        """Mean of another score; None if a trial does not have it."""
+        if any(name not in one.scores for one in self.trials):
+            return None
         return statistics.fmean(one.scores[name] for one in self.trials)
 
 
 def by_setting(
-    trials: Sequence[FinishedTrial], main_metric: str
+    trials: Sequence[FinishedTrial], main_metric: str, probe: str | None = None
 ) -> list[SettingResult]:
-    """Results of every setting, in the order in which the trials have them."""
+    """Results of every setting, in the order in which the trials have them.
+
+    Args:
+        trials: those of one task.
+        main_metric: the score that chooses.
+        probe: as for `describe_setting`.
+    """
     settings = dict.fromkeys(one.trial.setting for one in trials)
     return [
         SettingResult(
             setting,
             [one for one in trials if one.trial.setting == setting],
             main_metric,
+            probe,
         )
         for setting in settings
     ]
@@ -99,6 +119,7 @@ def summary(
     baseline_name: str = "most frequent label",
     compared: Sequence[SettingResult] = (),
     compared_name: str = "compared",
+    in_percent: bool = False,
 ) -> str:
     """A table for people: a line a setting, the best marked, and what to hold beside.
 
@@ -109,49 +130,66 @@ def summary(
         compared: results of the same task from elsewhere, such as those of a randomly
             initialised encoder.
         compared_name: what to call them.
+        in_percent: as for `format_score`.
     """
+    shown = functools.partial(format_score, in_percent=in_percent)
     best = best_setting(results)
     main_metric = best.main_metric
-    names = [name for name in best.trials[0].scores if name != main_metric]
+    names = [
+        name
+        for name in best.trials[0].scores
+        if name != main_metric and name not in _CHOICES
+    ]
     others = {one.setting: one for one in compared}
     header = ["", "setting", "seeds", f"{main_metric} mean", "std", "min", "max"]
     header += [f"{name} mean" for name in names]
     header += [compared_name, "difference"] if compared else []
     lines = [header]
     for one in results:
-        line = ["*" if one is best else "", describe_setting(one.setting)]
-        line += _cells(one, names)
+        line = ["*" if one is best else "", one.described]
+        line += _cells(one, names, shown)
         if compared:
             other = others.get(one.setting)
             line += [
-                _format(other.mean if other else None),
-                _format(one.mean - other.mean if other else None, sign="+"),
+                shown(other.mean if other else None),
+                shown(one.mean - other.mean if other else None, sign="+"),
             ]
         lines.append(line)
     if baseline:
-        cells = [_format(baseline.get(name)) for name in (main_metric, *names)]
+        cells = [shown(baseline.get(name)) for name in (main_metric, *names)]
         lines.append(["", baseline_name, "", cells[0], "", "", "", *cells[1:]])
     if compared:
         other = best_setting(compared)
-        described = f"{compared_name}, its best: {describe_setting(other.setting)}"
-        difference = _format(best.mean - other.mean, sign="+")
-        line = ["", described, *_cells(other, names), _format(other.mean), difference]
-        lines.append(line)
+        described = f"{compared_name}, its best: {other.described}"
+        difference = shown(best.mean - other.mean, sign="+")
+        cells = _cells(other, names, shown)
+        lines.append(["", described, *cells, shown(other.mean), difference])
     return _table([[*line, *[""] * (len(header) - len(line))] for line in lines])
 
 
-def _cells(result: SettingResult, names: Sequence[str]) -> list[str]:
+def format_score(
+    value: float | None, *, in_percent: bool = False, sign: str = ""
+) -> str:
+    """A score for people.
+
+    Args:
+        value: the score; None if there is none.
+        in_percent: whether it is a percentage, which gets two decimals, or a share,
+            which gets four.
+        sign: "+" shows that of positive ones too.
+    """
+    if value is None:
+        return _ABSENT
+    return f"{value:{sign}.{2 if in_percent else 4}f}"
+
+
+def _cells(
+    result: SettingResult, names: Sequence[str], shown: Callable[..., str]
+) -> list[str]:
     scores = result.main_scores
     values = [result.mean, result.deviation, min(scores), max(scores)]
     values += [result.mean_of(name) for name in names]
-    return [str(len(scores)), *map(_format, values)]
-
-
-def _format(value: float | None, sign: str = "") -> str:
-    if value is None:
-        return _ABSENT
-    # Shares have four decimals, percentages two.
-    return f"{value:{sign}.4f}" if abs(value) <= 1 else f"{value:{sign}.2f}"
+    return [str(len(scores)), *map(shown, values)]
 
 
 def _table(lines: Sequence[Sequence[str]]) -> str:

@@ -10,7 +10,6 @@ from matplotlib.figure import Figure
 from seg_tf import files
 from seg_tf.finetuning.dev_scores import PREFIX
 from seg_tf.finetuning.results import SettingResult
-from seg_tf.finetuning.trial_progress import describe_setting
 from seg_tf.finetuning.trials import FinishedTrial
 
 # More colours could not be told apart.
@@ -86,7 +85,7 @@ def _draw_setting(axes: Axes, result: SettingResult, name: str, color: str) -> N
         axes.plot(range(1, 1 + len(curve)), curve, color=color, **_SEED)
     means = [sum(values) / len(values) for values in zip(*curves, strict=False)]
     seeds = "1 seed" if len(curves) == 1 else f"{len(curves)} seeds"
-    label = f"{describe_setting(result.setting)} ({seeds})"
+    label = f"{result.described} ({seeds})"
     axes.plot(range(1, 1 + len(means)), means, color=color, label=label, **_MEAN)
 
 

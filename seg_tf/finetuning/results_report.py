@@ -1,53 +1,19 @@
 """What stands in a folder of trials, for people: table, curves, predictions."""
 
-import dataclasses
 import pathlib
 from collections.abc import Sequence
 
 from seg_tf import files
 from seg_tf.finetuning import results, results_curves
+from seg_tf.finetuning.compared_trials import Compared
 from seg_tf.finetuning.trial import TaskRunner
-from seg_tf.finetuning.trial_progress import describe, describe_setting
+from seg_tf.finetuning.trial_progress import describe
 from seg_tf.finetuning.trials import TrialsFolder
 from seg_tf.tasks import glue_predictions
 
 # In the folder of a trial: what a leaderboard takes.
 LEADERBOARD_FOLDER = "leaderboard"
 SUBMISSION_FOLDER = "submission"
-
-
-@dataclasses.dataclass(frozen=True)
-class Compared:
-    """Trials of the same task elsewhere, to hold beside.
-
-    Attributes:
-        folder: with the trials.
-        name: what to call them.
-    """
-
-    folder: TrialsFolder
-    name: str
-
-
-def compared_trials(path: pathlib.Path, task: str) -> Compared:
-    """Finished trials of a task in another folder.
-
-    Raises:
-        ValueError: if there are none, or they are of another task.
-    """
-    folder = TrialsFolder(path)
-    settings = folder.settings()
-    if settings["task"] != task:
-        raise ValueError(
-            f"`--compare` must be the folder of trials of {task}. Received: {path}, "
-            f"which holds those of {settings['task']}"
-        )
-    if not folder.finished():
-        raise ValueError(
-            f"`--compare` must hold finished trials. Received: {path}, without"
-        )
-    kind = "randomly initialised" if settings["randomly_initialised"] else "compared"
-    return Compared(folder, kind)
 
 
 def write_report(
@@ -70,27 +36,38 @@ def write_report(
         The summary.
     """
     trials, main_metric = folder.finished(), runner.main_metric
-    of_settings = results.by_setting(trials, main_metric)
+    probe = folder.settings().get("probe")
+    of_settings = results.by_setting(trials, main_metric, probe)
     best = results.best_setting(of_settings)
     best_trial = results.best_trial(trials, main_metric)
     others = {}
     if compared:
         others = {
-            "compared": results.by_setting(compared.folder.finished(), main_metric),
+            "compared": results.by_setting(
+                compared.folder.finished(),
+                main_metric,
+                compared.folder.settings().get("probe"),
+            ),
             "compared_name": compared.name,
         }
     table = results.summary(
         of_settings,
         baseline=runner.baseline,
         baseline_name=runner.baseline_name,
+        in_percent=runner.in_percent,
         **others,
+    )
+    best_score = results.format_score(
+        best_trial.scores[main_metric], in_percent=runner.in_percent
     )
     epoch = "best" if of_best_epochs else "last"
     text = f"""{runner.name}: {main_metric} on the dev split after the {epoch} epoch
 {table}
-best setting (*): {describe_setting(best.setting)}
-best trial: {describe(best_trial.trial)}: {best_trial.scores[main_metric]:.4f}
+best setting (*): {best.described}
+best trial: {describe(best_trial.trial, probe)}: {best_score}
 """
+    for difference in compared.differences if compared else ():
+        text += f"note: the {compared.name} trials differ in {difference}\n"
     results.write_csv(trials, folder.path / "results.csv")
     files.write_text(folder.path / "summary.txt", text)
     figure = results_curves.learning_curves(
@@ -109,11 +86,12 @@ def write_submission(
     """Copies what the best trial predicted for the leaderboard.
 
     Returns:
-        Names of the files.
+        Names of the files; none for a task without a leaderboard.
     """
     best = results.best_trial(folder.finished(), main_metric)
-    output_dir.mkdir(parents=True, exist_ok=True)
     paths = sorted((best.folder / LEADERBOARD_FOLDER).glob("*.tsv"))
+    if paths:
+        output_dir.mkdir(parents=True, exist_ok=True)
     for path in paths:
         files.write_text(output_dir / path.name, path.read_text(encoding="utf-8"))
     return [path.name for path in paths]

@@ -11,6 +11,7 @@ from seg_tf.finetuning.classification_runner import ClassificationRunner
 from seg_tf.finetuning.probing import ProbeRunner
 from seg_tf.finetuning.squad_runner import SquadRunner
 from seg_tf.finetuning.trial import TaskRunner
+from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.training.pretrained import Pretrained
 
 # In the folder of a task's trials: what probes read.
@@ -39,7 +40,12 @@ CLASSIFICATION = RunnerKind(
     (*_ALL_HAVE, "freeze_encoder", "predict_test", "save_model"),
     _OF_TRAININGS,
 )
-SQUAD = RunnerKind("SQuAD", (*_ALL_HAVE, "dev_limit", "save_model"), _OF_TRAININGS)
+SQUAD = RunnerKind(
+    "SQuAD",
+    (*_ALL_HAVE, "dev_limit", "save_model"),
+    # What is no context is not parted: texts are sentences.
+    (*_OF_TRAININGS, "sentence_parameters"),
+)
 PROBE = RunnerKind("probes of a frozen encoder", _ALL_HAVE, ("probe",))
 KINDS = (CLASSIFICATION, SQUAD, PROBE)
 
@@ -98,6 +104,7 @@ def make_runner(
     *,
     probe: str | None = None,
     folder: pathlib.Path,
+    splitter: SentenceSplitter | None = None,
     report: Callable[[str], Any] = print,
 ) -> TaskRunner:
     """The runner of a task.
@@ -109,6 +116,7 @@ def make_runner(
         options: values of `kind_of(task, probe).options`; others are not read.
         probe: as for `kind_of`.
         folder: of the task's trials, where probes keep the vectors they read.
+        splitter: what makes sentences of SQuAD's contexts; None takes the English one.
         report: called with lines of text.
 
     Raises:
@@ -119,7 +127,14 @@ def make_runner(
     kind = kind_of(task, probe)
     arguments = {name: options[name] for name in kind.options}
     if kind is SQUAD:
-        return SquadRunner(pretrained, task, data_dir, report=report, **arguments)
+        return SquadRunner(
+            pretrained,
+            task,
+            data_dir,
+            splitter=splitter,
+            report=report,
+            **arguments,
+        )
     if kind is PROBE:
         return ProbeRunner(
             pretrained,

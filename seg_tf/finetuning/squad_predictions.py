@@ -10,13 +10,13 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from seg_tf.finetuning.divergence import check_finite
 from seg_tf.finetuning.span_batches import (
     context_positions,
     span_batches,
     span_layout,
 )
 from seg_tf.finetuning.squad_examples import SpanExamples
-from seg_tf.finetuning.trial import Diverged
 from seg_tf.tasks.squad_answers import WindowLogits
 from seg_tf.tasks.squad_windows import SpanWindow
 from seg_tf.training.pretrained import Pretrained
@@ -85,18 +85,15 @@ class WindowPredictor:
             model: a `SpanExtractor`.
 
         Raises:
-            Diverged: if it did: where logits are not finite.
+            TrainingDiverged: if logits are not finite.
         """
         found: list[WindowLogits] = [None] * len(self._order)
         number = 0
         loss = 0.0
         for batch, labels in self._batches:
             outputs = model.predict_on_batch(batch)
-            if not all(np.isfinite(logits).all() for logits in outputs.values()):
-                raise Diverged(
-                    "The logits of answers are not finite: the training diverged. A "
-                    "lower learning rate, or another dtype policy, may help"
-                )
+            are_finite = [np.isfinite(one).all(axis=1) for one in outputs.values()]
+            check_finite(np.all(are_finite, axis=0), "windows of a batch of SQuAD")
             loss += _sum_of_losses(outputs, labels)
             for start, end in zip(outputs["start"], outputs["end"], strict=True):
                 found[self._order[number]] = self._logits(number, start, end)

@@ -73,6 +73,7 @@ class SquadRunner:
         main_metric: which score chooses among settings.
         baseline: scores of never giving an answer.
         baseline_name: that.
+        in_percent: True.
         num_examples: questions trained on.
         sizes: of the windows.
 
@@ -84,6 +85,7 @@ class SquadRunner:
 
     main_metric = "f1"
     baseline_name = "never an answer"
+    in_percent = True
 
     def __init__(
         self,
@@ -171,7 +173,7 @@ class SquadRunner:
         `null_odds.json`, as BERT's published code does.
 
         Raises:
-            Diverged: if the training did.
+            TrainingDiverged: if it did.
         """
         batches = span_batches(
             self._pretrained,

@@ -23,10 +23,6 @@ class Setting:
     epochs: int
 
 
-class Diverged(ValueError):
-    """A training whose outputs are no numbers any more."""
-
-
 class TaskRunner(Protocol):
     """Trains models of one task, from one checkpoint.
 
@@ -37,6 +33,7 @@ class TaskRunner(Protocol):
         main_metric: which score chooses among settings.
         baseline: scores of what needs no model.
         baseline_name: what that is, as in "most frequent label".
+        in_percent: whether scores are percentages; else they are shares.
         num_examples: those trained on.
     """
 
@@ -44,6 +41,7 @@ class TaskRunner(Protocol):
     main_metric: str
     baseline: Mapping[str, float]
     baseline_name: str
+    in_percent: bool
     num_examples: int
 
     def describe(self) -> dict[str, Any]:
@@ -70,5 +68,5 @@ class TaskRunner(Protocol):
                 those scores into the epoch's logs before, under `dev_<score>`.
 
         Raises:
-            Diverged: if the training did. Another can be run afterwards.
+            TrainingDiverged: if the model's outputs are no numbers any more.
         """

@@ -23,6 +23,7 @@ def trials_display(
     trials: Sequence[Trial],
     main_metric: str,
     stream: TextIO | None = None,
+    probe: str | None = None,
 ) -> TrialsDisplay:
     """The display that suits a stream.
 
@@ -31,21 +32,28 @@ def trials_display(
         trials: those that will be run.
         main_metric: the score that is shown.
         stream: where to write; None takes stderr.
+        probe: as for `describe_setting`.
     """
     stream = stream or sys.stderr
     kind = TrialBars if stream.isatty() else TrialLines
-    return kind(name, trials, main_metric, stream)
+    return kind(name, trials, main_metric, stream, probe)
 
 
 class TrialBars:
     """A bar of all trials, in epochs, and one of the trial that runs, in updates."""
 
     def __init__(
-        self, name: str, trials: Sequence[Trial], main_metric: str, stream: TextIO
+        self,
+        name: str,
+        trials: Sequence[Trial],
+        main_metric: str,
+        stream: TextIO,
+        probe: str | None = None,
     ):
         self._trials = trials
         self._main_metric = main_metric
         self._stream = stream
+        self._probe = probe
         self._num_epochs_before = _epochs_before(trials)
         self._all = tqdm(
             total=self._num_epochs_before[-1],
@@ -65,7 +73,7 @@ class TrialBars:
             f"{self._name}: trial {number + 1}/{len(self._trials)}"
         )
         self._trial_bar = tqdm(
-            desc=f"  {describe(trial)}",
+            desc=f"  {describe(trial, self._probe)}",
             unit="update",
             file=self._stream,
             dynamic_ncols=True,
@@ -74,12 +82,12 @@ class TrialBars:
         )
         return _Watch(self._show)
 
-    def end(self, scores: Mapping[str, float]) -> None:
+    def end(self, scores: Mapping[str, float] | None) -> None:
         # Early stopping may have left out epochs.
         self._show_epochs(self._num_epochs_before[self._number + 1])
         self._trial_bar.close()
-        score = scores[self._main_metric]
-        self._all.set_postfix({f"last {self._main_metric}": f"{score:.4f}"})
+        score = _outcome(scores, self._main_metric)
+        self._all.set_postfix({f"last {self._main_metric}": score})
         if self._number + 1 == len(self._trials):
             self._all.close()
 
@@ -99,12 +107,18 @@ class TrialLines:
     """A line an epoch, and a line a trial, for log files."""
 
     def __init__(
-        self, name: str, trials: Sequence[Trial], main_metric: str, stream: TextIO
+        self,
+        name: str,
+        trials: Sequence[Trial],
+        main_metric: str,
+        stream: TextIO,
+        probe: str | None = None,
     ):
         self._name = name
         self._trials = trials
         self._main_metric = main_metric
         self._stream = stream
+        self._probe = probe
         self._num_epochs_before = _epochs_before(trials)
         self._start = self._last_line = time.monotonic()
 
@@ -113,10 +127,10 @@ class TrialLines:
         self._trial = trial
         return _Watch(self._show)
 
-    def end(self, scores: Mapping[str, float]) -> None:
+    def end(self, scores: Mapping[str, float] | None) -> None:
         self._print(
-            f"{describe(self._trial)}: {self._main_metric} "
-            f"{scores[self._main_metric]:.4f}",
+            f"{describe(self._trial, self._probe)}: {self._main_metric} "
+            f"{_outcome(scores, self._main_metric)}",
             self._num_epochs_before[self._number + 1],
         )
 
@@ -148,13 +162,21 @@ class TrialLines:
         )
 
 
-def describe(trial: Trial) -> str:
-    """A trial in few words."""
-    return f"{describe_setting(trial.setting)}, seed {trial.seed}"
+def describe(trial: Trial, probe: str | None = None) -> str:
+    """A trial in few words; arguments as of `describe_setting`."""
+    return f"{describe_setting(trial.setting, probe)}, seed {trial.seed}"
 
 
-def describe_setting(setting: Setting) -> str:
-    """A setting in few words."""
+def describe_setting(setting: Setting, probe: str | None = None) -> str:
+    """A setting in few words.
+
+    Args:
+        setting: what was trained with.
+        probe: how texts were read for a probe, whose one setting is its protocol's;
+            None for a fine-tuning.
+    """
+    if probe is not None:
+        return f"probe, {probe}"
     epochs = "1 epoch" if setting.epochs == 1 else f"{setting.epochs} epochs"
     return f"lr {setting.learning_rate:g}, batch {setting.batch_size}, {epochs}"
 
@@ -194,6 +216,10 @@ class _Watch(keras.callbacks.Callback):
             self.params["epochs"] * self._steps,
             logs or {},
         )
+
+
+def _outcome(scores: Mapping[str, float] | None, main_metric: str) -> str:
+    return "none: diverged" if scores is None else f"{scores[main_metric]:.4f}"
 
 
 def _epochs_before(trials: Sequence[Trial]) -> list[int]:

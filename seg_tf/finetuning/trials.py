@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import itertools
-import math
 import pathlib
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +12,8 @@ import keras
 
 from seg_tf import files
 from seg_tf.finetuning.dev_scores import PREFIX
-from seg_tf.finetuning.trial import Diverged, Setting, TaskRunner
+from seg_tf.finetuning.divergence import TrainingDiverged
+from seg_tf.finetuning.trial import Setting, TaskRunner
 from seg_tf.training.run_folder import differing_settings
 
 SCORES_FILE = "scores.json"
@@ -57,8 +57,8 @@ class TrialsDisplay(Protocol):
     def begin(self, number: int, trial: Trial) -> keras.callbacks.Callback:
         """Called before a trial with its number, from 0, for its callback."""
 
-    def end(self, scores: Mapping[str, float]) -> None:
-        """Called after it with its scores."""
+    def end(self, scores: Mapping[str, float] | None) -> None:
+        """Called after it with its scores; None if it diverged."""
 
 
 def all_trials(settings: Iterable[Setting], seeds: Sequence[int]) -> list[Trial]:
@@ -119,9 +119,10 @@ class TrialsFolder:
             )
 
     def prepare(self, settings: Mapping[str, Any]) -> None:
-        """As `check`, and writes down the settings."""
+        """As `check`, writes down the settings, and removes what was cut off."""
         self.check(settings)
         self._trials.mkdir(parents=True, exist_ok=True)
+        files.remove_leftovers(self._trials)
         files.write_json(self._settings_file, dict(settings))
 
     def settings(self) -> Mapping[str, Any]:
@@ -167,13 +168,23 @@ class TrialsFolder:
         trial: Trial,
         callbacks: Sequence[keras.callbacks.Callback] = (),
     ) -> dict[str, float]:
-        """Runs a trial from its start; its folder has its name when it is finished."""
+        """Runs a trial from its start; its folder has its name when it is finished.
+
+        Raises:
+            TrainingDiverged: if it did; nothing is left of it.
+        """
         folder = self.trial_folder(trial)
         unfinished = files.aside(folder)
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir(parents=True)
         epochs = EpochLogs()
-        scores = runner.run(trial.setting, trial.seed, unfinished, [*callbacks, epochs])
+        try:
+            scores = runner.run(
+                trial.setting, trial.seed, unfinished, [*callbacks, epochs]
+            )
+        except TrainingDiverged:
+            shutil.rmtree(unfinished)
+            raise
         files.write_json(unfinished / EPOCHS_FILE, epochs.rows)
         files.write_json(
             unfinished / SCORES_FILE,
@@ -195,7 +206,7 @@ def run_trials(
     *,
     patience: int | None = None,
 ) -> list[Trial]:
-    """Runs trials one after another, those behind one that diverged too.
+    """Runs trials one after another; one that diverges does not keep others from it.
 
     Args:
         runner: that of the task.
@@ -207,7 +218,7 @@ def run_trials(
             keeps the last weights.
 
     Returns:
-        Those that diverged, which leave no folder.
+        Those that diverged, and have no scores.
 
     Raises:
         ValueError: if the runner does not score every epoch, which patience needs.
@@ -219,11 +230,9 @@ def run_trials(
             callbacks.append(early_stopping(runner.main_metric, patience))
         try:
             scores = folder.run(runner, trial, callbacks)
-        except Diverged:
-            unfinished = files.aside(folder.trial_folder(trial))
-            shutil.rmtree(unfinished, ignore_errors=True)
+        except TrainingDiverged:
+            scores = None
             diverged.append(trial)
-            scores = {runner.main_metric: math.nan}
         display.end(scores)
     return diverged
 

@@ -50,6 +50,7 @@ class Recipe:
         row_length: positions of a row; None where it is unsaid.
         warmup_share: share of the updates in which the learning rate rises; None where
             it is unsaid.
+        freezes_encoder: whether only what is above the encoder is trained.
         source: where it is said.
     """
 
@@ -61,6 +62,7 @@ class Recipe:
     score: str
     row_length: int | None
     warmup_share: float | None
+    freezes_encoder: bool = False
     source: str
 
     def settings(self) -> Iterator[Setting]:
@@ -115,7 +117,6 @@ def _one(setting: Setting, source: str, num_runs: int | None = None) -> Recipe:
 
 _SMALL_TASKS = ("glue/cola", "glue/mrpc", "glue/rte", "glue/sst-2", "glue/sts-b")
 _LARGE_TASKS = ("glue/qqp", "glue/mnli", "glue/qnli")
-_SQUAD = ("squad/v1.1", "squad/v2.0")
 _SEGATRON_GRID = Recipe(
     learning_rates=(2e-5, 3e-5, 5e-5),
     batch_sizes=(16, 24, 32),
@@ -170,6 +171,7 @@ def _slm(task: str, num_epochs: int, learning_rate: float) -> Recipe:
         score="best",
         row_length=_SLM_ROW_LENGTHS[benchmark],
         warmup_share=0.1,
+        freezes_encoder=is_probe,
         source=f"{_SLM}, section 3.2, appendix A, tables 7 and 8",
     )
 
@@ -181,7 +183,8 @@ RECIPES: Mapping[str, Mapping[str, Recipe]] = {
             _LARGE_TASKS,
             _one(_SEGATRON_LARGE, f"{_SEGATRON}, section 4.2 and table 2", 4),
         ),
-        **dict.fromkeys(_SQUAD, _one(_SEGATRON_SQUAD, f"{_SEGATRON}, section 4.3")),
+        "squad/v1.1": _one(_SEGATRON_SQUAD, f"{_SEGATRON}, section 4.3, table 6", 4),
+        "squad/v2.0": _one(_SEGATRON_SQUAD, f"{_SEGATRON}, section 4.3"),
     },
     "segabert_base": {
         **dict.fromkeys(

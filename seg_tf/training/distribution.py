@@ -63,7 +63,11 @@ class Distribution:
         """Gives variables the values they have on the chief."""
 
     def broadcast_object(self, value: Any) -> Any:
-        """The chief's value."""
+        """The chief's value.
+
+        Raises:
+            TrainingStopped: if another process failed; as `gather`.
+        """
         return value
 
     def gather(self, value: Any) -> list[Any]:
@@ -143,10 +147,14 @@ class HorovodDistribution(Distribution):
                 variable.assign(tf.bitcast(bits, tf.bfloat16))
 
     def broadcast_object(self, value: Any) -> Any:
-        return self._horovod.broadcast_object(value, root_rank=0, name="object")
+        return self._clearly(
+            lambda: self._horovod.broadcast_object(value, root_rank=0, name="object")
+        )
 
     def gather(self, value: Any) -> list[Any]:
-        return self._horovod.allgather_object(value, name="gathered")
+        return self._clearly(
+            lambda: self._horovod.allgather_object(value, name="gathered")
+        )
 
     @property
     def wishes_to_regroup(self) -> bool:
@@ -170,12 +178,9 @@ class HorovodDistribution(Distribution):
                 return train()
 
         if not self.is_elastic:
-            try:
-                return super().run(synchronise, watched)
-            except tf.errors.OpError as error:
-                if not _is_of_horovod(error):
-                    raise
-                raise TrainingStopped(self._describe(error)) from error
+            return self._clearly(
+                lambda: super(HorovodDistribution, self).run(synchronise, watched)
+            )
         from horovod.common import elastic
 
         def reset() -> None:
@@ -192,12 +197,27 @@ class HorovodDistribution(Distribution):
             self._state
         )
 
+    def _clearly(self, function: Callable[[], Any]) -> Any:
+        """Calls `function`; where others failed, it says so without a trace.
+
+        In an elastic run the error is left to `run`, which begins again.
+
+        Raises:
+            TrainingStopped: if Horovod failed.
+        """
+        try:
+            return function()
+        except tf.errors.OpError as error:
+            if self._state is not None or not _is_of_horovod(error):
+                raise
+            raise TrainingStopped(self._describe(error)) from error
+
     def _describe(self, error: tf.errors.OpError) -> str:
         return (
             f"Rank {self.rank} of {self.size} ({socket.gethostname()}): a sum over the "
             "processes failed, because one of them failed, stood still or could not "
             "be reached; what it printed itself says more. The same command goes on "
-            f"from the newest checkpoint. Horovod says: {_first_line(error)}"
+            f"from what was saved last. Horovod says: {_first_line(error)}"
         )
 
 

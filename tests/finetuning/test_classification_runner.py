@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from seg_tf.finetuning.classification_runner import ClassificationRunner
-from seg_tf.finetuning.classification_split import PredictedSplit
+from seg_tf.finetuning.classification_split import PredictedSplit, checksum
+from seg_tf.finetuning.divergence import TrainingDiverged
 from seg_tf.finetuning.text_batches import text_batches
-from seg_tf.finetuning.trial import Diverged, Setting
+from seg_tf.finetuning.trial import Setting
 from seg_tf.tasks import Example, get, read
 from tests.finetuning import task_folders
 from tests.finetuning.tiny_models import tiny
@@ -153,6 +154,18 @@ def test_limit_takes_the_first_examples_of_training_alone():
     assert limited.describe()["train"] != every["train"]
 
 
+def test_test_splits_that_are_predicted_are_described(rte):
+    without = runner("rte").describe()
+    assert set(without) == {"train", "dev"}
+    assert rte.describe() == {**without, "test": checksum(task_examples("rte", "test"))}
+    found = runner("mnli", predict_test=True).describe()
+    assert set(found) == {
+        "train",
+        *("dev_matched", "dev_mismatched", "test_matched", "test_mismatched"),
+        "test",  # the diagnostic set
+    }
+
+
 def test_options_reach_the_model(tmp_path):
     frozen = runner("rte", freeze_encoder=True, randomly_initialised=True)
     seen = []
@@ -174,7 +187,7 @@ def test_options_reach_the_model(tmp_path):
 
 def test_a_trial_is_as_new_behind_one_that_diverged(tmp_path):
     used, new = runner("rte"), runner("rte")
-    with pytest.raises(Diverged):
+    with pytest.raises(TrainingDiverged):
         used.run(Setting(1e25, 16, 1), 1, tmp_path)
     logs = Logs(), Logs()
     for one, of_one in zip((used, new), logs, strict=True):
@@ -216,12 +229,12 @@ def test_diverged_outputs_are_an_error():
     examples = [Example(("w1", "w2"), 0, "0"), Example(("w3", "w4"), 1, "1")]
     split = PredictedSplit(task, "dev", examples, tiny("bert"), None, pytest.fail)
 
-    class Diverging:
+    class Diverged:
         def predict(self, batches, verbose):
             return np.array([[0.5, 0.1], [np.nan, 1.0]])
 
-    with pytest.raises(ValueError, match="1 of 2 examples of glue/rte, dev, are not"):
-        split.outputs(Diverging())
+    with pytest.raises(TrainingDiverged, match="1 of 2 examples of glue/rte, dev, are"):
+        split.outputs(Diverged())
 
 
 def test_split_computes_loss_and_predictions():

@@ -59,8 +59,31 @@ def test_one_seed_has_no_deviation():
 
 
 def test_percentages_have_two_decimals():
-    (_, line) = summary([finished(81.254)])
-    assert line.endswith(" 81.25")
+    # However small they are.
+    (_, line) = summary([finished(81.254), finished(0.6, 2)], in_percent=True)
+    assert line.endswith(" 2 40.93 57.03 0.60 81.25")
+
+
+def test_what_was_chosen_on_dev_is_no_score(tmp_path):
+    trials = [finished(0.5, l2=1e-5, test_f1=0.4, null_threshold=-3.25)]
+    header, line = summary(trials)
+    assert header.endswith(" max test_f1 mean")
+    assert line.endswith(" 0.5000 0.4000")
+    results.write_csv(trials, tmp_path / "results.csv")
+    header, row = (tmp_path / "results.csv").read_text().splitlines()
+    assert header.endswith(",f1,l2,test_f1,null_threshold")
+    assert row.endswith(",0.5,1e-05,0.4,-3.25")
+
+
+def test_a_probe_is_called_one():
+    of_settings = results.by_setting(TRIALS[:2], "f1", "per_sentence")
+    line = results.summary(of_settings).splitlines()[1]
+    assert line.startswith("*  probe, per_sentence  ")
+    figure = results_curves.learning_curves(of_settings, title="x")
+    (legend,) = figure.legends
+    assert "probe, per_sentence (2 seeds)" in [
+        text.get_text() for text in legend.get_texts()
+    ]
 
 
 def test_baseline_stands_beside():
@@ -83,6 +106,12 @@ def test_compared_settings_stand_beside_and_the_best_of_them_below():
         "random, its best: lr 5e-05, batch 16, 2 epochs "
         "1 0.6000 – 0.6000 0.6000 0.2000 0.6000 +0.1750"
     )
+
+
+def test_scores_that_only_one_side_has_are_absent_from_the_other():
+    others = results.by_setting([finished(0.25)], "f1")
+    *_, line = summary([finished(0.5, test_f1=0.4)], compared=others)
+    assert line.endswith(" 0.2500 – 0.2500 0.2500 – 0.2500 +0.2500")
 
 
 def test_a_score_of_zero_is_no_missing_one():

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from seg_tf.finetuning.divergence import TrainingDiverged
 from seg_tf.finetuning.span_batches import span_batches
 from seg_tf.finetuning.span_extractor import SpanExtractor
 from seg_tf.finetuning.squad_examples import SpanExamples, window_sizes
@@ -81,5 +82,5 @@ def test_the_loss_is_that_of_keras(kind):
 def test_a_model_that_diverged_is_named_as_such(value):
     windows, max_length = windows_for("segabert")
     predictor = WindowPredictor(tiny("segabert"), windows, max_length, has_null=True)
-    with pytest.raises(ValueError, match="not finite: the training diverged"):
+    with pytest.raises(TrainingDiverged, match="not finite: the training diverged"):
         predictor(TokenReader(start=value))

@@ -18,8 +18,8 @@ class Terminal(io.StringIO):
         return True
 
 
-def shown(tmp_path, stream, **arguments):
-    runner = ScriptedRunner((0.25, 0.2, 0.1))
+def shown(tmp_path, stream, runner=None, **arguments):
+    runner = runner or ScriptedRunner((0.25, 0.2, 0.1))
     folder = TrialsFolder(tmp_path)
     display = trials_display("glue/mrpc", TRIALS, "f1", stream)
     run_trials(runner, folder, TRIALS, display, **arguments)
@@ -38,6 +38,20 @@ def test_lines_of_epochs_and_trials(tmp_path):
         f"{name} 2/2, lr 0.0001, batch 16, 2 epochs, seed 7: f1 0.2000",
     ]
     assert text.endswith("left 00:00\n")
+
+
+@pytest.mark.parametrize("stream", [io.StringIO(), Terminal()])
+def test_a_trial_without_scores_is_shown_as_diverged(tmp_path, stream):
+    text = shown(tmp_path, stream, ScriptedRunner((0.25, 0.2), diverges_in=[1]))
+    assert re.search(r"f1[:=]? ?=?none: diverged", text.replace("last ", ""))
+
+
+def test_a_probe_is_called_one(tmp_path):
+    stream = io.StringIO()
+    display = trials_display("task", TRIALS, "f1", stream, "joint")
+    display.begin(0, TRIALS[0])
+    display.end({"f1": 0.5})
+    assert "trial 1/2, probe, joint, seed 7: f1 0.5000" in stream.getvalue()
 
 
 @pytest.mark.parametrize("patience", [None, 1])

@@ -1,6 +1,5 @@
 """Trials: what is run, what is kept, and what goes on after a cut-off."""
 
-import numpy as np
 import pytest
 
 from seg_tf import files
@@ -71,17 +70,35 @@ def test_a_cut_off_command_goes_on_with_the_unfinished_trial_anew(folder):
     assert len(runner.runs) == 5
 
 
-def test_trials_behind_one_that_diverged_are_run(folder):
-    display = run(ScriptedRunner(diverges_in=[1]), folder)
-    assert display.diverged == [TRIALS[1]]
-    finished = {one.trial for one in folder.finished()}
-    assert finished == {TRIALS[0], *TRIALS[2:]}
-    assert len(list((folder.path / "trials").iterdir())) == 3
-    assert np.isnan(display.told[3]["f1"])
-    # Given again, the command tries it again, and nothing else.
-    again = ScriptedRunner()
-    assert not run(again, folder).diverged
-    assert again.runs == [TRIALS[1]]
+def test_a_trial_that_diverges_keeps_no_other_from_being_run(folder):
+    runner = ScriptedRunner(diverges_in=[1, 3])
+    display = run(runner, folder)
+    assert runner.runs == TRIALS
+    assert display.diverged == [TRIALS[1], TRIALS[3]]
+    assert {one.trial for one in folder.finished()} == {TRIALS[0], TRIALS[2]}
+    # Nothing is left of them, under no name.
+    assert len(list(folder.path.glob("trials/*"))) == 2
+    assert display.told[2:4] == [(1, TRIALS[1]), None]
+    # Given again, those two are tried again.
+    assert run(runner, folder).diverged == []
+    assert runner.runs[4:] == [TRIALS[1], TRIALS[3]]
+
+
+def test_other_errors_end_the_trials(folder):
+    runner = ScriptedRunner(dev_scores=())
+    with pytest.raises(IndexError):
+        run(runner, folder)
+    assert runner.runs == TRIALS[:1]
+
+
+def test_what_a_cut_off_left_is_removed_by_the_next_command(folder):
+    runner = ScriptedRunner(dies_in=[1])
+    with pytest.raises(KeyboardInterrupt):
+        run(runner, folder)
+    # Of a trial that no later command may ask for again.
+    folder.prepare(folder.settings())
+    (left,) = folder.path.glob("trials/*")
+    assert left == folder.trial_folder(TRIALS[0])
 
 
 def test_other_settings_are_an_error_that_names_them(folder):

@@ -1,11 +1,12 @@
 """Grids: those of papers, and given values."""
 
 import dataclasses
+import math
 
 import pytest
 
 from seg_tf.finetuning.trial import Setting
-from seg_tf.finetuning.trials_grid import make_grid
+from seg_tf.finetuning.trials_grid import make_grid, probe_grid
 from tests.finetuning.tiny_models import tiny
 
 
@@ -74,8 +75,45 @@ def test_another_papers_grid_can_be_named():
         ("bert", {"grid": "other"}, "`recipe` must be one of.*'other'"),
         ("bert", {"epochs": [3, 0]}, r"`epochs` must be positive.*\[3, 0\]"),
         ("bert", {"learning_rates": [-1.0]}, "`learning_rates` must be positive"),
+        ("bert", {"learning_rates": [math.inf]}, r"positive and finite.*\[inf\]"),
+        ("bert", {"learning_rates": [math.nan]}, r"positive and finite.*\[nan\]"),
+        ("bert", {"seeds": [1, -1]}, r"`seeds` must be 0 or more.*\[1, -1\]"),
     ],
 )
 def test_what_there_is_not_is_an_error(kind, arguments, message):
     with pytest.raises(ValueError, match=message):
         make_grid(tiny(kind), "glue/rte", **arguments)
+
+
+def test_probes_have_seeds_like_others():
+    assert probe_grid("discoeval/ssp", [0, 3, 0]).seeds == (0, 3)
+    with pytest.raises(ValueError, match="`seeds` must be 0 or more"):
+        probe_grid("discoeval/ssp", [-1])
+
+
+@pytest.mark.parametrize(
+    ("kind", "task", "grid", "freezes"),
+    [
+        # Section 3.2: "we freeze the encoder and only fine-tune the output layer".
+        ("slm", "discoeval/ssp", "paper", True),
+        ("slm", "glue/rte", "paper", False),
+        ("slm", "discoeval/ssp", None, False),
+        ("bert", "discoeval/bso/wiki", "slm", True),
+        ("bert", "glue/rte", "paper", False),
+    ],
+)
+def test_the_encoder_is_frozen_where_the_paper_froze_it(kind, task, grid, freezes):
+    assert make_grid(tiny(kind), task, grid).freezes_encoder == freezes
+
+
+def test_what_a_paper_leaves_open_is_told():
+    (note,) = make_grid(tiny("bert"), "glue/rte", "paper").notes
+    assert (
+        "does not say how the learning rate rises; here it does in the first 10%"
+        in (note)
+    )
+    _, note = make_grid(tiny("bert"), "squad/v2.0", "paper").notes
+    assert "does not say how many runs" in note
+    (note,) = make_grid(tiny("slm"), "glue/rte", "paper").notes
+    assert "reports the best of 5 runs" in note
+    assert make_grid(tiny("bert"), "glue/rte").notes == ()

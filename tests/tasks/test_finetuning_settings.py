@@ -87,6 +87,25 @@ def test_other_tasks_of_segatron_have_one_setting(recipe, task, rate, size, epoc
     assert list(found.settings()) == [expected]
 
 
+@pytest.mark.parametrize(
+    "recipe, task, num_runs",
+    [
+        ("segatron", "squad/v1.1", 4),  # table 6
+        ("segatron", "squad/v2.0", None),
+        ("segatron", "glue/qnli", 4),
+        ("segabert_base", "squad/v1.1", None),
+    ],
+)
+def test_runs_of_segatron_are_as_many_as_it_says(recipe, task, num_runs):
+    found = finetuning_settings.get(recipe, task)
+    assert (found.num_runs, found.score) == (num_runs, "mean" if num_runs else "")
+
+
+def test_slm_freezes_the_encoder_for_discoeval_alone():
+    for name, recipe in finetuning_settings.RECIPES["slm"].items():
+        assert recipe.freezes_encoder == name.startswith("discoeval/")
+
+
 @pytest.mark.parametrize("recipe", finetuning_settings.RECIPES)
 def test_recipes_are_sound(recipe):
     for task, found in finetuning_settings.RECIPES[recipe].items():

@@ -98,3 +98,42 @@ def test_failed_sum_is_told_from_other_failures(ours):
     expected = exceptions.HorovodInternalError if ours else tf.errors.UnknownError
     with pytest.raises(expected, match=r"Connection reset" if ours else "no"):
         distribution._as_horovod_error(fail)
+
+
+class Failing:
+    """Takes the place of Horovod's module, whose operations fail."""
+
+    def __init__(self, text):
+        self.text = text
+
+    def rank(self):
+        return 0
+
+    def size(self):
+        return 2
+
+    def fail(self, *_, **__):
+        raise tf.errors.UnknownError(None, None, self.text)
+
+    allgather_object = broadcast_object = fail
+
+
+def processes_of(text, state=None):
+    class Processes(HorovodDistribution):
+        def __init__(self):
+            self._horovod = Failing(text)
+            self._state = state
+
+    return Processes()
+
+
+@pytest.mark.parametrize("name", ["gather", "broadcast_object"])
+def test_who_waits_for_a_process_that_failed_is_told_so(name):
+    shut_down = "Horovod has been shut down. [Op:HorovodAllgather]"
+    with pytest.raises(TrainingStopped, match=r"Rank 0 of 2 .*Horovod has been shut"):
+        getattr(processes_of(shut_down), name)("it")
+    # What is no failure of another's keeps its trace; Elastic begins again itself.
+    with pytest.raises(tf.errors.UnknownError):
+        getattr(processes_of("no space left"), name)("it")
+    with pytest.raises(tf.errors.UnknownError):
+        getattr(processes_of(shut_down, state="elastic"), name)("it")

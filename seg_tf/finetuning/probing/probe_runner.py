@@ -10,7 +10,7 @@ import keras
 import numpy as np
 
 from seg_tf import files, tasks
-from seg_tf.finetuning.classification_split import checksum
+from seg_tf.finetuning.classification_split import checksum, write_predictions
 from seg_tf.finetuning.encoder_copies import under_dtype_policy
 from seg_tf.finetuning.probing.frozen_encoder import PER_SENTENCE, FrozenEncoder
 from seg_tf.finetuning.probing.probe import LEARNING_RATE, Labelled, predict
@@ -54,10 +54,11 @@ class ProbeRunner:
         task: one of DiscoEval, or its name.
         data_dir: folder of the benchmark, or of the task. Train and dev have to be
             there; without test there are no scores of it.
-        vectors_dir: where vectors are kept: they are computed once, whatever the seed.
+        vectors_dir: where vectors are kept: they are computed once, whatever the seed,
+            but for those of new weights.
         mode: "per_sentence", as in the benchmark, or "joint": see `FrozenEncoder`.
-        randomly_initialised: whether the encoder starts from new weights.
-        encoder_seed: of the new weights, which are the same in all trials.
+        randomly_initialised: whether every trial has an encoder of new weights, drawn
+            by its seed: encoders differ too, which a spread over seeds has to show.
         max_length: the most positions of a row; None takes those of pretraining.
         dtype_policy: what the encoder computes in, as of Keras; None takes the policy
             that holds. The probe takes float32.
@@ -69,6 +70,7 @@ class ProbeRunner:
         main_metric: "accuracy".
         baseline: scores of always the label most frequent in train.
         baseline_name: that.
+        in_percent: False.
         num_examples: those trained on.
 
     Raises:
@@ -78,6 +80,7 @@ class ProbeRunner:
     """
 
     baseline_name = "most frequent label"
+    in_percent = False
 
     def __init__(
         self,
@@ -88,7 +91,6 @@ class ProbeRunner:
         *,
         mode: str = PER_SENTENCE,
         randomly_initialised: bool = False,
-        encoder_seed: int = 0,
         max_length: int | None = None,
         dtype_policy: str | None = None,
         limit: int | None = None,
@@ -105,17 +107,17 @@ class ProbeRunner:
             self._examples[_TEST] = self._read(data_dir, _TEST)
         except FileNotFoundError as error:
             report(f"No scores of {self.name} on test: {error}")
-        with under_dtype_policy(dtype_policy):
-            self._encoder = FrozenEncoder(
-                pretrained,
-                mode,
-                self._task.num_texts,
-                randomly_initialised=randomly_initialised,
-                seed=encoder_seed,
-                max_length=max_length,
-            )
+        self._make_encoder = functools.partial(
+            FrozenEncoder, pretrained, mode, self._task.num_texts, max_length=max_length
+        )
+        self._policy = dtype_policy or keras.config.dtype_policy()
+        # That of the checkpoint in any case: it says what cannot be probed.
+        with under_dtype_policy(self._policy):
+            self._encoder = self._make_encoder()
+        self._randomly_initialised = randomly_initialised
         self._vectors_dir = vectors_dir / self.name.replace("/", "-") / mode
         self._report = report
+        self._kept: tuple[int | None, Mapping[str, Labelled]] | None = None
         self.num_examples = len(self._examples["train"])
         self.baseline = self._majority_scores()
 
@@ -134,8 +136,9 @@ class ProbeRunner:
 
         Args:
             setting: is not read: `probe_setting` is the protocol's.
-            seed: of the probe's first weights and of the order of examples.
-            folder: where `predictions_dev.tsv`, of test if it is there, and
+            seed: of the probe's first weights and of the order of examples, and of new
+                weights of the encoder.
+            folder: where `dev_predictions.tsv`, of test if it is there, and
                 `probe.json`, how training went, are written.
             callbacks: as for `train_probe`.
 
@@ -146,9 +149,10 @@ class ProbeRunner:
         Raises:
             ValueError: if the folder of vectors holds other ones.
         """
+        labelled = self._labelled(seed if self._randomly_initialised else None)
         trained = train_probe(
-            self._labelled["train"],
-            self._labelled["dev"],
+            labelled["train"],
+            labelled["dev"],
             len(self._task.labels),
             self._settings,
             seed,
@@ -158,23 +162,40 @@ class ProbeRunner:
         folder.mkdir(parents=True, exist_ok=True)
         scores = {}
         for split in list(self._examples)[1:]:
-            predictions = predict(probe.model, self._labelled[split].features)
+            predictions = predict(probe.model, labelled[split].features)
             scores.update(self._scores(split, predictions))
-            self._write_predictions(folder, split, predictions)
+            examples = self._examples[split]
+            write_predictions(folder, split, self._task, examples, predictions)
         scores["l2"] = probe.l2
         files.write_json(folder / "probe.json", self._story_of(trained))
         return scores
 
-    @functools.cached_property
-    def _labelled(self) -> Mapping[str, Labelled]:
-        """Every split as its probe reads it."""
+    def _labelled(self, encoder_seed: int | None) -> Mapping[str, Labelled]:
+        """Every split as its probe reads it; that of one encoder at a time is kept.
+
+        Args:
+            encoder_seed: of new weights; None takes those of the checkpoint.
+        """
+        if self._kept is None or self._kept[0] != encoder_seed:
+            self._kept = None
+            self._kept = (encoder_seed, self._read_vectors(encoder_seed))
+        return self._kept[1]
+
+    def _read_vectors(self, encoder_seed: int | None) -> Mapping[str, Labelled]:
+        encoder, folder, of = self._encoder, self._vectors_dir, ""
+        if encoder_seed is not None:
+            with under_dtype_policy(self._policy):
+                encoder = self._make_encoder(
+                    randomly_initialised=True, seed=encoder_seed
+                )
+            folder, of = folder / f"seed_{encoder_seed}", f", seed {encoder_seed}"
         labelled = {}
         for split, examples in self._examples.items():
             vectors = sentence_vectors(
-                self._encoder,
+                encoder,
                 [example.texts for example in examples],
-                self._vectors_dir / split,
-                progress_of(f"{self.name}, {split}"),
+                folder / split,
+                progress_of(f"{self.name}, {split}{of}"),
                 self._report,
             )
             labelled[split] = Labelled(
@@ -200,19 +221,6 @@ class ProbeRunner:
 
     def _read(self, data_dir: str | pathlib.Path, split: str) -> list[Example]:
         return tasks.read(self._task, data_dir, split)
-
-    def _write_predictions(
-        self, folder: pathlib.Path, split: str, predictions: np.ndarray
-    ) -> None:
-        words = self._task.labels
-        lines = ["identifier\tlabel\tprediction"]
-        for example, predicted in zip(
-            self._examples[split], predictions.tolist(), strict=True
-        ):
-            lines.append(
-                f"{example.identifier}\t{words[example.label]}\t{words[predicted]}"
-            )
-        files.write_text(folder / f"predictions_{split}.tsv", "\n".join(lines) + "\n")
 
     def _story_of(self, trained: Sequence[TrainedProbe]) -> dict[str, Any]:
         """How the trainings went, the best one first."""

@@ -124,7 +124,7 @@ def _encode(
     report: Callable[[str], Any],
 ) -> None:
     """Writes the parts that are not there."""
-    total_cut = 0
+    total_cut, num_encoded = 0, 0
     for number, path in enumerate(paths):
         of_part = rows[number * rows_of_part : (number + 1) * rows_of_part]
         if path.exists():
@@ -132,10 +132,14 @@ def _encode(
             continue
         vectors, num_cut = encoder.encode(of_part, bar.update)
         total_cut += num_cut
+        num_encoded += len(of_part)
         with files.written_aside(path) as unfinished:
             np.save(unfinished, vectors)
     if total_cut:
-        report(f"Longer than a row, so that texts were cut: {total_cut:,} rows")
+        report(
+            f"Longer than a row, so that texts were cut: {total_cut:,} of "
+            f"{num_encoded:,} rows encoded now"
+        )
 
 
 def _checksum(rows: Sequence[tuple[str, ...]]) -> str:
