@@ -24,12 +24,14 @@ def check_output_dir(folder: pathlib.Path, overwrite: bool) -> None:
         overwrite: whether a SavedModel that stands there is replaced.
 
     Raises:
-        ValueError: if something is in the way, or there is no folder to lie in.
+        ValueError: if something is in the way of it or of a folder that it lies in.
     """
+    parents = folder.absolute().parents
+    nearest = next(parent for parent in parents if parent.exists())
     if folder.exists() and not folder.is_dir():
         reason = "which is a file"
-    elif not folder.absolute().parent.is_dir():
-        reason = f"and {folder.absolute().parent} is no folder"
+    elif not nearest.is_dir():
+        reason = f"and {nearest} is no folder"
     elif not folder.exists() or not any(folder.iterdir()):
         return
     elif not (folder / _SAVED_MODEL_FILE).is_file():

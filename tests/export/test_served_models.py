@@ -267,7 +267,7 @@ def test_a_classifier_is_exported_and_measured(checkpoints, tmp_path, capsys):
     ("name", "reason"),
     [
         pytest.param("file", "which is a file", id="file"),
-        pytest.param("none/new", "is no folder", id="no-parent"),
+        pytest.param("file/new", "is no folder", id="in-a-file"),
         pytest.param("full", "which holds other files", id="other-files"),
     ],
 )
