@@ -132,6 +132,8 @@ def main(_: Sequence[str]) -> None:
     folder = pathlib.Path(values.output_dir)
     # Whatever can be refused, before a model is loaded.
     saved_model.check_output_dir(folder, values.overwrite)
+    if values.finetuned_model is None:
+        _check_unused("without a --finetuned_model", *_OF_FINETUNED)
     begin = time.perf_counter()
     pretrained, splitter = model_flags.load_model()
     graph_splitter = GraphSentenceSplitter(splitter.parameters)
@@ -164,7 +166,6 @@ def _model(
     """What is exported, and what it was set to."""
     path = flags.FLAGS.finetuned_model
     if path is None:
-        _check_unused("without a --finetuned_model", *_OF_FINETUNED)
         rows = model_rows(pretrained, splitter)
         return ServedEncoder(pretrained, rows), {
             "most_pieces": rows.room.num_pieces,

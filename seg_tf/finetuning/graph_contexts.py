@@ -4,6 +4,7 @@ Shape key: B contexts, P pieces of all contexts.
 """
 
 import dataclasses
+import functools
 import unicodedata
 
 import numpy as np
@@ -142,6 +143,7 @@ def _begins(numbers: tf.Tensor) -> tf.Tensor:
     return numbers != shifted(numbers, -1, -1)
 
 
+@functools.cache
 def _marks() -> np.ndarray:
     """1 for every combining mark, else 0."""
     return np.array(

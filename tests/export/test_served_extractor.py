@@ -2,14 +2,13 @@
 
 import functools
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import run_export
 from seg_tf.export.served_extractor import ServedExtractor
-from seg_tf.finetuning import SpanExtractor, TextClassifier
+from seg_tf.finetuning import SpanExtractor
 from seg_tf.finetuning.graph_answers import NO_SCORE
 from seg_tf.finetuning.graph_contexts import GraphContextEncoder, encode_questions
 from seg_tf.finetuning.graph_span_rows import span_rows
@@ -30,7 +29,7 @@ from seg_tf.text.graph_sentences import GraphSentenceSplitter
 from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.training.pretrained import load_pretrained
 from tests.finetuning import tiny_models
-from tests.inference import commands, tiny_windows
+from tests.inference import commands, tiny_slm
 
 KINDS = [kind for kind in tiny_models.KINDS if kind != "reat"]
 SPLITTER = SentenceSplitter()
@@ -75,10 +74,8 @@ def splitter():
     return GraphSentenceSplitter(SPLITTER.parameters)
 
 
-@functools.cache
-def windows_of(kind):
+def windows_of(pretrained):
     """The windows for Keras; the place of a question is its name."""
-    pretrained = pretrained_of(kind)
     passages = [
         Passage("", context, (Question(str(number), question, ()),))
         for number, (question, context) in enumerate(asked())
@@ -110,16 +107,14 @@ def answers_of_keras(extractor, pretrained, windows, max_length, has_null, **cho
 @pytest.mark.parametrize("kind", KINDS)
 def test_rows_are_those_of_finetuning(kind):
     pretrained = pretrained_of(kind)
-    windows = windows_of(kind).windows
+    windows = windows_of(pretrained)
     sizes = window_sizes(pretrained, **SIZES)
     word_pieces = GraphWordPieces(pretrained.vocabulary, pretrained.lower_case)
     questions, contexts = map(tf.constant, zip(*asked(), strict=True))
     spelled, is_cut = encode_questions(
         questions, word_pieces, sizes.max_question_pieces
     )
-    assert int(tf.reduce_sum(tf.cast(is_cut, tf.int32))) == (
-        windows_of(kind).num_cut_questions
-    )
+    assert int(tf.reduce_sum(tf.cast(is_cut, tf.int32))) == (windows.num_cut_questions)
     encoded = GraphContextEncoder(splitter(), word_pieces)(contexts)
     found = make_graph_windows(encoded, tf.cast(spelled.row_lengths(), tf.int32), sizes)
     features, positions = span_rows(
@@ -130,10 +125,20 @@ def test_rows_are_those_of_finetuning(kind):
         index_caps(pretrained),
         "sentence_id" in tiny_models.TABLES[kind],
     )
+    windows = windows.windows
     assert len(windows) == len(found.lengths) > 2 * len(questions)
     expected = {"windows": [], "positions": [], "is_max_context": [], "starts": []}
     expected["stops"] = []
     layout = span_layout(pretrained, sizes.max_length)
+    (rows,) = span_batches(
+        pretrained,
+        [span_example(window) for window in windows],
+        batch_size=len(windows),
+        with_labels=False,
+        max_length=sizes.max_length,
+    ).as_numpy_iterator()
+    names = {*rows} - {"candidate_positions", "candidate_mask", "can_hold_answer"}
+    assert names == {*features}
     for number, window in enumerate(windows):
         assert int(window.identifier) == found.contexts[number]
         example = span_example(window)
@@ -142,16 +147,7 @@ def test_rows_are_those_of_finetuning(kind):
         expected["is_max_context"].append(window.is_max_context)
         expected["starts"].append(window.context.starts[window.start : window.stop])
         expected["stops"].append(window.context.stops[window.start : window.stop])
-        (row,) = span_batches(
-            pretrained,
-            [example],
-            batch_size=1,
-            with_labels=False,
-            max_length=sizes.max_length,
-        )
-        row = {name: values.numpy()[0] for name, values in row.items()}
-        names = {*row} - {"candidate_positions", "candidate_mask", "can_hold_answer"}
-        assert names == {*features}
+        row = {name: values[number] for name, values in rows.items()}
         length = row["padding_mask"].sum()
         for name in names:
             in_graph = features[name][number].numpy()
@@ -171,54 +167,14 @@ def test_rows_are_those_of_finetuning(kind):
         np.testing.assert_array_equal(values, wanted, name)
 
 
-@pytest.mark.parametrize(
-    ("kind", "null_threshold", "num_best"),
-    [
-        ("bert", None, 1),
-        ("bert_ps", 1.0, NUM_BEST),
-        ("segabert", None, NUM_BEST),
-        ("segabert_slm", -2.0, 1),
-        ("slm", None, 3),
-    ],
-)
-def test_answers_are_those_of_keras(kind, null_threshold, num_best):
-    pretrained = pretrained_of(kind)
-    sizes = window_sizes(pretrained, **SIZES)
-    extractor = SpanExtractor.from_pretrained(pretrained, seed=1)
-    # Sharp, and with a bias, so that some questions have no answer.
-    extractor.span_pointer.set_weights(
-        [
-            9 * extractor.span_pointer.get_weights()[0],
-            np.array([0.5, -0.25], np.float32),
-        ]
-    )
-    choice = {"num_best": num_best, "max_answer_pieces": MAX_ANSWER_PIECES}
-    expected = answers_of_keras(
-        extractor,
-        pretrained,
-        windows_of(kind).windows,
-        sizes.max_length,
-        null_threshold is not None,
-        **choice,
-    )
-    served = ServedExtractor(
-        extractor,
-        pretrained,
-        splitter(),
-        sizes,
-        null_threshold=null_threshold,
-        **choice,
-    )
-    questions, contexts = zip(*asked(), strict=True)
-    found = served.functions["serving_default"](
-        tf.constant(questions), tf.constant(contexts)
-    )
+def check_answers(found, expected, null_threshold, num_best):
+    """Compares what a signature gave for `asked` with ranked answers."""
     found = {name: values.numpy() for name, values in found.items()}
     close = {"rtol": 1e-5, "atol": 1e-5}
     has_null = null_threshold is not None
-    for number, (context, one) in enumerate(zip(contexts, expected, strict=True)):
+    for number, ((_, context), one) in enumerate(zip(asked(), expected, strict=True)):
         best = one.candidates[0]
-        answer = one.answer(null_threshold) if has_null else one.answer()
+        answer = one.answer(null_threshold) if has_null else best.text
         assert found["answer"][number].decode() == answer
         start, end = found["start"][number], found["end"][number]
         assert context[start:end] == best.text
@@ -244,94 +200,87 @@ def test_answers_are_those_of_keras(kind, null_threshold, num_best):
                 strict=True,
             )
             assert [context[begin:stop] for begin, stop in places] == texts
-    if has_null:
-        assert 0 < (found["answer"] == b"").sum() < len(contexts)
+    assert ("null_odds" in found) == has_null
     assert ("n_best_answers" in found) == (num_best > 1)
-    assert found["is_cut"].sum() == windows_of(kind).num_cut_questions
 
 
-def test_contexts_without_a_piece_have_no_answer():
+def test_answers_are_those_of_keras():
     pretrained = pretrained_of("bert_ps")
+    windows = windows_of(pretrained)
+    sizes = window_sizes(pretrained, **SIZES)
     extractor = SpanExtractor.from_pretrained(pretrained, seed=1)
+    choice = {"num_best": NUM_BEST, "max_answer_pieces": MAX_ANSWER_PIECES}
+    expected = answers_of_keras(
+        extractor,
+        pretrained,
+        windows.windows,
+        sizes.max_length,
+        has_null=True,
+        **choice,
+    )
+    # Between the odds of two questions.
+    null_threshold = np.median([one.null_odds for one in expected])
     served = ServedExtractor(
         extractor,
         pretrained,
         splitter(),
-        window_sizes(pretrained, **SIZES),
-        num_best=2,
-        null_threshold=0.0,
-    )
-    serve = served.functions["serving_default"]
-    question = tf.constant(["w1", "w2"])
-    alone = serve(question[1:], tf.constant(["W1 w2."]))
-    found = serve(question, tf.constant([" \n", "W1 w2."]))
-    assert found["answer"][0] == b"" and found["span"][0] == b""
-    assert found["start"][0] == found["end"][0] == 0
-    assert found["score"][0] == NO_SCORE
-    assert found["null_odds"][0] > 1e9
-    for name, values in alone.items():
-        if values.dtype == tf.string:
-            assert values[0].numpy().tolist() == found[name][1].numpy().tolist()
-        else:
-            np.testing.assert_allclose(values[0], found[name][1], atol=1e-5)
-    none = serve(question, tf.constant(["", ""]))
-    assert none["answer"].numpy().tolist() == [b"", b""]
+        sizes,
+        null_threshold=null_threshold,
+        **choice,
+    ).functions["serving_default"]
+    questions, contexts = zip(*asked(), strict=True)
+    # There is nothing to be found in the last context.
+    found = served(tf.constant([*questions, "w1"]), tf.constant([*contexts, " \n"]))
+    of_last = {name: values[-1].numpy() for name, values in found.items()}
+    found = {name: values[:-1] for name, values in found.items()}
+    check_answers(found, expected, null_threshold, NUM_BEST)
+    assert sum(found["is_cut"].numpy()) == windows.num_cut_questions > 0
+    assert of_last["answer"] == b""
+    assert of_last["start"] == of_last["end"] == 0
+    assert of_last["score"] == NO_SCORE
+    assert of_last["null_odds"] > 1e9
+    assert sum(found["answer"].numpy() == b"") == len(contexts) // 2
+    empty = served(tf.constant(["w1"]), tf.constant([""]))
+    assert empty["answer"].numpy().tolist() == [b""]
 
 
 def test_an_extractor_is_exported(tmp_path):
-    checkpoint = tiny_windows.write_checkpoint(
-        tmp_path / "segabert", tiny_windows.SEGABERT
-    )
+    checkpoint = tiny_slm.write_checkpoint(tmp_path / "slm")
     pretrained = load_pretrained(checkpoint)
     model, output = tmp_path / "model.keras", tmp_path / "served"
-    keras.utils.set_random_seed(1)
     extractor = SpanExtractor.from_pretrained(pretrained, seed=1)
     extractor.save(model)
-    arguments = (
-        f"--checkpoint={checkpoint}",
-        f"--output_dir={output}",
-        f"--finetuned_model={model}",
-        "--max_question_pieces=6",
-    )
+    arguments = (f"--checkpoint={checkpoint}", f"--output_dir={output}")
+    with pytest.raises(ValueError, match="`--stride` does nothing without a"):
+        commands.run(run_export, *arguments, "--stride=4")
+    arguments += (f"--finetuned_model={model}",)
     with pytest.raises(ValueError, match="`--labels` does nothing for a model that"):
         commands.run(run_export, *arguments, "--labels=a,b")
-    with pytest.raises(ValueError, match="`--stride` does nothing without a"):
-        commands.run(run_export, *arguments[:2], "--stride=4")
-    with pytest.raises(ValueError, match="`max_length` must have room"):
-        commands.run(run_export, *arguments, "--max_length=9")
-    classifier = tmp_path / "classifier.keras"
-    TextClassifier.from_pretrained(pretrained, 2).save(classifier)
-    with pytest.raises(ValueError, match="`--num_best` does nothing for a classifier"):
-        commands.run(
-            run_export,
-            *arguments[:2],
-            f"--finetuned_model={classifier}",
-            "--num_best=2",
-        )
     assert not output.exists()
 
-    commands.run(run_export, *arguments, "--null_threshold=0")
+    commands.run(
+        run_export,
+        *arguments,
+        f"--max_answer_pieces={MAX_ANSWER_PIECES}",
+        *(f"--{name}={value}" for name, value in SIZES.items()),
+    )
+    expected = answers_of_keras(
+        extractor,
+        pretrained,
+        windows_of(pretrained).windows,
+        SIZES["max_length"],
+        has_null=False,
+        max_answer_pieces=MAX_ANSWER_PIECES,
+    )
     loaded = tf.saved_model.load(str(output))
     questions, contexts = map(tf.constant, zip(*asked(), strict=True))
     found = loaded.signatures["serving_default"](question=questions, context=contexts)
-    expected = ServedExtractor(
-        extractor,
-        pretrained,
-        splitter(),
-        window_sizes(pretrained, max_question_pieces=6),
-        null_threshold=0.0,
-    ).functions["serving_default"](questions, contexts)
-    assert found.keys() == expected.keys()
-    for name, values in expected.items():
-        if values.dtype == tf.float32:
-            np.testing.assert_allclose(found[name], values, atol=1e-5)
-        else:
-            np.testing.assert_array_equal(found[name], values)
+    check_answers(found, expected, None, 1)
 
 
-def test_other_models_are_refused(tmp_path):
+def test_what_is_no_model_of_questions_is_refused():
     pretrained = tiny_models.tiny("reat")
     with pytest.raises(ValueError, match="`pretrained` must read question and context"):
         window_sizes(pretrained)
-    with pytest.raises(ValueError, match="`num_best` and .* Received: num_best=0"):
+    with pytest.raises(ValueError, match=r"`num_best` and .* Received: num_best=0"):
         ServedExtractor(None, pretrained, splitter(), None, num_best=0)
