@@ -36,9 +36,22 @@ started from, whose vocabulary and rows it reads:
 Its `serving_default` takes `text` (and `second_text`), and gives `label` and
 `probabilities`; that of a regression gives `value`.
 
-`python -m seg_tf.serve_check` measures what an exported model takes.
+A model that was fine-tuned on SQuAD likewise answers questions:
+
+  python run_export.py --checkpoint=runs/segabert_base --finetuned_model=squad.keras \
+    --null_threshold=0 --output_dir=exported/squad
+
+Its `serving_default` takes `question` and `context`, of any length, and gives `answer`,
+its `start` and `end` in characters of the context and its `score`. --null_threshold is
+for SQuAD 2.0, where there may be no answer: `null_odds` above it mean that. Windows and
+the choice of answers are set by --max_length, --stride, --max_question_pieces,
+--max_answer_pieces and --num_best; they are those of fine-tuning by default.
+
+docs/export.md lists what signatures give; `python -m seg_tf.serve_check` measures what
+an exported model takes.
 """
 
+import dataclasses
 import pathlib
 import time
 from collections.abc import Sequence
@@ -48,17 +61,26 @@ from absl import flags
 
 from seg_tf import command_line
 from seg_tf.export import saved_model
-from seg_tf.export.model_rows import ModelRows, model_rows
+from seg_tf.export.model_rows import model_rows
 from seg_tf.export.served_classifier import ServedClassifier
 from seg_tf.export.served_encoder import ServedEncoder, ServedModel
-from seg_tf.finetuning.saved_models import load_classifier
-from seg_tf.finetuning.text_layout import TextLayout, text_layout
+from seg_tf.export.served_extractor import ServedExtractor
+from seg_tf.finetuning.saved_models import load_finetuned
+from seg_tf.finetuning.span_extractor import SpanExtractor
+from seg_tf.finetuning.squad_examples import window_sizes
+from seg_tf.finetuning.text_classifier import TextClassifier
+from seg_tf.finetuning.text_layout import text_layout
 from seg_tf.inference import model_flags
 from seg_tf.text.graph_sentences import GraphSentenceSplitter
 from seg_tf.training.errors import CheckpointError
 from seg_tf.training.pretrained import Pretrained
 
 _FORMAT_VERSION = 1
+# What a fine-tuned model of one kind has a use for, and others not.
+_OF_CLASSIFIERS = ("num_texts", "labels")
+_OF_WINDOWS = ("stride", "max_question_pieces")
+_OF_ANSWERS = ("max_answer_pieces", "num_best", "null_threshold")
+_OF_FINETUNED = (*_OF_CLASSIFIERS, "max_length", *_OF_WINDOWS, *_OF_ANSWERS)
 
 
 def define_flags() -> None:
@@ -71,14 +93,37 @@ def define_flags() -> None:
     flags.DEFINE_string(
         "finetuned_model",
         None,
-        "A classifier that was fine-tuned from the checkpoint: a .keras file.",
+        "What was fine-tuned from the checkpoint, a classifier or a model that answers "
+        "questions: a .keras file.",
     )
     flags.DEFINE_integer(
-        "num_texts", 1, "Texts of its examples.", lower_bound=1, upper_bound=2
+        "num_texts",
+        1,
+        "Texts of a classifier's examples.",
+        lower_bound=1,
+        upper_bound=2,
     )
     flags.DEFINE_list("labels", [], "Names of its classes, in the order of numbers.")
     flags.DEFINE_integer(
-        "max_length", None, "The most positions of its rows; those of pretraining."
+        "max_length",
+        None,
+        "The most positions of a fine-tuned model's rows; those of fine-tuning.",
+    )
+    flags.DEFINE_integer(
+        "stride", None, "Word pieces from a window of a context to the next."
+    )
+    flags.DEFINE_integer(
+        "max_question_pieces", None, "Word pieces that are read of a question."
+    )
+    flags.DEFINE_integer(
+        "max_answer_pieces", 30, "Word pieces of the longest answer.", lower_bound=1
+    )
+    flags.DEFINE_integer("num_best", 1, "Answers to each question.", lower_bound=1)
+    flags.DEFINE_float(
+        "null_threshold",
+        None,
+        "Of a model for SQuAD 2.0: the odds of no answer above which none is given. "
+        "Without it every question has an answer.",
     )
 
 
@@ -87,10 +132,12 @@ def main(_: Sequence[str]) -> None:
     folder = pathlib.Path(values.output_dir)
     # Whatever can be refused, before a model is loaded.
     saved_model.check_output_dir(folder, values.overwrite)
+    if values.finetuned_model is None:
+        _check_unused("without a --finetuned_model", *_OF_FINETUNED)
     begin = time.perf_counter()
     pretrained, splitter = model_flags.load_model()
-    rows = model_rows(pretrained, GraphSentenceSplitter(splitter.parameters))
-    model = _model(pretrained, rows)
+    graph_splitter = GraphSentenceSplitter(splitter.parameters)
+    model, settings = _model(pretrained, graph_splitter)
     description = {
         "format_version": _FORMAT_VERSION,
         "checkpoint": str(pretrained.folder),
@@ -101,7 +148,7 @@ def main(_: Sequence[str]) -> None:
         "sentence_splitter": splitter.name,
         "sentence_parameters_sha256": splitter.parameters_checksum,
         "signatures": list(model.functions),
-        **_limits(pretrained, rows),
+        **settings,
     }
     saved_model.write(model, folder, description)
     megabytes = (
@@ -113,36 +160,71 @@ def main(_: Sequence[str]) -> None:
     )
 
 
-def _model(pretrained: Pretrained, rows: ModelRows) -> ServedModel:
-    values = flags.FLAGS
-    if values.finetuned_model is None:
-        return ServedEncoder(pretrained, rows)
-    classifier = load_classifier(
-        pathlib.Path(values.finetuned_model), pretrained, values.num_texts
-    )
-    labels = values.labels or [str(number) for number in range(classifier.num_classes)]
-    room = _layout(pretrained).room(values.num_texts)
-    return ServedClassifier(classifier, rows, labels, values.num_texts, room)
-
-
-def _layout(pretrained: Pretrained) -> TextLayout:
-    return text_layout(pretrained, max_length=flags.FLAGS.max_length)
-
-
-def _limits(pretrained: Pretrained, rows: ModelRows) -> dict[str, Any]:
-    """How much text a row takes."""
-    values = flags.FLAGS
-    if values.finetuned_model is None:
-        return {
+def _model(
+    pretrained: Pretrained, splitter: GraphSentenceSplitter
+) -> tuple[ServedModel, dict[str, Any]]:
+    """What is exported, and what it was set to."""
+    path = flags.FLAGS.finetuned_model
+    if path is None:
+        rows = model_rows(pretrained, splitter)
+        return ServedEncoder(pretrained, rows), {
             "most_pieces": rows.room.num_pieces,
             "most_sentences": rows.room.num_sentences,
         }
-    return {
-        "finetuned_model": values.finetuned_model,
+    finetuned = load_finetuned(pathlib.Path(path), pretrained, flags.FLAGS.num_texts)
+    make = _extractor if isinstance(finetuned, SpanExtractor) else _classifier
+    model, settings = make(finetuned, pretrained, splitter)
+    return model, {"finetuned_model": path, **settings}
+
+
+def _classifier(
+    classifier: TextClassifier, pretrained: Pretrained, splitter: GraphSentenceSplitter
+) -> tuple[ServedModel, dict[str, Any]]:
+    values = flags.FLAGS
+    _check_unused("for a classifier", *_OF_WINDOWS, *_OF_ANSWERS)
+    labels = values.labels or [str(number) for number in range(classifier.num_classes)]
+    layout = text_layout(pretrained, max_length=values.max_length)
+    model = ServedClassifier(
+        classifier,
+        model_rows(pretrained, splitter),
+        labels,
+        values.num_texts,
+        layout.room(values.num_texts),
+    )
+    return model, {
         "num_texts": values.num_texts,
         "labels": values.labels,
-        "max_length": _layout(pretrained).max_length,
+        "max_length": layout.max_length,
     }
+
+
+def _extractor(
+    extractor: SpanExtractor, pretrained: Pretrained, splitter: GraphSentenceSplitter
+) -> tuple[ServedModel, dict[str, Any]]:
+    values = flags.FLAGS
+    _check_unused("for a model that answers questions", *_OF_CLASSIFIERS)
+    sizes = window_sizes(
+        pretrained,
+        max_length=values.max_length,
+        **{name: values[name].value for name in _OF_WINDOWS},
+    )
+    choice = {name: values[name].value for name in _OF_ANSWERS}
+    model = ServedExtractor(extractor, pretrained, splitter, sizes, **choice)
+    return model, {"windows": dataclasses.asdict(sizes), **choice}
+
+
+def _check_unused(where: str, *names: str) -> None:
+    """Refuses flags that would do nothing.
+
+    Raises:
+        ValueError: if one of them is given.
+    """
+    given = [name for name in names if flags.FLAGS[name].present]
+    if given:
+        raise ValueError(
+            f"`--{given[0]}` does nothing {where}. Received: "
+            f"--{given[0]}={flags.FLAGS[given[0]].value}"
+        )
 
 
 if __name__ == "__main__":

@@ -123,17 +123,18 @@ def _texts(words: Sequence[str], length: int, count: int) -> list[str]:
 
 
 def _load(folder: pathlib.Path) -> Callable[[Sequence[str]], Mapping]:
-    """A function that calls the model on texts, as pairs if it takes pairs."""
+    """A function that calls the model on texts, as both of two if it takes two."""
     import tensorflow as tf
     import tensorflow_text  # noqa: F401 - registers its operators
 
     model = tf.saved_model.load(str(folder))
     signature = model.signatures.get("serving_default")
     names = list(signature.structured_input_signature[1]) if signature else []
-    if not set(names) & {"text"}:
+    if not set(names) & {"text", "context"}:
         raise ValueError(
-            "`--saved_model` must have a signature serving_default that takes `text`. "
-            f"Received: {folder}, with {dict.fromkeys(model.signatures)}"
+            "`--saved_model` must have a signature serving_default that takes `text`, "
+            f"or `question` and `context`. Received: {folder}, with "
+            f"{dict.fromkeys(model.signatures)}"
         )
 
     def call(texts: Sequence[str]) -> Mapping:

@@ -4,21 +4,24 @@ import pathlib
 
 import keras
 
+from seg_tf.finetuning.sentence_layout import SentenceLayout
+from seg_tf.finetuning.span_batches import span_layout
+from seg_tf.finetuning.span_extractor import SpanExtractor
 from seg_tf.finetuning.text_classifier import TextClassifier
 from seg_tf.finetuning.text_layout import text_layout
 from seg_tf.finetuning.text_readout import TextReadout, text_readout
 from seg_tf.training.pretrained import Pretrained
 
 
-def load_classifier(
-    path: pathlib.Path, pretrained: Pretrained, num_texts: int
-) -> TextClassifier:
-    """A classifier that was fine-tuned from a checkpoint.
+def load_finetuned(
+    path: pathlib.Path, pretrained: Pretrained, num_texts: int = 1
+) -> TextClassifier | SpanExtractor:
+    """A model that was fine-tuned from a checkpoint.
 
     Args:
         path: a `.keras` file.
         pretrained: the checkpoint, whose encoder it has a copy of.
-        num_texts: texts of its examples.
+        num_texts: texts of the examples of a classifier.
 
     Raises:
         ValueError: if there is no such file, it is of something else, or it does not
@@ -30,20 +33,14 @@ def load_classifier(
             "which is no file"
         )
     model = keras.models.load_model(path, compile=False)
-    if not isinstance(model, TextClassifier):
+    if isinstance(model, TextClassifier):
+        _check_readout(path, model.readout, pretrained, num_texts)
+    elif isinstance(model, SpanExtractor):
+        _check_pointers(path, model, pretrained)
+    else:
         raise ValueError(
-            f"`finetuned_model` must hold a TextClassifier. Received: {path}, which "
-            f"holds a {type(model).__name__}"
-        )
-    expected = text_readout(text_layout(pretrained), num_texts)
-    if (
-        type(model.readout) is not type(expected)
-        or model.readout.get_config() != expected.get_config()
-    ):
-        raise ValueError(
-            f"`finetuned_model` must read examples of {num_texts} texts in the rows of "
-            f"the checkpoint. Received: {path}, whose readout is "
-            f"{_describe(model.readout)}, not {_describe(expected)}"
+            "`finetuned_model` must hold a TextClassifier or a SpanExtractor. "
+            f"Received: {path}, which holds a {type(model).__name__}"
         )
     of_encoder = model.encoder.get_config()
     differing = [
@@ -58,6 +55,33 @@ def load_classifier(
             f"Received: {path}, whose encoder has {', '.join(differing)}"
         )
     return model
+
+
+def _check_readout(
+    path: pathlib.Path, readout: TextReadout, pretrained: Pretrained, num_texts: int
+) -> None:
+    expected = text_readout(text_layout(pretrained), num_texts)
+    if (
+        type(readout) is not type(expected)
+        or readout.get_config() != expected.get_config()
+    ):
+        raise ValueError(
+            f"`finetuned_model` must read examples of {num_texts} texts in the rows of "
+            f"the checkpoint. Received: {path}, whose readout is "
+            f"{_describe(readout)}, not {_describe(expected)}"
+        )
+
+
+def _check_pointers(
+    path: pathlib.Path, model: SpanExtractor, pretrained: Pretrained
+) -> None:
+    of_sentences = isinstance(span_layout(pretrained), SentenceLayout)
+    if model.points_at_sentences and not of_sentences:
+        raise ValueError(
+            "`finetuned_model` must point at what the rows of the checkpoint hold. "
+            f"Received: {path}, which points at sentences, and {pretrained.folder}, "
+            "whose rows have no [SENT]"
+        )
 
 
 def _describe(readout: TextReadout) -> str:

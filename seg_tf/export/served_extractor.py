@@ -1,0 +1,205 @@
+"""A fine-tuned span extractor as a signature of a SavedModel.
+
+Shape key: B questions, W windows, L row length, N answers of a question.
+"""
+
+from collections.abc import Mapping
+
+import tensorflow as tf
+
+from seg_tf import features as batch_contract
+from seg_tf.export.served_encoder import ServedModel
+from seg_tf.finetuning import graph_answers, graph_windows
+from seg_tf.finetuning.graph_contexts import GraphContextEncoder, encode_questions
+from seg_tf.finetuning.graph_span_rows import span_rows
+from seg_tf.finetuning.sentence_layout import SentenceLayout
+from seg_tf.finetuning.span_batches import span_layout
+from seg_tf.finetuning.span_extractor import SpanExtractor
+from seg_tf.finetuning.window_layout import index_caps
+from seg_tf.tasks.squad_windows import WindowSizes
+from seg_tf.text.graph_pieces import GraphWordPieces
+from seg_tf.text.graph_sentences import GraphSentenceSplitter
+from seg_tf.training.pretrained import Pretrained
+
+# Of a long context not all windows are in memory.
+_WINDOWS_AT_ONCE = 32
+
+
+class ServedExtractor(ServedModel):
+    """A model that answers questions by spans of contexts.
+
+    Signatures:
+        serving_default: from `question` and `context`, string `(B,)`. Windows of the
+            context are read, and the answer chosen, as in fine-tuning on SQuAD.
+        encode_ids: from the features of rows: the logits `start` and `end`, float32
+            `(B, L)`.
+
+    Returns:
+        answer: string `(B,)`, characters of the context as they stand there; with a
+            `null_threshold` "" where the odds of no answer are above it.
+        start: int32 `(B,)`, the first character of the best span, in Unicode code
+            points of the context, and `end`, the one behind its last. Both are 0 where
+            a context has no word piece.
+        score: float32 `(B,)`, the sum of its two logits.
+        is_cut: bool `(B,)`, whether not all of the question was read.
+        span: string `(B,)`, the best span, whatever the odds; with a `null_threshold`
+            alone.
+        null_odds: float32 `(B,)`, the score of no answer less that of the best span;
+            likewise.
+        n_best_answers, n_best_starts, n_best_ends, n_best_scores: `(B, N)`, the best
+            spans with texts of their own, if more than one is wanted.
+
+    Args:
+        extractor: the fine-tuned model.
+        pretrained: the checkpoint that it started from.
+        splitter: what makes sentences of paragraphs.
+        sizes: of the windows.
+        max_answer_pieces: the longest answer.
+        num_best: N.
+        null_threshold: odds above which there is no answer; None where there always is
+            one (SQuAD 1.1).
+
+    Raises:
+        ValueError: if the longest answer, or N, is none.
+    """
+
+    def __init__(
+        self,
+        extractor: SpanExtractor,
+        pretrained: Pretrained,
+        splitter: GraphSentenceSplitter,
+        sizes: WindowSizes,
+        *,
+        max_answer_pieces: int = 30,
+        num_best: int = 1,
+        null_threshold: float | None = None,
+    ):
+        super().__init__()
+        if num_best < 1 or max_answer_pieces < 1:
+            raise ValueError(
+                "`num_best` and `max_answer_pieces` must be at least 1. Received: "
+                f"num_best={num_best}, max_answer_pieces={max_answer_pieces}"
+            )
+        self.hold(extractor)
+        self._word_pieces = GraphWordPieces(
+            pretrained.vocabulary, pretrained.lower_case
+        )
+        self._encode_contexts = GraphContextEncoder(splitter, self._word_pieces)
+        of_sentences = isinstance(span_layout(pretrained), SentenceLayout)
+        # Attributes that are containers would be saved.
+        vocabulary, caps = pretrained.vocabulary, index_caps(pretrained)
+
+        @tf.function(
+            input_signature=[
+                tf.TensorSpec([None], tf.string, name)
+                for name in ("question", "context")
+            ],
+            autograph=False,
+        )
+        def answer(question: tf.Tensor, context: tf.Tensor) -> Mapping[str, tf.Tensor]:
+            questions, is_cut = encode_questions(
+                question, self._word_pieces, sizes.max_question_pieces
+            )
+            contexts = self._encode_contexts(context)
+            windows = graph_windows.make_windows(
+                contexts, tf.cast(questions.row_lengths(), tf.int32), sizes
+            )
+            features, positions = span_rows(
+                questions, contexts, windows, vocabulary, caps, of_sentences
+            )
+            logits = _logits(extractor, features)
+            at = tf.stack([windows.windows, positions], axis=1)
+            found = graph_answers.best_answers(
+                contexts,
+                windows,
+                *(tf.gather_nd(logits[name], at) for name in ("start", "end")),
+                num_best=num_best,
+                max_answer_pieces=max_answer_pieces,
+            )
+            outputs = {
+                "answer": found.texts[:, 0],
+                "start": found.starts[:, 0],
+                "end": found.ends[:, 0],
+                "score": tf.cast(found.scores[:, 0], tf.float32),
+                "is_cut": is_cut,
+            }
+            if null_threshold is not None:
+                nulls = (logits[name][:, 0] for name in ("start", "end"))
+                null = graph_answers.null_scores(
+                    windows,
+                    tf.add_n([tf.cast(one, tf.float64) for one in nulls]),
+                    tf.size(context),
+                )
+                odds = null - found.scores[:, 0]
+                outputs["span"] = outputs["answer"]
+                outputs["null_odds"] = tf.cast(odds, tf.float32)
+                outputs["answer"] = tf.where(odds > null_threshold, "", outputs["span"])
+            if num_best > 1:
+                outputs["n_best_answers"] = found.texts
+                outputs["n_best_starts"] = found.starts
+                outputs["n_best_ends"] = found.ends
+                outputs["n_best_scores"] = tf.cast(found.scores, tf.float32)
+            return outputs
+
+        @tf.function(autograph=False)
+        def point(**features: tf.Tensor) -> Mapping[str, tf.Tensor]:
+            return _pointers(extractor, features)
+
+        specs = batch_contract.tensor_specs(
+            _names(extractor), dict.fromkeys(("B", "L"))
+        )
+        self.functions = {
+            "serving_default": answer,
+            "encode_ids": point.get_concrete_function(
+                **{name: tf.TensorSpec(*spec, name) for name, spec in specs.items()}
+            ),
+        }
+
+
+def _names(extractor: SpanExtractor) -> list[str]:
+    """Features that the answer hangs on."""
+    of_sentences = ("candidate_positions", "can_hold_answer")
+    return [name for name in extractor.feature_names if name not in of_sentences]
+
+
+def _pointers(
+    extractor: SpanExtractor, features: Mapping[str, tf.Tensor]
+) -> dict[str, tf.Tensor]:
+    """Logits of rows.
+
+    A pointer to sentences is there for what the encoder learns by it, and has no say
+    in answers: it is given `[CLS]` alone.
+    """
+    features = {name: features[name] for name in _names(extractor)}
+    if extractor.points_at_sentences:
+        none = tf.zeros_like(features["token_ids"][:, :1])
+        features |= {"candidate_positions": none, "can_hold_answer": none == 0}
+    outputs = extractor(features, training=False)
+    return {name: tf.cast(outputs[name], tf.float32) for name in ("start", "end")}
+
+
+def _logits(
+    extractor: SpanExtractor, features: Mapping[str, tf.Tensor]
+) -> dict[str, tf.Tensor]:
+    """Float32 `(W, L)`: logits of all rows, some at a time."""
+    num_windows, row_length = tf.unstack(tf.shape(features["token_ids"]))
+
+    def add_some(
+        begin: tf.Tensor, found: dict[str, tf.Tensor]
+    ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+        end = begin + _WINDOWS_AT_ONCE
+        some = {name: values[begin:end] for name, values in features.items()}
+        added = _pointers(extractor, some)
+        return end, {name: tf.concat([found[name], added[name]], 0) for name in found}
+
+    of_rows = tf.TensorShape([None, None])
+    _, logits = tf.while_loop(
+        lambda begin, _: begin < num_windows,
+        add_some,
+        (
+            tf.constant(0),
+            {name: tf.zeros([0, row_length]) for name in ("start", "end")},
+        ),
+        shape_invariants=(tf.TensorShape([]), {"start": of_rows, "end": of_rows}),
+    )
+    return logits

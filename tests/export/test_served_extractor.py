@@ -1,0 +1,286 @@
+"""Answers that are found in the graph are those of the Keras model and its ranking."""
+
+import functools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import run_export
+from seg_tf.export.served_extractor import ServedExtractor
+from seg_tf.finetuning import SpanExtractor
+from seg_tf.finetuning.graph_answers import NO_SCORE
+from seg_tf.finetuning.graph_contexts import GraphContextEncoder, encode_questions
+from seg_tf.finetuning.graph_span_rows import span_rows
+from seg_tf.finetuning.graph_windows import make_windows as make_graph_windows
+from seg_tf.finetuning.span_batches import (
+    context_positions,
+    span_batches,
+    span_layout,
+)
+from seg_tf.finetuning.squad_examples import span_example, window_sizes
+from seg_tf.finetuning.window_layout import index_caps
+from seg_tf.tasks.squad_answers import WindowLogits, rank_answers
+from seg_tf.tasks.squad_files import Passage, Question
+from seg_tf.tasks.squad_spans import SpanEncoder
+from seg_tf.tasks.squad_windows import make_windows
+from seg_tf.text.graph_pieces import GraphWordPieces
+from seg_tf.text.graph_sentences import GraphSentenceSplitter
+from seg_tf.text.punkt import SentenceSplitter
+from seg_tf.training.pretrained import load_pretrained
+from tests.finetuning import tiny_models
+from tests.inference import commands, tiny_slm
+
+KINDS = [kind for kind in tiny_models.KINDS if kind != "reat"]
+SPLITTER = SentenceSplitter()
+# Small, so that most contexts are read in several windows.
+SIZES = {"max_length": 30, "stride": 7, "max_question_pieces": 6}
+MAX_ANSWER_PIECES = 5
+NUM_BEST = 12
+
+
+def random_context(generator):
+    """Paragraphs of sentences, some words of which are there twice."""
+    text = ""
+    for _ in range(int(generator.integers(1, 12))):
+        words = generator.choice(tiny_models.WORDS, int(generator.integers(1, 9)))
+        text += " ".join(words).capitalize() + generator.choice([". ", ".\n", "? \r\n"])
+    return text
+
+
+def asked():
+    """Pairs of question and context, long ones and odd ones."""
+    generator = np.random.default_rng(3)
+    pairs = [
+        (" ".join(generator.choice(tiny_models.WORDS, 4)), random_context(generator))
+        for _ in range(12)
+    ]
+    return [
+        *pairs,
+        ("", "w1"),
+        ("w1\nw2. W3 w4 w5 w6 w7 w8", "W1 w2. " * 9 + "w3 " * 40 + "w1 w1 w1"),
+        ("[SEP] w9?", "\ufeffW1 w\u0301\u0323 w3\u0301. W4\u0301\n\nW5 é中文 w6\u0301"),
+        ("ẃ7", "\n\u200b\n 🙂 w7\u200b w8 — ‘W9’\U0001f642. " + "W3 w4. " * 12),
+    ]
+
+
+@functools.cache
+def pretrained_of(kind):
+    return tiny_models.tiny(kind, num_token_types=2)
+
+
+@functools.cache
+def splitter():
+    return GraphSentenceSplitter(SPLITTER.parameters)
+
+
+def windows_of(pretrained):
+    """The windows for Keras; the place of a question is its name."""
+    passages = [
+        Passage("", context, (Question(str(number), question, ()),))
+        for number, (question, context) in enumerate(asked())
+    ]
+    return make_windows(
+        passages,
+        SpanEncoder(pretrained.vocabulary, pretrained.lower_case, SPLITTER),
+        window_sizes(pretrained, **SIZES),
+    )
+
+
+def answers_of_keras(extractor, pretrained, windows, max_length, has_null, **choice):
+    """What the model answers outside of the graph."""
+    layout = span_layout(pretrained, max_length)
+    examples = [span_example(window) for window in windows]
+    batches = span_batches(
+        pretrained, examples, batch_size=9, with_labels=False, max_length=max_length
+    )
+    logits = []
+    for batch in batches:
+        found = extractor.predict_on_batch(batch)
+        for start, end in zip(found["start"], found["end"], strict=True):
+            at = context_positions(layout, examples[len(logits)].segments)
+            null = (float(start[0]), float(end[0])) if has_null else None
+            logits.append(WindowLogits(start[at], end[at], null))
+    return list(rank_answers(windows, logits, **choice))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_are_those_of_finetuning(kind):
+    pretrained = pretrained_of(kind)
+    windows = windows_of(pretrained)
+    sizes = window_sizes(pretrained, **SIZES)
+    word_pieces = GraphWordPieces(pretrained.vocabulary, pretrained.lower_case)
+    questions, contexts = map(tf.constant, zip(*asked(), strict=True))
+    spelled, is_cut = encode_questions(
+        questions, word_pieces, sizes.max_question_pieces
+    )
+    assert int(tf.reduce_sum(tf.cast(is_cut, tf.int32))) == (windows.num_cut_questions)
+    encoded = GraphContextEncoder(splitter(), word_pieces)(contexts)
+    found = make_graph_windows(encoded, tf.cast(spelled.row_lengths(), tf.int32), sizes)
+    features, positions = span_rows(
+        spelled,
+        encoded,
+        found,
+        pretrained.vocabulary,
+        index_caps(pretrained),
+        "sentence_id" in tiny_models.TABLES[kind],
+    )
+    windows = windows.windows
+    assert len(windows) == len(found.lengths) > 2 * len(questions)
+    expected = {"windows": [], "positions": [], "is_max_context": [], "starts": []}
+    expected["stops"] = []
+    layout = span_layout(pretrained, sizes.max_length)
+    (rows,) = span_batches(
+        pretrained,
+        [span_example(window) for window in windows],
+        batch_size=len(windows),
+        with_labels=False,
+        max_length=sizes.max_length,
+    ).as_numpy_iterator()
+    names = {*rows} - {"candidate_positions", "candidate_mask", "can_hold_answer"}
+    assert names == {*features}
+    for number, window in enumerate(windows):
+        assert int(window.identifier) == found.contexts[number]
+        example = span_example(window)
+        expected["windows"] += [number] * len(window)
+        expected["positions"].append(context_positions(layout, example.segments))
+        expected["is_max_context"].append(window.is_max_context)
+        expected["starts"].append(window.context.starts[window.start : window.stop])
+        expected["stops"].append(window.context.stops[window.start : window.stop])
+        row = {name: values[number] for name, values in rows.items()}
+        length = row["padding_mask"].sum()
+        for name in names:
+            in_graph = features[name][number].numpy()
+            np.testing.assert_array_equal(in_graph[:length], row[name][:length], name)
+            assert not in_graph[length:].any()
+    first = tf.gather(encoded.texts.starts, tf.gather(found.contexts, found.windows))
+    in_graph = {
+        "windows": found.windows,
+        "positions": positions,
+        "is_max_context": found.is_max_context,
+        "starts": tf.gather(encoded.starts, found.pieces) - first,
+        "stops": tf.gather(encoded.stops, found.pieces) - first,
+    }
+    for name, values in in_graph.items():
+        wanted = expected[name]
+        wanted = wanted if name == "windows" else np.concatenate(wanted)
+        np.testing.assert_array_equal(values, wanted, name)
+
+
+def check_answers(found, expected, null_threshold, num_best):
+    """Compares what a signature gave for `asked` with ranked answers."""
+    found = {name: values.numpy() for name, values in found.items()}
+    close = {"rtol": 1e-5, "atol": 1e-5}
+    has_null = null_threshold is not None
+    for number, ((_, context), one) in enumerate(zip(asked(), expected, strict=True)):
+        best = one.candidates[0]
+        answer = one.answer(null_threshold) if has_null else best.text
+        assert found["answer"][number].decode() == answer
+        start, end = found["start"][number], found["end"][number]
+        assert context[start:end] == best.text
+        np.testing.assert_allclose(found["score"][number], best.score, **close)
+        if has_null:
+            assert found["span"][number].decode() == best.text
+            np.testing.assert_allclose(
+                found["null_odds"][number], one.null_odds, **close
+            )
+        if num_best > 1:
+            texts = [text.decode() for text in found["n_best_answers"][number]]
+            count = len(one.candidates)
+            assert texts[:count] == [each.text for each in one.candidates]
+            assert texts[count:] == [""] * (num_best - count)
+            scores = found["n_best_scores"][number]
+            np.testing.assert_allclose(
+                scores[:count], [each.score for each in one.candidates], **close
+            )
+            assert (scores[count:] == NO_SCORE).all()
+            places = zip(
+                found["n_best_starts"][number],
+                found["n_best_ends"][number],
+                strict=True,
+            )
+            assert [context[begin:stop] for begin, stop in places] == texts
+    assert ("null_odds" in found) == has_null
+    assert ("n_best_answers" in found) == (num_best > 1)
+
+
+def test_answers_are_those_of_keras():
+    pretrained = pretrained_of("bert_ps")
+    windows = windows_of(pretrained)
+    sizes = window_sizes(pretrained, **SIZES)
+    extractor = SpanExtractor.from_pretrained(pretrained, seed=1)
+    choice = {"num_best": NUM_BEST, "max_answer_pieces": MAX_ANSWER_PIECES}
+    expected = answers_of_keras(
+        extractor,
+        pretrained,
+        windows.windows,
+        sizes.max_length,
+        has_null=True,
+        **choice,
+    )
+    # Between the odds of two questions.
+    null_threshold = np.median([one.null_odds for one in expected])
+    served = ServedExtractor(
+        extractor,
+        pretrained,
+        splitter(),
+        sizes,
+        null_threshold=null_threshold,
+        **choice,
+    ).functions["serving_default"]
+    questions, contexts = zip(*asked(), strict=True)
+    # There is nothing to be found in the last context.
+    found = served(tf.constant([*questions, "w1"]), tf.constant([*contexts, " \n"]))
+    of_last = {name: values[-1].numpy() for name, values in found.items()}
+    found = {name: values[:-1] for name, values in found.items()}
+    check_answers(found, expected, null_threshold, NUM_BEST)
+    assert sum(found["is_cut"].numpy()) == windows.num_cut_questions > 0
+    assert of_last["answer"] == b""
+    assert of_last["start"] == of_last["end"] == 0
+    assert of_last["score"] == NO_SCORE
+    assert of_last["null_odds"] > 1e9
+    assert sum(found["answer"].numpy() == b"") == len(contexts) // 2
+    empty = served(tf.constant(["w1"]), tf.constant([""]))
+    assert empty["answer"].numpy().tolist() == [b""]
+
+
+def test_an_extractor_is_exported(tmp_path):
+    checkpoint = tiny_slm.write_checkpoint(tmp_path / "slm")
+    pretrained = load_pretrained(checkpoint)
+    model, output = tmp_path / "model.keras", tmp_path / "served"
+    extractor = SpanExtractor.from_pretrained(pretrained, seed=1)
+    extractor.save(model)
+    arguments = (f"--checkpoint={checkpoint}", f"--output_dir={output}")
+    with pytest.raises(ValueError, match="`--stride` does nothing without a"):
+        commands.run(run_export, *arguments, "--stride=4")
+    arguments += (f"--finetuned_model={model}",)
+    with pytest.raises(ValueError, match="`--labels` does nothing for a model that"):
+        commands.run(run_export, *arguments, "--labels=a,b")
+    assert not output.exists()
+
+    commands.run(
+        run_export,
+        *arguments,
+        f"--max_answer_pieces={MAX_ANSWER_PIECES}",
+        *(f"--{name}={value}" for name, value in SIZES.items()),
+    )
+    expected = answers_of_keras(
+        extractor,
+        pretrained,
+        windows_of(pretrained).windows,
+        SIZES["max_length"],
+        has_null=False,
+        max_answer_pieces=MAX_ANSWER_PIECES,
+    )
+    loaded = tf.saved_model.load(str(output))
+    questions, contexts = map(tf.constant, zip(*asked(), strict=True))
+    found = loaded.signatures["serving_default"](question=questions, context=contexts)
+    check_answers(found, expected, None, 1)
+
+
+def test_what_is_no_model_of_questions_is_refused():
+    pretrained = tiny_models.tiny("reat")
+    with pytest.raises(ValueError, match="`pretrained` must read question and context"):
+        window_sizes(pretrained)
+    with pytest.raises(ValueError, match=r"`num_best` and .* Received: num_best=0"):
+        ServedExtractor(None, pretrained, splitter(), None, num_best=0)
