@@ -59,7 +59,7 @@ from typing import Any
 
 from absl import flags
 
-from seg_tf import command_line
+from seg_tf import command_line, files
 from seg_tf.export import saved_model
 from seg_tf.export.model_rows import model_rows
 from seg_tf.export.served_classifier import ServedClassifier
@@ -142,7 +142,7 @@ def main(_: Sequence[str]) -> None:
         "format_version": _FORMAT_VERSION,
         "checkpoint": str(pretrained.folder),
         "run": pretrained.config.name,
-        "weights_sha256": pretrained.weights_checksum,
+        "checkpoint_weights_sha256": pretrained.weights_checksum,
         "vocab_sha256": pretrained.vocabulary.checksum,
         "lower_case": pretrained.lower_case,
         "sentence_splitter": splitter.name,
@@ -174,7 +174,11 @@ def _model(
     finetuned = load_finetuned(pathlib.Path(path), pretrained, flags.FLAGS.num_texts)
     make = _extractor if isinstance(finetuned, SpanExtractor) else _classifier
     model, settings = make(finetuned, pretrained, splitter)
-    return model, {"finetuned_model": path, **settings}
+    return model, {
+        "finetuned_model": path,
+        "finetuned_model_sha256": files.checksum(pathlib.Path(path)),
+        **settings,
+    }
 
 
 def _classifier(
@@ -182,7 +186,9 @@ def _classifier(
 ) -> tuple[ServedModel, dict[str, Any]]:
     values = flags.FLAGS
     _check_unused("for a classifier", *_OF_WINDOWS, *_OF_ANSWERS)
-    labels = values.labels or [str(number) for number in range(classifier.num_classes)]
+    labels = values.labels
+    if not labels and classifier.num_classes > 1:
+        labels = [str(number) for number in range(classifier.num_classes)]
     layout = text_layout(pretrained, max_length=values.max_length)
     model = ServedClassifier(
         classifier,
@@ -193,7 +199,7 @@ def _classifier(
     )
     return model, {
         "num_texts": values.num_texts,
-        "labels": values.labels,
+        "labels": labels,
         "max_length": layout.max_length,
     }
 

@@ -49,10 +49,18 @@ class ServedClassifier(ServedModel):
     ):
         super().__init__()
         num_classes = classifier.num_classes
-        if num_classes > 1 and len(labels) != num_classes:
+        if num_classes == 1 and labels:
             raise ValueError(
-                "`labels` must name every class of the model, in order. Received: "
-                f"{len(labels)} labels ({', '.join(labels)}), {num_classes} classes"
+                "`labels` must be empty for a regression, which gives a value. "
+                f"Received: {', '.join(labels)}"
+            )
+        if num_classes > 1 and (
+            len(labels) != num_classes or len(set(labels)) != num_classes
+        ):
+            raise ValueError(
+                "`labels` must name every class of the model, in order and each once. "
+                f"Received: {len(labels)} labels ({', '.join(labels)}), {num_classes} "
+                "classes"
             )
         self._rows = rows
         self.hold(classifier)

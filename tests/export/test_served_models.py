@@ -97,7 +97,7 @@ def serve_elsewhere(checkpoint, given, folder):
     assert process.returncode == 0, process.stderr
     description = json.loads((output / saved_model.DESCRIPTION_FILE).read_text())
     weights = load_pretrained(checkpoint).weights_checksum
-    assert description["weights_sha256"] == weights
+    assert description["checkpoint_weights_sha256"] == weights
     return json.loads(process.stdout)
 
 
@@ -182,7 +182,8 @@ def test_a_classifier_answers_as_in_keras(kind, num_classes):
     rows = model_rows(pretrained, GraphSentenceSplitter())
     labels = ["no", "maybe", "yes"]
     room = text_layout(pretrained).room(2)
-    served = ServedClassifier(classifier, rows, labels, 2, room).functions
+    of_classes = labels if num_classes > 1 else []
+    served = ServedClassifier(classifier, rows, of_classes, 2, room).functions
     first, second = map(tf.constant, zip(*PAIRS, strict=True))
     found = served["serving_default"](first, second)
     batches = text_batches(pretrained, PAIRS, batch_size=3, report=bool)
@@ -190,6 +191,8 @@ def test_a_classifier_answers_as_in_keras(kind, num_classes):
     np.testing.assert_allclose(found["logits"], expected, atol=2e-6)
     assert found["is_cut"].numpy().tolist() == [False, False, True]
     if num_classes == 1:
+        with pytest.raises(ValueError, match=r"empty for a regression.*no, maybe"):
+            ServedClassifier(classifier, rows, ["no", "maybe"], 2, room)
         np.testing.assert_array_equal(found["value"], found["logits"][:, 0])
     else:
         likeliest = [labels[number].encode() for number in expected.argmax(axis=1)]
@@ -203,6 +206,8 @@ def test_labels_have_to_be_as_many_as_classes():
     rows = model_rows(pretrained, GraphSentenceSplitter())
     with pytest.raises(ValueError, match=r"`labels` must .* 2 labels \(a, b\), 3"):
         ServedClassifier(classifier, rows, ["a", "b"], 1, 9)
+    with pytest.raises(ValueError, match=r"each once.* 3 labels \(a, b, a\), 3"):
+        ServedClassifier(classifier, rows, ["a", "b", "a"], 1, 9)
 
 
 def test_a_classifier_is_exported_and_measured(checkpoints, tmp_path, capsys):
