@@ -65,6 +65,11 @@ def positive(config: Mapping[str, Any], name: str, path: pathlib.Path) -> int:
     return value
 
 
+def vocab_size(config: Mapping[str, Any], path: pathlib.Path) -> int | None:
+    """Pieces of the vocabulary, if the config says how many."""
+    return positive(config, "vocab_size", path) if "vocab_size" in config else None
+
+
 def approximate_gelu(
     config: Mapping[str, Any], path: pathlib.Path, plain_gelu: bool
 ) -> bool:

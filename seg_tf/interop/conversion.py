@@ -61,7 +61,8 @@ def convert(
 
     Raises:
         ForeignWeightsError: if a tensor is missing, damaged or of another shape, naming
-            it, or the config is of a model that the weights do not fit.
+            it, the config is of a model that the weights do not fit, or the
+            vocabulary has another size than the foreign config says.
         OSError: if a file cannot be read or written.
         ValueError: if the vocabulary is none, or the folder is in use.
     """
@@ -70,6 +71,7 @@ def convert(
     target_config.check_config(config, foreign)
     vocab_path = _vocabulary_path(foreign, vocab_file)
     vocabulary = Vocabulary.from_file(vocab_path)
+    _check_vocabulary(foreign, vocabulary, vocab_path)
     vocab_size = config.model.vocab_size or vocabulary.size
     parts = part_reading.read_parts(
         foreign.store,
@@ -104,6 +106,7 @@ def convert(
         tables={assigned[part]: how for part, how in tables.sources.items()},
         new=_new_weights(pretrainer, set(assigned.values())),
         left_over=_left_over(parts, tables.unused, tied),
+        missed=_names(parts, tables.missed, parts.missed),
         kept=_kept(parts),
         settings=target_config.differing_settings(config.model, foreign),
         notes=(
@@ -111,7 +114,7 @@ def convert(
             *_vocabulary_notes(parts, vocabulary, vocab_size),
             *tied_notes,
         ),
-        equal_for=tables.equal_for,
+        equal_for="" if parts.missed else tables.equal_for,
     )
     text = TextPreparation(
         vocab_path.read_bytes(),
@@ -199,6 +202,18 @@ def _tied(foreign: ForeignModel, parts: Parts) -> tuple[str | None, tuple[str, .
     return None, ()
 
 
+def _check_vocabulary(
+    foreign: ForeignModel, vocabulary: Vocabulary, path: pathlib.Path
+) -> None:
+    """Rows alone do not tell: a table may be padded, and a vocabulary another."""
+    if foreign.vocab_size not in (None, vocabulary.size):
+        raise ForeignWeightsError(
+            f"`--vocab_file`, or the vocabulary beside the weights, must have as many "
+            f"pieces as `vocab_size` in the config of {foreign.store.source} says, "
+            f"{foreign.vocab_size}. Received: {path}, of {vocabulary.size} pieces"
+        )
+
+
 def _check_words(foreign: ForeignModel, parts: Parts, vocab_size: int) -> None:
     table = parts.values[bert_parts.WORDS]
     if len(table) < vocab_size:
@@ -219,8 +234,15 @@ def _pooler(parts: Parts) -> Pooler:
 def _left_over(
     parts: Parts, unused: Iterable[str], tied: str | None
 ) -> tuple[str, ...]:
-    names = [parts.names[part] for part in unused]
-    return tuple(sorted({*parts.left_over, *names} - {tied}))
+    names = _names(parts, unused, parts.left_over)
+    return tuple(name for name in names if name != tied)
+
+
+def _names(
+    parts: Parts, of_parts: Iterable[str], others: Iterable[str]
+) -> tuple[str, ...]:
+    """The tensors of parts, and others, in order."""
+    return tuple(sorted({*others, *(parts.names[part] for part in of_parts)}))
 
 
 def _kept(parts: Parts) -> dict[str, str]:

@@ -19,6 +19,7 @@ class ForeignModel:
         layout: which of them holds which part.
         sizes: those that its config says.
         table_rows: index feature, or `token_type`, -> rows of its table.
+        vocab_size: pieces of its vocabulary, as its config says; None where none says.
         layer_norm_epsilon: float.
         approximate_gelu: whether GELU is by tanh.
         dropout: rate.
@@ -34,6 +35,7 @@ class ForeignModel:
     layout: Layout
     sizes: BertSizes
     table_rows: Mapping[str, int]
+    vocab_size: int | None = None
     layer_norm_epsilon: float = 1e-12
     approximate_gelu: bool = True
     dropout: float = 0.1

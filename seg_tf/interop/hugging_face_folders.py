@@ -60,6 +60,7 @@ def read(folder: pathlib.Path) -> ForeignModel:
         layout=layout,
         sizes=sizes,
         table_rows=rows,
+        vocab_size=bert_config_file.vocab_size(config, config_path),
         layer_norm_epsilon=(
             _AUTHORS_EPSILON if is_authors else config.get("layer_norm_eps", 1e-12)
         ),

@@ -24,7 +24,10 @@ class ImportReport:
         settings: model setting in which ours differs from the source -> (ours,
             theirs).
         notes: further lines.
-        equal_for: windows for which the encoder equals its source.
+        equal_for: windows for which the encoder equals its source, empty if there
+            are none.
+        missed: tensors left over that the source's encoder computes with, or may; with
+            any, the two are not equal.
     """
 
     format: str
@@ -38,6 +41,7 @@ class ImportReport:
     settings: Mapping[str, tuple[Any, Any]]
     notes: tuple[str, ...]
     equal_for: str
+    missed: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as a checkpoint keeps them."""
@@ -66,6 +70,14 @@ class ImportReport:
 
     def equality(self) -> str:
         """For which windows the encoder gives what the source gives."""
+        if self.missed:
+            return "\n".join(
+                _listed(
+                    "Equal to the source: for no window; of what it computes with, or "
+                    "may, is left over",
+                    self.missed,
+                )
+            )
         if not self.equal_for:
             return (
                 "Equal to the source: for no window; the encoder has no table that "

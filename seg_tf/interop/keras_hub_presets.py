@@ -91,6 +91,7 @@ def from_backbone(
             "position_index": backbone.max_sequence_length,
             "token_type": backbone.num_segments,
         },
+        vocab_size=backbone.vocabulary_size,
         dropout=backbone.dropout,
         **rest,
     )

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from seg_tf.interop import bert_parts
+from seg_tf.interop import bert_parts, left_over
 from seg_tf.interop.bert_parts import BertSizes, Shape
 from seg_tf.interop.errors import ForeignWeightsError
 from seg_tf.interop.layouts import Layout
@@ -20,11 +20,13 @@ class Parts:
         values: float32 array of each part.
         names: the tensor that each part came from.
         left_over: names of the tensors that no part came from.
+        missed: those of them that the source's encoder may compute with.
     """
 
     values: Mapping[str, np.ndarray]
     names: Mapping[str, str]
     left_over: tuple[str, ...]
+    missed: tuple[str, ...]
 
 
 def read_parts(
@@ -41,8 +43,9 @@ def read_parts(
     Raises:
         ForeignWeightsError: naming the tensor, and the shape expected and found, if
             one is missing, has another shape, cannot be read or holds what is no
-            number.
+            number, or there are layers beyond those of `sizes`.
     """
+    left_over.check_layers(store, layout, sizes.num_layers)
     shapes = bert_parts.part_shapes(sizes, tables)
     absent = _absent_groups(store, layout)
     wanted = {
@@ -65,8 +68,8 @@ def read_parts(
         values[part] = np.ascontiguousarray(form.part(stored, shape), np.float32)
     _check_rows_of_head(store, layout, values)
     names = {part: layout[part].name for part in wanted}
-    left_over = tuple(sorted(set(store.shapes) - set(names.values())))
-    return Parts(values, names, left_over)
+    others = tuple(sorted(set(store.shapes) - set(names.values())))
+    return Parts(values, names, others, left_over.of_encoder(layout, others))
 
 
 def _absent_groups(store: TensorStore, layout: Layout) -> set[str]:

@@ -33,6 +33,7 @@ class StartingTables:
         values: the tables, that of word pieces too.
         sources: how each came about, for people.
         unused: parts of the source that nothing came from.
+        missed: those of them that the source computes with.
         equal_for: the windows for which the encoder equals its source, for people;
             empty if there are none.
     """
@@ -40,6 +41,7 @@ class StartingTables:
     values: Mapping[str, np.ndarray]
     sources: Mapping[str, str]
     unused: tuple[str, ...]
+    missed: tuple[str, ...]
     equal_for: str
 
 
@@ -81,11 +83,16 @@ def starting_tables(
             values[part] = np.zeros((rows, words_VD.shape[1]), np.float32)
             sources[part] = "zeros"
     _add_token_types(found, num_token_types, index_tables, values, sources)
+    unused = _unused(found, index_tables, used)
+    missed = _missed(found, unused)
     return StartingTables(
         values,
         sources,
-        unused=_unused(found, index_tables, used),
-        equal_for=_equal_for(found, index_tables, num_token_types, used),
+        unused=unused,
+        missed=missed,
+        equal_for=(
+            "" if missed else _equal_for(found, index_tables, num_token_types, used)
+        ),
     )
 
 
@@ -105,13 +112,24 @@ def _unused(
     )
 
 
+def _missed(
+    found: Mapping[str, np.ndarray], unused: tuple[str, ...]
+) -> tuple[str, ...]:
+    """The unused tables but for positions beside a token index.
+
+    Those lie in the file of SegaBERT's authors, whose model never reads them.
+    """
+    idle = {bert_parts.POSITIONS} if bert_parts.table(_TOKEN) in found else set()
+    return tuple(part for part in unused if part not in idle)
+
+
 def _used_tables(
     found: Mapping[str, np.ndarray], index_tables: Mapping[str, int]
 ) -> tuple[str, ...]:
-    """Index features whose tables the source computes with.
+    """Index features whose tables of the source the encoder takes up.
 
-    A file of SegaBERT's authors holds positions beside the three of SegaBERT, whichever
-    of them the model was trained with; which these were, the encoder has to say.
+    A file of SegaBERT's authors holds positions beside the three of SegaBERT. An
+    encoder with positions and no token index starts from what it has a place for.
     """
     if bert_parts.table(_TOKEN) not in found:
         return (_POSITION,)

@@ -133,6 +133,7 @@ def _model(
             for feature, tensor in tables.items()
             if tensor in store.shapes
         },
+        vocab_size=bert_config_file.vocab_size(config, path),
         approximate_gelu=bert_config_file.approximate_gelu(config, path, True),
         dropout=config.get("hidden_dropout_prob", 0.1),
         initializer_range=config.get("initializer_range", 0.02),

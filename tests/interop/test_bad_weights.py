@@ -110,6 +110,48 @@ def test_a_config_of_more_layers_than_there_are(tmp_path):
     refused(folder, tmp_path, "bert.encoder.layer.2.attention.self.query.weight")
 
 
+@pytest.mark.parametrize("prefix", ["", "bert."])
+def test_a_config_of_fewer_layers_than_there_are(tmp_path, prefix):
+    tensors = {
+        name.replace("bert.", prefix): one
+        for name, one in foreign_files.hugging_face_tensors().items()
+    }
+    folder = foreign_files.write_hugging_face(
+        tmp_path / "theirs", tensors, num_hidden_layers=1
+    )
+    first = f"{prefix}encoder.layer.1.attention.output.LayerNorm.bias"
+    refused(folder, tmp_path, "config says, 1", "Found: 2 layers", repr(first))
+
+
+def test_a_config_of_google_s_of_fewer_layers(tmp_path):
+    folder = foreign_files.write_google(tmp_path / "theirs", num_hidden_layers=1)
+    first = "bert/encoder/layer_1/attention/output/LayerNorm/beta"
+    refused(folder, tmp_path, "config says, 1", "Found: 2 layers", repr(first))
+
+
+def test_a_layer_that_others_do_not_lead_to(tmp_path):
+    def renumber(tensors):
+        for name in [name for name in tensors if ".layer.1." in name]:
+            tensors[name.replace(".layer.1.", ".layer.10.")] = tensors[name]
+
+    folder = changed(tmp_path, renumber)
+    refused(folder, tmp_path, "config says, 2", "Found: 11 layers", ".layer.10.")
+
+
+@pytest.mark.parametrize("num_words", [20, 29])
+def test_another_vocabulary_is_no_padding(tmp_path, num_words):
+    said = ("`--vocab_file`", "`vocab_size`", "says, 30", f"of {num_words} pieces")
+    for folder in (
+        changed(tmp_path, lambda tensors: None),
+        foreign_files.write_google(tmp_path / "google"),
+    ):
+        foreign_files.write_vocabulary(folder, num_words)
+        refused(folder, tmp_path, "vocab.txt", *said)
+    preset = write_preset(tmp_path / "preset")
+    foreign_files.write_vocabulary(preset, num_words)
+    refused(preset, tmp_path, *said, vocab_file=preset / "vocab.txt")
+
+
 def test_a_pickle_of_pytorch(tmp_path):
     folder = changed(tmp_path, lambda tensors: None)
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
@@ -117,7 +159,9 @@ def test_a_pickle_of_pytorch(tmp_path):
 
 
 def test_more_pieces_than_rows(tmp_path):
-    folder = changed(tmp_path, lambda tensors: None)
+    folder = foreign_files.write_hugging_face(
+        tmp_path / "theirs", foreign_files.hugging_face_tensors(), vocab_size=33
+    )
     foreign_files.write_vocabulary(folder, 33)
     refused(
         folder,

@@ -144,6 +144,58 @@ def test_settings_that_differ_are_told():
     assert equal.equality() == "Equal to the source: for every window"
 
 
+@pytest.mark.parametrize(
+    "index_tables",
+    [
+        pytest.param({"position_index": 12}, id="BERT"),
+        pytest.param(SLM, id="SLM"),
+        pytest.param(BERT_WITH_PS, id="BERT with P.S."),
+    ],
+)
+def test_no_other_model_is_said_to_equal_segabert(tmp_path, index_tables):
+    folder = foreign_files.write_hugging_face(
+        tmp_path / "theirs", foreign_files.segabert_tensors()
+    )
+    report = conversion.convert(
+        formats.open_model(folder), tmp_path / "ours", run_config(index_tables)
+    )
+    assert report.equal_for == ""
+    said = report.to_text().partition("Equal to the source: for ")[2]
+    assert said.startswith("no window")
+    left = {
+        f"bert.embeddings.{kind}_position_embeddings.weight"
+        for kind in ("para", "sent", "token")
+        if kind == "token" or index_tables is not BERT_WITH_PS
+    }
+    assert set(report.missed) == left <= set(report.left_over)
+    assert all(name in said for name in left)
+
+
+@pytest.mark.parametrize("prefix", ["", "bert."])
+def test_a_left_over_of_the_encoder_takes_equality_away(tmp_path, prefix):
+    tensors = {
+        name.replace("bert.", prefix): one
+        for name, one in foreign_files.hugging_face_tensors().items()
+    }
+    harmless = np.ones((1, 12), "float32")
+    tensors[f"{prefix}embeddings.position_ids"] = harmless
+    tensors["classifier.weight"] = harmless
+    folder = foreign_files.write_hugging_face(tmp_path / "equal", tensors)
+    report = conversion.convert(formats.open_model(folder), tmp_path / "model")
+    assert report.equal_for.startswith("every window")
+    assert report.missed == ()
+    extra = f"{prefix}encoder.layer.0.adapter.down.weight"
+    folder = foreign_files.write_hugging_face(
+        tmp_path / "unequal", {**tensors, extra: harmless}
+    )
+    report = conversion.convert(formats.open_model(folder), tmp_path / "another")
+    assert report.missed == (extra,)
+    assert extra in report.left_over
+    assert report.equality().startswith("Equal to the source: for no window")
+    assert extra in report.equality()
+    assert report.equal_for == ""
+
+
 def test_pretraining_starts_from_the_checkpoint(tmp_path):
     config = run_config(SEGABERT)
     config = dataclasses.replace(
@@ -228,7 +280,7 @@ def test_a_file_of_segabert_serves_the_model_that_is_asked_for():
         token_index=3,
     )
     names = ("paragraph_index", "sentence_index", "token_index", "position_index")
-    # SegaBERT's own never used the positions, BERT with P.S. no token index.
+    # SegaBERT never reads the positions; any other model is not SegaBERT.
     for wanted, unused in (
         (("paragraph_index", "sentence_index", "token_index"), ("position_index",)),
         (("position_index", "paragraph_index", "sentence_index"), ("token_index",)),
@@ -238,7 +290,9 @@ def test_a_file_of_segabert_serves_the_model_that_is_asked_for():
         for name in wanted:
             assert values[name] == found[f"tables/{name}"][:, 0].tolist()
         assert set(result.unused) == {f"tables/{name}" for name in unused}
-        assert result.equal_for
+        missed = set(unused) - {"position_index"}
+        assert set(result.missed) == {f"tables/{name}" for name in missed}
+        assert bool(result.equal_for) == (not missed)
     values, result = made(found, dict.fromkeys(names, 3))
     assert values["position_index"] == [0.0, 0.0, 0.0]
     assert result.equal_for
@@ -250,5 +304,5 @@ def test_a_model_without_positions_or_tokens_cannot_be_equal():
     found = tables(token_ids=5, position_index=4, token_type=2)
     values, result = made(found, {"paragraph_index": 2}, num_token_types=1)
     assert result.equal_for == ""
-    assert result.unused == ("tables/position_index",)
+    assert result.unused == result.missed == ("tables/position_index",)
     assert values["token_type"] == [300.0]
