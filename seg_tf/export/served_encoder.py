@@ -10,8 +10,8 @@ import tensorflow as tf
 
 from seg_tf import features as batch_contract
 from seg_tf.export.model_rows import Features, ModelRows
-from seg_tf.finetuning.encoder_copies import copy_encoder
 from seg_tf.finetuning.text_layout import text_layout
+from seg_tf.training.encoder_copies import copy_encoder
 from seg_tf.training.pretrained import Pretrained
 
 Signature = Callable[..., Mapping[str, tf.Tensor]]

@@ -6,8 +6,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from seg_tf.finetuning.encoder_copies import under_dtype_policy
 from seg_tf.finetuning.optimizer import LinearWarmupDecay, scheduled_optimizer
+from seg_tf.training.encoder_copies import under_dtype_policy
 
 
 class ReusableModel:

@@ -9,7 +9,6 @@ from typing import Any, Self
 import keras
 from keras import ops
 
-from seg_tf.finetuning.encoder_copies import copy_encoder, seeded
 from seg_tf.finetuning.feature_model import (
     FeatureModel,
     WithoutDropout,
@@ -17,6 +16,7 @@ from seg_tf.finetuning.feature_model import (
 )
 from seg_tf.finetuning.text_layout import text_layout
 from seg_tf.finetuning.text_readout import TextReadout, text_readout
+from seg_tf.training.encoder_copies import copy_encoder, seeded
 from seg_tf.training.pretrained import Pretrained, load_pretrained
 
 

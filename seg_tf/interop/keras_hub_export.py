@@ -2,6 +2,7 @@
 
 import pathlib
 
+import keras
 import keras_hub
 import numpy as np
 
@@ -18,6 +19,7 @@ from seg_tf.interop.errors import ForeignWeightsError
 from seg_tf.interop.hugging_face_export import is_bert
 from seg_tf.interop.window_preprocessor import WindowPreprocessor
 from seg_tf.models.encoder import Encoder
+from seg_tf.training.encoder_copies import copy_encoder
 from seg_tf.training.pretrained import Pretrained
 
 # What keras-hub's BertBackbone computes with, and no argument changes.
@@ -28,7 +30,8 @@ def write_keras_file(pretrained: Pretrained, path: pathlib.Path) -> None:
     """Writes the encoder as a Keras file, which `keras.saving.load_model` reads.
 
     The reader needs this package, and the module of the model's class imported. Text is
-    not part of the file.
+    not part of the file. An encoder with a table of token types reads `token_type`, the
+    number of the text, and a row of an encoder like BERT is one window.
 
     Args:
         pretrained: any model.
@@ -41,7 +44,7 @@ def write_keras_file(pretrained: Pretrained, path: pathlib.Path) -> None:
     if path.suffix != ".keras":
         raise ValueError(f"`path` must end in .keras. Received: {path}")
     with files.written_aside(path) as aside:
-        pretrained.encoder.save(aside)
+        _text_reader(pretrained).save(aside)
 
 
 def write_preset(pretrained: Pretrained, folder: pathlib.Path) -> str:
@@ -53,8 +56,9 @@ def write_preset(pretrained: Pretrained, folder: pathlib.Path) -> str:
     an `Encoder` of this package, itself a backbone of keras-hub: with
     `seg_tf.interop.window_preprocessor` imported, `from_preset` of
     `keras_hub.models.Backbone`, `keras_hub.tokenizers.BertTokenizer` and
-    `WindowPreprocessor` load its three parts. SLM, whose rows need sentences to be
-    found first, has no preprocessor.
+    `WindowPreprocessor` load its three parts. With a table of token types it reads
+    `token_type`, by which BERT tells the second text of a pair from the first. SLM,
+    whose rows need sentences to be found first, has no preprocessor.
 
     Args:
         pretrained: an encoder like BERT.
@@ -83,8 +87,8 @@ def write_preset(pretrained: Pretrained, folder: pathlib.Path) -> str:
     )
     with new_folder.written_aside(folder) as aside:
         if reasons:
-            backbone = encoder
-            preprocessor = _own_preprocessor(encoder, tokenizer, pretrained)
+            backbone = _text_reader(pretrained)
+            preprocessor = _own_preprocessor(backbone, tokenizer, pretrained)
         else:
             backbone = bert_backbone(pretrained)
             preprocessor = keras_hub.models.BertTextClassifierPreprocessor(
@@ -155,6 +159,15 @@ def bert_backbone(pretrained: Pretrained) -> keras_hub.models.BertBackbone:
     return backbone
 
 
+def _text_reader(pretrained: Pretrained) -> keras.Model:
+    """The encoder as texts are read with, which pretraining's may not be.
+
+    That one adds type 0 everywhere, and may tell the windows of packed rows apart.
+    """
+    encoder = pretrained.encoder
+    return copy_encoder(pretrained) if isinstance(encoder, Encoder) else encoder
+
+
 def _own_preprocessor(
     encoder: Encoder,
     tokenizer: EncoderTokenizer,
@@ -164,4 +177,6 @@ def _own_preprocessor(
     if "sentence_id" in encoder.index_tables:
         return None
     length = getattr(pretrained.config.inputs, "window_length", 512)
-    return WindowPreprocessor(tokenizer, encoder.index_tables, length)
+    return WindowPreprocessor(
+        tokenizer, encoder.index_tables, length, encoder.num_token_types
+    )

@@ -1,4 +1,4 @@
-"""Strings to features inside keras-hub, for BERT with P.S. and SegaBERT."""
+"""Strings to features inside keras-hub, for BERT, BERT with P.S. and SegaBERT."""
 
 # Shape key: B batch, L sequence length.
 
@@ -26,14 +26,16 @@ class WindowPreprocessor(keras_hub.models.Preprocessor):
         tokenizer: an `EncoderTokenizer`.
         index_tables: the encoder's; indices stay below the rows of their tables.
         sequence_length: int. `L`.
+        num_token_types: int. Rows of the encoder's table of token types, below which
+            the number of the text stays; 0 where it reads none.
         **kwargs: of `keras_hub.models.Preprocessor`.
 
     Call arguments:
         texts: strings `(B,)`, or several such, of texts that belong together.
 
     Returns:
-        Dict of tensors `(B, L)`: int32 `token_ids`, bool `padding_mask` and an index
-        for each table.
+        Dict of tensors `(B, L)`: int32 `token_ids`, bool `padding_mask`, an index
+        for each table and, with `num_token_types`, `token_type`: which text, from 0.
     """
 
     backbone_cls = Encoder
@@ -44,12 +46,14 @@ class WindowPreprocessor(keras_hub.models.Preprocessor):
         tokenizer: Any,
         index_tables: Mapping[str, int],
         sequence_length: int = 512,
+        num_token_types: int = 0,
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
         self.tokenizer = tokenizer
         self.index_tables = dict(index_tables)
         self.sequence_length = sequence_length
+        self.num_token_types = num_token_types
         self._packer = None
 
     def build(self, input_shape: Any) -> None:
@@ -75,9 +79,11 @@ class WindowPreprocessor(keras_hub.models.Preprocessor):
             "paragraph_index": text_BL,
             "sentence_index": tf.zeros_like(position_BL),
             "token_index": position_BL - self._starts(text_BL, mask_BL, len(texts)),
+            "token_type": text_BL,
         }
+        types = {"token_type": self.num_token_types} if self.num_token_types else {}
         features = {"token_ids": token_ids_BL, "padding_mask": mask_BL}
-        for name, rows in self.index_tables.items():
+        for name, rows in {**self.index_tables, **types}.items():
             capped_BL = tf.clip_by_value(indices[name], 0, rows - 1)
             features[name] = tf.where(mask_BL, capped_BL, 0)
         return features
@@ -99,4 +105,5 @@ class WindowPreprocessor(keras_hub.models.Preprocessor):
             **super().get_config(),
             "index_tables": self.index_tables,
             "sequence_length": self.sequence_length,
+            "num_token_types": self.num_token_types,
         }

@@ -6,8 +6,8 @@ import keras
 import numpy as np
 import pytest
 
-from seg_tf.finetuning.encoder_copies import seeded
 from seg_tf.finetuning.reusable_model import ReusableModel
+from seg_tf.training.encoder_copies import seeded
 
 INPUTS = np.random.default_rng(1).normal(size=(12, 3)).astype("float32")
 TARGETS = INPUTS.sum(axis=1, keepdims=True) ** 2

@@ -1,5 +1,6 @@
 """Models of ours as others read them."""
 
+import dataclasses
 import json
 
 import keras
@@ -16,6 +17,7 @@ from seg_tf.interop.errors import ForeignWeightsError
 from seg_tf.interop.hugging_face_export import write_hugging_face
 from seg_tf.interop.keras_hub_export import write_keras_file, write_preset
 from seg_tf.interop.window_preprocessor import WindowPreprocessor
+from seg_tf.models.encoder import Encoder
 from seg_tf.training.pretrained import load_pretrained
 from tests.inference import tiny_slm
 from tests.interop import foreign_files
@@ -175,6 +177,95 @@ def test_a_preset_of_segabert_needs_this_package(segabert, tmp_path):
     for name, value in features.items():
         np.testing.assert_array_equal(value, expected[name], err_msg=name)
     np.testing.assert_allclose(loaded(features), segabert.encoder(features), atol=1e-6)
+
+
+@pytest.fixture(name="exact_bert", scope="module")
+def _exact_bert(tmp_path_factory):
+    """A BERT that keras-hub's cannot be, imported with types from Hugging Face's."""
+    output = tmp_path_factory.mktemp("exact_bert") / "model"
+    conversion.convert(formats.open_model(foreign_files.HUGGING_FACE_DIR), output)
+    return load_pretrained(output)
+
+
+def pair_features(pretrained):
+    """Two rows of two texts, their ids written out, as fine-tuning lays them out."""
+    rows = [[9, 10], [9, 10, 11]], [[9], [9, 10, 11, 12]]
+    examples = [
+        [
+            Segment(text=n, pieces=text, paragraph=n, sentence=0)
+            for n, text in enumerate(row)
+        ]
+        for row in rows
+    ]
+    return WindowLayout(pretrained).lay_out(examples, (12,))
+
+
+def typed_outputs(pretrained, features):
+    """What the encoder's weights give for types, as masked rows."""
+    config = {**pretrained.encoder.get_config(), "reads_token_types": True}
+    encoder = Encoder.from_config(config)
+    encoder.set_weights(pretrained.encoder.get_weights())
+    return np.asarray(encoder(features)) * features["padding_mask"][..., np.newaxis]
+
+
+def test_a_preset_of_bert_reads_the_types_of_a_pair(exact_bert, tmp_path):
+    kind = write_preset(exact_bert, tmp_path / "preset")
+    assert "its GELU is exact" in kind
+    loaded = keras_hub.models.Backbone.from_preset(str(tmp_path / "preset"))
+    preprocessor = WindowPreprocessor.from_preset(
+        str(tmp_path / "preset"), sequence_length=12
+    )
+    features = preprocessor((["w1 w2", "w1"], ["w1 w2 w3", "w1 w2 w3 w4"]))
+    assert np.asarray(features["token_type"]).tolist() == [
+        [0, 0, 0, 0, 1, 1, 1, 1, 0, 0, 0, 0],
+        [0, 0, 0, 1, 1, 1, 1, 1, 0, 0, 0, 0],
+    ]
+    expected = pair_features(exact_bert)
+    assert set(features) == set(expected) == set(loaded.feature_names)
+    for name, value in features.items():
+        np.testing.assert_array_equal(value, expected[name], err_msg=name)
+    outputs = typed_outputs(exact_bert, expected)
+    mask = expected["padding_mask"][..., np.newaxis]
+    np.testing.assert_allclose(loaded(features) * mask, outputs, atol=1e-6)
+    # Types make a difference here.
+    without = np.asarray(exact_bert.encoder(expected)) * mask
+    assert np.abs(without - outputs).max() > 0.1
+
+
+def test_a_preprocessor_keeps_types_below_the_rows_of_their_table(exact_bert, tmp_path):
+    write_preset(exact_bert, tmp_path / "preset")
+    preprocessor = WindowPreprocessor.from_preset(
+        str(tmp_path / "preset"), sequence_length=12
+    )
+    features = preprocessor((["w1"], ["w2"], ["w3"]))
+    types = np.asarray(features["token_type"])[0, :8].tolist()
+    assert types == [0, 0, 0, 1, 1, 1, 1, 0]
+    alone = preprocessor(["w1 w2"])
+    assert not np.asarray(alone["token_type"]).any()
+
+
+def test_a_preset_of_a_model_of_packed_rows_reads_windows(exact_bert, tmp_path):
+    config = {**exact_bert.encoder.get_config(), "packed_windows": True}
+    packed = Encoder.from_config(config)
+    packed.set_weights(exact_bert.encoder.get_weights())
+    write_preset(dataclasses.replace(exact_bert, encoder=packed), tmp_path / "preset")
+    loaded = keras_hub.models.Backbone.from_preset(str(tmp_path / "preset"))
+    expected = pair_features(exact_bert)
+    mask = expected["padding_mask"][..., np.newaxis]
+    outputs = typed_outputs(exact_bert, expected)
+    np.testing.assert_allclose(loaded(expected) * mask, outputs, atol=1e-6)
+
+
+def test_a_keras_file_of_bert_reads_the_types_of_a_pair(exact_bert, tmp_path):
+    write_keras_file(exact_bert, tmp_path / "bert.keras")
+    loaded = keras.saving.load_model(tmp_path / "bert.keras")
+    expected = pair_features(exact_bert)
+    mask = expected["padding_mask"][..., np.newaxis]
+    outputs = typed_outputs(exact_bert, expected)
+    np.testing.assert_allclose(loaded(expected) * mask, outputs, atol=1e-6)
+    del expected["token_type"]
+    with pytest.raises(ValueError, match="token_type"):
+        loaded(expected)
 
 
 def test_a_preset_of_slm_has_a_tokenizer_alone(slm, tmp_path):

@@ -11,7 +11,6 @@ import numpy as np
 
 from seg_tf import files, tasks
 from seg_tf.finetuning.classification_split import checksum, write_predictions
-from seg_tf.finetuning.encoder_copies import under_dtype_policy
 from seg_tf.finetuning.probing.frozen_encoder import PER_SENTENCE, FrozenEncoder
 from seg_tf.finetuning.probing.probe import LEARNING_RATE, Labelled, predict
 from seg_tf.finetuning.probing.probe_training import (
@@ -24,6 +23,7 @@ from seg_tf.finetuning.trial import Setting
 from seg_tf.tasks import metrics
 from seg_tf.tasks.example import Example, Task
 from seg_tf.tasks.probes import combine_vectors, settings_of
+from seg_tf.training.encoder_copies import under_dtype_policy
 from seg_tf.training.pretrained import Pretrained
 
 _TEST = "test"

@@ -1,4 +1,4 @@
-"""Encoders for fine-tuning: copies, so that the checkpoint's own stays as it was.
+"""Encoders for fine-tuning and export: copies, so that the checkpoint's own stays.
 
 And under what they are made: precision, and a seed.
 """
@@ -18,7 +18,7 @@ def copy_encoder(
     """An encoder of its own, under the dtype policy that holds now.
 
     One with a table of token types reads them from the batch, which pretraining had no
-    need to.
+    need to, and a row is one window.
 
     Args:
         pretrained: whose encoder is copied.
