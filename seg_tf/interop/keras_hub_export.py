@@ -83,7 +83,9 @@ def write_preset(pretrained: Pretrained, folder: pathlib.Path) -> str:
         EncoderTokenizer if reasons else keras_hub.tokenizers.BertTokenizer
     )
     tokenizer = tokenizer_class(
-        vocabulary=list(pretrained.vocabulary.tokens), lowercase=pretrained.lower_case
+        vocabulary=list(pretrained.vocabulary.tokens),
+        lowercase=pretrained.lower_case,
+        strip_accents=pretrained.lower_case,  # as ours; keras-hub's default is not to
     )
     with new_folder.written_aside(folder) as aside:
         if reasons:

@@ -177,6 +177,9 @@ def test_a_preset_of_segabert_needs_this_package(segabert, tmp_path):
     for name, value in features.items():
         np.testing.assert_array_equal(value, expected[name], err_msg=name)
     np.testing.assert_allclose(loaded(features), segabert.encoder(features), atol=1e-6)
+    assert segabert.lower_case
+    tokenizer = preprocessor.tokenizer
+    np.testing.assert_array_equal(tokenizer("\u1e82\u0031"), tokenizer("w1"))
 
 
 @pytest.fixture(name="exact_bert", scope="module")
