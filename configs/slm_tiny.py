@@ -10,8 +10,9 @@ Layers, hardware and peak rate are those of that run.
 Time: about 40 minutes on one core for the 7,000 updates.
 
 Expected: on Wikipedia and books, after 6,000 updates masked-LM loss 5.89 (5.88 after
-5,500 with --config.model.dropout=0.1), sentence unshuffling still at chance: at this size
-it wants `slm_tiny_shuffle_all.py` as a second phase (docs/sentence_unshuffling.md).
+5,500 with --config.model.dropout=0.1), sentence unshuffling still at chance: at this
+size it wants `slm_tiny_shuffle_all.py` as a second phase
+(docs/sentence_unshuffling.md).
 """
 
 import dataclasses
