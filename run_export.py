@@ -65,7 +65,7 @@ from seg_tf.export.model_rows import model_rows
 from seg_tf.export.served_classifier import ServedClassifier
 from seg_tf.export.served_encoder import ServedEncoder, ServedModel
 from seg_tf.export.served_extractor import ServedExtractor
-from seg_tf.finetuning.saved_models import load_finetuned
+from seg_tf.finetuning.model_files import load_finetuned
 from seg_tf.finetuning.span_extractor import SpanExtractor
 from seg_tf.finetuning.squad_examples import window_sizes
 from seg_tf.finetuning.text_classifier import TextClassifier

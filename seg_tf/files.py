@@ -54,10 +54,14 @@ def remove_folder(path: pathlib.Path) -> None:
 def remove_leftovers(folder: pathlib.Path) -> None:
     """Removes what a killed process left aside in `folder`."""
     for path in folder.glob(f"{_ASIDE_PREFIX}*"):
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink(missing_ok=True)
+        _remove(path)
+
+
+def _remove(path: pathlib.Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def check_room(folder: pathlib.Path, num_bytes: int) -> None:
@@ -82,17 +86,19 @@ def check_room(folder: pathlib.Path, num_bytes: int) -> None:
 
 @contextlib.contextmanager
 def written_aside(path: pathlib.Path) -> Iterator[pathlib.Path]:
-    """Gives a name to write a file to; it becomes `path` when the block succeeds.
+    """Gives a name to write to; what is there becomes `path` if the block succeeds.
 
-    When the block raises (a full disk, an interrupt), the file is removed and
-    whatever stood under `path` before stays as it was.
+    When the block raises (a full disk, an interrupt), it is removed and whatever stood
+    under `path` before stays as it was.
     """
     unfinished = aside(path)
+    if unfinished.is_dir():  # of a killed process; a file is written over
+        _remove(unfinished)
     try:
         yield unfinished
         publish(path)
     except BaseException:
-        unfinished.unlink(missing_ok=True)
+        _remove(unfinished)
         raise
 
 

@@ -2,7 +2,6 @@
 
 import contextlib
 import pathlib
-import shutil
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -56,18 +55,12 @@ def write(
         folder: where; what stands there is replaced.
         description: becomes `export.json`.
     """
-    unfinished = files.aside(folder.absolute())
-    shutil.rmtree(unfinished, ignore_errors=True)
-    try:
+    with files.written_aside(folder.absolute()) as unfinished:
         with _quiet():
             tf.saved_model.save(
                 model, str(unfinished), signatures=dict(model.functions)
             )
         files.write_json(unfinished / DESCRIPTION_FILE, dict(description))
-        files.publish(folder.absolute())
-    except BaseException:
-        shutil.rmtree(unfinished, ignore_errors=True)
-        raise
 
 
 @contextlib.contextmanager

@@ -12,9 +12,9 @@ import numpy as np
 from seg_tf import tasks
 from seg_tf.finetuning.classification_split import PredictedSplit, checksum
 from seg_tf.finetuning.dev_scores import DevScores
+from seg_tf.finetuning.model_files import save_finetuned
 from seg_tf.finetuning.results_report import LEADERBOARD_FOLDER
 from seg_tf.finetuning.reusable_model import ReusableModel
-from seg_tf.finetuning.saved_model import save_model as write_model
 from seg_tf.finetuning.text_batches import TextExamples
 from seg_tf.finetuning.text_classifier import TextClassifier
 from seg_tf.finetuning.trial import Setting
@@ -156,7 +156,7 @@ class ClassificationRunner:
             callbacks=[DevScores(self._score), *callbacks],
         )
         if self._saves_model:
-            write_model(model, folder)
+            save_finetuned(model, folder)
         scores = {}
         for prefix, split in self._dev.items():
             outputs = split.outputs(model)

@@ -11,8 +11,8 @@ import keras
 
 from seg_tf import command_line
 from seg_tf.finetuning.dev_scores import DevScores
+from seg_tf.finetuning.model_files import save_finetuned
 from seg_tf.finetuning.reusable_model import ReusableModel
-from seg_tf.finetuning.saved_model import save_model as write_model
 from seg_tf.finetuning.span_batches import span_batches
 from seg_tf.finetuning.span_extractor import SpanExtractor
 from seg_tf.finetuning.squad_examples import SpanExamples, window_sizes
@@ -193,7 +193,7 @@ class SquadRunner:
             callbacks=[DevScores(self._score), *callbacks],
         )
         if self._saves_model:
-            write_model(model, folder)
+            save_finetuned(model, folder)
         # Once more, for a callback may have gone back to the weights of another epoch.
         answers, _ = self._answer(model)
         scores = score_answers(self._dev.data, answers)

@@ -39,8 +39,8 @@ def trials_display(
     return kind(name, trials, main_metric, stream, probe)
 
 
-class TrialBars:
-    """A bar of all trials, in epochs, and one of the trial that runs, in updates."""
+class _TrialsShown:
+    """What both ways to show trials know of them."""
 
     def __init__(
         self,
@@ -50,21 +50,28 @@ class TrialBars:
         stream: TextIO,
         probe: str | None = None,
     ):
+        self._name = name
         self._trials = trials
         self._main_metric = main_metric
         self._stream = stream
         self._probe = probe
         self._num_epochs_before = _epochs_before(trials)
+
+
+class TrialBars(_TrialsShown):
+    """A bar of all trials, in epochs, and one of the trial that runs, in updates."""
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        super().__init__(*args, **kwargs)
         self._all = tqdm(
             total=self._num_epochs_before[-1],
-            desc=name,
+            desc=self._name,
             bar_format="{desc}, {n:.1f}/{total} epochs {percentage:3.0f}%|{bar}| "
             "[{elapsed}<{remaining}]{postfix}",
-            file=stream,
+            file=self._stream,
             dynamic_ncols=True,
             smoothing=0,
         )
-        self._name = name
         self._trial_bar: tqdm | None = None
 
     def begin(self, number: int, trial: Trial) -> keras.callbacks.Callback:
@@ -103,23 +110,11 @@ class TrialBars:
         self._all.update(epochs - self._all.n)
 
 
-class TrialLines:
+class TrialLines(_TrialsShown):
     """A line an epoch, and a line a trial, for log files."""
 
-    def __init__(
-        self,
-        name: str,
-        trials: Sequence[Trial],
-        main_metric: str,
-        stream: TextIO,
-        probe: str | None = None,
-    ):
-        self._name = name
-        self._trials = trials
-        self._main_metric = main_metric
-        self._stream = stream
-        self._probe = probe
-        self._num_epochs_before = _epochs_before(trials)
+    def __init__(self, *args: Any, **kwargs: Any):
+        super().__init__(*args, **kwargs)
         self._start = self._last_line = time.monotonic()
 
     def begin(self, number: int, trial: Trial) -> keras.callbacks.Callback:

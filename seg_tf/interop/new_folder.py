@@ -2,7 +2,6 @@
 
 import contextlib
 import pathlib
-import shutil
 from collections.abc import Iterator
 
 from seg_tf import files
@@ -28,12 +27,6 @@ def written_aside(folder: pathlib.Path) -> Iterator[pathlib.Path]:
         ValueError: if it is not.
     """
     check(folder)
-    aside = files.aside(folder)
-    shutil.rmtree(aside, ignore_errors=True)
-    try:
+    with files.written_aside(folder) as aside:
         aside.mkdir(parents=True)
         yield aside
-        files.publish(folder)
-    except BaseException:
-        shutil.rmtree(aside, ignore_errors=True)
-        raise
