@@ -36,7 +36,7 @@ LOCK = $(VENV)/bin/uv pip compile --quiet --universal --python-version=3.11 \
 
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev pretrain test lint format bench lock clean clean-all
+.PHONY: help setup setup-corpora setup-dev pretrain test lint format bench lock clean clean-all
 
 help: ## What the targets do (this text)
 	@echo "Targets:"
@@ -55,7 +55,10 @@ help: ## What the targets do (this text)
 setup: ## Virtual environment, packages and Horovod, for training
 	@$(SET_UP) run
 
-setup-dev: ## The same, and what tests and developers need
+setup-corpora: ## The same, with Apache Beam, Parquet and TensorFlow Datasets
+	@$(SET_UP) corpora
+
+setup-dev: ## All of it, and what tests and developers need
 	@$(SET_UP) dev
 
 pretrain: setup ## Text to records to a pretrained model: CORPUS= FORMAT= CONFIG= VOCAB= OUTPUT=
@@ -86,11 +89,14 @@ bench: setup-dev ## Benchmarks, which print ratios: BENCH= for one of them
 		module=$$(echo "$${file%.py}" | tr / .); echo "== $$module"; $(RUN) -m $$module; done
 
 lock: setup-dev ## Resolves requirements/*.txt anew: UPGRADE=1 for newer versions
-	$(LOCK) --extra=dev --extra=horovod --no-emit-package=horovod \
+	$(LOCK) --extra=dev --extra=corpora --extra=horovod --no-emit-package=horovod \
 		--output-file=requirements/dev.txt pyproject.toml
 	$(LOCK) --extra=horovod --no-emit-package=horovod \
 		--constraints=requirements/dev.txt \
 		--output-file=requirements/run.txt pyproject.toml
+	$(LOCK) --extra=corpora --extra=horovod --no-emit-package=horovod \
+		--constraints=requirements/dev.txt \
+		--output-file=requirements/corpora.txt pyproject.toml
 	$(LOCK) --no-deps --output-file=requirements/horovod-build.txt \
 		requirements/horovod-build.in
 

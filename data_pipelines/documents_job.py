@@ -10,7 +10,12 @@ import pathlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from data_pipelines.readers import Document, RejectedDocument, get_reader
+from data_pipelines.readers import (
+    Document,
+    RejectedDocument,
+    UnparsedDocument,
+    get_reader,
+)
 from data_pipelines.sharded_build import BuildError, Task
 from seg_tf import files
 from seg_tf.text import encoding
@@ -149,12 +154,19 @@ class Cursor:
 
 @dataclasses.dataclass(frozen=True)
 class Slice:
-    """Consecutive documents of the corpus, made into one shard a split."""
+    """Consecutive documents of the corpus, made into one shard a split.
+
+    Attributes:
+        number: which slice.
+        first_document_id: number of its first document; the others follow.
+        documents: what a reader's `read_unparsed` yields.
+        rejected: the documents that the reader rejected among them, as dicts.
+        next: where the next slice begins.
+    """
 
     number: int
     first_document_id: int
-    paragraphs: list[tuple[str, ...]]
-    places: list[tuple[str, str]]
+    documents: list[Document | UnparsedDocument]
     rejected: list[dict]
     next: Cursor
 
@@ -188,11 +200,11 @@ def read_slices(
             continue
         skip = start.items_read if file_number == start.file_number else 0
         unreported = os.path.getsize(path)
-        for item_number, item in enumerate(reader.read(path, name), 1):
+        for item_number, item in enumerate(reader.read_unparsed(path, name), 1):
             if item_number <= skip:
                 continue
             if isinstance(item, RejectedDocument):
-                _check_strict(options, item)
+                check_strict(options, item)
                 rejected.append(dataclasses.asdict(item))
                 continue
             documents.append(item)
@@ -218,23 +230,17 @@ def read_slices(
 def _task(
     number: int,
     first_document_id: int,
-    documents: list[Document],
+    documents: list[Document | UnparsedDocument],
     rejected: list[dict],
     next_cursor: Cursor,
     progress: int,
 ) -> Task:
-    payload = Slice(
-        number,
-        first_document_id,
-        [document.paragraphs for document in documents],
-        [(document.source, document.location) for document in documents],
-        rejected,
-        next_cursor,
-    )
+    payload = Slice(number, first_document_id, documents, rejected, next_cursor)
     return Task(number, payload, progress)
 
 
-def _check_strict(options: DocumentOptions, item: RejectedDocument) -> None:
+def check_strict(options: DocumentOptions, item: RejectedDocument) -> None:
+    """Raises BuildError at a rejected document, where `--strict` wants it."""
     if options.strict and item.reason != "empty_document":
         raise BuildError(f"{item}. Stopped, as --strict wants")
 

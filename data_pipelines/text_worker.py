@@ -1,11 +1,18 @@
 """What a worker does with a slice of documents: trees, then shards."""
 
+import dataclasses
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from data_pipelines import records, tree_shards
-from data_pipelines.documents_job import DocumentOptions, Slice
+from data_pipelines.documents_job import DocumentOptions, Slice, check_strict
 from data_pipelines.manifest import SPLITS, shard_name
+from data_pipelines.readers import (
+    Document,
+    RejectedDocument,
+    UnparsedDocument,
+    get_reader,
+)
 from seg_tf.text import encoding
 from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.text.punkt_parameters import load_parameters
@@ -30,6 +37,7 @@ class SliceMaker:
         splitter = SentenceSplitter(load_parameters(options.sentence_parameters))
         encoder = encoding.text_encoder(tokenizer, vocabulary, options.lower_case)
         self._options = options
+        self._reader = get_reader(options.format, **options.reader_options)
         self._output_dir = output_dir
         self._builder = TreeBuilder(
             encoding.sentence_splitter(tokenizer, splitter), encoder.encode
@@ -52,18 +60,16 @@ class SliceMaker:
         rejected = list(payload.rejected)
         reason, token = self._no_token
         items = {split: [] for split in SPLITS}
-        places_and_trees = zip(payload.places, self._trees(payload), strict=True)
-        for document_id, ((source, location), tree) in enumerate(
-            places_and_trees, payload.first_document_id
-        ):
+        documents = self._documents(payload, rejected)
+        for document_id, document, tree in self._with_trees(documents):
             if len(tree.token_ids):
-                split = self._options.split_of(document_id, source)
+                split = self._options.split_of(document_id, document.source)
                 items[split].append((tree, document_id, None))
             else:
                 rejected.append(
                     {
-                        "source": source,
-                        "location": location,
+                        "source": document.source,
+                        "location": document.location,
                         "reason": reason,
                         "message": "expected text, found characters that make no "
                         f"{token} (control characters only)",
@@ -76,18 +82,38 @@ class SliceMaker:
             shards[split] = vars(shard)
         return {"shards": shards, "rejected": rejected, "next": vars(payload.next)}
 
-    def _trees(self, payload: Slice) -> Iterator[DocumentTree]:
+    def _documents(
+        self, payload: Slice, rejected: list[dict]
+    ) -> Iterator[tuple[int, Document]]:
+        """The documents of a slice, parsed, with their numbers; notes the others."""
+        for document_id, item in enumerate(
+            payload.documents, payload.first_document_id
+        ):
+            if isinstance(item, UnparsedDocument):
+                item = self._reader.parse(item)
+            if isinstance(item, RejectedDocument):
+                check_strict(self._options, item)
+                rejected.append(dataclasses.asdict(item))
+                continue
+            yield document_id, item
+
+    def _with_trees(
+        self, documents: Iterable[tuple[int, Document]]
+    ) -> Iterator[tuple[int, Document, DocumentTree]]:
         batch, characters = [], 0
-        for paragraphs in payload.paragraphs:
-            batch.append(paragraphs)
-            characters += sum(map(len, paragraphs))
+        for document_id, document in documents:
+            batch.append((document_id, document))
+            characters += document.num_characters
             if characters >= _BATCH_CHARACTERS:
                 yield from self._build(batch)
                 batch, characters = [], 0
         yield from self._build(batch)
 
-    def _build(self, batch: list[tuple[str, ...]]) -> list[DocumentTree]:
-        trees = self._builder.build(batch)
-        if self._paragraph_end is None:
-            return trees
-        return [tree.with_paragraph_ends(self._paragraph_end) for tree in trees]
+    def _build(
+        self, batch: list[tuple[int, Document]]
+    ) -> Iterator[tuple[int, Document, DocumentTree]]:
+        trees = self._builder.build([document.paragraphs for _, document in batch])
+        for (document_id, document), tree in zip(batch, trees, strict=True):
+            if self._paragraph_end is not None:
+                tree = tree.with_paragraph_ends(self._paragraph_end)
+            yield document_id, document, tree

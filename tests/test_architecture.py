@@ -120,7 +120,12 @@ def declared_modules() -> set[str]:
     """Top-level modules of the packages that pyproject.toml asks for at run time."""
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
     names = {Requirement(text).name for text in project["dependencies"]}
-    modules = {"absl-py": "absl", "faiss-cpu": "faiss", "scikit-learn": "sklearn"}
+    modules = {
+        "absl-py": "absl",
+        "faiss-cpu": "faiss",
+        "scikit-learn": "sklearn",
+        "universal-pathlib": "upath",
+    }
     return {modules.get(name, name.replace("-", "_")) for name in names}
 
 

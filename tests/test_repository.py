@@ -13,7 +13,7 @@ from packaging.requirements import Requirement
 
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
 REQUIREMENTS = REPOSITORY / "requirements"
-LOCKS = ("run.txt", "dev.txt", "horovod-build.txt")
+LOCKS = ("run.txt", "corpora.txt", "dev.txt", "horovod-build.txt")
 # Package-index hosts, and folders of somebody's machine.
 HOSTS = re.compile(r"pypi\.org|pythonhosted\.org")
 HOME = re.compile(r"(?<![\w.:/}])/(work|root|home/\w+|Users/\w+)/\w")
@@ -75,11 +75,12 @@ def test_hosts_and_home_folders_would_be_found():
     )
 
 
-def test_dev_lock_holds_the_run_lock_with_the_same_versions():
-    run, dev = pins(read_lock("run.txt")), pins(read_lock("dev.txt"))
+def test_larger_locks_hold_the_smaller_ones_with_the_same_versions():
+    run, corpora, dev = (
+        pins(read_lock(name)) for name in ("run.txt", "corpora.txt", "dev.txt")
+    )
     assert run
-    assert run.items() <= dev.items()
-    assert len(run) < len(dev)
+    assert run.items() < corpora.items() < dev.items()
 
 
 def test_locks_hold_what_the_project_declares():
@@ -87,6 +88,7 @@ def test_locks_hold_what_the_project_declares():
     extras = project["optional-dependencies"]
     for declared, name in (
         (project["dependencies"], "run.txt"),
+        (extras["corpora"], "corpora.txt"),
         (extras["dev"], "dev.txt"),
         (extras["horovod"], "horovod-build.txt"),
     ):

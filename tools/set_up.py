@@ -1,6 +1,7 @@
 """Makes the virtual environment that everything here runs in, or completes it.
 
     python3 tools/set_up.py run     # what training needs
+    python3 tools/set_up.py corpora # and what corpora of many machines need
     python3 tools/set_up.py dev     # and what tests and developers need
 
 `make` calls it before every target. Three phases, each skipped when it is done:
@@ -29,7 +30,11 @@ REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
 HOROVOD = REPOSITORY / "third_party" / "horovod"
 OLDEST, NEWEST = (3, 11), (3, 13)
 # A lock file, and those whose packages it holds as well.
-LOCKS = {"run": ("run",), "dev": ("dev", "run")}
+LOCKS = {
+    "run": ("run",),
+    "corpora": ("corpora", "run"),
+    "dev": ("dev", "corpora", "run"),
+}
 # What build_horovod.py exits with where it finds no compiler.
 NO_COMPILER_STATUS = 3
 NO_COMPILER = """\
@@ -190,8 +195,10 @@ class Environment:
         command = [
             *(str(self.python), "-m", "pip", "--disable-pip-version-check"),
             # The lock is complete: see requirements/README.md on --no-deps. Wheels
-            # only, so that installing runs nobody's code.
+            # only, so that installing runs nobody's code; promise, which TensorFlow
+            # Datasets imports, has none.
             *("install", "--no-deps", "--require-hashes", "--only-binary=:all:"),
+            "--no-binary=promise",
             *("--progress-bar=off", "--requirement", str(lock)),
         ]
         total = count_packages(lock)

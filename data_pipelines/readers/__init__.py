@@ -20,6 +20,9 @@ from data_pipelines.readers.base import (
 from data_pipelines.readers.base import (
     RejectedDocument as RejectedDocument,
 )
+from data_pipelines.readers.base import (
+    UnparsedDocument as UnparsedDocument,
+)
 
 _TRUTH_VALUES = {"true": True, "1": True, "yes": True} | {
     "false": False,

@@ -39,6 +39,30 @@ class Document:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class UnparsedDocument:
+    """A text as its file has it, where making paragraphs of it takes long.
+
+    Reading a file is one process's work; parsing what it yields is spread over all.
+
+    Attributes:
+        markup: the text with its markup.
+        source: as in `Document`.
+        location: as in `Document`.
+        title: as in `Document`.
+    """
+
+    markup: str
+    source: str
+    location: str
+    title: str = ""
+
+    @property
+    def num_characters(self) -> int:
+        """Characters, those of the markup included."""
+        return len(self.markup)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class RejectedDocument:
     """A text that could not be read. The reader carries on after it.
 
@@ -105,6 +129,16 @@ class FileReader(abc.ABC):
             path: the file: plain, gzip, bzip2 or Zstandard.
             source: the `source` of what is yielded; None takes the file's name.
         """
+        for item in self.read_unparsed(path, source):
+            yield self.parse(item) if isinstance(item, UnparsedDocument) else item
+
+    def read_unparsed(
+        self, path: str | os.PathLike[str], source: str | None = None
+    ) -> Iterator["Document | UnparsedDocument | RejectedDocument"]:
+        """`read` without what is dear and can be done by other processes: `parse`.
+
+        An engine numbers what this yields, rejected documents aside.
+        """
         path = pathlib.Path(path)
         source = path.name if source is None else source
         try:
@@ -120,10 +154,17 @@ class FileReader(abc.ABC):
         for path in self.files(input_path):
             yield from self.read(path, self.source_name(path, input_path))
 
+    def parse(self, item: "UnparsedDocument") -> Document | RejectedDocument:
+        """What an unparsed document turns out to be.
+
+        Formats whose `read_stream` yields documents have no need of it.
+        """
+        raise NotImplementedError(f"{type(self).__name__} yields parsed documents")
+
     @abc.abstractmethod
     def read_stream(
         self, stream: io.BufferedReader, source: str
-    ) -> Iterator[Document | RejectedDocument]:
+    ) -> Iterator["Document | UnparsedDocument | RejectedDocument"]:
         """Reads a file's bytes, decompressed and without byte order mark.
 
         Raises:

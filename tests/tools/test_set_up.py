@@ -11,11 +11,12 @@ from tools import set_up
 
 @pytest.fixture
 def repository(tmp_path, monkeypatch):
-    """A folder with two lock files, in the place of the repository."""
+    """A folder with three lock files, in the place of the repository."""
     monkeypatch.setattr(set_up, "REPOSITORY", tmp_path)
     (tmp_path / "requirements").mkdir()
     (tmp_path / "requirements" / "run.txt").write_text("a==1\n")
-    (tmp_path / "requirements" / "dev.txt").write_text("a==1\nb==2\n")
+    (tmp_path / "requirements" / "corpora.txt").write_text("a==1\nb==2\n")
+    (tmp_path / "requirements" / "dev.txt").write_text("a==1\nb==2\nc==3\n")
     return tmp_path
 
 
@@ -61,8 +62,9 @@ def test_packages_are_installed_once_for_each_lock(repository, installed):
     environment.ensure_packages("run")
     environment.ensure_packages("run")
     environment.ensure_packages("dev")
-    # The packages of `dev` include those of `run`.
+    # The packages of `dev` include those of the others.
     environment.ensure_packages("run")
+    environment.ensure_packages("corpora")
     assert installed == ["run.txt", "dev.txt"]
 
 
