@@ -33,10 +33,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from absl import flags
 
 import seg_tf.command_line as command_line
-from data_pipelines import documents_job, sharded_build
-from data_pipelines.documents_job import Cursor, DocumentOptions
+from data_pipelines import documents_job, duplicates_job, sharded_build
+from data_pipelines.cleaning import options as cleaning_options
+from data_pipelines.cleaning import steps, tally
+from data_pipelines.documents_job import DocumentOptions
 from data_pipelines.manifest import COUNTS, SPLITS, Manifest, Shard
 from data_pipelines.readers import parse_options
+from data_pipelines.report import report_flag
 from data_pipelines.sharded_build import BuildError, ShardedBuild
 from data_pipelines.text_flags import define_text_flags
 from seg_tf import files
@@ -67,10 +70,12 @@ def build_documents(
 
     Raises:
         OSError: if an input is missing.
-        ValueError: if an input is empty, both inputs hold the same file, or the
-            vocabulary is unusable.
+        ValueError: if an input is empty, both inputs hold the same file, the
+            vocabulary is unusable, or there is no such language function.
         BuildError: if the folder holds another build, or nothing could be read.
     """
+    # A language function that is missing is told before anything is read.
+    steps.steps_of_documents(options.cleaning)
     sources = documents_job.list_sources(options)
     vocabulary = encoding.read_vocabulary(options.tokenizer, options.vocab_file)
     parameters = load_parameters(options.sentence_parameters)
@@ -91,12 +96,14 @@ def build_documents(
     output_dir.mkdir(parents=True, exist_ok=True)
     build = ShardedBuild(output_dir, {**described, "sources": sizes})
     with build.opened():
-        number, cursor = _resume_point(build.reports())
         total = sum(size for _, size in sizes)
+        duplicates = _find_duplicates(options, sources, build, num_workers)
+        number, cursor = documents_job.resume_point(build.reports())
         with command_line.progress_bar(total, "documents") as bar:
             bar.update(sum(size for _, size in sizes[: cursor.file_number]))
+            tasks = documents_job.read_slices(options, sources, cursor, number)
             reports = build.run(
-                documents_job.read_slices(options, sources, cursor, number),
+                tasks if duplicates is None else duplicates.given_to(tasks),
                 documents_job.make_slice,
                 num_workers=num_workers,
                 initializer=documents_job.start_worker,
@@ -124,6 +131,8 @@ def summary(manifest: Manifest) -> str:
         lines.append(f"{split}: {counts}")
     if manifest.rejected:
         lines.append(f"left out: {_listed(manifest.rejected)} (see {REJECTED_FILE})")
+    if manifest.cleaning:
+        lines.append(tally.summary(manifest.cleaning))
     return "\n".join(lines)
 
 
@@ -137,7 +146,32 @@ def _result_options(options: DocumentOptions) -> dict:
     )
     for name in described_elsewhere:
         del kept[name]
+    # Only steps that are on: what an earlier version built is what no step leaves.
+    del kept["cleaning"]
+    if options.cleaning.is_on:
+        kept["cleaning"] = options.cleaning.described()
     return kept
+
+
+def _find_duplicates(
+    options: DocumentOptions,
+    sources: Mapping[str, pathlib.Path],
+    build: ShardedBuild,
+    num_workers: int,
+) -> duplicates_job.Duplicates | None:
+    """What is to be dropped of all documents; None where that was not asked for."""
+    if options.cleaning.duplicates is None:
+        return None
+    total = sum(path.stat().st_size for path in sources.values())
+    with command_line.progress_bar(total, "duplicates") as bar:
+        return duplicates_job.find_duplicates(
+            options,
+            sources,
+            build.progress_folder("duplicates"),
+            num_workers=num_workers,
+            described=build.options,
+            on_progress=bar.update,
+        )
 
 
 def _finished_build(
@@ -153,14 +187,6 @@ def _finished_build(
     )
     found = [[source["file"], source["bytes"]] for source in manifest.sources]
     return manifest if same and found == sizes else None
-
-
-def _resume_point(reports: Mapping[int, dict]) -> tuple[int, Cursor]:
-    """The first slice without a report, and where in the sources it begins."""
-    number = 0
-    while number in reports:
-        number += 1
-    return number, Cursor(**reports[number - 1]["next"]) if number else Cursor()
 
 
 def _assemble(
@@ -182,6 +208,11 @@ def _assemble(
             sorted(Counter(item["reason"] for item in _rejected(reports)).items())
         ),
         splits=collect_shards(reports),
+        cleaning=tally.merge(
+            reports[number]["cleaning"]
+            for number in sorted(reports)
+            if "cleaning" in reports[number]
+        ),
     )
 
 
@@ -197,6 +228,7 @@ def _check_not_empty(
                 f"no document could be read from {given!r} as {options.format}. "
                 f"Rejected in all: {_listed(manifest.rejected) or 'none'}, see "
                 f"{rejected_file}"
+                + (f"; {tally.summary(manifest.cleaning)}" if manifest.cleaning else "")
             )
 
 
@@ -274,6 +306,7 @@ def define_flags() -> None:
         lower_bound=0.001,
     )
     flags.DEFINE_bool("strict", False, "Stop at the first bad document.")
+    cleaning_options.define_flags()
     define_run_flags()
 
 
@@ -281,6 +314,7 @@ def define_run_flags() -> None:
     """Flags that change nothing in the result."""
     flags.DEFINE_integer("num_workers", 1, "Worker processes.", lower_bound=1)
     flags.DEFINE_bool("overwrite", False, "Remove a build that lies in --output_dir.")
+    report_flag.define_flag()
 
 
 def options_from_flags() -> DocumentOptions:
@@ -289,7 +323,8 @@ def options_from_flags() -> DocumentOptions:
     names = {field.name for field in dataclasses.fields(DocumentOptions)}
     return DocumentOptions(
         reader_options=parse_options(values.reader_options),
-        **{name: values[name].value for name in names - {"reader_options"}},
+        cleaning=cleaning_options.options_from_flags(),
+        **{name: values[name].value for name in names - {"reader_options", "cleaning"}},
     )
 
 
@@ -303,6 +338,7 @@ def main(_: Sequence[str]) -> None:
     )
     print(summary(manifest))
     print(f"documents and manifest.json are in {values.output_dir}")
+    report_flag.write_if_wanted(pathlib.Path(values.output_dir))
 
 
 if __name__ == "__main__":

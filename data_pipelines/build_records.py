@@ -22,6 +22,7 @@ from absl import flags
 
 import seg_tf.command_line as command_line
 from data_pipelines import build_documents, build_windows, windows_job
+from data_pipelines.report import report_flag
 from data_pipelines.sharded_build import BuildError
 
 DOCUMENTS_FOLDER = "documents"
@@ -52,6 +53,7 @@ def main(_: Sequence[str]) -> None:
         f"windows of {windows.window_length} positions in {output_dir}\n"
         f"{build_documents.summary(windows)}"
     )
+    report_flag.write_if_wanted(output_dir)
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ from data_pipelines import (
     windows_job,
 )
 from data_pipelines.manifest import FILE_NAME, Manifest
+from data_pipelines.report import report_flag
 from data_pipelines.sharded_build import BuildError, ShardedBuild
 from data_pipelines.windows_job import WindowOptions
 from seg_tf import files
@@ -169,6 +170,9 @@ def main(_: Sequence[str]) -> None:
     )
     print(build_documents.summary(manifest))
     print(f"windows and manifest.json are in {values.output_dir}")
+    report_flag.write_if_wanted(
+        pathlib.Path(values.output_dir), pathlib.Path(values.documents_dir)
+    )
 
 
 if __name__ == "__main__":

@@ -10,8 +10,10 @@ import pathlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from data_pipelines.cleaning.options import NO_CLEANING, CleaningOptions
 from data_pipelines.readers import (
     Document,
+    FileReader,
     RejectedDocument,
     UnparsedDocument,
     get_reader,
@@ -42,6 +44,7 @@ class DocumentOptions:
             `validation_input`.
         slice_megabytes: text of one slice, in millions of characters.
         strict: whether a rejected document stops the build.
+        cleaning: what is dropped of what was read.
     """
 
     format: str
@@ -55,6 +58,7 @@ class DocumentOptions:
     validation_fraction: float | None = None
     slice_megabytes: float = 8.0
     strict: bool = False
+    cleaning: CleaningOptions = NO_CLEANING
 
     def __post_init__(self):
         encoding.check_tokenizer(self.tokenizer)
@@ -162,6 +166,7 @@ class Slice:
         documents: what a reader's `read_unparsed` yields.
         rejected: the documents that the reader rejected among them, as dicts.
         next: where the next slice begins.
+        duplicates: numbers of documents to drop -> of those that they repeat.
     """
 
     number: int
@@ -169,6 +174,15 @@ class Slice:
     documents: list[Document | UnparsedDocument]
     rejected: list[dict]
     next: Cursor
+    duplicates: Mapping[int, int] = dataclasses.field(default_factory=dict)
+
+
+def resume_point(reports: Mapping[int, dict]) -> tuple[int, Cursor]:
+    """The first slice without a report, and where in the sources it begins."""
+    number = 0
+    while number in reports:
+        number += 1
+    return number, Cursor(**reports[number - 1]["next"]) if number else Cursor()
 
 
 def read_slices(
@@ -243,6 +257,33 @@ def check_strict(options: DocumentOptions, item: RejectedDocument) -> None:
     """Raises BuildError at a rejected document, where `--strict` wants it."""
     if options.strict and item.reason != "empty_document":
         raise BuildError(f"{item}. Stopped, as --strict wants")
+
+
+def parsed_documents(
+    options: DocumentOptions,
+    reader: FileReader,
+    payload: Slice,
+    rejected: list[dict],
+) -> Iterator[tuple[int, Document]]:
+    """The documents of a slice, parsed, with their numbers.
+
+    Args:
+        options: the build's options.
+        reader: the reader that they are from.
+        payload: the slice.
+        rejected: where documents that cannot be parsed are listed.
+
+    Raises:
+        BuildError: with `options.strict`, at the first rejected document.
+    """
+    for document_id, item in enumerate(payload.documents, payload.first_document_id):
+        if isinstance(item, UnparsedDocument):
+            item = reader.parse(item)
+        if isinstance(item, RejectedDocument):
+            check_strict(options, item)
+            rejected.append(dataclasses.asdict(item))
+            continue
+        yield document_id, item
 
 
 # --- In the workers -------------------------------------------------------------

@@ -55,6 +55,8 @@ class Manifest:
             of its own, `file` begins with the split.
         rejected: reason -> number of documents that were left out.
         splits: split name -> its shards.
+        cleaning: documents, paragraphs and characters before cleaning, dropped by each
+            step, with examples, and after it; None where no step was on.
     """
 
     kind: str
@@ -66,6 +68,7 @@ class Manifest:
     sources: tuple[Mapping[str, Any], ...]
     rejected: Mapping[str, int]
     splits: Mapping[str, tuple[Shard, ...]]
+    cleaning: Mapping[str, Any] | None = None
 
     @property
     def tokenizer(self) -> str:
@@ -92,6 +95,9 @@ class Manifest:
             for split in SPLITS
         }
         fields = dataclasses.asdict(self)
+        # Records of which nothing was cleaned away are those of earlier versions.
+        if self.cleaning is None:
+            del fields["cleaning"]
         files.write_json(
             folder / FILE_NAME,
             {"schema_version": SCHEMA_VERSION, "counts": counts | in_splits, **fields},

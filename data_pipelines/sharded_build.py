@@ -98,6 +98,15 @@ class ShardedBuild:
                     "another --output_dir, or --overwrite"
                 )
 
+    @property
+    def options(self) -> dict[str, Any]:
+        """Everything that the result depends on."""
+        return self._options
+
+    def progress_folder(self, name: str) -> pathlib.Path:
+        """A folder for files that are needed until the build is done."""
+        return self._progress_dir / name
+
     def reports(self) -> dict[int, dict]:
         """The reports of the tasks done so far, by task number."""
         paths = sorted(self._progress_dir.glob("task-*.json"))

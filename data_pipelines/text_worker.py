@@ -1,18 +1,14 @@
 """What a worker does with a slice of documents: trees, then shards."""
 
-import dataclasses
 import pathlib
 from collections.abc import Iterable, Iterator
 
-from data_pipelines import records, tree_shards
-from data_pipelines.documents_job import DocumentOptions, Slice, check_strict
+from data_pipelines import documents_job, records, tree_shards
+from data_pipelines.cleaning import steps
+from data_pipelines.cleaning.tally import Tally
+from data_pipelines.documents_job import DocumentOptions, Slice
 from data_pipelines.manifest import SPLITS, shard_name
-from data_pipelines.readers import (
-    Document,
-    RejectedDocument,
-    UnparsedDocument,
-    get_reader,
-)
+from data_pipelines.readers import Document, get_reader
 from seg_tf.text import encoding
 from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.text.punkt_parameters import load_parameters
@@ -38,6 +34,7 @@ class SliceMaker:
         encoder = encoding.text_encoder(tokenizer, vocabulary, options.lower_case)
         self._options = options
         self._reader = get_reader(options.format, **options.reader_options)
+        self._steps = steps.steps_of_documents(options.cleaning)
         self._output_dir = output_dir
         self._builder = TreeBuilder(
             encoding.sentence_splitter(tokenizer, splitter), encoder.encode
@@ -54,13 +51,23 @@ class SliceMaker:
         """Writes the shards of a slice.
 
         Returns:
-            The task's report: the shards' manifest entries, the rejected documents
-            and where reading goes on.
+            The task's report: the shards' manifest entries, the rejected documents,
+            what cleaning dropped, where there are such steps, and where reading goes
+            on.
         """
         rejected = list(payload.rejected)
         reason, token = self._no_token
         items = {split: [] for split in SPLITS}
-        documents = self._documents(payload, rejected)
+        documents = documents_job.parsed_documents(
+            self._options, self._reader, payload, rejected
+        )
+        tally = None
+        if self._options.cleaning.is_on:
+            cleaning_steps = list(self._steps)
+            if self._options.cleaning.duplicates:
+                cleaning_steps.append(steps.Duplicates(payload.duplicates))
+            tally = Tally([step.name for step in cleaning_steps])
+            documents = steps.clean(documents, cleaning_steps, tally)
         for document_id, document, tree in self._with_trees(documents):
             if len(tree.token_ids):
                 split = self._options.split_of(document_id, document.source)
@@ -80,22 +87,8 @@ class SliceMaker:
             path = self._output_dir / shard_name(split, payload.number)
             shard = tree_shards.write_trees(path, items[split], self._widths)
             shards[split] = vars(shard)
-        return {"shards": shards, "rejected": rejected, "next": vars(payload.next)}
-
-    def _documents(
-        self, payload: Slice, rejected: list[dict]
-    ) -> Iterator[tuple[int, Document]]:
-        """The documents of a slice, parsed, with their numbers; notes the others."""
-        for document_id, item in enumerate(
-            payload.documents, payload.first_document_id
-        ):
-            if isinstance(item, UnparsedDocument):
-                item = self._reader.parse(item)
-            if isinstance(item, RejectedDocument):
-                check_strict(self._options, item)
-                rejected.append(dataclasses.asdict(item))
-                continue
-            yield document_id, item
+        report = {"shards": shards, "rejected": rejected, "next": vars(payload.next)}
+        return report if tally is None else {**report, "cleaning": tally.report()}
 
     def _with_trees(
         self, documents: Iterable[tuple[int, Document]]

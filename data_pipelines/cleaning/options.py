@@ -1,0 +1,180 @@
+"""Which cleaning steps are on."""
+
+import dataclasses
+from typing import Any
+
+from absl import flags
+
+EXACT, NEAR = "exact", "near"
+_DEFAULT_THRESHOLD = 0.8
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CleaningOptions:
+    """What is dropped from a corpus before records are made of it; by default nothing.
+
+    A word is what stands between white space.
+
+    SLM's authors "removed sentences that do not contain enough words" of Wikipedia and
+    BookCorpus (Lee et al., 2020, appendix, under table 7), without saying how many are
+    enough. C4 was made with lines of at least 5 words (Raffel et al., 2020, section
+    2.2).
+
+    Attributes:
+        min_line_words: lines (paragraphs) with fewer words are dropped.
+        min_document_words: documents with fewer words are dropped; words of lines that
+            were dropped do not count.
+        language: code of the language to keep, or several, comma-separated.
+        language_function: what finds the language of a text, as `module:function`.
+        min_language_confidence: documents whose language is less certain are dropped,
+            where the function says how certain it is.
+        duplicates: `"exact"` drops documents with the words of an earlier one;
+            `"near"` also those that nearly repeat one.
+        duplicate_threshold: how similar near duplicates are at least, as the share of
+            word 5-grams that two documents have in common. None is 0.8.
+    """
+
+    min_line_words: int = 0
+    min_document_words: int = 0
+    language: str | None = None
+    language_function: str | None = None
+    min_language_confidence: float = 0.0
+    duplicates: str | None = None
+    duplicate_threshold: float | None = None
+
+    def __post_init__(self):
+        for name in ("min_line_words", "min_document_words"):
+            if getattr(self, name) < 0:
+                raise ValueError(
+                    f"`{name}` must not be negative. Received: {getattr(self, name)}"
+                )
+        self._check_language()
+        self._check_duplicates()
+
+    def _check_language(self) -> None:
+        if (self.language is None) != (self.language_function is None):
+            raise ValueError(
+                "`language` and `language_function` must be given together: no way to "
+                "find a text's language is built in. Received: "
+                f"language={self.language!r}, "
+                f"language_function={self.language_function!r}"
+            )
+        if self.language is not None and not all(self.languages):
+            raise ValueError(
+                "`language` must be a code, or codes with commas between them. "
+                f"Received: {self.language!r}"
+            )
+        if not 0 <= self.min_language_confidence <= 1:
+            raise ValueError(
+                "`min_language_confidence` must lie between 0 and 1. "
+                f"Received: {self.min_language_confidence}"
+            )
+        if self.min_language_confidence and self.language is None:
+            raise ValueError(
+                "`min_language_confidence` must be given with `language`. Received: "
+                f"min_language_confidence={self.min_language_confidence}, language=None"
+            )
+
+    def _check_duplicates(self) -> None:
+        if self.duplicates not in (None, EXACT, NEAR):
+            raise ValueError(
+                f"`duplicates` must be {EXACT!r} or {NEAR!r}. "
+                f"Received: {self.duplicates!r}"
+            )
+        if self.duplicates != NEAR:
+            if self.duplicate_threshold is not None:
+                raise ValueError(
+                    f"`duplicate_threshold` must be given with duplicates={NEAR!r} "
+                    f"alone. Received: duplicate_threshold={self.duplicate_threshold}, "
+                    f"duplicates={self.duplicates!r}"
+                )
+            return
+        if self.duplicate_threshold is None:
+            object.__setattr__(self, "duplicate_threshold", _DEFAULT_THRESHOLD)
+        if not 0.1 <= self.duplicate_threshold <= 0.95:
+            raise ValueError(
+                "`duplicate_threshold` must lie between 0.1 and 0.95 (of documents "
+                "that are the same, duplicates='exact' is enough). "
+                f"Received: {self.duplicate_threshold}"
+            )
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """The codes of `language`."""
+        names = (self.language or "").split(",") if self.language is not None else []
+        return tuple(name.strip() for name in names)
+
+    def described(self) -> dict[str, Any]:
+        """The options of the steps that are on, as a manifest names them."""
+        return {
+            field.name: getattr(self, field.name)
+            for field in dataclasses.fields(self)
+            if getattr(self, field.name) != field.default
+        }
+
+    @property
+    def is_on(self) -> bool:
+        """Whether there is any step."""
+        return bool(self.described())
+
+
+NO_CLEANING = CleaningOptions()
+"""Drops nothing."""
+
+
+def define_flags() -> None:
+    """Flags that say what is dropped."""
+    flags.DEFINE_integer(
+        "min_line_words",
+        0,
+        "Drop lines (paragraphs) with fewer words. The SLM paper (appendix) drops "
+        "sentences without enough words and gives no number; C4 has lines of 5 words "
+        "or more.",
+        lower_bound=0,
+    )
+    flags.DEFINE_integer(
+        "min_document_words",
+        0,
+        "Drop documents with fewer words, those of dropped lines not counted.",
+        lower_bound=0,
+    )
+    flags.DEFINE_string(
+        "language",
+        None,
+        "Drop documents of other languages than this code, or these: en or en,de. "
+        "Needs --language_function.",
+    )
+    flags.DEFINE_string(
+        "language_function",
+        None,
+        "What finds the language, as module:function: a function from a text to a "
+        "code, or to (code, confidence).",
+    )
+    flags.DEFINE_float(
+        "min_language_confidence",
+        0.0,
+        "Drop documents whose language is less certain.",
+        lower_bound=0.0,
+        upper_bound=1.0,
+    )
+    flags.DEFINE_enum(
+        "duplicates",
+        None,
+        [EXACT, NEAR],
+        "Drop documents that repeat an earlier one. exact: the same words; near: also "
+        "nearly the same (MinHash of word 5-grams). Reads the corpus twice.",
+    )
+    flags.DEFINE_float(
+        "duplicate_threshold",
+        None,
+        "With --duplicates=near: share of 5-grams in common that makes a duplicate. "
+        f"Default: {_DEFAULT_THRESHOLD}.",
+        lower_bound=0.1,
+        upper_bound=0.95,
+    )
+
+
+def options_from_flags() -> CleaningOptions:
+    """The options that the flags describe."""
+    names = [field.name for field in dataclasses.fields(CleaningOptions)]
+    return CleaningOptions(**{name: flags.FLAGS[name].value for name in names})

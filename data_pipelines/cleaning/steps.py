@@ -1,0 +1,173 @@
+"""The cleaning steps, each of which drops documents, or lines of them, by one rule."""
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Protocol
+
+from data_pipelines.cleaning import language
+from data_pipelines.cleaning.options import CleaningOptions
+from data_pipelines.cleaning.tally import Tally
+from data_pipelines.readers import Document
+from data_pipelines.sharded_build import BuildError
+
+
+class Step(Protocol):
+    """One rule.
+
+    Attributes:
+        name: what counts call it.
+    """
+
+    name: str
+
+    def apply(
+        self, document_id: int, document: Document, tally: Tally
+    ) -> Document | None:
+        """What is left of a document; None drops it. Says so to `tally`."""
+
+
+def num_words(text: str) -> int:
+    """What stands between white space."""
+    return len(text.split())
+
+
+@dataclasses.dataclass(frozen=True)
+class ShortLines:
+    """Drops lines with fewer than `min_words` words."""
+
+    min_words: int
+    name = "short_lines"
+
+    def apply(
+        self, document_id: int, document: Document, tally: Tally
+    ) -> Document | None:
+        dropped = [
+            line for line in document.paragraphs if num_words(line) < self.min_words
+        ]
+        if not dropped:
+            return document
+        tally.drop_lines(self.name, document_id, document, dropped)
+        kept = tuple(
+            line for line in document.paragraphs if num_words(line) >= self.min_words
+        )
+        return dataclasses.replace(document, paragraphs=kept) if kept else None
+
+
+@dataclasses.dataclass(frozen=True)
+class ShortDocuments:
+    """Drops documents with fewer than `min_words` words."""
+
+    min_words: int
+    name = "short_documents"
+
+    def apply(
+        self, document_id: int, document: Document, tally: Tally
+    ) -> Document | None:
+        found = sum(map(num_words, document.paragraphs))
+        if found >= self.min_words:
+            return document
+        tally.drop_document(self.name, document_id, document, f"{found} words")
+        return None
+
+
+class OtherLanguages:
+    """Drops documents that are not of one of some languages.
+
+    Args:
+        languages: codes to keep.
+        function_name: `module:function`, from a text to a code or (code, confidence).
+        min_confidence: documents whose code is less certain are dropped.
+
+    Raises:
+        ValueError: if there is no such function.
+    """
+
+    name = "language"
+
+    def __init__(
+        self, languages: Sequence[str], function_name: str, min_confidence: float
+    ):
+        self._languages = languages
+        self._function_name = function_name
+        self._function = language.load_function(function_name)
+        self._min_confidence = min_confidence
+
+    def apply(
+        self, document_id: int, document: Document, tally: Tally
+    ) -> Document | None:
+        place = f"{document.source}, {document.location}"
+        try:
+            answer = self._function("\n".join(document.paragraphs))
+        except Exception as error:
+            raise BuildError(
+                f"{place}: {self._function_name}, the `language_function`, failed: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+        try:
+            code, confidence = language.code_and_confidence(self._function_name, answer)
+        except ValueError as error:
+            raise BuildError(f"{place}: {error}") from error
+        is_certain = confidence is None or confidence >= self._min_confidence
+        if code in self._languages and is_certain:
+            return document
+        sure = "" if confidence is None else f" with confidence {confidence:.2f}"
+        tally.drop_document(self.name, document_id, document, f"{code}{sure}")
+        return None
+
+
+@dataclasses.dataclass(frozen=True)
+class Duplicates:
+    """Drops documents that were found to repeat an earlier one.
+
+    Attributes:
+        duplicate_of: number of a document to drop -> of the one that it repeats.
+    """
+
+    duplicate_of: Mapping[int, int]
+    name = "duplicates"
+
+    def apply(
+        self, document_id: int, document: Document, tally: Tally
+    ) -> Document | None:
+        earlier = self.duplicate_of.get(document_id)
+        if earlier is None:
+            return document
+        why = f"repeats document {earlier}"
+        tally.drop_document(self.name, document_id, document, why)
+        return None
+
+
+def steps_of_documents(options: CleaningOptions) -> list[Step]:
+    """The steps that look at one document at a time, in their order.
+
+    Raises:
+        ValueError: if there is no such language function.
+    """
+    steps = []
+    if options.min_line_words:
+        steps.append(ShortLines(options.min_line_words))
+    if options.min_document_words:
+        steps.append(ShortDocuments(options.min_document_words))
+    if options.language is not None:
+        steps.append(
+            OtherLanguages(
+                options.languages,
+                options.language_function,
+                options.min_language_confidence,
+            )
+        )
+    return steps
+
+
+def clean(
+    documents: Iterable[tuple[int, Document]], steps: Sequence[Step], tally: Tally
+) -> Iterator[tuple[int, Document]]:
+    """What the steps leave of numbered documents."""
+    for document_id, document in documents:
+        tally.see(document)
+        for step in steps:
+            document = step.apply(document_id, document, tally)
+            if document is None:
+                break
+        else:
+            yield document_id, document

@@ -1,0 +1,133 @@
+"""What cleaning steps dropped: counted in each slice, added up for the manifest.
+
+The result depends on the documents alone, not on how they were cut into slices.
+"""
+
+import bisect
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from data_pipelines.readers import Document
+
+COUNTS = ("documents", "paragraphs", "characters")
+NUM_EXAMPLES = 5
+_EXAMPLE_CHARACTERS = 300
+
+
+class Tally:
+    """Counts what goes in and what each step drops, and keeps examples.
+
+    The examples of a step are those with the lowest hash of what was dropped, so they
+    are spread over the whole corpus and the same for any engine.
+
+    Args:
+        steps: names of the steps, in order.
+    """
+
+    def __init__(self, steps: Sequence[str]):
+        self._before = dict.fromkeys(COUNTS, 0)
+        self._dropped = {step: dict.fromkeys(COUNTS, 0) for step in steps}
+        self._examples = {step: [] for step in steps}
+
+    def see(self, document: Document) -> None:
+        """Counts a document that no step has seen yet."""
+        self._before["documents"] += 1
+        self._before["paragraphs"] += len(document.paragraphs)
+        self._before["characters"] += document.num_characters
+
+    def drop_document(
+        self, step: str, document_id: int, document: Document, why: str
+    ) -> None:
+        """Counts a document that a step dropped, with what was left of it."""
+        counts = self._dropped[step]
+        counts["documents"] += 1
+        counts["paragraphs"] += len(document.paragraphs)
+        counts["characters"] += document.num_characters
+        self._keep_example(
+            step, document_id, document, "\n".join(document.paragraphs), why
+        )
+
+    def drop_lines(
+        self, step: str, document_id: int, document: Document, lines: Sequence[str]
+    ) -> None:
+        """Counts lines that a step dropped from a document."""
+        counts = self._dropped[step]
+        counts["documents"] += len(lines) == len(document.paragraphs)
+        counts["paragraphs"] += len(lines)
+        counts["characters"] += sum(map(len, lines))
+        for line in lines:
+            self._keep_example(step, document_id, document, line, "")
+
+    def _keep_example(
+        self, step: str, document_id: int, document: Document, text: str, why: str
+    ) -> None:
+        text = text[:_EXAMPLE_CHARACTERS] + "…" * (len(text) > _EXAMPLE_CHARACTERS)
+        name = f"{document_id}\n{text}".encode("utf-8", "surrogatepass")
+        rank = hashlib.blake2b(name, digest_size=8).hexdigest()
+        examples = self._examples[step]
+        if len(examples) == NUM_EXAMPLES and rank >= examples[-1]["rank"]:
+            return
+        example = {
+            "rank": rank,
+            "document_id": document_id,
+            "source": document.source,
+            "location": document.location,
+            "why": why,
+            "text": text,
+        }
+        bisect.insort(examples, example, key=lambda item: item["rank"])
+        del examples[NUM_EXAMPLES:]
+
+    def report(self) -> dict[str, Any]:
+        """The counts and examples, JSON-able; `merge` adds several up."""
+        steps = {
+            step: {**counts, "examples": self._examples[step]}
+            for step, counts in self._dropped.items()
+        }
+        return {"before": self._before, "steps": steps}
+
+
+def merge(reports: Iterable[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """The manifest's entry on cleaning.
+
+    Args:
+        reports: those of all slices, in any order.
+
+    Returns:
+        `{"before": counts, "steps": {name: counts and examples}, "after": counts}`;
+        None if there is no report.
+    """
+    before, steps = dict.fromkeys(COUNTS, 0), {}
+    for report in reports:
+        _add(before, report["before"])
+        for step, found in report["steps"].items():
+            total = steps.setdefault(step, {**dict.fromkeys(COUNTS, 0), "examples": []})
+            _add(total, found)
+            total["examples"] += found["examples"]
+    if not steps:
+        return None
+    after = dict(before)
+    for total in steps.values():
+        for name in COUNTS:
+            after[name] -= total[name]
+        ranked = sorted(total["examples"], key=lambda example: example["rank"])
+        total["examples"] = [
+            {name: value for name, value in example.items() if name != "rank"}
+            for example in ranked[:NUM_EXAMPLES]
+        ]
+    return {"before": before, "steps": steps, "after": after}
+
+
+def _add(total: dict[str, Any], counts: Mapping[str, Any]) -> None:
+    for name in COUNTS:
+        total[name] += counts[name]
+
+
+def summary(cleaning: Mapping[str, Any]) -> str:
+    """What each step dropped, in a line for people."""
+    dropped = [
+        f"{step} {found['documents']:,} documents, {found['paragraphs']:,} paragraphs"
+        for step, found in cleaning["steps"].items()
+    ]
+    return f"cleaned away: {'; '.join(dropped)}"

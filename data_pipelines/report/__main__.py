@@ -1,0 +1,56 @@
+r"""Writes a page on records: what went in, what was left out, how long things are.
+
+  python -m data_pipelines.report --records_dir=records
+  python -m data_pipelines.report --records_dir=windows-128 --documents_dir=documents \
+    --output=corpus.html
+
+Sources and options, counts, what could not be read, what each cleaning step dropped with
+examples, histograms of the lengths of documents, paragraphs and sentences, padding at
+several window lengths, how much of the text has indices that SegaBERT's tables have no
+row for, and the beginnings of ten random documents. One HTML file, which loads nothing
+else.
+"""
+
+import pathlib
+import sys
+from collections.abc import Sequence
+
+from absl import flags
+
+import seg_tf.command_line as command_line
+from data_pipelines.report import FILE_NAME, page
+
+
+def main(_: Sequence[str]) -> None:
+    values = flags.FLAGS
+    records_dir = pathlib.Path(values.records_dir)
+    output = pathlib.Path(values.output or records_dir / FILE_NAME)
+    documents_dir = values.documents_dir and pathlib.Path(values.documents_dir)
+    page.write_report(
+        records_dir,
+        output,
+        documents_dir=documents_dir,
+        max_documents=values.max_documents,
+    )
+    print(f"the report is {output}")
+
+
+if __name__ == "__main__":
+    flags.DEFINE_string(
+        "records_dir", None, "Folder with manifest.json.", required=True
+    )
+    flags.DEFINE_string(
+        "documents_dir",
+        None,
+        "The whole documents, if they do not lie in the records' folder `documents`.",
+    )
+    flags.DEFINE_string(
+        "output", None, f"The file. Default: {FILE_NAME} in --records_dir."
+    )
+    flags.DEFINE_integer(
+        "max_documents",
+        page.MAX_DOCUMENTS,
+        "Documents to measure, drawn at random; all if there are no more.",
+        lower_bound=1,
+    )
+    sys.exit(command_line.run(main))

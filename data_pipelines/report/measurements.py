@@ -1,0 +1,230 @@
+"""What the report measures of the documents: one pass, in bounded memory."""
+
+import dataclasses
+import pathlib
+import random
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+import seg_tf.command_line as command_line
+from data_pipelines import packing, records, shards, windows
+from data_pipelines.manifest import NUM_SPECIAL_TOKENS, SPLITS, Manifest, shard_paths
+from data_pipelines.report.length_counts import LengthCounts
+from seg_tf.configuration import EncoderConfig
+from seg_tf.configuration.inputs import PackedWindowInputsConfig
+from seg_tf.text import encoding
+from seg_tf.text.tree import DocumentTree
+
+WINDOW_LENGTHS = (128, 256, 512, 1024, 2048)
+# Rows of SegaBERT's index tables, the encoder's defaults.
+CAPS: Mapping[str, int] = EncoderConfig().index_tables
+_MAX_WINDOWS_PER_ROW = PackedWindowInputsConfig().max_windows_per_row
+_NUM_BEGINNINGS = 10
+_SEED = 0
+
+
+@dataclasses.dataclass
+class WindowCounts:
+    """Windows of one length, whole sentences in each.
+
+    Attributes:
+        window_length: positions, `[CLS]` and `[SEP]` included.
+        lengths: positions that each window takes.
+        pieces: of all windows.
+        pieces_slid: those whose paragraph index was lowered, with all of their window,
+            to fit the table.
+        pieces_clamped: those whose paragraph index does not fit even so.
+    """
+
+    window_length: int
+    lengths: list[int] = dataclasses.field(default_factory=list)
+    pieces: int = 0
+    pieces_slid: int = 0
+    pieces_clamped: int = 0
+
+    def add(self, tree: DocumentTree, document_id: int) -> None:
+        """Cuts a document into windows and counts them."""
+        for window in windows.cut_windows(
+            tree,
+            document_id,
+            capacity=self.window_length - NUM_SPECIAL_TOKENS,
+            short_window_rate=0.0,
+            cut_sentences=False,
+            seed=_SEED,
+        ):
+            num_pieces = len(window.tree.token_ids)
+            self.lengths.append(num_pieces + NUM_SPECIAL_TOKENS)
+            self.pieces += num_pieces
+            self._count_capped(window.tree)
+
+    def _count_capped(self, window: DocumentTree) -> None:
+        cap, first = CAPS["paragraph_index"], window.first_index[0]
+        excess = first + len(window.paragraph_lengths) - cap
+        if excess > 0 and first > 0:
+            self.pieces_slid += len(window.token_ids)
+        if len(window.paragraph_lengths) > cap:
+            places = window.indices()["paragraph_index"] - first
+            self.pieces_clamped += int(np.sum(places >= cap))
+
+    @property
+    def padding(self) -> float:
+        """Share of padding with a window a row."""
+        return 1 - sum(self.lengths) / (len(self.lengths) * self.window_length)
+
+    @property
+    def packed_padding(self) -> float:
+        """Share of padding where windows share rows."""
+        rows = packing.pack(
+            np.array(self.lengths), self.window_length, _MAX_WINDOWS_PER_ROW, seed=_SEED
+        )
+        return 1 - sum(self.lengths) / (len(rows) * self.window_length)
+
+
+@dataclasses.dataclass(frozen=True)
+class Beginning:
+    """How a document begins, as text.
+
+    Attributes:
+        split: which split it is in.
+        document_id: its number.
+        num_tokens: all of its tokens.
+        paragraphs: the sentences of its first paragraphs.
+        is_whole: whether that is all of it.
+    """
+
+    split: str
+    document_id: int
+    num_tokens: int
+    paragraphs: list[list[str]]
+    is_whole: bool
+
+
+@dataclasses.dataclass
+class Measurements:
+    """What was measured.
+
+    Attributes:
+        num_documents: documents that were looked at.
+        num_all_documents: documents that there are.
+        lengths: counts by what they are of.
+        windows: by window length; none of documents of words.
+        num_tokens: tokens that were looked at.
+        over_cap: index name -> tokens whose index in the document is no row of the
+            table; empty for documents of words.
+        beginnings: of random documents.
+    """
+
+    num_documents: int
+    num_all_documents: int
+    lengths: dict[str, LengthCounts]
+    windows: dict[int, WindowCounts]
+    num_tokens: int
+    over_cap: dict[str, int]
+    beginnings: list[Beginning]
+
+
+def measure(folder: pathlib.Path, max_documents: int) -> Measurements:
+    """Measures the documents of a folder, or an even random sample of them.
+
+    Args:
+        folder: what `build_documents` made.
+        max_documents: how many documents to look at, at most.
+
+    Raises:
+        ValueError: if a shard is missing or damaged.
+    """
+    manifest = Manifest.load(folder)
+    paths = [path for name in SPLITS for path in shard_paths(manifest, folder, name)]
+    reader = shards.RecordReader(paths)
+    generator = random.Random(_SEED)
+    chosen = range(len(reader))
+    if len(reader) > max_documents:
+        chosen = sorted(generator.sample(chosen, max_documents))
+    shown = set(generator.sample(chosen, min(_NUM_BEGINNINGS, len(chosen))))
+    has_pieces = manifest.tokenizer == encoding.WORD_PIECES
+    found = Measurements(
+        num_documents=len(chosen),
+        num_all_documents=len(reader),
+        lengths={
+            "paragraphs a document": LengthCounts(),
+            "sentences a paragraph": LengthCounts(),
+            f"{manifest.tokens_name} a sentence": LengthCounts(),
+            f"{manifest.tokens_name} a document": LengthCounts(),
+        },
+        windows={
+            length: WindowCounts(length) for length in WINDOW_LENGTHS * has_pieces
+        },
+        num_tokens=0,
+        over_cap=dict.fromkeys(CAPS, 0) if has_pieces else {},
+        beginnings=[],
+    )
+    show = _Beginnings(manifest, folder)
+    num_train = manifest.count("records", "train")
+    with command_line.progress_bar(len(chosen), "report", "documents") as bar:
+        for number in chosen:
+            tree, document_id, _ = records.decode(
+                reader[number], manifest.number_widths
+            )
+            _add(found, tree, document_id)
+            if number in shown:
+                split = "train" if number < num_train else "validation"
+                found.beginnings.append(show.of(tree, document_id, split))
+            bar.update()
+    return found
+
+
+def _add(found: Measurements, tree: DocumentTree, document_id: int) -> None:
+    sizes = (
+        np.array([len(tree.paragraph_lengths)]),
+        tree.paragraph_lengths,
+        tree.sentence_lengths,
+        np.array([len(tree.token_ids)]),
+    )
+    for counts, lengths in zip(found.lengths.values(), sizes, strict=True):
+        counts.add(lengths)
+    for counts in found.windows.values():
+        counts.add(tree, document_id)
+    found.num_tokens += len(tree.token_ids)
+    if found.over_cap:
+        indices = tree.indices()
+        for name, cap in CAPS.items():
+            found.over_cap[name] += int(np.sum(indices[name] >= cap))
+
+
+class _Beginnings:
+    """Makes text of the beginnings of documents."""
+
+    _MAX_PARAGRAPHS = 4
+    _MAX_TOKENS = 160
+
+    def __init__(self, manifest: Manifest, folder: pathlib.Path):
+        vocabulary = encoding.read_vocabulary(
+            manifest.tokenizer, folder / manifest.vocabulary["file"]
+        )
+        lower_case = manifest.vocabulary["lower_case"]
+        self._encoder = encoding.text_encoder(
+            manifest.tokenizer, vocabulary, lower_case
+        )
+
+    def of(self, tree: DocumentTree, document_id: int, split: str) -> Beginning:
+        begin, sentence, paragraphs = 0, 0, []
+        for num_sentences in tree.paragraph_lengths[: self._MAX_PARAGRAPHS]:
+            sentences = []
+            for length in tree.sentence_lengths[sentence : sentence + num_sentences]:
+                end = min(begin + int(length), self._MAX_TOKENS)
+                if begin < end:
+                    sentences.append(self._encoder.decode(tree.token_ids[begin:end]))
+                begin += int(length)
+            sentence += num_sentences
+            if sentences:
+                paragraphs.append(sentences)
+        num_tokens = len(tree.token_ids)
+        is_whole = begin == num_tokens <= self._MAX_TOKENS
+        return Beginning(split, document_id, num_tokens, paragraphs, is_whole)
+
+
+def names(things: Sequence[str]) -> str:
+    """`a, b and c`."""
+    *first, last = things
+    return f"{', '.join(first)} and {last}" if first else last

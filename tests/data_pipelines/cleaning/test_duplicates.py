@@ -1,0 +1,220 @@
+"""Duplicates: those that all pairs show, whatever the order of work."""
+
+import dataclasses
+import random
+
+import numpy as np
+import pytest
+
+from data_pipelines import duplicates_job, tree_shards
+from data_pipelines.cleaning import buckets, signature_files, signatures
+from data_pipelines.cleaning.options import CleaningOptions
+from data_pipelines.manifest import Manifest
+from data_pipelines.readers import Document
+from tests.data_pipelines.cleaning import corpora
+from tests.data_pipelines.cleaning.slow_duplicates import (
+    slow_duplicates,
+    slow_min_hash,
+    true_similarity,
+)
+
+NEAR = CleaningOptions(duplicates="near", duplicate_threshold=0.7)
+EXACT = CleaningOptions(duplicates="exact")
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("corpus")
+    return folder, dict(enumerate(corpora.write(folder)))
+
+
+@pytest.fixture(scope="module")
+def built(corpus, tmp_path_factory):
+    output_dir = tmp_path_factory.mktemp("near")
+    corpora.build(corpus[0], output_dir, NEAR)
+    return output_dir
+
+
+def kept_ids(folder):
+    manifest = Manifest.load(folder)
+    return {
+        document_id
+        for shards in manifest.splits.values()
+        for shard in shards
+        for _, document_id, _ in tree_shards.read_trees(
+            folder / shard.file, manifest.number_widths
+        )
+    }
+
+
+def test_near_duplicates_are_those_of_all_pairs(corpus, built):
+    expected = slow_duplicates(corpus[1], NEAR.duplicate_threshold)
+    assert 20 < len(expected) < 40
+    assert kept_ids(built) == corpus[1].keys() - expected.keys()
+    counts = Manifest.load(built).cleaning["steps"]["duplicates"]
+    assert counts["documents"] == len(expected)
+    dropped = [corpus[1][number] for number in expected]
+    assert counts["paragraphs"] == sum(map(len, dropped))
+    assert counts["characters"] == sum(len("".join(lines)) for lines in dropped)
+    for example in counts["examples"]:
+        earlier = expected[example["document_id"]]
+        assert example["why"] == f"repeats document {earlier}"
+
+
+def test_near_duplicates_truly_have_much_in_common(corpus):
+    """The oracle shares MinHash with what it tests; sets of 5-grams do not."""
+    found = slow_duplicates(corpus[1], NEAR.duplicate_threshold)
+    for number, other in found.items():
+        assert true_similarity(corpus[1][number], corpus[1][other]) > 0.5
+    for number, lines in corpus[1].items():
+        for other in range(number):
+            if true_similarity(lines, corpus[1][other]) > 0.9:
+                assert number in found
+
+
+def test_exact_duplicates_are_those_of_all_pairs(corpus, tmp_path):
+    corpora.build(corpus[0], tmp_path, EXACT)
+    expected = slow_duplicates(corpus[1])
+    assert 5 < len(expected) < len(slow_duplicates(corpus[1], 0.7))
+    assert kept_ids(tmp_path) == corpus[1].keys() - expected.keys()
+
+
+def test_duplicates_are_found_among_what_other_steps_leave(corpus, tmp_path):
+    options = dataclasses.replace(EXACT, min_line_words=8, min_document_words=12)
+    corpora.build(corpus[0], tmp_path, options)
+    left = {
+        number: [line for line in lines if len(line.split()) >= 8]
+        for number, lines in corpus[1].items()
+    }
+    left = {n: lines for n, lines in left.items() if len(" ".join(lines).split()) >= 12}
+    expected = slow_duplicates(left)
+    # Copies whose changed words were in short lines are exact now.
+    assert expected.keys() - slow_duplicates(corpus[1]).keys()
+    assert kept_ids(tmp_path) == left.keys() - expected.keys()
+
+
+def test_slices_change_no_duplicate(corpus, built, tmp_path):
+    corpora.build(corpus[0], tmp_path, NEAR, slice_megabytes=0.02)
+    assert kept_ids(tmp_path) == kept_ids(built)
+    assert Manifest.load(tmp_path).cleaning == Manifest.load(built).cleaning
+
+
+@pytest.mark.parametrize("fail_after", [0, 2])
+def test_an_interrupted_search_goes_on(
+    corpus, built, tmp_path, monkeypatch, fail_after
+):
+    make_signatures = duplicates_job.make_signatures
+    made = []
+
+    def interrupted(payload):
+        if len(made) == fail_after:
+            raise KeyboardInterrupt
+        made.append(payload.number)
+        return make_signatures(payload)
+
+    monkeypatch.setattr(duplicates_job, "make_signatures", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        corpora.build(corpus[0], tmp_path, NEAR)
+    made.clear()
+    monkeypatch.setattr(
+        duplicates_job,
+        "make_signatures",
+        lambda payload: made.append(payload.number) or make_signatures(payload),
+    )
+    corpora.build(corpus[0], tmp_path, NEAR)
+    assert made[0] == fail_after  # What was finished is not done again.
+    assert corpora.contents(tmp_path) == corpora.contents(built)
+
+
+def test_a_finished_search_is_not_done_again(corpus, built, tmp_path, monkeypatch):
+    from data_pipelines import documents_job
+
+    make_slice = documents_job.make_slice
+
+    def interrupted(payload):
+        if payload.number == 1:
+            raise KeyboardInterrupt
+        return make_slice(payload)
+
+    monkeypatch.setattr(documents_job, "make_slice", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        corpora.build(corpus[0], tmp_path, NEAR)
+    monkeypatch.setattr(documents_job, "make_slice", make_slice)
+
+    def never(*_):
+        raise AssertionError("signatures were made again")
+
+    monkeypatch.setattr(duplicates_job, "make_signatures", never)
+    corpora.build(corpus[0], tmp_path, NEAR)
+    assert corpora.contents(tmp_path) == corpora.contents(built)
+
+
+def test_another_threshold_is_another_build(corpus, built, tmp_path):
+    other = dataclasses.replace(NEAR, duplicate_threshold=0.95)
+    manifest = corpora.build(corpus[0], tmp_path, other)
+    dropped = manifest.cleaning["steps"]["duplicates"]["documents"]
+    assert dropped < Manifest.load(built).cleaning["steps"]["duplicates"]["documents"]
+    assert dropped == len(slow_duplicates(corpus[1], 0.95))
+
+
+def test_documents_of_few_words_are_compared_whole():
+    assert list(signatures.shingles(["a", "b"])) == [b"a b"]
+    assert list(signatures.shingles(list("abcde"))) == [b"a b c d e"]
+    assert len(list(signatures.shingles(list("abcdef")))) == 2
+
+
+def test_long_documents_have_the_signature_of_all_their_runs(monkeypatch):
+    lines = corpora.random_lines(random.Random(3), 20)
+    words = signatures.normalised_words(Document(tuple(lines), "", ""))
+    monkeypatch.setattr(signatures, "_SHINGLES_AT_ONCE", 7)
+    expected = slow_min_hash(lines).hashvalues
+    np.testing.assert_array_equal(signatures.signature(words), expected)
+
+
+def test_pairs_are_with_the_lowest_of_a_bucket():
+    generator = np.random.default_rng(0)
+    hashes = generator.integers(0, 12, (80, 2)).astype(np.uint64)
+    hashes[:, 1] %= 2
+    numbers = generator.permutation(80)
+    expected = set()
+    for number, bucket in zip(numbers, hashes, strict=True):
+        mates = numbers[(hashes == bucket).all(axis=1)]
+        if min(mates) != number:
+            expected.add((int(number), int(min(mates))))
+    later, firsts = buckets.pairs_in_buckets(hashes, numbers)
+    assert set(zip(later.tolist(), firsts.tolist(), strict=True)) == expected
+    assert len(later) == len(expected)
+
+
+def test_of_several_earlier_documents_the_lowest_counts():
+    later, earlier = buckets.lowest_of_each(
+        np.array([9, 4, 9, 9, 4]), np.array([5, 3, 2, 8, 1])
+    )
+    assert (later.tolist(), earlier.tolist()) == ([4, 9], [1, 2])
+    empty = np.zeros(0, np.int64)
+    assert len(buckets.lowest_of_each(empty, empty)[0]) == 0
+    assert len(buckets.pairs_in_buckets(empty, empty)[0]) == 0
+
+
+def test_a_slice_of_which_nothing_is_left_is_no_obstacle(tmp_path):
+    document = Document(("one two three four five six seven",), "file", "line 1")
+    for number, found in enumerate([[], [(3, document)], [], [(9, document)], []]):
+        made = signatures.signatures_of(found, NEAR)
+        signature_files.save(tmp_path, number, made)
+    stored = signature_files.SignatureFiles(tmp_path, 5)
+    later, earlier = signature_files.find_duplicates(stored, NEAR)
+    assert (later.tolist(), earlier.tolist()) == ([9], [3])
+
+
+def test_pairs_may_be_compared_in_several_parts(corpus, monkeypatch, tmp_path):
+    for number, begin in enumerate(range(0, len(corpus[1]), 13)):
+        some = [
+            (n, Document(tuple(corpus[1][n]), "", ""))
+            for n in range(begin, min(begin + 13, len(corpus[1])))
+        ]
+        signature_files.save(tmp_path, number, signatures.signatures_of(some, NEAR))
+    stored = signature_files.SignatureFiles(tmp_path, number + 1)
+    monkeypatch.setattr(signature_files, "_PAIRS_AT_ONCE", 5)
+    later, earlier = signature_files.find_duplicates(stored, NEAR)
+    expected = slow_duplicates(corpus[1], NEAR.duplicate_threshold)
+    assert dict(zip(later.tolist(), earlier.tolist(), strict=True)) == expected
