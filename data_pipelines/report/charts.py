@@ -29,17 +29,21 @@ def percent(share: float) -> str:
     return f"{value:.1f} %" if value >= 1 else f"{value:.2g} %"
 
 
+def _tick_name(share: float) -> str:
+    return f"{100 * share:.4g} %"
+
+
 def histogram(
     bins: Sequence[tuple[int, int, int]], marks: Sequence[tuple[str, float]]
 ) -> str:
     """A histogram of lengths over a logarithmic axis; areas are shares.
 
     Args:
-        bins: first length, last length and count of each bin, from length 1.
-        marks: name and place of vertical lines.
+        bins: first length, last length and count of each bin, rising.
+        marks: name and length of vertical lines.
     """
     total = sum(count for _, _, count in bins)
-    octaves = math.log2(bins[-1][1] + 1)
+    lowest, highest = math.log2(bins[0][0]), math.log2(bins[-1][1] + 1)
     densities = [
         count / total / math.log2((last + 1) / first) for first, last, count in bins
     ]
@@ -47,7 +51,7 @@ def histogram(
     plot_width, plot_height = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
 
     def x(length: float) -> float:
-        return _LEFT + plot_width * math.log2(length) / octaves
+        return _LEFT + plot_width * (math.log2(length) - lowest) / (highest - lowest)
 
     def y(density: float) -> float:
         return _TOP + plot_height * (1 - density / top)
@@ -59,7 +63,7 @@ def histogram(
             f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" '
             f'y1="{height:.1f}" y2="{height:.1f}"/>'
         )
-        parts.append(_text(_LEFT - 6, height + 4, percent(tick * step), "end"))
+        parts.append(_text(_LEFT - 6, height + 4, _tick_name(tick * step), "end"))
     for (first, last, count), density in zip(bins, densities, strict=True):
         name = f"{first:,}" if first == last else f"{first:,} to {last:,}"
         left, width = x(first), max(x(last + 1) - x(first) - 1, 0.8)
@@ -68,8 +72,8 @@ def histogram(
             f'width="{width:.1f}" height="{y(0) - y(density):.1f}">'
             f"<title>{name}: {count:,} ({percent(count / total)})</title></rect>"
         )
-    every = max(1, math.ceil(octaves / 9))
-    for power in range(0, math.floor(octaves) + 1, every):
+    every = max(1, math.ceil((highest - lowest) / 9))
+    for power in range(math.ceil(lowest), math.floor(highest) + 1, every):
         parts.append(_text(x(2**power), _HEIGHT - _BOTTOM + 17, f"{2**power:,}"))
     for name, place in marks:
         # Integers fill their bar: a mark stands in the middle of it.
@@ -88,7 +92,7 @@ def paired_bars(rows: Sequence[tuple[str, float, float]]) -> str:
     Args:
         rows: a name and two shares.
     """
-    height, left, width = 46, 64, 560
+    height, left, width = 46, 64, 840
     top, step = _axis_top(max(max(first, second) for _, first, second in rows))
     top = min(top, 1.0)
     scale = (width - left - 60) / top
@@ -99,7 +103,7 @@ def paired_bars(rows: Sequence[tuple[str, float, float]]) -> str:
         parts.append(
             f'<line class="grid" x1="{at:.1f}" x2="{at:.1f}" y1="0" y2="{bottom}"/>'
         )
-        parts.append(_text(at, bottom + 16, percent(tick * step)))
+        parts.append(_text(at, bottom + 16, _tick_name(tick * step)))
     for number, (name, first, second) in enumerate(rows):
         y = number * height + 5
         parts.append(_text(left - 10, y + 22, html.escape(name), "end"))

@@ -37,10 +37,11 @@ class LengthCounts:
         return int(lengths[np.argmax(reached)])
 
     def binned(self) -> list[tuple[int, int, int]]:
-        """Two bins a doubling: 1, 2, 3, 4 and 5, 6 and 7, 8 to 11, 12 to 15, …
+        """Two bins a doubling: 1, 2, 3, 4 to 5, 6 to 7, 8 to 11, 12 to 15 and so on.
 
         Returns:
-            First length, last length and count of each bin up to the longest length.
+            First length, last length and count of each bin, from that of the shortest
+            length to that of the longest.
         """
         firsts, power = [1], 2
         while firsts[-1] <= self.longest:
@@ -53,5 +54,5 @@ class LengthCounts:
         return [
             (first, int(last), int(count))
             for first, last, count in bins
-            if first <= self.longest
+            if last >= min(self._counts) and first <= self.longest
         ]

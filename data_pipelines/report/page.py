@@ -3,6 +3,7 @@
 import html
 import pathlib
 
+from data_pipelines.manifest import FILE_NAME as MANIFEST_NAME
 from data_pipelines.manifest import Manifest
 from data_pipelines.report import sections
 from data_pipelines.report.measurements import Measurements, measure
@@ -112,20 +113,17 @@ def _documents_of(
 ) -> Manifest:
     try:
         documents = Manifest.load(documents_dir)
-    except ValueError as error:
-        raise ValueError(
-            f"`documents_dir` must hold the documents that the windows in {records_dir} "
-            f"were cut from. Received: {documents_dir}, which holds no manifest"
-        ) from error
-    expected = windows.options["documents_manifest_sha256"]
-    found = files.checksum(documents_dir / "manifest.json")
-    if documents.kind != "documents" or found != expected:
-        raise ValueError(
-            f"`documents_dir` must hold the documents that the windows in {records_dir} "
-            f"were cut from. Received: {documents_dir}, which holds other "
-            f"{documents.kind}"
-        )
-    return documents
+    except ValueError:
+        held = "no manifest"
+    else:
+        found = files.checksum(documents_dir / MANIFEST_NAME)
+        if found == windows.options["documents_manifest_sha256"]:
+            return documents
+        held = f"other {documents.kind}"
+    raise ValueError(
+        "`documents_dir` must hold the whole documents that the windows in "
+        f"{records_dir} were cut from. Received: {documents_dir}, which holds {held}"
+    )
 
 
 def to_html(documents: Manifest, windows: Manifest | None, found: Measurements) -> str:
