@@ -107,12 +107,22 @@ class OtherLanguages:
             code, confidence = language.code_and_confidence(self._function_name, answer)
         except ValueError as error:
             raise BuildError(f"{place}: {error}") from error
-        is_certain = confidence is None or confidence >= self._min_confidence
-        if code in self._languages and is_certain:
+        if code in self._languages and self._is_certain(confidence, place):
             return document
         sure = "" if confidence is None else f" with confidence {confidence:.2f}"
         tally.drop_document(self.name, document_id, document, f"{code}{sure}")
         return None
+
+    def _is_certain(self, confidence: float | None, place: str) -> bool:
+        # Some libraries give logarithms. Where nobody asks, any number will do.
+        if confidence is None or not self._min_confidence:
+            return True
+        if not 0 <= confidence <= 1:
+            raise BuildError(
+                f"{place}: `min_language_confidence` needs confidences between 0 and "
+                f"1. Received: {confidence} from {self._function_name}"
+            )
+        return confidence >= self._min_confidence
 
 
 @dataclasses.dataclass(frozen=True)

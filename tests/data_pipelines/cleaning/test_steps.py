@@ -23,6 +23,9 @@ def by_accents(text):
 def code_alone(text):
     return by_accents(text)[0]
 
+def logarithm(text):
+    return "en", -56.8
+
 def number(text):
     return 3
 
@@ -212,6 +215,15 @@ def test_an_uncertain_language_is_dropped(language_module):
     assert step.apply(0, document("a summer"), counts) is None
     (example,) = counts.report()["steps"]["language"]["examples"]
     assert example["why"] == "en with confidence 0.90"
+
+
+def test_a_confidence_counts_only_where_one_is_asked_for(language_module):
+    name, counts = f"{language_module}:logarithm", tally.Tally(["language"])
+    step = steps.OtherLanguages(("en",), name, 0.0)
+    assert step.apply(0, document("a summer"), counts) is not None
+    step = steps.OtherLanguages(("en",), name, 0.5)
+    with pytest.raises(BuildError, match=r"between 0 and 1\. Received: -56\.8"):
+        step.apply(0, document("a summer"), counts)
 
 
 @pytest.mark.parametrize(
