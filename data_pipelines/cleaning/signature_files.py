@@ -47,7 +47,7 @@ class SignatureFiles:
 
     def document_ids(self) -> np.ndarray:
         """int64 array `(n,)`, rising."""
-        parts = map(self._open_ids, range(self._num_slices))
+        parts = map(self._open_ids, self._numbers)
         return np.concatenate([np.zeros(0, np.int64), *parts])
 
     def text_hashes(self) -> np.ndarray:
@@ -79,21 +79,11 @@ class SignatureFiles:
         return range(self._num_slices)
 
     def _open(self, slice_number: int, column: str) -> np.ndarray:
-        path = _path(self._folder, slice_number, column)
-        # An empty file of numbers cannot be mapped.
-        found = np.load(path, mmap_mode="r") if _has_numbers(path) else np.load(path)
-        return found
+        # Mapped, so that of signatures only the rows that are wanted are read.
+        return np.load(_path(self._folder, slice_number, column), mmap_mode="r")
 
     def _open_ids(self, slice_number: int) -> np.ndarray:
         return np.load(_path(self._folder, slice_number, "document_ids"))
-
-
-def _has_numbers(path: pathlib.Path) -> bool:
-    with open(path, "rb") as file:
-        version = np.lib.format.read_magic(file)
-        read = {(1, 0): np.lib.format.read_array_header_1_0}
-        shape, _, _ = read.get(version, np.lib.format.read_array_header_2_0)(file)
-    return 0 not in shape
 
 
 def find_duplicates(

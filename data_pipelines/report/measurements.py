@@ -3,7 +3,7 @@
 import dataclasses
 import pathlib
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -222,9 +222,3 @@ class _Beginnings:
         num_tokens = len(tree.token_ids)
         is_whole = begin == num_tokens <= self._MAX_TOKENS
         return Beginning(split, document_id, num_tokens, paragraphs, is_whole)
-
-
-def names(things: Sequence[str]) -> str:
-    """`a, b and c`."""
-    *first, last = things
-    return f"{', '.join(first)} and {last}" if first else last

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from data_pipelines.cleaning import tally
 from data_pipelines.manifest import COUNTS, SPLITS, Manifest
 from data_pipelines.report import charts
-from data_pipelines.report.measurements import CAPS, Measurements, names
+from data_pipelines.report.measurements import CAPS, Measurements
 
 _MAX_SOURCES = 12
 _STEP_NAMES = {
@@ -214,10 +214,10 @@ def caps(found: Measurements) -> str:
     listed = [name.removesuffix("_index") for name in CAPS if "paragraph" not in name]
     return (
         f"{_table(head, rows)}"
-        f"<p>Indices of {names(listed)} over the table take its last row, whatever the "
-        "window. Paragraphs of a window deep in a document slide down together until "
-        "they fit; only in a window of more paragraphs than the table has rows do some "
-        f"share the last row.</p>{_table(window_head, window_rows)}"
+        f"<p>Indices of {' and '.join(listed)} over the table take its last row, "
+        "whatever the window. Paragraphs of a window deep in a document slide down "
+        "together until they fit; only in a window of more paragraphs than the table "
+        f"has rows do some share the last row.</p>{_table(window_head, window_rows)}"
     )
 
 
