@@ -15,9 +15,9 @@ from data_pipelines.readers import (
     Document,
     RejectedDocument,
     UnparsedDocument,
+    byte_streams,
     get_reader,
 )
-from data_pipelines.readers import byte_streams
 from data_pipelines.sharded_build import BuildError, Task
 from seg_tf import file_listing
 from seg_tf.text import encoding

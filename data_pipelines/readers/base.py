@@ -87,8 +87,8 @@ class FileReader:
 
     A format is a module of this package with a subclass named `Reader`: a frozen
     dataclass whose fields are the format's options. It implements `read_stream` or
-    `read_file`; the rest is the same for all formats. A reader keeps no state, so files can be
-    read in any order, again, or by different processes.
+    `read_file`; the rest is the same for all formats. A reader keeps no state, so
+    files can be read in any order, again, or by different processes.
 
     Example:
         >>> from data_pipelines import readers

@@ -12,7 +12,9 @@ from data_pipelines.readers.errors import DocumentError
 from seg_tf import file_listing
 
 # `…-pages-articles1.xml-p1p41242.bz2` is one of several parts.
-_DUMP_NAME = re.compile(r"\.xml(?:-p\d+p\d+[^.]*)?(?:\.(?:bz2|gz|zst))?$", re.IGNORECASE)
+_DUMP_NAME = re.compile(
+    r"\.xml(?:-p\d+p\d+[^.]*)?(?:\.(?:bz2|gz|zst))?$", re.IGNORECASE
+)
 _REDIRECT = re.compile(r"\s*#redirect\b[^\[\n]*\[\[([^\]|\n]*)", re.IGNORECASE)
 # Numbers of namespaces, and their names in every wiki beside its own.
 _SHARED_NAMESPACES = {6: "File", 14: "Category"}

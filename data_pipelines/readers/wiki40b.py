@@ -26,7 +26,7 @@ def to_paragraphs(text: str) -> tuple[str, list[str]]:
     for marker, content in zip(parts[::2], parts[1::2], strict=True):
         lines = decoding.split_lines(content.replace(_NEW_LINE, "\n"))
         if marker == _ARTICLE:
-            title = " ".join(lines)
+            title = " ".join(" ".join(lines).split())
         elif marker == _SECTION:
             paragraphs.extend([" ".join(lines)] if lines else [])
         else:

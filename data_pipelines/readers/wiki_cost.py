@@ -20,7 +20,9 @@ _MARK = re.compile(
     r"|<(/?)([a-z][a-z0-9]*)\b(?:[^<>]{0,1000}?(/)>)?|\n",
     re.IGNORECASE,
 )
-_NEVER_CLOSED = frozenset(("br", "dd", "dt", "hr", "img", "li", "td", "th", "tr", "wbr"))
+_NEVER_CLOSED = frozenset(
+    ("br", "dd", "dt", "hr", "img", "li", "td", "th", "tr", "wbr")
+)
 
 
 def check(markup: str) -> None:

@@ -72,9 +72,7 @@ def to_paragraphs(markup: str) -> list[str]:
     wiki_cost.check(markup)
     try:
         # Bold and italics are taken off line by line, which knows apostrophes.
-        rendered = _render(
-            mwparserfromhell.parse(markup, skip_style_tags=True).nodes
-        )
+        rendered = _render(mwparserfromhell.parse(markup, skip_style_tags=True).nodes)
     except (mwparserfromhell.parser.ParserError, RecursionError, ValueError) as error:
         raise DocumentError(
             "unparsable_markup",

@@ -63,7 +63,12 @@ def read(path, **options):
 @pytest.mark.parametrize("suffix", WRITERS)
 @pytest.mark.parametrize(
     "kind",
-    [pa.string(), pa.large_string(), pa.binary(), pa.dictionary(pa.int32(), pa.string())],
+    [
+        pa.string(),
+        pa.large_string(),
+        pa.binary(),
+        pa.dictionary(pa.int32(), pa.string()),
+    ],
     ids=str,
 )
 def test_rows_are_documents_in_every_kind_of_file(tmp_path, suffix, kind):
@@ -131,7 +136,8 @@ def test_damage_inside_is_rejected(tmp_path):
     assert [item.reason for item in read(path)] == ["empty_file"]
     path.write_bytes(b"no table at all, but a text\n" * 4)
     assert [item.reason for item in read(path)] == ["damaged_table"]
-    assert [item.reason for item in read(tmp_path)] == ["unreadable_file"]
+    for unreadable in (tmp_path, tmp_path / "none"):
+        assert [item.reason for item in read(unreadable)] == ["unreadable_file"]
 
 
 def test_memory_is_bounded_by_the_batch(tmp_path):
@@ -165,5 +171,5 @@ def test_without_pyarrow_it_says_what_to_install(tmp_path, monkeypatch):
         return genuine(name, *arguments, **named)
 
     monkeypatch.setattr(builtins, "__import__", no_pyarrow)
-    with pytest.raises(ValueError, match="pyarrow.*make setup-corpora"):
+    with pytest.raises(ValueError, match=r"pyarrow.*make setup-corpora"):
         readers.get_reader("parquet").files(tmp_path)

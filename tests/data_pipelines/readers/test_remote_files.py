@@ -61,6 +61,12 @@ def failing(memory):
     return fsspec.filesystem("failing")
 
 
+def collect(items, into):
+    """Keeps what was read, even if reading ends in an error."""
+    for item in items:
+        into.append(item)
+
+
 def test_remote_files_are_read_as_local_ones(tmp_path, memory):
     contents = {
         "a.jsonl": LINES.encode(),
@@ -105,11 +111,9 @@ def test_lost_connection_stops_instead_of_rejecting(failing, monkeypatch, error,
         data = gzip.compress(data, compresslevel=0)
     failing.pipe(f"/{name}", data)
     items = readers.get_reader("json_lines").read_input(f"failing://{name}")
-    read = []
     with pytest.raises(byte_streams.UnreachableError, match=f"{error.__name__}.*again"):
-        for item in items:
-            read.append(item)
-    assert read
+        collect(items, read := [])
+    assert read, "what precedes"
     assert all(isinstance(item, readers.Document) for item in read)
 
 
