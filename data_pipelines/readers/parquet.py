@@ -5,14 +5,11 @@ import dataclasses
 import io
 from collections.abc import Iterator
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from data_pipelines.readers import base, byte_streams, decoding
 from data_pipelines.readers.errors import DocumentError
 from seg_tf import file_listing
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _PARQUET_MAGIC = b"PAR1"
 _ARROW_MAGIC = b"ARROW1"
@@ -71,7 +68,7 @@ class Reader(base.FileReader):
                     f"after row {number}" if number else "",
                 ) from error
 
-    def _rows(self, batch: "pa.RecordBatch") -> Iterator[tuple[Any, Any]]:
+    def _rows(self, batch: Any) -> Iterator[tuple[Any, Any]]:
         names = batch.schema.names
         if self.text_field not in names:
             raise DocumentError(
@@ -135,9 +132,7 @@ def _check_is_table(file: io.BufferedReader) -> None:
     file.seek(0)
 
 
-def _batches(
-    file: io.BufferedReader, columns: tuple[str, ...]
-) -> Iterator["pa.RecordBatch"]:
+def _batches(file: io.BufferedReader, columns: tuple[str, ...]) -> Iterator[Any]:
     """The batches of a file, of those columns that it has."""
     pa = _pyarrow()
     magic = file.read(len(_ARROW_MAGIC))
@@ -165,13 +160,13 @@ def _batches(
             yield from _cut(batch)
 
 
-def _cut(batch: "pa.RecordBatch") -> Iterator["pa.RecordBatch"]:
+def _cut(batch: Any) -> Iterator[Any]:
     """Slices of a batch, so that few rows at a time become Python's."""
     for first in range(0, batch.num_rows, _BATCH_ROWS):
         yield batch.slice(first, _BATCH_ROWS)
 
 
-def _as_bytes(column: "pa.Array") -> list[bytes | None] | None:
+def _as_bytes(column: Any) -> list[bytes | None] | None:
     """The values as bytes, which need not be valid UTF-8; None for other types."""
     pa = _pyarrow()
     if pa.types.is_dictionary(column.type):

@@ -74,15 +74,18 @@ def test_vocabularies_are_the_same_from_every_source(tmp_path, memory, format):
     memory.pipe("/corpus", path.read_bytes())
     pieces = build_vocab.VocabularyOptions(vocab_size=60)
     words = build_word_vocab.WordVocabularyOptions(tokenizer="words", min_count=2)
+    remote = "memory://corpus"
     expected, *others = (
-        (
-            build_vocab.build_vocabulary(name, path, pieces).tokens,
-            build_word_vocab.build_word_vocabulary(name, path, words).tokens,
-        )
-        for name, path in (*sources.items(), (format, "memory://corpus"))
+        build_word_vocab.build_word_vocabulary(name, path, words).tokens
+        for name, path in (*sources.items(), (format, remote))
     )
     assert others == [expected, expected]
-    assert "mill" in expected[1]
+    assert "mill" in expected
+    expected, *others = (
+        build_vocab.build_vocabulary(name, path, pieces).tokens
+        for name, path in (("json_lines", sources["json_lines"]), (format, remote))
+    )
+    assert others == [expected]
 
 
 def build(folder, input_path, vocab_file, **options):
