@@ -110,9 +110,48 @@ def test_deep_nesting_is_no_error_of_python(markup):
 @hypothesis.given(
     strategies.lists(
         strategies.sampled_from(
-            "{{ }} [[ ]] {| |} |- || ! == ' '' ''' * # : ; <ref> </ref> <b> </b> <br>"
-            " <nowiki> </nowiki> <!-- --> File: Category: a b &lt; &#0; &#xD800; ( )"
-            " \x01 \x03 \x06 http://a [".split(" ")
+            [
+                "{{",
+                "}}",
+                "[[",
+                "]]",
+                "{|",
+                "|}",
+                "|-",
+                "||",
+                "!",
+                "==",
+                "'",
+                "''",
+                "'''",
+                "*",
+                "#",
+                ":",
+                ";",
+                "<ref>",
+                "</ref>",
+                "<b>",
+                "</b>",
+                "<br>",
+                "<nowiki>",
+                "</nowiki>",
+                "<!--",
+                "-->",
+                "File:",
+                "Category:",
+                "a",
+                "b",
+                "&lt;",
+                "&#0;",
+                "&#xD800;",
+                "(",
+                ")",
+                "\x01",
+                "\x03",
+                "\x06",
+                "http://a",
+                "[",
+            ]
             + ["\n", "\n\n", " "]
         ),
         max_size=25,
