@@ -175,7 +175,14 @@ def _builder(dataset: str, data_dir: str, download: bool) -> Any:
         raise ValueError(
             f"`input` must name a dataset. Received: {dataset!r}: {error}"
         ) from error
-    builder.download_and_prepare()
+    try:
+        builder.download_and_prepare()
+    except ImportError as error:
+        # Many datasets are made with packages of their own.
+        raise ValueError(
+            f"{dataset!r} cannot be prepared without the package {error.name!r}, "
+            "which is not installed"
+        ) from error
     return builder
 
 

@@ -100,60 +100,23 @@ def test_what_would_take_minutes_is_refused_at_once(opening):
 )
 def test_deep_nesting_is_no_error_of_python(markup):
     try:
-        paragraphs = wiki_markup.to_paragraphs(f"{markup}\n\nThe rest.")
+        last = wiki_markup.to_paragraphs(f"{markup}\n\nThe rest.")[-1]
     except DocumentError as error:
-        assert error.reason in ("unclosed_markup", "unparsable_markup")
-    else:
-        assert paragraphs[-1:] == ["The rest."]
+        last = error.reason
+    assert last in ("The rest.", "unclosed_markup", "unparsable_markup")
+
+
+FRAGMENTS = (
+    *("{{", "}}", "[[", "]]", "{|", "|}", "|-", "||", "!", "==", "'", "''", "'''", "*"),
+    *("#", ":", ";", "<ref>", "</ref>", "<b>", "</b>", "<br>", "<nowiki>", "</nowiki>"),
+    *("<!--", "-->", "File:", "Category:", "a", "b", "&lt;", "&#0;", "&#xD800;", "("),
+    *(")", "\x01", "\x03", "\x06", "http://a", "[", "\n", "\n\n", " "),
+)
 
 
 @hypothesis.given(
     strategies.lists(
-        strategies.sampled_from(
-            [
-                "{{",
-                "}}",
-                "[[",
-                "]]",
-                "{|",
-                "|}",
-                "|-",
-                "||",
-                "!",
-                "==",
-                "'",
-                "''",
-                "'''",
-                "*",
-                "#",
-                ":",
-                ";",
-                "<ref>",
-                "</ref>",
-                "<b>",
-                "</b>",
-                "<br>",
-                "<nowiki>",
-                "</nowiki>",
-                "<!--",
-                "-->",
-                "File:",
-                "Category:",
-                "a",
-                "b",
-                "&lt;",
-                "&#0;",
-                "&#xD800;",
-                "(",
-                ")",
-                "\x01",
-                "\x03",
-                "\x06",
-                "http://a",
-                "[",
-            ]
-            + ["\n", "\n\n", " "]
-        ),
+        strategies.sampled_from(FRAGMENTS),
         max_size=25,
     ).map("".join)
 )
