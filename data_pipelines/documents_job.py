@@ -5,21 +5,23 @@ slice of documents after the other into a train and a validation shard.
 """
 
 import dataclasses
-import os
+import hashlib
 import pathlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from data_pipelines.cleaning.options import NO_CLEANING, CleaningOptions
 from data_pipelines.readers import (
+    LEFT_OUT_REASONS,
     Document,
     FileReader,
     RejectedDocument,
     UnparsedDocument,
+    byte_streams,
     get_reader,
 )
 from data_pipelines.sharded_build import BuildError, Task
-from seg_tf import files
+from seg_tf import file_listing
 from seg_tf.text import encoding
 from seg_tf.text.token_table import TokenTable
 
@@ -31,7 +33,7 @@ class DocumentOptions:
     Attributes:
         format: name of a reader.
         reader_options: options of that reader.
-        input: file, folder or glob.
+        input: file, folder or glob, or what else the format takes as its input.
         vocab_file: a file with a token a line.
         tokenizer: what the tokens are, one of `seg_tf.text.encoding.TOKENIZERS`.
         lower_case: whether text is lower-cased and stripped of accents; None does so
@@ -104,7 +106,7 @@ class DocumentOptions:
         return "validation" if document_id % every == 1 else "train"
 
 
-def list_sources(options: DocumentOptions) -> dict[str, pathlib.Path]:
+def list_sources(options: DocumentOptions) -> dict[str, file_listing.Path]:
     """The files to read, in order, by a name that is the same on every machine.
 
     With a `validation_input` the names begin with the split: `train/` of `input`, which
@@ -117,7 +119,7 @@ def list_sources(options: DocumentOptions) -> dict[str, pathlib.Path]:
     """
     reader = get_reader(options.format, **options.reader_options)
 
-    def named(input_path: str, prefix: str = "") -> dict[str, pathlib.Path]:
+    def named(input_path: str, prefix: str = "") -> dict[str, file_listing.Path]:
         return {
             prefix + reader.source_name(path, input_path): path
             for path in reader.files(input_path)
@@ -187,7 +189,7 @@ def resume_point(reports: Mapping[int, dict]) -> tuple[int, Cursor]:
 
 def read_slices(
     options: DocumentOptions,
-    sources: Mapping[str, pathlib.Path],
+    sources: Mapping[str, file_listing.Path],
     start: Cursor,
     number: int,
 ) -> Iterator[Task]:
@@ -213,7 +215,7 @@ def read_slices(
         if file_number < start.file_number:
             continue
         skip = start.items_read if file_number == start.file_number else 0
-        unreported = os.path.getsize(path)
+        unreported = path.stat().st_size
         for item_number, item in enumerate(reader.read_unparsed(path, name), 1):
             if item_number <= skip:
                 continue
@@ -255,7 +257,7 @@ def _task(
 
 def check_strict(options: DocumentOptions, item: RejectedDocument) -> None:
     """Raises BuildError at a rejected document, where `--strict` wants it."""
-    if options.strict and item.reason != "empty_document":
+    if options.strict and item.reason not in LEFT_OUT_REASONS:
         raise BuildError(f"{item}. Stopped, as --strict wants")
 
 
@@ -322,9 +324,14 @@ def describe_vocabulary(vocabulary: TokenTable, options: DocumentOptions) -> dic
     return described
 
 
-def describe_sources(sources: Mapping[str, pathlib.Path]) -> list[dict]:
+def describe_sources(sources: Mapping[str, file_listing.Path]) -> list[dict]:
     """The manifest's entry on the sources: name, size and checksum of each."""
     return [
-        {"file": name, "bytes": path.stat().st_size, "sha256": files.checksum(path)}
+        {"file": name, "bytes": path.stat().st_size, "sha256": _checksum(path)}
         for name, path in sources.items()
     ]
+
+
+def _checksum(path: file_listing.Path) -> str:
+    with byte_streams.open_raw(path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -18,7 +18,9 @@ def define_text_flags() -> None:
     flags.DEFINE_string(
         "input",
         "",
-        "File, folder (searched recursively) or glob. May be left out for python_docs.",
+        "File, folder (searched recursively) or glob, local or a URL such as "
+        "gs://bucket/folder; for tfds a dataset, such as wiki40b/en[train]. May be "
+        "left out for python_docs. See docs/sources.md.",
     )
     flags.DEFINE_list(
         "reader_options",

@@ -3,34 +3,84 @@
 import glob
 import os
 import pathlib
+import re
+import warnings
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import upath
+
+Path = "pathlib.Path | upath.UPath"
+"""A local file, or one behind a URL: `stat`, `open`, `name` and `suffix` are alike."""
 
 COMPRESSION_SUFFIXES = (".gz", ".bz2", ".zst")
 _WILDCARDS = frozenset("*?[")
+_URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+
+
+def to_path(path: "str | os.PathLike[str] | Path") -> Path:
+    """A path as an object; one of a URL, such as `gs://bucket/file`, is a `UPath`.
+
+    Raises:
+        ValueError: if the package that reads such URLs is not installed, naming it.
+    """
+    if not isinstance(path, str):
+        return pathlib.Path(path) if isinstance(path, os.PathLike) else path
+    return _remote(path) if _is_url(path) else pathlib.Path(os.path.expanduser(path))
+
+
+def _is_url(text: str) -> bool:
+    """Whether `text` is a URL; a file of that very name comes first."""
+    return bool(_URL.match(text)) and not os.path.exists(text)
+
+
+def _remote(url: str) -> "upath.UPath":
+    # Imported late: most corpora lie on a disk.
+    import upath
+
+    try:
+        with warnings.catch_warnings():
+            # That it knows a protocol by fsspec alone.
+            warnings.simplefilter("ignore", UserWarning)
+            path = upath.UPath(url)
+        _ = path.fs  # Connects to nothing yet, but wants the package.
+    except (ImportError, ValueError) as error:
+        raise ValueError(
+            f"`input_path` must be a URL of a kind that can be read here. {error}. "
+            f"Received: {url!r}"
+        ) from error
+    return path
 
 
 def list_files(
     input_path: str | os.PathLike[str], suffixes: Sequence[str] = ()
-) -> list[pathlib.Path]:
+) -> list[Path]:
     """Lists the files below `input_path`, sorted by their relative name.
 
     Args:
         input_path: a file; a folder, searched recursively without hidden files;
-            or a glob of files and folders, where `**` matches any depth.
+            or a glob of files and folders, where `**` matches any depth. URLs of
+            these, such as `s3://bucket/folder`, are read with fsspec.
         suffixes: what names of files in a folder end in, before any suffix of a
             compression. Empty takes all. A file that `input_path` names itself, or
             that a glob matches, is always taken.
 
     Raises:
         FileNotFoundError: if there is no such file or folder.
-        ValueError: if no file matches, or all files that match are empty.
+        ValueError: if no file matches, or all files that match are empty; or the
+            package that reads such URLs is not installed.
+        OSError: if a remote folder cannot be read.
     """
-    text = os.path.expanduser(os.fspath(input_path))
+    text = _to_text(input_path)
     if not text:
         raise ValueError(
             "`input_path` must name a file, a folder or a glob. Received: ''"
         )
-    if _is_glob(text):
+    if _is_url(text):
+        files = _remote_files(text, suffixes)
+        looked_for = "files that match"
+    elif _is_glob(text):
         files = [
             file
             for match in glob.glob(text, recursive=True)
@@ -63,13 +113,79 @@ def list_files(
     return files
 
 
-def relative_name(path: pathlib.Path, input_path: str | os.PathLike[str]) -> str:
+def _to_text(input_path: str | os.PathLike[str]) -> str:
+    text = str(input_path)
+    return text if _is_url(text) else os.path.expanduser(os.fspath(input_path))
+
+
+def _remote_files(url: str, suffixes: Sequence[str]) -> list["upath.UPath"]:
+    """`list_files` of a URL, unsorted."""
+    root = _remote(url)
+    try:
+        is_pattern = bool(_WILDCARDS.intersection(url)) and not root.exists()
+        roots = [root]
+        if is_pattern:
+            names = root.fs.glob(root.path)
+            # As a glob of local files: a hidden one has to be asked for.
+            hidden = "/." in root.path
+            roots = [
+                _sibling(root, name) for name in names if hidden or "/." not in name
+            ]
+        elif not root.exists():
+            raise FileNotFoundError(
+                f"`input_path` must exist. Received: {url!r}, which is neither a file "
+                "nor a folder"
+            )
+        return [file for path in roots for file in _remote_walk(path, suffixes)]
+    except OSError:
+        raise
+    # Each kind of storage has exceptions of its own.
+    except Exception as error:
+        raise OSError(
+            f"{url}: cannot be listed: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _remote_walk(
+    root: "upath.UPath", suffixes: Sequence[str]
+) -> Iterator["upath.UPath"]:
+    if root.is_file():
+        yield root
+        return
+    for name in root.fs.find(root.path):
+        file = _sibling(root, name)
+        parts = pathlib.PurePosixPath(_remote_relative(file, root)).parts
+        if not any(part.startswith(".") for part in parts) and (
+            _matches(file.name, suffixes)
+        ):
+            yield file
+
+
+def _sibling(path: "upath.UPath", name: str) -> "upath.UPath":
+    """What the file system of `path` calls `name`."""
+    return _remote(path.fs.unstrip_protocol(name))
+
+
+def _remote_relative(path: "upath.UPath", root: "upath.UPath") -> str:
+    return path.path.removeprefix(root.path.rstrip("/")).lstrip("/")
+
+
+def relative_name(path: Path, input_path: str | os.PathLike[str]) -> str:
     """Name of a listed file relative to the input's root, in POSIX style.
 
     The root of a folder is itself, that of a file the folder it lies in, that of
     a glob the part before the first wildcard.
     """
-    root = pathlib.Path(os.path.expanduser(os.fspath(input_path)))
+    text = _to_text(input_path)
+    if _is_url(text):
+        remote = _remote(text)
+        if path.path == remote.path:
+            remote = remote.parent
+        elif not path.path.startswith(remote.path.rstrip("/") + "/"):
+            while _WILDCARDS.intersection(remote.path):
+                remote = remote.parent
+        return _remote_relative(path, remote)
+    root = pathlib.Path(text)
     if _is_glob(str(root)):
         while _WILDCARDS.intersection(str(root)):
             root = root.parent

@@ -12,6 +12,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from data_pipelines.readers.base import (
+    LEFT_OUT_REASONS as LEFT_OUT_REASONS,
+)
+from data_pipelines.readers.base import (
     Document as Document,
 )
 from data_pipelines.readers.base import (

@@ -16,6 +16,12 @@ glob, compressed or not:
   python -m data_pipelines.readers --format=json_lines --input='c4/*.json.gz' \
       --reader_options=text_field=content
 
+A Wikipedia dump, a TensorFlow dataset, files in a bucket (docs/sources.md has more):
+
+  python -m data_pipelines.readers --format=mediawiki --input=dumps --sample_seed=1
+  python -m data_pipelines.readers --format=tfds --input='wiki40b/en[validation]'
+  python -m data_pipelines.readers --format=json_lines --input='gs://bucket/c4/*.gz'
+
 The corpus that every machine has, the docstrings of the installed packages:
 
   python -m data_pipelines.readers --format=python_docs
@@ -48,6 +54,7 @@ from absl import app, flags
 import seg_tf.command_line as command_line
 from data_pipelines import readers, text_flags
 from data_pipelines.readers import text_output
+from seg_tf import file_listing
 
 text_flags.define_text_flags()
 _NUM_DOCUMENTS = flags.DEFINE_integer(
@@ -144,7 +151,7 @@ def _print_document(document: readers.Document) -> None:
 
 
 def _write(
-    reader: readers.FileReader, files: list[pathlib.Path], counts: _Counts
+    reader: readers.FileReader, files: list[file_listing.Path], counts: _Counts
 ) -> None:
     """Writes what the files hold to `--output`."""
     output = pathlib.Path(_OUTPUT.value)
@@ -181,14 +188,18 @@ def main(argv: list[str]) -> None:
         options = readers.parse_options(values.reader_options)
         reader = readers.get_reader(values.format, **options)
         files = reader.files(values.input)
-    except (ValueError, FileNotFoundError) as error:
+    except (ValueError, OSError) as error:
         sys.exit(f"error: {error}")
     counts = _Counts()
     if _OUTPUT.value:
         _write(reader, files, counts)
         _print_summary(counts, len(files), is_all=True)
         return
-    for document in _sample(counts.documents(reader.read_input(values.input))):
+    try:
+        documents = _sample(counts.documents(reader.read_input(values.input)))
+    except OSError as error:
+        sys.exit(f"error: {error}")
+    for document in documents:
         _print_document(document)
     _print_summary(counts, len(files), is_all=_SAMPLE_SEED.value is not None)
 

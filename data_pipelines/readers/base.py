@@ -1,10 +1,8 @@
 """What a reader yields, and what readers of every format share."""
 
-import abc
 import dataclasses
 import io
 import os
-import pathlib
 from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
@@ -13,6 +11,8 @@ from data_pipelines.readers.errors import DocumentError
 from seg_tf import file_listing
 
 WHOLE_FILE = "whole file"
+LEFT_OUT_REASONS = frozenset(("empty_document", "other_namespace", "redirect"))
+"""Reasons of rejections that are no fault of a document: not what was asked for."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -82,13 +82,13 @@ class RejectedDocument:
         return f"{self.source}, {self.location}: {self.message} [{self.reason}]"
 
 
-class FileReader(abc.ABC):
+class FileReader:
     """Turns the files of one format into documents, in a fixed order.
 
     A format is a module of this package with a subclass named `Reader`: a frozen
-    dataclass whose fields are the format's options. It implements `read_stream`;
-    the rest is the same for all formats. A reader keeps no state, so files can be
-    read in any order, again, or by different processes.
+    dataclass whose fields are the format's options. It implements `read_stream` or
+    `read_file`; the rest is the same for all formats. A reader keeps no state, so
+    files can be read in any order, again, or by different processes.
 
     Example:
         >>> from data_pipelines import readers
@@ -101,12 +101,13 @@ class FileReader(abc.ABC):
     suffixes: ClassVar[tuple[str, ...]] = ()
     """File names that a folder is searched for; empty takes every file."""
 
-    def files(self, input_path: str | os.PathLike[str]) -> list[pathlib.Path]:
+    def files(self, input_path: str | os.PathLike[str]) -> list[file_listing.Path]:
         """The files to read, in an order that is the same on every machine.
 
         Args:
             input_path: a file, a folder (searched recursively; hidden files are
-                left out, and so is what does not end in `suffixes`) or a glob.
+                left out, and so is what does not end in `suffixes`) or a glob; or a
+                URL of one of these, such as `gs://bucket/folder`.
 
         Raises:
             FileNotFoundError: if there is no such file or folder.
@@ -115,7 +116,7 @@ class FileReader(abc.ABC):
         return file_listing.list_files(input_path, self.suffixes)
 
     def source_name(
-        self, path: pathlib.Path, input_path: str | os.PathLike[str]
+        self, path: file_listing.Path, input_path: str | os.PathLike[str]
     ) -> str:
         """The `Document.source` of one of `files(input_path)`."""
         return file_listing.relative_name(path, input_path)
@@ -126,8 +127,11 @@ class FileReader(abc.ABC):
         """Reads one file; never raises on account of what is in it.
 
         Args:
-            path: the file: plain, gzip, bzip2 or Zstandard.
+            path: the file: plain, gzip, bzip2 or Zstandard; or its URL.
             source: the `source` of what is yielded; None takes the file's name.
+
+        Raises:
+            byte_streams.UnreachableError: if a remote file cannot be reached any more.
         """
         for item in self.read_unparsed(path, source):
             yield self.parse(item) if isinstance(item, UnparsedDocument) else item
@@ -139,11 +143,10 @@ class FileReader(abc.ABC):
 
         An engine numbers what this yields, rejected documents aside.
         """
-        path = pathlib.Path(path)
+        path = file_listing.to_path(path)
         source = path.name if source is None else source
         try:
-            with byte_streams.open_bytes(path) as stream:
-                yield from self.read_stream(stream, source)
+            yield from self.read_file(path, source)
         except DocumentError as error:
             yield reject(error, source)
 
@@ -161,7 +164,17 @@ class FileReader(abc.ABC):
         """
         raise NotImplementedError(f"{type(self).__name__} yields parsed documents")
 
-    @abc.abstractmethod
+    def read_file(
+        self, path: file_listing.Path, source: str
+    ) -> Iterator["Document | UnparsedDocument | RejectedDocument"]:
+        """Reads a file; formats that are no stream of bytes have their own way.
+
+        Raises:
+            DocumentError: if the rest of the file cannot be read.
+        """
+        with byte_streams.open_bytes(path) as stream:
+            yield from self.read_stream(stream, source)
+
     def read_stream(
         self, stream: io.BufferedReader, source: str
     ) -> Iterator["Document | UnparsedDocument | RejectedDocument"]:
@@ -170,6 +183,7 @@ class FileReader(abc.ABC):
         Raises:
             DocumentError: if the rest of the file cannot be read.
         """
+        raise NotImplementedError(f"{type(self).__name__} reads no streams")
 
 
 def document_or_rejection(

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import zstandard
 
 from data_pipelines.readers.errors import DocumentError
+from seg_tf import file_listing
 
 _BUFFER_BYTES = 1 << 20
 # Small, because a chunk of zeros may decompress to a thousand times its size.
@@ -57,8 +58,100 @@ _OTHER_MARKS = {
 }
 
 
+class UnreachableError(OSError):
+    """A remote file cannot be read, through no fault of its own perhaps.
+
+    It is no reason to leave a file out of a corpus: it stops whoever reads.
+    """
+
+
 @contextlib.contextmanager
-def open_bytes(path: pathlib.Path) -> Iterator[io.BufferedReader]:
+def open_raw(path: file_listing.Path) -> Iterator[io.RawIOBase]:
+    """Opens a file's bytes as they are, local or remote; they can be sought in.
+
+    Raises:
+        UnreachableError: on opening, reading or seeking, if the file is a remote one
+            and that fails.
+        OSError: if it is a local one.
+    """
+    if isinstance(path, pathlib.Path):
+        file = io.FileIO(path)
+    else:
+        file = _Remote(path)
+    with file:
+        yield file
+
+
+@contextlib.contextmanager
+def open_unchanged(path: file_listing.Path) -> Iterator[io.BufferedReader]:
+    """Opens a file whose first bytes say nothing about compression or encoding.
+
+    Raises:
+        DocumentError: on opening, or in the body of the `with` statement, if the
+            file cannot be opened or read.
+        UnreachableError: likewise, if the file is a remote one that fails.
+    """
+    try:
+        with open_raw(path) as raw, io.BufferedReader(raw, _BUFFER_BYTES) as stream:
+            yield stream
+    except UnreachableError:
+        raise
+    except OSError as error:
+        raise _unreadable(error) from error
+
+
+def _unreadable(error: OSError) -> DocumentError:
+    return DocumentError(
+        "unreadable_file",
+        f"Expected a readable file, found: {error.strerror or error}.",
+    )
+
+
+class _Remote(io.RawIOBase):
+    """A file behind a URL; whatever goes wrong with it is an UnreachableError."""
+
+    def __init__(self, path: file_listing.Path):
+        super().__init__()
+        self._path = path
+        self._file = self._reach(lambda: path.open("rb"))
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: bytearray | memoryview) -> int:
+        data = self._reach(lambda: self._file.read(len(buffer)))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        return self._reach(lambda: self._file.seek(offset, whence))
+
+    def tell(self) -> int:
+        return self._reach(lambda: self._file.tell())
+
+    def close(self) -> None:
+        # Nothing was written, so nothing is lost where closing fails.
+        if not self.closed and "_file" in vars(self):
+            with contextlib.suppress(Exception):
+                self._file.close()
+        super().close()
+
+    def _reach(self, call: Callable[[], Any]) -> Any:
+        try:
+            return call()
+        # Each kind of storage has exceptions of its own.
+        except Exception as error:
+            raise UnreachableError(
+                f"{self._path}: cannot be read: {type(error).__name__}: {error}. What "
+                "is finished is kept: run the same command again when it can be"
+            ) from error
+
+
+@contextlib.contextmanager
+def open_bytes(path: file_listing.Path) -> Iterator[io.BufferedReader]:
     """Opens a file for reading by lines, decompressed, after its byte order mark.
 
     The compression is told by the first bytes, whatever the name.
@@ -67,16 +160,19 @@ def open_bytes(path: pathlib.Path) -> Iterator[io.BufferedReader]:
         DocumentError: on opening, or in the body of the `with` statement, if the
             file cannot be opened or read, is empty, truncated or damaged, or is
             not UTF-8 by its byte order mark.
+        UnreachableError: likewise, if the file is a remote one that fails.
     """
     stream = None
     try:
-        compression = _find_compression(path)
-        raw = (
-            io.FileIO(path) if compression is None else _Decompressed(path, compression)
-        )
-        stream = io.BufferedReader(raw, _BUFFER_BYTES)
-        _skip_byte_order_mark(stream)
-        yield stream
+        with open_raw(path) as raw:
+            compression = _find_compression(raw, path)
+            if compression is not None:
+                raw = _Decompressed(raw, compression)
+            stream = io.BufferedReader(raw, _BUFFER_BYTES)
+            _skip_byte_order_mark(stream)
+            yield stream
+    except UnreachableError:
+        raise
     except _DamagedError as error:
         raise DocumentError(
             error.reason,
@@ -84,18 +180,18 @@ def open_bytes(path: pathlib.Path) -> Iterator[io.BufferedReader]:
             f"offset {stream.tell()} of the text",
         ) from error
     except OSError as error:
-        raise DocumentError(
-            "unreadable_file",
-            f"Expected a readable file, found: {error.strerror or error}.",
-        ) from error
+        raise _unreadable(error) from error
     finally:
         if stream is not None:
             stream.close()
 
 
-def _find_compression(path: pathlib.Path) -> _Compression | None:
-    with open(path, "rb") as file:
-        first_bytes = file.read(4)
+def _find_compression(
+    raw: io.RawIOBase, path: file_listing.Path
+) -> _Compression | None:
+    """Looks at the first bytes, and goes back to the first."""
+    first_bytes = raw.read(4)
+    raw.seek(0)
     for compression in _COMPRESSIONS:
         # The three letters of bzip2 may also begin a plain text: a digit follows them.
         if first_bytes.startswith(compression.magic) and (
@@ -144,9 +240,9 @@ class _Decompressed(io.RawIOBase):
     for a file that just ends.
     """
 
-    def __init__(self, path: pathlib.Path, compression: _Compression):
+    def __init__(self, file: io.RawIOBase, compression: _Compression):
         super().__init__()
-        self._file = io.FileIO(path)
+        self._file = file
         self._compression = compression
         self._decompressor = compression.decompressor()
         self._unused = b""

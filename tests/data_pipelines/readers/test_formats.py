@@ -15,11 +15,16 @@ from tests.data_pipelines.readers import helpers
 FORMATS = [
     "json_lines",
     "markdown",
+    "mediawiki",
     "plain_text",
     "python_docs",
     "wikiextractor",
     "wikitext",
 ]
+# Their files are no text; they have tests of their own.
+TABLES = ["parquet", "tfds"]
+# What formats call bytes that are no text, where a parser finds it.
+PARSERS = {"mediawiki": "damaged_xml", "python_docs": "not_python"}
 SENTENCE = "This is a sentence of seven words."
 
 
@@ -28,6 +33,8 @@ def one_document(format: str, text: str) -> bytes:
     return {
         "json_lines": json.dumps({"text": text}) + "\n",
         "markdown": text + "\n",
+        "mediawiki": "<mediawiki><page><title>T</title><ns>0</ns><id>1</id>\n<revision>"
+        f"<text>{text}</text></revision></page></mediawiki>\n",
         "plain_text": text + "\n",
         "python_docs": f'"""{text}"""\n',
         "wikiextractor": f'<doc id="1" url="" title="T">\nT\n\n{text}\n\n</doc>\n',
@@ -36,7 +43,7 @@ def one_document(format: str, text: str) -> bytes:
 
 
 def test_formats_are_the_modules_with_a_reader():
-    assert sorted(readers.FORMATS) == FORMATS
+    assert sorted(readers.FORMATS) == sorted(FORMATS + TABLES)
     assert all(readers.FORMATS.values()), "every format has a line of help"
 
 
@@ -114,8 +121,8 @@ class TestEveryFormat:
     def test_nul_byte_is_named(self, tmp_path, format):
         data = one_document(format, SENTENCE).replace(b" seven", b"\0seven")
         (item,) = helpers.read_bytes(tmp_path, format, data)
-        if format == "python_docs":
-            assert item.reason == "not_python"
+        if format in PARSERS:
+            assert item.reason == PARSERS[format]
         else:
             assert item.reason == "nul_byte"
             assert f"offset {data.index(0)}" in str(item)
@@ -123,8 +130,8 @@ class TestEveryFormat:
     def test_latin1_is_named_with_its_place(self, tmp_path, format):
         data = one_document(format, SENTENCE).replace(b"seven", b"sev\xe8n")
         (item,) = helpers.read_bytes(tmp_path, format, data)
-        if format == "python_docs":
-            assert item.reason == "not_python"
+        if format in PARSERS:
+            assert item.reason == PARSERS[format]
             return
         assert item.reason == "not_utf8"
         index = data.index(b"\xe8")

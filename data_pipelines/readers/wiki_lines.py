@@ -1,0 +1,138 @@
+"""From rendered wikitext, with marks where blocks end, to paragraphs.
+
+Marks are control characters, which neither XML nor wikitext can hold.
+"""
+
+import re
+from typing import NamedTuple
+
+BREAK = "\x01"
+"""A paragraph ends here."""
+HEADING = "\x02"
+"""A heading follows, its level (a digit) first."""
+REMOVED = "\x03"
+"""Something was left out here."""
+ITEM = "\x04"
+"""An item of a list follows, up to the end of the line."""
+APOSTROPHE = "\x05"
+"""An apostrophe that is no markup."""
+NOTE = "\x03\x06"
+"""A footnote was left out here; its line is a line of text all the same."""
+_NOTE_TAIL = NOTE[1]
+
+_TABLE_LINE = re.compile(r"\s*(?:\{\||\||!.*!!)")
+_LINE_HEADING = re.compile(r"(={2,6})\s*(\S.*?)\s*\1[\s\x03\x06]*$")
+# Around what was left out, and nowhere else: empty brackets, lonely commas.
+_CLEANINGS = tuple(
+    (re.compile(pattern), replacement)
+    for pattern, replacement in (
+        (r"\x06", ""),
+        (r"^\s*\x03[\s\x03]*[,.;:)](?=[\s\x03])[\s\x03]*", ""),
+        (r"[(\[]([\s,;:/\x03]|&nbsp;)*\x03[\s,;:/\x03]*[)\]]", REMOVED),
+        (r'["“]\s*\x03[\s\x03]*["”]', REMOVED),
+        (r"\(\s*(?:[,;:]\s*)*\x03[\s,;:\x03]*", "("),
+        (r"(?:\s*[,;:\x03])*\s*\x03\s*(?:[,;:]\s*)*\)", ")"),
+        (r"([,;:])\s*\x03[\s\x03]*(?=[,;:])", ""),
+        (r"\s+\x03[\s\x03]*(?=[,.;:?!)\]](?:\s|$|\x03))", ""),
+    )
+)
+_QUOTES = re.compile(r"('{2,})")
+
+
+class _Block(NamedTuple):
+    """A paragraph, of level 0, or a heading."""
+
+    level: int
+    text: str
+
+
+def to_paragraphs(rendered: str) -> list[str]:
+    """Paragraphs and headings in order; headings of empty sections are left out."""
+    blocks = []
+    for chunk in rendered.split(BREAK):
+        if chunk.startswith(HEADING):
+            _add(blocks, _without_quotes(chunk[2:]), int(chunk[1]))
+            continue
+        lines = []
+        for line in chunk.split("\n"):
+            heading = _LINE_HEADING.match(line)
+            if heading or line.startswith(ITEM) or not line.strip(f" \t{REMOVED}"):
+                _add(blocks, " ".join(lines))
+                lines = []
+            if heading:
+                _add(blocks, _without_quotes(heading[2]), len(heading[1]))
+            elif line.startswith(ITEM):
+                _add(blocks, _without_quotes(line.lstrip(ITEM)))
+            elif not _TABLE_LINE.match(line):
+                lines.append(_without_quotes(line))
+        _add(blocks, " ".join(lines))
+    return _without_empty_sections(blocks)
+
+
+def without_breaks(rendered: str) -> str:
+    """The same as one run of text."""
+    return re.sub(f"[{BREAK}{ITEM}]|{HEADING}\\d", " ", rendered)
+
+
+def _add(blocks: list[_Block], text: str, level: int = 0) -> None:
+    text = _clean(text)
+    if any(map(str.isalnum, text)):
+        blocks.append(_Block(level, text))
+
+
+def _clean(text: str) -> str:
+    if REMOVED in text:
+        for pattern, replacement in _CLEANINGS:
+            text = pattern.sub(replacement, text)
+        text = text.replace(REMOVED, "")
+    return " ".join(text.replace(APOSTROPHE, "'").replace(_NOTE_TAIL, "").split())
+
+
+def _without_empty_sections(blocks: list[_Block]) -> list[str]:
+    kept = []
+    # The level of headings that text stands under, going up from the end.
+    level_with_text = 0
+    for block in reversed(blocks):
+        if not block.level:
+            level_with_text = 7
+        elif block.level < level_with_text:
+            level_with_text = block.level
+        else:
+            continue
+        kept.append(block.text)
+    return kept[::-1]
+
+
+def _without_quotes(line: str) -> str:
+    """Takes off the marks of bold and italics, as MediaWiki pairs them in a line."""
+    if "''" not in line:
+        return line
+    parts = _QUOTES.split(line)
+    sizes = []
+    for number in range(1, len(parts), 2):
+        size = len(parts[number])
+        marks = {4: 3}.get(size, min(size, 5))
+        parts[number - 1] += "'" * (size - marks)
+        sizes.append(marks)
+    num_bold = sum(size in (3, 5) for size in sizes)
+    num_italic = sum(size in (2, 5) for size in sizes)
+    if num_bold % 2 and num_italic % 2:
+        _make_apostrophe(parts, sizes)
+    return "".join(parts[::2])
+
+
+def _make_apostrophe(parts: list[str], sizes: list[int]) -> None:
+    """One bold mark of a line that does not pair up is an apostrophe and italics."""
+    # After a word of one letter, as in l'''amour'', rather than after another word,
+    # rather than after a space.
+    candidates = {}
+    for number, size in enumerate(sizes):
+        before = parts[2 * number]
+        if size == 3:
+            if before[-1:] == " ":
+                rank = 2
+            else:
+                rank = 0 if before[-2:-1] == " " else 1
+            candidates.setdefault(rank, number)
+    if candidates:
+        parts[2 * candidates[min(candidates)]] += "'"

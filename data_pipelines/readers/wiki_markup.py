@@ -1,0 +1,202 @@
+"""From wikitext to the paragraphs that readers of the page see."""
+
+import re
+from collections.abc import Iterable
+
+import mwparserfromhell
+from mwparserfromhell import nodes
+
+from data_pipelines.readers import inline_templates, wiki_cost, wiki_lines
+from data_pipelines.readers.errors import DocumentError
+from data_pipelines.readers.wiki_lines import (
+    APOSTROPHE,
+    BREAK,
+    HEADING,
+    ITEM,
+    NOTE,
+    REMOVED,
+)
+
+# Left out with all that they enclose.
+_DROPPED_TAGS = frozenset(
+    (
+        *("categorytree", "ce", "chem", "code", "gallery", "graph", "hiero"),
+        *("imagemap", "includeonly", "indicator", "inputbox", "mapframe", "maplink"),
+        *("math", "pre", "ref", "references", "rp", "rt", "score", "section"),
+        *("source", "style", "syntaxhighlight", "table", "templatedata"),
+        *("templatestyles", "timeline"),
+    )
+)
+_NOTE_TAGS = frozenset(("ref", "references"))
+# Begin and end a paragraph.
+_BLOCK_TAGS = frozenset(
+    (
+        *("blockquote", "center", "dd", "div", "dl", "dt", "h1", "h2", "h3", "h4"),
+        *("h5", "h6", "hr", "li", "ol", "p", "poem", "ul"),
+    )
+)
+_LIST_MARKS = frozenset("*#:;")
+_RULE = "----"
+_FILE_NAMESPACES = frozenset(("file", "image"))
+_FILE_NAME = re.compile(
+    r"^[^:]+:.+\.(?:djvu|gif|jpe?g|oga|ogg|ogv|pdf|png|svg|tiff?|wav|webm)$",
+    re.IGNORECASE,
+)
+_INTERLANGUAGE = re.compile(
+    r"(?!mw:)(?:[a-z]{2,3}(?:-[a-z]+)*|simple|tokipona):(?=\S)", re.ASCII
+)
+_SWITCH = re.compile(
+    r"__(?:(?:NO|FORCE)?TOC|NOEDITSECTION|(?:NO)?NEWSECTIONLINK|NOGALLERY|HIDDENCAT"
+    r"|EXPECTUNUSEDCATEGORY|NO(?:CONTENT|TITLE)CONVERT|NOCC|NOTC|(?:NO)?INDEX|START|END"
+    r"|STATICREDIRECT|DISAMBIG|ARCHIVEDTALK|NOTALK|NOGLOBAL)__"
+)
+# What stays of markup that is not closed: a template's first line, a tag.
+_UNCLOSED = re.compile(r"^\{\{.*$|\{\{+|\}\}+|\[\[|\]\]", re.MULTILINE)
+_STRAY_TAG = re.compile(
+    r"</?(?:abbr|b|big|blockquote|br|center|cite|code|dd|del|div|dl|dt|em|font|gallery"
+    r"|h[1-6]|hr|i|includeonly|ins|kbd|li|math|noinclude|nowiki|ol|onlyinclude|p|poem"
+    r"|pre|q|ref|references|s|samp|small|span|strike|strong|sub|sup|table|tbody|td|th"
+    r"|tr|tt|u|ul|var)\b[^<>\n]*>",
+    re.IGNORECASE,
+)
+_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
+
+
+def to_paragraphs(markup: str) -> list[str]:
+    """The paragraphs, headings and list items of a page, without markup.
+
+    Raises:
+        DocumentError: if the markup cannot be parsed, or not in any decent time.
+    """
+    markup = _without_comments(_CONTROLS.sub("", markup))
+    wiki_cost.check(markup)
+    try:
+        # Bold and italics are taken off line by line, which knows apostrophes.
+        rendered = _render(mwparserfromhell.parse(markup, skip_style_tags=True).nodes)
+    except (mwparserfromhell.parser.ParserError, RecursionError, ValueError) as error:
+        raise DocumentError(
+            "unparsable_markup",
+            f"Expected wikitext, found some that cannot be parsed: {error!r}.",
+        ) from error
+    return wiki_lines.to_paragraphs(rendered)
+
+
+def _without_comments(markup: str) -> str:
+    """Removes comments, and the whole line of one that has it to itself."""
+    kept, position = [], 0
+    while (begin := markup.find("<!--", position)) >= 0:
+        end = markup.find("-->", begin)
+        end = len(markup) if end < 0 else end + len("-->")
+        before = markup[position:begin].rstrip(" ")
+        after = end
+        while markup[after : after + 1] == " ":
+            after += 1
+        is_line = before.endswith("\n") and markup[after : after + 1] == "\n"
+        kept.append(before[:-1] if is_line else markup[position:begin])
+        position = after if is_line else end
+    kept.append(markup[position:])
+    return "".join(kept)
+
+
+def _render(parts: Iterable[nodes.Node]) -> str:
+    return "".join(map(_render_node, parts))
+
+
+def _render_node(node: nodes.Node) -> str:
+    return _RENDERERS[type(node)](node)
+
+
+def _inline(code: mwparserfromhell.wikicode.Wikicode | None) -> str:
+    """Renders what cannot hold a paragraph's end: labels, headings."""
+    if code is None:
+        return ""
+    return " ".join(wiki_lines.without_breaks(_render(code.nodes)).split("\n"))
+
+
+def _text(node: nodes.Text) -> str:
+    text = node.value
+    if "__" in text:
+        text = _SWITCH.sub(REMOVED, text)
+    if "<" in text:
+        text = _STRAY_TAG.sub(REMOVED, text)
+    return _UNCLOSED.sub(REMOVED, text)
+
+
+def _entity(node: nodes.HTMLEntity) -> str:
+    try:
+        character = node.normalize()
+    except (ValueError, OverflowError):
+        return str(node)
+    if "\ud800" <= character <= "\udfff":
+        return str(node)
+    return APOSTROPHE if character == "'" else _CONTROLS.sub("", character)
+
+
+def _heading(node: nodes.Heading) -> str:
+    return f"{BREAK}{HEADING}{node.level}{_inline(node.title)}{BREAK}"
+
+
+def _link(node: nodes.Wikilink) -> str:
+    title = str(node.title).strip()
+    namespace = title.partition(":")[0].strip().lower()
+    if namespace == "category" or _INTERLANGUAGE.match(title):
+        return REMOVED
+    if namespace in _FILE_NAMESPACES or _FILE_NAME.match(title):
+        return REMOVED
+    label = _inline(node.text).strip()
+    return label or _inline(node.title).strip().removeprefix(":").strip()
+
+
+def _external_link(node: nodes.ExternalLink) -> str:
+    if not node.brackets:
+        return _inline(node.url)
+    return _inline(node.title).strip() or REMOVED
+
+
+def _template(node: nodes.Template) -> str:
+    name = inline_templates.normalised_name(str(node.name))
+    arguments = [_render(p.value.nodes) for p in node.params if not p.showkey]
+
+    def named(key: str) -> str:
+        return _render(node.get(key).value.nodes) if node.has(key) else ""
+
+    quotation = inline_templates.quotation(name, arguments, named)
+    if quotation is not None:
+        return f"{BREAK}{quotation}{BREAK}"
+    return inline_templates.inline_text(name, arguments, named) or REMOVED
+
+
+def _argument(node: nodes.Argument) -> str:
+    return REMOVED if node.default is None else _render(node.default.nodes)
+
+
+def _tag(node: nodes.Tag) -> str:
+    if node.wiki_markup in _LIST_MARKS:
+        return BREAK + ITEM
+    if node.wiki_markup == _RULE:
+        return BREAK
+    name = str(node.tag).strip().lower()
+    if name in _DROPPED_TAGS:
+        if name == "table":
+            return BREAK
+        return NOTE if name in _NOTE_TAGS else REMOVED
+    if name == "br":
+        return " "
+    contents = "" if node.contents is None else node.contents
+    if name == "nowiki":
+        return str(contents).replace("'", APOSTROPHE)
+    text = _render(contents.nodes) if contents else ""
+    return f"{BREAK}{text}{BREAK}" if name in _BLOCK_TAGS else text
+
+
+_RENDERERS = {
+    nodes.Text: _text,
+    nodes.HTMLEntity: _entity,
+    nodes.Heading: _heading,
+    nodes.Wikilink: _link,
+    nodes.ExternalLink: _external_link,
+    nodes.Template: _template,
+    nodes.Argument: _argument,
+    nodes.Tag: _tag,
+    nodes.Comment: lambda node: "",
+}

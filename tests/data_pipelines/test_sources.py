@@ -1,0 +1,205 @@
+"""Records and vocabularies from every source: the same text, the same result."""
+
+import bz2
+import io
+import json
+
+import fsspec
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from fsspec.implementations.memory import MemoryFileSystem
+
+from data_pipelines import build_documents, build_vocab, build_word_vocab, readers
+from data_pipelines.documents_job import DocumentOptions
+from data_pipelines.manifest import Manifest
+from data_pipelines.readers import byte_streams
+
+TEXTS = [
+    f"The mill number {number} turns. It is old.\nMiller {number % 7} works there."
+    for number in range(300)
+]
+PIECES = ("the", "mill", "number", "turns", ".", "it", "is", "old", "works", "there")
+
+
+@pytest.fixture
+def memory():
+    system = fsspec.filesystem("memory")
+    system.store.clear()
+    yield system
+    system.store.clear()
+
+
+@pytest.fixture
+def vocab_file(tmp_path):
+    path = tmp_path / "vocab.txt"
+    special = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+    path.write_text("\n".join((*special, *PIECES)) + "\n")
+    return path
+
+
+def write_json_lines(path):
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS))
+
+
+def write_parquet(path):
+    pa.parquet.write_table(pa.table({"text": TEXTS}), path, row_group_size=50)
+
+
+def write_mediawiki(path):
+    pages = "".join(
+        f"<page><title/><ns>0</ns><id>{number}</id><revision><text>"
+        + text.replace("\n", "\n\n").replace("mill", "[[Mill|mill]]{{sfn|X}}")
+        + "</text></revision></page>\n"
+        for number, text in enumerate(TEXTS)
+    )
+    data = f"<mediawiki>\n{pages}</mediawiki>".encode()
+    path.write_bytes(bz2.compress(data[:5000]) + bz2.compress(data[5000:]))
+
+
+WRITERS = {
+    "json_lines": write_json_lines,
+    "mediawiki": write_mediawiki,
+    "parquet": write_parquet,
+}
+
+
+@pytest.mark.parametrize("format", ["mediawiki", "parquet"])
+def test_vocabularies_are_the_same_from_every_source(tmp_path, memory, format):
+    sources = {}
+    for name in ("json_lines", format):
+        path = tmp_path / f"corpus.{name}"
+        WRITERS[name](path)
+        sources[name] = str(path)
+    memory.pipe("/corpus", path.read_bytes())
+    pieces = build_vocab.VocabularyOptions(vocab_size=60)
+    words = build_word_vocab.WordVocabularyOptions(tokenizer="words", min_count=2)
+    remote = "memory://corpus"
+    expected, *others = (
+        build_word_vocab.build_word_vocabulary(name, path, words).tokens
+        for name, path in (*sources.items(), (format, remote))
+    )
+    assert others == [expected, expected]
+    assert "mill" in expected
+    expected, *others = (
+        build_vocab.build_vocabulary(name, path, pieces).tokens
+        for name, path in (("json_lines", sources["json_lines"]), (format, remote))
+    )
+    assert others == [expected]
+
+
+def build(folder, input_path, vocab_file, **options):
+    options = DocumentOptions(
+        input=str(input_path),
+        vocab_file=str(vocab_file),
+        slice_megabytes=0.005,
+        **options,
+    )
+    build_documents.build_documents(options, folder)
+    return Manifest.load(folder)
+
+
+def test_remote_build_is_that_of_the_same_local_files(tmp_path, memory, vocab_file):
+    write_mediawiki(tmp_path / "a.xml.bz2")
+    write_mediawiki(tmp_path / "b.xml.bz2")
+    for name in ("a.xml.bz2", "b.xml.bz2"):
+        memory.pipe(f"/dumps/{name}", (tmp_path / name).read_bytes())
+    manifests = [
+        build(tmp_path / folder, path, vocab_file, format="mediawiki")
+        for folder, path in (
+            ("local", f"{tmp_path}/*.bz2"),
+            ("remote", "memory://dumps"),
+            ("glob", "memory://dumps/*.xml.bz2"),
+        )
+    ]
+    assert manifests[0].count("documents") == 2 * len(TEXTS)
+    assert len(manifests[0].splits["train"]) > 4
+    assert manifests[1] == manifests[2] == manifests[0]
+    split = build(
+        tmp_path / "split",
+        "memory://dumps/a.xml.bz2",
+        vocab_file,
+        format="mediawiki",
+        validation_input="memory://dumps/b.xml.bz2",
+    )
+    assert split.count("documents", "validation") == len(TEXTS)
+    with pytest.raises(ValueError, match="must hold no file that `input` holds"):
+        build(
+            tmp_path / "same",
+            "memory://dumps",
+            vocab_file,
+            format="mediawiki",
+            validation_input="memory://dumps/b.xml.bz2",
+        )
+
+
+class Cut(io.BytesIO):
+    """A file whose connection is lost after 16 KiB."""
+
+    def read(self, size=-1):
+        if self.tell() >= 16_384:
+            raise TimeoutError("no answer")
+        return super().read(min(size, 16_384))
+
+
+class Unsteady(MemoryFileSystem):
+    """Loses its connection in the middle of a file, as long as `is_down`."""
+
+    protocol = "unsteady"
+    is_down = False
+
+    @classmethod
+    def _strip_protocol(cls, path):
+        return super()._strip_protocol(str(path).replace("unsteady://", "memory://"))
+
+    def unstrip_protocol(self, name):
+        return f"unsteady:/{self._strip_protocol(name)}"
+
+    def _open(self, path, mode="rb", **options):
+        file = super()._open(path, mode, **options)
+        if mode != "rb" or not self.is_down:
+            return file
+        return Cut(file.getvalue())
+
+
+def test_build_that_loses_the_connection_goes_on_later(
+    tmp_path, memory, vocab_file, monkeypatch
+):
+    fsspec.register_implementation("unsteady", Unsteady, clobber=True)
+    write_json_lines(tmp_path / "c.jsonl")
+    data = (tmp_path / "c.jsonl").read_bytes()
+    assert len(data) > 20_000
+    memory.pipe("/c.jsonl", data)
+    whole = build(
+        tmp_path / "whole", tmp_path / "c.jsonl", vocab_file, format="json_lines"
+    )
+    monkeypatch.setattr(Unsteady, "is_down", True)
+    resumed = tmp_path / "resumed"
+    url = "unsteady://c.jsonl"
+    with pytest.raises(byte_streams.UnreachableError, match=r"c\.jsonl.*no answer"):
+        build(resumed, url, vocab_file, format="json_lines")
+    assert not (resumed / "manifest.json").exists()
+    finished = {
+        path.name: path.stat().st_mtime_ns for path in resumed.glob("*.tfrecord")
+    }
+    assert finished
+    monkeypatch.setattr(Unsteady, "is_down", False)
+    assert build(resumed, url, vocab_file, format="json_lines") == whole
+    for name, time in finished.items():
+        assert (resumed / name).stat().st_mtime_ns == time
+        assert (resumed / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_strict_build_leaves_out_redirects(tmp_path, vocab_file):
+    write_mediawiki(tmp_path / "a.xml.bz2")
+    data = bz2.decompress((tmp_path / "a.xml.bz2").read_bytes()).decode()
+    redirect = (
+        "<page><title>R</title><ns>0</ns><id>999</id><redirect title='X'/></page>"
+    )
+    (tmp_path / "r.xml").write_text(
+        data.replace("</mediawiki>", redirect + "</mediawiki>")
+    )
+    options = {"format": "mediawiki", "strict": True}
+    manifest = build(tmp_path / "out", tmp_path / "r.xml", vocab_file, **options)
+    assert manifest.rejected == {"redirect": 1}
+    assert "redirect" in readers.LEFT_OUT_REASONS
