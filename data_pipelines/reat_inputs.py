@@ -23,6 +23,7 @@ def reat_inputs(
     long_max_sentences: int,
     long_rate: float,
     exchange_rate: float,
+    exchange_within: str,
     index_tables: Mapping[str, int],
     seed: int,
     **arguments: Any,
@@ -42,6 +43,7 @@ def reat_inputs(
         long_max_sentences: as for short texts.
         long_rate: share of the rows that hold long texts.
         exchange_rate: share of the sentences that are displaced.
+        exchange_within: "text" or "row", where they change places.
         index_tables: rows of the model's tables: of `position_index`, which are the
             positions of a block, and of `sentence_position`.
         seed: seed of the run.
@@ -85,6 +87,7 @@ def reat_inputs(
         long=TextShape(long_sentence_length, long_max_sentences),
         long_rate=long_rate,
         exchange_rate=exchange_rate,
+        exchange_within=exchange_within,
         seed=seed,
     )
     return WindowInputs(
@@ -101,6 +104,7 @@ class TextLayout:
         long: how long those of the second.
         long_rate: share of the rows that hold texts of the second.
         exchange_rate: share of the sentences that are displaced.
+        exchange_within: "text" or "row", where they change places.
         seed: names the draw of which texts meet in a row.
     """
 
@@ -123,12 +127,13 @@ class TextLayout:
         long: TextShape,
         long_rate: float,
         exchange_rate: float,
+        exchange_within: str,
         seed: int,
     ):
         self._row = row
         self._shapes = (short, long)
         self._long_rate = long_rate
-        self._exchange_rate = exchange_rate
+        self._exchange = (exchange_rate, exchange_within)
         self._seed = seed
 
     def read(self, windows: WindowRecords) -> TextRows:
@@ -144,9 +149,7 @@ class TextLayout:
             TextsOfAKind(windows, lengths, counts, shape, self._row, self._seed)
             for shape in self._shapes
         ]
-        return TextRows(
-            windows, self._row, *kinds, self._long_rate, self._exchange_rate
-        )
+        return TextRows(windows, self._row, *kinds, self._long_rate, *self._exchange)
 
 
 def _check(field: str, values: tuple[int, int], of_model: str, bound: int) -> None:

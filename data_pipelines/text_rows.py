@@ -137,6 +137,8 @@ class TextRows:
         long: rows of long texts.
         long_rate: share of the rows that are of long texts.
         exchange_rate: share of the sentences that are displaced.
+        exchange_within: "text" if they change places in their text, "row" if among all
+            texts of their row.
     """
 
     parts = "texts"
@@ -149,12 +151,14 @@ class TextRows:
         long: TextsOfAKind,
         long_rate: float,
         exchange_rate: float,
+        exchange_within: str,
     ):
         self._windows = windows
         self._row = row
         self._kinds = (short, long)
         self._num_short, self._num_long = _shares(len(short), len(long), long_rate)
         self._exchange_rate = exchange_rate
+        self._exchange_within = exchange_within
         self.row_length = row.length
         self.num_tokens = self._in_an_epoch(short.num_tokens, long.num_tokens)
         self.num_parts = self._in_an_epoch(short.num_texts, long.num_texts)
@@ -175,10 +179,7 @@ class TextRows:
     ) -> dict[str, tf.Tensor]:
         streams = randomness.extend_key(epoch_streams, epoch_places)
         row = self._read(numbers, self._long_numbers(numbers, epoch_streams))
-        places, is_moved, can_move = exchange(
-            row["text_of_sentence"], row.pop("place"), streams, self._exchange_rate
-        )
-        of_sentences = row.pop("text_of_sentence")
+        texts, places, is_moved, can_move = self._exchange(row, streams)
         number = row["sentence_number"]
         masked = self._windows.masking(
             row["token_ids"], tf.where(row.pop("is_piece"), number, 0), streams
@@ -186,13 +187,31 @@ class TextRows:
         return {
             **row,
             "padding_mask": number > 0,
-            "text_number": _at_positions(of_sentences, number),
+            "text_number": _at_positions(texts, number),
             "sentence_position": _at_positions(places, number),
-            "sentence_mask": of_sentences > 0,
+            "sentence_mask": texts > 0,
             "is_moved": is_moved,
             "can_move": can_move,
             **masked,
         }
+
+    def _exchange(
+        self, row: dict[str, tf.Tensor], streams: tf.Tensor
+    ) -> tuple[tf.Tensor, ...]:
+        """Text and place of each sentence, and whether it moved and could have."""
+        texts, places = row.pop("text_of_sentence"), row.pop("place")
+        # What changes hands is a seat: a text and a place in it.
+        seats = tf.broadcast_to(tf.range(tf.shape(texts)[1]), tf.shape(texts))
+        groups = texts
+        if self._exchange_within == "row":
+            groups = tf.cast(texts > 0, tf.int32)
+        seats, is_moved, can_move = exchange(
+            groups, seats, streams, self._exchange_rate
+        )
+        texts, places = (
+            tf.gather(values, seats, batch_dims=1) for values in (texts, places)
+        )
+        return texts, places, is_moved, can_move
 
     def _long_numbers(self, numbers: tf.Tensor, epoch_streams: tf.Tensor) -> tf.Tensor:
         """Which row of long texts each number is, anything where it is of short."""

@@ -269,6 +269,7 @@ def test_impossible_sentences_and_spans_are_refused(config, fields, message):
         (ReATInputsConfig, {"short_sentence_length": 3}, "at least 4.*length=3"),
         (ReATInputsConfig, {"long_rate": 1.5}, "`long_rate`.*0 and 1.*=1.5"),
         (ReATInputsConfig, {"exchange_rate": -1}, "`exchange_rate`.*0 and 1.*=-1"),
+        (ReATInputsConfig, {"exchange_within": "book"}, "text, row.*'book'"),
         (ReATConfig, {"num_heads": 7}, "`hidden_size`.*`num_heads`.*num_heads=7"),
         (ReATConfig, {"alpha_num_heads": 3}, "of `alpha_num_heads`.*_num_heads=3"),
     ],

@@ -8,6 +8,9 @@ from typing import Any, ClassVar
 from seg_tf.configuration.masking import MaskingConfig, SpanMaskingConfig
 from seg_tf.configuration.registry import register
 
+EXCHANGE_WITHIN = ("text", "row")
+"""Where sentences may change places: in their text, or among all texts of a row."""
+
 
 @register
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -126,6 +129,8 @@ class ReATInputsConfig(WindowInputsConfig):
         long_max_sentences: as for short texts.
         long_rate: share of the rows that hold long texts.
         exchange_rate: share of the sentences that are displaced, among themselves.
+        exchange_within: "text", or "row" for places in all texts of a row: then what
+            moved is most often among strangers, which is learned far sooner.
     """
 
     implementation: ClassVar[str] = "data_pipelines.reat_inputs:reat_inputs"
@@ -141,6 +146,7 @@ class ReATInputsConfig(WindowInputsConfig):
     long_max_sentences: int = 128
     long_rate: float = 0.1
     exchange_rate: float = 0.2
+    exchange_within: str = "text"
 
     def __post_init__(self):
         for name in (
@@ -159,6 +165,11 @@ class ReATInputsConfig(WindowInputsConfig):
                     f"`{name}` must be at least 4, since three positions are taken by "
                     f"<SS>, <Attn> and </s>. Received: {name}={getattr(self, name)}"
                 )
+        if self.exchange_within not in EXCHANGE_WITHIN:
+            raise ValueError(
+                f"`exchange_within` must be one of {', '.join(EXCHANGE_WITHIN)}. "
+                f"Received: {self.exchange_within!r}"
+            )
         for name in ("long_rate", "exchange_rate"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(

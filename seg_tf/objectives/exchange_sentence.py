@@ -9,7 +9,12 @@ import keras
 from keras import ops
 
 from seg_tf.objectives.base import ObjectiveOutput
-from seg_tf.ops.binary_metrics import binary_counts, binary_summary, pair_accuracy
+from seg_tf.ops.binary_metrics import (
+    binary_counts,
+    binary_summary,
+    counts_at_rate,
+    pair_accuracy,
+)
 from seg_tf.ops.losses import masked_cross_entropy
 
 _FEATURES = ("sentence_starts", "is_moved", "can_move")
@@ -39,9 +44,9 @@ class ExchangeSentence(keras.layers.Layer):
         training: accepted from the training step; the classifier has no dropout.
 
     Returns:
-        `ObjectiveOutput` with the metrics of `binary_counts`, a moved sentence being
-        the positive answer, and `pair_accuracy`. A batch without sentences has loss
-        `(0, 0)`.
+        `ObjectiveOutput` with the metrics of `binary_counts` and `counts_at_rate`, a
+        moved sentence being the positive answer, and `pair_accuracy`. A batch without
+        sentences has loss `(0, 0)`.
 
     Raises:
         ValueError: if `features` lacks one of these.
@@ -86,12 +91,13 @@ class ExchangeSentence(keras.layers.Layer):
             loss=masked_cross_entropy(logits_BN2, labels_BN, weights_BN),
             metrics={
                 **binary_counts(scores_BN > 0, is_moved_BN, weights_BN),
+                **counts_at_rate(scores_BN, is_moved_BN, weights_BN),
                 "pair_accuracy": pair_accuracy(scores_BN, is_moved_BN, weights_BN),
             },
         )
 
     def derived_metrics(self, results: Mapping[str, Any]) -> dict[str, Any]:
-        """Majority's accuracy, balanced accuracy and MCC, from the other results."""
+        """Majority's accuracy, balanced accuracies and MCC, from the other results."""
         return binary_summary(results)
 
     def get_config(self) -> dict[str, Any]:

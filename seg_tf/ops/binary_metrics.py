@@ -45,6 +45,31 @@ def binary_counts(
     }
 
 
+def counts_at_rate(
+    scores: Any, labels: Any, weights: Any
+) -> dict[str, tuple[Any, Any]]:
+    """What is found where more is called positive than is likely to be.
+
+    With few positives, hardly one is ever likelier than not, and who says what is
+    likelier says no to all. Here an answer is positive where its probability is above
+    the share of positives, which is the threshold of the best balanced accuracy.
+
+    Args:
+        scores: float tensor, the log-odds of a positive.
+        labels: bool tensor of that shape.
+        weights: float tensor of that shape; 0 leaves an answer out.
+
+    Returns:
+        `recall_at_rate` and `specificity_at_rate`, pairs as those of `binary_counts`.
+    """
+    weights = ops.cast(weights, "float32")
+    positives = ops.sum(ops.cast(labels, "float32") * weights)
+    # Without positives, or without anything else, -inf or inf.
+    threshold = ops.log(positives) - ops.log(ops.sum(weights) - positives)
+    counts = binary_counts(ops.cast(scores, "float32") > threshold, labels, weights)
+    return {f"{name}_at_rate": counts[name] for name in ("recall", "specificity")}
+
+
 def pair_accuracy(scores: Any, labels: Any, weights: Any) -> tuple[Any, Any]:
     """How often a positive has a higher score than a negative of the same row.
 
@@ -73,18 +98,26 @@ def binary_summary(results: Mapping[str, Any]) -> dict[str, Any]:
     """What cannot be added up, from the quotients of `binary_counts`.
 
     Args:
-        results: the sum divided by the weight, by name.
+        results: the sum divided by the weight, by name; those of `counts_at_rate` may
+            be among them.
 
     Returns:
         `majority_accuracy`, that of always giving the commoner answer;
-        `balanced_accuracy`, the mean of recall and specificity, 0.5 by chance; and
+        `balanced_accuracy`, the mean of recall and specificity, 0.5 by chance, and
+        `balanced_accuracy_at_rate`, if asked for, the same of those at the rate; and
         `mcc`, Matthews' correlation coefficient, 0 by chance and where it is 0 / 0.
     """
     yes, said = results["positive_rate"], results["predicted_rate"]
     covariance = results["recall"] * yes - yes * said
     variances = yes * (1 - yes) * said * (1 - said)
+    balanced = {
+        f"balanced_accuracy{at}": (results[f"recall{at}"] + results[f"specificity{at}"])
+        / 2
+        for at in ("", "_at_rate")
+        if f"recall{at}" in results
+    }
     return {
         "majority_accuracy": ops.maximum(yes, 1 - yes),
-        "balanced_accuracy": (results["recall"] + results["specificity"]) / 2,
+        **balanced,
         "mcc": ops.divide_no_nan(covariance, ops.sqrt(ops.maximum(variances, 0))),
     }

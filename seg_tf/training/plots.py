@@ -22,6 +22,7 @@ _CHANCE_OF = {
     "kendall_tau": 0.0,
     "mcc": 0.0,
     "balanced_accuracy": 0.5,
+    "balanced_accuracy_at_rate": 0.5,
     "pair_accuracy": 0.5,
 }
 _CHANCE = {"linestyle": "--", "linewidth": 1, "alpha": 0.7}

@@ -243,6 +243,8 @@ CASES = [
                 "recall": (1.0, 2.0),
                 "specificity": (1.0, 3.0),
                 "f1": (2.0, 5.0),
+                "recall_at_rate": (1.0, 2.0),
+                "specificity_at_rate": (1.0, 3.0),
                 "pair_accuracy": (1.0, 3.0),
             },
         ),

@@ -178,6 +178,48 @@ def test_moved_sentences_are_where_they_are_not_in_the_text(records_dir):
     assert not rows["can_move"][~rows["sentence_mask"]].any()
 
 
+def seats_of(rows, row):
+    """Text and place in it of every sentence of a row."""
+    starts = rows["sentence_starts"][row][rows["sentence_mask"][row]]
+    return list(
+        zip(
+            rows["text_number"][row, starts].tolist(),
+            rows["sentence_position"][row, starts].tolist(),
+            strict=True,
+        )
+    )
+
+
+def test_sentences_may_change_places_among_all_texts_of_a_row(records_dir):
+    still, moving = (
+        take(inputs.train_dataset(5), inputs.num_train_samples)
+        for inputs in (
+            build(records_dir, exchange_rate=0.0),
+            build(records_dir, exchange_rate=0.4, exchange_within="row"),
+        )
+    )
+    np.testing.assert_array_equal(unmasked(still), unmasked(moving))
+    others, sentences = 0, 0
+    for row in range(len(still["token_ids"])):
+        before, after = seats_of(still, row), seats_of(moving, row)
+        assert sorted(after) == before
+        is_moved = [one != other for one, other in zip(before, after, strict=True)]
+        mask = moving["sentence_mask"][row]
+        np.testing.assert_array_equal(moving["is_moved"][row][mask], is_moved)
+        assert not moving["is_moved"][row][~mask].any()
+        # A text of one sentence can take part as well.
+        assert (moving["can_move"][row] == (mask & (len(before) > 1))).all()
+        others += sum(
+            one[0] != other[0] for one, other in zip(before, after, strict=True)
+        )
+        sentences += len(before)
+        # Words go with their sentence.
+        np.testing.assert_array_equal(
+            moving["padding_mask"][row], moving["text_number"][row] > 0
+        )
+    assert 0.2 < others / sentences < 0.4
+
+
 def test_parts_of_long_sentences_are_numbered(records_dir):
     inputs = build(records_dir, long_rate=0.0, exchange_rate=0.0)
     rows = take(inputs.train_dataset(5), inputs.num_train_samples)

@@ -1,7 +1,12 @@
 import numpy as np
 import pytest
 
-from seg_tf.ops.binary_metrics import binary_counts, binary_summary, pair_accuracy
+from seg_tf.ops.binary_metrics import (
+    binary_counts,
+    binary_summary,
+    counts_at_rate,
+    pair_accuracy,
+)
 
 
 def counted(predictions, labels, weights):
@@ -86,6 +91,39 @@ def test_always_saying_no_is_as_accurate_as_the_majority_and_worth_nothing():
 def test_nothing_asked_is_nothing_over_nothing():
     pairs = counted(np.ones(4, bool), np.ones(4, bool), np.zeros(4))
     assert set(pairs.values()) == {(0.0, 0.0)}
+
+
+def test_where_no_positive_is_likely_the_rate_still_tells_them_apart():
+    """Calibrated scores, all below 0: the plain threshold says no to every one."""
+    generator = np.random.default_rng(0)
+    probabilities = generator.choice([0.1, 0.3], 20_000)
+    labels = generator.random(20_000) < probabilities
+    scores = np.log(probabilities / (1 - probabilities))
+    weights = generator.random(20_000) < 0.9
+    plain = ratios(counted(scores > 0, labels, weights))
+    assert plain["recall"] == 0
+    at_rate = {
+        name: float(part) / float(whole)
+        for name, (part, whole) in counts_at_rate(scores, labels, weights).items()
+    }
+    kept = labels[weights]
+    called = probabilities[weights] > kept.mean()
+    assert at_rate["recall_at_rate"] == pytest.approx(called[kept].mean())
+    assert at_rate["specificity_at_rate"] == pytest.approx((~called[~kept]).mean())
+    summary = binary_summary({**plain, **at_rate})
+    assert float(summary["balanced_accuracy"]) == 0.5
+    assert float(summary["balanced_accuracy_at_rate"]) > 0.6
+
+
+@pytest.mark.parametrize("label", [True, False])
+def test_of_one_kind_alone_all_are_found_at_its_rate(label):
+    counts = counts_at_rate(np.ones(3), np.full(3, label), np.ones(3))
+    found = {name: (float(a), float(b)) for name, (a, b) in counts.items()}
+    own = "recall" if label else "specificity"
+    other = "specificity" if label else "recall"
+    # Everything is the commoner kind: nobody calls it otherwise.
+    assert found[f"{other}_at_rate"] == (0, 0)
+    assert found[f"{own}_at_rate"][1] == 3
 
 
 def test_pairs_of_a_row_are_ordered_by_their_scores():
