@@ -33,8 +33,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from absl import flags
 
 import seg_tf.command_line as command_line
-from data_pipelines import documents_job, sharded_build
-from data_pipelines.documents_job import Cursor, DocumentOptions
+from data_pipelines import documents_job, engine_flags, sharded_build
+from data_pipelines.documents_job import DocumentOptions
+from data_pipelines.engine_flags import Engine
+from data_pipelines.local_engine import LocalEngine
 from data_pipelines.manifest import COUNTS, SPLITS, Manifest, Shard
 from data_pipelines.readers import parse_options
 from data_pipelines.sharded_build import BuildError, ShardedBuild
@@ -53,14 +55,17 @@ def build_documents(
     *,
     num_workers: int = 1,
     overwrite: bool = False,
+    engine: Engine | None = None,
 ) -> Manifest:
     """Builds the document shards and their manifest.
 
     Args:
         options: what the result depends on.
         output_dir: where it goes.
-        num_workers: processes.
+        num_workers: processes of this machine.
         overwrite: whether a build that lies there is removed first.
+        engine: what makes the shards; None is a `LocalEngine` of `num_workers`. The
+            result is the same with any.
 
     Returns:
         The manifest. If the same build is complete already, only reads it.
@@ -91,20 +96,10 @@ def build_documents(
     output_dir.mkdir(parents=True, exist_ok=True)
     build = ShardedBuild(output_dir, {**described, "sources": sizes})
     with build.opened():
-        number, cursor = _resume_point(build.reports())
-        total = sum(size for _, size in sizes)
-        with command_line.progress_bar(total, "documents") as bar:
-            bar.update(sum(size for _, size in sizes[: cursor.file_number]))
-            reports = build.run(
-                documents_job.read_slices(options, sources, cursor, number),
-                documents_job.make_slice,
-                num_workers=num_workers,
-                initializer=documents_job.start_worker,
-                initializer_arguments=(options, output_dir),
-                on_progress=bar.update,
-            )
+        engine = engine or LocalEngine(num_workers)
+        reports, described_sources = engine.make_documents(build, options, sources)
         _write_rejected(output_dir / REJECTED_FILE, reports)
-        manifest = _assemble(described, vocabulary, reports, sources)
+        manifest = _assemble(described, vocabulary, reports, described_sources)
         _check_not_empty(options, manifest, output_dir / REJECTED_FILE)
         with files.written_aside(output_dir / "vocab.txt") as aside:
             shutil.copyfile(options.vocab_file, aside)
@@ -155,19 +150,11 @@ def _finished_build(
     return manifest if same and found == sizes else None
 
 
-def _resume_point(reports: Mapping[int, dict]) -> tuple[int, Cursor]:
-    """The first slice without a report, and where in the sources it begins."""
-    number = 0
-    while number in reports:
-        number += 1
-    return number, Cursor(**reports[number - 1]["next"]) if number else Cursor()
-
-
 def _assemble(
     described: Mapping,
     vocabulary: TokenTable,
     reports: Mapping[int, dict],
-    sources: Mapping[str, pathlib.Path],
+    described_sources: Iterable[Mapping],
 ) -> Manifest:
     # Imported late: the parent process needs TensorFlow only at the end.
     from data_pipelines import records
@@ -177,7 +164,7 @@ def _assemble(
         **described,
         number_widths=records.number_widths(vocabulary.size, None),
         window_length=None,
-        sources=tuple(documents_job.describe_sources(sources)),
+        sources=tuple(described_sources),
         rejected=dict(
             sorted(Counter(item["reason"] for item in _rejected(reports)).items())
         ),
@@ -279,7 +266,7 @@ def define_flags() -> None:
 
 def define_run_flags() -> None:
     """Flags that change nothing in the result."""
-    flags.DEFINE_integer("num_workers", 1, "Worker processes.", lower_bound=1)
+    engine_flags.define_engine_flags()
     flags.DEFINE_bool("overwrite", False, "Remove a build that lies in --output_dir.")
 
 
@@ -298,7 +285,7 @@ def main(_: Sequence[str]) -> None:
     manifest = build_documents(
         options_from_flags(),
         pathlib.Path(values.output_dir),
-        num_workers=values.num_workers,
+        engine=engine_flags.engine_from_flags(),
         overwrite=values.overwrite,
     )
     print(summary(manifest))
@@ -307,4 +294,6 @@ def main(_: Sequence[str]) -> None:
 
 if __name__ == "__main__":
     define_flags()
-    sys.exit(command_line.run(main, BuildError, goes_on=True))
+    sys.exit(
+        command_line.run(main, BuildError, goes_on=True, parse_flags=engine_flags.parse)
+    )
