@@ -105,9 +105,13 @@ def _order_of_publishing(path: pathlib.Path) -> tuple[bool, str]:
     return path.suffix == ".tfrecord", path.name
 
 
+SOURCE_REPORTS = "source-*.npz"
+"""In the progress folder: what is known of each measured file."""
+
+
 def source_report_name(number: int) -> str:
-    """File name of what is known of a measured file, in the progress folder."""
-    return f"source-{number:06d}.npz"
+    """File name of what is known of a measured file."""
+    return SOURCE_REPORTS.replace("*", f"{number:06d}")
 
 
 @dataclasses.dataclass(frozen=True)

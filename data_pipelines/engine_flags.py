@@ -92,6 +92,8 @@ def engine_from_flags() -> Engine:
         )
     from data_pipelines.beam_engine import BeamEngine
 
-    return BeamEngine(
-        [f"--runner={values.runner or 'DirectRunner'}", *values.beam_option]
-    )
+    # Beam's DirectRunner tries to download and start a program, Prism, before it takes
+    # this one, which it has.
+    runner = values.runner or "DirectRunner"
+    runner = "FnApiRunner" if runner == "DirectRunner" else runner
+    return BeamEngine([f"--runner={runner}", *values.beam_option])

@@ -23,6 +23,8 @@ from seg_tf import files
 
 _PROGRESS_FOLDER = ".progress"
 _OPTIONS_FILE = "options.json"
+REPORTS = "task-*.json"
+"""In the progress folder: a finished task's report."""
 
 
 class BuildError(Exception):
@@ -104,7 +106,7 @@ class ShardedBuild:
 
     def reports(self) -> dict[int, dict]:
         """The reports of the tasks done so far, by task number."""
-        paths = sorted(self.progress_dir.glob("task-*.json"))
+        paths = sorted(self.progress_dir.glob(REPORTS))
         return {int(path.stem.split("-")[1]): files.read_json(path) for path in paths}
 
     def run(
@@ -169,7 +171,7 @@ class ShardedBuild:
 
 def report_name(number: int) -> str:
     """File name of a finished task's report, in `progress_dir`."""
-    return f"task-{number:05d}.json"
+    return REPORTS.replace("*", f"{number:05d}")
 
 
 def clear(output_dir: pathlib.Path) -> None:
