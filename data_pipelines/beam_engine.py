@@ -12,6 +12,7 @@ import functools
 import json
 import pathlib
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -26,7 +27,7 @@ from data_pipelines.sharded_build import REPORTS, BuildError, ShardedBuild
 from data_pipelines.windows_job import WindowOptions
 from seg_tf import files
 
-# Seconds between two looks at what is done.
+# Seconds between two looks at what is done, at least.
 _POLL_SECONDS = 1.0
 _GO_ON = "What is finished is kept: run the same command again to go on"
 
@@ -208,8 +209,12 @@ def _progress(place: Place, pattern: str, total: int, name: str) -> Iterator[Non
             bar.update(len(list(place.progress_dir.glob(pattern))) - bar.n)
 
         def watch() -> None:
-            while not finished.wait(_POLL_SECONDS):
+            delay = _POLL_SECONDS
+            while not finished.wait(delay):
+                begin = time.monotonic()
                 look()
+                # A folder of many reports on a network takes its time to list.
+                delay = max(_POLL_SECONDS, 20 * (time.monotonic() - begin))
 
         thread = threading.Thread(target=watch, daemon=True)
         thread.start()
