@@ -25,7 +25,6 @@ from data_pipelines.documents_job import DocumentOptions
 from data_pipelines.manifest import Manifest
 from data_pipelines.sharded_build import REPORTS, BuildError, ShardedBuild
 from data_pipelines.windows_job import WindowOptions
-from seg_tf import files
 
 # Seconds between two looks at what is done, at least.
 _POLL_SECONDS = 1.0
@@ -130,12 +129,9 @@ class BeamEngine:
         Raises:
             BuildError: if it does not succeed.
         """
-        refusal = place.progress_dir / beam_steps.REFUSAL_FILE
-        refusal.unlink(missing_ok=True)
+        place.take_refusal()  # Of a command that was killed.
         failure = beam_jobs.run(job, self._beam_options)
-        if refusal.exists():
-            message = files.read_json(refusal)
-            refusal.unlink()
+        if (message := place.take_refusal()) is not None:
             raise BuildError(message)
         if failure is not None:
             raise BuildError(f"{failure}. {_GO_ON}")

@@ -29,8 +29,7 @@ from data_pipelines.windows_job import ShardPair, WindowOptions
 from seg_tf import files
 from seg_tf.text.punkt_parameters import load_parameters
 
-REFUSAL_FILE = "refusal.json"
-"""In the progress folder: why the job has to end, where it is the user's to mend."""
+_REFUSALS = "refusal-*.json"
 
 # Number, number of the first document, and the three numbers of the end's cursor.
 SliceKey = tuple[int, int, int, int, int]
@@ -88,11 +87,25 @@ class Place:
         (folder / report).replace(self.progress_dir / report)
         files.sync(self.progress_dir)
 
-    def refuse(self, error: BuildError) -> None:
-        """Notes why the job has to end: running the step again would not help."""
+    def refuse(self, number: int, error: BuildError) -> None:
+        """Notes why the job has to end: running the step again would not help.
+
+        Args:
+            number: of the element; of several the first one's error is shown.
+            error: what the user has to mend.
+        """
+        name = _REFUSALS.replace("*", f"{number:08d}")
         with self.workbench() as folder:
-            files.write_json(folder / REFUSAL_FILE, str(error))
-            (folder / REFUSAL_FILE).replace(self.progress_dir / REFUSAL_FILE)
+            files.write_json(folder / name, str(error))
+            (folder / name).replace(self.progress_dir / name)
+
+    def take_refusal(self) -> str | None:
+        """Why the job had to end, if it had to; forgotten after that."""
+        paths = sorted(self.progress_dir.glob(_REFUSALS))
+        messages = [files.read_json(path) for path in paths]
+        for path in paths:
+            path.unlink()
+        return messages[0] if messages else None
 
 
 def new_name() -> str:
@@ -132,7 +145,7 @@ class MeasureSource:
                 else:
                     sizes.append(item.num_characters)
         except BuildError as error:
-            self.place.refuse(error)
+            self.place.refuse(source.number, error)
             return
         (described,) = documents_job.describe_sources({source.name: source.path})
         report = source_report_name(source.number)
@@ -215,7 +228,7 @@ class _MakeShards:
             try:
                 made = self._maker.make(payload)
             except BuildError as error:
-                self._place.refuse(error)
+                self._place.refuse(number, error)
                 return
             files.write_json(folder / report, made)
             self._place.publish(folder, report)
