@@ -33,10 +33,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from absl import flags
 
 import seg_tf.command_line as command_line
-from data_pipelines import documents_job, duplicates_job, sharded_build
+from data_pipelines import documents_job, engine_flags, sharded_build
 from data_pipelines.cleaning import options as cleaning_options
 from data_pipelines.cleaning import steps, tally
 from data_pipelines.documents_job import DocumentOptions
+from data_pipelines.engine_flags import Engine
+from data_pipelines.local_engine import LocalEngine
 from data_pipelines.manifest import COUNTS, SPLITS, Manifest, Shard
 from data_pipelines.readers import parse_options
 from data_pipelines.report import report_flag
@@ -56,14 +58,17 @@ def build_documents(
     *,
     num_workers: int = 1,
     overwrite: bool = False,
+    engine: Engine | None = None,
 ) -> Manifest:
     """Builds the document shards and their manifest.
 
     Args:
         options: what the result depends on.
         output_dir: where it goes.
-        num_workers: processes.
+        num_workers: processes of this machine.
         overwrite: whether a build that lies there is removed first.
+        engine: what makes the shards; None is a `LocalEngine` of `num_workers`. The
+            result is the same with any.
 
     Returns:
         The manifest. If the same build is complete already, only reads it.
@@ -96,22 +101,10 @@ def build_documents(
     output_dir.mkdir(parents=True, exist_ok=True)
     build = ShardedBuild(output_dir, {**described, "sources": sizes})
     with build.opened():
-        total = sum(size for _, size in sizes)
-        duplicates = _find_duplicates(options, sources, build, num_workers)
-        number, cursor = documents_job.resume_point(build.reports())
-        with command_line.progress_bar(total, "documents") as bar:
-            bar.update(sum(size for _, size in sizes[: cursor.file_number]))
-            tasks = documents_job.read_slices(options, sources, cursor, number)
-            reports = build.run(
-                tasks if duplicates is None else duplicates.given_to(tasks),
-                documents_job.make_slice,
-                num_workers=num_workers,
-                initializer=documents_job.start_worker,
-                initializer_arguments=(options, output_dir),
-                on_progress=bar.update,
-            )
+        engine = engine or LocalEngine(num_workers)
+        reports, described_sources = engine.make_documents(build, options, sources)
         _write_rejected(output_dir / REJECTED_FILE, reports)
-        manifest = _assemble(described, vocabulary, reports, sources)
+        manifest = _assemble(described, vocabulary, reports, described_sources)
         _check_not_empty(options, manifest, output_dir / REJECTED_FILE)
         with files.written_aside(output_dir / "vocab.txt") as aside:
             shutil.copyfile(options.vocab_file, aside)
@@ -153,27 +146,6 @@ def _result_options(options: DocumentOptions) -> dict:
     return kept
 
 
-def _find_duplicates(
-    options: DocumentOptions,
-    sources: Mapping[str, pathlib.Path],
-    build: ShardedBuild,
-    num_workers: int,
-) -> duplicates_job.Duplicates | None:
-    """What is to be dropped of all documents; None where that was not asked for."""
-    if options.cleaning.duplicates is None:
-        return None
-    total = sum(path.stat().st_size for path in sources.values())
-    with command_line.progress_bar(total, "duplicates") as bar:
-        return duplicates_job.find_duplicates(
-            options,
-            sources,
-            build.progress_folder("duplicates"),
-            num_workers=num_workers,
-            described=build.options,
-            on_progress=bar.update,
-        )
-
-
 def _finished_build(
     output_dir: pathlib.Path, described: Mapping, sizes: list
 ) -> Manifest | None:
@@ -193,7 +165,7 @@ def _assemble(
     described: Mapping,
     vocabulary: TokenTable,
     reports: Mapping[int, dict],
-    sources: Mapping[str, pathlib.Path],
+    described_sources: Iterable[Mapping],
 ) -> Manifest:
     # Imported late: the parent process needs TensorFlow only at the end.
     from data_pipelines import records
@@ -203,7 +175,7 @@ def _assemble(
         **described,
         number_widths=records.number_widths(vocabulary.size, None),
         window_length=None,
-        sources=tuple(documents_job.describe_sources(sources)),
+        sources=tuple(described_sources),
         rejected=dict(
             sorted(Counter(item["reason"] for item in _rejected(reports)).items())
         ),
@@ -312,7 +284,7 @@ def define_flags() -> None:
 
 def define_run_flags() -> None:
     """Flags that change nothing in the result."""
-    flags.DEFINE_integer("num_workers", 1, "Worker processes.", lower_bound=1)
+    engine_flags.define_engine_flags()
     flags.DEFINE_bool("overwrite", False, "Remove a build that lies in --output_dir.")
     report_flag.define_flag()
 
@@ -333,7 +305,7 @@ def main(_: Sequence[str]) -> None:
     manifest = build_documents(
         options_from_flags(),
         pathlib.Path(values.output_dir),
-        num_workers=values.num_workers,
+        engine=engine_flags.engine_from_flags(),
         overwrite=values.overwrite,
     )
     print(summary(manifest))
@@ -343,4 +315,6 @@ def main(_: Sequence[str]) -> None:
 
 if __name__ == "__main__":
     define_flags()
-    sys.exit(command_line.run(main, BuildError, goes_on=True))
+    sys.exit(
+        command_line.run(main, BuildError, goes_on=True, parse_flags=engine_flags.parse)
+    )

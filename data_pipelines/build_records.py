@@ -10,6 +10,13 @@ same command is given again, a finished one is left as it is, and the result is 
 same, byte for byte, for any number of workers. --validation_input takes the validation
 split of a corpus that comes with one.
 
+A corpus that outgrows one machine is built by Apache Beam, with the same result; Beam's
+own options follow after --:
+
+  python -m data_pipelines.build_records --format=wikiextractor --input=text/ \
+    --vocab_file=vocab.txt --output_dir=records --engine=beam --runner=FlinkRunner -- \
+    --flink_master=host:8081
+
 To look at the result: python -m data_pipelines.inspect_records --records_dir=records
 To verify it:          python -m data_pipelines.check_records --records_dir=records
 """
@@ -21,7 +28,7 @@ from collections.abc import Sequence
 from absl import flags
 
 import seg_tf.command_line as command_line
-from data_pipelines import build_documents, build_windows, windows_job
+from data_pipelines import build_documents, build_windows, engine_flags, windows_job
 from data_pipelines.report import report_flag
 from data_pipelines.sharded_build import BuildError
 
@@ -35,17 +42,18 @@ def main(_: Sequence[str]) -> None:
     # Options are checked before the dear first half starts.
     window_options = build_windows.options_from_flags()
     windows_job.check_word_pieces(values.tokenizer)
+    engine = engine_flags.engine_from_flags()
     documents = build_documents.build_documents(
         build_documents.options_from_flags(),
         documents_dir,
-        num_workers=values.num_workers,
+        engine=engine,
         overwrite=values.overwrite,
     )
     windows = build_windows.build_windows(
         window_options,
         documents_dir,
         output_dir,
-        num_workers=values.num_workers,
+        engine=engine,
         overwrite=values.overwrite,
     )
     print(f"documents in {documents_dir}\n{build_documents.summary(documents)}")
@@ -59,4 +67,6 @@ def main(_: Sequence[str]) -> None:
 if __name__ == "__main__":
     build_documents.define_flags()
     build_windows.define_flags()
-    sys.exit(command_line.run(main, BuildError, goes_on=True))
+    sys.exit(
+        command_line.run(main, BuildError, goes_on=True, parse_flags=engine_flags.parse)
+    )

@@ -21,10 +21,13 @@ from absl import flags
 import seg_tf.command_line as command_line
 from data_pipelines import (
     build_documents,
+    engine_flags,
     sharded_build,
     window_lengths,
     windows_job,
 )
+from data_pipelines.engine_flags import Engine
+from data_pipelines.local_engine import LocalEngine
 from data_pipelines.manifest import FILE_NAME, Manifest
 from data_pipelines.report import report_flag
 from data_pipelines.sharded_build import BuildError, ShardedBuild
@@ -39,6 +42,7 @@ def build_windows(
     *,
     num_workers: int = 1,
     overwrite: bool = False,
+    engine: Engine | None = None,
 ) -> Manifest:
     """Builds the window shards and their manifest.
 
@@ -46,8 +50,10 @@ def build_windows(
         options: what the windows depend on.
         documents_dir: what `build_documents` made.
         output_dir: where the windows go; not `documents_dir`.
-        num_workers: processes.
+        num_workers: processes of this machine.
         overwrite: whether a build that lies there is removed first.
+        engine: what makes the shards; None is a `LocalEngine` of `num_workers`. The
+            result is the same with any.
 
     Returns:
         The manifest. If the same build is complete already, only reads it, and adds
@@ -83,17 +89,8 @@ def build_windows(
     output_dir.mkdir(parents=True, exist_ok=True)
     build = ShardedBuild(output_dir, described)
     with build.opened():
-        tasks = list(windows_job.tasks(documents))
-        total = sum(task.progress for task in tasks)
-        with command_line.progress_bar(total, "windows") as bar:
-            reports = build.run(
-                tasks,
-                windows_job.make_windows,
-                num_workers=num_workers,
-                initializer=windows_job.start_worker,
-                initializer_arguments=(options, documents_dir, output_dir),
-                on_progress=bar.update,
-            )
+        engine = engine or LocalEngine(num_workers)
+        reports = engine.make_windows(build, options, documents_dir)
         from data_pipelines import records
 
         manifest = dataclasses.replace(
@@ -165,7 +162,7 @@ def main(_: Sequence[str]) -> None:
         options_from_flags(),
         pathlib.Path(values.documents_dir),
         pathlib.Path(values.output_dir),
-        num_workers=values.num_workers,
+        engine=engine_flags.engine_from_flags(),
         overwrite=values.overwrite,
     )
     print(build_documents.summary(manifest))
@@ -182,4 +179,6 @@ if __name__ == "__main__":
     flags.DEFINE_string("output_dir", None, "Where the result goes.", required=True)
     define_flags()
     build_documents.define_run_flags()
-    sys.exit(command_line.run(main, BuildError, goes_on=True))
+    sys.exit(
+        command_line.run(main, BuildError, goes_on=True, parse_flags=engine_flags.parse)
+    )

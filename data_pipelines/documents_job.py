@@ -91,6 +91,11 @@ class DocumentOptions:
                 f"Received: {self.validation_fraction}"
             )
 
+    @property
+    def slice_characters(self) -> int:
+        """Characters that end a slice."""
+        return int(self.slice_megabytes * 1e6)
+
     def split_of(self, document_id: int, source: str) -> str:
         """The split of a document: what its source is for, or every N-th is held out.
 
@@ -207,7 +212,7 @@ def read_slices(
     Raises:
         BuildError: with `options.strict`, at the first rejected document.
     """
-    limit = int(options.slice_megabytes * 1e6)
+    limit = options.slice_characters
     reader = get_reader(options.format, **options.reader_options)
     slice_begin = document_id = start.document_id
     documents, rejected, characters, progress = [], [], 0, 0

@@ -7,8 +7,7 @@ found lies in the build's folder of progress until the build is done.
 
 import dataclasses
 import pathlib
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from data_pipelines.cleaning import signature_files, steps
 from data_pipelines.cleaning.tally import Tally
 from data_pipelines.documents_job import DocumentOptions, Slice
 from data_pipelines.readers import get_reader
-from data_pipelines.sharded_build import ShardedBuild, Task
+from data_pipelines.sharded_build import ShardedBuild
 from seg_tf import files
 
 _RESULT_FILE = "duplicates.npy"
@@ -36,101 +35,105 @@ class Duplicates:
     document_ids: np.ndarray
     duplicate_of: np.ndarray
 
-    def of_slice(self, payload: Slice) -> dict[int, int]:
-        """Those of a slice, as number -> number of the one repeated."""
+    @classmethod
+    def load(cls, path: pathlib.Path) -> "Duplicates":
+        """Reads what `find_duplicates` wrote."""
+        return cls(*np.load(path))
+
+    def given_to(self, payload: Slice) -> Slice:
+        """A slice that knows which of its documents to drop."""
         first = payload.first_document_id
         begin, end = np.searchsorted(
             self.document_ids, [first, first + len(payload.documents)]
         )
-        return dict(
-            zip(
-                self.document_ids[begin:end].tolist(),
-                self.duplicate_of[begin:end].tolist(),
-                strict=True,
-            )
+        found = zip(
+            self.document_ids[begin:end].tolist(),
+            self.duplicate_of[begin:end].tolist(),
+            strict=True,
         )
-
-    def given_to(self, tasks: Iterator[Task]) -> Iterator[Task]:
-        """Tasks of documents that know their duplicates."""
-        for task in tasks:
-            found = self.of_slice(task.payload)
-            payload = dataclasses.replace(task.payload, duplicates=found)
-            yield dataclasses.replace(task, payload=payload)
+        return dataclasses.replace(payload, duplicates=dict(found))
 
 
 def find_duplicates(
     options: DocumentOptions,
-    sources: Mapping[str, pathlib.Path],
-    folder: pathlib.Path,
-    *,
-    num_workers: int,
-    described: Mapping[str, Any],
-    on_progress: Callable[[int], None] = lambda progress: None,
-) -> Duplicates:
-    """Reads a corpus and finds the documents that repeat an earlier one.
+    build: ShardedBuild,
+    make_signatures: Callable[[ShardedBuild], Mapping[int, dict]],
+) -> pathlib.Path | None:
+    """Finds the documents of a corpus that repeat an earlier one.
 
     A killed search goes on where it stopped; a finished one is only read.
 
     Args:
         options: the build's options.
-        sources: name -> path of every source file, in order.
-        folder: where intermediate files go, and stay.
-        num_workers: processes; they change nothing in the result.
-        described: everything that the result depends on.
-        on_progress: called with a task's progress when it is done.
+        build: the build that is to leave them out, opened. Files of the search lie in
+            its folder of progress.
+        make_signatures: an engine's way of doing `SignatureMaker`'s work on all slices
+            of the corpus, which lie in the folder of the build that it is given and
+            have its reports; what is done already is left as it is.
+
+    Returns:
+        The file that `Duplicates.load` reads; None if the options do not ask for it.
 
     Raises:
         BuildError: if a worker dies, or with `options.strict` a document is rejected.
     """
+    if options.cleaning.duplicates is None:
+        return None
+    folder = build.progress_folder("duplicates")
     result = folder / _RESULT_FILE
     if not result.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        search = ShardedBuild(folder, described)
+        search = ShardedBuild(folder, build.options)
         with search.opened():
-            number, cursor = documents_job.resume_point(search.reports())
-            sizes = [path.stat().st_size for path in sources.values()]
-            on_progress(sum(sizes[: cursor.file_number]))
-            reports = search.run(
-                documents_job.read_slices(options, sources, cursor, number),
-                make_signatures,
-                num_workers=num_workers,
-                initializer=start_worker,
-                initializer_arguments=(options, folder),
-                on_progress=on_progress,
+            stored = signature_files.SignatureFiles(
+                folder, len(make_signatures(search))
             )
-            stored = signature_files.SignatureFiles(folder, len(reports))
             found = signature_files.find_duplicates(stored, options.cleaning)
             with files.written_aside(result) as aside, open(aside, "wb") as file:
                 np.save(file, np.stack(found))
-    return Duplicates(*np.load(result))
+    return result
 
 
 # --- In the workers -------------------------------------------------------------
 
-_worker: dict[str, Any] = {}
+
+class SignatureMaker:
+    """Makes the signatures of a slice.
+
+    Args:
+        options: the build's options.
+        folder: where they go.
+    """
+
+    def __init__(self, options: DocumentOptions, folder: pathlib.Path):
+        self._options = options
+        self._folder = folder
+        self._reader = get_reader(options.format, **options.reader_options)
+        self._steps = steps.steps_of_documents(options.cleaning)
+
+    def make(self, payload: Slice) -> dict:
+        """Writes the signatures of a slice; returns its report."""
+        # The library and what it imports are needed nowhere else.
+        from data_pipelines.cleaning import signatures
+
+        documents = documents_job.parsed_documents(
+            self._options, self._reader, payload, rejected=[]
+        )
+        tally = Tally([step.name for step in self._steps])
+        cleaned = steps.clean(documents, self._steps, tally)
+        found = signatures.signatures_of(cleaned, self._options.cleaning)
+        signature_files.save(self._folder, payload.number, found)
+        return {"next": vars(payload.next)}
+
+
+_worker: dict[str, SignatureMaker] = {}
 
 
 def start_worker(options: DocumentOptions, folder: pathlib.Path) -> None:
     """Makes the reader and the cleaning steps once in a worker process."""
-    _worker.update(
-        options=options,
-        folder=folder,
-        reader=get_reader(options.format, **options.reader_options),
-        steps=steps.steps_of_documents(options.cleaning),
-    )
+    _worker["maker"] = SignatureMaker(options, folder)
 
 
-def make_signatures(payload: Slice) -> dict:
+def make_slice(payload: Slice) -> dict:
     """Writes the signatures of a slice; returns its report."""
-    # The library and what it imports are needed nowhere else.
-    from data_pipelines.cleaning import signatures
-
-    options = _worker["options"]
-    documents = documents_job.parsed_documents(
-        options, _worker["reader"], payload, rejected=[]
-    )
-    tally = Tally([step.name for step in _worker["steps"]])
-    cleaned = steps.clean(documents, _worker["steps"], tally)
-    found = signatures.signatures_of(cleaned, options.cleaning)
-    signature_files.save(_worker["folder"], payload.number, found)
-    return {"next": vars(payload.next)}
+    return _worker["maker"].make(payload)

@@ -23,6 +23,8 @@ from seg_tf import files
 
 _PROGRESS_FOLDER = ".progress"
 _OPTIONS_FILE = "options.json"
+REPORTS = "task-*.json"
+"""In the progress folder: a finished task's report."""
 
 
 class BuildError(Exception):
@@ -55,18 +57,22 @@ class ShardedBuild:
     Raises:
         BuildError: if the folder holds a build with other options, or another
             process is building there.
+
+    Attributes:
+        output_dir: where the shards go.
+        progress_dir: what is known of the build as long as it is not finished.
     """
 
     def __init__(self, output_dir: pathlib.Path, options: Mapping[str, Any]):
         self.output_dir = output_dir
-        self._progress_dir = output_dir / _PROGRESS_FOLDER
+        self.progress_dir = output_dir / _PROGRESS_FOLDER
         self._options = dict(options)
 
     @contextlib.contextmanager
     def opened(self) -> Iterator["ShardedBuild"]:
         """Locks the folder, checks the options and tidies up for the block."""
-        self._progress_dir.mkdir(parents=True, exist_ok=True)
-        with open(self._progress_dir / "lock", "w") as lock:
+        self.progress_dir.mkdir(parents=True, exist_ok=True)
+        with open(self.progress_dir / "lock", "w") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
@@ -75,11 +81,11 @@ class ShardedBuild:
                 ) from error
             self._check_options()
             files.remove_leftovers(self.output_dir)
-            files.remove_leftovers(self._progress_dir)
+            files.remove_leftovers(self.progress_dir)
             yield self
 
     def _check_options(self) -> None:
-        path = self._progress_dir / _OPTIONS_FILE
+        path = self.progress_dir / _OPTIONS_FILE
         if not path.exists():
             if (self.output_dir / FILE_NAME).exists():
                 raise BuildError(
@@ -109,7 +115,7 @@ class ShardedBuild:
 
     def reports(self) -> dict[int, dict]:
         """The reports of the tasks done so far, by task number."""
-        paths = sorted(self._progress_dir.glob("task-*.json"))
+        paths = sorted(self.progress_dir.glob(REPORTS))
         return {int(path.stem.split("-")[1]): files.read_json(path) for path in paths}
 
     def run(
@@ -141,7 +147,7 @@ class ShardedBuild:
         done = self.reports()
 
         def finish(task: Task, report: dict) -> None:
-            files.write_json(self._report_path(task.number), report)
+            files.write_json(self.progress_dir / report_name(task.number), report)
             done[task.number] = report
             on_progress(task.progress)
 
@@ -169,10 +175,12 @@ class ShardedBuild:
 
     def close(self) -> None:
         """Forgets the progress, after the manifest is written."""
-        shutil.rmtree(self._progress_dir)
+        shutil.rmtree(self.progress_dir)
 
-    def _report_path(self, number: int) -> pathlib.Path:
-        return self._progress_dir / f"task-{number:05d}.json"
+
+def report_name(number: int) -> str:
+    """File name of a finished task's report, in `progress_dir`."""
+    return REPORTS.replace("*", f"{number:05d}")
 
 
 def clear(output_dir: pathlib.Path) -> None:

@@ -94,34 +94,64 @@ def tasks(documents: Manifest) -> Iterator[Task]:
 
 # --- In the workers -------------------------------------------------------------
 
-_worker: dict = {}
+_worker: dict[str, "WindowMaker"] = {}
 
 
 def start_worker(
     options: WindowOptions, documents_dir: pathlib.Path, output_dir: pathlib.Path
 ) -> None:
     """Reads the documents' manifest once in a worker process."""
-    manifest = Manifest.load(documents_dir)
-    _worker.update(
-        options=options,
-        documents_dir=documents_dir,
-        output_dir=output_dir,
-        manifest=manifest,
-    )
+    _worker["maker"] = WindowMaker(options, documents_dir, output_dir)
 
 
 def make_windows(pair: ShardPair) -> dict:
     """Cuts the documents of a pair of shards; returns its report."""
-    # TensorFlow takes a second to import; the parent process never needs it.
-    from data_pipelines import records, tree_shards, windows
+    return _worker["maker"].make(pair)
 
-    options, manifest = _worker["options"], _worker["manifest"]
-    widths = records.number_widths(manifest.vocabulary["size"], options.capacity)
 
-    def cut(path: pathlib.Path) -> Iterator[tuple]:
-        for tree, document_id, _ in tree_shards.read_trees(
-            path, manifest.number_widths
-        ):
+class WindowMaker:
+    """Cuts the documents of a pair of shards into windows.
+
+    Args:
+        options: what the windows depend on.
+        documents_dir: the finished build of documents.
+        output_dir: where the shards go.
+    """
+
+    def __init__(
+        self,
+        options: WindowOptions,
+        documents_dir: pathlib.Path,
+        output_dir: pathlib.Path,
+    ):
+        # TensorFlow takes a second to import; the parent process never needs it.
+        from data_pipelines import records
+
+        self._options = options
+        self._documents_dir = documents_dir
+        self._output_dir = output_dir
+        manifest = Manifest.load(documents_dir)
+        self._document_widths = manifest.number_widths
+        self._widths = records.number_widths(
+            manifest.vocabulary["size"], options.capacity
+        )
+
+    def make(self, pair: ShardPair) -> dict:
+        """Writes the window shards of a pair; returns the task's report."""
+        from data_pipelines import tree_shards
+
+        entries = {}
+        for split, shard in pair.shards.items():
+            path = self._output_dir / shard_name(split, pair.number)
+            items = self._cut(self._documents_dir / shard.file)
+            entries[split] = vars(tree_shards.write_windows(path, items, self._widths))
+        return {"shards": entries}
+
+    def _cut(self, path: pathlib.Path) -> Iterator[tuple]:
+        from data_pipelines import tree_shards, windows
+
+        options = self._options
+        for tree, document_id, _ in tree_shards.read_trees(path, self._document_widths):
             for window in windows.cut_windows(
                 tree,
                 document_id,
@@ -131,10 +161,3 @@ def make_windows(pair: ShardPair) -> dict:
                 seed=options.seed,
             ):
                 yield window.tree, document_id, window.shuffled_sentence_indices
-
-    entries = {}
-    for split, shard in pair.shards.items():
-        path = _worker["output_dir"] / shard_name(split, pair.number)
-        items = cut(_worker["documents_dir"] / shard.file)
-        entries[split] = vars(tree_shards.write_windows(path, items, widths))
-    return {"shards": entries}

@@ -103,7 +103,7 @@ def test_slices_change_no_duplicate(corpus, built, tmp_path):
 def test_an_interrupted_search_goes_on(
     corpus, built, tmp_path, monkeypatch, fail_after
 ):
-    make_signatures = duplicates_job.make_signatures
+    make_signatures = duplicates_job.make_slice
     made = []
 
     def interrupted(payload):
@@ -112,13 +112,13 @@ def test_an_interrupted_search_goes_on(
         made.append(payload.number)
         return make_signatures(payload)
 
-    monkeypatch.setattr(duplicates_job, "make_signatures", interrupted)
+    monkeypatch.setattr(duplicates_job, "make_slice", interrupted)
     with pytest.raises(KeyboardInterrupt):
         corpora.build(corpus[0], tmp_path, NEAR)
     made.clear()
     monkeypatch.setattr(
         duplicates_job,
-        "make_signatures",
+        "make_slice",
         lambda payload: made.append(payload.number) or make_signatures(payload),
     )
     corpora.build(corpus[0], tmp_path, NEAR)
@@ -144,7 +144,7 @@ def test_a_finished_search_is_not_done_again(corpus, built, tmp_path, monkeypatc
     def never(*_):
         raise AssertionError("signatures were made again")
 
-    monkeypatch.setattr(duplicates_job, "make_signatures", never)
+    monkeypatch.setattr(duplicates_job, "make_slice", never)
     corpora.build(corpus[0], tmp_path, NEAR)
     assert corpora.contents(tmp_path) == corpora.contents(built)
 

@@ -1,0 +1,155 @@
+"""Runs one Apache Beam job to its end, whatever happens to its workers."""
+
+import contextlib
+import logging
+import multiprocessing
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from multiprocessing.connection import Connection
+from typing import Any
+
+import psutil
+
+from data_pipelines.sharded_build import BuildError
+
+# Adds a job's steps to a pipeline.
+Job = Callable[[Any], None]
+
+_WORKER_DIED = 70
+_POLL_SECONDS = 1.0
+
+
+def check_beam() -> None:
+    """Makes sure that Apache Beam can be imported.
+
+    Raises:
+        BuildError: if not, saying what to do.
+    """
+    try:
+        with _quiet():
+            import apache_beam  # noqa: F401
+    except ImportError as error:
+        raise BuildError(
+            "`--engine=beam` needs Apache Beam, which is not installed: "
+            f"make setup-corpora ({error})"
+        ) from error
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Beam's import tells of each Google client library that is not there."""
+    logging.disable(logging.WARNING)
+    try:
+        yield
+    finally:
+        logging.disable(logging.NOTSET)
+        # Later Beam tells of each port that it opens.
+        logging.getLogger("apache_beam").setLevel(logging.WARNING)
+
+
+def run(job: Job, beam_options: Sequence[str]) -> str | None:
+    """Runs a job and waits for its end.
+
+    Args:
+        job: adds the steps to a pipeline. Has to pickle.
+        beam_options: options of Beam and its runner, as on a command line.
+
+    Returns:
+        What went wrong; None if nothing.
+    """
+    if _has_worker_processes(beam_options):
+        return _run_in_child(job, beam_options)
+    return _run_here(job, beam_options)
+
+
+def _has_worker_processes(beam_options: Sequence[str]) -> bool:
+    """Whether Beam itself starts processes on this machine."""
+    from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions
+
+    options = PipelineOptions(list(beam_options)).view_as(DirectOptions)
+    return options.direct_running_mode == "multi_processing"
+
+
+def _run_here(job: Job, beam_options: Sequence[str]) -> str | None:
+    import apache_beam as beam
+    from apache_beam.options.pipeline_options import PipelineOptions
+
+    # Workers log each step otherwise. Of an option given twice the last counts.
+    options = ["--default_sdk_harness_log_level=WARNING", *beam_options]
+    try:
+        pipeline = beam.Pipeline(options=PipelineOptions(options))
+        job(pipeline)
+        result = pipeline.run()
+        state = result.wait_until_finish() or result.state
+    except Exception as error:  # Each runner has its own.
+        if os.environ.get("SEG_TF_TRACEBACK"):
+            raise
+        return f"the Beam job failed: {_last_line(error)}"
+    return None if state == "DONE" else f"the Beam job ended as {state}"
+
+
+def _last_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[-1]}" if lines else type(error).__name__
+
+
+# --- With worker processes ------------------------------------------------------
+
+
+def _run_in_child(job: Job, beam_options: Sequence[str]) -> str | None:
+    """Runs a job in a process that ends, with its workers, when a worker dies.
+
+    Beam's own runner waits for a dead worker for ever, and nothing ends its threads.
+    """
+    context = multiprocessing.get_context("spawn")
+    receiver, sender = context.Pipe(duplex=False)
+    child = context.Process(target=_child, args=(job, beam_options, sender))
+    child.start()
+    sender.close()
+    try:
+        child.join()
+    except BaseException:
+        _end_workers(child.pid)
+        child.kill()
+        child.join()
+        raise
+    if child.exitcode == 0:
+        return receiver.recv()
+    return "a worker process died (out of memory, or killed)"
+
+
+def _child(job: Job, beam_options: Sequence[str], sender: Connection) -> None:
+    threading.excepthook = _end_at_death_of_worker
+    threading.Thread(target=_end_without_parent, daemon=True).start()
+    check_beam()
+    sender.send(_run_here(job, beam_options))
+    sender.close()
+
+
+def _end_at_death_of_worker(arguments: threading.ExceptHookArgs) -> None:
+    # A thread of this name waits for each worker process and raises if it fails. What
+    # other threads raise follows from that, or is logged by Beam.
+    if arguments.thread is not None and arguments.thread.name == "run_worker":
+        _end_workers(os.getpid())
+        os._exit(_WORKER_DIED)
+
+
+def _end_without_parent() -> None:
+    parent = multiprocessing.parent_process()
+    while parent.is_alive():
+        time.sleep(_POLL_SECONDS)
+    _end_workers(os.getpid())
+    os._exit(_WORKER_DIED)
+
+
+def _end_workers(pid: int) -> None:
+    """Kills all that a process has started; their work is safe at any moment."""
+    try:
+        started = psutil.Process(pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        return
+    for process in started:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()

@@ -1,0 +1,112 @@
+"""Makes the shards of a build with processes of this machine."""
+
+import dataclasses
+import pathlib
+import types
+from collections.abc import Mapping
+
+import seg_tf.command_line as command_line
+from data_pipelines import documents_job, duplicates_job, windows_job
+from data_pipelines.documents_job import DocumentOptions
+from data_pipelines.duplicates_job import Duplicates
+from data_pipelines.manifest import Manifest
+from data_pipelines.sharded_build import ShardedBuild
+from data_pipelines.windows_job import WindowOptions
+
+
+@dataclasses.dataclass(frozen=True)
+class LocalEngine:
+    """Reads in this process and makes shards in `num_workers`.
+
+    `data_pipelines.beam_engine.BeamEngine` has the same methods and makes the same
+    shards; each goes on with what the other has left unfinished.
+
+    Args:
+        num_workers: processes; 1 works in this one.
+    """
+
+    num_workers: int = 1
+
+    def make_documents(
+        self,
+        build: ShardedBuild,
+        options: DocumentOptions,
+        sources: Mapping[str, pathlib.Path],
+    ) -> tuple[dict[int, dict], list[dict]]:
+        """Makes the document shards that are missing.
+
+        Args:
+            build: the build, opened.
+            options: the build's options.
+            sources: name -> path of every source file, in order.
+
+        Returns:
+            The reports of all slices, by number, and the manifest's entries on the
+            sources.
+        """
+        found = duplicates_job.find_duplicates(
+            options,
+            build,
+            lambda search: self._make_slices(
+                search, options, sources, duplicates_job, "duplicates"
+            ),
+        )
+        duplicates = None if found is None else Duplicates.load(found)
+        reports = self._make_slices(
+            build, options, sources, documents_job, "documents", duplicates
+        )
+        return reports, documents_job.describe_sources(sources)
+
+    def make_windows(
+        self, build: ShardedBuild, options: WindowOptions, documents_dir: pathlib.Path
+    ) -> dict[int, dict]:
+        """Makes the window shards that are missing.
+
+        Args:
+            build: the build, opened.
+            options: what the windows depend on.
+            documents_dir: a finished build of documents.
+
+        Returns:
+            The reports of all slices, by number.
+        """
+        tasks = list(windows_job.tasks(Manifest.load(documents_dir)))
+        total = sum(task.progress for task in tasks)
+        with command_line.progress_bar(total, "windows") as bar:
+            return build.run(
+                tasks,
+                windows_job.make_windows,
+                num_workers=self.num_workers,
+                initializer=windows_job.start_worker,
+                initializer_arguments=(options, documents_dir, build.output_dir),
+                on_progress=bar.update,
+            )
+
+    def _make_slices(
+        self,
+        build: ShardedBuild,
+        options: DocumentOptions,
+        sources: Mapping[str, pathlib.Path],
+        job: types.ModuleType,
+        name: str,
+        duplicates: Duplicates | None = None,
+    ) -> dict[int, dict]:
+        """Does a module's work on every slice that has no report yet."""
+        number, cursor = documents_job.resume_point(build.reports())
+        tasks = documents_job.read_slices(options, sources, cursor, number)
+        if duplicates is not None:
+            tasks = (
+                dataclasses.replace(task, payload=duplicates.given_to(task.payload))
+                for task in tasks
+            )
+        sizes = [path.stat().st_size for path in sources.values()]
+        with command_line.progress_bar(sum(sizes), name) as bar:
+            bar.update(sum(sizes[: cursor.file_number]))
+            return build.run(
+                tasks,
+                job.make_slice,
+                num_workers=self.num_workers,
+                initializer=job.start_worker,
+                initializer_arguments=(options, build.output_dir),
+                on_progress=bar.update,
+            )
