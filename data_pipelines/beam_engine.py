@@ -4,8 +4,10 @@ A build takes three jobs, one after the other: the files are measured, from whic
 follows where slices begin and end (`slice_plan`); files are read again, documents
 grouped by slice, and each slice is made into its shards; shards of documents are cut
 into windows. Where duplicates are dropped, another job makes signatures of each slice
-before, and the submitting process compares them. The functions are those of the local engine, and so is every byte of the
-result. What a job has finished is not done again when the same command is given again.
+before, and the submitting process compares them.
+
+The functions are those of the local engine, and so is every byte of the result. What a
+job has finished is not done again when the same command is given again.
 """
 
 import contextlib

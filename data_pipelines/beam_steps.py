@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from data_pipelines import documents_job, slice_plan
-from data_pipelines.documents_job import Cursor, DocumentOptions, Slice
+from data_pipelines.documents_job import Cursor, DocumentOptions, Rejections, Slice
 from data_pipelines.duplicates_job import Duplicates, SignatureMaker
 from data_pipelines.readers import RejectedDocument, get_reader
 from data_pipelines.sharded_build import BuildError, report_name
@@ -190,11 +190,11 @@ def slice_key(planned: PlannedSlice) -> SliceKey:
 def gather_slice(key: SliceKey, values: Iterable[bytes]) -> Slice:
     """The slice that `documents_job.read_slices` makes of the same documents."""
     number, first_document_id, *end = key
-    documents, rejected = [], []
+    documents, rejected = [], Rejections()
     # Places differ, so that sorting never compares items.
     for _, _, item in sorted(map(pickle.loads, values), key=lambda value: value[:2]):
         if isinstance(item, RejectedDocument):
-            rejected.append(dataclasses.asdict(item))
+            rejected.add(item)
         else:
             documents.append(item)
     return Slice(number, first_document_id, documents, rejected, Cursor(*end))

@@ -176,9 +176,7 @@ def _assemble(
         number_widths=records.number_widths(vocabulary.size, None),
         window_length=None,
         sources=tuple(described_sources),
-        rejected=dict(
-            sorted(Counter(item["reason"] for item in _rejected(reports)).items())
-        ),
+        rejected=_count_rejected(reports),
         splits=collect_shards(reports),
         cleaning=tally.merge(
             reports[number]["cleaning"]
@@ -217,6 +215,13 @@ def collect_shards(reports: Mapping[int, dict]) -> dict[str, tuple[Shard, ...]]:
 def _rejected(reports: Mapping[int, dict]) -> Iterable[dict]:
     for number in sorted(reports):
         yield from reports[number]["rejected"]
+
+
+def _count_rejected(reports: Mapping[int, dict]) -> dict[str, int]:
+    counts = Counter(item["reason"] for item in _rejected(reports))
+    for report in reports.values():
+        counts.update(report.get("counted", {}))
+    return dict(sorted(counts.items()))
 
 
 def _write_rejected(path: pathlib.Path, reports: Mapping[int, dict]) -> None:

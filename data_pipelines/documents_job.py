@@ -12,6 +12,7 @@ from typing import Any
 
 from data_pipelines.cleaning.options import NO_CLEANING, CleaningOptions
 from data_pipelines.readers import (
+    COUNTED_REASONS,
     LEFT_OUT_REASONS,
     Document,
     FileReader,
@@ -163,6 +164,29 @@ class Cursor:
     document_id: int = 0
 
 
+@dataclasses.dataclass
+class Rejections:
+    """Documents that were not read.
+
+    Attributes:
+        listed: those that users want to see, as dicts.
+        counted: reason -> number of those that are as they should be.
+    """
+
+    listed: list[dict] = dataclasses.field(default_factory=list)
+    counted: dict[str, int] = dataclasses.field(default_factory=dict)
+
+    def add(self, item: RejectedDocument) -> None:
+        """Lists a document or counts it."""
+        if item.reason in COUNTED_REASONS:
+            self.counted[item.reason] = self.counted.get(item.reason, 0) + 1
+        else:
+            self.listed.append(dataclasses.asdict(item))
+
+    def __bool__(self) -> bool:
+        return bool(self.listed or self.counted)
+
+
 @dataclasses.dataclass(frozen=True)
 class Slice:
     """Consecutive documents of the corpus, made into one shard a split.
@@ -171,7 +195,7 @@ class Slice:
         number: which slice.
         first_document_id: number of its first document; the others follow.
         documents: what a reader's `read_unparsed` yields.
-        rejected: the documents that the reader rejected among them, as dicts.
+        rejected: the documents that the reader rejected among them.
         next: where the next slice begins.
         duplicates: numbers of documents to drop -> of those that they repeat.
     """
@@ -179,7 +203,7 @@ class Slice:
     number: int
     first_document_id: int
     documents: list[Document | UnparsedDocument]
-    rejected: list[dict]
+    rejected: "Rejections"
     next: Cursor
     duplicates: Mapping[int, int] = dataclasses.field(default_factory=dict)
 
@@ -215,7 +239,7 @@ def read_slices(
     limit = options.slice_characters
     reader = get_reader(options.format, **options.reader_options)
     slice_begin = document_id = start.document_id
-    documents, rejected, characters, progress = [], [], 0, 0
+    documents, rejected, characters, progress = [], Rejections(), 0, 0
     for file_number, (name, path) in enumerate(sources.items()):
         if file_number < start.file_number:
             continue
@@ -226,7 +250,7 @@ def read_slices(
                 continue
             if isinstance(item, RejectedDocument):
                 check_strict(options, item)
-                rejected.append(dataclasses.asdict(item))
+                rejected.add(item)
                 continue
             documents.append(item)
             document_id += 1
@@ -241,7 +265,8 @@ def read_slices(
                     number, slice_begin, documents, rejected, next_cursor, progress
                 )
                 number, slice_begin = number + 1, document_id
-                documents, rejected, characters, progress = [], [], 0, 0
+                documents, rejected = [], Rejections()
+                characters = progress = 0
         progress += unreported
     if documents or rejected:
         end = Cursor(len(sources), 0, document_id)
@@ -252,7 +277,7 @@ def _task(
     number: int,
     first_document_id: int,
     documents: list[Document | UnparsedDocument],
-    rejected: list[dict],
+    rejected: Rejections,
     next_cursor: Cursor,
     progress: int,
 ) -> Task:
@@ -270,7 +295,7 @@ def parsed_documents(
     options: DocumentOptions,
     reader: FileReader,
     payload: Slice,
-    rejected: list[dict],
+    rejected: Rejections,
 ) -> Iterator[tuple[int, Document]]:
     """The documents of a slice, parsed, with their numbers.
 
@@ -278,7 +303,7 @@ def parsed_documents(
         options: the build's options.
         reader: the reader that they are from.
         payload: the slice.
-        rejected: where documents that cannot be parsed are listed.
+        rejected: takes the documents that cannot be parsed.
 
     Raises:
         BuildError: with `options.strict`, at the first rejected document.
@@ -288,7 +313,7 @@ def parsed_documents(
             item = reader.parse(item)
         if isinstance(item, RejectedDocument):
             check_strict(options, item)
-            rejected.append(dataclasses.asdict(item))
+            rejected.add(item)
             continue
         yield document_id, item
 

@@ -14,7 +14,7 @@ import numpy as np
 from data_pipelines import documents_job
 from data_pipelines.cleaning import signature_files, steps
 from data_pipelines.cleaning.tally import Tally
-from data_pipelines.documents_job import DocumentOptions, Slice
+from data_pipelines.documents_job import DocumentOptions, Rejections, Slice
 from data_pipelines.readers import get_reader
 from data_pipelines.sharded_build import ShardedBuild
 from seg_tf import files
@@ -117,7 +117,7 @@ class SignatureMaker:
         from data_pipelines.cleaning import signatures
 
         documents = documents_job.parsed_documents(
-            self._options, self._reader, payload, rejected=[]
+            self._options, self._reader, payload, rejected=Rejections()
         )
         tally = Tally([step.name for step in self._steps])
         cleaned = steps.clean(documents, self._steps, tally)

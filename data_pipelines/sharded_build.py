@@ -111,7 +111,7 @@ class ShardedBuild:
 
     def progress_folder(self, name: str) -> pathlib.Path:
         """A folder for files that are needed until the build is done."""
-        return self._progress_dir / name
+        return self.progress_dir / name
 
     def reports(self) -> dict[int, dict]:
         """The reports of the tasks done so far, by task number."""

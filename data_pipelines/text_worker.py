@@ -1,5 +1,6 @@
 """What a worker does with a slice of documents: trees, then shards."""
 
+import copy
 import pathlib
 from collections.abc import Iterable, Iterator
 
@@ -8,7 +9,7 @@ from data_pipelines.cleaning import steps
 from data_pipelines.cleaning.tally import Tally
 from data_pipelines.documents_job import DocumentOptions, Slice
 from data_pipelines.manifest import SPLITS, shard_name
-from data_pipelines.readers import Document, get_reader
+from data_pipelines.readers import Document, RejectedDocument, get_reader
 from seg_tf.text import encoding
 from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.text.punkt_parameters import load_parameters
@@ -55,7 +56,7 @@ class SliceMaker:
             what cleaning dropped, where there are such steps, and where reading goes
             on.
         """
-        rejected = list(payload.rejected)
+        rejected = copy.deepcopy(payload.rejected)
         reason, token = self._no_token
         items = {split: [] for split in SPLITS}
         documents = documents_job.parsed_documents(
@@ -73,21 +74,26 @@ class SliceMaker:
                 split = self._options.split_of(document_id, document.source)
                 items[split].append((tree, document_id, None))
             else:
-                rejected.append(
-                    {
-                        "source": document.source,
-                        "location": document.location,
-                        "reason": reason,
-                        "message": "expected text, found characters that make no "
-                        f"{token} (control characters only)",
-                    }
+                message = (
+                    f"expected text, found characters that make no {token} (control "
+                    "characters only)"
+                )
+                rejected.add(
+                    RejectedDocument(
+                        document.source, document.location, reason, message
+                    )
                 )
         shards = {}
         for split in SPLITS:
             path = self._output_dir / shard_name(split, payload.number)
             shard = tree_shards.write_trees(path, items[split], self._widths)
             shards[split] = vars(shard)
-        report = {"shards": shards, "rejected": rejected, "next": vars(payload.next)}
+        report = {
+            "shards": shards,
+            "rejected": rejected.listed,
+            "counted": rejected.counted,
+            "next": vars(payload.next),
+        }
         return report if tally is None else {**report, "cleaning": tally.report()}
 
     def _with_trees(

@@ -15,10 +15,9 @@ class CleaningOptions:
 
     A word is what stands between white space.
 
-    SLM's authors "removed sentences that do not contain enough words" of Wikipedia and
-    BookCorpus (Lee et al., 2020, appendix, under table 7), without saying how many are
-    enough. C4 was made with lines of at least 5 words (Raffel et al., 2020, section
-    2.2).
+    SLM's authors left sentences of too few words out of Wikipedia and BookCorpus,
+    without saying how many are too few (Lee et al., 2020, appendix, under table 7). C4
+    was made with lines of at least 5 words (Raffel et al., 2020, section 2.2).
 
     Attributes:
         min_line_words: lines (paragraphs) with fewer words are dropped.

@@ -12,6 +12,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from data_pipelines.readers.base import (
+    COUNTED_REASONS as COUNTED_REASONS,
+)
+from data_pipelines.readers.base import (
     LEFT_OUT_REASONS as LEFT_OUT_REASONS,
 )
 from data_pipelines.readers.base import (

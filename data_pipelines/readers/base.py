@@ -11,7 +11,9 @@ from data_pipelines.readers.errors import DocumentError
 from seg_tf import file_listing
 
 WHOLE_FILE = "whole file"
-LEFT_OUT_REASONS = frozenset(("empty_document", "other_namespace", "redirect"))
+COUNTED_REASONS = frozenset(("other_namespace", "redirect"))
+"""Of these there may be as many as documents: a build counts them and lists none."""
+LEFT_OUT_REASONS = COUNTED_REASONS | {"empty_document"}
 """Reasons of rejections that are no fault of a document: not what was asked for."""
 
 

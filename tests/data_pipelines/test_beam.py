@@ -20,6 +20,8 @@ from data_pipelines import (
     sharded_build,
     slice_plan,
 )
+from data_pipelines.cleaning import signature_files
+from data_pipelines.cleaning.options import CleaningOptions
 from data_pipelines.documents_job import Cursor, DocumentOptions
 from data_pipelines.local_engine import LocalEngine
 from data_pipelines.manifest import Manifest
@@ -276,14 +278,49 @@ def test_an_engine_goes_on_with_what_the_other_left(
     assert all(path.stat().st_ino == kept[path] for path in finished)
 
 
+def test_what_cleaning_drops_is_the_same(corpus, tmp_path, in_process, monkeypatch):
+    """Duplicates lie in other slices and files than what they repeat."""
+    text = tmp_path / "text"
+    shutil.copytree(corpus / "text", text)
+    lines = (text / "d.jsonl").read_text().splitlines()
+    repeated = [*lines[5:9], *(line.replace("the", "a", 1) for line in lines[20:30])]
+    (text / "f.jsonl").write_text("".join(f"{line}\n" for line in repeated))
+    settings = {
+        "input": str(text),
+        "cleaning": CleaningOptions(
+            min_line_words=4,
+            min_document_words=10,
+            duplicates="near",
+            duplicate_threshold=0.5,
+        ),
+    }
+    build(corpus, tmp_path / "local", LocalEngine(), **settings)
+    # A search that was left unfinished is gone on with too.
+    with monkeypatch.context() as patch:
+        patch.setattr(signature_files, "find_duplicates", _interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            build(corpus, tmp_path / "beam", LocalEngine(), **settings)
+    build(corpus, tmp_path / "beam", in_process, **settings)
+    build(corpus, tmp_path / "anew", in_process, **settings)
+    expected = contents(tmp_path / "local")
+    assert contents(tmp_path / "beam") == contents(tmp_path / "anew") == expected
+    found = Manifest.load(tmp_path / "local" / "documents").cleaning["steps"]
+    assert found["duplicates"]["documents"] >= 4
+    assert found["short_lines"]["paragraphs"]
+
+
+def _interrupt(*_):
+    raise KeyboardInterrupt
+
+
 def test_two_processes_of_which_one_is_killed(
     corpus, built, tmp_path, monkeypatch, in_process
 ):
     monkeypatch.setattr(beam_steps, "MakeDocuments", dying_steps.DiesInTheMiddle)
     original = dying_steps.DiesInTheMiddle.__init__
 
-    def with_marker(self, options, place):
-        original(self, options, place)
+    def with_marker(self, options, place, duplicates=None):
+        original(self, options, place, duplicates)
         self.marker = tmp_path / "has_died"
 
     monkeypatch.setattr(dying_steps.DiesInTheMiddle, "__init__", with_marker)

@@ -202,4 +202,6 @@ def test_strict_build_leaves_out_redirects(tmp_path, vocab_file):
     options = {"format": "mediawiki", "strict": True}
     manifest = build(tmp_path / "out", tmp_path / "r.xml", vocab_file, **options)
     assert manifest.rejected == {"redirect": 1}
+    # A Wikipedia has more of them than articles: they are counted, and not listed.
+    assert not (tmp_path / "out" / build_documents.REJECTED_FILE).read_text()
     assert "redirect" in readers.LEFT_OUT_REASONS
