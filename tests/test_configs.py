@@ -312,6 +312,7 @@ def test_values_are_those_of_reat(name, layers, alpha, sentence, rate, updates, 
     assert (inputs.short_sentence_length, inputs.short_max_sentences) == (48, 16)
     assert (inputs.long_sentence_length, inputs.long_max_sentences) == (128, 128)
     assert (inputs.long_rate, inputs.exchange_rate) == (0.1, 0.2)
+    assert inputs.exchange_within == "text"
     assert inputs.masking.mask_rate == 0.15
     assert inputs.masking.max_predictions >= 0.15 * inputs.row_length
     assert set(run.objectives) == {"masked_lm", "exchange_sentence"}
@@ -327,6 +328,7 @@ def test_tiny_reat_reads_the_same_records_in_the_same_way():
         ours.inputs,
         row_length=base.inputs.row_length,
         sentences_per_row=base.inputs.sentences_per_row,
+        exchange_within=base.inputs.exchange_within,
         masking=base.inputs.masking,
     )
     assert (inputs, ours.objectives) == (base.inputs, base.objectives)

@@ -42,6 +42,7 @@ _SHARED = (
     PaperValue("inputs.long_max_sentences", 128, _PRETRAINING),
     PaperValue("inputs.long_rate", 0.1, _PRETRAINING),
     PaperValue("inputs.exchange_rate", 0.2, _PRETRAINING),
+    PaperValue("inputs.exchange_within", "text", "unsaid; sentences of one text"),
     # Of Wikipedia, such a row holds 258 sentences on average.
     PaperValue("inputs.row_length", 7_168, f"{_TABLE_1}: 256 sentences, or twice that"),
     PaperValue("inputs.masking", "MaskingConfig", f"{_REAT}, section II.D"),

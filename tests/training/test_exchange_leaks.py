@@ -48,17 +48,23 @@ CONFIG = configuration.RunConfig(
 )
 
 
-@pytest.mark.parametrize("words_tell", [False, True])
-def test_moves_are_found_where_words_tell_them_and_nowhere_else(tmp_path, words_tell):
+@pytest.mark.parametrize(
+    ("words_tell", "within"), [(False, "text"), (False, "row"), (True, "text")]
+)
+def test_moves_are_found_where_words_tell_them_and_nowhere_else(
+    tmp_path, words_tell, within
+):
     def document(generator):
         words, lengths = sentences(generator, words_tell)
         return DocumentTree(words, lengths, np.array([NUM_SENTENCES]))
 
-    config = CONFIG
+    config = dataclasses.replace(
+        CONFIG, inputs=dataclasses.replace(CONFIG.inputs, exchange_within=within)
+    )
     if not words_tell:
         # What leaks is found sooner than what words tell.
         config = dataclasses.replace(
-            CONFIG, training=dataclasses.replace(CONFIG.training, num_updates=100)
+            config, training=dataclasses.replace(CONFIG.training, num_updates=100)
         )
     results = results_of_a_run(config, tmp_path, document, 2_000, 800)
     assert results["positive_rate"] == pytest.approx(0.4, abs=1e-3)
