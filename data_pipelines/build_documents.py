@@ -40,7 +40,7 @@ from data_pipelines.documents_job import DocumentOptions
 from data_pipelines.engine_flags import Engine
 from data_pipelines.local_engine import LocalEngine
 from data_pipelines.manifest import COUNTS, SPLITS, Manifest, Shard
-from data_pipelines.readers import parse_options
+from data_pipelines.readers import COUNTED_REASONS, parse_options
 from data_pipelines.report import report_flag
 from data_pipelines.sharded_build import BuildError, ShardedBuild
 from data_pipelines.text_flags import define_text_flags
@@ -123,7 +123,9 @@ def summary(manifest: Manifest) -> str:
         )
         lines.append(f"{split}: {counts}")
     if manifest.rejected:
-        lines.append(f"left out: {_listed(manifest.rejected)} (see {REJECTED_FILE})")
+        is_listed = not COUNTED_REASONS.issuperset(manifest.rejected)
+        where = f" (see {REJECTED_FILE})" if is_listed else ""
+        lines.append(f"left out: {_listed(manifest.rejected)}{where}")
     if manifest.cleaning:
         lines.append(tally.summary(manifest.cleaning))
     return "\n".join(lines)

@@ -101,7 +101,8 @@ def rejected(documents: Manifest) -> str:
     total = sum(documents.rejected.values())
     return (
         f"<p>{total:,} documents could not be read, or held no text. "
-        "<code>rejected.jsonl</code>, beside the documents, lists each of them.</p>"
+        "<code>rejected.jsonl</code>, beside the documents, lists them, redirects and "
+        "pages of other namespaces aside.</p>"
         f"{_table(('reason', 'documents'), documents.rejected.items())}"
     )
 
