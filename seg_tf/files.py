@@ -21,8 +21,14 @@ def aside(path: pathlib.Path) -> pathlib.Path:
 
 
 def publish(path: pathlib.Path) -> None:
-    """Gives the file or folder at `aside(path)` its final name."""
+    """Gives the file or folder at `aside(path)` its final name.
+
+    Raises:
+        IsADirectoryError: if a file would take the place of a folder.
+    """
     unfinished = aside(path)
+    if path.is_dir() and not unfinished.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "a folder is in the way", str(path))
     parts = (
         [*unfinished.rglob("*"), unfinished] if unfinished.is_dir() else [unfinished]
     )

@@ -1,11 +1,19 @@
 """Which documents repeat an earlier one, given buckets of documents that may.
 
-A document is a duplicate if the first document of one of its buckets is another one and
-similar enough. That depends on no order of work: any engine that has the documents of a
-bucket together can say it.
+A document is a duplicate if an earlier one of one of its buckets is similar enough and
+stays itself. "Earlier" is by number, so the answer depends on no order of work.
 """
 
+from collections.abc import Callable
+
 import numpy as np
+
+# Numbers of later and of earlier documents -> which of these pairs are similar.
+Compare = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+# How often the documents of a bucket that differ from its first one are compared with
+# the first of themselves.
+_ROUNDS = 8
 
 
 def pairs_in_buckets(
@@ -51,15 +59,53 @@ def are_similar(
     return (signatures == others).mean(axis=1) >= threshold
 
 
-def lowest_of_each(
-    later: np.ndarray, earlier: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Of several pairs of one later document, that with the lowest earlier one.
+def similar_pairs(
+    hashes: np.ndarray, numbers: np.ndarray, compare: Compare
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The pairs of one band that turn out to be similar.
+
+    Each document is compared with the first of its bucket; those that differ from it
+    form a bucket of their own, some times over, so that pages which share a template
+    do not hide copies among themselves.
+
+    Args:
+        hashes: uint64 array `(n,)`, the bucket of each document.
+        numbers: int64 array `(n,)`, what orders documents.
+        compare: numbers of later and of earlier documents -> which pairs are similar.
+    """
+    found = []
+    for _ in range(_ROUNDS):
+        later, earlier = pairs_in_buckets(hashes[numbers], numbers)
+        if not len(later):
+            break
+        is_similar = compare(later, earlier)
+        found.append((later[is_similar], earlier[is_similar]))
+        numbers = later[~is_similar]
+    return found
+
+
+def without_what_stays(
+    later: np.ndarray, earlier: np.ndarray, compare: Compare
+) -> dict[int, int]:
+    """Chooses what to drop of pairs, so that each resembles one that stays.
+
+    Where B resembles A, and C resembles B but not A, B is dropped and C stays.
+
+    Args:
+        later: int64 array `(m,)`.
+        earlier: what they resemble.
+        compare: as for `similar_pairs`.
 
     Returns:
-        Two int64 arrays, rising numbers of later documents and their earlier ones.
+        Number of a document to drop -> of one that stays, in rising order.
     """
-    order = np.lexsort((earlier, later))
-    later, earlier = later[order], earlier[order]
-    is_first = np.append(True, later[1:] != later[:-1])[: len(later)]
-    return later[is_first], earlier[is_first]
+    dropped: dict[int, int] = {}
+    for number, other in sorted(
+        set(zip(later.tolist(), earlier.tolist(), strict=True))
+    ):
+        if number in dropped:
+            continue
+        stays = dropped.get(other, other)
+        if stays == other or compare(np.array([number]), np.array([stays]))[0]:
+            dropped[number] = stays
+    return dropped

@@ -92,33 +92,45 @@ def find_duplicates(
     """The documents to drop, in memory of some numbers a document.
 
     Returns:
-        Two int64 arrays, rising: numbers of documents that repeat an earlier one, and
-        the lowest number of those that they repeat.
+        Two int64 arrays: rising numbers of documents that repeat an earlier one, and of
+        those that they repeat, which stay.
     """
     document_ids = stored.document_ids()
     rows = np.arange(len(document_ids))
-    later, earlier = buckets.pairs_in_buckets(stored.text_hashes(), rows)
+    pairs = [buckets.pairs_in_buckets(stored.text_hashes(), rows)]
+    compare = _Comparison(stored, options.duplicate_threshold)
     if options.duplicates == NEAR:
         for band in range(stored.num_bands()):
-            candidates = buckets.pairs_in_buckets(stored.band(band), rows)
-            similar = _similar_pairs(stored, *candidates, options.duplicate_threshold)
-            later, earlier = buckets.lowest_of_each(
-                np.concatenate([later, similar[0]]),
-                np.concatenate([earlier, similar[1]]),
+            pairs += buckets.similar_pairs(stored.band(band), rows, compare)
+    later, earlier = (np.concatenate(parts) for parts in zip(*pairs, strict=True))
+    dropped = buckets.without_what_stays(later, earlier, compare)
+    return (
+        document_ids[np.array(list(dropped), np.int64)],
+        document_ids[np.array(list(dropped.values()), np.int64)],
+    )
+
+
+class _Comparison:
+    """Tells which pairs of documents are similar, by their rows.
+
+    Args:
+        stored: their signatures.
+        threshold: share of places in which similar ones agree.
+    """
+
+    def __init__(self, stored: SignatureFiles, threshold: float | None):
+        self._stored = stored
+        self._threshold = threshold
+
+    def __call__(self, later: np.ndarray, earlier: np.ndarray) -> np.ndarray:
+        """Bool array `(m,)`."""
+        is_similar = np.zeros(len(later), bool)
+        order = np.argsort(later)  # Neighbours lie in one file.
+        for begin in range(0, len(later), _PAIRS_AT_ONCE):
+            some = order[begin : begin + _PAIRS_AT_ONCE]
+            is_similar[some] = buckets.are_similar(
+                self._stored.signatures(later[some]),
+                self._stored.signatures(earlier[some]),
+                self._threshold,
             )
-    later, earlier = buckets.lowest_of_each(later, earlier)
-    return document_ids[later], document_ids[earlier]
-
-
-def _similar_pairs(
-    stored: SignatureFiles, later: np.ndarray, earlier: np.ndarray, threshold: float
-) -> tuple[np.ndarray, np.ndarray]:
-    order = np.argsort(later)
-    later, earlier = later[order], earlier[order]
-    is_similar = np.zeros(len(later), bool)
-    for begin in range(0, len(later), _PAIRS_AT_ONCE):
-        some = slice(begin, begin + _PAIRS_AT_ONCE)
-        is_similar[some] = buckets.are_similar(
-            stored.signatures(later[some]), stored.signatures(earlier[some]), threshold
-        )
-    return later[is_similar], earlier[is_similar]
+        return is_similar

@@ -38,30 +38,44 @@ def _slow_min_hash(text):
 
 
 def slow_duplicates(documents, threshold=None):
-    """`{number: number of the lowest document that it repeats}`.
+    """`{number: number of the document that stays and that it repeats}`.
 
     Args:
         documents: `{number: lines}`.
         threshold: of near duplicates; None looks for exact ones alone.
     """
-    found = {}
-    for number, lines in documents.items():
-        for other, other_lines in documents.items():
-            if other < number and words_of(other_lines) == words_of(lines):
-                found.setdefault(number, set()).add(other)
+    pairs = {
+        (number, other)
+        for number, lines in documents.items()
+        for other, other_lines in documents.items()
+        if other < number and words_of(other_lines) == words_of(lines)
+    }
+    hashes = {number: slow_min_hash(lines) for number, lines in documents.items()}
+
+    def is_similar(number, other):
+        if threshold is None:
+            return words_of(documents[number]) == words_of(documents[other])
+        return hashes[number].jaccard(hashes[other]) >= threshold
+
     if threshold is not None:
         num_bands, rows = signatures.bands(threshold)
-        hashes = {number: slow_min_hash(lines) for number, lines in documents.items()}
         for band in range(num_bands):
-
-            def part(number, band=band):
-                values = hashes[number].hashvalues
-                return values[band * rows : (band + 1) * rows].tolist()
-
-            for number in documents:
-                first = min(n for n in documents if part(n) == part(number))
-                if first != number:
-                    similarity = hashes[number].jaccard(hashes[first])
-                    if similarity >= threshold:
-                        found.setdefault(number, set()).add(first)
-    return {number: min(others) for number, others in found.items()}
+            groups = {}
+            for number in sorted(documents):
+                values = hashes[number].hashvalues[band * rows : (band + 1) * rows]
+                groups.setdefault(tuple(values.tolist()), []).append(number)
+            for group in groups.values():
+                while group:
+                    first, *others = group
+                    group = []
+                    for number in others:
+                        if is_similar(number, first):
+                            pairs.add((number, first))
+                        else:
+                            group.append(number)
+    found = {}
+    for number, other in sorted(pairs):
+        stays = found.get(other, other)
+        if number not in found and is_similar(number, stays):
+            found[number] = stays
+    return found

@@ -1,7 +1,9 @@
 """Duplicates: those that all pairs show, whatever the order of work."""
 
 import dataclasses
+import pathlib
 import random
+import tempfile
 
 import numpy as np
 import pytest
@@ -33,6 +35,17 @@ def built(corpus, tmp_path_factory):
     output_dir = tmp_path_factory.mktemp("near")
     corpora.build(corpus[0], output_dir, NEAR)
     return output_dir
+
+
+def dropped_of(slices, threshold=NEAR.duplicate_threshold):
+    """What is dropped of some slices' signatures."""
+    with tempfile.TemporaryDirectory() as folder:
+        for number, found in enumerate(slices):
+            signature_files.save(pathlib.Path(folder), number, found)
+        stored = signature_files.SignatureFiles(pathlib.Path(folder), len(slices))
+        options = dataclasses.replace(NEAR, duplicate_threshold=threshold)
+        later, earlier = signature_files.find_duplicates(stored, options)
+        return dict(zip(later.tolist(), earlier.tolist(), strict=True))
 
 
 def kept_ids(folder):
@@ -186,14 +199,57 @@ def test_pairs_are_with_the_lowest_of_a_bucket():
     assert len(later) == len(expected)
 
 
-def test_of_several_earlier_documents_the_lowest_counts():
-    later, earlier = buckets.lowest_of_each(
-        np.array([9, 4, 9, 9, 4]), np.array([5, 3, 2, 8, 1])
-    )
-    assert (later.tolist(), earlier.tolist()) == ([4, 9], [1, 2])
+def test_what_is_dropped_resembles_what_stays():
+    """1 resembles 0, 2 resembles 1 and not 0, 3 resembles 2 and 1, 4 resembles 3."""
+    similar = {(1, 0), (2, 1), (3, 2), (3, 1), (4, 3), (4, 2), (9, 1), (9, 0)}
+
+    def compare(later, earlier):
+        pairs = zip(later.tolist(), earlier.tolist(), strict=True)
+        return np.array([pair in similar for pair in pairs])
+
+    later, earlier = np.array([4, 3, 2, 1, 3, 9]), np.array([3, 2, 1, 0, 1, 1])
+    dropped = buckets.without_what_stays(later, earlier, compare)
+    assert dropped == {1: 0, 3: 2, 4: 2, 9: 0}
+    assert list(dropped) == sorted(dropped)
     empty = np.zeros(0, np.int64)
-    assert len(buckets.lowest_of_each(empty, empty)[0]) == 0
+    assert buckets.without_what_stays(empty, empty, compare) == {}
     assert len(buckets.pairs_in_buckets(empty, empty)[0]) == 0
+
+
+def test_documents_drift_away_from_the_first_and_some_stay():
+    """Each text has some other words than the one before: no chain empties a corpus."""
+    generator = random.Random(5)
+    words = [f"w{n}" for n in range(400)]
+    documents = {}
+    for number in range(12):
+        documents[number] = [" ".join(words)]
+        begin = 30 * number
+        words[begin : begin + 12] = [f"x{generator.random()}" for _ in range(12)]
+    found = signatures.signatures_of(
+        ((n, Document(tuple(lines), "", "")) for n, lines in documents.items()), NEAR
+    )
+    expected = slow_duplicates(documents, 0.7)
+    assert 3 < len(expected) < 11
+    assert not set(expected.values()) & expected.keys()
+    assert dropped_of([found]) == expected
+
+
+def test_a_template_does_not_hide_copies_of_its_pages():
+    generator = random.Random(6)
+    template = [f"t{n}" for n in range(200)]
+    documents = {}
+    for number in range(6):
+        own = [f"p{number} w{n}" for n in range(60)]
+        documents[number] = [" ".join([*template, *own])]
+        copy = [word if generator.random() > 0.02 else "changed" for word in own]
+        documents[number + 6] = [" ".join([*template, *copy])]
+    found = signatures.signatures_of(
+        ((n, Document(tuple(lines), "", "")) for n, lines in documents.items()),
+        dataclasses.replace(NEAR, duplicate_threshold=0.8),
+    )
+    expected = {number + 6: number for number in range(6)}
+    assert slow_duplicates(documents, 0.8) == expected
+    assert dropped_of([found], 0.8) == expected
 
 
 def test_a_slice_of_which_nothing_is_left_is_no_obstacle(tmp_path):
