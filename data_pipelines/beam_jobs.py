@@ -1,6 +1,7 @@
 """Runs one Apache Beam job to its end, whatever happens to its workers."""
 
 import contextlib
+import io
 import logging
 import multiprocessing
 import os
@@ -35,6 +36,65 @@ def check_beam() -> None:
             "`--engine=beam` needs Apache Beam, which is not installed: "
             f"make setup-corpora ({error})"
         ) from error
+
+
+def check_options(beam_options: Sequence[str]) -> None:
+    """Makes sure that a job can be given these options, before there is one.
+
+    An option of no known name is not told from one of the runner's own, which a job
+    server may be the only one to know; of it Beam warns.
+
+    Args:
+        beam_options: options of Beam and its runner, as on a command line.
+
+    Raises:
+        ValueError: if there is no such runner, or an option has no such value.
+    """
+    from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
+    from apache_beam.options.pipeline_options_validator import PipelineOptionsValidator
+
+    said = io.StringIO()
+    try:
+        with _quiet(), contextlib.redirect_stderr(said):
+            options = PipelineOptions(list(beam_options))
+            # Beam parses by and by; this is all that it knows, and adds what it
+            # does not know as the runners do.
+            options.get_all_options(retain_unknown_options=True)
+    except SystemExit as error:
+        if not error.code:  # `-- --help`
+            raise
+        # The last of the usage: "script.py: error: argument --name: what is wrong".
+        reason = said.getvalue().strip().rpartition(": error: ")[2]
+        raise _bad_options(reason, beam_options) from error
+    runner = _find_runner(options.view_as(StandardOptions).runner)
+    with _quiet():
+        problems = PipelineOptionsValidator(options, runner).validate()
+    if problems:
+        reason = "; ".join(problem.strip().rstrip(".") for problem in problems)
+        raise _bad_options(reason, beam_options)
+
+
+def _bad_options(reason: str, beam_options: Sequence[str]) -> ValueError:
+    return ValueError(
+        f"What follows after `--` must be options that Beam can use: {reason}. "
+        f"Received: {' '.join(beam_options)}"
+    )
+
+
+def _find_runner(name: str) -> Any:
+    from apache_beam.runners.runner import PipelineRunner, create_runner
+
+    try:
+        with _quiet():
+            runner = create_runner(name)
+        if not isinstance(runner, PipelineRunner):
+            raise ValueError(f"{name} is another class")
+    except Exception as error:  # Of modules that are not there, among others.
+        raise ValueError(
+            f"`--runner` must be a runner that Beam has. {str(error).rstrip('.')}. "
+            f"Received: --runner={name}"
+        ) from error
+    return runner
 
 
 @contextlib.contextmanager
