@@ -7,7 +7,7 @@ import multiprocessing
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -20,6 +20,8 @@ Job = Callable[[Any], None]
 
 _WORKER_DIED = 70
 _POLL_SECONDS = 1.0
+# What a kill takes at most; a process may hang in the system.
+_KILL_SECONDS = 10.0
 
 
 def check_beam() -> None:
@@ -168,13 +170,19 @@ def _run_in_child(job: Job, beam_options: Sequence[str]) -> str | None:
     child = context.Process(target=_child, args=(job, beam_options, sender))
     child.start()
     sender.close()
+    coordinator = psutil.Process(child.pid)
+    # Where the child is killed, they stay, and nothing else says whose they were.
+    workers: set[psutil.Process] = set()
     try:
-        child.join()
-    except BaseException:
-        _end_workers(child.pid)
-        child.kill()
-        child.join()
-        raise
+        while child.is_alive():
+            workers.update(_started_by(coordinator))
+            child.join(_POLL_SECONDS)
+    finally:
+        if child.exitcode != 0:
+            workers.update(_started_by(coordinator))
+            child.kill()
+            child.join()
+            _end(workers)
     if child.exitcode == 0:
         return receiver.recv()
     return "a worker process died (out of memory, or killed)"
@@ -192,24 +200,45 @@ def _end_at_death_of_worker(arguments: threading.ExceptHookArgs) -> None:
     # A thread of this name waits for each worker process and raises if it fails. What
     # other threads raise follows from that, or is logged by Beam.
     if arguments.thread is not None and arguments.thread.name == "run_worker":
-        _end_workers(os.getpid())
-        os._exit(_WORKER_DIED)
+        _end_and_exit()
 
 
 def _end_without_parent() -> None:
     parent = multiprocessing.parent_process()
     while parent.is_alive():
         time.sleep(_POLL_SECONDS)
-    _end_workers(os.getpid())
+    _end_and_exit()
+
+
+def _end_and_exit() -> None:
+    _end(_started_by(psutil.Process()))
     os._exit(_WORKER_DIED)
 
 
-def _end_workers(pid: int) -> None:
-    """Kills all that a process has started; their work is safe at any moment."""
+def _started_by(process: psutil.Process) -> list[psutil.Process]:
+    """All that a process has started, and what that has; none if it has ended."""
     try:
-        started = psutil.Process(pid).children(recursive=True)
+        return process.children(recursive=True)
     except psutil.NoSuchProcess:
-        return
-    for process in started:
+        return []
+
+
+def _end(processes: Collection[psutil.Process]) -> None:
+    """Kills processes and waits for it; their work is safe at any moment.
+
+    A later process that has the id of one of them is left alone.
+    """
+    for process in processes:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
+    patience = time.monotonic() + _KILL_SECONDS
+    while any(map(_is_running, processes)) and time.monotonic() < patience:
+        time.sleep(_KILL_SECONDS / 100)
+
+
+def _is_running(process: psutil.Process) -> bool:
+    """Whether it still holds memory; a zombie does not."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

@@ -1,18 +1,23 @@
 """Builds by Apache Beam: the same bytes as those of the local engine."""
 
 import builtins
+import contextlib
 import dataclasses
+import functools
 import json
+import os
 import random
 import shutil
 import subprocess
 import sys
 
 import numpy as np
+import psutil
 import pytest
 
 from data_pipelines import (
     beam_engine,
+    beam_jobs,
     beam_steps,
     build_documents,
     build_windows,
@@ -331,6 +336,25 @@ def test_two_processes_of_which_one_is_killed(
     # Worker processes take their time to start; those here have shown that they work.
     build(corpus, tmp_path / "out", in_process)
     assert contents(tmp_path / "out") == contents(built)
+
+
+def test_no_worker_outlives_the_process_that_runs_the_job(beam, tmp_path, monkeypatch):
+    # Workers need longer than this to come so far that they kill it.
+    monkeypatch.setattr(beam_jobs, "_POLL_SECONDS", 0.1)
+    step = dying_steps.KillsTheCoordinator(os.getpid(), tmp_path)
+    job = functools.partial(beam_engine._map_job, [1], "kill", step)
+    failure = beam_jobs.run(job, TWO_PROCESSES)
+    # Two workers, which a shell may have started.
+    assert len(list(tmp_path.iterdir())) >= 2
+    alive = []
+    for path in tmp_path.iterdir():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process = psutil.Process(int(path.name))
+            if process.status() != psutil.STATUS_ZOMBIE:
+                alive.append(process.cmdline())
+                process.kill()
+    assert not alive
+    assert failure == "a worker process died (out of memory, or killed)"
 
 
 def test_shards_without_a_report_are_made_again(
