@@ -51,11 +51,13 @@ class BeamEngine:
 
     Raises:
         BuildError: if Apache Beam is not installed.
+        ValueError: if Beam has no such runner, or an option has no such value.
     """
 
     def __init__(self, beam_options: Sequence[str] = ()):
         beam_jobs.check_beam()
         self._beam_options = tuple(beam_options)
+        beam_jobs.check_options(self._beam_options)
 
     def make_documents(
         self,

@@ -1,12 +1,13 @@
 """Runs one Apache Beam job to its end, whatever happens to its workers."""
 
 import contextlib
+import io
 import logging
 import multiprocessing
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -19,6 +20,8 @@ Job = Callable[[Any], None]
 
 _WORKER_DIED = 70
 _POLL_SECONDS = 1.0
+# What a kill takes at most; a process may hang in the system.
+_KILL_SECONDS = 10.0
 
 
 def check_beam() -> None:
@@ -35,6 +38,65 @@ def check_beam() -> None:
             "`--engine=beam` needs Apache Beam, which is not installed: "
             f"make setup-corpora ({error})"
         ) from error
+
+
+def check_options(beam_options: Sequence[str]) -> None:
+    """Makes sure that a job can be given these options, before there is one.
+
+    An option of no known name is not told from one of the runner's own, which a job
+    server may be the only one to know; of it Beam warns.
+
+    Args:
+        beam_options: options of Beam and its runner, as on a command line.
+
+    Raises:
+        ValueError: if there is no such runner, or an option has no such value.
+    """
+    from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
+    from apache_beam.options.pipeline_options_validator import PipelineOptionsValidator
+
+    said = io.StringIO()
+    try:
+        with _quiet(), contextlib.redirect_stderr(said):
+            options = PipelineOptions(list(beam_options))
+            # Beam parses by and by; this is all that it knows, and adds what it
+            # does not know as the runners do.
+            options.get_all_options(retain_unknown_options=True)
+    except SystemExit as error:
+        if not error.code:  # `-- --help`
+            raise
+        # The last of the usage: "script.py: error: argument --name: what is wrong".
+        reason = said.getvalue().strip().rpartition(": error: ")[2]
+        raise _bad_options(reason, beam_options) from error
+    runner = _find_runner(options.view_as(StandardOptions).runner)
+    with _quiet():
+        problems = PipelineOptionsValidator(options, runner).validate()
+    if problems:
+        reason = "; ".join(problem.strip().rstrip(".") for problem in problems)
+        raise _bad_options(reason, beam_options)
+
+
+def _bad_options(reason: str, beam_options: Sequence[str]) -> ValueError:
+    return ValueError(
+        f"What follows after `--` must be options that Beam can use: {reason}. "
+        f"Received: {' '.join(beam_options)}"
+    )
+
+
+def _find_runner(name: str) -> Any:
+    from apache_beam.runners.runner import PipelineRunner, create_runner
+
+    try:
+        with _quiet():
+            runner = create_runner(name)
+        if not isinstance(runner, PipelineRunner):
+            raise ValueError(f"{name} is another class")
+    except Exception as error:  # Of modules that are not there, among others.
+        raise ValueError(
+            f"`--runner` must be a runner that Beam has. {str(error).rstrip('.')}. "
+            f"Received: --runner={name}"
+        ) from error
+    return runner
 
 
 @contextlib.contextmanager
@@ -108,13 +170,19 @@ def _run_in_child(job: Job, beam_options: Sequence[str]) -> str | None:
     child = context.Process(target=_child, args=(job, beam_options, sender))
     child.start()
     sender.close()
+    coordinator = psutil.Process(child.pid)
+    # Where the child is killed, they stay, and nothing else says whose they were.
+    workers: set[psutil.Process] = set()
     try:
-        child.join()
-    except BaseException:
-        _end_workers(child.pid)
-        child.kill()
-        child.join()
-        raise
+        while child.is_alive():
+            workers.update(_started_by(coordinator))
+            child.join(_POLL_SECONDS)
+    finally:
+        if child.exitcode != 0:
+            workers.update(_started_by(coordinator))
+            child.kill()
+            child.join()
+            _end(workers)
     if child.exitcode == 0:
         return receiver.recv()
     return "a worker process died (out of memory, or killed)"
@@ -132,24 +200,45 @@ def _end_at_death_of_worker(arguments: threading.ExceptHookArgs) -> None:
     # A thread of this name waits for each worker process and raises if it fails. What
     # other threads raise follows from that, or is logged by Beam.
     if arguments.thread is not None and arguments.thread.name == "run_worker":
-        _end_workers(os.getpid())
-        os._exit(_WORKER_DIED)
+        _end_and_exit()
 
 
 def _end_without_parent() -> None:
     parent = multiprocessing.parent_process()
     while parent.is_alive():
         time.sleep(_POLL_SECONDS)
-    _end_workers(os.getpid())
+    _end_and_exit()
+
+
+def _end_and_exit() -> None:
+    _end(_started_by(psutil.Process()))
     os._exit(_WORKER_DIED)
 
 
-def _end_workers(pid: int) -> None:
-    """Kills all that a process has started; their work is safe at any moment."""
+def _started_by(process: psutil.Process) -> list[psutil.Process]:
+    """All that a process has started, and what that has; none if it has ended."""
     try:
-        started = psutil.Process(pid).children(recursive=True)
+        return process.children(recursive=True)
     except psutil.NoSuchProcess:
-        return
-    for process in started:
+        return []
+
+
+def _end(processes: Collection[psutil.Process]) -> None:
+    """Kills processes and waits for it; their work is safe at any moment.
+
+    A later process that has the id of one of them is left alone.
+    """
+    for process in processes:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
+    patience = time.monotonic() + _KILL_SECONDS
+    while any(map(_is_running, processes)) and time.monotonic() < patience:
+        time.sleep(_KILL_SECONDS / 100)
+
+
+def _is_running(process: psutil.Process) -> bool:
+    """Whether it still holds memory; a zombie does not."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

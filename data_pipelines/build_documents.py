@@ -311,7 +311,7 @@ def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
     manifest = build_documents(
         options_from_flags(),
-        pathlib.Path(values.output_dir),
+        files.output_path(values.output_dir, "output_dir"),
         engine=engine_flags.engine_from_flags(),
         overwrite=values.overwrite,
     )

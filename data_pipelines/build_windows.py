@@ -161,7 +161,7 @@ def main(_: Sequence[str]) -> None:
     manifest = build_windows(
         options_from_flags(),
         pathlib.Path(values.documents_dir),
-        pathlib.Path(values.output_dir),
+        files.output_path(values.output_dir, "output_dir"),
         engine=engine_flags.engine_from_flags(),
         overwrite=values.overwrite,
     )

@@ -69,7 +69,8 @@ def engine_from_flags() -> Engine:
     """The engine that the flags name.
 
     Raises:
-        ValueError: if a flag of the other engine is given.
+        ValueError: if a flag of the other engine is given, or Beam has no such runner
+            or option's value.
         BuildError: if Apache Beam is wanted and not installed.
     """
     values = flags.FLAGS

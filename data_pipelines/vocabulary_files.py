@@ -19,10 +19,10 @@ def output_from_flags() -> pathlib.Path | None:
     """The file to write; None if it is there and is to stay.
 
     Raises:
-        ValueError: if it is there and the flags do not say what to do.
+        ValueError: if it is there and the flags do not say what to do, or it is a URL.
     """
     values = flags.FLAGS
-    output = pathlib.Path(values.output)
+    output = files.output_path(values.output, "output", "file")
     if not output.exists() or values.overwrite:
         return output
     if values.skip_if_present:

@@ -54,7 +54,7 @@ from absl import app, flags
 import seg_tf.command_line as command_line
 from data_pipelines import readers, text_flags
 from data_pipelines.readers import text_output
-from seg_tf import file_listing
+from seg_tf import file_listing, files
 
 text_flags.define_text_flags()
 _NUM_DOCUMENTS = flags.DEFINE_integer(
@@ -151,11 +151,13 @@ def _print_document(document: readers.Document) -> None:
 
 
 def _write(
-    reader: readers.FileReader, files: list[file_listing.Path], counts: _Counts
+    reader: readers.FileReader,
+    inputs: list[file_listing.Path],
+    output: pathlib.Path,
+    counts: _Counts,
 ) -> None:
     """Writes what the files hold to `--output`."""
-    output = pathlib.Path(_OUTPUT.value)
-    sources = {reader.source_name(path, flags.FLAGS.input): path for path in files}
+    sources = {reader.source_name(path, flags.FLAGS.input): path for path in inputs}
     try:
         with command_line.progress_bar(len(sources), "text", "file") as bar:
 
@@ -184,16 +186,19 @@ def main(argv: list[str]) -> None:
     if len(argv) > 1:
         raise app.UsageError(f"Unexpected arguments: {argv[1:]}")
     values = flags.FLAGS
+    output = None
     try:
+        if _OUTPUT.value:
+            output = files.output_path(_OUTPUT.value, "output", "file or folder")
         options = readers.parse_options(values.reader_options)
         reader = readers.get_reader(values.format, **options)
-        files = reader.files(values.input)
+        inputs = reader.files(values.input)
     except (ValueError, OSError) as error:
         sys.exit(f"error: {error}")
     counts = _Counts()
-    if _OUTPUT.value:
-        _write(reader, files, counts)
-        _print_summary(counts, len(files), is_all=True)
+    if output is not None:
+        _write(reader, inputs, output, counts)
+        _print_summary(counts, len(inputs), is_all=True)
         return
     try:
         documents = _sample(counts.documents(reader.read_input(values.input)))
@@ -201,7 +206,7 @@ def main(argv: list[str]) -> None:
         sys.exit(f"error: {error}")
     for document in documents:
         _print_document(document)
-    _print_summary(counts, len(files), is_all=_SAMPLE_SEED.value is not None)
+    _print_summary(counts, len(inputs), is_all=_SAMPLE_SEED.value is not None)
 
 
 if __name__ == "__main__":

@@ -5,13 +5,22 @@ import pathlib
 from absl import flags
 
 from data_pipelines.report import FILE_NAME
+from seg_tf import files
+
+
+class _Parser(flags.ArgumentParser):
+    """Refuses a URL with the flags: the page is written when all else is done."""
+
+    def parse(self, argument: str) -> str:
+        files.output_path(argument, "report", "file")
+        return argument
 
 
 def define_flag() -> None:
     """Defines `--report`, which takes a value or none."""
     flags.DEFINE_flag(
         flags.Flag(
-            parser=flags.ArgumentParser(),
+            parser=_Parser(),
             serializer=flags.ArgumentSerializer(),
             name="report",
             default=None,

@@ -1,8 +1,11 @@
-"""Steps that a test's worker processes import, and that end them."""
+"""Steps that a test's worker processes import, and that end processes."""
 
 import os
 import pathlib
 import signal
+import time
+
+import psutil
 
 from data_pipelines import beam_steps
 
@@ -37,3 +40,25 @@ class DiesBeforeTheReport(beam_steps.MakeDocuments):
                 (left / "train-00003.tfrecord").write_bytes(b"half")
                 raise RuntimeError("died")
         super()._make(number, payload)
+
+
+class KillsTheCoordinator:
+    """Kills the process that runs the job, and stays.
+
+    Args:
+        test_process: id of the process that started that process.
+        folder: a file named by its id for each process of the job, workers included.
+    """
+
+    def __init__(self, test_process: int, folder: pathlib.Path):
+        self._test_process = test_process
+        self._folder = folder
+
+    def __call__(self, _):
+        above = psutil.Process().parents()
+        (position,) = [i for i, p in enumerate(above) if p.pid == self._test_process]
+        coordinator = above[position - 1]
+        for process in coordinator.children(recursive=True):
+            (self._folder / str(process.pid)).touch()
+        coordinator.kill()
+        time.sleep(600)

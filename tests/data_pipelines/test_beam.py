@@ -1,18 +1,23 @@
 """Builds by Apache Beam: the same bytes as those of the local engine."""
 
 import builtins
+import contextlib
 import dataclasses
+import functools
 import json
+import os
 import random
 import shutil
 import subprocess
 import sys
 
 import numpy as np
+import psutil
 import pytest
 
 from data_pipelines import (
     beam_engine,
+    beam_jobs,
     beam_steps,
     build_documents,
     build_windows,
@@ -333,6 +338,25 @@ def test_two_processes_of_which_one_is_killed(
     assert contents(tmp_path / "out") == contents(built)
 
 
+def test_no_worker_outlives_the_process_that_runs_the_job(beam, tmp_path, monkeypatch):
+    # Workers need longer than this to come so far that they kill it.
+    monkeypatch.setattr(beam_jobs, "_POLL_SECONDS", 0.1)
+    step = dying_steps.KillsTheCoordinator(os.getpid(), tmp_path)
+    job = functools.partial(beam_engine._map_job, [1], "kill", step)
+    failure = beam_jobs.run(job, TWO_PROCESSES)
+    # Two workers, which a shell may have started.
+    assert len(list(tmp_path.iterdir())) >= 2
+    alive = []
+    for path in tmp_path.iterdir():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process = psutil.Process(int(path.name))
+            if process.status() != psutil.STATUS_ZOMBIE:
+                alive.append(process.cmdline())
+                process.kill()
+    assert not alive
+    assert failure == "a worker process died (out of memory, or killed)"
+
+
 def test_shards_without_a_report_are_made_again(
     corpus, built, tmp_path, monkeypatch, in_process
 ):
@@ -407,6 +431,56 @@ def test_without_beam_the_message_says_what_to_do(monkeypatch):
         beam_engine.BeamEngine(IN_PROCESS)
 
 
+@pytest.mark.parametrize(
+    "beam_options, message",
+    [
+        (["--runner=FlinkRuner"], "`--runner` .*FlinkRunner.*: --runner=FlinkRuner$"),
+        # Of a runner given twice the last counts, for Beam too.
+        ([*IN_PROCESS, "--runner=Spak"], "`--runner` .*: --runner=Spak$"),
+        (["--runner=no.Such"], "`--runner` .*No module named 'no'"),
+        (["--runner=json.JSONDecoder"], "`--runner` .*another class"),
+        (
+            [*IN_PROCESS, "--direct_num_workers=two"],
+            "`--` .*argument --direct_num_workers: invalid int value: 'two'",
+        ),
+        (
+            [*IN_PROCESS, "--direct_running_mode=processes"],
+            "`--` .*--direct_running_mode: invalid choice.*multi_processing",
+        ),
+        (["--runner=DataflowRunner"], "`--` .*Missing required option: project"),
+    ],
+)
+def test_runners_and_options_that_beam_has_not_are_refused_at_once(
+    beam, capfd, beam_options, message
+):
+    with pytest.raises(ValueError, match=message):
+        beam_engine.BeamEngine(beam_options)
+    written = capfd.readouterr()
+    assert "usage" not in written.out + written.err
+
+
+@pytest.mark.parametrize(
+    "beam_options",
+    [
+        TWO_PROCESSES,
+        # What the job server knows, and Beam does not.
+        ["--runner=FlinkRunner", "--flink_master=host:1", "--checkpointingInterval=9"],
+        ["--runner=spark", "--spark_job_server_jar=a.jar"],
+        ["--runner=PortableRunner", "--job_endpoint=host:8099"],
+        [
+            *(
+                "--runner=DataflowRunner",
+                "--project=a-project",
+                "--region=europe-west1",
+            ),
+            "--temp_location=gs://bucket/temp",
+        ],
+    ],
+)
+def test_options_of_all_runners_are_taken(beam, beam_options):
+    beam_engine.BeamEngine(beam_options)
+
+
 # --- The command ----------------------------------------------------------------
 
 
@@ -437,11 +511,16 @@ def test_the_command_takes_options_of_beam(corpus, built, tmp_path, beam):
         (["--runner=FlinkRunner"], "`--runner` is for `--engine=beam`"),
         (["--", "--flink_master=x"], "`--` is for `--engine=beam`"),
         (["--engine=beam", "--num_workers=2"], "`--num_workers` is for"),
+        (["--engine=beam", "--runner=FlinkRuner"], "`--runner` must be a runner"),
+        (["--engine=beam", "--", "--direct_num_workers=two"], "invalid int value"),
     ],
 )
-def test_flags_of_the_other_engine_are_refused(corpus, tmp_path, arguments, message):
+def test_wrong_flags_of_engines_are_refused(corpus, tmp_path, arguments, message):
+    if "--engine=beam" in arguments and "--num_workers=2" not in arguments:
+        pytest.importorskip("apache_beam", exc_type=ImportError)
     result = run_command(corpus, tmp_path / "out", *arguments)
     assert result.returncode == 1
     assert message in result.stderr
     assert "Traceback" not in result.stderr
+    assert "usage" not in result.stderr
     assert not (tmp_path / "out").exists()

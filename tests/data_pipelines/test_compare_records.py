@@ -39,6 +39,30 @@ def test_the_same_records_in_other_shards_are_the_same(tmp_path, trees):
     assert list(compare_records.differences(one, other)) == []
 
 
+def with_options(folder, **options):
+    manifest = Manifest.load(folder)
+    options = {**manifest.options, **options}
+    dataclasses.replace(manifest, options=options).save(folder)
+
+
+def test_options_that_only_cut_other_shards_do_not_count(tmp_path, trees):
+    one = write(tmp_path / "one", trees)
+    other = write(tmp_path / "other", trees, ((0, 7), (7, 9)))
+    with_options(one, seed=1, slice_megabytes=8.0, documents_manifest_sha256="ab")
+    with_options(other, seed=1, slice_megabytes=1.0, documents_manifest_sha256="cd")
+    assert list(compare_records.differences(one, other)) == []
+
+
+@pytest.mark.parametrize("changed", [{"seed": 2}, {"short_window_rate": 0.1}])
+def test_any_other_option_counts(tmp_path, trees, changed):
+    one, other = write(tmp_path / "one", trees), write(tmp_path / "other", trees)
+    with_options(one, seed=1, slice_megabytes=8.0)
+    with_options(other, **{"seed": 1, "slice_megabytes": 1.0, **changed})
+    (line,) = compare_records.differences(one, other)
+    assert line.startswith("manifest, options: ")
+    assert all(name in line for name in changed)
+
+
 def rewritten(folder, change):
     """Changes the list of records of the first shard of train, not the manifest."""
     manifest = Manifest.load(folder)

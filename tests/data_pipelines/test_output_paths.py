@@ -1,0 +1,70 @@
+"""Results go to file systems: a URL is refused before anything is read or made."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from seg_tf import files
+from tests.data_pipelines.test_build_records import REPOSITORY
+
+TEXT = ("--format=json_lines", "--input=missing.jsonl")
+DOCUMENTS = (*TEXT, "--vocab_file=missing.txt")
+FOLDER = "`output_dir` must be a folder of this machine or of a shared file system"
+FILE = "`output` must be a file of this machine or of a shared file system"
+
+
+def test_paths_of_the_machine_are_paths():
+    assert files.output_path("a/b", "output_dir") == pathlib.Path("a/b")
+    # One slash, as `pathlib` makes of two, is no URL; nor is a colon.
+    assert files.output_path("gs:/b", "output_dir") == pathlib.Path("gs:/b")
+    assert files.output_path("/x:y", "output_dir") == pathlib.Path("/x:y")
+
+
+@pytest.mark.parametrize("url", ["gs://bucket/x", "S3://bucket", "file:///tmp/x"])
+def test_urls_are_refused_by_name(url):
+    with pytest.raises(ValueError, match=rf"^`page` must be a file .*: '{url}'$"):
+        files.output_path(url, "page", "file")
+
+
+@pytest.mark.parametrize(
+    "script, arguments, message",
+    [
+        ("build_documents", (*DOCUMENTS, "--output_dir=gs://bucket/x"), FOLDER),
+        ("build_records", (*DOCUMENTS, "--output_dir=gs://bucket/x"), FOLDER),
+        (
+            "build_windows",
+            ("--documents_dir=missing", "--output_dir=gs://bucket/x"),
+            FOLDER,
+        ),
+        ("build_vocab", (*TEXT, "--output=gs://bucket/x"), FILE),
+        (
+            "build_word_vocab",
+            (*TEXT, "--tokenizer=words", "--min_count=1", "--output=gs://bucket/x"),
+            FILE,
+        ),
+        ("readers", (*TEXT, "--output=gs://bucket/x"), "`output` must be a file or"),
+        (
+            "build_records",
+            (*DOCUMENTS, "--output_dir=records", "--report=gs://bucket/x"),
+            "`report` must be a file of this machine or of a shared file system",
+        ),
+    ],
+)
+def test_commands_refuse_urls_before_they_read(tmp_path, script, arguments, message):
+    # The inputs are missing, which would be told if they were looked for.
+    result = subprocess.run(
+        [sys.executable, "-m", f"data_pipelines.{script}", *arguments],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 1
+    assert message in result.stderr
+    assert "Received: 'gs://bucket/x'" in result.stderr
+    assert "Traceback" not in result.stderr
+    assert list(tmp_path.iterdir()) == []
