@@ -33,7 +33,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from absl import flags
 
 import seg_tf.command_line as command_line
-from data_pipelines import documents_job, engine_flags, sharded_build
+from data_pipelines import (
+    documents_job,
+    engine_flags,
+    record_schema,
+    sharded_build,
+)
 from data_pipelines.cleaning import options as cleaning_options
 from data_pipelines.cleaning import steps, tally
 from data_pipelines.documents_job import DocumentOptions
@@ -169,13 +174,10 @@ def _assemble(
     reports: Mapping[int, dict],
     described_sources: Iterable[Mapping],
 ) -> Manifest:
-    # Imported late: the parent process needs TensorFlow only at the end.
-    from data_pipelines import records
-
     return Manifest(
         kind="documents",
         **described,
-        number_widths=records.number_widths(vocabulary.size, None),
+        number_widths=record_schema.number_widths(vocabulary.size, None),
         window_length=None,
         sources=tuple(described_sources),
         rejected=_count_rejected(reports),

@@ -22,6 +22,7 @@ import seg_tf.command_line as command_line
 from data_pipelines import (
     build_documents,
     engine_flags,
+    record_schema,
     sharded_build,
     window_lengths,
     windows_job,
@@ -91,13 +92,11 @@ def build_windows(
     with build.opened():
         engine = engine or LocalEngine(num_workers)
         reports = engine.make_windows(build, options, documents_dir)
-        from data_pipelines import records
-
         manifest = dataclasses.replace(
             documents,
             kind="windows",
             options=all_options,
-            number_widths=records.number_widths(
+            number_widths=record_schema.number_widths(
                 documents.vocabulary["size"], options.capacity
             ),
             window_length=options.window_length,

@@ -10,38 +10,19 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import tensorflow as tf
 
+from data_pipelines.record_schema import (
+    DOCUMENT_ID,
+    FIRST_INDEX,
+    NUMBER_LISTS,
+    PARAGRAPH_LENGTHS,
+    SENTENCE_LENGTHS,
+    SHUFFLED_SENTENCE_INDICES,
+    TOKEN_IDS,
+)
 from seg_tf.text.tree import DocumentTree
 
-TOKEN_IDS = "token_ids"
-SENTENCE_LENGTHS = "sentence_lengths"
-PARAGRAPH_LENGTHS = "paragraph_lengths"
-FIRST_INDEX = "first_index"
-SHUFFLED_SENTENCE_INDICES = "shuffled_sentence_indices"
-DOCUMENT_ID = "document_id"
-
-NUMBER_LISTS = (
-    TOKEN_IDS,
-    SENTENCE_LENGTHS,
-    PARAGRAPH_LENGTHS,
-    SHUFFLED_SENTENCE_INDICES,
-)
 # Those whose lengths are the sizes of the tree.
 _SIZED_LISTS = (TOKEN_IDS, SENTENCE_LENGTHS, PARAGRAPH_LENGTHS)
-
-
-def number_widths(vocab_size: int, longest_list: int | None) -> dict[str, str]:
-    """The narrowest type of each number list that holds every possible value.
-
-    Args:
-        vocab_size: number of word pieces.
-        longest_list: the most pieces a record can have; None if unbounded.
-
-    Returns:
-        `{list name: "uint16" or "uint32"}`, for the manifest.
-    """
-    ids = _narrowest(vocab_size - 1)
-    lengths = "uint32" if longest_list is None else _narrowest(longest_list)
-    return {name: ids if name == TOKEN_IDS else lengths for name in NUMBER_LISTS}
 
 
 def encode(
@@ -167,10 +148,6 @@ def _features(serialized: bytes) -> Mapping[str, tf.train.Feature]:
         if name not in features:
             raise ValueError(f"the feature `{name}` is missing")
     return features
-
-
-def _narrowest(largest: int) -> str:
-    return "uint16" if largest < 1 << 16 else "uint32"
 
 
 def _dtype(width: str) -> np.dtype:

@@ -4,7 +4,7 @@ import copy
 import pathlib
 from collections.abc import Iterable, Iterator
 
-from data_pipelines import documents_job, records, tree_shards
+from data_pipelines import documents_job, record_schema, tree_shards
 from data_pipelines.cleaning import steps
 from data_pipelines.cleaning.tally import Tally
 from data_pipelines.documents_job import DocumentOptions, Slice
@@ -46,7 +46,7 @@ class SliceMaker:
             if tokenizer == encoding.WORD_PIECES
             else ("no_words", "word")
         )
-        self._widths = records.number_widths(vocabulary.size, None)
+        self._widths = record_schema.number_widths(vocabulary.size, None)
 
     def make(self, payload: Slice) -> dict:
         """Writes the shards of a slice.

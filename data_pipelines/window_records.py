@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from data_pipelines import records, shards, window_lengths
+from data_pipelines import record_schema, records, shards, window_lengths
 from data_pipelines.manifest import (
     NUM_SPECIAL_TOKENS,
     Manifest,
@@ -164,27 +164,27 @@ class WindowRecords:
             stateful=False,
         )
         serialized = tf.ensure_shape(serialized, numbers.shape)
-        parsed = records.parse(serialized, records.NUMBER_LISTS)
+        parsed = records.parse(serialized, record_schema.NUMBER_LISTS)
         lists = {
             name: records.decode_numbers(
                 parsed[name],
                 self.manifest.number_widths[name],
                 self.window_length - NUM_SPECIAL_TOKENS
-                if name == records.TOKEN_IDS
+                if name == record_schema.TOKEN_IDS
                 else None,
             )
-            for name in records.NUMBER_LISTS
+            for name in record_schema.NUMBER_LISTS
         }
-        pieces, num_pieces = lists[records.TOKEN_IDS]
-        sentence_lengths, num_sentences = lists[records.SENTENCE_LENGTHS]
+        pieces, num_pieces = lists[record_schema.TOKEN_IDS]
+        sentence_lengths, num_sentences = lists[record_schema.SENTENCE_LENGTHS]
         return DecodedWindows(
             pieces=pieces,
             num_pieces=num_pieces,
             sentence_lengths=sentence_lengths,
             num_sentences=num_sentences,
-            paragraph_lengths=lists[records.PARAGRAPH_LENGTHS][0],
-            first_index=parsed[records.FIRST_INDEX],
-            shuffled_sentence_indices=lists[records.SHUFFLED_SENTENCE_INDICES][0],
+            paragraph_lengths=lists[record_schema.PARAGRAPH_LENGTHS][0],
+            first_index=parsed[record_schema.FIRST_INDEX],
+            shuffled_sentence_indices=lists[record_schema.SHUFFLED_SENTENCE_INDICES][0],
         )
 
 

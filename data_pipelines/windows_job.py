@@ -5,6 +5,7 @@ import pathlib
 from collections.abc import Iterator
 from typing import Any
 
+from data_pipelines import record_schema
 from data_pipelines.manifest import (
     NUM_SPECIAL_TOKENS,
     SPLITS,
@@ -125,14 +126,12 @@ class WindowMaker:
         output_dir: pathlib.Path,
     ):
         # TensorFlow takes a second to import; the parent process never needs it.
-        from data_pipelines import records
-
         self._options = options
         self._documents_dir = documents_dir
         self._output_dir = output_dir
         manifest = Manifest.load(documents_dir)
         self._document_widths = manifest.number_widths
-        self._widths = records.number_widths(
+        self._widths = record_schema.number_widths(
             manifest.vocabulary["size"], options.capacity
         )
 

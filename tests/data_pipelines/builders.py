@@ -5,7 +5,7 @@ import pathlib
 
 import numpy as np
 
-from data_pipelines import records, tree_shards, windows
+from data_pipelines import record_schema, tree_shards, windows
 from data_pipelines.manifest import SPLITS, Manifest
 from seg_tf import files
 from seg_tf.text.tree import DocumentTree
@@ -61,7 +61,7 @@ def write_windows(
         seed: seed of the build.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    widths = records.number_widths(vocab_size, window_length)
+    widths = record_schema.number_widths(vocab_size, window_length)
     document_id = 0
     splits = {}
     for split in SPLITS:
@@ -110,7 +110,7 @@ def write_word_documents(
         vocab_size: number of words.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    widths = records.number_widths(vocab_size, None)
+    widths = record_schema.number_widths(vocab_size, None)
     document_ids = itertools.count()
     splits = {}
     for split in SPLITS:

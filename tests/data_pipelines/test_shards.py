@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data_pipelines import records, shards
+from data_pipelines import record_schema, records, shards
 from seg_tf import files
 from seg_tf.text.tree import DocumentTree
 
@@ -103,7 +103,7 @@ def test_a_record_survives_encoding(vocab_size):
     tree = DocumentTree(
         np.array([0, vocab_size - 1, 7]), np.array([1, 2]), np.array([2]), (3, 1, 4)
     )
-    widths = records.number_widths(vocab_size, 510)
+    widths = record_schema.number_widths(vocab_size, 510)
     serialized = records.encode(tree, 12, widths, np.array([1, 0]))
     decoded, document_id, permutation = records.decode(serialized, widths)
     np.testing.assert_array_equal(decoded.token_ids, tree.token_ids)
@@ -125,14 +125,14 @@ def test_a_record_survives_encoding(vocab_size):
 
 
 def test_widths_hold_the_longest_list():
-    assert records.number_widths(30_522, 510)["sentence_lengths"] == "uint16"
-    assert records.number_widths(30_522, None)["sentence_lengths"] == "uint32"
-    assert records.number_widths(70_000, 510)["token_ids"] == "uint32"
+    assert record_schema.number_widths(30_522, 510)["sentence_lengths"] == "uint16"
+    assert record_schema.number_widths(30_522, None)["sentence_lengths"] == "uint32"
+    assert record_schema.number_widths(70_000, 510)["token_ids"] == "uint32"
 
 
 def test_a_foreign_record_is_refused():
     with pytest.raises(ValueError, match=r"not a tf\.train\.Example"):
-        records.decode(b"\xff\xfe garbage", records.number_widths(100, 10))
+        records.decode(b"\xff\xfe garbage", record_schema.number_widths(100, 10))
     empty = tf.train.Example().SerializeToString()
     with pytest.raises(ValueError, match="`token_ids` is missing"):
-        records.decode(empty, records.number_widths(100, 10))
+        records.decode(empty, record_schema.number_widths(100, 10))
