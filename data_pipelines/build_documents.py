@@ -41,11 +41,11 @@ from data_pipelines import (
 )
 from data_pipelines.cleaning import options as cleaning_options
 from data_pipelines.cleaning import steps, tally
-from data_pipelines.documents_job import DocumentOptions
+from data_pipelines.documents_job import NO_TOKENS_REASONS, DocumentOptions
 from data_pipelines.engine_flags import Engine
 from data_pipelines.local_engine import LocalEngine
 from data_pipelines.manifest import COUNTS, SPLITS, Manifest, Shard
-from data_pipelines.readers import COUNTED_REASONS, parse_options
+from data_pipelines.readers import COUNTED_REASONS, LEFT_OUT_REASONS, parse_options
 from data_pipelines.report import report_flag
 from data_pipelines.sharded_build import BuildError, ShardedBuild
 from data_pipelines.text_flags import define_text_flags
@@ -101,6 +101,7 @@ def build_documents(
     if overwrite:
         sharded_build.clear(output_dir)
     elif (finished := _finished_build(output_dir, described, sizes)) is not None:
+        _check_strict(options, finished.rejected, output_dir / REJECTED_FILE)
         return finished
 
     output_dir.mkdir(parents=True, exist_ok=True)
@@ -110,6 +111,8 @@ def build_documents(
         reports, described_sources = engine.make_documents(build, options, sources)
         _write_rejected(output_dir / REJECTED_FILE, reports)
         manifest = _assemble(described, vocabulary, reports, described_sources)
+        # Slices may have been made without --strict, by a command that was killed.
+        _check_strict(options, manifest.rejected, output_dir / REJECTED_FILE)
         _check_not_empty(options, manifest, output_dir / REJECTED_FILE)
         with files.written_aside(output_dir / "vocab.txt") as aside:
             shutil.copyfile(options.vocab_file, aside)
@@ -188,6 +191,21 @@ def _assemble(
             if "cleaning" in reports[number]
         ),
     )
+
+
+def _check_strict(
+    options: DocumentOptions, rejected: Mapping[str, int], rejected_file: pathlib.Path
+) -> None:
+    bad = {
+        reason: count
+        for reason, count in rejected.items()
+        if reason not in LEFT_OUT_REASONS and reason not in NO_TOKENS_REASONS
+    }
+    if options.strict and bad:
+        raise BuildError(
+            f"--strict wants all documents; left out: {_listed(bad)}, see "
+            f"{rejected_file}"
+        )
 
 
 def _check_not_empty(

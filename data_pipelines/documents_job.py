@@ -26,6 +26,9 @@ from seg_tf import file_listing
 from seg_tf.text import encoding
 from seg_tf.text.token_table import TokenTable
 
+NO_TOKENS_REASONS = ("no_word_pieces", "no_words")
+"""Of documents that could be read and hold nothing that a vocabulary knows."""
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DocumentOptions:

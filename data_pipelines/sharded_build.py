@@ -23,6 +23,8 @@ from seg_tf import files
 
 _PROGRESS_FOLDER = ".progress"
 _OPTIONS_FILE = "options.json"
+# What is written about a build when its shards are done.
+_ABOUT_A_BUILD = ("rejected.jsonl", "report.html")
 REPORTS = "task-*.json"
 """In the progress folder: a finished task's report."""
 
@@ -196,6 +198,8 @@ def clear(output_dir: pathlib.Path) -> None:
     for pattern in (*(f"*{suffix}" for suffix in suffixes), ".aside-*"):
         for path in output_dir.glob(pattern):
             path.unlink()
+    for name in _ABOUT_A_BUILD:
+        (output_dir / name).unlink(missing_ok=True)
 
 
 def _worker_context() -> multiprocessing.context.BaseContext:

@@ -24,6 +24,11 @@ def load_function(name: str) -> Callable[[str], object]:
             f"Received: {name!r} ({error}). Its folder has to be the current one or in "
             "PYTHONPATH"
         ) from error
+    except Exception as error:  # Whatever the module does when it is imported.
+        raise ValueError(
+            "`language_function` must name a module that can be imported. Received: "
+            f"{name!r}, whose import fails: {type(error).__name__}: {error}"
+        ) from error
     function = getattr(module, function_name, None)
     if not callable(function):
         found = "is missing" if function is None else "is no function"

@@ -56,7 +56,7 @@ class Tally:
         counts["documents"] += len(lines) == len(document.paragraphs)
         counts["paragraphs"] += len(lines)
         counts["characters"] += sum(map(len, lines))
-        for line in lines:
+        for line in dict.fromkeys(lines):  # Each once.
             self._keep_example(step, document_id, document, line, "")
 
     def _keep_example(

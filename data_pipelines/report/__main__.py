@@ -18,13 +18,15 @@ from collections.abc import Sequence
 from absl import flags
 
 import seg_tf.command_line as command_line
-from data_pipelines.report import FILE_NAME, page
+from data_pipelines.report import FILE_NAME, page, report_flag
 
 
 def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
     records_dir = pathlib.Path(values.records_dir)
-    output = pathlib.Path(values.output or records_dir / FILE_NAME)
+    output = records_dir / FILE_NAME
+    if values.output is not None:
+        output = report_flag.check_output(values.output, "output")
     documents_dir = values.documents_dir and pathlib.Path(values.documents_dir)
     page.write_report(
         records_dir,

@@ -448,6 +448,12 @@ def test_overwrite_makes_the_new_build(corpus, built, tmp_path):
     assert contents(tmp_path) == contents(built)
 
 
+def test_strict_is_not_content_with_what_was_built_without_it(corpus, tmp_path):
+    build(corpus, tmp_path)
+    with pytest.raises(BuildError, match=r"--strict wants all documents; left out: \d"):
+        build(corpus, tmp_path, strict=True)
+
+
 def test_strict_stops_at_the_first_bad_document(corpus, tmp_path):
     with pytest.raises(BuildError, match=r"part-0\.jsonl.*line 8.*--strict"):
         build(corpus, tmp_path, strict=True)

@@ -17,10 +17,11 @@ import tensorflow as tf
 from data_pipelines import build_windows, tree_shards
 from data_pipelines.cleaning.options import CleaningOptions
 from data_pipelines.manifest import SPLITS, Manifest
-from data_pipelines.report import charts, page
+from data_pipelines.report import charts, page, report_flag
 from data_pipelines.report.length_counts import LengthCounts
 from data_pipelines.report.measurements import CAPS, measure
 from data_pipelines.windows_job import WindowOptions
+from seg_tf import files
 from seg_tf.text.index_caps import slide_below_cap
 from tests.data_pipelines.cleaning import corpora
 
@@ -280,3 +281,16 @@ def test_the_flag_takes_a_path_or_none(corpus, tmp_path):
         assert f"the report is {expected}" in finished.stdout
         assert "cleaned away: duplicates" in finished.stdout
         assert "Documents that repeat an earlier one" in expected.read_text()
+
+
+@pytest.mark.parametrize("place", ["folder", "missing/page.html", ""])
+def test_pages_that_cannot_be_written_are_refused_first(tmp_path, monkeypatch, place):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "precious").write_text("text")
+    with pytest.raises(ValueError, match=r"`report` must be a file, in a folder that"):
+        report_flag.check_output(place, "report")
+    if place == "folder":
+        with pytest.raises(IsADirectoryError):
+            files.write_text(tmp_path / "folder", "page")
+        assert (tmp_path / "folder" / "precious").read_text() == "text"
