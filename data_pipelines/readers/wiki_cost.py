@@ -15,8 +15,8 @@ _OPENING = {
     "[": "]",
 }
 _CLOSING = {close: opening for opening, close in _OPENING.items()}
-# Tables begin and end lines. The `|}` of `{{cite|url=|}}` ends none, but that of a table
-# inside of a template, `|}}}`, does: an even number of braces follows it.
+# Tables begin and end lines. The `|}` of `{{cite|url=|}}` ends none, but that of a
+# table inside of a template, `|}}}`, does: an even number of braces follows it.
 _MARK = re.compile(
     r"\{\{|\}\}|\[\[|\]\]|^[ \t:]*\{\||^[ \t]*\|\}(?=(?:\}\})*(?!\}))"
     r"|\[(?=[a-z]+:|//)|\]"

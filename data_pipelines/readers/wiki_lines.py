@@ -21,21 +21,34 @@ NOTE = "\x03\x06"
 _NOTE_TAIL = NOTE[1]
 
 _TABLE_LINE = re.compile(r"\s*(?:\{\||\||!.*!!)")
-_LINE_HEADING = re.compile(r"(={2,6})\s*(\S.*?)\s*\1[\s\x03\x06]*$")
-# Around what was left out, and nowhere else: empty brackets, lonely commas.
+_MAX_LEVEL = 6
+_BRACKETS = re.compile(r"[(\[]((?:[\s,;:/\x03]|&nbsp;)*+)[)\]]")
+# Around what was left out, and nowhere else: empty brackets, lonely commas. None may
+# begin in the middle of a run that it would have to read to the end: a line can hold
+# any number of spaces, commas and marks.
+_RUNS = (
+    (r"\x03{2,}", REMOVED),
+    (r"\x03(?: \x03){2,}", f"{REMOVED} {REMOVED}"),
+)
 _CLEANINGS = tuple(
     (re.compile(pattern), replacement)
     for pattern, replacement in (
         (r"\x06", ""),
+        (r"\s+", " "),
+        *_RUNS,
         (r"^\s*\x03[\s\x03]*[,.;:)](?=[\s\x03])[\s\x03]*", ""),
-        (r"[(\[]([\s,;:/\x03]|&nbsp;)*\x03[\s,;:/\x03]*[)\]]", REMOVED),
+        (_BRACKETS, lambda match: REMOVED if _was_emptied(match[1]) else match[0]),
         (r'["“]\s*\x03[\s\x03]*["”]', REMOVED),
+        *_RUNS,
         (r"\(\s*(?:[,;:]\s*)*\x03[\s,;:\x03]*", "("),
-        (r"(?:\s*[,;:\x03])*\s*\x03\s*(?:[,;:]\s*)*\)", ")"),
+        (r"(?<![\s,;:\x03])[\s,;:\x03]*\x03[\s,;:]*\)", ")"),
         (r"([,;:])\s*\x03[\s\x03]*(?=[,;:])", ""),
+        (r"\s+", " "),
+        *_RUNS,
         (r"\s+\x03[\s\x03]*(?=[,.;:?!)\]](?:\s|$|\x03))", ""),
     )
 )
+_SPACES = re.compile(r"\s+")
 _QUOTES = re.compile(r"('{2,})")
 
 
@@ -55,12 +68,13 @@ def to_paragraphs(rendered: str) -> list[str]:
             continue
         lines = []
         for line in chunk.split("\n"):
-            heading = _LINE_HEADING.match(line)
+            heading = _line_heading(line)
             if heading or line.startswith(ITEM) or not line.strip(f" \t{REMOVED}"):
                 _add(blocks, " ".join(lines))
                 lines = []
             if heading:
-                _add(blocks, _without_quotes(heading[2]), len(heading[1]))
+                level, title = heading
+                _add(blocks, _without_quotes(title), level)
             elif line.startswith(ITEM):
                 _add(blocks, _without_quotes(line.lstrip(ITEM)))
             elif not _TABLE_LINE.match(line):
@@ -78,6 +92,25 @@ def _add(blocks: list[_Block], text: str, level: int = 0) -> None:
     text = _clean(text)
     if any(map(str.isalnum, text)):
         blocks.append(_Block(level, text))
+
+
+def _line_heading(line: str) -> tuple[int, str] | None:
+    """Level and title of a line such as `== Title ==`."""
+    if not line.startswith("=="):
+        return None
+    line = _SPACES.sub(" ", line).rstrip(f" {NOTE}")
+    for level in range(_MAX_LEVEL, 1, -1):
+        marks = "=" * level
+        if line.startswith(marks) and line.endswith(marks):
+            title = line[level:-level].strip()
+            if title:
+                return level, title
+    return None
+
+
+def _was_emptied(inside: str) -> bool:
+    """Whether what stood in brackets was left out."""
+    return REMOVED in inside.rpartition("&nbsp;")[2]
 
 
 def _clean(text: str) -> str:
