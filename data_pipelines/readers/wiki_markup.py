@@ -59,6 +59,7 @@ _STRAY_TAG = re.compile(
     r"|tr|tt|u|ul|var)\b[^<>\n]*>",
     re.IGNORECASE,
 )
+_NUMBER = re.compile(r"[1-9]\d?", re.ASCII)
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 
 
@@ -155,7 +156,7 @@ def _external_link(node: nodes.ExternalLink) -> str:
 
 def _template(node: nodes.Template) -> str:
     name = inline_templates.normalised_name(str(node.name))
-    arguments = [_render(p.value.nodes) for p in node.params if not p.showkey]
+    arguments = _arguments(node)
 
     def named(key: str) -> str:
         return _render(node.get(key).value.nodes) if node.has(key) else ""
@@ -164,6 +165,18 @@ def _template(node: nodes.Template) -> str:
     if quotation is not None:
         return f"{BREAK}{quotation}{BREAK}"
     return inline_templates.inline_text(name, arguments, named) or REMOVED
+
+
+def _arguments(node: nodes.Template) -> list[str]:
+    """Arguments without a name in order, `1=` among them; "" for those left out."""
+    numbered = {}
+    for parameter in node.params:
+        name = str(parameter.name).strip()
+        if _NUMBER.fullmatch(name):
+            # The last one of a number is shown.
+            numbered[int(name)] = parameter.value.nodes
+    last = max(numbered, default=0)
+    return [_render(numbered.get(number, ())) for number in range(1, last + 1)]
 
 
 def _argument(node: nodes.Argument) -> str:

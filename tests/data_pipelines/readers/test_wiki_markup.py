@@ -51,6 +51,8 @@ from data_pipelines.readers.errors import DocumentError
             ["As of May 2012, as of 2011 3 1/2 c. 900"],
         ),
         ("a {{quote|b\n\nc|d}} e", ["a", "b", "c", "e"]),
+        ("{{quote|1=A = b, so it goes.}}", ["A = b, so it goes."]),
+        ("{{lang|2=mot|1=fr}} {{lang|fr|x|2=mot}} {{lang|2=mot}}", ["mot mot mot"]),
         ("a\n* \n* {{x}}\n* b", ["a", "b"]),
     ],
 )
