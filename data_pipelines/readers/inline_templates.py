@@ -12,7 +12,7 @@ from data_pipelines.readers.wiki_lines import APOSTROPHE
 
 _CHARACTERS = {
     **dict.fromkeys(("ndash", "en dash", "snd", "spnd", "spaced ndash"), " – "),
-    **dict.fromkeys(("mdash", "em dash", "spaced mdash"), " — "),
+    **dict.fromkeys(("mdash", "em dash", "mdashb", "spaced mdash"), " — "),
     **dict.fromkeys(("nbsp", "space"), " "),
     "'": APOSTROPHE,
     "'s": f"{APOSTROPHE}s",

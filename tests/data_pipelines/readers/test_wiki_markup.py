@@ -53,6 +53,27 @@ from data_pipelines.readers.errors import DocumentError
         ("a {{quote|b\n\nc|d}} e", ["a", "b", "c", "e"]),
         ("{{quote|1=A = b, so it goes.}}", ["A = b, so it goes."]),
         ("{{lang|2=mot|1=fr}} {{lang|fr|x|2=mot}} {{lang|2=mot}}", ["mot mot mot"]),
+        # Words do not run together where something was left out.
+        ("computers{{mdashb}}and word{{unknown}}word", ["computers — and word word"]),
+        ("a<ref>b</ref>c d__NOTOC__e f</small>g h<ref/>{{x}}i", ["ac de fg h i"]),
+        (
+            "One.<p>Two.<li>item<li>other<div>x",
+            ["One.", "Two.", "item", "other", "x"],
+        ),
+        ("x<blockquote>y", ["x", "y"]),
+        ("a<td>b<br>c", ["a", "b c"]),
+        # Lines that begin with a bar are prose, but for those of an open table.
+        ("P(A\n|B) is the\nmore", ["P(A |B) is the more"]),
+        ("a\n{|\n| b\n! c !! d\ne\n\n|f| is g", ["a e", "|f| is g"]),
+        ("{{a\n| b = c\n== D ==\n|e| is f", ["D", "|e| is f"]),
+        ("a\n{{b\n* c\n| d = e\nf", ["a", "c", "f"]),
+        # Prefixes of two or three letters that are no languages.
+        (
+            "[[doi:10.1/2|the paper]] [[rfc:1|RFC]] [[hdl:2]] [[fr:A|b]].",
+            ["the paper RFC."],
+        ),
+        ("<nowiki>a &amp; &#39;&#39;b</nowiki>", ["a & ''b"]),
+        ("see [{{fullurl:x}} the page] now", ["see the page now"]),
         ("a\n* \n* {{x}}\n* b", ["a", "b"]),
     ],
 )
