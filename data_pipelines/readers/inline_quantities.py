@@ -36,6 +36,10 @@ _UNITS = {
     **{"ft3": "cu ft", "in3": "cu in", "USgal": "US gal", "impgal": "imp gal"},
     **{"usgal": "US gal", "floz": "fl oz", "USfloz": "US fl oz", "oilbbl": "barrels"},
     **{"g/cm3": "g/cm³", "kg/m3": "kg/m³", "lbft": "lb ft", "ftlbf": "ft lbf"},
+    **{"koilbbl": "thousand barrels", "Moilbbl": "million barrels"},
+    **{"Goilbbl": "billion barrels", "oilbbl/d": "barrels per day"},
+    **{"koilbbl/d": "thousand barrels per day"},
+    **{"Moilbbl/d": "million barrels per day"},
     **{"LT": "long tons", "ST": "short tons", "MT": "metric tons"},
 }
 # A quantity in two units, the larger first.
@@ -98,13 +102,13 @@ def power_of_ten(exponent: str) -> str:
 
 
 def grouped(number: str) -> str:
-    """`1234567.89` as "1,234,567.89"; what is no plain number as it is."""
+    """`1234567.89` as "1,234,567.89"; "" for what is no plain number."""
     match = re.fullmatch(r"([-−]?)(\d+)(\.\d+)?", number, re.ASCII)
     if match is None:
-        return number
+        return ""
     # Python turns no more than some thousand digits into a number.
     if len(match[2]) > 100:
-        return number
+        return ""
     return f"{match[1]}{int(match[2]):,}{match[3] or ''}"
 
 

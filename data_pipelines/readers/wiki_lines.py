@@ -48,7 +48,7 @@ _CLEANINGS = tuple(
         (r"\s+", " "),
         *_RUNS,
         # A link whose address was a template.
-        (r"\[\x03 ([^\[\]\x03]{1,300})\]", r"\1"),
+        (r"\[\x03 (\w[^\[\]\x03]{0,300})\]", r"\1"),
         (r"^\s*\x03[\s\x03]*[,.;:)](?=[\s\x03])[\s\x03]*", ""),
         (_BRACKETS, lambda match: REMOVED if _was_emptied(match[1]) else match[0]),
         (r'["“]\s*\x03[\s\x03]*["”]', REMOVED),

@@ -11,6 +11,7 @@ from data_pipelines.readers import wiki_lines, wiki_markup
 # Each is easy to read, and reads a run again from each of its characters.
 SLOW_CLEANINGS = (
     (r"\x06", ""),
+    (r"\[\x03+\s+(\w[^\[\]\x03]*)\]", r"\1"),
     (r"^\s*\x03[\s\x03]*[,.;:)](?=[\s\x03])[\s\x03]*", ""),
     (r"[(\[]([\s,;:/\x03]|&nbsp;)*\x03[\s,;:/\x03]*[)\]]", "\x03"),
     (r'["“]\s*\x03[\s\x03]*["”]', "\x03"),

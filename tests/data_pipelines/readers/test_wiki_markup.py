@@ -94,7 +94,8 @@ def test_markup_becomes_text(markup, expected):
         ("convert|-5.5|°C", "-5.5 °C"),
         ("convert|1,000|km2", "1,000 km²"),
         # Not understood: a hole beats a false number.
-        ("convert|5|oilbbl/d", None),
+        ("convert|2.3|Moilbbl/d", "2.3 million barrels per day"),
+        ("convert|5|PD/sqmi", None),
         ("convert|5|C-change", None),
         ("convert|3|e6acre", None),
         ("convert|3|about|4|km", None),
@@ -118,6 +119,7 @@ def test_markup_becomes_text(markup, expected):
         ("nobold|a", "a"),
         ("sic|teh", "teh"),
         ("formatnum:1234567.25", "1,234,567.25"),
+        ("formatnum:{{inflation|us|800}}", None),
         ("chem|CH|3|COOH", "CH3COOH"),
         ("chem2|H2O", "H2O"),
         ("HMS|Ajax|22|6", "HMS Ajax"),
