@@ -18,6 +18,8 @@ COMPRESSION_SUFFIXES = (".gz", ".bz2", ".zst")
 _WILDCARDS = frozenset("*?[")
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
+_HADOOP_SCHEMES = frozenset(("hdfs", "viewfs"))
+
 
 def to_path(path: "str | os.PathLike[str] | Path") -> Path:
     """A path as an object; one of a URL, such as `gs://bucket/file`, is a `UPath`.
@@ -39,16 +41,23 @@ def _remote(url: str) -> "upath.UPath":
     # Imported late: most corpora lie on a disk.
     import upath
 
+    scheme, separator, rest = url.partition("://")
+    url = scheme.lower() + separator + rest
     try:
         with warnings.catch_warnings():
             # That it knows a protocol by fsspec alone.
             warnings.simplefilter("ignore", UserWarning)
             path = upath.UPath(url)
         _ = path.fs  # Connects to nothing yet, but wants the package.
-    except (ImportError, ValueError) as error:
+    except (ImportError, ValueError, OSError) as error:
+        needs = (
+            " It needs Hadoop: JAVA_HOME, HADOOP_HOME and CLASSPATH have to be set."
+            if scheme.lower() in _HADOOP_SCHEMES
+            else ""
+        )
         raise ValueError(
-            f"`input_path` must be a URL of a kind that can be read here. {error}. "
-            f"Received: {url!r}"
+            f"`input_path` must be a URL of a kind that can be read here. {error}."
+            f"{needs} Received: {url!r}"
         ) from error
     return path
 

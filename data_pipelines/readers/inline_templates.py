@@ -7,11 +7,15 @@ wikis share.
 import calendar
 from collections.abc import Callable, Sequence
 
+from data_pipelines.readers import inline_quantities
+from data_pipelines.readers.wiki_lines import APOSTROPHE
+
 _CHARACTERS = {
     **dict.fromkeys(("ndash", "en dash", "snd", "spnd", "spaced ndash"), " – "),
-    **dict.fromkeys(("mdash", "em dash", "spaced mdash"), " — "),
+    **dict.fromkeys(("mdash", "em dash", "mdashb", "spaced mdash"), " — "),
     **dict.fromkeys(("nbsp", "space"), " "),
-    "'": "'",
+    "'": APOSTROPHE,
+    "'s": f"{APOSTROPHE}s",
     '"': '"',
     "!": "|",
     "=": "=",
@@ -28,25 +32,28 @@ _CHARACTERS = {
 # Those that show their first argument, their second, their last.
 _FIRST = frozenset(
     (
-        *("abbr", "as written", "big", "em", "formatnum", "ill", "j", "larger"),
+        *("abbr", "as written", "big", "chem2", "em", "flag", "flagcountry", "flagu"),
+        *("ill", "j", "larger", "nobold", "vr"),
         *("interlanguage link", "linktext", "mono", "nobr", "nobreak", "noitalic"),
         *("not a typo", "nowrap", "nwr", "proper name", "sc", "small", "smallcaps"),
-        *("smaller", "strong", "sub", "sup", "tooltip", "typo", "val", "vanchor"),
+        *("smaller", "strong", "sub", "sup", "tooltip", "typo", "vanchor"),
         *("var", "visible anchor"),
     )
 )
-_SECOND = frozenset(("color", "colour", "font color", "lang", "rtl-lang", "script"))
-_LAST = frozenset(("translit", "transl", "transliteration"))
+_SECOND = frozenset(
+    ("color", "colour", "font color", "lang", "langx", "rtl-lang", "script")
+)
+_LAST = frozenset(("ipa", "translit", "transl", "transliteration"))
+# Those that show all of them in a row.
+_JOINED = frozenset(("chem", "gaps", "sic"))
 _LANGUAGE_PREFIX = "lang-"
+_FORMATNUM = "formatnum:"
 _QUOTATIONS = frozenset(
     ("blockquote", "bquote", "cquote", "poemquote", "quotation", "quote", "rquote")
 )
-_BETWEEN_NUMBERS = {
-    **dict.fromkeys(("-", "–", "to(-)"), "–"),
-    **{word: f" {word} " for word in ("to", "and", "or", "by", "x")},
-    **dict.fromkeys(("+/-", "±"), " ± "),
-}
-_UNITS = {"C": "°C", "F": "°F", "sqmi": "sq mi", "sqft": "sq ft", "cuft": "cu ft"}
+# Ships: `{{HMS|Ajax|22}}` is HMS Ajax.
+_SHIPS = frozenset(("hmas", "hmcs", "hms", "mv", "rms", "ss", "uss"))
+_MUSIC = {"sharp": "♯", "#": "♯", "flat": "♭", "b": "♭", "natural": "♮"}
 
 
 def inline_text(
@@ -70,12 +77,28 @@ def inline_text(
         return _argument(arguments, -1)
     if name == "as of":
         return _as_of(arguments, named)
+    if name in _JOINED:
+        return "".join(arguments)
+    if name in _SHIPS:
+        return f"{name.upper()} {arguments[0]}" if _argument(arguments, 0) else ""
     if name in ("circa", "c."):
-        return f"c. {_argument(arguments, 0)}".strip()
+        return " – ".join(f"c. {year}" for year in arguments[:2] if year)
     if name in ("frac", "fraction", "sfrac"):
         return _fraction(arguments)
     if name in ("convert", "cvt"):
-        return _quantity(arguments)
+        return inline_quantities.quantity(arguments)
+    if name == "val":
+        return inline_quantities.value(arguments, named)
+    if name == "e":
+        return inline_quantities.power_of_ten(_argument(arguments, 0))
+    if name == "nihongo":
+        return _with_originals(arguments)
+    if name == "angbr":
+        return f"⟨{arguments[0]}⟩" if _argument(arguments, 0) else ""
+    if name == "music":
+        return _MUSIC.get(_argument(arguments, 0).lower(), "")
+    if name.startswith(_FORMATNUM):
+        return inline_quantities.grouped(name.removeprefix(_FORMATNUM).strip())
     return ""
 
 
@@ -132,12 +155,10 @@ def _fraction(parts: list[str]) -> str:
     return " ".join((*parts[:-2][-1:], "/".join(parts[-2:])))
 
 
-def _quantity(parts: list[str]) -> str:
-    """`5|to|7|km|mi` as "5 to 7 km": what was written, and no other unit."""
-    text, rest = _argument(parts, 0), parts[1:]
-    while len(rest) > 1 and rest[0] in _BETWEEN_NUMBERS:
-        text += _BETWEEN_NUMBERS[rest[0]] + rest[1]
-        rest = rest[2:]
-    if not text or not rest:
-        return text
-    return f"{text} {_UNITS.get(rest[0], rest[0])}"
+def _with_originals(parts: list[str]) -> str:
+    """`headquarters|本部|honbu` as "headquarters (本部, honbu)"."""
+    first, *others = parts or ("",)
+    inside = ", ".join(other for other in others if other)
+    if not first:
+        return inside
+    return f"{first} ({inside})" if inside else first

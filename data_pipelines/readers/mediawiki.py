@@ -58,6 +58,9 @@ class Reader(base.FileReader):
     ) -> Iterator[base.UnparsedDocument | base.RejectedDocument]:
         wanted = {int(number) for number in self.namespaces.split("+")}
         for page in mediawiki_pages.read_pages(stream):
+            if isinstance(page, DocumentError):
+                yield base.reject(page, source)
+                continue
             location = f"page id={page.id}"
             reason = _why_not(page, wanted)
             if reason is not None:

@@ -10,6 +10,7 @@ from data_pipelines.readers.errors import DocumentError
 _CHUNK_BYTES = 1 << 16
 _ROOT = "mediawiki"
 _NAMESPACE_PATH = (_ROOT, "siteinfo", "namespaces", "namespace")
+_ROOT_TAG, _ROOT_END, _PAGE_TAG = b"<mediawiki>", b"</mediawiki>", b"<page>"
 _PAGE_PATH = (_ROOT, "page")
 # Where a page's fields stand; a contributor has an `<id>` as well.
 _FIELDS = {
@@ -43,33 +44,77 @@ class Page(NamedTuple):
     namespaces: Mapping[int, str]
 
 
-def read_pages(stream: io.BufferedReader) -> Iterator[Page]:
+def read_pages(stream: io.BufferedReader) -> Iterator[Page | DocumentError]:
     """Yields the pages of a dump, holding about one in memory.
 
+    A page whose XML is damaged is an error instead, and the next one is read. A part
+    of a dump may begin with a page, without the dump's head.
+
     Raises:
-        DocumentError: at damage, after the pages that precede it; or if the file is
-            no dump.
+        DocumentError: at damage outside of pages or at the end of a file that was cut
+            off, after the pages that precede it; or if the file is no dump.
     """
     handler = _Handler()
+    parser = _new_parser(handler)
+    # Bytes and lines of the text before the parser's first, and before the chunk.
+    parser_start = parser_lines = start = lines = 0
+    error, is_part, tail = None, False, b""
+    while True:
+        # Not `read`: that would lose what precedes damage in a compressed file.
+        chunk = stream.read1(_CHUNK_BYTES)
+        if not start and chunk.lstrip().startswith(_PAGE_TAG):
+            is_part = True
+            parser.Parse(_ROOT_TAG)
+            parser_start = -len(_ROOT_TAG)
+        end, end_lines = start + len(chunk), lines + chunk.count(b"\n")
+        is_last = not chunk
+        if is_last and is_part and handler.is_between_pages:
+            parser.Parse(_ROOT_END)
+        if error is not None:
+            # What the last chunk ended in may be the beginning of the tag.
+            start, chunk = start - len(tail), tail + chunk
+            lines -= tail.count(b"\n")
+        while True:
+            if error is None:
+                try:
+                    parser.Parse(chunk, is_last)
+                except xml.parsers.expat.ExpatError as found:
+                    error = found
+                yield from handler.take_pages()
+                if error is None:
+                    break
+                offset = parser_start + parser.ErrorByteIndex
+                line = parser_lines + error.lineno
+                if is_last or not handler.is_in_page:
+                    raise _damaged(error, offset, line, handler) from error
+                yield _damaged_page(error, offset, line, handler)
+                next_page = chunk.find(_PAGE_TAG, max(0, offset - start))
+            else:
+                next_page = chunk.find(_PAGE_TAG)
+            if next_page < 0:
+                tail = chunk[1 - len(_PAGE_TAG) :]
+                break
+            parser_lines = lines + chunk.count(b"\n", 0, next_page)
+            start, chunk = start + next_page, chunk[next_page:]
+            lines = parser_lines
+            parser_start = start - len(_ROOT_TAG)
+            error = None
+            handler.leave_page()
+            parser = _new_parser(handler)
+            parser.Parse(_ROOT_TAG)
+        if is_last:
+            return
+        start, lines = end, end_lines
+
+
+def _new_parser(handler: "_Handler") -> xml.parsers.expat.XMLParserType:
     parser = xml.parsers.expat.ParserCreate("utf-8")
     parser.buffer_text = True
     parser.StartElementHandler = handler.start
     parser.EndElementHandler = handler.end
     parser.CharacterDataHandler = handler.text
     parser.StartDoctypeDeclHandler = _refuse_doctype
-    while True:
-        # Not `read`: that would lose what precedes damage in a compressed file.
-        chunk = stream.read1(_CHUNK_BYTES)
-        error = None
-        try:
-            parser.Parse(chunk, not chunk)
-        except xml.parsers.expat.ExpatError as found:
-            error = found
-        yield from handler.take_pages()
-        if error is not None:
-            raise _damaged(error, parser.ErrorByteIndex, handler) from error
-        if not chunk:
-            return
+    return parser
 
 
 class _Handler:
@@ -89,6 +134,24 @@ class _Handler:
     def take_pages(self) -> list[Page]:
         pages, self._pages = self._pages, []
         return pages
+
+    @property
+    def is_in_page(self) -> bool:
+        return tuple(self._path[: len(_PAGE_PATH)]) == _PAGE_PATH
+
+    @property
+    def is_between_pages(self) -> bool:
+        return self._path == [_ROOT]
+
+    @property
+    def page_id(self) -> str:
+        """The number of the page that is being read, as far as it is known."""
+        return self._page.get("id", "").strip()
+
+    def leave_page(self) -> None:
+        """Forgets a page that is damaged."""
+        self._path.clear()
+        self._page, self._redirect, self._characters = {}, None, None
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
         if not self._path and name != _ROOT:
@@ -158,13 +221,27 @@ def _refuse_doctype(*_: object) -> None:
 
 
 def _damaged(
-    error: xml.parsers.expat.ExpatError, offset: int, handler: _Handler
+    error: xml.parsers.expat.ExpatError, offset: int, line: int, handler: _Handler
 ) -> DocumentError:
     message = xml.parsers.expat.ErrorString(error.code)
     after = f"after page id={handler.last_id}" if handler.num_pages else "in its head"
     return DocumentError(
         "damaged_xml",
-        f"Expected the XML of a MediaWiki dump, found in line {error.lineno}: "
+        f"Expected the XML of a MediaWiki dump, found in line {line}: "
         f"{message}. What precedes was read: {handler.num_pages} pages.",
         f"offset {offset} of the text, {after}",
+    )
+
+
+def _damaged_page(
+    error: xml.parsers.expat.ExpatError, offset: int, line: int, handler: _Handler
+) -> DocumentError:
+    message = xml.parsers.expat.ErrorString(error.code)
+    after = f", after page id={handler.last_id}" if handler.num_pages else ""
+    location = f"page id={handler.page_id}" if handler.page_id else f"a page{after}"
+    return DocumentError(
+        "damaged_page",
+        f"Expected the XML of a page, found in line {line}, offset {offset} of the "
+        f"text: {message}. The next page is read.",
+        location,
     )

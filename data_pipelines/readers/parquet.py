@@ -76,6 +76,12 @@ class Reader(base.FileReader):
                 f"Expected a column {self.text_field!r}, found only {sorted(names)}. "
                 "The option `text_field` names another.",
             )
+        if names.count(self.text_field) > 1:
+            raise DocumentError(
+                "ambiguous_text_field",
+                f"Expected one column {self.text_field!r}, found "
+                f"{names.count(self.text_field)} of that name.",
+            )
         texts = _as_bytes(batch.column(self.text_field))
         if texts is None:
             raise DocumentError(
@@ -84,7 +90,7 @@ class Reader(base.FileReader):
                 f"{batch.schema.field(self.text_field).type}.",
             )
         titles = None
-        if self.title_field in names:
+        if names.count(self.title_field) == 1:
             titles = _as_bytes(batch.column(self.title_field))
         if titles is None:
             titles = [None] * len(texts)

@@ -4,7 +4,6 @@ import dataclasses
 import functools
 import io
 import os
-import pathlib
 import re
 import struct
 from collections.abc import Iterator
@@ -18,7 +17,8 @@ from data_pipelines.readers.errors import DocumentError
 from seg_tf import file_listing
 
 _PREFIX = "tfds:"
-_INPUT = re.compile(r"(?P<dataset>[^\[\]]+)(?:\[(?P<split>[^\[\]]*)\])?")
+_INPUT = re.compile(r"(?P<dataset>[^\[\]]+)(?:\[(?P<split>.*)\])?")
+_VERSION = re.compile(r"\d+\.\d+\.\d+", re.ASCII)
 _INFO_FILE = "dataset_info.json"
 _HEADER = struct.Struct("<QI")
 _FOOTER = struct.Struct("<I")
@@ -70,6 +70,12 @@ class Reader(base.FileReader):
             raise ValueError(
                 f"`text_field` must be one of {sorted(features)}, the features of "
                 f"{dataset!r}. Received: {self.text_field!r}"
+            )
+        feature = features[self.text_field]
+        if feature.shape != () or feature.np_dtype not in (object, bytes):
+            raise ValueError(
+                f"`text_field` must be a feature of {dataset!r} that is a string. "
+                f"Received: {self.text_field!r}, which is {feature!r}"
             )
         return [
             file_listing.to_path(os.fspath(path)) for path in splits[split].filepaths
@@ -154,9 +160,16 @@ def _builder(dataset: str, data_dir: str, download: bool) -> Any:
         ValueError: if it is not prepared, or there is none of that name.
     """
     tfds = _tfds()
-    folder = pathlib.Path(dataset).expanduser()
-    if (folder / _INFO_FILE).is_file():
-        return tfds.builder_from_directory(folder)
+    folder = _prepared_folder(dataset)
+    if folder is not None:
+        try:
+            return tfds.builder_from_directory(str(folder))
+        except KeyError as error:
+            raise ValueError(
+                "`input` must be a folder of a disk or of a kind of storage that "
+                "TensorFlow Datasets reads, such as gs:// and s3://. Received: "
+                f"{dataset!r}"
+            ) from error
     arguments = {"data_dir": os.path.expanduser(data_dir)} if data_dir else {}
     try:
         return tfds.core.read_only_builder.builder_from_files(dataset, **arguments)
@@ -184,6 +197,25 @@ def _builder(dataset: str, data_dir: str, download: bool) -> Any:
             "which is not installed"
         ) from error
     return builder
+
+
+def _prepared_folder(path: str) -> "file_listing.Path | None":
+    """The folder of a prepared dataset, or of the newest version in it, if it is one.
+
+    Raises:
+        ValueError: if the package that reads such URLs is not installed.
+    """
+    folder = file_listing.to_path(path)
+    if not folder.is_dir():
+        return None
+    if (folder / _INFO_FILE).is_file():
+        return folder
+    versions = [
+        (tuple(map(int, child.name.split("."))), child)
+        for child in folder.iterdir()
+        if _VERSION.fullmatch(child.name) and (child / _INFO_FILE).is_file()
+    ]
+    return max(versions, key=lambda version: version[0])[1] if versions else None
 
 
 @functools.lru_cache(maxsize=4)

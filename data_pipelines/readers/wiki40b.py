@@ -19,17 +19,17 @@ def is_marked(text: str) -> bool:
 def to_paragraphs(text: str) -> tuple[str, list[str]]:
     """The title, and headings and paragraphs in order; without the markers.
 
-    An article without a paragraph has none, whatever its headings.
+    Headings of sections without a paragraph are left out.
     """
-    title, paragraphs, has_text = "", [], False
+    title, paragraphs, heading = "", [], []
     _, *parts = _MARKER.split(text)
     for marker, content in zip(parts[::2], parts[1::2], strict=True):
         lines = decoding.split_lines(content.replace(_NEW_LINE, "\n"))
         if marker == _ARTICLE:
             title = " ".join(" ".join(lines).split())
         elif marker == _SECTION:
-            paragraphs.extend([" ".join(lines)] if lines else [])
-        else:
-            paragraphs.extend(lines)
-            has_text |= bool(lines)
-    return title, paragraphs if has_text else []
+            heading = [" ".join(lines)] if lines else []
+        elif lines:
+            paragraphs += heading + lines
+            heading = []
+    return title, paragraphs

@@ -18,24 +18,50 @@ APOSTROPHE = "\x05"
 """An apostrophe that is no markup."""
 NOTE = "\x03\x06"
 """A footnote was left out here; its line is a line of text all the same."""
-_NOTE_TAIL = NOTE[1]
+JOINED = "\x03\x07"
+"""Markup was left out here that stands inside of words."""
+UNCLOSED = "\x03\x08"
+"""A template that is never closed began here; lines of arguments may follow."""
+_TAILS = NOTE[1] + JOINED[1] + UNCLOSED[1]
 
-_TABLE_LINE = re.compile(r"\s*(?:\{\||\||!.*!!)")
-_LINE_HEADING = re.compile(r"(={2,6})\s*(\S.*?)\s*\1[\s\x03\x06]*$")
-# Around what was left out, and nowhere else: empty brackets, lonely commas.
+_TABLE_START = re.compile(r"\s*\{\|")
+_TABLE_MARK = re.compile(r"\s*\|[-}]")
+# Lines of a table or a template that is never closed, and prose anywhere else.
+_CELL = re.compile(r"\s*[|!]")
+# A line of notes is no blank one.
+_BLANK = f" \t{REMOVED}{JOINED[1]}{UNCLOSED[1]}"
+_MAX_LEVEL = 6
+_BRACKETS = re.compile(r"[(\[]((?:[\s,;:/\x03]|&nbsp;)*+)[)\]]")
+# Around what was left out, and nowhere else: empty brackets, lonely commas. None may
+# begin in the middle of a run that it would have to read to the end: a line can hold
+# any number of spaces, commas and marks.
+_RUNS = (
+    (r"\x03{2,}", REMOVED),
+    (r"\x03(?: \x03){2,}", f"{REMOVED} {REMOVED}"),
+)
 _CLEANINGS = tuple(
     (re.compile(pattern), replacement)
     for pattern, replacement in (
-        (r"\x06", ""),
+        # Words that something stood between do not run together, other than at notes.
+        (r"(?<=\w)(?:\x03[\x06-\x08])*\x03(?![\x06-\x08])[\x03\x06-\x08]*(?=\w)", " "),
+        (r"[\x06-\x08]", ""),
+        (r"\s+", " "),
+        *_RUNS,
+        # A link whose address was a template.
+        (r"\[\x03 (\w[^\[\]\x03]{0,300})\]", r"\1"),
         (r"^\s*\x03[\s\x03]*[,.;:)](?=[\s\x03])[\s\x03]*", ""),
-        (r"[(\[]([\s,;:/\x03]|&nbsp;)*\x03[\s,;:/\x03]*[)\]]", REMOVED),
+        (_BRACKETS, lambda match: REMOVED if _was_emptied(match[1]) else match[0]),
         (r'["“]\s*\x03[\s\x03]*["”]', REMOVED),
+        *_RUNS,
         (r"\(\s*(?:[,;:]\s*)*\x03[\s,;:\x03]*", "("),
-        (r"(?:\s*[,;:\x03])*\s*\x03\s*(?:[,;:]\s*)*\)", ")"),
+        (r"(?<![\s,;:\x03])[\s,;:\x03]*\x03[\s,;:]*\)", ")"),
         (r"([,;:])\s*\x03[\s\x03]*(?=[,;:])", ""),
+        (r"\s+", " "),
+        *_RUNS,
         (r"\s+\x03[\s\x03]*(?=[,.;:?!)\]](?:\s|$|\x03))", ""),
     )
 )
+_SPACES = re.compile(r"\s+")
 _QUOTES = re.compile(r"('{2,})")
 
 
@@ -49,21 +75,31 @@ class _Block(NamedTuple):
 def to_paragraphs(rendered: str) -> list[str]:
     """Paragraphs and headings in order; headings of empty sections are left out."""
     blocks = []
+    # Whether a table or a template began that is never closed.
+    is_open = False
     for chunk in rendered.split(BREAK):
         if chunk.startswith(HEADING):
             _add(blocks, _without_quotes(chunk[2:]), int(chunk[1]))
+            is_open = False
             continue
         lines = []
-        for line in chunk.split("\n"):
-            heading = _LINE_HEADING.match(line)
-            if heading or line.startswith(ITEM) or not line.strip(f" \t{REMOVED}"):
+        parts = chunk.split("\n")
+        for number, line in enumerate(parts):
+            heading = _line_heading(line)
+            is_blank = not line.strip(_BLANK)
+            if heading or (is_blank and 0 < number < len(parts) - 1):
+                is_open = False
+            if UNCLOSED in line or _TABLE_START.match(line):
+                is_open = True
+            if heading or line.startswith(ITEM) or is_blank:
                 _add(blocks, " ".join(lines))
                 lines = []
             if heading:
-                _add(blocks, _without_quotes(heading[2]), len(heading[1]))
+                level, title = heading
+                _add(blocks, _without_quotes(title), level)
             elif line.startswith(ITEM):
                 _add(blocks, _without_quotes(line.lstrip(ITEM)))
-            elif not _TABLE_LINE.match(line):
+            elif not _is_of_table(line, is_open):
                 lines.append(_without_quotes(line))
         _add(blocks, " ".join(lines))
     return _without_empty_sections(blocks)
@@ -80,12 +116,38 @@ def _add(blocks: list[_Block], text: str, level: int = 0) -> None:
         blocks.append(_Block(level, text))
 
 
+def _is_of_table(line: str, is_open: bool) -> bool:
+    """Whether a line is of a table or a template that is not closed."""
+    if _TABLE_START.match(line) or _TABLE_MARK.match(line):
+        return True
+    return is_open and _CELL.match(line) is not None
+
+
+def _line_heading(line: str) -> tuple[int, str] | None:
+    """Level and title of a line such as `== Title ==`."""
+    if not line.startswith("=="):
+        return None
+    line = _SPACES.sub(" ", line).rstrip(f" {REMOVED}{_TAILS}")
+    for level in range(_MAX_LEVEL, 1, -1):
+        marks = "=" * level
+        if line.startswith(marks) and line.endswith(marks):
+            title = line[level:-level].strip()
+            if title:
+                return level, title
+    return None
+
+
+def _was_emptied(inside: str) -> bool:
+    """Whether what stood in brackets was left out."""
+    return REMOVED in inside.rpartition("&nbsp;")[2]
+
+
 def _clean(text: str) -> str:
     if REMOVED in text:
         for pattern, replacement in _CLEANINGS:
             text = pattern.sub(replacement, text)
         text = text.replace(REMOVED, "")
-    return " ".join(text.replace(APOSTROPHE, "'").replace(_NOTE_TAIL, "").split())
+    return " ".join(text.replace(APOSTROPHE, "'").split())
 
 
 def _without_empty_sections(blocks: list[_Block]) -> list[str]:

@@ -1,5 +1,6 @@
 """From wikitext to the paragraphs that readers of the page see."""
 
+import html
 import re
 from collections.abc import Iterable
 
@@ -13,8 +14,10 @@ from data_pipelines.readers.wiki_lines import (
     BREAK,
     HEADING,
     ITEM,
+    JOINED,
     NOTE,
     REMOVED,
+    UNCLOSED,
 )
 
 # Left out with all that they enclose.
@@ -32,7 +35,7 @@ _NOTE_TAGS = frozenset(("ref", "references"))
 _BLOCK_TAGS = frozenset(
     (
         *("blockquote", "center", "dd", "div", "dl", "dt", "h1", "h2", "h3", "h4"),
-        *("h5", "h6", "hr", "li", "ol", "p", "poem", "ul"),
+        *("h5", "h6", "hr", "li", "ol", "p", "poem", "tbody", "td", "th", "tr", "ul"),
     )
 )
 _LIST_MARKS = frozenset("*#:;")
@@ -42,9 +45,20 @@ _FILE_NAME = re.compile(
     r"^[^:]+:.+\.(?:djvu|gif|jpe?g|oga|ogg|ogv|pdf|png|svg|tiff?|wav|webm)$",
     re.IGNORECASE,
 )
-_INTERLANGUAGE = re.compile(
-    r"(?!mw:)(?:[a-z]{2,3}(?:-[a-z]+)*|simple|tokipona):(?=\S)", re.ASCII
+_PREFIX = re.compile(
+    r"(?!mw:)([a-z]{2,3}(?:-[a-z]+)*|simple|tokipona):(?=\S)", re.ASCII
 )
+# Of the largest Wikipedias; `[[doi:…|label]]` is a link of the text.
+_LANGUAGES = """
+af als am an ang ar arz as ast az azb ba bar be bg bn bo br bs bug ca ce ceb ckb
+cs cv cy da de diq dv el eml en eo es et eu fa fi fo fr frr fy ga gd gl gu gv ha
+hak haw he hi hif hr hsb ht hu hy ia id ig ilo io is it ja jv ka kk km kn ko ku kw
+ky la lad lb li lij lmo ln lo lt lv mai mg mhr mi min mk ml mn mr ms mt my mzn nah
+nap nds ne new nl nn no nov nv oc or os pa pam pl pms pnb ps pt qu rm ro roa ru rue
+rw sa sah sc scn sco sd se sh si simple sk sl so sq sr su sv sw szl ta te tg th tk
+tl tr tt udm ug uk ur uz vec vi vls vo wa war wo wuu xmf yi yo zh zu
+"""
+_KNOWN_LANGUAGES = frozenset(_LANGUAGES.split())
 _SWITCH = re.compile(
     r"__(?:(?:NO|FORCE)?TOC|NOEDITSECTION|(?:NO)?NEWSECTIONLINK|NOGALLERY|HIDDENCAT"
     r"|EXPECTUNUSEDCATEGORY|NO(?:CONTENT|TITLE)CONVERT|NOCC|NOTC|(?:NO)?INDEX|START|END"
@@ -53,12 +67,13 @@ _SWITCH = re.compile(
 # What stays of markup that is not closed: a template's first line, a tag.
 _UNCLOSED = re.compile(r"^\{\{.*$|\{\{+|\}\}+|\[\[|\]\]", re.MULTILINE)
 _STRAY_TAG = re.compile(
-    r"</?(?:abbr|b|big|blockquote|br|center|cite|code|dd|del|div|dl|dt|em|font|gallery"
-    r"|h[1-6]|hr|i|includeonly|ins|kbd|li|math|noinclude|nowiki|ol|onlyinclude|p|poem"
-    r"|pre|q|ref|references|s|samp|small|span|strike|strong|sub|sup|table|tbody|td|th"
-    r"|tr|tt|u|ul|var)\b[^<>\n]*>",
+    r"</?(?:(?P<block>blockquote|center|dd|div|dl|dt|gallery|h[1-6]|hr|li|ol|p|poem|pre"
+    r"|table|tbody|td|th|tr|ul)|(?P<space>br)|abbr|b|big|cite|code|del|em|font|i"
+    r"|includeonly|ins|kbd|math|noinclude|nowiki|onlyinclude|q|ref|references|s|samp"
+    r"|small|span|strike|strong|sub|sup|tt|u|var)\b[^<>\n]*>",
     re.IGNORECASE,
 )
+_NUMBER = re.compile(r"[1-9]\d?", re.ASCII)
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 
 
@@ -116,10 +131,20 @@ def _inline(code: mwparserfromhell.wikicode.Wikicode | None) -> str:
 def _text(node: nodes.Text) -> str:
     text = node.value
     if "__" in text:
-        text = _SWITCH.sub(REMOVED, text)
+        text = _SWITCH.sub(JOINED, text)
     if "<" in text:
-        text = _STRAY_TAG.sub(REMOVED, text)
-    return _UNCLOSED.sub(REMOVED, text)
+        text = _STRAY_TAG.sub(_in_place_of_tag, text)
+    return _UNCLOSED.sub(_in_place_of_mark, text)
+
+
+def _in_place_of_tag(match: re.Match[str]) -> str:
+    if match["block"]:
+        return BREAK
+    return " " if match["space"] else JOINED
+
+
+def _in_place_of_mark(match: re.Match[str]) -> str:
+    return UNCLOSED if match[0].startswith("{{") else REMOVED
 
 
 def _entity(node: nodes.HTMLEntity) -> str:
@@ -139,7 +164,10 @@ def _heading(node: nodes.Heading) -> str:
 def _link(node: nodes.Wikilink) -> str:
     title = str(node.title).strip()
     namespace = title.partition(":")[0].strip().lower()
-    if namespace == "category" or _INTERLANGUAGE.match(title):
+    if namespace == "category":
+        return REMOVED
+    prefix = _PREFIX.match(title)
+    if prefix and (node.text is None or prefix[1].split("-")[0] in _KNOWN_LANGUAGES):
         return REMOVED
     if namespace in _FILE_NAMESPACES or _FILE_NAME.match(title):
         return REMOVED
@@ -155,7 +183,7 @@ def _external_link(node: nodes.ExternalLink) -> str:
 
 def _template(node: nodes.Template) -> str:
     name = inline_templates.normalised_name(str(node.name))
-    arguments = [_render(p.value.nodes) for p in node.params if not p.showkey]
+    arguments = _arguments(node)
 
     def named(key: str) -> str:
         return _render(node.get(key).value.nodes) if node.has(key) else ""
@@ -164,6 +192,18 @@ def _template(node: nodes.Template) -> str:
     if quotation is not None:
         return f"{BREAK}{quotation}{BREAK}"
     return inline_templates.inline_text(name, arguments, named) or REMOVED
+
+
+def _arguments(node: nodes.Template) -> list[str]:
+    """Arguments without a name in order, `1=` among them; "" for those left out."""
+    numbered = {}
+    for parameter in node.params:
+        name = str(parameter.name).strip()
+        if _NUMBER.fullmatch(name):
+            # The last one of a number is shown.
+            numbered[int(name)] = parameter.value.nodes
+    last = max(numbered, default=0)
+    return [_render(numbered.get(number, ())) for number in range(1, last + 1)]
 
 
 def _argument(node: nodes.Argument) -> str:
@@ -184,7 +224,8 @@ def _tag(node: nodes.Tag) -> str:
         return " "
     contents = "" if node.contents is None else node.contents
     if name == "nowiki":
-        return str(contents).replace("'", APOSTROPHE)
+        text = _CONTROLS.sub("", html.unescape(str(contents)))
+        return text.replace("'", APOSTROPHE)
     text = _render(contents.nodes) if contents else ""
     return f"{BREAK}{text}{BREAK}" if name in _BLOCK_TAGS else text
 

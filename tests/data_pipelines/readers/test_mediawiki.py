@@ -8,6 +8,7 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 
 from data_pipelines import readers
+from data_pipelines.readers import mediawiki_pages
 from tests.data_pipelines.readers import helpers
 from tests.sample_data import sample_data
 
@@ -108,12 +109,51 @@ def test_truncated_dump_gives_what_precedes(tmp_path):
 
 
 def test_damage_inside_is_named(tmp_path):
-    data = HEAD + page("One.") + page("a </b> c", 2) + page("Three.", 3) + TAIL
+    data = HEAD + page("One.") + "</b>" + page("Two.", 2) + TAIL
     items = read(tmp_path, data)
     assert helpers.reasons(items) == ["", "damaged_xml"]
     line = data[: data.index("</b>")].count("\n") + 1
     assert f"in line {line}: mismatched tag" in items[1].message
     assert "after page id=1" in items[1].location
+
+
+@pytest.mark.parametrize("damage", ["a </b> c", "a & c", "a \x0b c", "\udcff"])
+@pytest.mark.parametrize("size", [3, 40_000, 65_536, 65_530])
+def test_damaged_page_is_left_out_and_the_next_read(tmp_path, damage, size):
+    pages = [
+        page(damage if n in (3, 4, 9) else "A. " + "x" * size, n) for n in range(12)
+    ]
+    data = HEAD + "".join(pages) + TAIL
+    items = helpers.read_bytes(
+        tmp_path, "mediawiki", data.encode("utf-8", "surrogateescape")
+    )
+    expected = ["damaged_page" if n in (3, 4, 9) else "" for n in range(12)]
+    assert helpers.reasons(items) == expected
+    assert [item.location for item in items] == [f"page id={n}" for n in range(12)]
+    for item, n in zip(items, range(12), strict=True):
+        if n in (3, 4, 9):
+            before = data[: data.index(f"<id>9{n}</id>")]
+            assert f"in line {before.count(chr(10)) + 1}," in item.message
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 50, 333])
+def test_damage_is_the_same_wherever_chunks_end(tmp_path, monkeypatch, size):
+    texts = ["One.", "a & b\n\n", "Three.\n", "</x>", "<y>", "Six.", "&", "Eight."]
+    data = HEAD + "\n".join(page(text, n) for n, text in enumerate(texts)) + TAIL
+    expected = read(tmp_path, data)
+    assert helpers.reasons(expected).count("damaged_page") == 4
+    monkeypatch.setattr(mediawiki_pages, "_CHUNK_BYTES", size)
+    assert read(tmp_path, data) == expected
+
+
+def test_part_of_a_dump_may_begin_with_a_page(tmp_path):
+    pages = page("One.", 1) + page("[[Category:A]]Two &amp; a.", 2)
+    for data in (pages, pages + TAIL, "\n " + pages):
+        items = read(tmp_path, data)
+        assert [one[1] for one in helpers.paragraphs(items)] == ["One.", "Two & a."]
+    *before, last = read(tmp_path, pages[:-20])
+    assert helpers.reasons(before) == [""]
+    assert last.reason == "damaged_xml"
 
 
 @pytest.mark.parametrize(

@@ -113,6 +113,22 @@ def test_missing_column_names_those_there_are(tmp_path):
     assert "found int64" in item.message
 
 
+@pytest.mark.parametrize("suffix", [".parquet", ".arrow", ".ipc"])
+def test_columns_of_one_name(tmp_path, suffix):
+    texts, others = pa.array(["a", "b"]), pa.array(["c", "d"])
+    path = tmp_path / f"rows{suffix}"
+    WRITERS[suffix](pa.table([texts, others], names=["text", "text"]), path)
+    (item,) = read(path)
+    assert item.reason == "ambiguous_text_field"
+    assert "found 2 of that name" in item.message
+    names = ["text", "title", "title"]
+    WRITERS[suffix](pa.table([texts, others, others], names=names), path)
+    assert [(item.paragraphs, item.title) for item in read(path)] == [
+        (("a",), ""),
+        (("b",), ""),
+    ]
+
+
 @pytest.mark.parametrize("suffix", WRITERS)
 def test_truncated_file_is_rejected_after_what_precedes(tmp_path, suffix):
     path = tmp_path / f"rows{suffix}"

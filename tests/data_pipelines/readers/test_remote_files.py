@@ -7,6 +7,7 @@ import json
 
 import fsspec
 import pyarrow as pa
+import pyarrow.fs
 import pyarrow.parquet
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
@@ -88,6 +89,21 @@ def test_remote_files_are_read_as_local_ones(tmp_path, memory):
     assert local[-1].reason == "truncated_gzip"
     sizes = [path.stat().st_size for path in reader.files("memory://corpus")]
     assert sizes == [path.stat().st_size for path in reader.files(tmp_path)]
+
+
+def test_scheme_may_be_in_capitals(memory):
+    memory.pipe("/Corpus/A.txt", b"A text.")
+    (item,) = readers.get_reader("plain_text").read_input("Memory://Corpus")
+    assert (item.paragraphs, item.source) == (("A text.",), "A.txt")
+
+
+def test_missing_hadoop_is_named(monkeypatch):
+    def no_hadoop(*arguments, **named):
+        raise OSError("Unable to load libjvm")
+
+    monkeypatch.setattr(pyarrow.fs, "HadoopFileSystem", no_hadoop)
+    with pytest.raises(ValueError, match=r"libjvm.*Hadoop: JAVA_HOME.*'hdfs://host/c'"):
+        file_listing.list_files("hdfs://host/c")
 
 
 def test_table_is_read_remotely(memory):

@@ -38,7 +38,7 @@ from data_pipelines.readers.errors import DocumentError
         ("a <!-- never closed\n\nb", ["a"]),
         ("{{{1|a}}} b {{{2}}}", ["a b"]),
         (
-            "A ({{IPA|x}}) b (c, {{x}}) d ({{x}}; e) f() g ( ).",
+            "A ({{IPAc-en|x}}) b (c, {{x}}) d ({{x}}; e) f() g ( ).",
             ["A b (c) d (e) f() g ( )."],
         ),
         ("a {{x}}, b {{y}}. c, {{z}}, d", ["a, b. c, d"]),
@@ -51,11 +51,90 @@ from data_pipelines.readers.errors import DocumentError
             ["As of May 2012, as of 2011 3 1/2 c. 900"],
         ),
         ("a {{quote|b\n\nc|d}} e", ["a", "b", "c", "e"]),
+        ("{{quote|1=A = b, so it goes.}}", ["A = b, so it goes."]),
+        ("{{lang|2=mot|1=fr}} {{lang|fr|x|2=mot}} {{lang|2=mot}}", ["mot mot mot"]),
+        # Words do not run together where something was left out.
+        ("computers{{mdashb}}and word{{unknown}}word", ["computers — and word word"]),
+        ("a<ref>b</ref>c d__NOTOC__e f</small>g h<ref/>{{x}}i", ["ac de fg h i"]),
+        (
+            "One.<p>Two.<li>item<li>other<div>x",
+            ["One.", "Two.", "item", "other", "x"],
+        ),
+        ("x<blockquote>y", ["x", "y"]),
+        ("a<td>b<br>c", ["a", "b c"]),
+        # Lines that begin with a bar are prose, but for those of an open table.
+        ("P(A\n|B) is the\nmore", ["P(A |B) is the more"]),
+        ("a\n{|\n| b\n! c !! d\ne\n\n|f| is g", ["a e", "|f| is g"]),
+        ("{{a\n| b = c\n== D ==\n|e| is f", ["D", "|e| is f"]),
+        ("a\n{{b\n* c\n| d = e\nf", ["a", "c", "f"]),
+        # Prefixes of two or three letters that are no languages.
+        (
+            "[[doi:10.1/2|the paper]] [[rfc:1|RFC]] [[hdl:2]] [[fr:A|b]].",
+            ["the paper RFC."],
+        ),
+        ("<nowiki>a &amp; &#39;&#39;b</nowiki>", ["a & ''b"]),
+        ("see [{{fullurl:x}} the page] now", ["see the page now"]),
         ("a\n* \n* {{x}}\n* b", ["a", "b"]),
     ],
 )
 def test_markup_becomes_text(markup, expected):
     assert wiki_markup.to_paragraphs(markup) == expected
+
+
+@pytest.mark.parametrize(
+    "template, expected",
+    [
+        ("convert|6|ft|4|in|cm|0", "6 ft 4 in"),
+        ("convert|5|lb|3|oz|kg", "5 lb 3 oz"),
+        ("convert|6|ft|2|m", "6 ft"),
+        ("convert|60|and(-)|80|kg", "60 and 80 kg"),
+        ("convert|60|or(-)|80|kg", "60 or 80 kg"),
+        ("convert|60|to(-)|80|kg", "60–80 kg"),
+        ("convert|5+1/2|in|cm", "5 1/2 in"),
+        ("convert|-5.5|°C", "-5.5 °C"),
+        ("convert|1,000|km2", "1,000 km²"),
+        # Not understood: a hole beats a false number.
+        ("convert|2.3|Moilbbl/d", "2.3 million barrels per day"),
+        ("convert|5|PD/sqmi", None),
+        ("convert|5|C-change", None),
+        ("convert|3|e6acre", None),
+        ("convert|3|about|4|km", None),
+        ("convert|3|to|x|km", None),
+        ("convert|3|ft|x|in", None),
+        ("convert|many|km", None),
+        ("val|1.2|e=5|u=kg", "1.2×10^5 kg"),
+        ("val|1.2|0.3|e=5", "(1.2 ± 0.3)×10^5"),
+        ("val|1.00794|(7)", "1.00794(7)"),
+        ("val|1|2|3", None),
+        ("circa|100|200", "c. 100 – c. 200"),
+        ("circa|100", "c. 100"),
+        ("langx|fr|mot", "mot"),
+        ("nihongo|'''Aikido'''|合気道|Aikidō|lead=yes", "Aikido (合気道, Aikidō)"),
+        ("nihongo|Aikido||", "Aikido"),
+        ("angbr|aa", "⟨aa⟩"),
+        ("IPA|/ɑː/", "/ɑː/"),
+        ("flag|Georgia (U.S. state)|name=Georgia", "Georgia (U.S. state)"),
+        ("vr|ai", "ai"),
+        ("Music|flat", "♭"),
+        ("nobold|a", "a"),
+        ("sic|teh", "teh"),
+        ("formatnum:1234567.25", "1,234,567.25"),
+        ("formatnum:{{inflation|us|800}}", None),
+        ("chem|CH|3|COOH", "CH3COOH"),
+        ("chem2|H2O", "H2O"),
+        ("HMS|Ajax|22|6", "HMS Ajax"),
+        ("gaps|1|000", "1000"),
+        ("no such template|a", None),
+    ],
+)
+def test_templates_of_a_sentence(template, expected):
+    found = wiki_markup.to_paragraphs(f"It is {{{{{template}}}}} here.")
+    assert found == [f"It is {expected} here." if expected else "It is here."]
+
+
+def test_templates_that_follow_what_they_belong_to():
+    markup = "5.98{{e|24}} kg; the ''Ajax''{{'s}} crew, ''b''{{'}}s"
+    assert wiki_markup.to_paragraphs(markup) == ["5.98×10^24 kg; the Ajax's crew, b's"]
 
 
 def test_headings_with_nothing_under_them_go():
