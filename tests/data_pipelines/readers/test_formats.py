@@ -24,7 +24,7 @@ FORMATS = [
 # Their files are no text; they have tests of their own.
 TABLES = ["parquet", "tfds"]
 # What formats call bytes that are no text, where a parser finds it.
-PARSERS = {"mediawiki": "damaged_xml", "python_docs": "not_python"}
+PARSERS = {"mediawiki": "damaged_page", "python_docs": "not_python"}
 SENTENCE = "This is a sentence of seven words."
 
 
