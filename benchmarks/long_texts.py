@@ -78,7 +78,7 @@ def _chapter() -> list[str]:
 def _build_records(num_words: int, folder: pathlib.Path) -> None:
     """Records of the first words of the chapter: one document, one window."""
     from data_pipelines import build_documents, build_windows
-    from data_pipelines.documents_job import DocumentOptions
+    from data_pipelines.document_options import DocumentOptions
     from data_pipelines.windows_job import WindowOptions
 
     paragraphs, left = [], num_words

@@ -42,7 +42,7 @@ def _copy_sample(folder: pathlib.Path) -> int:
 
 def _ours(text: pathlib.Path, output: pathlib.Path) -> None:
     from data_pipelines import build_documents, build_windows
-    from data_pipelines.documents_job import DocumentOptions
+    from data_pipelines.document_options import DocumentOptions
     from data_pipelines.windows_job import WindowOptions
 
     shutil.rmtree(output, ignore_errors=True)

@@ -31,7 +31,7 @@ from data_pipelines import (
     windows_job,
 )
 from data_pipelines.beam_steps import KeyedItem, Place, SourceFile
-from data_pipelines.documents_job import DocumentOptions
+from data_pipelines.document_options import DocumentOptions
 from data_pipelines.manifest import Manifest
 from data_pipelines.sharded_build import REPORTS, BuildError, ShardedBuild
 from data_pipelines.windows_job import WindowOptions

@@ -20,8 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from data_pipelines import documents_job, slice_plan
-from data_pipelines.documents_job import Cursor, DocumentOptions, Rejections, Slice
+from data_pipelines import document_slices, documents_job, slice_plan
+from data_pipelines.document_options import DocumentOptions
+from data_pipelines.document_slices import Cursor, Rejections, Slice
 from data_pipelines.duplicates_job import Duplicates, SignatureMaker
 from data_pipelines.readers import RejectedDocument, get_reader
 from data_pipelines.sharded_build import BuildError, report_name
@@ -141,7 +142,7 @@ class MeasureSource:
         try:
             for item in reader.read_unparsed(source.path, source.name):
                 if isinstance(item, RejectedDocument):
-                    documents_job.check_strict(self.options, item)
+                    document_slices.check_strict(self.options, item)
                     sizes.append(slice_plan.REJECTED)
                 else:
                     sizes.append(item.num_characters)
@@ -188,7 +189,7 @@ def slice_key(planned: PlannedSlice) -> SliceKey:
 
 
 def gather_slice(key: SliceKey, values: Iterable[bytes]) -> Slice:
-    """The slice that `documents_job.read_slices` makes of the same documents."""
+    """The slice that `document_slices.read_slices` makes of the same documents."""
     number, first_document_id, *end = key
     documents, rejected = [], Rejections()
     # Places differ, so that sorting never compares items.

@@ -41,7 +41,8 @@ from data_pipelines import (
 )
 from data_pipelines.cleaning import options as cleaning_options
 from data_pipelines.cleaning import steps, tally
-from data_pipelines.documents_job import NO_TOKENS_REASONS, DocumentOptions
+from data_pipelines.document_options import DocumentOptions
+from data_pipelines.documents_job import NO_TOKENS_REASONS
 from data_pipelines.engine_flags import Engine
 from data_pipelines.local_engine import LocalEngine
 from data_pipelines.manifest import COUNTS, SPLITS, Manifest, Shard
@@ -101,7 +102,7 @@ def build_documents(
     if overwrite:
         sharded_build.clear(output_dir)
     elif (finished := _finished_build(output_dir, described, sizes)) is not None:
-        _check_strict(options, finished.rejected, output_dir / REJECTED_FILE)
+        _check_all_kept(options, finished.rejected, output_dir / REJECTED_FILE)
         return finished
 
     output_dir.mkdir(parents=True, exist_ok=True)
@@ -112,7 +113,7 @@ def build_documents(
         _write_rejected(output_dir / REJECTED_FILE, reports)
         manifest = _assemble(described, vocabulary, reports, described_sources)
         # Slices may have been made without --strict, by a command that was killed.
-        _check_strict(options, manifest.rejected, output_dir / REJECTED_FILE)
+        _check_all_kept(options, manifest.rejected, output_dir / REJECTED_FILE)
         _check_not_empty(options, manifest, output_dir / REJECTED_FILE)
         with files.written_aside(output_dir / "vocab.txt") as aside:
             shutil.copyfile(options.vocab_file, aside)
@@ -193,7 +194,7 @@ def _assemble(
     )
 
 
-def _check_strict(
+def _check_all_kept(
     options: DocumentOptions, rejected: Mapping[str, int], rejected_file: pathlib.Path
 ) -> None:
     bad = {

@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from data_pipelines import documents_job
+from data_pipelines import document_slices
 from data_pipelines.cleaning import signature_files, steps
 from data_pipelines.cleaning.tally import Tally
-from data_pipelines.documents_job import DocumentOptions, Rejections, Slice
+from data_pipelines.document_options import DocumentOptions
+from data_pipelines.document_slices import Rejections, Slice
 from data_pipelines.readers import get_reader
 from data_pipelines.sharded_build import ShardedBuild
 from seg_tf import files
@@ -116,7 +117,7 @@ class SignatureMaker:
         # The library and what it imports are needed nowhere else.
         from data_pipelines.cleaning import signatures
 
-        documents = documents_job.parsed_documents(
+        documents = document_slices.parsed_documents(
             self._options, self._reader, payload, rejected=Rejections()
         )
         tally = Tally([step.name for step in self._steps])

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from absl import app, flags
 
-from data_pipelines.documents_job import DocumentOptions
+from data_pipelines.document_options import DocumentOptions
 from data_pipelines.local_engine import LocalEngine
 from data_pipelines.sharded_build import ShardedBuild
 from data_pipelines.windows_job import WindowOptions

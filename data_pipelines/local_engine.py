@@ -6,8 +6,13 @@ import types
 from collections.abc import Mapping
 
 import seg_tf.command_line as command_line
-from data_pipelines import documents_job, duplicates_job, windows_job
-from data_pipelines.documents_job import DocumentOptions
+from data_pipelines import (
+    document_slices,
+    documents_job,
+    duplicates_job,
+    windows_job,
+)
+from data_pipelines.document_options import DocumentOptions
 from data_pipelines.duplicates_job import Duplicates
 from data_pipelines.manifest import Manifest
 from data_pipelines.sharded_build import ShardedBuild
@@ -92,8 +97,8 @@ class LocalEngine:
         duplicates: Duplicates | None = None,
     ) -> dict[int, dict]:
         """Does a module's work on every slice that has no report yet."""
-        number, cursor = documents_job.resume_point(build.reports())
-        tasks = documents_job.read_slices(options, sources, cursor, number)
+        number, cursor = document_slices.resume_point(build.reports())
+        tasks = document_slices.read_slices(options, sources, cursor, number)
         if duplicates is not None:
             tasks = (
                 dataclasses.replace(task, payload=duplicates.given_to(task.payload))

@@ -2,7 +2,7 @@
 
 An engine that spreads reading over machines measures each file first, with 8 bytes a
 document as the result, and plans from that. The slices are those that
-`documents_job.read_slices` cuts while it reads, so every engine makes the same shards.
+`document_slices.read_slices` cuts while it reads: every engine makes the same shards.
 """
 
 import dataclasses
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 
 import numpy as np
 
-from data_pipelines.documents_job import Cursor
+from data_pipelines.document_slices import Cursor
 
 REJECTED = -1
 """Stands for the size of a document that the reader rejected."""

@@ -4,10 +4,11 @@ import copy
 import pathlib
 from collections.abc import Iterable, Iterator
 
-from data_pipelines import documents_job, record_schema, tree_shards
+from data_pipelines import document_slices, record_schema, tree_shards
 from data_pipelines.cleaning import steps
 from data_pipelines.cleaning.tally import Tally
-from data_pipelines.documents_job import DocumentOptions, Slice
+from data_pipelines.document_options import DocumentOptions
+from data_pipelines.document_slices import Slice
 from data_pipelines.manifest import SPLITS, shard_name
 from data_pipelines.readers import Document, RejectedDocument, get_reader
 from seg_tf.text import encoding
@@ -59,7 +60,7 @@ class SliceMaker:
         rejected = copy.deepcopy(payload.rejected)
         reason, token = self._no_token
         items = {split: [] for split in SPLITS}
-        documents = documents_job.parsed_documents(
+        documents = document_slices.parsed_documents(
             self._options, self._reader, payload, rejected
         )
         tally = None

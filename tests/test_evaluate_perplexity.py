@@ -8,7 +8,7 @@ import pytest
 from absl import flags
 
 from data_pipelines import build_documents
-from data_pipelines.documents_job import DocumentOptions
+from data_pipelines.document_options import DocumentOptions
 from seg_tf import evaluate_perplexity
 from seg_tf.training.errors import CheckpointError
 from tests.data_pipelines.builders import random_tree, write_word_documents

@@ -69,8 +69,9 @@ def similar_pairs(
     do not hide copies among themselves.
 
     Args:
-        hashes: uint64 array `(n,)`, the bucket of each document.
-        numbers: int64 array `(n,)`, what orders documents.
+        hashes: uint64 array `(n,)`, the bucket of each document of the corpus.
+        numbers: int64 array `(m,)`, rows of `hashes`: the documents that this band
+            compares.
         compare: numbers of later and of earlier documents -> which pairs are similar.
     """
     found = []

@@ -1,5 +1,6 @@
 """What the report measures of the documents: one pass, in bounded memory."""
 
+import array
 import dataclasses
 import pathlib
 import random
@@ -38,7 +39,8 @@ class WindowCounts:
     """
 
     window_length: int
-    lengths: list[int] = dataclasses.field(default_factory=list)
+    # 4 bytes a window: a corpus has millions.
+    lengths: array.array = dataclasses.field(default_factory=lambda: array.array("i"))
     pieces: int = 0
     pieces_slid: int = 0
     pieces_clamped: int = 0

@@ -161,8 +161,8 @@ def _save_manifest(
     return manifest
 
 
-def read_windows(folder: pathlib.Path, split: str) -> list[DocumentTree]:
-    """All windows of a split, in record order."""
+def read_split(folder: pathlib.Path, split: str) -> list[DocumentTree]:
+    """All trees of a split, in record order."""
     manifest = Manifest.load(folder)
     return [
         tree
@@ -171,3 +171,8 @@ def read_windows(folder: pathlib.Path, split: str) -> list[DocumentTree]:
             folder / shard.file, manifest.number_widths
         )
     ]
+
+
+def read_all(folder: pathlib.Path) -> list[DocumentTree]:
+    """All trees of all splits, split after split."""
+    return [tree for split in SPLITS for tree in read_split(folder, split)]

@@ -21,13 +21,15 @@ from data_pipelines import (
     beam_steps,
     build_documents,
     build_windows,
+    document_slices,
     documents_job,
     sharded_build,
     slice_plan,
 )
 from data_pipelines.cleaning import signature_files
 from data_pipelines.cleaning.options import CleaningOptions
-from data_pipelines.documents_job import Cursor, DocumentOptions
+from data_pipelines.document_options import DocumentOptions
+from data_pipelines.document_slices import Cursor
 from data_pipelines.local_engine import LocalEngine
 from data_pipelines.manifest import Manifest
 from data_pipelines.sharded_build import BuildError
@@ -122,7 +124,7 @@ def in_process(beam):
 def planned_by_reading(options):
     """Ends of slices as the engine that reads everything in order finds them."""
     sources = documents_job.list_sources(options)
-    tasks = documents_job.read_slices(options, sources, Cursor(), 0)
+    tasks = document_slices.read_slices(options, sources, Cursor(), 0)
     return [(t.number, t.payload.first_document_id, t.payload.next) for t in tasks]
 
 
@@ -208,7 +210,7 @@ def test_each_slice_is_gathered_in_order_whatever_order_it_comes_in(corpus):
     options = options_of(corpus)
     sources = documents_job.list_sources(options)
     slices = [
-        t.payload for t in documents_job.read_slices(options, sources, Cursor(), 0)
+        t.payload for t in document_slices.read_slices(options, sources, Cursor(), 0)
     ]
     begin = Cursor()
     plan = []
@@ -377,7 +379,7 @@ def test_a_step_done_twice_at_a_time_leaves_one_result(corpus, built, tmp_path):
     place = beam_steps.Place(tmp_path / "out", tmp_path / "out" / ".progress")
     place.progress_dir.mkdir(parents=True)
     one, other = (beam_steps.MakeDocuments(options, place) for _ in range(2))
-    (task, *_) = documents_job.read_slices(
+    (task, *_) = document_slices.read_slices(
         options, documents_job.list_sources(options), Cursor(), 0
     )
     one._make(0, task.payload)
@@ -411,7 +413,7 @@ def test_workers_need_neither_vocabulary_nor_parameters(corpus, tmp_path):
     step = beam_steps.MakeDocuments(options, place)
     copy.unlink()
     parameters.unlink()
-    (task, *_) = documents_job.read_slices(
+    (task, *_) = document_slices.read_slices(
         options, documents_job.list_sources(options), Cursor(), 0
     )
     step._make(0, task.payload)

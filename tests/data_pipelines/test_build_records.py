@@ -19,13 +19,14 @@ from data_pipelines import (
     build_documents,
     build_windows,
     check_records,
+    document_slices,
     documents_job,
     inspect_records,
     sharded_build,
     tree_shards,
     windows_job,
 )
-from data_pipelines.documents_job import DocumentOptions
+from data_pipelines.document_options import DocumentOptions
 from data_pipelines.manifest import Manifest
 from data_pipelines.sharded_build import BuildError
 from data_pipelines.windows_job import WindowOptions
@@ -33,7 +34,8 @@ from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.text.punkt_parameters import load_parameters
 from seg_tf.text.vocabulary import Vocabulary
 from seg_tf.text.word_pieces import WordPieces
-from tests.data_pipelines.builders import read_windows
+from tests.data_pipelines.builders import read_split
+from tests.data_pipelines.interruptions import interrupted, noted
 from tests.data_pipelines.test_windows import slow_full_windows
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
@@ -172,8 +174,8 @@ def test_trees_equal_splitting_and_encoding_by_hand(corpus, built):
 def test_windows_hold_the_same_pieces_as_the_documents(kind, request):
     folder = request.getfixturevalue(kind)
     for split in ("train", "validation"):
-        documents = read_windows(folder / "documents", split)
-        windows = read_windows(folder, split)
+        documents = read_split(folder / "documents", split)
+        windows = read_split(folder, split)
         np.testing.assert_array_equal(
             np.concatenate([tree.token_ids for tree in windows]),
             np.concatenate([tree.token_ids for tree in documents]),
@@ -190,8 +192,8 @@ def test_cut_sentences_make_fewer_windows_with_true_indices(
     options = dataclasses.replace(CUT_SENTENCES, short_window_rate=0.0)
     build(corpus, tmp_path, window_options=options)
     for split in ("train", "validation"):
-        windows = iter(read_windows(tmp_path, split))
-        for document in read_windows(tmp_path / "documents", split):
+        windows = iter(read_split(tmp_path, split))
+        for document in read_split(tmp_path / "documents", split):
             for expected in slow_full_windows(document, options.capacity):
                 found = next(windows)
                 assert expected == (
@@ -245,25 +247,12 @@ def test_bytes_of_cut_sentences_are_the_same_for_three_workers(
 
 @pytest.mark.parametrize("fail_after", [0, 1, 4])
 def test_bytes_are_the_same_after_an_interrupted_build(
-    corpus, built, tmp_path, monkeypatch, fail_after
+    corpus, built, tmp_path, fail_after
 ):
-    make_slice = documents_job.make_slice
-    made = []
-
-    def interrupted(payload):
-        if len(made) == fail_after:
-            raise KeyboardInterrupt
-        made.append(payload.number)
-        return make_slice(payload)
-
-    monkeypatch.setattr(documents_job, "make_slice", interrupted)
-    with pytest.raises(KeyboardInterrupt):
+    with interrupted(documents_job, fail_after):
         build(corpus, tmp_path)
-    made.clear()
-    monkeypatch.setattr(
-        documents_job, "make_slice", lambda p: made.append(p.number) or make_slice(p)
-    )
-    build(corpus, tmp_path)
+    with noted(documents_job) as made:
+        build(corpus, tmp_path)
     assert made[0] == fail_after  # What was finished is not done again.
     assert contents(tmp_path) == contents(built)
 
@@ -317,7 +306,7 @@ def test_a_finished_build_is_left_as_it_is(corpus, built, monkeypatch):
     def never(*_):
         raise AssertionError("a finished build was made again")
 
-    monkeypatch.setattr(documents_job, "read_slices", never)
+    monkeypatch.setattr(document_slices, "read_slices", never)
     build(corpus, built)
     assert {p: p.stat().st_mtime_ns for p in built.rglob("*")} == before
 
@@ -422,14 +411,9 @@ def test_an_unfinished_build_does_not_start_to_cut_sentences_or_stop(
     assert contents(tmp_path) == contents(expected)
 
 
-def test_an_unfinished_build_says_which_option_differs(corpus, tmp_path, monkeypatch):
-    def interrupted(_):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(documents_job, "make_slice", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            build(corpus, tmp_path)
+def test_an_unfinished_build_says_which_option_differs(corpus, tmp_path):
+    with interrupted(documents_job, 0):
+        build(corpus, tmp_path)
     with pytest.raises(BuildError, match=r"another `options`.*0\.004.*0\.003"):
         build(corpus, tmp_path, slice_megabytes=0.004)
 
@@ -611,7 +595,7 @@ def test_a_well_formed_record_with_wrong_content_is_found(built, tmp_path):
 def test_inspection_prints_the_tree_and_where_a_cap_applied(built):
     manifest = Manifest.load(built)
     tokens = (built / "vocab.txt").read_text().splitlines()
-    tree = next(t for t in read_windows(built, "train") if t.first_index[0] > 0)
+    tree = next(t for t in read_split(built, "train") if t.first_index[0] > 0)
     caps = {"paragraph_index": 1, "sentence_index": 2, "token_index": 5}
     text = "\n".join(inspect_records.tree_lines(tree, tokens, caps))
     assert text.startswith(f"paragraph {tree.first_index[0]}\n")

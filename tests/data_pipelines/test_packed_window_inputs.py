@@ -9,7 +9,7 @@ from seg_tf import configuration, features
 from tests.data_pipelines.builders import (
     SPECIAL_IDS,
     random_tree,
-    read_windows,
+    read_split,
     write_windows,
 )
 from tests.data_pipelines.test_window_inputs import (
@@ -132,7 +132,7 @@ def test_features_keep_the_contract(records_dir):
 def test_an_epoch_is_every_window_once_with_its_indices(records_dir):
     inputs = build(records_dir)
     windows = split_rows(epoch(inputs))
-    trees = read_windows(records_dir, "train")
+    trees = read_split(records_dir, "train")
     expected = []
     for tree in trees:
         pieces = tree.token_ids.tolist()
@@ -176,7 +176,7 @@ def test_rows_are_windows_one_behind_the_other_then_padding(records_dir):
 def test_counts_and_fill_are_those_of_the_batches(records_dir):
     inputs = build(records_dir)
     rows = epoch(inputs)
-    num_windows = len(read_windows(records_dir, "train"))
+    num_windows = len(read_split(records_dir, "train"))
     assert inputs.num_train_samples < num_windows
     assert inputs.fill == pytest.approx(rows["padding_mask"].mean())
     assert inputs.parts_per_row == num_windows / inputs.num_train_samples
@@ -247,7 +247,7 @@ def test_ranks_share_validation_even_where_one_has_nothing_left(records_dir):
     first = take(inputs.validation_dataset(4), 10**6)
     assert len(first["token_ids"]) == size
     windows = sorted(map(original_pieces, split_rows(first)))
-    assert len(windows) == len(read_windows(records_dir, "validation"))
+    assert len(windows) == len(read_split(records_dir, "validation"))
     for rows_of_rank, expected in ((size - 1, [size - 1, 1]), (size, [size, 0])):
         batches = [
             next(iter(inputs.validation_dataset(2 * rows_of_rank, None, rank, 2)))

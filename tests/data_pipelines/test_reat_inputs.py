@@ -16,7 +16,7 @@ from tests.data_pipelines.builders import (
     FIRST_PIECE,
     SPECIAL_IDS,
     random_tree,
-    read_windows,
+    read_split,
     write_windows,
 )
 from tests.data_pipelines.test_window_inputs import (
@@ -114,7 +114,7 @@ def texts_of(rows):
 
 def expected_texts(records_dir, split, sentence_length, max_sentences):
     """The texts of a split, cut by hand: lists of sentences."""
-    for tree in read_windows(records_dir, split):
+    for tree in read_split(records_dir, split):
         lengths, part = split_long(tree.sentence_lengths, sentence_length - 3)
         ends = np.cumsum(lengths)
         sentences = [
@@ -225,7 +225,7 @@ def test_parts_of_long_sentences_are_numbered(records_dir):
     rows = take(inputs.train_dataset(5), inputs.num_train_samples)
     parts = collections.Counter(rows["sentence_part"][rows["sentence_mask"]].tolist())
     expected = collections.Counter()
-    for tree in read_windows(records_dir, "train"):
+    for tree in read_split(records_dir, "train"):
         for length in tree.sentence_lengths:
             expected.update(range(-(-int(length) // 9)))
     assert parts == expected

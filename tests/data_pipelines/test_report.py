@@ -14,15 +14,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data_pipelines import build_windows, tree_shards
+from data_pipelines import build_windows
 from data_pipelines.cleaning.options import CleaningOptions
-from data_pipelines.manifest import SPLITS, Manifest
+from data_pipelines.manifest import Manifest
 from data_pipelines.report import charts, page, report_flag
 from data_pipelines.report.length_counts import LengthCounts
 from data_pipelines.report.measurements import CAPS, measure
 from data_pipelines.windows_job import WindowOptions
 from seg_tf import files
 from seg_tf.text.index_caps import slide_below_cap
+from tests.data_pipelines.builders import read_all
 from tests.data_pipelines.cleaning import corpora
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
@@ -57,18 +58,6 @@ def built(corpus, tmp_path_factory):
     return output_dir
 
 
-def trees(folder):
-    manifest = Manifest.load(folder)
-    return [
-        tree
-        for split in SPLITS
-        for shard in manifest.splits[split]
-        for tree, _, _ in tree_shards.read_trees(
-            folder / shard.file, manifest.number_widths
-        )
-    ]
-
-
 def slow_windows(tree, capacity):
     """First and end piece of each window: whole sentences while they fit."""
     ends = np.cumsum(tree.sentence_lengths).tolist()
@@ -84,7 +73,7 @@ def slow_windows(tree, capacity):
 def test_padding_and_capped_paragraphs_are_those_of_plain_loops(built, window_length):
     lengths, slid, clamped = [], 0, 0
     cap = CAPS["paragraph_index"]
-    for tree in trees(built / "documents"):
+    for tree in read_all(built / "documents"):
         paragraphs = tree.indices()["paragraph_index"]
         for begin, end in slow_windows(tree, window_length - 2):
             lengths.append(end - begin + 2)
@@ -93,7 +82,7 @@ def test_padding_and_capped_paragraphs_are_those_of_plain_loops(built, window_le
             slid += np.sum(lowered != true)
             clamped += np.sum(lowered >= cap)
     found = measure(built / "documents", 1000).windows[window_length]
-    assert found.lengths == lengths
+    assert found.lengths.tolist() == lengths
     expected = 1 - sum(lengths) / (len(lengths) * window_length)
     assert math.isclose(found.padding, expected)
     # No row holds more than it has room for, and packing is no worse than none.
@@ -111,7 +100,7 @@ def test_padding_and_capped_paragraphs_are_those_of_plain_loops(built, window_le
 def test_indices_over_the_tables_are_counted_piece_by_piece(built):
     expected = dict.fromkeys(CAPS, 0)
     num_tokens = 0
-    for tree in trees(built / "documents"):
+    for tree in read_all(built / "documents"):
         sentence = 0
         for paragraph, num_sentences in enumerate(tree.paragraph_lengths):
             for number in range(num_sentences):
@@ -129,7 +118,7 @@ def test_indices_over_the_tables_are_counted_piece_by_piece(built):
 
 def test_lengths_are_those_of_plain_python(built):
     found = measure(built / "documents", 1000)
-    all_trees = trees(built / "documents")
+    all_trees = read_all(built / "documents")
     expected = {
         "paragraphs a document": [len(tree.paragraph_lengths) for tree in all_trees],
         "sentences a paragraph": [n for t in all_trees for n in t.paragraph_lengths],

@@ -17,7 +17,7 @@ from tests.data_pipelines.builders import (
     FIRST_PIECE,
     SPECIAL_IDS,
     random_tree,
-    read_windows,
+    read_split,
     write_windows,
 )
 from tests.data_pipelines.test_window_inputs import (
@@ -135,7 +135,7 @@ def test_rows_hold_every_piece_of_a_window_and_follow_from_its_order(
     records_dir, split
 ):
     inputs = build(records_dir)
-    windows = read_windows(records_dir, split)
+    windows = read_split(records_dir, split)
     if split == "train":
         rows = take(inputs.train_dataset(5), len(windows))
     else:

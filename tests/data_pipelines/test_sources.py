@@ -1,33 +1,23 @@
 """Records and vocabularies from every source: the same text, the same result."""
 
 import bz2
-import io
 import json
 
-import fsspec
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from fsspec.implementations.memory import MemoryFileSystem
 
 from data_pipelines import build_documents, build_vocab, build_word_vocab, readers
-from data_pipelines.documents_job import DocumentOptions
+from data_pipelines.document_options import DocumentOptions
 from data_pipelines.manifest import Manifest
 from data_pipelines.readers import byte_streams
+from tests.data_pipelines.failing_files import FailingFileSystem
 
 TEXTS = [
     f"The mill number {number} turns. It is old.\nMiller {number % 7} works there."
     for number in range(300)
 ]
 PIECES = ("the", "mill", "number", "turns", ".", "it", "is", "old", "works", "there")
-
-
-@pytest.fixture
-def memory():
-    system = fsspec.filesystem("memory")
-    system.store.clear()
-    yield system
-    system.store.clear()
 
 
 @pytest.fixture
@@ -133,49 +123,19 @@ def test_remote_build_is_that_of_the_same_local_files(tmp_path, memory, vocab_fi
         )
 
 
-class Cut(io.BytesIO):
-    """A file whose connection is lost after 16 KiB."""
-
-    def read(self, size=-1):
-        if self.tell() >= 16_384:
-            raise TimeoutError("no answer")
-        return super().read(min(size, 16_384))
-
-
-class Unsteady(MemoryFileSystem):
-    """Loses its connection in the middle of a file, as long as `is_down`."""
-
-    protocol = "unsteady"
-    is_down = False
-
-    @classmethod
-    def _strip_protocol(cls, path):
-        return super()._strip_protocol(str(path).replace("unsteady://", "memory://"))
-
-    def unstrip_protocol(self, name):
-        return f"unsteady:/{self._strip_protocol(name)}"
-
-    def _open(self, path, mode="rb", **options):
-        file = super()._open(path, mode, **options)
-        if mode != "rb" or not self.is_down:
-            return file
-        return Cut(file.getvalue())
-
-
 def test_build_that_loses_the_connection_goes_on_later(
-    tmp_path, memory, vocab_file, monkeypatch
+    tmp_path, failing, vocab_file, monkeypatch
 ):
-    fsspec.register_implementation("unsteady", Unsteady, clobber=True)
     write_json_lines(tmp_path / "c.jsonl")
     data = (tmp_path / "c.jsonl").read_bytes()
     assert len(data) > 20_000
-    memory.pipe("/c.jsonl", data)
+    failing.pipe("/c.jsonl", data)
     whole = build(
         tmp_path / "whole", tmp_path / "c.jsonl", vocab_file, format="json_lines"
     )
-    monkeypatch.setattr(Unsteady, "is_down", True)
+    monkeypatch.setattr(FailingFileSystem, "error", TimeoutError("no answer"))
     resumed = tmp_path / "resumed"
-    url = "unsteady://c.jsonl"
+    url = "failing://c.jsonl"
     with pytest.raises(byte_streams.UnreachableError, match=r"c\.jsonl.*no answer"):
         build(resumed, url, vocab_file, format="json_lines")
     assert not (resumed / "manifest.json").exists()
@@ -183,7 +143,7 @@ def test_build_that_loses_the_connection_goes_on_later(
         path.name: path.stat().st_mtime_ns for path in resumed.glob("*.tfrecord")
     }
     assert finished
-    monkeypatch.setattr(Unsteady, "is_down", False)
+    monkeypatch.setattr(FailingFileSystem, "error", None)
     assert build(resumed, url, vocab_file, format="json_lines") == whole
     for name, time in finished.items():
         assert (resumed / name).stat().st_mtime_ns == time

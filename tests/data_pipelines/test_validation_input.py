@@ -12,16 +12,18 @@ from data_pipelines import (
     build_documents,
     build_windows,
     check_records,
+    document_slices,
     documents_job,
     tree_shards,
 )
-from data_pipelines.documents_job import DocumentOptions
+from data_pipelines.document_options import DocumentOptions
 from data_pipelines.lane_inputs import LaneInputs
 from data_pipelines.manifest import Manifest
 from data_pipelines.sharded_build import BuildError
 from data_pipelines.windows_job import WindowOptions
 from seg_tf import files
-from tests.data_pipelines.builders import read_windows
+from tests.data_pipelines.builders import read_split
+from tests.data_pipelines.interruptions import interrupted, noted
 
 WORDS = [f"w{number}" for number in range(50)]
 NUM_TRAIN, NUM_VALIDATION = 40, 20
@@ -179,38 +181,23 @@ def test_bytes_are_the_same_for_two_workers(corpus, built, tmp_path):
 
 
 @pytest.mark.parametrize("where", ["in the slice of both", "in validation"])
-def test_bytes_are_the_same_after_an_interrupted_build(
-    corpus, built, tmp_path, monkeypatch, where
-):
+def test_bytes_are_the_same_after_an_interrupted_build(corpus, built, tmp_path, where):
     validation = sorted(shards_with(built, "validation"))
     stopped_at = validation[0 if where == "in the slice of both" else 2]
-    make_slice = documents_job.make_slice
-    made = []
-
-    def interrupted(payload):
-        if payload.number == stopped_at:
-            raise KeyboardInterrupt
-        return make_slice(payload)
-
-    def noted(payload):
-        made.append(payload.number)
-        return make_slice(payload)
-
-    monkeypatch.setattr(documents_job, "make_slice", interrupted)
-    with pytest.raises(KeyboardInterrupt):
+    with interrupted(documents_job, stopped_at):
         build_documents.build_documents(options(corpus), tmp_path)
     with pytest.raises(BuildError, match="an unfinished build with another"):
         build_documents.build_documents(
             options(corpus, validation_input=None), tmp_path
         )
-    monkeypatch.setattr(documents_job, "make_slice", noted)
-    build_documents.build_documents(options(corpus), tmp_path)
+    with noted(documents_job) as made:
+        build_documents.build_documents(options(corpus), tmp_path)
     assert made == list(range(stopped_at, validation[-1] + 1))
     assert contents(tmp_path) == contents(built)
 
 
 def test_a_finished_build_is_left_as_it_is(corpus, built, monkeypatch):
-    monkeypatch.delattr(documents_job, "read_slices")
+    monkeypatch.delattr(document_slices, "read_slices")
     build_documents.build_documents(options(corpus), built)
 
 
@@ -302,8 +289,8 @@ def test_records_of_windows_take_it(corpus, tmp_path):
     assert done.returncode == 0, done.stderr
     assert contents(tmp_path / "out") == contents(expected)
     for split, count in (("train", NUM_TRAIN), ("validation", NUM_VALIDATION)):
-        documents = read_windows(tmp_path / "out" / "documents", split)
-        windows = read_windows(tmp_path / "out", split)
+        documents = read_split(tmp_path / "out" / "documents", split)
+        windows = read_split(tmp_path / "out", split)
         assert len(documents) == count
         assert sum(len(tree.token_ids) for tree in windows) == sum(
             len(tree.token_ids) for tree in documents

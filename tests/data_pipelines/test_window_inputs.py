@@ -13,7 +13,7 @@ from seg_tf import configuration, features
 from tests.data_pipelines.builders import (
     SPECIAL_IDS,
     random_tree,
-    read_windows,
+    read_split,
     write_windows,
 )
 from tests.text.test_window_indices import slow_indices
@@ -121,7 +121,7 @@ def test_features_keep_the_contract(records_dir):
 def test_an_epoch_is_every_window_once_with_its_indices(tmp_path, cut_sentences):
     records_dir = write(tmp_path, cut_sentences)
     inputs = build(records_dir)
-    windows = read_windows(records_dir, "train")
+    windows = read_split(records_dir, "train")
     # A window that goes on inside a sentence is there either way.
     assert any(tree.first_index[2] > 0 for tree in windows)
     assert inputs.num_train_samples == len(windows)

@@ -7,7 +7,7 @@ import pytest
 
 from data_pipelines import window_lengths
 from data_pipelines.window_lengths import SENTENCES, WINDOWS
-from tests.data_pipelines.builders import random_tree, read_windows, write_windows
+from tests.data_pipelines.builders import random_tree, read_split, write_windows
 
 KINDS = pytest.mark.parametrize("kind", [WINDOWS, SENTENCES])
 
@@ -30,7 +30,7 @@ def built(tmp_path):
 
 def test_lengths_are_those_of_the_records_in_their_order(built):
     manifest, folder = built
-    trees = read_windows(folder, "train")
+    trees = read_split(folder, "train")
     expected = [len(tree.token_ids) for tree in trees]
     assert WINDOWS.read(manifest, folder, "train").tolist() == expected
     expected = [tree.sentence_lengths.tolist() for tree in trees]

@@ -9,12 +9,12 @@ import pytest
 
 from data_pipelines import build_documents, build_windows, check_records, tree_shards
 from data_pipelines.build_word_vocab import WordVocabularyOptions, build_word_vocabulary
-from data_pipelines.documents_job import DocumentOptions
+from data_pipelines.document_options import DocumentOptions
 from data_pipelines.lane_inputs import LaneInputs
-from data_pipelines.manifest import SPLITS, Manifest
+from data_pipelines.manifest import Manifest
 from data_pipelines.windows_job import WindowOptions
 from seg_tf import configuration
-from tests.data_pipelines.builders import random_tree, write_word_documents
+from tests.data_pipelines.builders import random_tree, read_all, write_word_documents
 from tests.sample_data import sample_data
 
 WORDS = ["<eos>", "<unk>", "The", "dog", "ran", ".", "sat", "!", "(", ")"]
@@ -48,22 +48,9 @@ def options(corpus, **overrides):
     return DocumentOptions(**{**settings, **overrides})
 
 
-def trees_of(folder):
-    """All documents, split after split."""
-    manifest = Manifest.load(folder)
-    return [
-        tree
-        for split in SPLITS
-        for shard in manifest.splits[split]
-        for tree, _, _ in tree_shards.read_trees(
-            folder / shard.file, manifest.number_widths
-        )
-    ]
-
-
 def test_every_paragraph_ends_with_its_mark(corpus, tmp_path):
     manifest = build_documents.build_documents(options(corpus), tmp_path / "out")
-    trees = trees_of(tmp_path / "out")
+    trees = read_all(tmp_path / "out")
     assert len(trees) == 3
     for tree in trees:
         words = " ".join(WORDS[token_id] for token_id in tree.token_ids)
@@ -83,7 +70,7 @@ def test_every_paragraph_ends_with_its_mark(corpus, tmp_path):
 def test_tokenised_words_stay_as_they_are(corpus, tmp_path):
     given = options(corpus, tokenizer="whitespace", lower_case=True)
     manifest = build_documents.build_documents(given, tmp_path / "out")
-    tree = trees_of(tmp_path / "out")[0]
+    tree = read_all(tmp_path / "out")[0]
     words = " ".join(WORDS[token_id] for token_id in tree.token_ids)
     # In lower case `the` is unknown, as are `ran.` and `sat!`.
     assert words == (
@@ -135,7 +122,7 @@ def test_tokens_of_wikitext_are_its_words_and_paragraphs(tmp_path):
     assert manifest.count("paragraphs") == len(lines) - blank
     assert manifest.count("pieces") + blank == 217_646
     # Word by word, too: nothing is lost, changed or out of place.
-    found = np.concatenate([tree.token_ids for tree in trees_of(folder)])
+    found = np.concatenate([tree.token_ids for tree in read_all(folder)])
     expected = " <eos> ".join(line for line in lines if line.strip()).split()
     assert [vocabulary.tokens[i] for i in found] == [*expected, "<eos>"]
     assert Counter(found.tolist())[vocabulary.unk_id] == expected.count("<unk>")
@@ -209,7 +196,7 @@ def inspect(folder, *more):
 
 
 def test_inspection_shows_words(folder):
-    tree = trees_of(folder)[1]
+    tree = read_all(folder)[1]
     done = inspect(folder, "--record=1")
     assert done.returncode == 0, done.stderr
     assert f"document 1, {len(tree.token_ids)} words, " in done.stdout

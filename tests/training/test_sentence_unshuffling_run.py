@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from data_pipelines import build_documents, build_windows
-from data_pipelines.documents_job import DocumentOptions
+from data_pipelines.document_options import DocumentOptions
 from data_pipelines.windows_job import WindowOptions
 from seg_tf import configuration
 from seg_tf.training import pretraining, run_log

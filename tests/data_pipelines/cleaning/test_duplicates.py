@@ -8,7 +8,7 @@ import tempfile
 import numpy as np
 import pytest
 
-from data_pipelines import duplicates_job, tree_shards
+from data_pipelines import documents_job, duplicates_job, tree_shards
 from data_pipelines.cleaning import buckets, signature_files, signatures
 from data_pipelines.cleaning.options import CleaningOptions
 from data_pipelines.manifest import Manifest
@@ -19,6 +19,7 @@ from tests.data_pipelines.cleaning.slow_duplicates import (
     slow_min_hash,
     true_similarity,
 )
+from tests.data_pipelines.interruptions import interrupted, noted
 
 NEAR = CleaningOptions(duplicates="near", duplicate_threshold=0.7)
 EXACT = CleaningOptions(duplicates="exact")
@@ -113,46 +114,18 @@ def test_slices_change_no_duplicate(corpus, built, tmp_path):
 
 
 @pytest.mark.parametrize("fail_after", [0, 2])
-def test_an_interrupted_search_goes_on(
-    corpus, built, tmp_path, monkeypatch, fail_after
-):
-    make_signatures = duplicates_job.make_slice
-    made = []
-
-    def interrupted(payload):
-        if len(made) == fail_after:
-            raise KeyboardInterrupt
-        made.append(payload.number)
-        return make_signatures(payload)
-
-    monkeypatch.setattr(duplicates_job, "make_slice", interrupted)
-    with pytest.raises(KeyboardInterrupt):
+def test_an_interrupted_search_goes_on(corpus, built, tmp_path, fail_after):
+    with interrupted(duplicates_job, fail_after):
         corpora.build(corpus[0], tmp_path, NEAR)
-    made.clear()
-    monkeypatch.setattr(
-        duplicates_job,
-        "make_slice",
-        lambda payload: made.append(payload.number) or make_signatures(payload),
-    )
-    corpora.build(corpus[0], tmp_path, NEAR)
+    with noted(duplicates_job) as made:
+        corpora.build(corpus[0], tmp_path, NEAR)
     assert made[0] == fail_after  # What was finished is not done again.
     assert corpora.contents(tmp_path) == corpora.contents(built)
 
 
 def test_a_finished_search_is_not_done_again(corpus, built, tmp_path, monkeypatch):
-    from data_pipelines import documents_job
-
-    make_slice = documents_job.make_slice
-
-    def interrupted(payload):
-        if payload.number == 1:
-            raise KeyboardInterrupt
-        return make_slice(payload)
-
-    monkeypatch.setattr(documents_job, "make_slice", interrupted)
-    with pytest.raises(KeyboardInterrupt):
+    with interrupted(documents_job, 1):
         corpora.build(corpus[0], tmp_path, NEAR)
-    monkeypatch.setattr(documents_job, "make_slice", make_slice)
 
     def never(*_):
         raise AssertionError("signatures were made again")

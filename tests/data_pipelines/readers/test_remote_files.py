@@ -5,61 +5,17 @@ import gzip
 import io
 import json
 
-import fsspec
 import pyarrow as pa
 import pyarrow.fs
 import pyarrow.parquet
 import pytest
-from fsspec.implementations.memory import MemoryFileSystem
 
 from data_pipelines import readers
 from data_pipelines.readers import byte_streams
 from seg_tf import file_listing
+from tests.data_pipelines.failing_files import FailingFileSystem
 
 LINES = "".join(json.dumps({"text": f"Line {n}."}) + "\n" for n in range(20_000))
-
-
-class FailingFile(io.BytesIO):
-    """Loses its connection after some bytes."""
-
-    def read(self, size=-1):
-        if self.tell() > 100_000:
-            raise self.error("the connection was reset")
-        return super().read(size)
-
-
-class FailingFileSystem(MemoryFileSystem):
-    protocol = "failing"
-    error = ConnectionError
-
-    @classmethod
-    def _strip_protocol(cls, path):
-        return super()._strip_protocol(str(path).replace("failing://", "memory://"))
-
-    def unstrip_protocol(self, name):
-        return f"failing:/{self._strip_protocol(name)}"
-
-    def _open(self, path, mode="rb", **options):
-        if mode != "rb":
-            return super()._open(path, mode, **options)
-        file = FailingFile(self.store[path].getvalue())
-        file.error = self.error
-        return file
-
-
-@pytest.fixture
-def memory():
-    system = fsspec.filesystem("memory")
-    system.store.clear()
-    yield system
-    system.store.clear()
-
-
-@pytest.fixture
-def failing(memory):
-    del memory  # Whose store they share; it is emptied afterwards.
-    fsspec.register_implementation("failing", FailingFileSystem, clobber=True)
-    return fsspec.filesystem("failing")
 
 
 def collect(items, into):
@@ -121,7 +77,7 @@ def test_table_is_read_remotely(memory):
 )
 @pytest.mark.parametrize("name", ["file.jsonl", "file.jsonl.gz"])
 def test_lost_connection_stops_instead_of_rejecting(failing, monkeypatch, error, name):
-    monkeypatch.setattr(FailingFileSystem, "error", error)
+    monkeypatch.setattr(FailingFileSystem, "error", error("the connection was reset"))
     data = LINES.encode()
     if name.endswith(".gz"):
         data = gzip.compress(data, compresslevel=0)
@@ -133,7 +89,9 @@ def test_lost_connection_stops_instead_of_rejecting(failing, monkeypatch, error,
     assert all(isinstance(item, readers.Document) for item in read)
 
 
-def test_lost_connection_in_a_table_stops_too(failing):
+def test_lost_connection_in_a_table_stops_too(failing, monkeypatch):
+    reset = ConnectionError("the connection was reset")
+    monkeypatch.setattr(FailingFileSystem, "error", reset)
     table = pa.table({"text": [f"{n} {LINES[:2000]}" for n in range(300)]})
     sink = io.BytesIO()
     pa.parquet.write_table(table, sink, compression="none", use_dictionary=False)

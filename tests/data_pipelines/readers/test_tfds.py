@@ -9,7 +9,7 @@ import pytest
 import tensorflow_datasets as tfds
 
 from data_pipelines import build_documents, readers
-from data_pipelines.documents_job import DocumentOptions
+from data_pipelines.document_options import DocumentOptions
 from data_pipelines.manifest import Manifest
 
 WIKI40B = (
