@@ -59,7 +59,7 @@ from typing import Any
 
 from absl import flags
 
-from seg_tf import command_line, files
+from seg_tf import command_line, files, output_paths
 from seg_tf.export import saved_model
 from seg_tf.export.model_rows import model_rows
 from seg_tf.export.served_classifier import ServedClassifier
@@ -129,7 +129,7 @@ def define_flags() -> None:
 
 def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
-    folder = pathlib.Path(values.output_dir)
+    folder = output_paths.folder_path(values.output_dir)
     # Whatever can be refused, before a model is loaded.
     saved_model.check_output_dir(folder, values.overwrite)
     if values.finetuned_model is None:

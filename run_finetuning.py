@@ -58,6 +58,7 @@ from typing import Any
 from absl import flags
 
 import seg_tf.command_line as command_line
+from seg_tf import output_paths
 from seg_tf.finetuning import results_report, runners, trials, trials_grid
 from seg_tf.finetuning.compared_trials import Compared, compared_trials
 from seg_tf.finetuning.divergence import ADVICE
@@ -183,12 +184,11 @@ def main(_: Sequence[str]) -> None:
     os.environ.setdefault("HOROVOD_STALL_CHECK_DISABLE", "1")
     processes = distribution.join()
     say = print if processes.is_chief else _say_nothing
-    output_dir = pathlib.Path(values.output_dir)
+    output_dir = output_paths.folder_path(values.output_dir)
     names = list(dict.fromkeys(values.task))
     given = [name for name in values if values[name].present]
     for name in names:
         runners.check_flags(name, given, values.probe)
-    model_flags.check_output_dir(output_dir)
     pretrained, splitter = model_flags.load_model()
     # Whatever can be refused, before anything is trained.
     jobs = []

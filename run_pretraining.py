@@ -45,7 +45,7 @@ import tensorflow as tf
 from absl import app, flags
 from ml_collections import config_flags
 
-from seg_tf import configuration, fidelity, files
+from seg_tf import configuration, fidelity, files, output_paths
 from seg_tf.training import (
     checkpoint,
     checkpoint_names,
@@ -91,7 +91,9 @@ def main(argv: Sequence[str]) -> None:
     try:
         processes = distribution.join()
         config = configuration.from_config_dict(_CONFIG.value)
-        folder = RunFolder(pathlib.Path(_OUTPUT_DIR.value or f"runs/{config.name}"))
+        folder = RunFolder(
+            output_paths.folder_path(_OUTPUT_DIR.value or f"runs/{config.name}")
+        )
         initial = _initial_checkpoint()
         run = run_folder.describe_run(
             config,

@@ -50,7 +50,7 @@ from data_pipelines.readers import COUNTED_REASONS, LEFT_OUT_REASONS, parse_opti
 from data_pipelines.report import report_flag
 from data_pipelines.sharded_build import BuildError, ShardedBuild
 from data_pipelines.text_flags import define_text_flags
-from seg_tf import files
+from seg_tf import files, output_paths
 from seg_tf.text import encoding
 from seg_tf.text.punkt_parameters import PARAMETERS_HELP, load_parameters
 from seg_tf.text.token_table import TokenTable
@@ -332,7 +332,7 @@ def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
     manifest = build_documents(
         options_from_flags(),
-        files.output_path(values.output_dir, "output_dir"),
+        output_paths.folder_path(values.output_dir),
         engine=engine_flags.engine_from_flags(),
         overwrite=values.overwrite,
     )

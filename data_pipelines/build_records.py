@@ -30,14 +30,14 @@ import seg_tf.command_line as command_line
 from data_pipelines import build_documents, build_windows, engine_flags, windows_job
 from data_pipelines.report import report_flag
 from data_pipelines.sharded_build import BuildError
-from seg_tf import files
+from seg_tf import output_paths
 
 DOCUMENTS_FOLDER = "documents"
 
 
 def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
-    output_dir = files.output_path(values.output_dir, "output_dir")
+    output_dir = output_paths.folder_path(values.output_dir)
     documents_dir = output_dir / DOCUMENTS_FOLDER
     # Options are checked before the dear first half starts.
     window_options = build_windows.options_from_flags()

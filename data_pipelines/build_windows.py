@@ -33,7 +33,7 @@ from data_pipelines.manifest import FILE_NAME, Manifest
 from data_pipelines.report import report_flag
 from data_pipelines.sharded_build import BuildError, ShardedBuild
 from data_pipelines.windows_job import WindowOptions
-from seg_tf import files
+from seg_tf import files, output_paths
 
 
 def build_windows(
@@ -160,7 +160,7 @@ def main(_: Sequence[str]) -> None:
     manifest = build_windows(
         options_from_flags(),
         pathlib.Path(values.documents_dir),
-        files.output_path(values.output_dir, "output_dir"),
+        output_paths.folder_path(values.output_dir),
         engine=engine_flags.engine_from_flags(),
         overwrite=values.overwrite,
     )

@@ -4,7 +4,7 @@ import pathlib
 
 from absl import flags
 
-from seg_tf import files
+from seg_tf import files, output_paths
 from seg_tf.text.token_table import TokenTable
 
 
@@ -22,7 +22,7 @@ def output_from_flags() -> pathlib.Path | None:
         ValueError: if it is there and the flags do not say what to do, or it is a URL.
     """
     values = flags.FLAGS
-    output = files.output_path(values.output, "output", "file")
+    output = output_paths.local_path(values.output, "output", "file")
     if not output.exists() or values.overwrite:
         return output
     if values.skip_if_present:

@@ -44,7 +44,7 @@ from typing import Any
 import numpy as np
 from absl import flags
 
-from seg_tf import command_line, files
+from seg_tf import command_line, files, output_paths
 from seg_tf.inference import model_flags, texts
 from seg_tf.inference.long_texts import EncodedText, LongTexts
 from seg_tf.inference.texts import Sentence
@@ -115,8 +115,7 @@ def _outputs(names: Sequence[str]) -> Mapping[str, pathlib.Path]:
             f"Received: {'both' if values.output else 'neither'}"
         )
     if values.output_dir:
-        folder = pathlib.Path(values.output_dir)
-        model_flags.check_output_dir(folder)
+        folder = output_paths.folder_path(values.output_dir)
         return {name: folder / (name + _SUFFIX) for name in names}
     if len(names) > 1:
         raise ValueError(
@@ -124,9 +123,7 @@ def _outputs(names: Sequence[str]) -> Mapping[str, pathlib.Path]:
             f"`--output_dir`. Received: --output={values.output}, and {len(names)} "
             "texts"
         )
-    path = pathlib.Path(values.output)
-    model_flags.check_output(path)
-    return {names[0]: path}
+    return {names[0]: output_paths.file_path(values.output, "output")}
 
 
 def _check_outputs(

@@ -46,7 +46,7 @@ from typing import Any
 
 from absl import flags
 
-from seg_tf import command_line, configuration, files
+from seg_tf import command_line, configuration, files, output_paths
 from seg_tf.inference import model_flags, perplexity, texts, word_segments
 from seg_tf.inference.language_model import LanguageModel
 from seg_tf.training.errors import CheckpointError
@@ -114,7 +114,7 @@ def main(_: Sequence[str]) -> None:
         )
     sources = texts.list_files(values.text) if values.text else None
     if values.output:
-        model_flags.check_output(pathlib.Path(values.output))
+        output_paths.file_path(values.output, "output")
     pretrained, splitter = model_flags.load_model(values.memory_length)
     model = LanguageModel(pretrained, splitter)
     target_length = values.target_length or model.inputs.target_length

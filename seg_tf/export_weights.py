@@ -26,7 +26,7 @@ from collections.abc import Sequence
 
 from absl import flags
 
-from seg_tf import command_line
+from seg_tf import command_line, output_paths
 from seg_tf.inference import model_flags
 from seg_tf.interop import (
     hugging_face_export,
@@ -53,7 +53,7 @@ def define_flags() -> None:
 
 def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
-    output_dir = pathlib.Path(values.output_dir)
+    output_dir = output_paths.folder_path(values.output_dir)
     # Whatever can be refused, before a model is loaded.
     new_folder.check(output_dir)
     scores = dict(map(_score, values.scores))

@@ -15,28 +15,6 @@ from typing import Any
 _ASIDE_PREFIX = ".aside-"
 
 
-def output_path(value: str, name: str, kind: str = "folder") -> pathlib.Path:
-    """The path of a result that a flag names.
-
-    Inputs may be URLs; results are locked, renamed and waited for on the disk, which
-    only a file system can do.
-
-    Args:
-        value: the path.
-        name: of the flag, for the message.
-        kind: "folder" or "file", for the message.
-
-    Raises:
-        ValueError: if it is a URL, such as `gs://bucket/folder`.
-    """
-    if "://" in value:
-        raise ValueError(
-            f"`{name}` must be a {kind} of this machine or of a shared file system. "
-            f"Received: {value!r}"
-        )
-    return pathlib.Path(value)
-
-
 def aside(path: pathlib.Path) -> pathlib.Path:
     """The name under which `path` is written before it is finished."""
     return path.with_name(_ASIDE_PREFIX + path.name)

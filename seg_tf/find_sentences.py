@@ -44,7 +44,7 @@ from typing import Any
 
 from absl import flags
 
-from seg_tf import command_line, files
+from seg_tf import command_line, files, output_paths
 from seg_tf.inference import corpus_encoding, model_flags, texts, vector_index
 from seg_tf.inference.corpus_vectors import CorpusVectors
 from seg_tf.inference.sentence_vectors import SentenceVectors
@@ -100,7 +100,7 @@ def main(_: Sequence[str]) -> None:
         )
     # Whatever can be refused, before a corpus is encoded for hours.
     if values.output:
-        model_flags.check_output(pathlib.Path(values.output))
+        output_paths.file_path(values.output, "output")
     sources = texts.list_files(values.corpus) if values.corpus else {}
     queries = [*values.query, *_queries_of_file()]
     pretrained, splitter = model_flags.load_model()

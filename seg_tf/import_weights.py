@@ -33,7 +33,7 @@ from collections.abc import Sequence
 from absl import flags
 from ml_collections import config_flags
 
-from seg_tf import command_line, configuration
+from seg_tf import command_line, configuration, output_paths
 from seg_tf.interop import conversion, formats, new_folder
 from seg_tf.training import config_overrides
 
@@ -62,7 +62,7 @@ def define_flags() -> None:
 
 def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
-    output_dir = pathlib.Path(values.output_dir)
+    output_dir = output_paths.folder_path(values.output_dir)
     new_folder.check(output_dir)
     config = values.config and configuration.from_config_dict(values.config)
     report = conversion.convert(

@@ -38,7 +38,7 @@ from collections.abc import Mapping, Sequence
 
 from absl import flags
 
-from seg_tf import command_line, files
+from seg_tf import command_line, files, output_paths
 from seg_tf.inference import (
     attention_maps,
     attention_plots,
@@ -121,20 +121,18 @@ def _maps(
 def _outputs() -> tuple[pathlib.Path, pathlib.Path | None]:
     """The files to write: the plot and, if wanted, the table."""
     values = flags.FLAGS
-    output = pathlib.Path(values.output)
+    output = output_paths.file_path(values.output, "output")
     if output.suffix.lower() not in _FORMATS:
         raise ValueError(
             f"`--output` must end in one of {', '.join(_FORMATS)}. Received: {output}"
         )
-    table = pathlib.Path(values.output_table) if values.output_table else None
+    table = None
+    if values.output_table:
+        table = output_paths.file_path(values.output_table, "output_table")
     for name, path in (("--output", output), ("--output_table", table)):
-        if path:
-            model_flags.check_output(path, name)
-            is_stdin = values.text == _STDIN
-            if path.exists() and not is_stdin and path.samefile(values.text):
-                raise ValueError(
-                    f"`{name}` must not be the text itself. Received: {path}"
-                )
+        is_there = path is not None and path.exists() and values.text != _STDIN
+        if is_there and path.samefile(values.text):
+            raise ValueError(f"`{name}` must not be the text itself. Received: {path}")
     return output, table
 
 

@@ -35,7 +35,7 @@ from collections.abc import Iterator, Sequence
 
 from absl import flags
 
-from seg_tf import command_line, files
+from seg_tf import command_line, files, output_paths
 from seg_tf.inference import model_flags, ordering, texts
 from seg_tf.inference.ordering import OrderedGroup
 from seg_tf.inference.texts import Sentence
@@ -75,7 +75,7 @@ def main(_: Sequence[str]) -> None:
             f"none, and {len(sources)} texts"
         )
     if values.output:
-        model_flags.check_output(pathlib.Path(values.output))
+        output_paths.file_path(values.output, "output")
     pretrained, splitter = model_flags.load_model()
     orderer = ordering.SentenceOrderer(pretrained)
     if values.sentences:

@@ -5,10 +5,10 @@
     serve_check
           > export > finetuning > inference, interop
           > training > objectives > models > layers > ops > tasks > text > fidelity
-          > features, configuration, files, file_listing, command_line
+          > features, configuration, files, file_listing, output_paths, command_line
 
 A module imports from its own part and from parts to its right. `data_pipelines` may
-import `seg_tf.text` and the five at the right end; `seg_tf` never imports
+import `seg_tf.text` and the six at the right end; `seg_tf` never imports
 `data_pipelines`; `configs` import `seg_tf.configuration` alone. Horovod is imported in
 one file, and development packages nowhere at the top of a module. `seg_tf.doctor`
 imports nothing but the standard library at the top of its modules, and Horovod in
@@ -30,7 +30,14 @@ REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
 
 # Parts of seg_tf, from the bottom to the top; parts of a set do not know each other.
 LEVELS = (
-    {"command_line", "configuration", "features", "file_listing", "files"},
+    {
+        "command_line",
+        "configuration",
+        "features",
+        "file_listing",
+        "files",
+        "output_paths",
+    },
     {"fidelity"},
     {"text"},
     {"tasks"},
@@ -63,6 +70,7 @@ DATA_PIPELINES_MAY_IMPORT = {
     "files",
     "command_line",
     "file_listing",
+    "output_paths",
 }
 CONFIGS_MAY_IMPORT = {"configuration"}
 DEEP_LEARNING = {"tensorflow", "tensorflow_text", "keras", "keras_hub"}

@@ -54,7 +54,7 @@ from absl import app, flags
 import seg_tf.command_line as command_line
 from data_pipelines import readers, text_flags
 from data_pipelines.readers import text_output
-from seg_tf import file_listing, files
+from seg_tf import file_listing, output_paths
 
 text_flags.define_text_flags()
 _NUM_DOCUMENTS = flags.DEFINE_integer(
@@ -189,7 +189,7 @@ def main(argv: list[str]) -> None:
     output = None
     try:
         if _OUTPUT.value:
-            output = files.output_path(_OUTPUT.value, "output", "file or folder")
+            output = output_paths.local_path(_OUTPUT.value, "output", "file or folder")
         options = readers.parse_options(values.reader_options)
         reader = readers.get_reader(values.format, **options)
         inputs = reader.files(values.input)

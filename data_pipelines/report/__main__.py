@@ -18,7 +18,8 @@ from collections.abc import Sequence
 from absl import flags
 
 import seg_tf.command_line as command_line
-from data_pipelines.report import FILE_NAME, page, report_flag
+from data_pipelines.report import FILE_NAME, page
+from seg_tf import output_paths
 
 
 def main(_: Sequence[str]) -> None:
@@ -26,7 +27,7 @@ def main(_: Sequence[str]) -> None:
     records_dir = pathlib.Path(values.records_dir)
     output = records_dir / FILE_NAME
     if values.output is not None:
-        output = report_flag.check_output(values.output, "output")
+        output = output_paths.file_path(values.output, "output")
     documents_dir = values.documents_dir and pathlib.Path(values.documents_dir)
     page.write_report(
         records_dir,

@@ -5,7 +5,7 @@ import pathlib
 from absl import flags
 
 from data_pipelines.report import FILE_NAME
-from seg_tf import files
+from seg_tf import output_paths
 
 # What a flag without a value means, and --noreport.
 _TRUTH = ("true", "false")
@@ -17,26 +17,8 @@ class _Parser(flags.ArgumentParser):
     def parse(self, argument: str) -> str:
         if argument.lower() in _TRUTH:
             return argument.lower()
-        check_output(argument, "report")
+        output_paths.file_path(argument, "report")
         return argument
-
-
-def check_output(value: str, name: str) -> pathlib.Path:
-    """Makes sure that a page can be written.
-
-    Args:
-        value: what the user gave.
-        name: of the flag.
-
-    Raises:
-        ValueError: if it is a URL, a folder, nothing, or in a folder that is missing.
-    """
-    path = files.output_path(value, name, "file")
-    if not value or path.is_dir() or not path.parent.is_dir():
-        raise ValueError(
-            f"`{name}` must be a file, in a folder that exists. Received: {value!r}"
-        )
-    return path
 
 
 def define_flag() -> None:

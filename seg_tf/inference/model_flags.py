@@ -1,7 +1,5 @@
 """What the commands that use a pretrained model share: it, what they read and write."""
 
-import os
-import pathlib
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -109,47 +107,3 @@ def read_lines(path: str) -> list[str]:
         with open(path, "rb") as file:
             lines = list(texts.decoded(file, path))
     return list(filter(None, map(str.strip, lines)))
-
-
-def check_output(path: pathlib.Path, flag: str = "--output") -> None:
-    """Makes sure, before long work, that its result can become the file `path`.
-
-    Args:
-        path: the file.
-        flag: what names it.
-
-    Raises:
-        ValueError: if `path` is a folder, or lies in none that exists and may be
-            written to.
-    """
-    if path.is_dir():
-        reason = "which is a folder"
-    elif not path.parent.is_dir():
-        reason = "whose folder does not exist"
-    elif not os.access(path.parent, os.W_OK):
-        reason = "whose folder may not be written to"
-    else:
-        return
-    raise ValueError(
-        f"`{flag}` must name a file, in a folder that exists. Received: "
-        f"{path}, {reason}"
-    )
-
-
-def check_output_dir(folder: pathlib.Path) -> None:
-    """Makes sure, before long work, that files can go to a folder, there or not.
-
-    Raises:
-        ValueError: if it is a file or lies in one, or may not be written to.
-    """
-    existing = next(one for one in (folder, *folder.absolute().parents) if one.exists())
-    if not existing.is_dir():
-        reason = f"and {existing} is a file"
-    elif not os.access(existing, os.W_OK):
-        reason = f"and {existing} may not be written to"
-    else:
-        return
-    raise ValueError(
-        "`--output_dir` must name a folder, which is made if it does not exist. "
-        f"Received: {folder}, {reason}"
-    )

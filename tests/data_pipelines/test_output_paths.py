@@ -7,26 +7,26 @@ import sys
 
 import pytest
 
-from seg_tf import files
+from seg_tf import output_paths
 from tests.data_pipelines.test_build_records import REPOSITORY
 
 TEXT = ("--format=json_lines", "--input=missing.jsonl")
 DOCUMENTS = (*TEXT, "--vocab_file=missing.txt")
-FOLDER = "`output_dir` must be a folder of this machine or of a shared file system"
-FILE = "`output` must be a file of this machine or of a shared file system"
+FOLDER = "`--output_dir` must be a folder of this machine or of a shared file system"
+FILE = "`--output` must be a file of this machine or of a shared file system"
 
 
 def test_paths_of_the_machine_are_paths():
-    assert files.output_path("a/b", "output_dir") == pathlib.Path("a/b")
+    assert output_paths.local_path("a/b", "output_dir") == pathlib.Path("a/b")
     # One slash, as `pathlib` makes of two, is no URL; nor is a colon.
-    assert files.output_path("gs:/b", "output_dir") == pathlib.Path("gs:/b")
-    assert files.output_path("/x:y", "output_dir") == pathlib.Path("/x:y")
+    assert output_paths.local_path("gs:/b", "output_dir") == pathlib.Path("gs:/b")
+    assert output_paths.local_path("/x:y", "output_dir") == pathlib.Path("/x:y")
 
 
 @pytest.mark.parametrize("url", ["gs://bucket/x", "S3://bucket", "file:///tmp/x"])
 def test_urls_are_refused_by_name(url):
-    with pytest.raises(ValueError, match=rf"^`page` must be a file .*: '{url}'$"):
-        files.output_path(url, "page", "file")
+    with pytest.raises(ValueError, match=rf"^`--page` must be a file .*: '{url}'$"):
+        output_paths.local_path(url, "page", "file")
 
 
 @pytest.mark.parametrize(
@@ -45,11 +45,11 @@ def test_urls_are_refused_by_name(url):
             (*TEXT, "--tokenizer=words", "--min_count=1", "--output=gs://bucket/x"),
             FILE,
         ),
-        ("readers", (*TEXT, "--output=gs://bucket/x"), "`output` must be a file or"),
+        ("readers", (*TEXT, "--output=gs://bucket/x"), "`--output` must be a file or"),
         (
             "build_records",
             (*DOCUMENTS, "--output_dir=records", "--report=gs://bucket/x"),
-            "`report` must be a file of this machine or of a shared file system",
+            "`--report` must be a file of this machine or of a shared file system",
         ),
     ],
 )

@@ -1,0 +1,78 @@
+"""Where results go, as flags name it: refused before long work if it cannot be written.
+
+Inputs may be URLs; results are locked, renamed and waited for on the disk, which only a
+file system can do.
+"""
+
+import os
+import pathlib
+
+
+def local_path(value: str, flag: str, kind: str = "folder") -> pathlib.Path:
+    """The path of a result.
+
+    Args:
+        value: what the user gave.
+        flag: what names it, without dashes.
+        kind: "folder" or "file", for the message.
+
+    Raises:
+        ValueError: if it is a URL, such as `gs://bucket/folder`.
+    """
+    if "://" in value:
+        raise ValueError(
+            f"`--{flag}` must be a {kind} of this machine or of a shared file system. "
+            f"Received: {value!r}"
+        )
+    return pathlib.Path(value)
+
+
+def file_path(value: str, flag: str) -> pathlib.Path:
+    """The path of a file that is to be written, or replaced.
+
+    Args:
+        value: what the user gave.
+        flag: what names it, without dashes.
+
+    Raises:
+        ValueError: if it is a URL or a folder, or lies in no folder that exists and may
+            be written to.
+    """
+    path = local_path(value, flag, "file")
+    if not value or path.is_dir():
+        reason = "which is a folder" if value else "which is no name"
+    elif not path.parent.is_dir():
+        reason = "whose folder does not exist"
+    elif not os.access(path.parent, os.W_OK):
+        reason = "whose folder may not be written to"
+    else:
+        return path
+    raise ValueError(
+        f"`--{flag}` must name a file, in a folder that exists. Received: "
+        f"{value or repr(value)}, {reason}"
+    )
+
+
+def folder_path(value: str, flag: str = "output_dir") -> pathlib.Path:
+    """The path of a folder for results, there or not.
+
+    Args:
+        value: what the user gave.
+        flag: what names it, without dashes.
+
+    Raises:
+        ValueError: if it is a URL or a file, or lies in a file, or may not be written
+            to.
+    """
+    folder = local_path(value, flag)
+    existing = next(one for one in (folder, *folder.absolute().parents) if one.exists())
+    if not existing.is_dir():
+        reason = f"and {existing} is a file"
+    elif not os.access(existing, os.W_OK):
+        reason = f"and {existing} may not be written to"
+    else:
+        return folder
+    raise ValueError(
+        f"`--{flag}` must name a folder, which is made if it does not exist. "
+        f"Received: {folder}, {reason}"
+    )
