@@ -30,7 +30,8 @@ from data_pipelines import (
     slice_plan,
     windows_job,
 )
-from data_pipelines.beam_steps import KeyedItem, Place, SourceFile
+from data_pipelines.beam_place import Place
+from data_pipelines.beam_steps import KeyedItem, SourceFile
 from data_pipelines.document_options import DocumentOptions
 from data_pipelines.manifest import Manifest
 from data_pipelines.sharded_build import REPORTS, BuildError, ShardedBuild

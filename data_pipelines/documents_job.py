@@ -11,7 +11,7 @@ from typing import Any
 
 from data_pipelines.document_options import DocumentOptions
 from data_pipelines.document_slices import Slice
-from data_pipelines.readers import Document, byte_streams, get_reader
+from data_pipelines.readers import Document, get_reader, raw_files
 from seg_tf import file_listing
 from seg_tf.text import encoding
 from seg_tf.text.token_table import TokenTable
@@ -90,7 +90,7 @@ def describe_sources(sources: Mapping[str, file_listing.Path]) -> list[dict]:
 
 
 def _checksum(path: file_listing.Path) -> str:
-    with byte_streams.open_raw(path) as file:
+    with raw_files.open_raw(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

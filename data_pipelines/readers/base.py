@@ -133,7 +133,7 @@ class FileReader:
             source: the `source` of what is yielded; None takes the file's name.
 
         Raises:
-            byte_streams.UnreachableError: if a remote file cannot be reached any more.
+            raw_files.UnreachableError: if a remote file cannot be reached any more.
         """
         for item in self.read_unparsed(path, source):
             yield self.parse(item) if isinstance(item, UnparsedDocument) else item

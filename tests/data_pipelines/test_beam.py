@@ -18,6 +18,7 @@ import pytest
 from data_pipelines import (
     beam_engine,
     beam_jobs,
+    beam_place,
     beam_steps,
     build_documents,
     build_windows,
@@ -131,7 +132,7 @@ def planned_by_reading(options):
 @pytest.mark.parametrize("megabytes", [1e-7, 0.0001, 0.0007, 0.0025, 0.02, 9.0])
 def test_the_plan_is_what_reading_in_order_finds(corpus, tmp_path, megabytes):
     options = options_of(corpus, slice_megabytes=megabytes)
-    place = beam_steps.Place(tmp_path / "out", tmp_path)
+    place = beam_place.Place(tmp_path / "out", tmp_path)
     place.output_dir.mkdir()
     sizes = []
     for number, (name, path) in enumerate(documents_job.list_sources(options).items()):
@@ -255,7 +256,7 @@ def test_an_engine_goes_on_with_what_the_other_left(
     engines = [in_process, LocalEngine()]
     first, second = engines if beam_is_first else reversed(engines)
     done = []
-    publish, run = beam_steps.Place.publish, documents_job.make_slice
+    publish, run = beam_place.Place.publish, documents_job.make_slice
 
     def published(self, folder, report):
         if report.startswith("task") and len(done) == 4:
@@ -270,7 +271,7 @@ def test_an_engine_goes_on_with_what_the_other_left(
         return run(payload)
 
     with monkeypatch.context() as patch:
-        patch.setattr(beam_steps.Place, "publish", published)
+        patch.setattr(beam_place.Place, "publish", published)
         patch.setattr(documents_job, "make_slice", made)
         with pytest.raises((BuildError, OSError), match="the disk is full"):
             build(corpus, tmp_path, first)
@@ -376,7 +377,7 @@ def test_shards_without_a_report_are_made_again(
 
 def test_a_step_done_twice_at_a_time_leaves_one_result(corpus, built, tmp_path):
     options = options_of(corpus)
-    place = beam_steps.Place(tmp_path / "out", tmp_path / "out" / ".progress")
+    place = beam_place.Place(tmp_path / "out", tmp_path / "out" / ".progress")
     place.progress_dir.mkdir(parents=True)
     one, other = (beam_steps.MakeDocuments(options, place) for _ in range(2))
     (task, *_) = document_slices.read_slices(
@@ -408,7 +409,7 @@ def test_workers_need_neither_vocabulary_nor_parameters(corpus, tmp_path):
     options = options_of(
         corpus, vocab_file=str(copy), sentence_parameters=str(parameters)
     )
-    place = beam_steps.Place(tmp_path / "out", tmp_path / "out" / ".progress")
+    place = beam_place.Place(tmp_path / "out", tmp_path / "out" / ".progress")
     place.progress_dir.mkdir(parents=True)
     step = beam_steps.MakeDocuments(options, place)
     copy.unlink()

@@ -10,7 +10,7 @@ import pytest
 from data_pipelines import build_documents, build_vocab, build_word_vocab, readers
 from data_pipelines.document_options import DocumentOptions
 from data_pipelines.manifest import Manifest
-from data_pipelines.readers import byte_streams
+from data_pipelines.readers import raw_files
 from tests.data_pipelines.failing_files import FailingFileSystem
 
 TEXTS = [
@@ -136,7 +136,7 @@ def test_build_that_loses_the_connection_goes_on_later(
     monkeypatch.setattr(FailingFileSystem, "error", TimeoutError("no answer"))
     resumed = tmp_path / "resumed"
     url = "failing://c.jsonl"
-    with pytest.raises(byte_streams.UnreachableError, match=r"c\.jsonl.*no answer"):
+    with pytest.raises(raw_files.UnreachableError, match=r"c\.jsonl.*no answer"):
         build(resumed, url, vocab_file, format="json_lines")
     assert not (resumed / "manifest.json").exists()
     finished = {

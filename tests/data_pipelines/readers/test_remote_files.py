@@ -11,7 +11,7 @@ import pyarrow.parquet
 import pytest
 
 from data_pipelines import readers
-from data_pipelines.readers import byte_streams
+from data_pipelines.readers import raw_files
 from seg_tf import file_listing
 from tests.data_pipelines.failing_files import FailingFileSystem
 
@@ -83,7 +83,7 @@ def test_lost_connection_stops_instead_of_rejecting(failing, monkeypatch, error,
         data = gzip.compress(data, compresslevel=0)
     failing.pipe(f"/{name}", data)
     items = readers.get_reader("json_lines").read_input(f"failing://{name}")
-    with pytest.raises(byte_streams.UnreachableError, match=f"{error.__name__}.*again"):
+    with pytest.raises(raw_files.UnreachableError, match=f"{error.__name__}.*again"):
         collect(items, read := [])
     assert read, "what precedes"
     assert all(isinstance(item, readers.Document) for item in read)
@@ -96,7 +96,7 @@ def test_lost_connection_in_a_table_stops_too(failing, monkeypatch):
     sink = io.BytesIO()
     pa.parquet.write_table(table, sink, compression="none", use_dictionary=False)
     failing.pipe("/table.parquet", sink.getvalue())
-    with pytest.raises(byte_streams.UnreachableError, match="reset"):
+    with pytest.raises(raw_files.UnreachableError, match="reset"):
         list(readers.get_reader("parquet").read_input("failing://table.parquet"))
 
 
@@ -104,5 +104,5 @@ def test_file_that_vanishes_stops(memory):
     memory.pipe("/a.txt", b"A text.")
     (path,) = file_listing.list_files("memory://a.txt")
     memory.rm("/a.txt")
-    with pytest.raises(byte_streams.UnreachableError, match="FileNotFoundError"):
+    with pytest.raises(raw_files.UnreachableError, match="FileNotFoundError"):
         list(readers.get_reader("plain_text").read(path))

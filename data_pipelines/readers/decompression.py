@@ -1,0 +1,143 @@
+"""Decompresses gzip, bzip2 and zstd files, and names their damage."""
+
+import bz2
+import io
+import zlib
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import zstandard
+
+from data_pipelines.readers.errors import DocumentError
+from seg_tf import file_listing
+
+# Small, because a chunk of zeros may decompress to a thousand times its size.
+_CHUNK_BYTES = 1 << 15
+
+
+class Compression(NamedTuple):
+    """A kind of compression.
+
+    Attributes:
+        name: as it stands in the reasons of rejections.
+        suffix: what names of such files end in.
+        magic: the first bytes of every such file.
+        decompressor: makes an object for one stream, member or frame, with
+            `decompress(data)`, `eof` and `unused_data`.
+    """
+
+    name: str
+    suffix: str
+    magic: bytes
+    decompressor: Callable[[], Any]
+
+
+_COMPRESSIONS = (
+    # 16 more than the largest window stand for a gzip header.
+    Compression(
+        "gzip", ".gz", b"\x1f\x8b", lambda: zlib.decompressobj(16 + zlib.MAX_WBITS)
+    ),
+    Compression("bzip2", ".bz2", b"BZh", bz2.BZ2Decompressor),
+    Compression(
+        "zstd",
+        ".zst",
+        b"\x28\xb5\x2f\xfd",
+        lambda: zstandard.ZstdDecompressor().decompressobj(),
+    ),
+)
+
+
+def find_compression(raw: io.RawIOBase, path: file_listing.Path) -> Compression | None:
+    """Looks at the first bytes, and goes back to the first."""
+    first_bytes = raw.read(4)
+    raw.seek(0)
+    for compression in _COMPRESSIONS:
+        # The three letters of bzip2 may also begin a plain text: a digit follows them.
+        if first_bytes.startswith(compression.magic) and (
+            compression.name != "bzip2" or first_bytes[3:4].isdigit()
+        ):
+            return compression
+    for compression in _COMPRESSIONS:
+        if first_bytes and path.suffix.lower() == compression.suffix:
+            raise DocumentError(
+                f"damaged_{compression.name}",
+                f"Expected the first bytes of a {compression.name} file "
+                f"({compression.magic.hex(' ')}), as its name promises, found "
+                f"{first_bytes.hex(' ')}.",
+            )
+    return None
+
+
+class DamagedError(Exception):
+    """Compressed data ends too early or makes no sense."""
+
+    def __init__(self, reason: str, expected: str, found: str):
+        super().__init__(found)
+        self.reason, self.expected, self.found = reason, expected, found
+
+
+class Decompressed(io.RawIOBase):
+    """The streams, members or frames of a compressed file as one stream of bytes.
+
+    The readers of Python and of the zstandard package will not do: when a file ends
+    too early, those lose up to a buffer of what came before, and this one takes it
+    for a file that just ends.
+    """
+
+    def __init__(self, file: io.RawIOBase, compression: Compression):
+        super().__init__()
+        self._file = file
+        self._compression = compression
+        self._decompressor = compression.decompressor()
+        self._unused = b""
+        self._decompressed = memoryview(b"")
+        self._position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+    def readinto(self, buffer: bytearray | memoryview) -> int:
+        while not self._decompressed:
+            if not self._read_chunk():
+                return 0
+        size = min(len(buffer), len(self._decompressed))
+        buffer[:size] = self._decompressed[:size]
+        self._decompressed = self._decompressed[size:]
+        self._position += size
+        return size
+
+    def _read_chunk(self) -> bool:
+        """Decompresses a little more; False at the end of the last stream."""
+        name = self._compression.name
+        chunk = self._unused or self._file.read(_CHUNK_BYTES)
+        self._unused = b""
+        if self._decompressor.eof:
+            if not chunk:
+                return False
+            # Zeros may fill up the last block of a tape.
+            chunk = chunk.lstrip(b"\0")
+            if not chunk:
+                return True
+            self._decompressor = self._compression.decompressor()
+        elif not chunk:
+            raise DamagedError(
+                f"truncated_{name}",
+                f"the {name} end mark",
+                "the end of the file, which was cut off, perhaps on its way here",
+            )
+        try:
+            self._decompressed = memoryview(self._decompressor.decompress(chunk))
+        except (OSError, zlib.error, zstandard.ZstdError) as error:
+            raise DamagedError(
+                f"damaged_{name}", f"sound {name} data", f"damaged data ({error})"
+            ) from error
+        if self._decompressor.eof:
+            self._unused = self._decompressor.unused_data
+        return True
