@@ -85,7 +85,6 @@ _OF_FINETUNED = (*_OF_CLASSIFIERS, "max_length", *_OF_WINDOWS, *_OF_ANSWERS)
 
 def define_flags() -> None:
     model_flags.define_model_flags()
-    flags.adopt_module_key_flags(model_flags)  # for --help
     flags.DEFINE_string(
         "output_dir", None, "The folder of the SavedModel.", required=True
     )

@@ -97,7 +97,6 @@ class _Job:
 
 def define_flags() -> None:
     model_flags.define_model_flags()
-    flags.adopt_module_key_flags(model_flags)  # for --help
     flags.DEFINE_list(
         "task",
         None,

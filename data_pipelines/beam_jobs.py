@@ -61,13 +61,19 @@ def check_options(beam_options: Sequence[str]) -> None:
             options = PipelineOptions(list(beam_options))
             # Beam parses by and by; this is all that it knows, and adds what it
             # does not know as the runners do.
-            options.get_all_options(retain_unknown_options=True)
+            given = options.get_all_options(retain_unknown_options=True)
+            unknown = sorted(given.keys() - options.get_all_options().keys())
     except SystemExit as error:
         if not error.code:  # `-- --help`
             raise
         # The last of the usage: "script.py: error: argument --name: what is wrong".
         reason = said.getvalue().strip().rpartition(": error: ")[2]
         raise _bad_options(reason, beam_options) from error
+    if unknown:
+        logging.warning(
+            "Beam has no option %s; only a runner's job server may know it",
+            ", ".join(f"--{name}" for name in unknown),
+        )
     runner = _find_runner(options.view_as(StandardOptions).runner)
     with _quiet():
         problems = PipelineOptionsValidator(options, runner).validate()

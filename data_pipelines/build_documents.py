@@ -46,7 +46,12 @@ from data_pipelines.documents_job import NO_TOKENS_REASONS
 from data_pipelines.engine_flags import Engine
 from data_pipelines.local_engine import LocalEngine
 from data_pipelines.manifest import COUNTS, SPLITS, Manifest, Shard
-from data_pipelines.readers import COUNTED_REASONS, LEFT_OUT_REASONS, parse_options
+from data_pipelines.readers import (
+    COUNTED_REASONS,
+    LEFT_OUT_REASONS,
+    RejectedDocument,
+    parse_options,
+)
 from data_pipelines.report import report_flag
 from data_pipelines.sharded_build import BuildError, ShardedBuild
 from data_pipelines.text_flags import define_text_flags
@@ -114,7 +119,10 @@ def build_documents(
         manifest = _assemble(described, vocabulary, reports, described_sources)
         # Slices may have been made without --strict, by a command that was killed.
         _check_all_kept(options, manifest.rejected, output_dir / REJECTED_FILE)
-        _check_not_empty(options, manifest, output_dir / REJECTED_FILE)
+        if not manifest.count("records"):
+            # Nothing to go on with: the next command may have other options.
+            build.abandon()
+        _check_not_empty(options, manifest, reports, output_dir / REJECTED_FILE)
         with files.written_aside(output_dir / "vocab.txt") as aside:
             shutil.copyfile(options.vocab_file, aside)
         manifest.save(output_dir)
@@ -210,19 +218,29 @@ def _check_all_kept(
 
 
 def _check_not_empty(
-    options: DocumentOptions, manifest: Manifest, rejected_file: pathlib.Path
+    options: DocumentOptions,
+    manifest: Manifest,
+    reports: Mapping[int, dict],
+    rejected_file: pathlib.Path,
 ) -> None:
     inputs = {None: options.input}  # None is both splits.
     if options.validation_input is not None:
         inputs = {"train": options.input, "validation": options.validation_input}
     for split, given in inputs.items():
-        if not manifest.count("records", split):
-            raise BuildError(
-                f"no document could be read from {given!r} as {options.format}. "
-                f"Rejected in all: {_listed(manifest.rejected) or 'none'}, see "
-                f"{rejected_file}"
-                + (f"; {tally.summary(manifest.cleaning)}" if manifest.cleaning else "")
-            )
+        if manifest.count("records", split):
+            continue
+        reasons = []
+        if manifest.rejected:
+            reasons.append(f"rejected in all: {_listed(manifest.rejected)}")
+        first = next(iter(_rejected(reports)), None)
+        if first is not None:
+            reasons.append(f"first {RejectedDocument(**first)}, see {rejected_file}")
+        if manifest.cleaning:
+            reasons.append(tally.summary(manifest.cleaning))
+        raise BuildError(
+            f"there is no document in {given!r}, read as {options.format}: "
+            + "; ".join(reasons or ["it holds none"])
+        )
 
 
 def collect_shards(reports: Mapping[int, dict]) -> dict[str, tuple[Shard, ...]]:

@@ -9,6 +9,7 @@ import concurrent.futures
 import contextlib
 import dataclasses
 import fcntl
+import json
 import logging
 import multiprocessing
 import pathlib
@@ -73,6 +74,7 @@ class ShardedBuild:
     @contextlib.contextmanager
     def opened(self) -> Iterator["ShardedBuild"]:
         """Locks the folder, checks the options and tidies up for the block."""
+        self._check_not_finished()
         self.progress_dir.mkdir(parents=True, exist_ok=True)
         with open(self.progress_dir / "lock", "w") as lock:
             try:
@@ -86,25 +88,40 @@ class ShardedBuild:
             files.remove_leftovers(self.progress_dir)
             yield self
 
+    def _check_not_finished(self) -> None:
+        """Refuses a folder with a manifest, which a build gets at its end."""
+        path = self.output_dir / FILE_NAME
+        if (self.progress_dir / _OPTIONS_FILE).exists() or not path.exists():
+            return
+        try:
+            found = files.read_json(path)
+            found = {**found["options"], **found}
+        except (ValueError, KeyError):
+            found = {}
+        # Sources are described in another way there, and checksums say nothing.
+        names = self._options.keys() - {"sources", "documents_manifest_sha256"}
+        differs = found and _first_difference(
+            {name: self._options[name] for name in names},
+            {name: found.get(name) for name in names},
+        )
+        raise BuildError(
+            f"{self.output_dir}: a finished build with "
+            f"{differs or 'other options or other sources'} lies there. Give another "
+            "--output_dir, or --overwrite"
+        )
+
     def _check_options(self) -> None:
         path = self.progress_dir / _OPTIONS_FILE
         if not path.exists():
-            if (self.output_dir / FILE_NAME).exists():
-                raise BuildError(
-                    f"{self.output_dir}: a finished build with other options or other "
-                    "sources lies there. Give another --output_dir, or --overwrite"
-                )
             files.write_json(path, self._options)
             return
-        found = files.read_json(path)
-        for name in sorted(found.keys() | self._options.keys()):
-            if found.get(name) != self._options.get(name):
-                raise BuildError(
-                    f"{self.output_dir}: an unfinished build with another `{name}` "
-                    f"lies there. Expected {_short(self._options.get(name))}, found "
-                    f"{_short(found.get(name))}. Finish it with its own options, give "
-                    "another --output_dir, or --overwrite"
-                )
+        differs = _first_difference(self._options, files.read_json(path))
+        if differs:
+            raise BuildError(
+                f"{self.output_dir}: an unfinished build with {differs} lies there. "
+                "Finish it with its own options, give another --output_dir, or "
+                "--overwrite"
+            )
 
     @property
     def options(self) -> dict[str, Any]:
@@ -179,6 +196,11 @@ class ShardedBuild:
         """Forgets the progress, after the manifest is written."""
         shutil.rmtree(self.progress_dir)
 
+    def abandon(self) -> None:
+        """Removes the shards and the progress of a build that came to nothing."""
+        _remove_shards(self.output_dir)
+        shutil.rmtree(self.progress_dir)
+
 
 def report_name(number: int) -> str:
     """File name of a finished task's report, in `progress_dir`."""
@@ -190,6 +212,12 @@ def clear(output_dir: pathlib.Path) -> None:
     shutil.rmtree(output_dir / _PROGRESS_FOLDER, ignore_errors=True)
     # The manifest goes first: without it no reader takes the rest for whole.
     (output_dir / FILE_NAME).unlink(missing_ok=True)
+    _remove_shards(output_dir)
+    for name in _ABOUT_A_BUILD:
+        (output_dir / name).unlink(missing_ok=True)
+
+
+def _remove_shards(output_dir: pathlib.Path) -> None:
     suffixes = (
         ".tfrecord",
         ".offsets",
@@ -198,8 +226,6 @@ def clear(output_dir: pathlib.Path) -> None:
     for pattern in (*(f"*{suffix}" for suffix in suffixes), ".aside-*"):
         for path in output_dir.glob(pattern):
             path.unlink()
-    for name in _ABOUT_A_BUILD:
-        (output_dir / name).unlink(missing_ok=True)
 
 
 def _worker_context() -> multiprocessing.context.BaseContext:
@@ -250,6 +276,24 @@ def _run_in_pool(
         )
         for future in finished:
             finish(running.pop(future), future.result())
+
+
+def _first_difference(
+    expected: Mapping[str, Any], found: Mapping[str, Any], inside: str = ""
+) -> str | None:
+    """In words, the first entry that differs, of entries in entries too."""
+    for name in sorted(expected.keys() | found.keys()):
+        values = expected.get(name), found.get(name)
+        if all(isinstance(value, Mapping) for value in values):
+            difference = _first_difference(*values, inside=f"{inside}{name}.")
+            if difference:
+                return difference
+        elif json.loads(json.dumps(values[0])) != values[1]:
+            return (
+                f"another `{inside}{name}` (expected {_short(values[0])}, found "
+                f"{_short(values[1])})"
+            )
+    return None
 
 
 def _short(value: Any) -> str:

@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
-from absl import app
+from absl import app, flags
 from tqdm import tqdm
 
 
@@ -22,6 +22,9 @@ def _quiet_tensorflow() -> None:
 # Scripts import this module before any that imports TensorFlow; `import
 # seg_tf.command_line as command_line` is what is sorted to the top of the project's.
 _quiet_tensorflow()
+
+# Flags that functions of this module declare as those of a script count as its own.
+flags.disclaim_key_flags()
 
 # Errors that are the user's to mend; anything else keeps its stack trace.
 USER_ERRORS = (ValueError, OSError)
@@ -59,8 +62,21 @@ def run(
             hint = ". Run the same command again to go on" if goes_on else ""
             sys.exit(f"interrupted{hint}")
 
+    _show_all_flags()
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
     app.run(guarded, flags_parser=parse_flags or app.parse_flags_with_usage)
+
+
+def _show_all_flags() -> None:
+    """Makes `--help` tell of all flags of the project, whatever module defines them.
+
+    absl shows those that the script itself defines, and the rest by `--helpfull`, which
+    are hundreds.
+    """
+    own = {name.partition(".")[0] for name in (__name__, "data_pipelines")}
+    for name in list(flags.FLAGS.flags_by_module_dict()):
+        if name.partition(".")[0] in own:
+            flags.adopt_module_key_flags(sys.modules[name])
 
 
 def progress_bar(total: int, description: str, unit: str = "B") -> tqdm:

@@ -58,7 +58,6 @@ _SUFFIX = ".npz"
 
 def define_flags() -> None:
     model_flags.define_model_flags()
-    flags.adopt_module_key_flags(model_flags)  # for --help
     flags.DEFINE_list(
         "text", [], "Text files or folders, comma-separated; each file is a text."
     )

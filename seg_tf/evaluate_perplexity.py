@@ -73,7 +73,6 @@ class _Source:
 
 def define_flags() -> None:
     model_flags.define_model_flags()
-    flags.adopt_module_key_flags(model_flags)  # for --help
     flags.DEFINE_multi_string(
         "text", [], "A text file or a folder of them; may be given several times."
     )

@@ -42,7 +42,6 @@ _KERAS_FILE = "model.keras"
 
 def define_flags() -> None:
     model_flags.define_model_flags()
-    flags.adopt_module_key_flags(model_flags)  # for --help
     flags.DEFINE_enum("to", None, list(_FORMS), "What to write.", required=True)
     flags.DEFINE_string("output_dir", None, "Folder, new or empty.", required=True)
     flags.DEFINE_string(

@@ -57,7 +57,6 @@ from seg_tf.training.pretrained import Pretrained
 
 def define_flags() -> None:
     model_flags.define_model_flags()
-    flags.adopt_module_key_flags(model_flags)  # for --help
     flags.DEFINE_list("corpus", [], "Text files or folders, comma-separated.")
     flags.DEFINE_multi_string("query", [], "A text; its last sentence is searched for.")
     flags.DEFINE_string("queries", None, "File with a query a line.")

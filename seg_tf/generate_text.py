@@ -39,7 +39,6 @@ from seg_tf.training.errors import CheckpointError
 
 def define_flags() -> None:
     model_flags.define_model_flags()
-    flags.adopt_module_key_flags(model_flags)  # for --help
     flags.DEFINE_string("prompt", None, "The text to go on from.")
     flags.DEFINE_string("prompt_file", None, "A file that holds it.")
     flags.DEFINE_integer("num_words", 200, "Words to write.", lower_bound=1)

@@ -65,7 +65,6 @@ _ALL, _MEAN = "all", attention_maps.MEAN
 
 def define_flags() -> None:
     model_flags.define_model_flags(several=True)
-    flags.adopt_module_key_flags(model_flags)  # for --help
     flags.DEFINE_string("text", None, "Text file; `-` is stdin.", required=True)
     flags.DEFINE_string(
         "output", "attention.png", f"The plot: {', '.join(_FORMATS)} by its name."

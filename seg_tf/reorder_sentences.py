@@ -49,7 +49,6 @@ _TEXTS_AT_ONCE = 1_000
 
 def define_flags() -> None:
     model_flags.define_model_flags()
-    flags.adopt_module_key_flags(model_flags)  # for --help
     flags.DEFINE_list(
         "text", [], "Text files or folders, comma-separated; each file is a text."
     )

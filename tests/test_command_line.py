@@ -12,6 +12,15 @@ command_line.run(main{arguments})
 """
 
 
+def test_help_tells_of_the_flags_of_all_modules():
+    process = commands.python("-m", "data_pipelines.build_records", "--help")
+    output, _ = process.communicate()
+    for name in ("format", "min_line_words", "engine", "report", "window_length"):
+        assert f"--{name}:" in output or f"--[no]{name}:" in output
+    # Not absl's own, which --helpfull has.
+    assert "--logtostderr" not in output
+
+
 @pytest.mark.parametrize(
     "error, arguments, expected",
     [

@@ -47,9 +47,9 @@ import pathlib
 import random
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from absl import app, flags
+from absl import flags
 
 import seg_tf.command_line as command_line
 from data_pipelines import readers, text_flags
@@ -158,16 +158,13 @@ def _write(
 ) -> None:
     """Writes what the files hold to `--output`."""
     sources = {reader.source_name(path, flags.FLAGS.input): path for path in inputs}
-    try:
-        with command_line.progress_bar(len(sources), "text", "file") as bar:
+    with command_line.progress_bar(len(sources), "text", "file") as bar:
 
-            def documents_of(source: str) -> Iterator[readers.Document]:
-                yield from counts.documents(reader.read(sources[source], source))
-                bar.update()
+        def documents_of(source: str) -> Iterator[readers.Document]:
+            yield from counts.documents(reader.read(sources[source], source))
+            bar.update()
 
-            text_output.write(output, list(sources), documents_of)
-    except OSError as error:
-        sys.exit(f"error: {error}")
+        text_output.write(output, list(sources), documents_of)
 
 
 def _print_summary(counts: _Counts, num_files: int, is_all: bool) -> None:
@@ -182,32 +179,31 @@ def _print_summary(counts: _Counts, num_files: int, is_all: bool) -> None:
         print(f"  … and {num_left_out:,} more")
 
 
-def main(argv: list[str]) -> None:
-    if len(argv) > 1:
-        raise app.UsageError(f"Unexpected arguments: {argv[1:]}")
+def _output() -> pathlib.Path | None:
+    """The file to write, or the folder that is there for files."""
+    if not _OUTPUT.value:
+        return None
+    output = output_paths.local_path(_OUTPUT.value, "output", "file or folder")
+    is_folder = output.is_dir()
+    return output if is_folder else output_paths.file_path(_OUTPUT.value, "output")
+
+
+def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
-    output = None
-    try:
-        if _OUTPUT.value:
-            output = output_paths.local_path(_OUTPUT.value, "output", "file or folder")
-        options = readers.parse_options(values.reader_options)
-        reader = readers.get_reader(values.format, **options)
-        inputs = reader.files(values.input)
-    except (ValueError, OSError) as error:
-        sys.exit(f"error: {error}")
+    output = _output()
+    options = readers.parse_options(values.reader_options)
+    reader = readers.get_reader(values.format, **options)
+    inputs = reader.files(values.input)
     counts = _Counts()
     if output is not None:
         _write(reader, inputs, output, counts)
         _print_summary(counts, len(inputs), is_all=True)
         return
-    try:
-        documents = _sample(counts.documents(reader.read_input(values.input)))
-    except OSError as error:
-        sys.exit(f"error: {error}")
+    documents = _sample(counts.documents(reader.read_input(values.input)))
     for document in documents:
         _print_document(document)
     _print_summary(counts, len(inputs), is_all=_SAMPLE_SEED.value is not None)
 
 
 if __name__ == "__main__":
-    app.run(main)
+    sys.exit(command_line.run(main))

@@ -42,6 +42,8 @@ _UNITS = {
     **{"Moilbbl/d": "million barrels per day"},
     **{"LT": "long tons", "ST": "short tons", "MT": "metric tons"},
 }
+# Before a unit: `e6acre` is a million of them.
+_FACTORS = {"e3": "thousand", "e6": "million", "e9": "billion", "e12": "trillion"}
 # A quantity in two units, the larger first.
 _PARTS = {
     "ft": ("in",),
@@ -62,9 +64,10 @@ def quantity(parts: Sequence[str]) -> str:
         number = _number(rest[1])
         text = f"{text}{_BETWEEN_NUMBERS[rest[0]]}{number}" if number else ""
         rest = rest[2:]
-    if not text or not rest or rest[0] not in _UNITS:
+    unit = _unit(rest[0]) if rest else ""
+    if not text or not unit:
         return ""
-    text = f"{text} {_UNITS[rest[0]]}"
+    text = f"{text} {unit}"
     while len(rest) > 2 and rest[2] in _PARTS.get(rest[0], ()):
         number = _number(rest[1])
         if not number:
@@ -72,6 +75,15 @@ def quantity(parts: Sequence[str]) -> str:
         rest = rest[2:]
         text = f"{text} {number} {_UNITS[rest[0]]}"
     return text
+
+
+def _unit(name: str) -> str:
+    """A unit as it is shown, with its factor; "" if it is none."""
+    match = re.fullmatch(r"(e\d+)(.+)", name, re.ASCII)
+    if match is None:
+        return _UNITS.get(name, "")
+    factor, unit = _FACTORS.get(match[1]), _UNITS.get(match[2])
+    return f"{factor} {unit}" if factor and unit else ""
 
 
 def value(parts: Sequence[str], named: Callable[[str], str]) -> str:

@@ -17,6 +17,11 @@ _CHARACTERS = {
     "'": APOSTROPHE,
     "'s": f"{APOSTROPHE}s",
     '"': '"',
+    # Quotation marks that would touch each other or a letter.
+    **dict.fromkeys(("' \"", "'\"", "'-\""), f'{APOSTROPHE}"'),
+    **dict.fromkeys(("\" '", "\"'", "\"-'"), f'"{APOSTROPHE}'),
+    **dict.fromkeys(("-'", "'-"), APOSTROPHE),
+    **dict.fromkeys(('-"', '"-'), '"'),
     "!": "|",
     "=": "=",
     "pi": "π",
@@ -33,7 +38,7 @@ _CHARACTERS = {
 _FIRST = frozenset(
     (
         *("abbr", "as written", "big", "chem2", "em", "flag", "flagcountry", "flagu"),
-        *("ill", "j", "larger", "nobold", "vr"),
+        *("ill", "j", "larger", "nastaliq", "nobold", "nq", "vr"),
         *("interlanguage link", "linktext", "mono", "nobr", "nobreak", "noitalic"),
         *("not a typo", "nowrap", "nwr", "proper name", "sc", "small", "smallcaps"),
         *("smaller", "strong", "sub", "sup", "tooltip", "typo", "vanchor"),
@@ -44,6 +49,17 @@ _SECOND = frozenset(
     ("color", "colour", "font color", "lang", "langx", "rtl-lang", "script")
 )
 _LAST = frozenset(("ipa", "translit", "transl", "transliteration"))
+# Those that show an amount of money, by the sign before it.
+_CURRENCIES = {
+    **dict.fromkeys(("us$", "usd"), "US$"),
+    **dict.fromkeys(("a$", "aud"), "A$"),
+    **dict.fromkeys(("ca$", "c$", "cad"), "C$"),
+    **dict.fromkeys(("nz$", "nzd"), "NZ$"),
+    **dict.fromkeys(("gbp", "£", "pound sterling"), "£"),
+    **dict.fromkeys(("euro", "eur", "€"), "€"),
+    **dict.fromkeys(("jpy", "¥", "yen"), "¥"),
+    **dict.fromkeys(("inr", "₹", "indian rupee"), "₹"),
+}
 # Those that show all of them in a row.
 _JOINED = frozenset(("chem", "gaps", "sic"))
 _LANGUAGE_PREFIX = "lang-"
@@ -81,6 +97,10 @@ def inline_text(
         return "".join(arguments)
     if name in _SHIPS:
         return f"{name.upper()} {arguments[0]}" if _argument(arguments, 0) else ""
+    if name in _CURRENCIES and _argument(arguments, 0):
+        return _CURRENCIES[name] + arguments[0]
+    if name in ("bibleref", "bibleref2"):
+        return " ".join(arguments[:2])
     if name in ("circa", "c."):
         return " – ".join(f"c. {year}" for year in arguments[:2] if year)
     if name in ("frac", "fraction", "sfrac"):

@@ -47,6 +47,12 @@ def read_vocabulary(tokenizer: str, path: str | os.PathLike) -> TokenTable:
         ValueError: if there is no such tokenizer, or the vocabulary is not for it.
     """
     check_tokenizer(tokenizer)
+    if not os.path.isfile(path):
+        found = "a folder" if os.path.isdir(path) else "not there"
+        raise FileNotFoundError(
+            "`vocab_file` must be a file with a token a line. Received: "
+            f"{os.fspath(path)!r}, which is {found}"
+        )
     kind = Vocabulary if tokenizer == WORD_PIECES else WordVocabulary
     return kind.from_file(path)
 

@@ -174,7 +174,7 @@ def load_parameters(name_or_path: str) -> PunktParameters:
     if path.is_file():
         return PunktParameters.from_file(path)
     raise ValueError(
-        "`name_or_path` must be 'english', a JSON file of Punkt parameters, a "
+        "`sentence_parameters` must be 'english', a JSON file of Punkt parameters, a "
         "`punkt_tab` folder of one language, or 'nltk:' and a language. Received: "
         f"{name_or_path!r}"
     )

@@ -484,6 +484,13 @@ def test_options_of_all_runners_are_taken(beam, beam_options):
     beam_engine.BeamEngine(beam_options)
 
 
+def test_options_that_beam_does_not_know_are_told(beam, caplog):
+    beam_engine.BeamEngine(IN_PROCESS)
+    assert caplog.text == ""
+    beam_engine.BeamEngine([*IN_PROCESS, "--max_num_wokers=3"])
+    assert "no option --max_num_wokers;" in caplog.text
+
+
 # --- The command ----------------------------------------------------------------
 
 

@@ -213,11 +213,8 @@ def test_a_finished_build_is_left_as_it_is(corpus, built, monkeypatch):
 def test_other_inputs_are_another_build(corpus, built, overrides):
     before = contents(built)
     paths = {key: value and str(corpus / value) for key, value in overrides.items()}
-    with pytest.raises(BuildError, match="finished build with other options"):
+    with pytest.raises(BuildError, match=r"finished build with (an)?other "):
         build_documents.build_documents(options(corpus, **paths), built)
-    for path in (built / ".progress").iterdir():
-        path.unlink()
-    (built / ".progress").rmdir()
     assert contents(built) == before
 
 

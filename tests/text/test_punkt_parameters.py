@@ -178,7 +178,9 @@ def test_file_that_is_not_json(tmp_path):
 
 
 def test_name_of_nothing():
-    with pytest.raises(ValueError, match=r"`name_or_path` must be .* Received: 'nope'"):
+    with pytest.raises(
+        ValueError, match=r"`sentence_parameters` must be .* Received: 'nope'"
+    ):
         load_parameters("nope")
     with pytest.raises(ValueError, match="`path` must be a JSON file"):
         PunktParameters.from_file("nope.json")

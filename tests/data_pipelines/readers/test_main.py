@@ -53,11 +53,16 @@ def test_shows_documents_counts_and_rejections(corpus):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (["--format=markdown", "--input=/nowhere"], "error: `input_path` must exist"),
-        (["--format=markdown"], "error: `input_path` must name a file"),
+        (["--format=markdown", "--input=/nowhere"], "error: `input` must exist"),
+        (["--format=markdown"], "error: `input` must name a file"),
         (
             ["--format=wikitext", "--input=.", "--reader_options=a=b"],
             "error: Format 'wikitext'",
+        ),
+        (
+            ["--format=markdown", "--input=.", "--output=/nowhere/a.txt"],
+            "error: `--output` must name a file, in a folder that exists. Received: "
+            "/nowhere/a.txt",
         ),
     ],
 )

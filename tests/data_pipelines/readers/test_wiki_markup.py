@@ -97,7 +97,9 @@ def test_markup_becomes_text(markup, expected):
         ("convert|2.3|Moilbbl/d", "2.3 million barrels per day"),
         ("convert|5|PD/sqmi", None),
         ("convert|5|C-change", None),
-        ("convert|3|e6acre", None),
+        ("convert|3|e6acre", "3 million acre"),
+        ("convert|3|e6x", None),
+        ("convert|3|e5acre", None),
         ("convert|3|about|4|km", None),
         ("convert|3|to|x|km", None),
         ("convert|3|ft|x|in", None),
@@ -124,6 +126,10 @@ def test_markup_becomes_text(markup, expected):
         ("chem2|H2O", "H2O"),
         ("HMS|Ajax|22|6", "HMS Ajax"),
         ("gaps|1|000", "1000"),
+        ("US$|2 billion", "US$2 billion"),
+        ("US$|", None),
+        ("bibleref|Matthew|12:25|KJV", "Matthew 12:25"),
+        ("nq|افغانستان", "افغانستان"),
         ("no such template|a", None),
     ],
 )
@@ -135,6 +141,9 @@ def test_templates_of_a_sentence(template, expected):
 def test_templates_that_follow_what_they_belong_to():
     markup = "5.98{{e|24}} kg; the ''Ajax''{{'s}} crew, ''b''{{'}}s"
     assert wiki_markup.to_paragraphs(markup) == ["5.98×10^24 kg; the Ajax's crew, b's"]
+    markup = """He said "any 'just knowing{{' "}} or {{" '}}that' too"."""
+    expected = """He said "any 'just knowing'" or "'that' too"."""
+    assert wiki_markup.to_paragraphs(markup) == [expected]
 
 
 def test_headings_with_nothing_under_them_go():
