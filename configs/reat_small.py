@@ -6,8 +6,9 @@ r"""ReAT small: 2 layers inside sentences, 2 alpha layers, 5,000,000 updates.
 Records and texts are those of `reat_base.py`. A batch is two rows, which hold about 512
 sentences, the paper's batch.
 
-Hardware: one RTX 3060, as in the paper. Time: not run here; the paper stopped at 10 %
-of it.
+Hardware: one RTX 3060, as in the paper. Time: not run here as a whole; the paper
+stopped at 10 % of it. The first 3,000 updates of a smaller batch, on two CPU cores:
+docs/long_texts.md.
 
 Expected, from the paper after 500,000 updates and not run here (ReAT, table 2):
 masked-LM accuracy 60.8; QQP 89.0, MRPC 75.0. Its accuracy of exchange sentence

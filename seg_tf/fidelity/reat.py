@@ -124,8 +124,8 @@ NOT_COMPARED = (
     "sentences that are too long (unsaid; here cut into parts, each a sentence)",
     "whether the lengths count special tokens (unsaid; here they do)",
     "when the longer texts come (unsaid; here all through the run)",
-    "how sentences are exchanged (unsaid; here the drawn ones of a text all move, "
-    "and take each other's places)",
+    "how sentences are exchanged (unsaid; here the drawn ones of a text, or of a row, "
+    "all move, and take each other's places)",
     "whether masked LM is tied to the token table (unsaid; here it is, behind a dense "
     "layer to the width of that table)",
     "the number of parameters (small: 51M, here 51.4M; base: 138M, here 147.5M, since "
