@@ -92,7 +92,9 @@ def main(argv: Sequence[str]) -> None:
         processes = distribution.join()
         config = configuration.from_config_dict(_CONFIG.value)
         folder = RunFolder(
-            output_paths.folder_path(_OUTPUT_DIR.value or f"runs/{config.name}")
+            output_paths.local_path(
+                _OUTPUT_DIR.value or f"runs/{config.name}", "output_dir"
+            )
         )
         initial = _initial_checkpoint()
         run = run_folder.describe_run(

@@ -44,7 +44,7 @@ def check_options(beam_options: Sequence[str]) -> None:
     """Makes sure that a job can be given these options, before there is one.
 
     An option of no known name is not told from one of the runner's own, which a job
-    server may be the only one to know; of it Beam warns.
+    server may be the only one to know; a warning tells of it.
 
     Args:
         beam_options: options of Beam and its runner, as on a command line.

@@ -119,10 +119,16 @@ def build_documents(
         manifest = _assemble(described, vocabulary, reports, described_sources)
         # Slices may have been made without --strict, by a command that was killed.
         _check_all_kept(options, manifest.rejected, output_dir / REJECTED_FILE)
-        if not manifest.count("records"):
-            # Nothing to go on with: the next command may have other options.
-            build.abandon()
-        _check_not_empty(options, manifest, reports, output_dir / REJECTED_FILE)
+        try:
+            _check_not_empty(options, manifest, reports, output_dir / REJECTED_FILE)
+        except BuildError:
+            # Nothing to go on with: the next command will have other options.
+            build.abandon(
+                shard["file"]
+                for report in reports.values()
+                for shard in report["shards"].values()
+            )
+            raise
         with files.written_aside(output_dir / "vocab.txt") as aside:
             shutil.copyfile(options.vocab_file, aside)
         manifest.save(output_dir)
@@ -172,12 +178,14 @@ def _finished_build(
         manifest = Manifest.load(output_dir)
     except ValueError:
         return None
-    same = manifest.kind == "documents" and all(
-        _plain(getattr(manifest, name)) == _plain(value)
-        for name, value in described.items()
-    )
-    found = [[source["file"], source["bytes"]] for source in manifest.sources]
-    return manifest if same and found == sizes else None
+    found = {
+        "kind": manifest.kind,
+        **{name: getattr(manifest, name) for name in described},
+        "sources": [[source["file"], source["bytes"]] for source in manifest.sources],
+    }
+    expected = {"kind": "documents", **described, "sources": sizes}
+    sharded_build.check_same(output_dir, expected, found)
+    return manifest
 
 
 def _assemble(
@@ -232,7 +240,12 @@ def _check_not_empty(
         reasons = []
         if manifest.rejected:
             reasons.append(f"rejected in all: {_listed(manifest.rejected)}")
-        first = next(iter(_rejected(reports)), None)
+        # Names of sources begin with their split where there are inputs of both.
+        begin = f"{split}/" if split else ""
+        of_split = (
+            one for one in _rejected(reports) if one["source"].startswith(begin)
+        )
+        first = next(of_split, None)
         if first is not None:
             reasons.append(f"first {RejectedDocument(**first)}, see {rejected_file}")
         if manifest.cleaning:
@@ -273,10 +286,6 @@ def _write_rejected(path: pathlib.Path, reports: Mapping[int, dict]) -> None:
 
 def _listed(rejected: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {reason}" for reason, count in rejected.items())
-
-
-def _plain(value: object) -> object:
-    return json.loads(json.dumps(value))
 
 
 # --- The script -----------------------------------------------------------------
@@ -350,7 +359,7 @@ def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
     manifest = build_documents(
         options_from_flags(),
-        output_paths.folder_path(values.output_dir),
+        output_paths.local_path(values.output_dir, "output_dir"),
         engine=engine_flags.engine_from_flags(),
         overwrite=values.overwrite,
     )

@@ -37,7 +37,7 @@ DOCUMENTS_FOLDER = "documents"
 
 def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
-    output_dir = output_paths.folder_path(values.output_dir)
+    output_dir = output_paths.local_path(values.output_dir, "output_dir")
     documents_dir = output_dir / DOCUMENTS_FOLDER
     # Options are checked before the dear first half starts.
     window_options = build_windows.options_from_flags()

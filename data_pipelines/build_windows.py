@@ -116,9 +116,12 @@ def _finished_build(output_dir: pathlib.Path, options: dict) -> Manifest | None:
         manifest = Manifest.load(output_dir)
     except ValueError:
         return None
-    # Equal, not contained: an option that is off may have no name in `options`.
-    same = manifest.kind == "windows" and manifest.options == options
-    return manifest if same else None
+    sharded_build.check_same(
+        output_dir,
+        {"kind": "windows", "options": options},
+        {"kind": manifest.kind, "options": manifest.options},
+    )
+    return manifest
 
 
 # --- The script -----------------------------------------------------------------
@@ -160,7 +163,7 @@ def main(_: Sequence[str]) -> None:
     manifest = build_windows(
         options_from_flags(),
         pathlib.Path(values.documents_dir),
-        output_paths.folder_path(values.output_dir),
+        output_paths.local_path(values.output_dir, "output_dir"),
         engine=engine_flags.engine_from_flags(),
         overwrite=values.overwrite,
     )

@@ -24,6 +24,11 @@ from seg_tf import files
 
 _PROGRESS_FOLDER = ".progress"
 _OPTIONS_FILE = "options.json"
+_SHARD_SUFFIXES = (
+    ".tfrecord",
+    ".offsets",
+    *(kind.suffix for kind in window_lengths.KINDS),
+)
 # What is written about a build when its shards are done.
 _ABOUT_A_BUILD = ("rejected.jsonl", "report.html")
 REPORTS = "task-*.json"
@@ -74,7 +79,6 @@ class ShardedBuild:
     @contextlib.contextmanager
     def opened(self) -> Iterator["ShardedBuild"]:
         """Locks the folder, checks the options and tidies up for the block."""
-        self._check_not_finished()
         self.progress_dir.mkdir(parents=True, exist_ok=True)
         with open(self.progress_dir / "lock", "w") as lock:
             try:
@@ -88,31 +92,14 @@ class ShardedBuild:
             files.remove_leftovers(self.progress_dir)
             yield self
 
-    def _check_not_finished(self) -> None:
-        """Refuses a folder with a manifest, which a build gets at its end."""
-        path = self.output_dir / FILE_NAME
-        if (self.progress_dir / _OPTIONS_FILE).exists() or not path.exists():
-            return
-        try:
-            found = files.read_json(path)
-            found = {**found["options"], **found}
-        except (ValueError, KeyError):
-            found = {}
-        # Sources are described in another way there, and checksums say nothing.
-        names = self._options.keys() - {"sources", "documents_manifest_sha256"}
-        differs = found and _first_difference(
-            {name: self._options[name] for name in names},
-            {name: found.get(name) for name in names},
-        )
-        raise BuildError(
-            f"{self.output_dir}: a finished build with "
-            f"{differs or 'other options or other sources'} lies there. Give another "
-            "--output_dir, or --overwrite"
-        )
-
     def _check_options(self) -> None:
         path = self.progress_dir / _OPTIONS_FILE
         if not path.exists():
+            if (self.output_dir / FILE_NAME).exists():
+                raise BuildError(
+                    f"{self.output_dir}: a finished build lies there. Give another "
+                    "--output_dir, or --overwrite"
+                )
             files.write_json(path, self._options)
             return
         differs = _first_difference(self._options, files.read_json(path))
@@ -196,10 +183,16 @@ class ShardedBuild:
         """Forgets the progress, after the manifest is written."""
         shutil.rmtree(self.progress_dir)
 
-    def abandon(self) -> None:
-        """Removes the shards and the progress of a build that came to nothing."""
-        _remove_shards(self.output_dir)
-        shutil.rmtree(self.progress_dir)
+    def abandon(self, shard_names: Iterable[str]) -> None:
+        """Removes a build that came to nothing.
+
+        Args:
+            shard_names: what its reports name; other files stay.
+        """
+        for name in shard_names:
+            for suffix in _SHARD_SUFFIXES:
+                (self.output_dir / name).with_suffix(suffix).unlink(missing_ok=True)
+        files.remove_folder(self.progress_dir)
 
 
 def report_name(number: int) -> str:
@@ -209,23 +202,36 @@ def report_name(number: int) -> str:
 
 def clear(output_dir: pathlib.Path) -> None:
     """Removes a build, finished or not, and nothing else, from a folder."""
-    shutil.rmtree(output_dir / _PROGRESS_FOLDER, ignore_errors=True)
+    if (output_dir / _PROGRESS_FOLDER).exists():
+        files.remove_folder(output_dir / _PROGRESS_FOLDER)
     # The manifest goes first: without it no reader takes the rest for whole.
     (output_dir / FILE_NAME).unlink(missing_ok=True)
-    _remove_shards(output_dir)
+    for pattern in (*(f"*{suffix}" for suffix in _SHARD_SUFFIXES), ".aside-*"):
+        for path in output_dir.glob(pattern):
+            path.unlink()
     for name in _ABOUT_A_BUILD:
         (output_dir / name).unlink(missing_ok=True)
 
 
-def _remove_shards(output_dir: pathlib.Path) -> None:
-    suffixes = (
-        ".tfrecord",
-        ".offsets",
-        *(kind.suffix for kind in window_lengths.KINDS),
-    )
-    for pattern in (*(f"*{suffix}" for suffix in suffixes), ".aside-*"):
-        for path in output_dir.glob(pattern):
-            path.unlink()
+def check_same(
+    output_dir: pathlib.Path, expected: Mapping[str, Any], found: Mapping[str, Any]
+) -> None:
+    """Makes sure that the finished build in a folder is the one that is wanted.
+
+    Args:
+        output_dir: the folder.
+        expected: what its manifest has to say.
+        found: what it says.
+
+    Raises:
+        BuildError: if it says something else, which it names.
+    """
+    differs = _first_difference(expected, found)
+    if differs:
+        raise BuildError(
+            f"{output_dir}: a finished build with {differs} lies there. Give another "
+            "--output_dir, or --overwrite"
+        )
 
 
 def _worker_context() -> multiprocessing.context.BaseContext:

@@ -19,12 +19,16 @@ def output_from_flags() -> pathlib.Path | None:
     """The file to write; None if it is there and is to stay.
 
     Raises:
-        ValueError: if it is there and the flags do not say what to do, or it is a URL.
+        OSError: if its folder cannot be made.
+        ValueError: if it is there and the flags do not say what to do, or it cannot be
+            written.
     """
     values = flags.FLAGS
     output = output_paths.local_path(values.output, "output", "file")
     if not output.exists() or values.overwrite:
-        return output
+        # Told before the text is read, which may take hours.
+        output.parent.mkdir(parents=True, exist_ok=True)
+        return output_paths.file_path(values.output, "output")
     if values.skip_if_present:
         print(f"{output} is there already")
         return None
@@ -36,7 +40,6 @@ def output_from_flags() -> pathlib.Path | None:
 
 def write_vocabulary(vocabulary: TokenTable, output: pathlib.Path) -> None:
     """Writes a `vocab.txt` that is whole or not there, and says so."""
-    output.parent.mkdir(parents=True, exist_ok=True)
     with files.written_aside(output) as aside:
         aside.write_bytes(vocabulary.to_bytes())
     print(

@@ -56,7 +56,7 @@ def _remote(url: str) -> "upath.UPath":
             else ""
         )
         raise ValueError(
-            f"`input` must be a URL of a kind that can be read here. {error}."
+            f"The input must be a URL of a kind that can be read here. {error}."
             f"{needs} Received: {url!r}"
         ) from error
     return path
@@ -68,7 +68,7 @@ def list_files(
     """Lists the files below `input_path`, sorted by their relative name.
 
     Args:
-        input_path: what users give as `input`. A file; a folder, searched recursively
+        input_path: what is to be read. A file; a folder, searched recursively
             without hidden files; or a glob of files and folders, where `**` matches
             any depth. URLs of these, such as `s3://bucket/folder`, are read with
             fsspec.
@@ -84,7 +84,7 @@ def list_files(
     """
     text = _to_text(input_path)
     if not text:
-        raise ValueError("`input` must name a file, a folder or a glob. Received: ''")
+        raise ValueError("The input must name a file, a folder or a glob. Received: ''")
     if _is_url(text):
         files = _remote_files(text, suffixes)
         looked_for = "files that match"
@@ -98,7 +98,7 @@ def list_files(
     else:
         if not os.path.exists(text):
             raise FileNotFoundError(
-                f"`input` must exist. Received: {text!r}, which is neither a "
+                f"The input must exist. Received: {text!r}, which is neither a "
                 "file nor a folder"
             )
         files = list(walk(pathlib.Path(text), suffixes))
@@ -107,7 +107,7 @@ def list_files(
         looked_for = looked_for if suffixes else "files"
     if not files:
         raise ValueError(
-            f"`input` must hold {looked_for}, hidden ones aside. "
+            f"The input must hold {looked_for}, hidden ones aside. "
             f"Received: {text!r}, which holds none"
             + ("; a glob takes files of any name" if suffixes else "")
         )
@@ -115,7 +115,7 @@ def list_files(
     files = sorted(set(files), key=lambda file: relative_name(file, text))
     if not any(file.stat().st_size for file in files):
         raise ValueError(
-            f"`input` must hold text. Received: {text!r}, whose {len(files)} "
+            f"The input must hold text. Received: {text!r}, whose {len(files)} "
             f"file(s) are all empty, {files[0].name!r} among them"
         )
     return files
@@ -141,7 +141,7 @@ def _remote_files(url: str, suffixes: Sequence[str]) -> list["upath.UPath"]:
             ]
         elif not root.exists():
             raise FileNotFoundError(
-                f"`input` must exist. Received: {url!r}, which is neither a file "
+                f"The input must exist. Received: {url!r}, which is neither a file "
                 "nor a folder"
             )
         return [file for path in roots for file in _remote_walk(path, suffixes)]

@@ -39,8 +39,10 @@ def file_path(value: str, flag: str) -> pathlib.Path:
             be written to.
     """
     path = local_path(value, flag, "file")
-    if not value or path.is_dir():
-        reason = "which is a folder" if value else "which is no name"
+    if not value:
+        reason = "which is no name"
+    elif path.is_dir() or value.endswith("/"):
+        reason = "which is a folder" if path.is_dir() else "which ends as a folder does"
     elif not path.parent.is_dir():
         reason = "whose folder does not exist"
     elif not os.access(path.parent, os.W_OK):
@@ -66,7 +68,9 @@ def folder_path(value: str, flag: str = "output_dir") -> pathlib.Path:
     """
     folder = local_path(value, flag)
     existing = next(one for one in (folder, *folder.absolute().parents) if one.exists())
-    if not existing.is_dir():
+    if not value:
+        reason = "which is no name"
+    elif not existing.is_dir():
         reason = f"and {existing} is a file"
     elif not os.access(existing, os.W_OK):
         reason = f"and {existing} may not be written to"
@@ -74,5 +78,5 @@ def folder_path(value: str, flag: str = "output_dir") -> pathlib.Path:
         return folder
     raise ValueError(
         f"`--{flag}` must name a folder, which is made if it does not exist. "
-        f"Received: {folder}, {reason}"
+        f"Received: {value or repr(value)}, {reason}"
     )

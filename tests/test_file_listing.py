@@ -113,7 +113,7 @@ def test_home_folder_is_expanded(tmp_path, monkeypatch):
 
 
 def test_missing_path_is_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"`input`.*nowhere'"):
+    with pytest.raises(FileNotFoundError, match=r"input must.*nowhere'"):
         file_listing.list_files(tmp_path / "nowhere")
 
 

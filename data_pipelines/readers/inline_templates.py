@@ -100,7 +100,7 @@ def inline_text(
     if name in _CURRENCIES and _argument(arguments, 0):
         return _CURRENCIES[name] + arguments[0]
     if name in ("bibleref", "bibleref2"):
-        return " ".join(arguments[:2])
+        return " ".join(filter(None, arguments[:2]))
     if name in ("circa", "c."):
         return " – ".join(f"c. {year}" for year in arguments[:2] if year)
     if name in ("frac", "fraction", "sfrac"):

@@ -26,8 +26,8 @@ def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
     records_dir = pathlib.Path(values.records_dir)
     output = records_dir / FILE_NAME
-    if values.output is not None:
-        output = output_paths.file_path(values.output, "output")
+    if values.output is not None or records_dir.is_dir():
+        output = output_paths.file_path(values.output or str(output), "output")
     documents_dir = values.documents_dir and pathlib.Path(values.documents_dir)
     page.write_report(
         records_dir,

@@ -50,7 +50,7 @@ def read_vocabulary(tokenizer: str, path: str | os.PathLike) -> TokenTable:
     if not os.path.isfile(path):
         found = "a folder" if os.path.isdir(path) else "not there"
         raise FileNotFoundError(
-            "`vocab_file` must be a file with a token a line. Received: "
+            "A vocabulary must be a file with a token a line. Received: "
             f"{os.fspath(path)!r}, which is {found}"
         )
     kind = Vocabulary if tokenizer == WORD_PIECES else WordVocabulary

@@ -30,6 +30,48 @@ def test_urls_are_refused_by_name(url):
 
 
 @pytest.mark.parametrize(
+    "value, reason",
+    [
+        ("", "Received: '', which is no name"),
+        ("folder", "Received: folder, which is a folder"),
+        ("new/", "Received: new/, which ends as a folder does"),
+        ("missing/file", "Received: missing/file, whose folder does not exist"),
+        ("file/file", "whose folder does not exist"),
+    ],
+)
+def test_no_file_can_become_these(tmp_path, monkeypatch, value, reason):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_text("text")
+    with pytest.raises(ValueError, match=r"^`--page` must name a file") as error:
+        output_paths.file_path(value, "page")
+    assert str(error.value).endswith(reason)
+    # What is there is replaced.
+    assert output_paths.file_path("file", "page") == pathlib.Path("file")
+    assert output_paths.file_path("folder/new", "page") == pathlib.Path("folder/new")
+
+
+@pytest.mark.parametrize(
+    "value, reason",
+    [
+        ("", "Received: '', which is no name"),
+        ("file", "Received: file, and file is a file"),
+        ("file/a/b", "/file is a file"),
+    ],
+)
+def test_no_folder_can_become_these(tmp_path, monkeypatch, value, reason):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("text")
+    with pytest.raises(
+        ValueError, match=r"^`--output_dir` must name a folder"
+    ) as error:
+        output_paths.folder_path(value)
+    assert str(error.value).endswith(reason)
+    for free in (".", "a/b/c"):
+        assert output_paths.folder_path(free) == pathlib.Path(free)
+
+
+@pytest.mark.parametrize(
     "script, arguments, message",
     [
         ("build_documents", (*DOCUMENTS, "--output_dir=gs://bucket/x"), FOLDER),

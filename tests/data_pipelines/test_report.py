@@ -17,11 +17,11 @@ import tensorflow as tf
 from data_pipelines import build_windows
 from data_pipelines.cleaning.options import CleaningOptions
 from data_pipelines.manifest import Manifest
-from data_pipelines.report import charts, page
+from data_pipelines.report import charts, page, report_flag
 from data_pipelines.report.length_counts import LengthCounts
 from data_pipelines.report.measurements import CAPS, measure
 from data_pipelines.windows_job import WindowOptions
-from seg_tf import files, output_paths
+from seg_tf import files
 from seg_tf.text.index_caps import slide_below_cap
 from tests.data_pipelines.builders import read_all
 from tests.data_pipelines.cleaning import corpora
@@ -278,7 +278,7 @@ def test_pages_that_cannot_be_written_are_refused_first(tmp_path, monkeypatch, p
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "precious").write_text("text")
     with pytest.raises(ValueError, match=r"`--report` must name a file, in a folder"):
-        output_paths.file_path(place, "report")
+        report_flag._Parser().parse(place)
     if place == "folder":
         with pytest.raises(IsADirectoryError):
             files.write_text(tmp_path / "folder", "page")

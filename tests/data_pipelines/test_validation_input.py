@@ -347,8 +347,10 @@ def test_a_split_without_a_word_is_refused_with_its_list(corpus, tmp_path, split
     write_documents(tmp_path / "empty.jsonl", [["\x01\x02"]])
     key = {"train": "input", "validation": "validation_input"}[split]
     given = options(corpus, tokenizer="words", **{key: str(tmp_path / "empty.jsonl")})
-    with pytest.raises(BuildError, match=r"from '.*empty\.jsonl'.*1 no_words"):
+    message = rf"in '.*empty\.jsonl'.*1 no_words; first {split}/empty\.jsonl, line 1"
+    with pytest.raises(BuildError, match=message):
         build_documents.build_documents(given, tmp_path / "out")
+    assert not list((tmp_path / "out").glob("*.tfrecord"))
     listed = (tmp_path / "out" / "rejected.jsonl").read_text()
     assert f'"source": "{split}/empty.jsonl"' in listed
     assert not (tmp_path / "out" / "manifest.json").exists()

@@ -129,6 +129,7 @@ def test_markup_becomes_text(markup, expected):
         ("US$|2 billion", "US$2 billion"),
         ("US$|", None),
         ("bibleref|Matthew|12:25|KJV", "Matthew 12:25"),
+        ("bibleref|Matthew||KJV", "Matthew"),
         ("nq|افغانستان", "افغانستان"),
         ("no such template|a", None),
     ],
