@@ -206,9 +206,10 @@ def clear(output_dir: pathlib.Path) -> None:
         files.remove_folder(output_dir / _PROGRESS_FOLDER)
     # The manifest goes first: without it no reader takes the rest for whole.
     (output_dir / FILE_NAME).unlink(missing_ok=True)
-    for pattern in (*(f"*{suffix}" for suffix in _SHARD_SUFFIXES), ".aside-*"):
-        for path in output_dir.glob(pattern):
+    for suffix in _SHARD_SUFFIXES:
+        for path in output_dir.glob(f"*{suffix}"):
             path.unlink()
+    files.remove_leftovers(output_dir)
     for name in _ABOUT_A_BUILD:
         (output_dir / name).unlink(missing_ok=True)
 

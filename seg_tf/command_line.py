@@ -23,7 +23,7 @@ def _quiet_tensorflow() -> None:
 # seg_tf.command_line as command_line` is what is sorted to the top of the project's.
 _quiet_tensorflow()
 
-# Flags that functions of this module declare as those of a script count as its own.
+# `_show_all_flags` adopts flags for the script that calls `run`, not for this module.
 flags.disclaim_key_flags()
 
 # Errors that are the user's to mend; anything else keeps its stack trace.
@@ -73,9 +73,8 @@ def _show_all_flags() -> None:
     absl shows those that the script itself defines, and the rest by `--helpfull`, which
     are hundreds.
     """
-    own = {name.partition(".")[0] for name in (__name__, "data_pipelines")}
     for name in list(flags.FLAGS.flags_by_module_dict()):
-        if name.partition(".")[0] in own:
+        if name.partition(".")[0] in ("seg_tf", "data_pipelines"):
             flags.adopt_module_key_flags(sys.modules[name])
 
 
