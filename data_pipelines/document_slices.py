@@ -69,7 +69,7 @@ class Slice:
     number: int
     first_document_id: int
     documents: list[Document | UnparsedDocument]
-    rejected: "Rejections"
+    rejected: Rejections
     next: Cursor
     duplicates: Mapping[int, int] = dataclasses.field(default_factory=dict)
 

@@ -41,8 +41,10 @@ def file_path(value: str, flag: str) -> pathlib.Path:
     path = local_path(value, flag, "file")
     if not value:
         reason = "which is no name"
-    elif path.is_dir() or value.endswith("/"):
-        reason = "which is a folder" if path.is_dir() else "which ends as a folder does"
+    elif path.is_dir():
+        reason = "which is a folder"
+    elif value.endswith("/"):
+        reason = "which ends as a folder does"
     elif not path.parent.is_dir():
         reason = "whose folder does not exist"
     elif not os.access(path.parent, os.W_OK):
