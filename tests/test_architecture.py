@@ -130,7 +130,6 @@ def declared_modules() -> set[str]:
     names = {Requirement(text).name for text in project["dependencies"]}
     modules = {
         "absl-py": "absl",
-        "faiss-cpu": "faiss",
         "scikit-learn": "sklearn",
         "universal-pathlib": "upath",
     }

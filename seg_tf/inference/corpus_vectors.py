@@ -3,7 +3,7 @@
   manifest.json   what the vectors depend on: weights, corpus, settings
   shard-00000/    vectors.npy: float32 `(N, D)`; sentences.jsonl: what they are of
 
-and what `vector_index` adds. `corpus_encoding` makes it.
+`corpus_encoding` makes it.
 """
 
 import itertools
@@ -113,6 +113,35 @@ class CorpusVectors:
                     f"Remove {path.parent} and give the same --corpus again"
                 )
             yield vectors
+
+    def nearest(self, queries: np.ndarray, count: int) -> list[list[tuple[int, float]]]:
+        """The nearest vectors to each query, found by comparing with all of them.
+
+        Vectors and queries have length 1, so that inner products are cosines.
+
+        Args:
+            queries: float32 array `(number of queries, D)`.
+            count: neighbours of each query; fewer where there are fewer vectors.
+
+        Returns:
+            For each query `(number of the sentence, cosine)`, the nearest first, and
+            of equal cosines the earlier sentence.
+        """
+        numbers = np.empty((len(queries), 0), np.int64)
+        cosines = np.empty((len(queries), 0), np.float32)
+        for shard, vectors in enumerate(self.vectors()):
+            # The sentences before come first, so a stable sort keeps their order.
+            of_shard = shard * self.shard_sentences + np.arange(len(vectors))
+            of_shard = np.broadcast_to(of_shard, (len(queries), len(vectors)))
+            numbers = np.concatenate([numbers, of_shard], axis=1)
+            cosines = np.concatenate([cosines, queries @ vectors.T], axis=1)
+            order = np.argsort(-cosines, axis=1, kind="stable")[:, :count]
+            numbers = np.take_along_axis(numbers, order, axis=1)
+            cosines = np.take_along_axis(cosines, order, axis=1)
+        return [
+            list(zip(of_query.tolist(), its_cosines.tolist(), strict=True))
+            for of_query, its_cosines in zip(numbers, cosines, strict=True)
+        ]
 
     def sentences(self, numbers: Sequence[int]) -> dict[int, list[Sentence]]:
         """Sentences of the corpus, each last, behind those it was encoded with.
