@@ -127,20 +127,15 @@ class CorpusVectors:
             For each query `(number of the sentence, cosine)`, the nearest first, and
             of equal cosines the earlier sentence.
         """
-        numbers = np.empty((len(queries), 0), np.int64)
-        cosines = np.empty((len(queries), 0), np.float32)
+        nothing = np.empty(0, np.int64), np.empty(0, np.float32)
+        nearest = [nothing] * len(queries)
         for shard, vectors in enumerate(self.vectors()):
-            # The sentences before come first, so a stable sort keeps their order.
-            of_shard = shard * self.shard_sentences + np.arange(len(vectors))
-            of_shard = np.broadcast_to(of_shard, (len(queries), len(vectors)))
-            numbers = np.concatenate([numbers, of_shard], axis=1)
-            cosines = np.concatenate([cosines, queries @ vectors.T], axis=1)
-            order = np.argsort(-cosines, axis=1, kind="stable")[:, :count]
-            numbers = np.take_along_axis(numbers, order, axis=1)
-            cosines = np.take_along_axis(cosines, order, axis=1)
+            first = shard * self.shard_sentences
+            for query, cosines in enumerate(queries @ vectors.T):
+                nearest[query] = _merge(*nearest[query], cosines, first, count)
         return [
-            list(zip(of_query.tolist(), its_cosines.tolist(), strict=True))
-            for of_query, its_cosines in zip(numbers, cosines, strict=True)
+            list(zip(numbers.tolist(), cosines.tolist(), strict=True))
+            for numbers, cosines in nearest
         ]
 
     def sentences(self, numbers: Sequence[int]) -> dict[int, list[Sentence]]:
@@ -165,6 +160,31 @@ class CorpusVectors:
                         values = json.loads(line)
                         found[wanted[at]] = [Sentence(*one) for one in values]
         return found
+
+
+def _merge(
+    numbers: np.ndarray,
+    cosines: np.ndarray,
+    of_shard: np.ndarray,
+    first: int,
+    count: int,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Merges the nearest so far with those of the next shard.
+
+    Args:
+        numbers: sentences so far, the nearest first.
+        cosines: theirs.
+        of_shard: cosines of all sentences of the shard.
+        first: number of its first sentence.
+        count: sentences to keep.
+    """
+    bound = cosines[-1] if len(cosines) == count else -np.inf
+    nearer = np.flatnonzero(of_shard > bound)
+    numbers = np.concatenate([numbers, first + nearer])
+    cosines = np.concatenate([cosines, of_shard[nearer]])
+    # Stable: of equal cosines the earlier sentence stays first.
+    order = np.argsort(-cosines, kind="stable")[:count]
+    return numbers[order], cosines[order]
 
 
 def write_shard(
