@@ -18,10 +18,6 @@ _LEAST_MEMORY = 4 * _GIB
 _LEAST_DISK = 20 * _GIB
 _LEAST_SHARED_MEMORY = _GIB
 _LEAST_FILES = 1024
-_CGROUP_LIMITS = (
-    "/sys/fs/cgroup/memory.max",
-    "/sys/fs/cgroup/memory/memory.limit_in_bytes",
-)
 
 
 def check(output_dir: str) -> list[Finding]:
@@ -34,9 +30,11 @@ def gather(output_dir: str) -> dict[str, Any]:
     existing = next(path for path in (folder, *folder.parents) if path.exists())
     shared = pathlib.Path("/dev/shm")
     driver = nvidia.gather()
+    from seg_tf import host_memory
+
     return {
         "cores": _cores(),
-        "memory": _memory(),
+        "memory": host_memory.total_bytes(),
         "output_dir": str(folder),
         "disk": shutil.disk_usage(existing).free,
         "writable": os.access(existing, os.W_OK),
@@ -142,17 +140,6 @@ def _cores() -> int:
         return len(os.sched_getaffinity(0))
     except AttributeError:
         return os.cpu_count() or 1
-
-
-def _memory() -> int:
-    """Memory of the machine, or of the container where that is less."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    for path in _CGROUP_LIMITS:
-        try:
-            memory = min(memory, int(pathlib.Path(path).read_text()))
-        except (OSError, ValueError):
-            continue
-    return memory
 
 
 def _gib(size: int) -> str:
