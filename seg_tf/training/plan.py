@@ -38,6 +38,8 @@ class Plan:
         peak_learning_rate: rate after the warm-up, or None for an optimizer that
             warms up otherwise.
         warmup_updates: updates of warm-up, or None.
+        decay_begin: updates that come before the rate falls, where that is not the end
+            of the warm-up; or None.
         parameters: trainable parameters by part of the model.
         memory: bytes of a process by purpose.
         available: bytes that a process has, and of which device.
@@ -55,6 +57,7 @@ class Plan:
     tokens: int
     peak_learning_rate: float | None
     warmup_updates: int | None
+    decay_begin: int | None
     parameters: dict[str, int]
     memory: dict[str, int]
     available: device_memory.DeviceMemory
@@ -102,6 +105,7 @@ def make_plan(
         tokens=round(num_samples * config.inputs.row_length * inputs.fill),
         peak_learning_rate=rate.peak_learning_rate if warms_up else None,
         warmup_updates=rate.warmup_updates if warms_up else None,
+        decay_begin=rate.decay_begin if warms_up else None,
         parameters=count_parameters(pretrainer),
         memory=_memory(config, pretrainer, vocab_size, rows),
         available=device_memory.available(),
@@ -145,7 +149,7 @@ def describe(plan: Plan, inputs: Any) -> str:
     if plan.peak_learning_rate is not None:
         lines.append(
             f"  learning rate    {plan.peak_learning_rate:g} after "
-            f"{plan.warmup_updates:,} updates of warm-up"
+            f"{plan.warmup_updates:,} updates of warm-up" + _decay(plan)
         )
     lines.append(f"  parameters       {sum(plan.parameters.values()):,}")
     lines += [f"    {part:<32}{count:>14,}" for part, count in plan.parameters.items()]
@@ -160,6 +164,12 @@ def describe(plan: Plan, inputs: Any) -> str:
     ]
     lines += [f"Warning: {warning}" for warning in warnings(plan)]
     return "\n".join(lines)
+
+
+def _decay(plan: Plan) -> str:
+    if plan.decay_begin is None:
+        return ""
+    return f", falling from update {plan.decay_begin:,} on"
 
 
 def warnings(plan: Plan) -> list[str]:

@@ -172,6 +172,7 @@ def _ending(result: pretraining.Result, folder: RunFolder) -> str:
     path = shlex.quote(str(folder.path))
     # The curve of a run without validation is that of its training.
     training = "" if result.validation else " --training"
+    longer = f"--config.training.num_updates={2 * result.updates}"
     return f"""
 Done after {result.updates:,} updates.
 {_last_checkpoint(result, folder)}
@@ -184,9 +185,7 @@ What to do next:
                         (others after it, with commas)
   use the encoder       from seg_tf.training.pretrained import load_encoder
                         encoder, config = load_encoder("{folder.path}")
-  train it for longer   the same command with --config.training.num_updates={
-        2 * result.updates
-    }:
+  train it for longer   the same command with {longer}:
                         it goes on from here, at the learning rates of that length"""
 
 

@@ -54,10 +54,11 @@ def take_over(
         optimizer.rate_after(config.optimizer, length, updates)
         for length in (change.before, change.now)
     )
+    same = before == now
     report(
         f"The run has {change.now:,} updates from update {updates:,} on, where it had "
-        f"{change.before:,}: the next one is made at the learning rate {now:.6g}, not "
-        f"{before:.6g}"
+        f"{change.before:,}: the next one is made at the learning rate {now:.6g}, "
+        + ("by either length" if same else f"which was to be {before:.6g}")
     )
     run_folder.record(
         folder,

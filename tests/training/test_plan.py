@@ -230,6 +230,13 @@ def test_warm_up_of_a_cosine_is_told_of_too(config):
     assert "0.3 after 7 updates of warm-up" in text
 
 
+def test_late_decay_is_told_of(figures):
+    late = dataclasses.replace(figures, decay_begin=4_500)
+    text = plan.describe(late, ArithmeticInputs())
+    assert "after 5 updates of warm-up, falling from update 4,500 on" in text
+    assert "falling" not in plan.describe(figures, ArithmeticInputs())
+
+
 def test_description_holds_the_figures(figures):
     text = plan.describe(figures, ArithmeticInputs())
     assert "500 of 4 rows" in text

@@ -70,7 +70,8 @@ def thirty(tmp_path_factory):
 def test_finished_run_goes_back_before_its_decay_and_equals_a_longer_one(
     thirty, tmp_path
 ):
-    run(tmp_path, stable(20))  # decays from update 16 on
+    # It decays from update 16 on, whose checkpoint its validation has left.
+    run(tmp_path, stable(20))
     finished = values_of(last_checkpoint(tmp_path, 20))
     reports = []
     run(tmp_path, stable(30), reports=reports)
@@ -83,9 +84,10 @@ def test_finished_run_goes_back_before_its_decay_and_equals_a_longer_one(
         np.testing.assert_array_equal(value, kept[name], err_msg=name)
     load_encoder(end)
     said = "\n".join(reports)
-    assert "Going back to update 15, before the decay" in said
+    assert "Going back to update 16, before the decay" in said
     assert str(end) in said
-    assert "The run has 30 updates from update 15 on, where it had 20" in said
+    assert "The run has 30 updates from update 16 on, where it had 20" in said
+    assert "at the learning rate 0.01, by either length" in said
 
 
 def test_run_that_is_made_longer_before_its_decay_equals_a_longer_one(thirty, tmp_path):
@@ -108,7 +110,7 @@ def test_kill_before_the_new_length_is_recorded_changes_nothing(
             run(tmp_path, stable(30))
     run(tmp_path, stable(30))
     assert_ends_alike(tmp_path, thirty, 30)
-    assert [one["updates"] for one in run_folder.history(RunFolder(tmp_path))] == [15]
+    assert [one["updates"] for one in run_folder.history(RunFolder(tmp_path))] == [16]
 
 
 def test_run_without_a_checkpoint_from_before_its_decay_says_so(tmp_path):
@@ -131,7 +133,7 @@ def test_decaying_run_goes_on_at_the_rates_of_the_longer_run(tmp_path):
     assert rates[10] == pytest.approx(1e-2 * 1 / 9)
     assert rates[11] == pytest.approx(1e-2 * 4 / 13)
     assert rates[14] == pytest.approx(1e-2 * 1 / 13)
-    assert "learning rate 0.00307692, not 0" in "\n".join(reports)
+    assert "learning rate 0.00307692, which was to be 0" in "\n".join(reports)
     content = json.loads((tmp_path / "run.json").read_text())
     assert content["config"]["training"]["num_updates"] == 14
     (event,) = content["history"]
