@@ -1,4 +1,4 @@
-"""What an objective hands to the training step."""
+"""Contract between an objective and the training step."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol

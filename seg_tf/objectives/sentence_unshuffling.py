@@ -150,7 +150,7 @@ def _check_features(features: Mapping[str, Any]) -> None:
 def _pointer_metrics(
     logits_BSC: Any, gold_BS: Any, num_sentences_B: Any, weights_B: Any
 ) -> dict[str, tuple[Any, Any]]:
-    """Of pointing, the step of `[SEP]` left out."""
+    """Metrics of the pointers, without the step of `[SEP]`."""
     weights_BS = _first(num_sentences_B, gold_BS) * weights_B[:, None]
     return {
         "pointer_accuracy": masked_accuracy(logits_BSC, gold_BS, weights_BS),
@@ -163,7 +163,7 @@ def _pointer_metrics(
 def _order_metrics(
     order_BS: Any, gold_BS: Any, num_sentences_B: Any, weights_B: Any
 ) -> dict[str, tuple[Any, Any]]:
-    """Of the decoded order."""
+    """Metrics of the decoded order."""
     rows = (num_sentences_B, weights_B)
     orders = (order_BS, gold_BS, *rows)
     return {
