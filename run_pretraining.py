@@ -27,36 +27,39 @@ config.training.batch_size is the batch of all processes together, and the learn
 rate that of such a batch; config.training.micro_batch_size is what one process
 computes at once.
 
+A profile of some updates, for TensorBoard: --profile_updates=100:110
+
   tensorboard --logdir=runs
   python -m seg_tf.training.plot_runs --runs=runs/bert_tiny,runs/segabert_tiny
 """
 
+import contextlib
 import os
 import pathlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 # Before TensorFlow is imported; without a GPU its only error is that there is none.
 os.environ.setdefault(
     "TF_CPP_MIN_LOG_LEVEL", "2" if os.path.exists("/dev/nvidiactl") else "3"
 )
 
-import tensorflow as tf
 from absl import app, flags
 from ml_collections import config_flags
 
 from seg_tf import configuration, fidelity, files, output_paths
 from seg_tf.training import (
-    checkpoint,
     checkpoint_names,
     config_overrides,
-    distribution,
-    plan,
-    pretraining,
+    profile_updates,
     run_folder,
 )
 from seg_tf.training.errors import TrainingStopped
 from seg_tf.training.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from seg_tf.training import pretraining
 
 _CONFIG = config_flags.DEFINE_config_file(
     "config", None, "Config file; its fields are flags too: --config.training.seed=1."
@@ -83,14 +86,34 @@ _RESUME = flags.DEFINE_bool(
 _OVERWRITE = flags.DEFINE_bool(
     "overwrite", False, "Remove the run in --output_dir first, and start anew."
 )
+_PROFILE_UPDATES = flags.DEFINE_string(
+    "profile_updates",
+    None,
+    "First and last update, as in 100:110, of which to write a profile for TensorBoard "
+    "(`make setup-profile` installs its page for them). Of several processes rank 0 is "
+    "profiled.",
+)
 
 
 def main(argv: Sequence[str]) -> None:
     if len(argv) > 1:
         sys.exit(f"error: unexpected argument {argv[1]!r}; all options are flags")
     try:
-        processes = distribution.join()
         config = configuration.from_config_dict(_CONFIG.value)
+        profiled = None
+        if _PROFILE_UPDATES.value is not None:
+            profiled = profile_updates.parse(
+                _PROFILE_UPDATES.value, config.training.num_updates
+            )
+    except ValueError as error:
+        sys.exit(f"error: {error}")
+    # TensorFlow takes seconds to import; what is wrong with the flags is said before.
+    import tensorflow as tf
+
+    from seg_tf.training import checkpoint, distribution, plan, pretraining
+
+    try:
+        processes = distribution.join()
         folder = RunFolder(
             output_paths.local_path(
                 _OUTPUT_DIR.value or f"runs/{config.name}", "output_dir"
@@ -123,15 +146,17 @@ def main(argv: Sequence[str]) -> None:
             )
         return
     try:
-        result = pretraining.pretrain(
-            config,
-            inputs,
-            pretrainer,
-            folder,
-            run,
-            initial_checkpoint=initial,
-            **choice,
-        )
+        with _profiler(profiled, folder) as callbacks:
+            result = pretraining.pretrain(
+                config,
+                inputs,
+                pretrainer,
+                folder,
+                run,
+                initial_checkpoint=initial,
+                callbacks=callbacks,
+                **choice,
+            )
     except TrainingStopped as stop:
         if processes.is_chief or not stop.is_common:
             print(stop, file=sys.stderr)
@@ -140,9 +165,23 @@ def main(argv: Sequence[str]) -> None:
         print(_ending(result, folder))
 
 
+@contextlib.contextmanager
+def _profiler(updates: range | None, folder: RunFolder) -> Iterator[list[Any]]:
+    """Gives the callbacks that write a profile of some updates, if there are any."""
+    if updates is None:
+        yield []
+        return
+    from seg_tf.training.profiler import Profiler
+
+    with Profiler(updates, folder.events_folder, report=print) as profiler:
+        yield [profiler]
+
+
 def _initial_checkpoint() -> pathlib.Path | None:
     if not _INITIAL_CHECKPOINT.value:
         return None
+    from seg_tf.training import checkpoint
+
     return checkpoint.find_checkpoint(
         pathlib.Path(_INITIAL_CHECKPOINT.value), "--initial_checkpoint"
     )
@@ -163,7 +202,7 @@ def _manifest_checksum() -> str:
     return files.checksum(path)
 
 
-def _ending(result: pretraining.Result, folder: RunFolder) -> str:
+def _ending(result: "pretraining.Result", folder: RunFolder) -> str:
     best = folder.checkpoints_folder / checkpoint_names.name(result.best_updates)
     return f"""
 Done after {result.updates:,} updates.
