@@ -62,6 +62,12 @@ from seg_tf.text.token_table import TokenTable
 
 REJECTED_FILE = "rejected.jsonl"
 
+_NO_VALIDATION = (
+    "warning: nothing is held out, so that nothing measures what a run has learned. "
+    "Build with a larger --validation_fraction or with --validation_input, or train "
+    "with --config.training.validation_interval=0"
+)
+
 
 def build_documents(
     options: DocumentOptions,
@@ -145,6 +151,8 @@ def summary(manifest: Manifest) -> str:
             f"{manifest.count(what, split):,} {name}" for what, name in names.items()
         )
         lines.append(f"{split}: {counts}")
+    if not manifest.count("records", "validation"):
+        lines.append(_NO_VALIDATION)
     if manifest.rejected:
         is_listed = not COUNTED_REASONS.issuperset(manifest.rejected)
         where = f" (see {REJECTED_FILE})" if is_listed else ""

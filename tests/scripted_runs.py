@@ -32,12 +32,12 @@ CONFIG = (
 )
 
 
-def write_records(folder: pathlib.Path) -> None:
-    """Records of some random documents."""
+def write_records(folder: pathlib.Path, num_validation: int = 8) -> None:
+    """Records of some random documents, some of them held out."""
     generator = np.random.default_rng(0)
     documents = {
         split: [[builders.random_tree(generator, 60, VOCAB_SIZE) for _ in range(count)]]
-        for split, count in (("train", 40), ("validation", 8))
+        for split, count in (("train", 40), ("validation", num_validation))
     }
     builders.write_windows(
         folder, documents, window_length=LENGTH, vocab_size=VOCAB_SIZE

@@ -7,7 +7,13 @@ from typing import Any
 import keras
 
 from seg_tf import configuration, fidelity, files
-from seg_tf.training import checkpoint_files, fitting, health, run_folder
+from seg_tf.training import (
+    checkpoint_files,
+    fitting,
+    health,
+    run_folder,
+    run_length,
+)
 from seg_tf.training.checkpoint import Checkpoints
 from seg_tf.training.errors import NonFiniteLossError, NonFiniteSteps, TrainingStopped
 from seg_tf.training.interrupts import StopRequest
@@ -69,6 +75,7 @@ class Run:
             # Inputs that are made of no text have none.
             text_preparation=getattr(inputs, "text_preparation", None),
             report=report,
+            decay_begin=config.optimizer.decay_begin(config.training.num_updates),
         )
         self.validation = Validation()
         self._config = config
@@ -146,11 +153,21 @@ class Run:
                 f"{self._distribution.size} processes"
             )
             return
-        run_folder.prepare(self._folder, self._description, **self._choice)
+        change = run_folder.prepare(self._folder, self._description, **self._choice)
         files.write_text(
             self._folder.deviations_file, fidelity.describe(self._config) + "\n"
         )
         state = self.checkpoints.newest_intact()
+        if change:
+            state = run_length.take_over(
+                change,
+                state,
+                config=self._config,
+                checkpoints=self.checkpoints,
+                folder=self._folder,
+                description=self._description,
+                report=self._report,
+            )
         if state:
             self.checkpoints.restore(self._pretrainer, state["updates"])
             self.checkpoints.discard_newer(state["updates"])
@@ -224,6 +241,8 @@ class Run:
 
     def _owes_validation(self, updates: int) -> bool:
         settings = self._config.training
+        if not settings.validation_interval:
+            return False
         due = (
             updates % settings.validation_interval == 0
             or updates == settings.num_updates

@@ -88,6 +88,8 @@ class Supervisor(keras.callbacks.Callback):
         self._health.stopwatch.go_on()
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, float] | None = None) -> None:
+        if not self._settings.validation_interval:
+            return
         prefix = "val_"
         self.validated(
             {
