@@ -86,7 +86,7 @@ class Outputs(SilentOutputs):
     ) -> None:
         figures = self._with_total(figures)
         self._write(run_log.TRAIN, updates, row, figures)
-        values = {"loss": row["loss"], "lr": row["learning_rate"]}
+        values = {"loss": row["loss"], "lr": f"{row['learning_rate']:.2e}"}
         self._display.show(updates, {**values, **health.shown(figures)})
 
     def write_validation(
