@@ -1,5 +1,6 @@
 import itertools
 import os
+import types
 
 import numpy as np
 import psutil
@@ -7,11 +8,18 @@ import pytest
 import tensorflow as tf
 
 from seg_tf.training import health, memory_use
+from seg_tf.training.flops import flops_per_update
 from seg_tf.training.health import Health
 from seg_tf.training.outputs import SilentOutputs
+from seg_tf.training.peak_flops import Peak
 from seg_tf.training.stopwatch import Lap, Stopwatch
 from seg_tf.training.supervisor import Supervisor, Validation
-from tests.training.stand_ins import ArithmeticInputs, small_config, small_pretrainer
+from tests.training.stand_ins import (
+    VOCAB_SIZE,
+    ArithmeticInputs,
+    small_config,
+    small_pretrainer,
+)
 
 GIB = 2**30
 STEP_SECONDS = 1.0
@@ -217,3 +225,46 @@ def test_console_has_short_names_and_rounded_values():
     assert figures.keys() == set(health.FIGURES)
     resumed = health.shown({"elapsed_seconds": 83.0, "total_seconds": 7_283.0})
     assert resumed == {"elapsed": "01:23 (2:01:23 in all)"}
+
+
+def start_of_two(monkeypatch, *, is_chief=True):
+    """The health of a run of two processes, and what is reported of it."""
+    distribution = types.SimpleNamespace(
+        size=2, is_chief=is_chief, gather=lambda own: [own, 3e12]
+    )
+    two = types.SimpleNamespace(
+        encoder=types.SimpleNamespace(compute_dtype="float16"),
+        step_options=types.SimpleNamespace(distribution=distribution),
+        stopwatch=Stopwatch(),
+    )
+    peak = Peak(1e12, "float16 on a GPU")
+    monkeypatch.setattr(health.peak_flops, "find_peak", lambda dtype: peak)
+    reports = []
+    return health.of_run(small_config(), VOCAB_SIZE, two, reports.append), reports
+
+
+def test_peaks_of_all_processes_are_added_up(monkeypatch):
+    started, reports = start_of_two(monkeypatch)
+    assert reports == [
+        "Peak for MFU: 4 TFLOP/s, float16 on a GPU (of rank 0; the sum is of 2 "
+        "processes)"
+    ]
+    started.update_done(1, lambda: 0.0)
+    figures = started.interval(2, 10.0)
+    flops = flops_per_update(small_config(), VOCAB_SIZE, num_processes=2)
+    updates_per_second = figures["tokens_per_second"] / 10
+    assert figures["model_flops_utilization"] == pytest.approx(
+        flops * updates_per_second / 4e12
+    )
+    assert start_of_two(monkeypatch, is_chief=False)[1] == []
+
+
+def test_model_of_unknown_flops_is_said_to_have_no_utilization(monkeypatch):
+    def refuse(*_, **__):
+        raise ValueError("`config.model` has no count of FLOPs")
+
+    monkeypatch.setattr(health, "flops_per_update", refuse)
+    started, reports = start_of_two(monkeypatch)
+    assert reports[1] == "No MFU: `config.model` has no count of FLOPs"
+    started.update_done(1, lambda: 0.0)
+    assert "model_flops_utilization" not in started.interval(2, 10.0)
