@@ -30,6 +30,8 @@ config.training.batch_size is the batch of all processes together, and the learn
 rate that of such a batch; config.training.micro_batch_size is what one process
 computes at once.
 
+A profile of some updates, for TensorBoard: --profile_updates=100:110
+
   tensorboard --logdir=runs
   python -m seg_tf.training.plot_runs --runs=runs/bert_tiny,runs/segabert_tiny
 """
@@ -47,7 +49,7 @@ from absl import app, flags
 from ml_collections import config_flags
 
 from seg_tf import configuration
-from seg_tf.training import config_overrides
+from seg_tf.training import config_overrides, profile_updates
 
 _CONFIG = config_flags.DEFINE_config_file(
     "config", None, "Config file; its fields are flags too: --config.training.seed=1."
@@ -81,6 +83,13 @@ _RESUME = flags.DEFINE_bool(
 _OVERWRITE = flags.DEFINE_bool(
     "overwrite", False, "Remove the run in --output_dir first, and start anew."
 )
+_PROFILE_UPDATES = flags.DEFINE_string(
+    "profile_updates",
+    None,
+    "First and last update, as in 100:110, of which to write a profile for TensorBoard "
+    "(`make setup-profile` installs its page for them). Of several processes rank 0 is "
+    "profiled.",
+)
 
 
 def main(argv: Sequence[str]) -> None:
@@ -92,9 +101,14 @@ def main(argv: Sequence[str]) -> None:
         )
     try:
         config = configuration.from_config_dict(_CONFIG.value)
+        profiled = None
+        if _PROFILE_UPDATES.value is not None:
+            profiled = profile_updates.parse(
+                _PROFILE_UPDATES.value, config.training.num_updates
+            )
     except ValueError as error:
         sys.exit(f"error: {error}")
-    # TensorFlow takes seconds to import; what is wrong with the config is said before.
+    # TensorFlow takes seconds to import; what is wrong with the flags is said before.
     from seg_tf.training import pretraining_command
 
     pretraining_command.run(
@@ -107,6 +121,7 @@ def main(argv: Sequence[str]) -> None:
             measure=_MEASURE.value,
             resume=_RESUME.value,
             overwrite=_OVERWRITE.value,
+            profile_updates=profiled,
         ),
     )
 

@@ -8,7 +8,7 @@ import sys
 import h5py
 import numpy as np
 
-from seg_tf.training import run_log
+from seg_tf.training import health, run_log
 from tests.data_pipelines import builders
 
 REPOSITORY = pathlib.Path(__file__).parents[1]
@@ -95,6 +95,6 @@ def variables_of(folder):
 def log_of(folder):
     rows = run_log.read(folder / "log.jsonl")
     return [
-        {name: value for name, value in row.items() if name != "tokens_per_second"}
+        {name: value for name, value in row.items() if name not in health.FIGURES}
         for row in rows
     ]

@@ -130,6 +130,9 @@ def test_dry_run_prints_the_plan_and_touches_nothing(main, records, tmp_path):
         ),
         (["--config.training.batch_size=0"], "`batch_size` must be at least 1"),
         (["--config.paper=xlnet"], "`paper` must be one of segabert_base"),
+        (["--profile_updates=9:3"], "must not end before it begins"),
+        (["--profile_updates=50:61"], "the run, which ends with update 60"),
+        (["--profile_updates="], "`--profile_updates` must be two numbers of updates"),
         (["--records_dir="], "`--records_dir` must be given"),
         (["--records_dir=/absent"], "Found no /absent/manifest.json"),
         (["extra"], "unexpected argument 'extra'"),
@@ -158,6 +161,39 @@ def test_users_error_is_one_line_that_says_what_to_do(
     assert errors.startswith("error: ")
     assert expected in errors
     assert not (tmp_path / "run").exists()
+
+
+def test_wrong_profile_is_an_error_before_tensorflow_is_imported():
+    code = "import sys, runpy; sys.modules['tensorflow'] = None; " + (
+        "runpy.run_path('run_pretraining.py', run_name='__main__')"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code, *CONFIG, "--profile_updates=a:b"],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+    )
+    assert ended.returncode == 1
+    assert ended.stderr == (
+        "error: `--profile_updates` must be two numbers of updates, FIRST:LAST, as in "
+        "100:110. Received: a:b\n"
+    )
+
+
+def test_flag_profiles_the_updates(main, records, tmp_path):
+    code, output, errors = main(
+        *CONFIG,
+        f"--records_dir={records}",
+        f"--output_dir={tmp_path}",
+        "--config.training.deterministic_ops=false",
+        "--config.training.num_updates=3",
+        "--profile_updates=2:3",
+    )
+    assert code == 0, errors
+    assert (
+        f"Profile of updates 2 to 3: {tmp_path}/tensorboard/plugins/profile" in output
+    )
+    assert list(tmp_path.glob("tensorboard/plugins/profile/*/*.xplane.pb"))
 
 
 def test_contradicting_config_is_refused_before_tensorflow_is_imported():

@@ -1,5 +1,6 @@
 """The pretraining command, once its flags are read and its config is a run's."""
 
+import contextlib
 import dataclasses
 import pathlib
 import shlex
@@ -21,6 +22,7 @@ from seg_tf.training import (
 from seg_tf.training.distribution import Distribution
 from seg_tf.training.errors import NonFiniteSteps, TrainingStopped
 from seg_tf.training.pretrainer import Pretrainer
+from seg_tf.training.profiler import Profiler
 from seg_tf.training.run_folder import RunFolder
 
 
@@ -35,6 +37,7 @@ class Options:
     measure: int | None = None
     resume: bool = True
     overwrite: bool = False
+    profile_updates: range | None = None
 
     @property
     def choice(self) -> dict[str, bool]:
@@ -127,15 +130,23 @@ def _train(
 ) -> None:
     is_chief = prepared.processes.is_chief
     try:
-        result = pretraining.pretrain(
-            config,
-            prepared.inputs,
-            prepared.pretrainer,
-            prepared.folder,
-            prepared.description,
-            initial_checkpoint=prepared.initial_checkpoint,
-            **options.choice,
-        )
+        with contextlib.ExitStack() as stack:
+            callbacks = []
+            if options.profile_updates:
+                profiler = Profiler(
+                    options.profile_updates, prepared.folder.events_folder, print
+                )
+                callbacks.append(stack.enter_context(profiler))
+            result = pretraining.pretrain(
+                config,
+                prepared.inputs,
+                prepared.pretrainer,
+                prepared.folder,
+                prepared.description,
+                initial_checkpoint=prepared.initial_checkpoint,
+                callbacks=callbacks,
+                **options.choice,
+            )
     except TrainingStopped as stop:
         if is_chief or not stop.is_common:
             print(stop, file=sys.stderr)

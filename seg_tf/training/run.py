@@ -7,7 +7,13 @@ from typing import Any
 import keras
 
 from seg_tf import configuration, fidelity, files
-from seg_tf.training import checkpoint_files, fitting, plots, run_folder, run_length
+from seg_tf.training import (
+    checkpoint_files,
+    fitting,
+    health,
+    run_folder,
+    run_length,
+)
 from seg_tf.training.checkpoint import Checkpoints
 from seg_tf.training.errors import NonFiniteLossError, NonFiniteSteps, TrainingStopped
 from seg_tf.training.interrupts import StopRequest
@@ -131,6 +137,9 @@ class Run:
                 outputs = self._outputs()
                 try:
                     self._train(outputs)
+                except Exception:
+                    self._try_to_draw_curve(outputs)
+                    raise
                 finally:
                     outputs.close()
         finally:
@@ -184,6 +193,7 @@ class Run:
             self._config.training,
             updates,
             validated=self.validation.updates == updates,
+            name=self._config.name,
         )
 
     def _train(self, outputs: SilentOutputs) -> None:
@@ -194,6 +204,9 @@ class Run:
             updates=pretrainer.updates,
             validation=self.validation,
             outputs=outputs,
+            health=health.of_run(
+                self._config, self._inputs.vocab_size, pretrainer, self._report
+            ),
             stop_request=self._stop_request,
         )
         try:
@@ -204,10 +217,14 @@ class Run:
             self.validation = supervisor.validation
         pretrainer.memory.collect(self._distribution)
         outputs.save(pretrainer)
-        if self._distribution.is_chief:
-            plots.save_curves(
-                {self._config.name: self._folder.path}, self._folder.curve_file
-            )
+        outputs.draw_curve()
+
+    def _try_to_draw_curve(self, outputs: SilentOutputs) -> None:
+        """Draws the losses of a run that fails, which must not hide the reason."""
+        try:
+            outputs.draw_curve()
+        except (OSError, ValueError) as error:
+            self._report(f"The loss curve was not drawn: {error}")
 
     def _check_shares(self, outputs: SilentOutputs) -> None:
         """Ends a run whose processes have become a number that cannot share a batch."""
