@@ -56,7 +56,7 @@ from data_pipelines.report import report_flag
 from data_pipelines.sharded_build import BuildError, ShardedBuild
 from data_pipelines.text_flags import define_text_flags
 from seg_tf import files, output_paths
-from seg_tf.text import encoding
+from seg_tf.text import casing, encoding
 from seg_tf.text.punkt_parameters import PARAMETERS_HELP, load_parameters
 from seg_tf.text.token_table import TokenTable
 
@@ -94,6 +94,7 @@ def build_documents(
     steps.steps_of_documents(options.cleaning)
     sources = documents_job.list_sources(options)
     vocabulary = encoding.read_vocabulary(options.tokenizer, options.vocab_file)
+    options = _with_casing(options, vocabulary)
     parameters = load_parameters(options.sentence_parameters)
     described = {
         "vocabulary": documents_job.describe_vocabulary(vocabulary, options),
@@ -152,6 +153,19 @@ def summary(manifest: Manifest) -> str:
     if manifest.cleaning:
         lines.append(tally.summary(manifest.cleaning))
     return "\n".join(lines)
+
+
+def _with_casing(options: DocumentOptions, vocabulary: TokenTable) -> DocumentOptions:
+    """The options with the casing that the vocabulary asks for, unless one is given."""
+    lower_case = casing.choose(vocabulary, options.lower_case)
+    if options.lower_case is None:
+        done = "lower-cased and stripped of accents" if lower_case else "left cased"
+        print(
+            f"Text is {done}: {casing.Casing.of(vocabulary)}. --lower_case or "
+            "--nolower_case overrides this",
+            file=sys.stderr,
+        )
+    return dataclasses.replace(options, lower_case=lower_case)
 
 
 def _result_options(options: DocumentOptions) -> dict:
@@ -308,7 +322,8 @@ def define_flags() -> None:
     flags.DEFINE_bool(
         "lower_case",
         None,
-        "Lower-case and strip accents (uncased). Default: word pieces yes, words no.",
+        "Lower-case and strip accents (uncased). Default: as the vocabulary says: not if "
+        "more than 1 % of its rows have capital letters or accents.",
     )
     flags.DEFINE_string("sentence_parameters", "english", PARAMETERS_HELP)
     flags.DEFINE_string(

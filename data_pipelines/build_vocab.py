@@ -116,7 +116,11 @@ def _define_flags() -> None:
     defaults = VocabularyOptions()
     flags.DEFINE_integer("vocab_size", defaults.vocab_size, "Number of tokens.")
     flags.DEFINE_bool(
-        "lower_case", defaults.lower_case, "Lower-case and strip accents (uncased)."
+        "lower_case",
+        defaults.lower_case,
+        "Lower-case and strip accents (uncased). The default is that of BERT's uncased "
+        "models; build_word_vocab keeps case, as word-level language models do. What "
+        "is built with a vocabulary follows its rows.",
     )
     flags.DEFINE_integer(
         "num_unused",

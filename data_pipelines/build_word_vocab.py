@@ -145,7 +145,13 @@ def _define_flags() -> None:
     flags.DEFINE_integer(
         "min_count", None, "How often a word has to occur.", lower_bound=1
     )
-    flags.DEFINE_bool("lower_case", False, "Lower-case and strip accents (uncased).")
+    flags.DEFINE_bool(
+        "lower_case",
+        False,
+        "Lower-case and strip accents (uncased). The default is that of word-level "
+        "language models; build_vocab lower-cases, as BERT's uncased models do. What "
+        "is built with a vocabulary follows its rows.",
+    )
     flags.DEFINE_integer(
         "max_words",
         WordVocabularyOptions.max_words,
