@@ -24,6 +24,7 @@ result is the same, byte for byte, for any number of workers.
 
 import dataclasses
 import json
+import logging
 import pathlib
 import shutil
 import sys
@@ -38,6 +39,7 @@ from data_pipelines import (
     engine_flags,
     record_schema,
     sharded_build,
+    text_counts,
 )
 from data_pipelines.cleaning import options as cleaning_options
 from data_pipelines.cleaning import steps, tally
@@ -109,6 +111,7 @@ def build_documents(
         sharded_build.clear(output_dir)
     elif (finished := _finished_build(output_dir, described, sizes)) is not None:
         _check_all_kept(options, finished.rejected, output_dir / REJECTED_FILE)
+        _warn(finished)
         return finished
 
     output_dir.mkdir(parents=True, exist_ok=True)
@@ -134,7 +137,13 @@ def build_documents(
             shutil.copyfile(options.vocab_file, aside)
         manifest.save(output_dir)
         build.close()
+    _warn(manifest)
     return manifest
+
+
+def _warn(manifest: Manifest) -> None:
+    for warning in text_counts.warnings(manifest):
+        logging.warning("%s", warning)
 
 
 def summary(manifest: Manifest) -> str:
@@ -146,6 +155,8 @@ def summary(manifest: Manifest) -> str:
             f"{manifest.count(what, split):,} {name}" for what, name in names.items()
         )
         lines.append(f"{split}: {counts}")
+    if (text := text_counts.summary(manifest)) is not None:
+        lines.append(text)
     if manifest.rejected:
         is_listed = not COUNTED_REASONS.issuperset(manifest.rejected)
         where = f" (see {REJECTED_FILE})" if is_listed else ""
@@ -322,8 +333,8 @@ def define_flags() -> None:
     flags.DEFINE_bool(
         "lower_case",
         None,
-        "Lower-case and strip accents (uncased). Default: as the vocabulary says: not if "
-        "more than 1 % of its rows have capital letters or accents.",
+        "Lower-case and strip accents (uncased). Default: as the vocabulary says, "
+        "not if more than 1 % of its rows have capital letters or accents.",
     )
     flags.DEFINE_string("sentence_parameters", "english", PARAMETERS_HELP)
     flags.DEFINE_string(
