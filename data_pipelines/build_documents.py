@@ -40,6 +40,7 @@ from data_pipelines import (
     record_schema,
     sharded_build,
     text_counts,
+    text_flags,
 )
 from data_pipelines.cleaning import options as cleaning_options
 from data_pipelines.cleaning import steps, tally
@@ -52,11 +53,9 @@ from data_pipelines.readers import (
     COUNTED_REASONS,
     LEFT_OUT_REASONS,
     RejectedDocument,
-    parse_options,
 )
 from data_pipelines.report import report_flag
 from data_pipelines.sharded_build import BuildError, ShardedBuild
-from data_pipelines.text_flags import define_text_flags
 from seg_tf import files, output_paths
 from seg_tf.text import casing, encoding
 from seg_tf.text.punkt_parameters import PARAMETERS_HELP, load_parameters
@@ -318,7 +317,7 @@ def _listed(rejected: Mapping[str, int]) -> str:
 
 def define_flags() -> None:
     """Flags that say what the documents depend on."""
-    define_text_flags()
+    text_flags.define_text_flags()
     flags.DEFINE_string(
         "vocab_file", None, "A file with a token a line.", required=True
     )
@@ -375,7 +374,7 @@ def options_from_flags() -> DocumentOptions:
     values = flags.FLAGS
     names = {field.name for field in dataclasses.fields(DocumentOptions)}
     return DocumentOptions(
-        reader_options=parse_options(values.reader_options),
+        reader_options=text_flags.reader_options(),
         cleaning=cleaning_options.options_from_flags(),
         **{name: values[name].value for name in names - {"reader_options", "cleaning"}},
     )

@@ -21,9 +21,7 @@ from typing import Any
 from absl import flags
 
 import seg_tf.command_line as command_line
-from data_pipelines import vocabulary_files
-from data_pipelines.readers import parse_options
-from data_pipelines.text_flags import define_text_flags
+from data_pipelines import text_flags, vocabulary_files
 from data_pipelines.word_counts import WordCounter, count_words
 from seg_tf.text.word_vocabulary import EOS, UNK, WordVocabulary
 from seg_tf.text.words import SPLITTERS
@@ -129,7 +127,7 @@ def build_word_vocabulary(
 
 
 def _define_flags() -> None:
-    define_text_flags()
+    text_flags.define_text_flags()
     vocabulary_files.define_output_flags()
     flags.DEFINE_enum(
         "tokenizer",
@@ -171,7 +169,7 @@ def main(_: Sequence[str]) -> None:
         values.format,
         values.input,
         WordVocabularyOptions(**{name: values[name].value for name in names}),
-        parse_options(values.reader_options),
+        text_flags.reader_options(),
     )
     vocabulary_files.write_vocabulary(vocabulary, output)
 
