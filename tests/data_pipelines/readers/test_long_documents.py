@@ -5,11 +5,12 @@ import gzip
 import io
 import random
 import tracemalloc
+import types
 
 import pytest
 import zstandard
 
-from data_pipelines import readers
+from data_pipelines import readers, text_flags
 from data_pipelines.readers import byte_streams, decompression
 from data_pipelines.readers.byte_streams import LongLine
 from data_pipelines.readers.errors import DocumentError
@@ -200,3 +201,13 @@ def test_a_few_bytes_that_decompress_to_many_are_bounded(
 def test_the_limit_is_a_positive_number(size):
     with pytest.raises(ValueError, match="`max_document_megabytes` must be a positive"):
         readers.get_reader("plain_text", max_document_megabytes=size)
+
+
+@pytest.mark.parametrize(
+    ("size", "expected"),
+    [(256.0, {"a": "b"}), (100.0, {"a": "b", "max_document_megabytes": 100.0})],
+)
+def test_the_default_limit_is_no_option_of_a_build(monkeypatch, size, expected):
+    values = types.SimpleNamespace(reader_options=["a=b"], max_document_megabytes=size)
+    monkeypatch.setattr(text_flags.flags, "FLAGS", values)
+    assert text_flags.reader_options() == expected
