@@ -88,7 +88,8 @@ def build_documents(
         OSError: if an input is missing.
         ValueError: if an input is empty, both inputs hold the same file, the
             vocabulary is unusable, or there is no such language function.
-        BuildError: if the folder holds another build, or nothing could be read.
+        BuildError: if the folder holds another build, another process is building
+            there, or nothing could be read.
     """
     # A language function that is missing is told before anything is read.
     steps.steps_of_documents(options.cleaning)
@@ -104,15 +105,13 @@ def build_documents(
         "options": _result_options(options),
     }
     sizes = [[name, path.stat().st_size] for name, path in sources.items()]
-    if overwrite:
-        sharded_build.clear(output_dir)
-    elif (finished := _finished_build(output_dir, described, sizes)) is not None:
+    finished = None if overwrite else _finished_build(output_dir, described, sizes)
+    if finished is not None:
         _check_all_kept(options, finished.rejected, output_dir / REJECTED_FILE)
         return finished
 
-    output_dir.mkdir(parents=True, exist_ok=True)
     build = ShardedBuild(output_dir, {**described, "sources": sizes})
-    with build.opened():
+    with build.opened(overwrite=overwrite):
         engine = engine or LocalEngine(num_workers)
         reports, described_sources = engine.make_documents(build, options, sources)
         _write_rejected(output_dir / REJECTED_FILE, reports)

@@ -62,8 +62,28 @@ def build_windows(
 
     Raises:
         ValueError: if the documents are missing, or of whole words.
-        BuildError: if the folder holds another build.
+        BuildError: if the folder holds another build, or another process is building
+            there or in `documents_dir`.
     """
+    with files.locked_for_reading(documents_dir, sharded_build.in_use(documents_dir)):
+        return _build(
+            options,
+            documents_dir,
+            output_dir,
+            overwrite=overwrite,
+            engine=engine or LocalEngine(num_workers),
+        )
+
+
+def _build(
+    options: WindowOptions,
+    documents_dir: pathlib.Path,
+    output_dir: pathlib.Path,
+    *,
+    overwrite: bool,
+    engine: Engine,
+) -> Manifest:
+    """`build_windows`, with documents that no other process replaces."""
     documents = Manifest.load(documents_dir)
     if documents.kind != "documents":
         raise ValueError(
@@ -81,16 +101,13 @@ def build_windows(
         "documents_manifest_sha256": files.checksum(documents_dir / FILE_NAME),
     }
     all_options = {**documents.options, **described}
-    if overwrite:
-        sharded_build.clear(output_dir)
-    elif (finished := _finished_build(output_dir, all_options)) is not None:
+    finished = None if overwrite else _finished_build(output_dir, all_options)
+    if finished is not None:
         window_lengths.add_missing(finished, output_dir)
         return finished
 
-    output_dir.mkdir(parents=True, exist_ok=True)
     build = ShardedBuild(output_dir, described)
-    with build.opened():
-        engine = engine or LocalEngine(num_workers)
+    with build.opened(overwrite=overwrite):
         reports = engine.make_windows(build, options, documents_dir)
         manifest = dataclasses.replace(
             documents,

@@ -8,7 +8,6 @@ changes a byte. A finished task leaves a report; a restarted build skips it.
 import concurrent.futures
 import contextlib
 import dataclasses
-import fcntl
 import json
 import logging
 import multiprocessing
@@ -62,10 +61,6 @@ class ShardedBuild:
         options: everything that the result depends on. A build can only be resumed
             with the same options.
 
-    Raises:
-        BuildError: if the folder holds a build with other options, or another
-            process is building there.
-
     Attributes:
         output_dir: where the shards go.
         progress_dir: what is known of the build as long as it is not finished.
@@ -77,16 +72,21 @@ class ShardedBuild:
         self._options = dict(options)
 
     @contextlib.contextmanager
-    def opened(self) -> Iterator["ShardedBuild"]:
-        """Locks the folder, checks the options and tidies up for the block."""
-        self.progress_dir.mkdir(parents=True, exist_ok=True)
-        with open(self.progress_dir / "lock", "w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise BuildError(
-                    f"{self.output_dir}: another process is building there"
-                ) from error
+    def opened(self, *, overwrite: bool = False) -> Iterator["ShardedBuild"]:
+        """Locks the folder, checks the options and tidies up for the block.
+
+        Args:
+            overwrite: whether to remove a build, finished or not, that lies there.
+
+        Raises:
+            BuildError: if another process has the folder locked, with nothing removed;
+                or a build with other options lies there and `overwrite` is not set.
+        """
+        self.output_dir.mkdir(parents=True, exist_ok=True)
+        with files.locked(self.output_dir, in_use(self.output_dir)):
+            if overwrite:
+                clear(self.output_dir)
+            self.progress_dir.mkdir(exist_ok=True)
             self._check_options()
             files.remove_leftovers(self.output_dir)
             files.remove_leftovers(self.progress_dir)
@@ -200,8 +200,16 @@ def report_name(number: int) -> str:
     return REPORTS.replace("*", f"{number:05d}")
 
 
+def in_use(folder: pathlib.Path) -> BuildError:
+    """The refusal of a folder that another process builds in, or reads."""
+    return BuildError(
+        f"{folder}: another process is building there, or cutting windows from what "
+        "lies there. Nothing was changed. Wait for its end, or end it first"
+    )
+
+
 def clear(output_dir: pathlib.Path) -> None:
-    """Removes a build, finished or not, and nothing else, from a folder."""
+    """Removes a build, finished or not, and nothing else, from a locked folder."""
     if (output_dir / _PROGRESS_FOLDER).exists():
         files.remove_folder(output_dir / _PROGRESS_FOLDER)
     # The manifest goes first: without it no reader takes the rest for whole.

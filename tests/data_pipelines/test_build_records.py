@@ -421,7 +421,7 @@ def test_a_build_of_nothing_is_in_the_way_of_none(corpus, tmp_path):
     with pytest.raises(BuildError, match=message):
         build(corpus, tmp_path, **options)
     folder = tmp_path / "documents"
-    left = {"others.tfrecord", "rejected.jsonl"}
+    left = {"others.tfrecord", "rejected.jsonl", ".lock"}
     assert {path.name for path in folder.iterdir()} == left
     build(corpus, tmp_path)
     assert Manifest.load(folder).count("records")
@@ -492,6 +492,72 @@ def test_two_builds_at_once_are_refused(corpus, tmp_path):
         second.opened(),
     ):
         pass
+
+
+def overwrite_documents(corpus, output_dir):
+    build_documents.build_documents(
+        document_options(corpus, slice_megabytes=1.0),
+        output_dir / "documents",
+        overwrite=True,
+    )
+
+
+def overwrite_windows(corpus, output_dir):
+    del corpus
+    build_windows.build_windows(
+        CUT_SENTENCES, output_dir / "documents", output_dir, overwrite=True
+    )
+
+
+@pytest.mark.parametrize(
+    ("job", "step", "overwrite", "folder"),
+    [
+        (documents_job, "make_slice", overwrite_documents, "documents"),
+        (windows_job, "make_windows", overwrite_windows, ""),
+        # Windows are cut from documents that another build would remove.
+        (windows_job, "make_windows", overwrite_documents, "documents"),
+    ],
+)
+def test_overwrite_does_not_touch_a_build_that_is_under_way(
+    corpus, built, tmp_path, monkeypatch, job, step, overwrite, folder
+):
+    work, refusals = getattr(job, step), []
+
+    def work_beside_another(payload):
+        if payload.number == 3:
+            before = contents(tmp_path)
+            with pytest.raises(BuildError, match="another process is build") as error:
+                overwrite(corpus, tmp_path)
+            assert contents(tmp_path) == before
+            refusals.append(str(error.value))
+        return work(payload)
+
+    monkeypatch.setattr(job, step, work_beside_another)
+    build(corpus, tmp_path)
+    (refusal,) = refusals
+    assert refusal.startswith(f"{tmp_path / folder}: ")
+    assert contents(tmp_path) == contents(built)
+
+
+def test_windows_are_cut_from_documents_that_may_only_be_read(
+    corpus, built, tmp_path, monkeypatch
+):
+    documents = tmp_path / "documents"
+    shutil.copytree(built / "documents", documents)
+    (documents / ".lock").unlink()
+    open_file = os.open
+
+    def refused(path, flags, *mode, **options):
+        # Root may write everywhere, whatever the mode of a folder.
+        if pathlib.Path(path).parent == documents and flags & os.O_CREAT:
+            raise PermissionError(13, "Permission denied", str(path))
+        return open_file(path, flags, *mode, **options)
+
+    monkeypatch.setattr(os, "open", refused)
+    build_windows.build_windows(WINDOW_OPTIONS, documents, tmp_path)
+    assert not (documents / ".lock").exists()
+    shutil.copy(built / "documents" / ".lock", documents)
+    assert contents(tmp_path) == contents(built)
 
 
 def test_one_document_is_never_enough_to_validate_but_two_are(corpus):
