@@ -38,6 +38,7 @@ from data_pipelines import (
     engine_flags,
     record_schema,
     sharded_build,
+    source_checksums,
 )
 from data_pipelines.cleaning import options as cleaning_options
 from data_pipelines.cleaning import steps, tally
@@ -82,14 +83,16 @@ def build_documents(
             result is the same with any.
 
     Returns:
-        The manifest. If the same build is complete already, only reads it.
+        The manifest. If the same build is complete already, only reads it and, to
+        compare their checksums, the inputs.
 
     Raises:
         OSError: if an input is missing.
         ValueError: if an input is empty, both inputs hold the same file, the
             vocabulary is unusable, or there is no such language function.
         BuildError: if the folder holds another build, another process is building
-            there, or nothing could be read.
+            there, an input has changed since the build read it, or nothing could be
+            read.
     """
     # A language function that is missing is told before anything is read.
     steps.steps_of_documents(options.cleaning)
@@ -107,6 +110,7 @@ def build_documents(
     sizes = [[name, path.stat().st_size] for name, path in sources.items()]
     finished = None if overwrite else _finished_build(output_dir, described, sizes)
     if finished is not None:
+        source_checksums.compare_with_finished(sources, finished.sources, output_dir)
         _check_all_kept(options, finished.rejected, output_dir / REJECTED_FILE)
         return finished
 
@@ -173,9 +177,8 @@ def _result_options(options: DocumentOptions) -> dict:
 def _finished_build(
     output_dir: pathlib.Path, described: Mapping, sizes: list
 ) -> Manifest | None:
-    try:
-        manifest = Manifest.load(output_dir)
-    except ValueError:
+    manifest = sharded_build.finished_manifest(output_dir)
+    if manifest is None:
         return None
     found = {
         "kind": manifest.kind,
@@ -370,5 +373,11 @@ def main(_: Sequence[str]) -> None:
 if __name__ == "__main__":
     define_flags()
     sys.exit(
-        command_line.run(main, BuildError, goes_on=True, parse_flags=engine_flags.parse)
+        command_line.run(
+            main,
+            BuildError,
+            goes_on=True,
+            has_workers=True,
+            parse_flags=engine_flags.parse,
+        )
     )

@@ -129,9 +129,8 @@ def _build(
 
 
 def _finished_build(output_dir: pathlib.Path, options: dict) -> Manifest | None:
-    try:
-        manifest = Manifest.load(output_dir)
-    except ValueError:
+    manifest = sharded_build.finished_manifest(output_dir)
+    if manifest is None:
         return None
     sharded_build.check_same(
         output_dir,
@@ -199,5 +198,11 @@ if __name__ == "__main__":
     define_flags()
     build_documents.define_run_flags()
     sys.exit(
-        command_line.run(main, BuildError, goes_on=True, parse_flags=engine_flags.parse)
+        command_line.run(
+            main,
+            BuildError,
+            goes_on=True,
+            has_workers=True,
+            parse_flags=engine_flags.parse,
+        )
     )

@@ -10,22 +10,21 @@ import contextlib
 import dataclasses
 import json
 import logging
-import multiprocessing
 import pathlib
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
-from data_pipelines import window_lengths
-from data_pipelines.manifest import FILE_NAME
+from data_pipelines import record_schema, window_lengths, worker_processes
+from data_pipelines.manifest import FILE_NAME, Manifest
 from seg_tf import files
 
 _PROGRESS_FOLDER = ".progress"
 _OPTIONS_FILE = "options.json"
 _SHARD_SUFFIXES = (
     ".tfrecord",
-    ".offsets",
+    record_schema.OFFSETS_SUFFIX,
     *(kind.suffix for kind in window_lengths.KINDS),
 )
 # What is written about a build when its shards are done.
@@ -163,9 +162,8 @@ class ShardedBuild:
             for task in pending:
                 finish(task, work(task.payload))
         else:
-            context = _worker_context()
-            with concurrent.futures.ProcessPoolExecutor(
-                num_workers, context, initializer, initializer_arguments
+            with worker_processes.pool(
+                num_workers, initializer, initializer_arguments
             ) as pool:
                 try:
                     _run_in_pool(pool, pending, work, num_workers, finish)
@@ -174,9 +172,6 @@ class ShardedBuild:
                         "a worker process died (out of memory, or killed). What is "
                         "finished is kept: run the same command again to go on"
                     ) from error
-                except BaseException:
-                    pool.shutdown(wait=True, cancel_futures=True)
-                    raise
         return done
 
     def close(self) -> None:
@@ -222,6 +217,23 @@ def clear(output_dir: pathlib.Path) -> None:
         (output_dir / name).unlink(missing_ok=True)
 
 
+def finished_manifest(output_dir: pathlib.Path) -> Manifest | None:
+    """The manifest of the finished build in a folder; None if there is none.
+
+    Raises:
+        BuildError: if it is damaged, or of another version.
+    """
+    if not (output_dir / FILE_NAME).exists():
+        return None
+    try:
+        return Manifest.load(output_dir)
+    except ValueError as error:
+        raise BuildError(
+            f"{error}. To build there, remove it with --overwrite, or give another "
+            "--output_dir"
+        ) from error
+
+
 def check_same(
     output_dir: pathlib.Path, expected: Mapping[str, Any], found: Mapping[str, Any]
 ) -> None:
@@ -241,19 +253,6 @@ def check_same(
             f"{output_dir}: a finished build with {differs} lies there. Give another "
             "--output_dir, or --overwrite"
         )
-
-
-def _worker_context() -> multiprocessing.context.BaseContext:
-    """Starts workers from a process that has imported what they need.
-
-    TensorFlow takes seconds to import, which each worker of each phase of a build would
-    spend otherwise. Nothing of it runs there, so forking is safe.
-    """
-    if "forkserver" not in multiprocessing.get_all_start_methods():
-        return multiprocessing.get_context("spawn")
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["data_pipelines.text_worker", "tensorflow_text"])
-    return context
 
 
 def _skip_done(
@@ -299,6 +298,9 @@ def _first_difference(
     """In words, the first entry that differs, of entries in entries too."""
     for name in sorted(expected.keys() | found.keys()):
         values = expected.get(name), found.get(name)
+        if all(_is_table(value) for value in values):
+            # Only the first row that differs is shown: one source of many.
+            values = tuple(dict(enumerate(value)) for value in values)
         if all(isinstance(value, Mapping) for value in values):
             difference = _first_difference(*values, inside=f"{inside}{name}.")
             if difference:
@@ -309,6 +311,10 @@ def _first_difference(
                 f"{_short(values[1])})"
             )
     return None
+
+
+def _is_table(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(row, list) for row in value)
 
 
 def _short(value: Any) -> str:

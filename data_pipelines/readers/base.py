@@ -102,6 +102,8 @@ class FileReader:
 
     suffixes: ClassVar[tuple[str, ...]] = ()
     """File names that a folder is searched for; empty takes every file."""
+    reads_in_order: ClassVar[bool] = True
+    """Whether files are read from the first byte to the last, without seeking."""
 
     def files(self, input_path: str | os.PathLike[str]) -> list[file_listing.Path]:
         """The files to read, in an order that is the same on every machine.
