@@ -178,6 +178,9 @@ def read_json(path: pathlib.Path) -> Any:
         raise ValueError(
             f"{path}:{error.lineno}:{error.colno}: not valid JSON: {error.msg}"
         ) from error
+    # Not UTF-8, a number of thousands of digits, or brackets in brackets without end.
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path}: not valid JSON: {error}") from error
 
 
 def to_json(value: Any) -> str:

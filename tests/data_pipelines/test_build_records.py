@@ -1,5 +1,6 @@
 """Building records: the same bytes whatever happens, and nothing lost."""
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -13,6 +14,7 @@ import sys
 import time
 
 import numpy as np
+import psutil
 import pytest
 
 from data_pipelines import (
@@ -279,25 +281,55 @@ def run(arguments, **options):
     )
 
 
-def test_a_killed_build_goes_on_to_the_same_bytes(corpus, built, tmp_path):
-    process = subprocess.Popen(
-        command(corpus, tmp_path, "--num_workers=2"),
-        cwd=REPOSITORY,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    progress = tmp_path / "documents" / ".progress"
-    deadline = time.monotonic() + 120
-    while not list(progress.glob("task-*")) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_killed_build_goes_on_to_the_same_bytes(corpus, built, tmp_path, number):
+    with open(tmp_path / "errors.txt", "w+") as errors:
+        process = subprocess.Popen(
+            command(corpus, tmp_path, "--num_workers=2"),
+            cwd=REPOSITORY,
+            stderr=errors,
+            start_new_session=True,
+        )
+        progress = tmp_path / "documents" / ".progress"
+        wait_until(lambda: list(progress.glob("task-*")))
+        # Two workers, the server that starts them, and what tracks semaphores.
+        assert len(processes_of_session(process.pid)) >= 4
+        # Nobody tells the others.
+        process.send_signal(number)
+        process.wait()
+        wait_until(lambda: not processes_of_session(process.pid))
+        errors.seek(0)
+        said = errors.read()
+    (tmp_path / "errors.txt").unlink()
+    if number == signal.SIGTERM:
+        assert process.returncode == 128 + signal.SIGTERM
+        assert "terminated. Run the same command again to go on" in said
+        assert "Traceback" not in said
     assert not (tmp_path / "manifest.json").exists()
     finished = run(command(corpus, tmp_path, "--num_workers=2"))
     assert finished.returncode == 0, finished.stderr
     assert contents(tmp_path) == contents(built)
     assert "120 documents" not in finished.stderr
     assert "malformed_json" in finished.stdout
+
+
+def wait_until(condition):
+    deadline = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def processes_of_session(session):
+    """The processes that a process started as the first of a session, and itself."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.NoSuchProcess, ProcessLookupError):
+            if os.getsid(process.pid) == session and (
+                process.status() != psutil.STATUS_ZOMBIE
+            ):
+                found.append(process.pid)
+    return found
 
 
 def test_a_finished_build_is_left_as_it_is(corpus, built, monkeypatch):
@@ -624,7 +656,7 @@ def test_sound_records_have_no_fault(built, cut_built):
         (lambda f: shutil.copy(f / "train-00000.tfrecord", f / "train-99999.tfrecord"),
          "99999.*not part of the manifest"),
         (lambda f: shutil.copy(REPOSITORY / "pyproject.toml", f / "vocab.txt"),
-         "vocab.txt: expected sha256"),
+         "vocab.txt: not the vocabulary that the records were built with"),
         (lambda f: (f / "train-00001.lengths").unlink(),
          "00001.lengths: the file is missing.*build_windows"),
         (lambda f: os.truncate(f / "train-00001.lengths", 4),
