@@ -13,7 +13,7 @@ from seg_tf.training.pretrained import load_encoder
 from seg_tf.training.run_folder import RunFolder
 from tests.scripted_runs import variables_of
 from tests.training.stand_ins import At, small_config, terminate
-from tests.training.test_pretraining import run
+from tests.training.test_pretraining import rows_of, run
 
 WARMUP = 3
 
@@ -51,12 +51,7 @@ def assert_ends_alike(folder, other, updates):
 
 
 def train_rows(folder):
-    rows = run_log.read(folder / "log.jsonl")
-    return [
-        {name: value for name, value in row.items() if name != "tokens_per_second"}
-        for row in rows
-        if row["kind"] == run_log.TRAIN
-    ]
+    return [row for row in rows_of(folder) if row["kind"] == run_log.TRAIN]
 
 
 @pytest.fixture(scope="module")
