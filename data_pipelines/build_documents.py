@@ -24,6 +24,7 @@ result is the same, byte for byte, for any number of workers.
 
 import dataclasses
 import json
+import logging
 import pathlib
 import shutil
 import sys
@@ -52,6 +53,8 @@ from data_pipelines.readers import (
     RejectedDocument,
     parse_options,
 )
+from data_pipelines.readers.passed_over import PassedOver
+from data_pipelines.readers.passed_over import summary as passed_over_summary
 from data_pipelines.report import report_flag
 from data_pipelines.sharded_build import BuildError, ShardedBuild
 from data_pipelines.text_flags import define_text_flags
@@ -92,7 +95,10 @@ def build_documents(
     """
     # A language function that is missing is told before anything is read.
     steps.steps_of_documents(options.cleaning)
-    sources = documents_job.list_sources(options)
+    passed_over = PassedOver()
+    sources = documents_job.list_sources(options, passed_over)
+    if passed_over.names:
+        logging.warning("%s", passed_over_summary(passed_over.described()))
     vocabulary = encoding.read_vocabulary(options.tokenizer, options.vocab_file)
     parameters = load_parameters(options.sentence_parameters)
     described = {
@@ -116,7 +122,10 @@ def build_documents(
         engine = engine or LocalEngine(num_workers)
         reports, described_sources = engine.make_documents(build, options, sources)
         _write_rejected(output_dir / REJECTED_FILE, reports)
-        manifest = _assemble(described, vocabulary, reports, described_sources)
+        manifest = dataclasses.replace(
+            _assemble(described, vocabulary, reports, described_sources),
+            passed_over=passed_over.described(),
+        )
         # Slices may have been made without --strict, by a command that was killed.
         _check_all_kept(options, manifest.rejected, output_dir / REJECTED_FILE)
         try:
@@ -149,6 +158,8 @@ def summary(manifest: Manifest) -> str:
         is_listed = not COUNTED_REASONS.issuperset(manifest.rejected)
         where = f" (see {REJECTED_FILE})" if is_listed else ""
         lines.append(f"left out: {_listed(manifest.rejected)}{where}")
+    if manifest.passed_over:
+        lines.append(passed_over_summary(manifest.passed_over))
     if manifest.cleaning:
         lines.append(tally.summary(manifest.cleaning))
     return "\n".join(lines)

@@ -57,6 +57,8 @@ class Manifest:
         splits: split name -> its shards.
         cleaning: documents, paragraphs and characters before cleaning, dropped by each
             step, with examples, and after it; None where no step was on.
+        passed_over: reason -> count and first names of files of the input that were
+            not read; None where there are none.
     """
 
     kind: str
@@ -69,6 +71,7 @@ class Manifest:
     rejected: Mapping[str, int]
     splits: Mapping[str, tuple[Shard, ...]]
     cleaning: Mapping[str, Any] | None = None
+    passed_over: Mapping[str, Any] | None = None
 
     @property
     def tokenizer(self) -> str:
@@ -95,9 +98,10 @@ class Manifest:
             for split in SPLITS
         }
         fields = dataclasses.asdict(self)
-        # Records of which nothing was cleaned away are those of earlier versions.
-        if self.cleaning is None:
-            del fields["cleaning"]
+        # Where there is nothing to say the manifest is that of earlier versions.
+        for name in ("cleaning", "passed_over"):
+            if fields[name] is None:
+                del fields[name]
         files.write_json(
             folder / FILE_NAME,
             {"schema_version": SCHEMA_VERSION, "counts": counts | in_splits, **fields},

@@ -54,6 +54,8 @@ from absl import flags
 import seg_tf.command_line as command_line
 from data_pipelines import readers, text_flags
 from data_pipelines.readers import text_output
+from data_pipelines.readers.passed_over import PassedOver
+from data_pipelines.readers.passed_over import summary as passed_over_summary
 from seg_tf import file_listing, output_paths
 
 text_flags.define_text_flags()
@@ -167,10 +169,14 @@ def _write(
         text_output.write(output, list(sources), documents_of)
 
 
-def _print_summary(counts: _Counts, num_files: int, is_all: bool) -> None:
+def _print_summary(
+    counts: _Counts, num_files: int, passed_over: PassedOver, is_all: bool
+) -> None:
     read = ", ".join(f"{value:,} {name}" for name, value in counts.counts.items())
     part = "" if is_all else " up to here (--sample_seed: all)"
     print(f"{num_files:,} files. Read{part}: {read}.")
+    if passed_over.names:
+        print(f"Files {passed_over_summary(passed_over.described())}")
     print(f"Rejected: {sum(counts.reasons.values()):,} {dict(counts.reasons) or ''}")
     for item in counts.rejected:
         print(f"  {item}")
@@ -193,16 +199,18 @@ def main(_: Sequence[str]) -> None:
     output = _output()
     options = readers.parse_options(values.reader_options)
     reader = readers.get_reader(values.format, **options)
-    inputs = reader.files(values.input)
+    passed_over = PassedOver()
+    inputs = reader.files(values.input, passed_over)
     counts = _Counts()
     if output is not None:
         _write(reader, inputs, output, counts)
-        _print_summary(counts, len(inputs), is_all=True)
+        _print_summary(counts, len(inputs), passed_over, is_all=True)
         return
     documents = _sample(counts.documents(reader.read_input(values.input)))
     for document in documents:
         _print_document(document)
-    _print_summary(counts, len(inputs), is_all=_SAMPLE_SEED.value is not None)
+    is_all = _SAMPLE_SEED.value is not None
+    _print_summary(counts, len(inputs), passed_over, is_all)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from data_pipelines.readers import byte_streams
 from data_pipelines.readers.errors import DocumentError
+from data_pipelines.readers.passed_over import PassedOver
 from seg_tf import file_listing
 
 WHOLE_FILE = "whole file"
@@ -103,19 +104,29 @@ class FileReader:
     suffixes: ClassVar[tuple[str, ...]] = ()
     """File names that a folder is searched for; empty takes every file."""
 
-    def files(self, input_path: str | os.PathLike[str]) -> list[file_listing.Path]:
-        """The files to read, in an order that is the same on every machine.
+    def files(
+        self, input_path: str | os.PathLike[str], passed_over: PassedOver | None = None
+    ) -> list[file_listing.Path]:
+        """Lists the files to read, in an order that is the same on every machine.
 
         Args:
             input_path: a file, a folder (searched recursively; hidden files are
                 left out, and so is what does not end in `suffixes`) or a glob; or a
                 URL of one of these, such as `gs://bucket/folder`.
+            passed_over: is told of each file of a folder that is not read.
 
         Raises:
             FileNotFoundError: if there is no such file or folder.
             ValueError: if no file matches, or all files that match are empty.
         """
-        return file_listing.list_files(input_path, self.suffixes)
+        passed_over = PassedOver() if passed_over is None else passed_over
+        return file_listing.list_files(
+            input_path,
+            self.suffixes,
+            lambda reason, path: passed_over.add(
+                reason, self.source_name(path, input_path)
+            ),
+        )
 
     def source_name(
         self, path: file_listing.Path, input_path: str | os.PathLike[str]
