@@ -33,6 +33,7 @@ from data_pipelines import (
 from data_pipelines.beam_place import Place
 from data_pipelines.beam_steps import KeyedItem, SourceFile
 from data_pipelines.document_options import DocumentOptions
+from data_pipelines.losses import Watch
 from data_pipelines.manifest import Manifest
 from data_pipelines.sharded_build import REPORTS, BuildError, ShardedBuild
 from data_pipelines.windows_job import WindowOptions
@@ -142,12 +143,19 @@ class BeamEngine:
         if absent:
             raise _not_there(place.output_dir, f"the sizes of {len(absent)} files")
         described, num_items = [], []
+        watch = Watch(
+            options.max_rejected_share,
+            {source.name: source.path.stat().st_size for source in found},
+        )
 
         def sizes() -> Iterator[np.ndarray]:
             for report in reports:
                 with np.load(report) as measured:
                     described.append(json.loads(str(measured["described"])))
                     of_file = measured["sizes"]
+                    # Not there if an earlier version measured the file.
+                    if "losses" in measured:
+                        watch.add_file(of_file, json.loads(str(measured["losses"])))
                 num_items.append(len(of_file))
                 yield of_file
 

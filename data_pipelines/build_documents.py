@@ -37,24 +37,22 @@ import seg_tf.command_line as command_line
 from data_pipelines import (
     documents_job,
     engine_flags,
+    losses,
     record_schema,
     sharded_build,
 )
 from data_pipelines.cleaning import options as cleaning_options
 from data_pipelines.cleaning import steps, tally
 from data_pipelines.document_options import DocumentOptions
-from data_pipelines.documents_job import NO_TOKENS_REASONS
 from data_pipelines.engine_flags import Engine
 from data_pipelines.local_engine import LocalEngine
 from data_pipelines.manifest import COUNTS, SPLITS, Manifest, Shard
 from data_pipelines.readers import (
     COUNTED_REASONS,
-    LEFT_OUT_REASONS,
     RejectedDocument,
     parse_options,
+    passed_over,
 )
-from data_pipelines.readers.passed_over import PassedOver
-from data_pipelines.readers.passed_over import summary as passed_over_summary
 from data_pipelines.report import report_flag
 from data_pipelines.sharded_build import BuildError, ShardedBuild
 from data_pipelines.text_flags import define_text_flags
@@ -91,14 +89,15 @@ def build_documents(
         OSError: if an input is missing.
         ValueError: if an input is empty, both inputs hold the same file, the
             vocabulary is unusable, or there is no such language function.
-        BuildError: if the folder holds another build, or nothing could be read.
+        BuildError: if the folder holds another build, nothing could be read, or more
+            was lost than `options.max_rejected_share`.
     """
     # A language function that is missing is told before anything is read.
     steps.steps_of_documents(options.cleaning)
-    passed_over = PassedOver()
-    sources = documents_job.list_sources(options, passed_over)
-    if passed_over.names:
-        logging.warning("%s", passed_over_summary(passed_over.described()))
+    not_read = passed_over.PassedOver()
+    sources = documents_job.list_sources(options, not_read)
+    if not_read.names:
+        logging.warning("%s", passed_over.summary(not_read.described()))
     vocabulary = encoding.read_vocabulary(options.tokenizer, options.vocab_file)
     parameters = load_parameters(options.sentence_parameters)
     described = {
@@ -114,17 +113,25 @@ def build_documents(
         sharded_build.clear(output_dir)
     elif (finished := _finished_build(output_dir, described, sizes)) is not None:
         _check_all_kept(options, finished.rejected, output_dir / REJECTED_FILE)
+        losses.check(options, finished, output_dir / REJECTED_FILE)
         return finished
 
     output_dir.mkdir(parents=True, exist_ok=True)
     build = ShardedBuild(output_dir, {**described, "sources": sizes})
     with build.opened():
         engine = engine or LocalEngine(num_workers)
-        reports, described_sources = engine.make_documents(build, options, sources)
+        try:
+            reports, described_sources = engine.make_documents(build, options, sources)
+        except losses.TooManyRejectedError:
+            # With nothing to go on with, the next command may have other options.
+            if not any(build.progress_dir.rglob("*-*.*")):
+                build.abandon(())
+            raise
         _write_rejected(output_dir / REJECTED_FILE, reports)
         manifest = dataclasses.replace(
             _assemble(described, vocabulary, reports, described_sources),
-            passed_over=passed_over.described(),
+            passed_over=not_read.described(),
+            broken_files=losses.broken_files(reports, dict(sizes)),
         )
         # Slices may have been made without --strict, by a command that was killed.
         _check_all_kept(options, manifest.rejected, output_dir / REJECTED_FILE)
@@ -138,6 +145,7 @@ def build_documents(
                 for shard in report["shards"].values()
             )
             raise
+        losses.check(options, manifest, output_dir / REJECTED_FILE)
         with files.written_aside(output_dir / "vocab.txt") as aside:
             shutil.copyfile(options.vocab_file, aside)
         manifest.save(output_dir)
@@ -159,7 +167,7 @@ def summary(manifest: Manifest) -> str:
         where = f" (see {REJECTED_FILE})" if is_listed else ""
         lines.append(f"left out: {_listed(manifest.rejected)}{where}")
     if manifest.passed_over:
-        lines.append(passed_over_summary(manifest.passed_over))
+        lines.append(passed_over.summary(manifest.passed_over))
     if manifest.cleaning:
         lines.append(tally.summary(manifest.cleaning))
     return "\n".join(lines)
@@ -171,7 +179,7 @@ def _result_options(options: DocumentOptions) -> dict:
     # The inputs are in the names of the sources.
     described_elsewhere = (
         *("input", "validation_input", "vocab_file", "tokenizer", "lower_case"),
-        *("sentence_parameters", "strict"),
+        *("sentence_parameters", "strict", "max_rejected_share"),
     )
     for name in described_elsewhere:
         del kept[name]
@@ -225,9 +233,7 @@ def _check_all_kept(
     options: DocumentOptions, rejected: Mapping[str, int], rejected_file: pathlib.Path
 ) -> None:
     bad = {
-        reason: count
-        for reason, count in rejected.items()
-        if reason not in LEFT_OUT_REASONS and reason not in NO_TOKENS_REASONS
+        reason: count for reason, count in rejected.items() if losses.is_lost(reason)
     }
     if options.strict and bad:
         raise BuildError(
@@ -344,6 +350,15 @@ def define_flags() -> None:
         lower_bound=0.001,
     )
     flags.DEFINE_bool("strict", False, "Stop at the first bad document.")
+    flags.DEFINE_float(
+        "max_rejected_share",
+        0.05,
+        "End with an error if more of the corpus than this share cannot be read: of "
+        "documents, or of bytes in files that cannot be read to their end. Checked at "
+        "the end, and on the way after 1,000 documents. What is finished is kept.",
+        lower_bound=0.0,
+        upper_bound=1.0,
+    )
     cleaning_options.define_flags()
     define_run_flags()
 

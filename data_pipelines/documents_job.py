@@ -17,9 +17,6 @@ from seg_tf import file_listing
 from seg_tf.text import encoding
 from seg_tf.text.token_table import TokenTable
 
-NO_TOKENS_REASONS = ("no_word_pieces", "no_words")
-"""Of documents that could be read and hold nothing that a vocabulary knows."""
-
 
 def list_sources(
     options: DocumentOptions, passed_over: PassedOver | None = None

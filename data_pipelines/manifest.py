@@ -59,6 +59,8 @@ class Manifest:
             step, with examples, and after it; None where no step was on.
         passed_over: reason -> count and first names of files of the input that were
             not read; None where there are none.
+        broken_files: count, first names and bytes of sources that could not be read to
+            their end, see `losses.describe_broken_files`; None where there are none.
     """
 
     kind: str
@@ -72,6 +74,7 @@ class Manifest:
     splits: Mapping[str, tuple[Shard, ...]]
     cleaning: Mapping[str, Any] | None = None
     passed_over: Mapping[str, Any] | None = None
+    broken_files: Mapping[str, Any] | None = None
 
     @property
     def tokenizer(self) -> str:
@@ -99,7 +102,7 @@ class Manifest:
         }
         fields = dataclasses.asdict(self)
         # Where there is nothing to say the manifest is that of earlier versions.
-        for name in ("cleaning", "passed_over"):
+        for name in ("cleaning", "passed_over", "broken_files"):
             if fields[name] is None:
                 del fields[name]
         files.write_json(

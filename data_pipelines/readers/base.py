@@ -74,12 +74,15 @@ class RejectedDocument:
         location: as in `Document`.
         reason: short machine-readable name such as `"not_utf8"`.
         message: a sentence that says what was expected and what was found.
+        lost_of_file: `"rest"` if what follows in the file could not be read either,
+            `"whole"` if nothing of the file could be read, else `""`.
     """
 
     source: str
     location: str
     reason: str
     message: str
+    lost_of_file: str = ""
 
     def __str__(self) -> str:
         return f"{self.source}, {self.location}: {self.message} [{self.reason}]"
@@ -158,10 +161,14 @@ class FileReader:
         """
         path = file_listing.to_path(path)
         source = path.name if source is None else source
+        lost_of_file = "whole"
         try:
-            yield from self.read_file(path, source)
+            for item in self.read_file(path, source):
+                if not isinstance(item, RejectedDocument):
+                    lost_of_file = "rest"
+                yield item
         except DocumentError as error:
-            yield reject(error, source)
+            yield dataclasses.replace(reject(error, source), lost_of_file=lost_of_file)
 
     def read_input(
         self, input_path: str | os.PathLike[str]
