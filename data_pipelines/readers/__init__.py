@@ -70,6 +70,16 @@ def get_reader(format: str, **options: Any) -> FileReader:
     )
 
 
+def options_of(format: str) -> dict[str, str]:
+    """Names of a format's options and their defaults, as flags have them."""
+    return {
+        field.name: str(field.default).lower()
+        if isinstance(field.default, bool)
+        else str(field.default)
+        for field in dataclasses.fields(_module(format).Reader)
+    }
+
+
 def parse_options(assignments: Iterable[str]) -> dict[str, str]:
     """Options as they stand in flags: `["text_field=body"]`."""
     options = {}

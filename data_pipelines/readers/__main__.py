@@ -10,11 +10,18 @@ documents drawn at random from the whole corpus, with the counts of all of it:
   python -m data_pipelines.readers --format=markdown --input=books \
       --num_documents=10 --sample_seed=1
 
-`--reader_options` are those of a format; `--input` may be a file, a folder or a
-glob, compressed or not:
+`--reader_options` are those of a format (below, at the flag); `--input` may be a file,
+a folder or a glob, compressed or not. A field of JSON in a field, a table whose columns
+are parted by semicolons, text in Latin-1, a file of a document a line:
 
   python -m data_pipelines.readers --format=json_lines --input='c4/*.json.gz' \
-      --reader_options=text_field=content
+      --reader_options=text_field=content.text
+  python -m data_pipelines.readers --format=csv --input=reviews.csv \
+      --reader_options=text_field=review,delimiter=semicolon
+  python -m data_pipelines.readers --format=plain_text --input=old.txt \
+      --reader_options=encoding=cp1252
+  python -m data_pipelines.readers --format=plain_text --input=tweets.txt \
+      --reader_options=documents=lines
 
 A Wikipedia dump, a TensorFlow dataset, files in a bucket (docs/sources.md has more):
 
@@ -28,10 +35,13 @@ The corpus that every machine has, the docstrings of the installed packages:
 
 To have the text itself, of whatever format, as plain text: UTF-8, a paragraph a
 line, a blank line after each document. That is what `seg_tf.find_sentences`,
-`seg_tf.reorder_sentences` and `seg_tf.encode_text` read:
+`seg_tf.reorder_sentences` and `seg_tf.encode_text` read, and the option
+`documents=blank_lines` of plain text:
 
   python -m data_pipelines.readers --format=wikiextractor --input=enwiki/text \
       --output=enwiki.txt
+  python -m data_pipelines.readers --format=plain_text --input=enwiki.txt \
+      --reader_options=documents=blank_lines
 
 `--output` may be an existing folder too; then each file that is read becomes a file
 in it, `<name>.txt`. Named `….jsonl` it becomes JSON lines, a document a line; several

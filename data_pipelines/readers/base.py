@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
-from data_pipelines.readers import byte_streams
+from data_pipelines.readers import byte_streams, transcoding
 from data_pipelines.readers.errors import DocumentError
 from data_pipelines.readers.passed_over import PassedOver
 from seg_tf import file_listing
@@ -204,6 +204,27 @@ class FileReader:
             DocumentError: if the rest of the file cannot be read.
         """
         raise NotImplementedError(f"{type(self).__name__} reads no streams")
+
+
+@dataclasses.dataclass(frozen=True)
+class TextReader(FileReader):
+    """Reads files of text, which may be in another encoding than UTF-8.
+
+    Args:
+        encoding: name of the files' encoding among Python's codecs, such as `cp1252`.
+    """
+
+    encoding: str = transcoding.UTF_8
+
+    def __post_init__(self):
+        name = transcoding.codec_name(self.encoding)
+        object.__setattr__(self, "encoding", name)
+
+    def read_file(
+        self, path: file_listing.Path, source: str
+    ) -> Iterator["Document | UnparsedDocument | RejectedDocument"]:
+        with byte_streams.open_bytes(path, self.encoding) as stream:
+            yield from self.read_stream(stream, source)
 
 
 def document_or_rejection(

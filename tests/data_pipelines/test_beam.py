@@ -500,6 +500,7 @@ def run_command(corpus, output_dir, *arguments):
         *(sys.executable, "-m", "data_pipelines.build_records", "--format=json_lines"),
         *(f"--input={corpus / 'text'}", f"--vocab_file={corpus / 'vocab.txt'}"),
         *("--validation_fraction=0.1", "--slice_megabytes=0.0025"),
+        "--max_rejected_share=1",
         *(f"--output_dir={output_dir}", "--window_length=32", *arguments),
     ]
     return subprocess.run(
