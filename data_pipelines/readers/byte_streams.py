@@ -106,13 +106,11 @@ def _check_byte_order_mark(stream: io.BufferedReader, encoding: str | None) -> N
             # The codec `utf-16` takes both orders of bytes.
             if found.lower().startswith(expected):
                 return
-            hint = (
-                f" {decoding.other_encoding_hint(found.lower())}"
-                if encoding
-                else f" Convert it with `iconv -f {found} -t UTF-8`."
-            )
+            # `utf-16` and `utf-32` see the order of bytes from the mark.
+            codec = found.removesuffix("-LE").removesuffix("-BE").lower()
+            hint = decoding.other_encoding_hint(codec, has_option=encoding is not None)
             raise DocumentError(
                 transcoding.reason_of(expected),
                 f"Expected {expected.upper()}, found the byte order mark of {found} "
-                f"({mark.hex(' ')}).{hint}",
+                f"({mark.hex(' ')}). {hint}",
             )

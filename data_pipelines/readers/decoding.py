@@ -58,7 +58,10 @@ def _not_decodable(
             f"there, in line {line}.",
         )
     place = _place(data, error.start, first_line, first_offset)
-    hint = f" {other_encoding_hint('cp1252')}" if encoding else ""
+    hint = ""
+    if encoding:
+        advice = other_encoding_hint("cp1252")
+        hint = f" If it is Latin-1 or Windows-1252, {advice[0].lower()}{advice[1:]}"
     return DocumentError(
         "not_utf8",
         f"Expected UTF-8, found byte 0x{data[error.start]:02X} ({error.reason}) at "
@@ -66,15 +69,12 @@ def _not_decodable(
     )
 
 
-def other_encoding_hint(encoding: str) -> str:
-    """A sentence for a rejection on what to do about a file that is not UTF-8."""
-    likely = (
-        "If it is Latin-1 or Windows-1252, read" if encoding == "cp1252" else "Read"
-    )
-    return (
-        f"{likely} it with `--reader_options=encoding={encoding}`, or convert it with "
-        f"`iconv -f {encoding.upper()} -t UTF-8`."
-    )
+def other_encoding_hint(encoding: str, *, has_option: bool = True) -> str:
+    """A sentence for a rejection on what to do about a file in another encoding."""
+    convert = f"onvert it with `iconv -f {encoding.upper()} -t UTF-8`."
+    if not has_option:
+        return f"C{convert}"
+    return f"Read it with `--reader_options=encoding={encoding}`, or c{convert}"
 
 
 def unify_line_ends(text: str) -> str:

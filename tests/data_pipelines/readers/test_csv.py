@@ -1,6 +1,7 @@
 """CSV and TSV: columns, quotation marks, and rows that do not fit."""
 
 import gzip
+import tracemalloc
 
 import pytest
 
@@ -111,6 +112,19 @@ def test_columns_are_found_by_name_or_number(tmp_path):
 def test_long_fields_are_read(tmp_path):
     text = "word " * 100_000
     assert helpers.paragraphs(read(tmp_path, f'text\n"{text}"\n')) == [[text.strip()]]
+
+
+def test_memory_is_bounded_by_the_row(tmp_path):
+    path = tmp_path / "file.csv"
+    path.write_text("id,text\n" + f'1,"{"A sentence. " * 20}\nMore."\n' * 40_000)
+    tracemalloc.start()
+    try:
+        count = sum(1 for _ in readers.get_reader("csv").read(path))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert count == 40_000
+    assert peak < path.stat().st_size / 4, "most of it is the buffer"
 
 
 @pytest.mark.parametrize("delimiter", ["ab", '"', "newline"])

@@ -68,7 +68,12 @@ def test_a_mark_of_another_encoding_is_believed(tmp_path):
     assert "byte order mark of UTF-8 (ef bb bf)" in item.message
     data = "Zoë".encode("utf-16")
     (item,) = helpers.read_bytes(tmp_path, "plain_text", data)
-    assert "`--reader_options=encoding=utf-16-le`" in item.message
+    assert item.message.endswith(
+        "Read it with `--reader_options=encoding=utf-16`, or convert it with `iconv -f "
+        "UTF-16 -t UTF-8`."
+    )
+    (item,) = helpers.read_bytes(tmp_path, "mediawiki", data)
+    assert item.message.endswith("(ff fe). Convert it with `iconv -f UTF-16 -t UTF-8`.")
     read = helpers.read_bytes(tmp_path, "plain_text", data, encoding="utf-16-le")
     assert helpers.paragraphs(read) == [["Zoë"]]
     read = helpers.read_bytes(tmp_path, "plain_text", data, encoding="utf-16-be")

@@ -233,7 +233,7 @@ class TestEveryFormat:
                 paragraph.encode("utf-8")
 
 
-@pytest.mark.parametrize("format", ["csv", "json_lines", "wikiextractor", "wikitext"])
+@pytest.mark.parametrize("format", ["json_lines", "wikiextractor", "wikitext"])
 def test_memory_is_bounded_by_the_document(tmp_path, format):
     path = pathlib.Path(tmp_path, "file")
     document = one_document(format, SENTENCE * 30)
