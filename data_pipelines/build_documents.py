@@ -40,6 +40,8 @@ from data_pipelines import (
     losses,
     record_schema,
     sharded_build,
+    text_counts,
+    text_flags,
 )
 from data_pipelines.cleaning import options as cleaning_options
 from data_pipelines.cleaning import steps, tally
@@ -50,14 +52,12 @@ from data_pipelines.manifest import COUNTS, SPLITS, Manifest, Shard
 from data_pipelines.readers import (
     COUNTED_REASONS,
     RejectedDocument,
-    parse_options,
     passed_over,
 )
 from data_pipelines.report import report_flag
 from data_pipelines.sharded_build import BuildError, ShardedBuild
-from data_pipelines.text_flags import define_text_flags
 from seg_tf import files, output_paths
-from seg_tf.text import encoding
+from seg_tf.text import casing, encoding
 from seg_tf.text.punkt_parameters import PARAMETERS_HELP, load_parameters
 from seg_tf.text.token_table import TokenTable
 
@@ -99,6 +99,7 @@ def build_documents(
     if not_read.names:
         logging.warning("%s", passed_over.summary(not_read.described()))
     vocabulary = encoding.read_vocabulary(options.tokenizer, options.vocab_file)
+    options = _with_casing(options, vocabulary)
     parameters = load_parameters(options.sentence_parameters)
     described = {
         "vocabulary": documents_job.describe_vocabulary(vocabulary, options),
@@ -114,6 +115,7 @@ def build_documents(
     elif (finished := _finished_build(output_dir, described, sizes)) is not None:
         _check_all_kept(options, finished.rejected, output_dir / REJECTED_FILE)
         losses.check(options, finished, output_dir / REJECTED_FILE)
+        _warn(finished)
         return finished
 
     output_dir.mkdir(parents=True, exist_ok=True)
@@ -150,7 +152,13 @@ def build_documents(
             shutil.copyfile(options.vocab_file, aside)
         manifest.save(output_dir)
         build.close()
+    _warn(manifest)
     return manifest
+
+
+def _warn(manifest: Manifest) -> None:
+    for warning in text_counts.warnings(manifest):
+        logging.warning("%s", warning)
 
 
 def summary(manifest: Manifest) -> str:
@@ -162,6 +170,8 @@ def summary(manifest: Manifest) -> str:
             f"{manifest.count(what, split):,} {name}" for what, name in names.items()
         )
         lines.append(f"{split}: {counts}")
+    if (text := text_counts.summary(manifest)) is not None:
+        lines.append(text)
     if manifest.rejected:
         is_listed = not COUNTED_REASONS.issuperset(manifest.rejected)
         where = f" (see {REJECTED_FILE})" if is_listed else ""
@@ -171,6 +181,19 @@ def summary(manifest: Manifest) -> str:
     if manifest.cleaning:
         lines.append(tally.summary(manifest.cleaning))
     return "\n".join(lines)
+
+
+def _with_casing(options: DocumentOptions, vocabulary: TokenTable) -> DocumentOptions:
+    """The options with the casing that the vocabulary asks for, unless one is given."""
+    lower_case = casing.choose(vocabulary, options.lower_case)
+    if options.lower_case is None:
+        done = "lower-cased and stripped of accents" if lower_case else "left cased"
+        print(
+            f"Text is {done}: {casing.Casing.of(vocabulary)}. --lower_case or "
+            "--nolower_case overrides this",
+            file=sys.stderr,
+        )
+    return dataclasses.replace(options, lower_case=lower_case)
 
 
 def _result_options(options: DocumentOptions) -> dict:
@@ -310,7 +333,7 @@ def _listed(rejected: Mapping[str, int]) -> str:
 
 def define_flags() -> None:
     """Flags that say what the documents depend on."""
-    define_text_flags()
+    text_flags.define_text_flags()
     flags.DEFINE_string(
         "vocab_file", None, "A file with a token a line.", required=True
     )
@@ -325,7 +348,8 @@ def define_flags() -> None:
     flags.DEFINE_bool(
         "lower_case",
         None,
-        "Lower-case and strip accents (uncased). Default: word pieces yes, words no.",
+        "Lower-case and strip accents (uncased). Default: as the vocabulary says, "
+        "not if more than 1 % of its rows have capital letters or accents.",
     )
     flags.DEFINE_string("sentence_parameters", "english", PARAMETERS_HELP)
     flags.DEFINE_string(
@@ -375,7 +399,7 @@ def options_from_flags() -> DocumentOptions:
     values = flags.FLAGS
     names = {field.name for field in dataclasses.fields(DocumentOptions)}
     return DocumentOptions(
-        reader_options=parse_options(values.reader_options),
+        reader_options=text_flags.reader_options(),
         cleaning=cleaning_options.options_from_flags(),
         **{name: values[name].value for name in names - {"reader_options", "cleaning"}},
     )

@@ -18,6 +18,8 @@ SPLITS = ("train", "validation")
 # `[CLS]` before a window's pieces and `[SEP]` after them.
 NUM_SPECIAL_TOKENS = 2
 COUNTS = ("documents", "paragraphs", "sentences", "pieces", "records")
+TEXT_COUNTS = ("words", "unknown_words", "unsplit_pieces")
+"""Of documents alone, and not of those that earlier versions built."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -25,7 +27,9 @@ class Shard:
     """One shard: its file, checked by size and checksum, and what it counts.
 
     `paragraphs` and `sentences` of a window shard count parts: a sentence that two
-    windows share counts in both.
+    windows share counts in both. `words`, `unknown_words` and `unsplit_pieces`
+    (`data_pipelines.text_counts`) are those of documents; None of windows, and of
+    documents that an earlier version built.
     """
 
     file: str
@@ -36,6 +40,9 @@ class Shard:
     sentences: int
     pieces: int
     records: int
+    words: int | None = None
+    unknown_words: int | None = None
+    unsplit_pieces: int | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -93,21 +100,40 @@ class Manifest:
             getattr(shard, what) for shards in splits.values() for shard in shards
         )
 
+    def text_counts(self, split: str | None = None) -> dict[str, int]:
+        """Sums of `TEXT_COUNTS` over a split, or all; empty where not all are known."""
+        splits = self.splits if split is None else {split: self.splits[split]}
+        shards = [shard for of_split in splits.values() for shard in of_split]
+        counted = {
+            name: [getattr(shard, name) for shard in shards] for name in TEXT_COUNTS
+        }
+        if any(None in counts for counts in counted.values()):
+            return {}
+        return {name: sum(counts) for name, counts in counted.items()}
+
     def save(self, folder: pathlib.Path) -> None:
         """Writes `manifest.json`, with the totals for people to read first."""
-        counts = {name: self.count(name) for name in COUNTS}
-        in_splits = {
-            split: {name: self.count(name, split) for name in COUNTS}
-            for split in SPLITS
-        }
+        counts, *in_splits = (
+            {name: self.count(name, split) for name in COUNTS} | self.text_counts(split)
+            for split in (None, *SPLITS)
+        )
         fields = dataclasses.asdict(self)
         # Where there is nothing to say the manifest is that of earlier versions.
         for name in ("cleaning", "passed_over", "broken_files"):
             if fields[name] is None:
                 del fields[name]
+        for shards in fields["splits"].values():
+            for shard in shards:
+                for name in TEXT_COUNTS:
+                    if shard[name] is None:
+                        del shard[name]
         files.write_json(
             folder / FILE_NAME,
-            {"schema_version": SCHEMA_VERSION, "counts": counts | in_splits, **fields},
+            {
+                "schema_version": SCHEMA_VERSION,
+                "counts": counts | dict(zip(SPLITS, in_splits, strict=True)),
+                **fields,
+            },
         )
 
     @classmethod

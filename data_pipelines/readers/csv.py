@@ -5,19 +5,18 @@ import csv
 import dataclasses
 import io
 import pathlib
+import sys
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
-from data_pipelines.readers import base, decoding
-from data_pipelines.readers.errors import DocumentError
+from data_pipelines.readers import base, byte_streams, decoding
+from data_pipelines.readers.errors import DocumentError, too_long
 from seg_tf import file_listing
 
 _DELIMITERS = {"comma": ",", "pipe": "|", "semicolon": ";", "tab": "\t"}
 _TAB_SUFFIXES = (".tsv", ".tab")
-# A quotation mark that nothing closes must not take the rest of the file to memory.
-_MAX_ROW_CHARACTERS = 1 << 26
-# The module's limit holds for all its readers; the one above is this reader's.
-csv.field_size_limit(_MAX_ROW_CHARACTERS)
+# Python's own limit, for all its tables; `max_document_megabytes` is this reader's.
+csv.field_size_limit(sys.maxsize)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,7 +86,7 @@ class Reader(base.TextReader):
         self, stream: io.BufferedReader, source: str
     ) -> Iterator[tuple[str, list[str]] | DocumentError]:
         """Yields place and fields of each row that is not blank, or its error."""
-        lines = _Lines(stream, self.encoding)
+        lines = _Lines(stream, self.encoding, self.max_document_bytes)
         rows = csv.reader(
             lines,
             delimiter=_DELIMITERS.get(self.delimiter, self.delimiter)
@@ -101,6 +100,9 @@ class Reader(base.TextReader):
                 fields = next(rows)
             except StopIteration:
                 return
+            except _TooLongError:
+                yield too_long(self.max_document_bytes, lines.location)
+                continue
             except csv.Error as error:
                 if lines.is_at_end:
                     raise _unclosed("the end of the file", lines.location) from error
@@ -139,22 +141,28 @@ class Reader(base.TextReader):
         return names
 
 
+class _TooLongError(Exception):
+    """A single line is larger than a document may be."""
+
+
 class _Lines:
     """The lines of a file, decoded, as `csv.reader` takes them.
 
     Args:
         stream: the file's bytes.
         encoding: the reader's option.
+        max_bytes: size of the largest row.
 
     Attributes:
         error: why a line of the current row cannot be decoded.
         is_at_end: whether there is no further line.
     """
 
-    def __init__(self, stream: io.BufferedReader, encoding: str):
+    def __init__(self, stream: io.BufferedReader, encoding: str, max_bytes: int):
         self.error: DocumentError | None = None
         self.is_at_end = False
-        self._stream = stream
+        self._lines = byte_streams.lines(stream, max_bytes)
+        self._max_bytes = max_bytes
         self._encoding = encoding
         self._offset = stream.tell()
         # Of line ends that only decoding shows, those of old Macs.
@@ -179,19 +187,21 @@ class _Lines:
 
     def __next__(self) -> str:
         if not self._ready:
-            line = self._stream.readline()
-            if not line:
+            line = next(self._lines, None)
+            if line is None:
                 self.is_at_end = True
                 raise StopIteration
+            if isinstance(line, byte_streams.LongLine):
+                self._number += 1
+                self._offset += line.num_bytes
+                raise _TooLongError
             self._ready.extend(self._decode(line))
         self._number += 1
         line = self._ready.popleft()
         self._characters += len(line)
-        if self._characters > _MAX_ROW_CHARACTERS:
-            raise _unclosed(
-                f"a row of more than {_MAX_ROW_CHARACTERS >> 20} million characters",
-                self.location,
-            )
+        if self._characters > self._max_bytes:
+            found = f"a row of more than {self._max_bytes / 1e6:,g} MB"
+            raise _unclosed(found, self.location)
         return line
 
     def _decode(self, line: bytes) -> list[str]:

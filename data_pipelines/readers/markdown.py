@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar
 
-from data_pipelines.readers import base, decoding, html_marks
+from data_pipelines.readers import base, byte_streams, decoding, html_marks
 
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _HEADING = re.compile(r" {0,3}#+(?:\s+|$)")
@@ -71,9 +71,8 @@ class Reader(base.TextReader):
         self, stream: io.BufferedReader, source: str
     ) -> Iterator[base.Document | base.RejectedDocument]:
         offset = stream.tell()
-        text = decoding.decode_utf8(
-            stream.read(), first_offset=offset, encoding=self.encoding
-        )
+        data = byte_streams.read_all(stream, self.max_document_bytes)
+        text = decoding.decode_utf8(data, first_offset=offset, encoding=self.encoding)
         title, lines = _without_front_matter(text.split("\n"))
         paragraphs = []
         for block, is_heading in _blocks(lines):

@@ -7,8 +7,8 @@ import statistics
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
-from data_pipelines.readers import base, decoding
-from data_pipelines.readers.errors import DocumentError
+from data_pipelines.readers import base, byte_streams, decoding
+from data_pipelines.readers.errors import DocumentError, too_long
 
 _HARD_WRAPPED = ("auto", "yes", "no")
 _WHOLE_FILE, _BLANK_LINES, _LINES = _DOCUMENTS = ("file", "blank_lines", "lines")
@@ -62,9 +62,8 @@ class Reader(base.TextReader):
             yield from self._read_documents(stream, source)
             return
         offset = stream.tell()
-        text = decoding.decode_utf8(
-            stream.read(), first_offset=offset, encoding=self.encoding
-        )
+        data = byte_streams.read_all(stream, self.max_document_bytes)
+        text = decoding.decode_utf8(data, first_offset=offset, encoding=self.encoding)
         lines = [line.strip() for line in text.split("\n")]
         if self.hard_wrapped == "no" or (
             self.hard_wrapped == "auto" and not is_hard_wrapped(lines)
@@ -77,8 +76,11 @@ class Reader(base.TextReader):
     def _read_documents(
         self, stream: io.BufferedReader, source: str
     ) -> Iterator[base.Document | base.RejectedDocument]:
-        for first_line, offset, data in _blocks(stream, self.documents == _LINES):
+        blocks = _blocks(stream, self.documents == _LINES, self.max_document_bytes)
+        for first_line, offset, data in blocks:
             try:
+                if data is None:
+                    raise too_long(self.max_document_bytes)
                 text = decoding.decode_utf8(data, first_line, offset, self.encoding)
             except DocumentError as error:
                 yield base.reject(error, source, f"line {first_line}")
@@ -99,27 +101,41 @@ class Reader(base.TextReader):
 
 
 def _blocks(
-    stream: io.BufferedReader, is_line: bool
-) -> Iterator[tuple[int, int, bytes]]:
+    stream: io.BufferedReader, is_line: bool, max_bytes: int
+) -> Iterator[tuple[int, int, bytes | None]]:
     """Cuts a file at blank lines, or after every line; holds one block at a time.
 
     Yields:
-        Number of a block's first line, the bytes before it, and its own.
+        Number of a block's first line, the bytes before it, and its own; None for its
+        own where they are more than `max_bytes`.
     """
     offset = stream.tell()
     lines: list[bytes] = []
-    first_line, first_offset = 1, offset
-    for number, line in enumerate(stream, start=1):
-        if lines and (is_line or line.isspace()):
-            yield first_line, first_offset, b"".join(lines)
-            lines = []
-        if not line.isspace():
-            if not lines:
+    first_line, first_offset, size = 1, offset, 0
+
+    def block() -> tuple[int, int, bytes | None]:
+        data = b"".join(lines) if size <= max_bytes else None
+        return first_line, first_offset, data
+
+    for number, line in enumerate(byte_streams.lines(stream, max_bytes), start=1):
+        num_bytes = len(line)
+        if isinstance(line, byte_streams.LongLine):
+            line, num_bytes = line
+        # The first bytes of a long line may be blank.
+        is_blank = line.isspace() and num_bytes == len(line)
+        if size and (is_line or is_blank):
+            yield block()
+            lines, size = [], 0
+        if not is_blank:
+            if not size:
                 first_line, first_offset = number, offset
             lines.append(line)
-        offset += len(line)
-    if lines:
-        yield first_line, first_offset, b"".join(lines)
+            size += num_bytes
+            if size > max_bytes:
+                lines.clear()
+        offset += num_bytes
+    if size:
+        yield block()
 
 
 def join_wrapped_lines(lines: Sequence[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Where a run departs from the column of a paper that it names."""
+"""Compares a run with the column of a paper that its config names."""
 
 import dataclasses
 import math
@@ -115,7 +115,7 @@ _READERS: Mapping[str, Callable[[configuration.RunConfig, Any], Any]] = {
 
 
 def read_setting(config: configuration.RunConfig, setting: str) -> Any:
-    """What a column compares with its value of `setting`; "absent" if there is none."""
+    """Value of a run that is compared with `setting`; "absent" if there is none."""
     value = config
     for name in setting.split("."):
         if isinstance(value, Mapping):

@@ -6,7 +6,6 @@ import tracemalloc
 import pytest
 
 from data_pipelines import readers
-from data_pipelines.readers import csv as csv_format
 from tests.data_pipelines.readers import helpers
 from tests.sample_data import sample_data
 
@@ -81,13 +80,12 @@ def test_a_row_that_cannot_be_decoded_is_rejected_alone(tmp_path):
     assert "encoding=cp1252" in items[0].message
 
 
-def test_a_quotation_mark_that_nothing_closes_ends_the_file(tmp_path, monkeypatch):
+def test_a_quotation_mark_that_nothing_closes_ends_the_file(tmp_path):
     text = 'text\nOne.\n"Two.\nThree.\n' + "More.\n" * 50
     items = read(tmp_path, text)
     assert helpers.reasons(items) == ["", "unclosed_quote"]
     assert (items[1].location, items[1].lost_of_file) == ("lines 3 to 54", "rest")
-    monkeypatch.setattr(csv_format, "_MAX_ROW_CHARACTERS", 40)
-    items = read(tmp_path, text)
+    items = read(tmp_path, text, max_document_megabytes=40e-6)
     assert items[1].location == "lines 3 to 9"
     found = read(tmp_path, text, quotes="false")
     assert helpers.paragraphs(found)[:2] == [["One."], ['"Two.']]
@@ -107,6 +105,13 @@ def test_columns_are_found_by_name_or_number(tmp_path):
     assert "['id', 'title', 'text']" in item.message
     (item,) = read(tmp_path, "text,text\na,b\n")
     assert item.reason == "ambiguous_text_field"
+
+
+def test_a_line_that_is_too_long_costs_one_row(tmp_path):
+    text = f"text\nOne.\n{'word ' * 50}\nTwo.\n"
+    items = read(tmp_path, text, max_document_megabytes=100e-6)
+    assert helpers.reasons(items) == ["", "too_long_document", ""]
+    assert items[1].location == "line 3"
 
 
 def test_long_fields_are_read(tmp_path):

@@ -150,6 +150,15 @@ def test_a_bad_document_costs_no_other(tmp_path, documents):
     assert "line 3, byte 4 of the line (offset 9)" in items[1].message
 
 
+@pytest.mark.parametrize("documents", ["blank_lines", "lines"])
+def test_a_document_that_is_too_long_costs_no_other(tmp_path, documents):
+    options = {"documents": documents, "max_document_megabytes": 30e-6}
+    text = f"One.\n\n{'word ' * 20}\n\n{' ' * 2000}word\n\nTwo.\n"
+    items = helpers.read_text(tmp_path, "plain_text", text, **options)
+    assert helpers.reasons(items) == ["", *["too_long_document"] * 2, ""]
+    assert [item.location for item in items] == ["line 1", "line 3", "line 5", "line 7"]
+
+
 def test_many_documents_are_held_one_at_a_time(tmp_path):
     path = tmp_path / "file"
     path.write_text(f"{SENTENCE * 10}\n\n" * 20_000)
