@@ -23,12 +23,10 @@ result is the same, byte for byte, for any number of workers.
 """
 
 import dataclasses
-import json
 import logging
 import pathlib
 import shutil
 import sys
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from absl import flags
@@ -39,6 +37,7 @@ from data_pipelines import (
     engine_flags,
     losses,
     record_schema,
+    rejections,
     sharded_build,
     text_counts,
     text_flags,
@@ -113,7 +112,9 @@ def build_documents(
     if overwrite:
         sharded_build.clear(output_dir)
     elif (finished := _finished_build(output_dir, described, sizes)) is not None:
-        _check_all_kept(options, finished.rejected, output_dir / REJECTED_FILE)
+        rejections.check_all_kept(
+            options, finished.rejected, output_dir / REJECTED_FILE
+        )
         losses.check(options, finished, output_dir / REJECTED_FILE)
         _warn(finished)
         return finished
@@ -129,14 +130,16 @@ def build_documents(
             if not any(build.progress_dir.rglob("*-*.*")):
                 build.abandon(())
             raise
-        _write_rejected(output_dir / REJECTED_FILE, reports)
+        rejections.write(output_dir / REJECTED_FILE, reports)
         manifest = dataclasses.replace(
             _assemble(described, vocabulary, reports, described_sources),
             passed_over=not_read.described(),
             broken_files=losses.broken_files(reports, dict(sizes)),
         )
         # Slices may have been made without --strict, by a command that was killed.
-        _check_all_kept(options, manifest.rejected, output_dir / REJECTED_FILE)
+        rejections.check_all_kept(
+            options, manifest.rejected, output_dir / REJECTED_FILE
+        )
         try:
             _check_not_empty(options, manifest, reports, output_dir / REJECTED_FILE)
         except BuildError:
@@ -175,7 +178,7 @@ def summary(manifest: Manifest) -> str:
     if manifest.rejected:
         is_listed = not COUNTED_REASONS.issuperset(manifest.rejected)
         where = f" (see {REJECTED_FILE})" if is_listed else ""
-        lines.append(f"left out: {_listed(manifest.rejected)}{where}")
+        lines.append(f"left out: {rejections.in_words(manifest.rejected)}{where}")
     if manifest.passed_over:
         lines.append(passed_over.summary(manifest.passed_over))
     if manifest.cleaning:
@@ -242,7 +245,7 @@ def _assemble(
         number_widths=record_schema.number_widths(vocabulary.size, None),
         window_length=None,
         sources=tuple(described_sources),
-        rejected=_count_rejected(reports),
+        rejected=rejections.count(reports),
         splits=collect_shards(reports),
         cleaning=tally.merge(
             reports[number]["cleaning"]
@@ -250,19 +253,6 @@ def _assemble(
             if "cleaning" in reports[number]
         ),
     )
-
-
-def _check_all_kept(
-    options: DocumentOptions, rejected: Mapping[str, int], rejected_file: pathlib.Path
-) -> None:
-    bad = {
-        reason: count for reason, count in rejected.items() if losses.is_lost(reason)
-    }
-    if options.strict and bad:
-        raise BuildError(
-            f"--strict wants all documents; left out: {_listed(bad)}, see "
-            f"{rejected_file}"
-        )
 
 
 def _check_not_empty(
@@ -279,11 +269,13 @@ def _check_not_empty(
             continue
         reasons = []
         if manifest.rejected:
-            reasons.append(f"rejected in all: {_listed(manifest.rejected)}")
+            reasons.append(f"rejected in all: {rejections.in_words(manifest.rejected)}")
         # Names of sources begin with their split where there are inputs of both.
         begin = f"{split}/" if split else ""
         of_split = (
-            one for one in _rejected(reports) if one["source"].startswith(begin)
+            one
+            for one in rejections.of_reports(reports)
+            if one["source"].startswith(begin)
         )
         first = next(of_split, None)
         if first is not None:
@@ -304,28 +296,6 @@ def collect_shards(reports: Mapping[int, dict]) -> dict[str, tuple[Shard, ...]]:
         )
         for split in SPLITS
     }
-
-
-def _rejected(reports: Mapping[int, dict]) -> Iterable[dict]:
-    for number in sorted(reports):
-        yield from reports[number]["rejected"]
-
-
-def _count_rejected(reports: Mapping[int, dict]) -> dict[str, int]:
-    counts = Counter(item["reason"] for item in _rejected(reports))
-    for report in reports.values():
-        counts.update(report.get("counted", {}))
-    return dict(sorted(counts.items()))
-
-
-def _write_rejected(path: pathlib.Path, reports: Mapping[int, dict]) -> None:
-    with files.written_aside(path) as aside, open(aside, "w", encoding="utf-8") as file:
-        for item in _rejected(reports):
-            file.write(json.dumps(item, ensure_ascii=False) + "\n")
-
-
-def _listed(rejected: Mapping[str, int]) -> str:
-    return ", ".join(f"{count} {reason}" for reason, count in rejected.items())
 
 
 # --- The script -----------------------------------------------------------------
