@@ -39,6 +39,7 @@ from data_pipelines import (
     record_schema,
     rejections,
     sharded_build,
+    source_checksums,
     text_counts,
     text_flags,
 )
@@ -50,7 +51,6 @@ from data_pipelines.local_engine import LocalEngine
 from data_pipelines.manifest import COUNTS, SPLITS, Manifest, Shard
 from data_pipelines.readers import (
     COUNTED_REASONS,
-    RejectedDocument,
     passed_over,
 )
 from data_pipelines.report import report_flag
@@ -61,6 +61,12 @@ from seg_tf.text.punkt_parameters import PARAMETERS_HELP, load_parameters
 from seg_tf.text.token_table import TokenTable
 
 REJECTED_FILE = "rejected.jsonl"
+
+_NO_VALIDATION = (
+    "warning: nothing is held out, so that nothing measures what a run has learned. "
+    "Build with a larger --validation_fraction or with --validation_input, or train "
+    "with --config.training.validation_interval=0"
+)
 
 
 def build_documents(
@@ -82,14 +88,16 @@ def build_documents(
             result is the same with any.
 
     Returns:
-        The manifest. If the same build is complete already, only reads it.
+        The manifest. If the same build is complete already, only reads it and, to
+        compare their checksums, the inputs.
 
     Raises:
         OSError: if an input is missing.
         ValueError: if an input is empty, both inputs hold the same file, the
             vocabulary is unusable, or there is no such language function.
-        BuildError: if the folder holds another build, nothing could be read, or more
-            was lost than `options.max_rejected_share`.
+        BuildError: if the folder holds another build, another process is building
+            there, an input has changed since the build read it, nothing could be read,
+            or more was lost than `options.max_rejected_share`.
     """
     # A language function that is missing is told before anything is read.
     steps.steps_of_documents(options.cleaning)
@@ -108,20 +116,18 @@ def build_documents(
         },
         "options": _result_options(options),
     }
+    rejected_file = output_dir / REJECTED_FILE
     sizes = [[name, path.stat().st_size] for name, path in sources.items()]
-    if overwrite:
-        sharded_build.clear(output_dir)
-    elif (finished := _finished_build(output_dir, described, sizes)) is not None:
-        rejections.check_all_kept(
-            options, finished.rejected, output_dir / REJECTED_FILE
-        )
-        losses.check(options, finished, output_dir / REJECTED_FILE)
+    finished = None if overwrite else _finished_build(output_dir, described, sizes)
+    if finished is not None:
+        source_checksums.compare_with_finished(sources, finished.sources, output_dir)
+        rejections.check_all_kept(options, finished.rejected, rejected_file)
+        losses.check(options, finished, rejected_file)
         _warn(finished)
         return finished
 
-    output_dir.mkdir(parents=True, exist_ok=True)
     build = ShardedBuild(output_dir, {**described, "sources": sizes})
-    with build.opened():
+    with build.opened(overwrite=overwrite):
         engine = engine or LocalEngine(num_workers)
         try:
             reports, described_sources = engine.make_documents(build, options, sources)
@@ -130,18 +136,16 @@ def build_documents(
             if not any(build.progress_dir.rglob("*-*.*")):
                 build.abandon(())
             raise
-        rejections.write(output_dir / REJECTED_FILE, reports)
+        rejections.write(rejected_file, reports)
         manifest = dataclasses.replace(
             _assemble(described, vocabulary, reports, described_sources),
             passed_over=not_read.described(),
             broken_files=losses.broken_files(reports, dict(sizes)),
         )
         # Slices may have been made without --strict, by a command that was killed.
-        rejections.check_all_kept(
-            options, manifest.rejected, output_dir / REJECTED_FILE
-        )
+        rejections.check_all_kept(options, manifest.rejected, rejected_file)
         try:
-            _check_not_empty(options, manifest, reports, output_dir / REJECTED_FILE)
+            rejections.check_not_empty(options, manifest, reports, rejected_file)
         except BuildError:
             # Nothing to go on with: the next command will have other options.
             build.abandon(
@@ -150,7 +154,7 @@ def build_documents(
                 for shard in report["shards"].values()
             )
             raise
-        losses.check(options, manifest, output_dir / REJECTED_FILE)
+        losses.check(options, manifest, rejected_file)
         with files.written_aside(output_dir / "vocab.txt") as aside:
             shutil.copyfile(options.vocab_file, aside)
         manifest.save(output_dir)
@@ -175,6 +179,8 @@ def summary(manifest: Manifest) -> str:
         lines.append(f"{split}: {counts}")
     if (text := text_counts.summary(manifest)) is not None:
         lines.append(text)
+    if not manifest.count("records", "validation"):
+        lines.append(_NO_VALIDATION)
     if manifest.rejected:
         is_listed = not COUNTED_REASONS.issuperset(manifest.rejected)
         where = f" (see {REJECTED_FILE})" if is_listed else ""
@@ -219,9 +225,8 @@ def _result_options(options: DocumentOptions) -> dict:
 def _finished_build(
     output_dir: pathlib.Path, described: Mapping, sizes: list
 ) -> Manifest | None:
-    try:
-        manifest = Manifest.load(output_dir)
-    except ValueError:
+    manifest = sharded_build.finished_manifest(output_dir)
+    if manifest is None:
         return None
     found = {
         "kind": manifest.kind,
@@ -253,39 +258,6 @@ def _assemble(
             if "cleaning" in reports[number]
         ),
     )
-
-
-def _check_not_empty(
-    options: DocumentOptions,
-    manifest: Manifest,
-    reports: Mapping[int, dict],
-    rejected_file: pathlib.Path,
-) -> None:
-    inputs = {None: options.input}  # None is both splits.
-    if options.validation_input is not None:
-        inputs = {"train": options.input, "validation": options.validation_input}
-    for split, given in inputs.items():
-        if manifest.count("records", split):
-            continue
-        reasons = []
-        if manifest.rejected:
-            reasons.append(f"rejected in all: {rejections.in_words(manifest.rejected)}")
-        # Names of sources begin with their split where there are inputs of both.
-        begin = f"{split}/" if split else ""
-        of_split = (
-            one
-            for one in rejections.of_reports(reports)
-            if one["source"].startswith(begin)
-        )
-        first = next(of_split, None)
-        if first is not None:
-            reasons.append(f"first {RejectedDocument(**first)}, see {rejected_file}")
-        if manifest.cleaning:
-            reasons.append(tally.summary(manifest.cleaning))
-        raise BuildError(
-            f"there is no document in {given!r}, read as {options.format}: "
-            + "; ".join(reasons or ["it holds none"])
-        )
 
 
 def collect_shards(reports: Mapping[int, dict]) -> dict[str, tuple[Shard, ...]]:
@@ -391,5 +363,11 @@ def main(_: Sequence[str]) -> None:
 if __name__ == "__main__":
     define_flags()
     sys.exit(
-        command_line.run(main, BuildError, goes_on=True, parse_flags=engine_flags.parse)
+        command_line.run(
+            main,
+            BuildError,
+            goes_on=True,
+            has_workers=True,
+            parse_flags=engine_flags.parse,
+        )
     )

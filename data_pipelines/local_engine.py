@@ -17,6 +17,7 @@ from data_pipelines.duplicates_job import Duplicates
 from data_pipelines.losses import Watch
 from data_pipelines.manifest import Manifest
 from data_pipelines.sharded_build import ShardedBuild
+from data_pipelines.source_checksums import SourceLedger
 from data_pipelines.windows_job import WindowOptions
 
 
@@ -49,19 +50,23 @@ class LocalEngine:
         Returns:
             The reports of all slices, by number, and the manifest's entries on the
             sources.
+
+        Raises:
+            BuildError: if a source has changed since the build began to read it.
         """
+        ledger = SourceLedger(sources, build.output_dir, build.progress_dir)
         found = duplicates_job.find_duplicates(
             options,
             build,
             lambda search: self._make_slices(
-                search, options, sources, duplicates_job, "duplicates"
+                search, options, sources, ledger, duplicates_job, "duplicates"
             ),
         )
         duplicates = None if found is None else Duplicates.load(found)
         reports = self._make_slices(
-            build, options, sources, documents_job, "documents", duplicates
+            build, options, sources, ledger, documents_job, "documents", duplicates
         )
-        return reports, documents_job.describe_sources(sources)
+        return reports, ledger.describe()
 
     def make_windows(
         self, build: ShardedBuild, options: WindowOptions, documents_dir: pathlib.Path
@@ -93,6 +98,7 @@ class LocalEngine:
         build: ShardedBuild,
         options: DocumentOptions,
         sources: Mapping[str, pathlib.Path],
+        ledger: SourceLedger,
         job: types.ModuleType,
         name: str,
         duplicates: Duplicates | None = None,
@@ -100,10 +106,14 @@ class LocalEngine:
         """Does a module's work on every slice that has no report yet."""
         done = build.reports()
         number, cursor = document_slices.resume_point(done)
-        sizes = {name: path.stat().st_size for name, path in sources.items()}
+        # Files that need not be read any more have to be what they were, too.
+        ledger.compare(range(cursor.file_number))
+        sizes = {name: ledger.size(place) for place, name in enumerate(sources)}
         watch = Watch(options.max_rejected_share, sizes)
         watch.resume((done[before] for before in range(number)), cursor.document_id)
-        tasks = document_slices.read_slices(options, sources, cursor, number, watch)
+        tasks = document_slices.read_slices(
+            options, sources, cursor, number, ledger, watch
+        )
         if duplicates is not None:
             tasks = (
                 dataclasses.replace(task, payload=duplicates.given_to(task.payload))

@@ -6,7 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from data_pipelines import losses
+from data_pipelines.cleaning import tally
 from data_pipelines.document_options import DocumentOptions
+from data_pipelines.manifest import Manifest
+from data_pipelines.readers import RejectedDocument
 from data_pipelines.sharded_build import BuildError
 from seg_tf import files
 
@@ -48,4 +51,36 @@ def check_all_kept(
         raise BuildError(
             f"--strict wants all documents; left out: {in_words(bad)}, see "
             f"{rejected_file}"
+        )
+
+
+def check_not_empty(
+    options: DocumentOptions,
+    manifest: Manifest,
+    reports: Mapping[int, dict],
+    rejected_file: pathlib.Path,
+) -> None:
+    """Raises BuildError if no document of an input was left, saying what there was."""
+    inputs = {None: options.input}  # None is both splits.
+    if options.validation_input is not None:
+        inputs = {"train": options.input, "validation": options.validation_input}
+    for split, given in inputs.items():
+        if manifest.count("records", split):
+            continue
+        reasons = []
+        if manifest.rejected:
+            reasons.append(f"rejected in all: {in_words(manifest.rejected)}")
+        # Names of sources begin with their split where there are inputs of both.
+        begin = f"{split}/" if split else ""
+        of_split = (
+            one for one in of_reports(reports) if one["source"].startswith(begin)
+        )
+        first = next(of_split, None)
+        if first is not None:
+            reasons.append(f"first {RejectedDocument(**first)}, see {rejected_file}")
+        if manifest.cleaning:
+            reasons.append(tally.summary(manifest.cleaning))
+        raise BuildError(
+            f"there is no document in {given!r}, read as {options.format}: "
+            + "; ".join(reasons or ["it holds none"])
         )
