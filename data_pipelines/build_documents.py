@@ -39,6 +39,7 @@ from data_pipelines import (
     engine_flags,
     record_schema,
     sharded_build,
+    source_checksums,
     text_counts,
     text_flags,
 )
@@ -63,6 +64,12 @@ from seg_tf.text.token_table import TokenTable
 
 REJECTED_FILE = "rejected.jsonl"
 
+_NO_VALIDATION = (
+    "warning: nothing is held out, so that nothing measures what a run has learned. "
+    "Build with a larger --validation_fraction or with --validation_input, or train "
+    "with --config.training.validation_interval=0"
+)
+
 
 def build_documents(
     options: DocumentOptions,
@@ -83,13 +90,16 @@ def build_documents(
             result is the same with any.
 
     Returns:
-        The manifest. If the same build is complete already, only reads it.
+        The manifest. If the same build is complete already, only reads it and, to
+        compare their checksums, the inputs.
 
     Raises:
         OSError: if an input is missing.
         ValueError: if an input is empty, both inputs hold the same file, the
             vocabulary is unusable, or there is no such language function.
-        BuildError: if the folder holds another build, or nothing could be read.
+        BuildError: if the folder holds another build, another process is building
+            there, an input has changed since the build read it, or nothing could be
+            read.
     """
     # A language function that is missing is told before anything is read.
     steps.steps_of_documents(options.cleaning)
@@ -106,16 +116,15 @@ def build_documents(
         "options": _result_options(options),
     }
     sizes = [[name, path.stat().st_size] for name, path in sources.items()]
-    if overwrite:
-        sharded_build.clear(output_dir)
-    elif (finished := _finished_build(output_dir, described, sizes)) is not None:
+    finished = None if overwrite else _finished_build(output_dir, described, sizes)
+    if finished is not None:
+        source_checksums.compare_with_finished(sources, finished.sources, output_dir)
         _check_all_kept(options, finished.rejected, output_dir / REJECTED_FILE)
         _warn(finished)
         return finished
 
-    output_dir.mkdir(parents=True, exist_ok=True)
     build = ShardedBuild(output_dir, {**described, "sources": sizes})
-    with build.opened():
+    with build.opened(overwrite=overwrite):
         engine = engine or LocalEngine(num_workers)
         reports, described_sources = engine.make_documents(build, options, sources)
         _write_rejected(output_dir / REJECTED_FILE, reports)
@@ -156,6 +165,8 @@ def summary(manifest: Manifest) -> str:
         lines.append(f"{split}: {counts}")
     if (text := text_counts.summary(manifest)) is not None:
         lines.append(text)
+    if not manifest.count("records", "validation"):
+        lines.append(_NO_VALIDATION)
     if manifest.rejected:
         is_listed = not COUNTED_REASONS.issuperset(manifest.rejected)
         where = f" (see {REJECTED_FILE})" if is_listed else ""
@@ -198,9 +209,8 @@ def _result_options(options: DocumentOptions) -> dict:
 def _finished_build(
     output_dir: pathlib.Path, described: Mapping, sizes: list
 ) -> Manifest | None:
-    try:
-        manifest = Manifest.load(output_dir)
-    except ValueError:
+    manifest = sharded_build.finished_manifest(output_dir)
+    if manifest is None:
         return None
     found = {
         "kind": manifest.kind,
@@ -396,5 +406,11 @@ def main(_: Sequence[str]) -> None:
 if __name__ == "__main__":
     define_flags()
     sys.exit(
-        command_line.run(main, BuildError, goes_on=True, parse_flags=engine_flags.parse)
+        command_line.run(
+            main,
+            BuildError,
+            goes_on=True,
+            has_workers=True,
+            parse_flags=engine_flags.parse,
+        )
     )

@@ -8,6 +8,7 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
+from data_pipelines import manifest_schema, record_schema
 from seg_tf import files
 from seg_tf.text import encoding
 from seg_tf.text.preparation import TextPreparation
@@ -107,10 +108,6 @@ class Manifest:
 
     def save(self, folder: pathlib.Path) -> None:
         """Writes `manifest.json`, with the totals for people to read first."""
-        counts, *in_splits = (
-            {name: self.count(name, split) for name in COUNTS} | self.text_counts(split)
-            for split in (None, *SPLITS)
-        )
         fields = dataclasses.asdict(self)
         for shards in fields["splits"].values():
             for shard in shards:
@@ -122,20 +119,24 @@ class Manifest:
             del fields["cleaning"]
         files.write_json(
             folder / FILE_NAME,
-            {
-                "schema_version": SCHEMA_VERSION,
-                "counts": counts | dict(zip(SPLITS, in_splits, strict=True)),
-                **fields,
-            },
+            {"schema_version": SCHEMA_VERSION, "counts": self.counts(), **fields},
         )
+
+    def counts(self) -> dict[str, Any]:
+        """The totals of all shards, then those of each split."""
+        counts, *in_splits = (
+            {name: self.count(name, split) for name in COUNTS} | self.text_counts(split)
+            for split in (None, *SPLITS)
+        )
+        return counts | dict(zip(SPLITS, in_splits, strict=True))
 
     @classmethod
     def load(cls, folder: pathlib.Path) -> "Manifest":
         """Reads the manifest of a folder.
 
         Raises:
-            ValueError: if there is none, or it is of another schema, saying what
-                to do.
+            ValueError: if there is none, or it is of another schema, damaged or
+                edited, naming the entry and saying what to do.
         """
         path = pathlib.Path(folder) / FILE_NAME
         if not path.is_file():
@@ -145,19 +146,33 @@ class Manifest:
                 "interrupted"
             )
         values = files.read_json(path)
-        version = values.pop("schema_version", None)
-        if version != SCHEMA_VERSION:
+        try:
+            return cls._of(values)
+        except manifest_schema.SchemaError as error:
             raise ValueError(
-                f"{path}: expected schema version {SCHEMA_VERSION}, found {version}. "
-                "Build the records again with this version of the project"
-            )
-        values.pop("counts", None)
-        values["splits"] = {
-            split: tuple(Shard(**shard) for shard in shards)
-            for split, shards in values["splits"].items()
+                f"{path}: {error}. Restore the manifest that the build wrote, or build "
+                "the records again with this version of the project"
+            ) from error
+
+    @classmethod
+    def _of(cls, values: Any) -> "Manifest":
+        """The manifest that a JSON file holds."""
+        manifest_schema.check_version(values, SCHEMA_VERSION)
+        fields = {
+            name: value
+            for name, value in values.items()
+            if name not in ("schema_version", "counts")
         }
-        values["sources"] = tuple(values["sources"])
-        return cls(**values)
+        manifest_schema.check(fields, cls, Shard)
+        fields["splits"] = {
+            split: tuple(Shard(**shard) for shard in fields["splits"][split])
+            for split in SPLITS
+        }
+        fields["sources"] = tuple(fields["sources"])
+        manifest = cls(**fields)
+        if "counts" in values:
+            manifest_schema.check_counts(values["counts"], manifest.counts())
+        return manifest
 
 
 def shard_name(split: str, number: int) -> str:
@@ -171,7 +186,7 @@ def shard_paths(
     """The shards of a split, checked to be there in full length.
 
     Raises:
-        ValueError: if one is missing or has another size, naming it.
+        ValueError: if one, or the offsets beside it, has another size, naming it.
     """
     paths = []
     for shard in manifest.splits[split]:
@@ -183,6 +198,14 @@ def shard_paths(
             raise ValueError(
                 f"{path}: expected {shard.bytes} bytes, found {size}. The shard is "
                 "truncated or was replaced; build the records again"
+            )
+        offsets = path.with_suffix(record_schema.OFFSETS_SUFFIX)
+        expected = (shard.records + 1) * record_schema.OFFSET_BYTES
+        if offsets.is_file() and (size := offsets.stat().st_size) != expected:
+            raise ValueError(
+                f"{offsets}: expected {expected} bytes for {shard.records} records, as "
+                f"the manifest says, found {size}. One of the two is damaged; build "
+                "the records again"
             )
         paths.append(path)
     return paths
@@ -202,6 +225,15 @@ def vocabulary_path(manifest: Manifest, folder: pathlib.Path) -> pathlib.Path:
             f"{path}: not the vocabulary that the records were built with: the sha256 "
             f"is {found}, expected {expected}. Copy the right one there"
         )
+    table = encoding.read_vocabulary(manifest.tokenizer, path)
+    described = {"size": table.size, "special_ids": dict(table.special_ids)}
+    for name, of_file in described.items():
+        if manifest.vocabulary[name] != of_file:
+            raise ValueError(
+                f"{folder / FILE_NAME}: expected `vocabulary.{name}` to be {of_file}, "
+                f"as in {path.name}, found {manifest.vocabulary[name]}. Restore the "
+                "manifest that the build wrote"
+            )
     return path
 
 

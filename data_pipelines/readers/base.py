@@ -109,6 +109,8 @@ class FileReader:
 
     suffixes: ClassVar[tuple[str, ...]] = ()
     """File names that a folder is searched for; empty takes every file."""
+    reads_in_order: ClassVar[bool] = True
+    """Whether files are read from the first byte to the last, without seeking."""
 
     max_document_megabytes: float = MAX_DOCUMENT_MEGABYTES
 

@@ -35,6 +35,7 @@ class Reader(base.FileReader):
     suffixes: ClassVar[tuple[str, ...]] = (
         *(".parquet", ".pq", ".arrow", ".feather", ".ipc"),
     )
+    reads_in_order: ClassVar[bool] = False
 
     text_field: str = "text"
     title_field: str = "title"
