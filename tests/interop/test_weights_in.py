@@ -341,3 +341,13 @@ def test_half_precision_is_read(tmp_path):
     np.testing.assert_array_equal(
         table.numpy(), tensors["bert.embeddings.word_embeddings.weight"]
     )
+
+
+def test_a_folder_that_does_not_name_its_casing_follows_its_vocabulary(tmp_path):
+    # BERT's authors name it nowhere; these rows hold accents, which uncased ones lose.
+    folder = foreign_files.write_google(tmp_path / "google")
+    path = folder / "vocab.txt"
+    before, _ = imported(folder, tmp_path / "before")
+    path.write_text(path.read_text().replace("\nw1", "\n\u00e91"))
+    after, _ = imported(folder, tmp_path / "after")
+    assert (before.lower_case, after.lower_case) == (True, False)

@@ -185,6 +185,18 @@ def test_checkpoint_without_vocabulary_says_how_to_give_one(pretrainer, tmp_path
         load_pretrained(tmp_path, path)
 
 
+def test_checkpoint_that_does_not_name_its_casing_follows_the_vocabulary(
+    pretrainer, tmp_path
+):
+    cased = Vocabulary([*SPECIAL_TOKENS, *(f"W{n}" for n in range(VOCAB_SIZE - 5))])
+    save_with_text(
+        tmp_path, pretrainer, text_preparation=None, vocab_checksum=cased.checksum
+    )
+    path = tmp_path / "words.txt"
+    path.write_bytes(cased.to_bytes())
+    assert load_pretrained(tmp_path, path).lower_case is False
+
+
 def test_checkpoint_with_another_vocabulary_than_its_runs_is_named(
     pretrainer, tmp_path
 ):
