@@ -140,7 +140,8 @@ def read_json(path: pathlib.Path) -> Any:
     """Reads a JSON file.
 
     Raises:
-        ValueError: if it is not JSON, naming file, line and column.
+        ValueError: if it is not JSON, naming the file and, for bad syntax, line and
+            column.
     """
     try:
         return json.loads(path.read_text(encoding="utf-8"))
@@ -148,6 +149,9 @@ def read_json(path: pathlib.Path) -> Any:
         raise ValueError(
             f"{path}:{error.lineno}:{error.colno}: not valid JSON: {error.msg}"
         ) from error
+    # Bytes that are not UTF-8, numbers of thousands of digits, lists thousands deep.
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path}: not valid JSON: {error}") from error
 
 
 def to_json(value: Any) -> str:
