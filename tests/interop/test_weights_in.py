@@ -10,7 +10,6 @@ import tensorflow as tf
 
 from seg_tf.interop import conversion, formats, keras_hub_presets
 from seg_tf.interop import tensorflow_checkpoints as checkpoints
-from seg_tf.models.encoder import Encoder
 from seg_tf.training.pretrained import load_pretrained
 from tests import numpy_reference, official_models
 from tests.interop import foreign_files
@@ -40,17 +39,9 @@ def imported(path, output, **arguments):
     return load_pretrained(output), report
 
 
-def with_types(pretrained):
-    """Its encoder, reading token types from the batch."""
-    config = pretrained.encoder.get_config()
-    encoder = Encoder.from_config({**config, "reads_token_types": True})
-    encoder.set_weights(pretrained.encoder.get_weights())
-    return encoder
-
-
 def encode(pretrained, token_ids, types, mask):
     features = foreign_files.position_features(token_ids, mask)
-    return np.asarray(with_types(pretrained)({**features, "token_type": types}))
+    return np.asarray(pretrained.encoder({**features, "token_type": types}))
 
 
 def official_outputs(encoder, token_ids, types, mask):
@@ -290,7 +281,11 @@ def test_segabert_as_its_authors_released_it(tmp_path):
     pretrained, report = imported(folder, tmp_path / "ours")
     generator = np.random.default_rng(2)
     token_ids, _, mask = foreign_files.random_rows()
-    features = {"token_ids": token_ids, "padding_mask": mask} | {
+    features = {
+        "token_ids": token_ids,
+        "padding_mask": mask,
+        "token_type": np.zeros_like(token_ids),
+    } | {
         name: generator.integers(0, rows, token_ids.shape).astype("int32")
         for name, rows in pretrained.config.model.index_tables.items()
     }
