@@ -41,7 +41,6 @@ os.environ.setdefault(
     "TF_CPP_MIN_LOG_LEVEL", "2" if os.path.exists("/dev/nvidiactl") else "3"
 )
 
-import tensorflow as tf
 from absl import app, flags
 from ml_collections import config_flags
 
@@ -50,6 +49,7 @@ from seg_tf.training import (
     checkpoint,
     checkpoint_names,
     config_overrides,
+    devices,
     distribution,
     plan,
     pretraining,
@@ -105,8 +105,9 @@ def main(argv: Sequence[str]) -> None:
         choice = {"resume": _RESUME.value, "overwrite": _OVERWRITE.value}
         if processes.is_chief:
             run_folder.check(folder, run, **choice)
-        if config.training.deterministic_ops:
-            tf.config.experimental.enable_op_determinism()
+        devices.set_determinism(
+            config.training, print if processes.is_chief else lambda line: None
+        )
         inputs = pretraining.build_inputs(config, _RECORDS_DIR.value, processes)
         pretrainer = pretraining.build_pretrainer(config, inputs, processes)
         deviations = fidelity.describe(config)
