@@ -14,6 +14,7 @@ import contextlib
 import dataclasses
 import functools
 import json
+import logging
 import pathlib
 import threading
 import time
@@ -35,6 +36,7 @@ from data_pipelines.beam_steps import KeyedItem, SourceFile
 from data_pipelines.document_options import DocumentOptions
 from data_pipelines.manifest import Manifest
 from data_pipelines.sharded_build import REPORTS, BuildError, ShardedBuild
+from data_pipelines.source_checksums import SourceLedger
 from data_pipelines.windows_job import WindowOptions
 
 # Seconds between two looks at what is done, at least.
@@ -68,12 +70,9 @@ class BeamEngine:
     ) -> tuple[dict[int, dict], list[dict]]:
         """Makes the document shards that are missing: see `LocalEngine`."""
         place = _place_of(build)
-        found = [
-            # Workers may run in another folder.
-            SourceFile(number, name, path.absolute())
-            for number, (name, path) in enumerate(sources.items())
-        ]
-        described, num_items, planned = self._measure(place, options, found)
+        ledger = SourceLedger(sources, build.output_dir, build.progress_dir)
+        num_items, planned = self._measure(place, options, sources, ledger)
+        found = _source_files(sources, ledger)
         corpus = _Corpus(options, found, num_items, planned)
         duplicates = duplicates_job.find_duplicates(
             options,
@@ -86,7 +85,8 @@ class BeamEngine:
             ),
         )
         make = beam_steps.MakeDocuments(options, place, duplicates)
-        return self._make_slices(build, corpus, make, "documents"), described
+        reports = self._make_slices(build, corpus, make, "documents")
+        return reports, ledger.describe()
 
     def _make_slices(
         self,
@@ -99,7 +99,7 @@ class BeamEngine:
         place = _place_of(build)
         to_read = corpus.to_read(build.reports().keys())
         if to_read:
-            read = beam_steps.ReadItems(corpus.options)
+            read = beam_steps.ReadItems(corpus.options, place)
             job = functools.partial(_slices_job, to_read, read, make)
             with _progress(place, REPORTS, len(corpus.planned), name):
                 self._run(place, job)
@@ -121,18 +121,21 @@ class BeamEngine:
         return _all_reports(build, len(tasks))
 
     def _measure(
-        self, place: Place, options: DocumentOptions, found: Sequence[SourceFile]
-    ) -> tuple[list[dict], list[int], list[slice_plan.PlannedSlice]]:
-        """The manifest's entries on the sources, documents of each, and the plan."""
+        self,
+        place: Place,
+        options: DocumentOptions,
+        sources: Mapping[str, pathlib.Path],
+        ledger: SourceLedger,
+    ) -> tuple[list[int], list[slice_plan.PlannedSlice]]:
+        """Documents of each source and the plan; the ledger gets the checksums."""
+        found = _source_files(sources, ledger)
         reports = [
             place.progress_dir / beam_steps.source_report_name(source.number)
             for source in found
         ]
-        missing = [
-            source
-            for source, report in zip(found, reports, strict=True)
-            if not report.exists()
-        ]
+        # Of an earlier command.
+        is_measured = [report.exists() for report in reports]
+        missing = [source for source in found if not is_measured[source.number]]
         if missing:
             measure = beam_steps.MeasureSource(options, place)
             job = functools.partial(_map_job, missing, "measure", measure)
@@ -141,18 +144,30 @@ class BeamEngine:
         absent = [report for report in reports if not report.exists()]
         if absent:
             raise _not_there(place.output_dir, f"the sizes of {len(absent)} files")
-        described, num_items = [], []
+        num_items = []
 
         def sizes() -> Iterator[np.ndarray]:
-            for report in reports:
+            for number, report in enumerate(reports):
                 with np.load(report) as measured:
-                    described.append(json.loads(str(measured["described"])))
+                    described = json.loads(str(measured["described"]))
                     of_file = measured["sizes"]
+                ledger.note_whole(number, described["sha256"])
                 num_items.append(len(of_file))
                 yield of_file
 
         planned = list(slice_plan.plan_slices(options.slice_characters, sizes()))
-        return described, num_items, planned
+        ledger.save()
+        measured_before = [
+            source
+            for source in _source_files(sources, ledger)
+            if is_measured[source.number]
+        ]
+        if measured_before:
+            logging.info("comparing %d inputs measured before", len(measured_before))
+            compare = beam_steps.CompareSource(place)
+            job = functools.partial(_map_job, measured_before, "compare", compare)
+            self._run(place, job)
+        return num_items, planned
 
     def _run(self, place: Place, job: beam_jobs.Job) -> None:
         """Runs a job to its end.
@@ -166,6 +181,18 @@ class BeamEngine:
             raise BuildError(message)
         if failure is not None:
             raise BuildError(f"{failure}. {_GO_ON}")
+
+
+def _source_files(
+    sources: Mapping[str, pathlib.Path], ledger: SourceLedger
+) -> list[SourceFile]:
+    # Workers may run in another folder.
+    return [
+        SourceFile(
+            number, name, path.absolute(), ledger.size(number), ledger.known(number)
+        )
+        for number, (name, path) in enumerate(sources.items())
+    ]
 
 
 @dataclasses.dataclass(frozen=True)

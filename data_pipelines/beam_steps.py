@@ -8,16 +8,17 @@ repeated, or done twice at a time, as often as the runner likes: the same bytes 
 same names.
 """
 
+import contextlib
 import dataclasses
 import pathlib
 import pickle
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from data_pipelines import document_slices, documents_job, slice_plan
+from data_pipelines import document_slices, slice_plan
 from data_pipelines.beam_place import Place, new_name
 from data_pipelines.document_options import DocumentOptions
 from data_pipelines.document_slices import Cursor, Rejections, Slice
@@ -25,6 +26,7 @@ from data_pipelines.duplicates_job import Duplicates, SignatureMaker
 from data_pipelines.readers import RejectedDocument, get_reader
 from data_pipelines.sharded_build import BuildError, report_name
 from data_pipelines.slice_plan import Part, PlannedSlice
+from data_pipelines.source_checksums import SourceRead
 from data_pipelines.windows_job import ShardPair, WindowOptions
 from seg_tf import files
 from seg_tf.text.punkt_parameters import load_parameters
@@ -40,13 +42,21 @@ class SourceFile:
     """A file to read: its number among the sources, its name, where it lies.
 
     Attributes:
+        num_bytes: its size.
+        known: number of its first bytes -> their SHA-256, as earlier reads found.
         parts: what slices take from it; not known before it is measured.
     """
 
     number: int
     name: str
     path: pathlib.Path
+    num_bytes: int
+    known: Mapping[int, str] = dataclasses.field(default_factory=dict)
     parts: tuple[Part, ...] = ()
+
+    def read(self, place: Place) -> SourceRead:
+        """Begins to read the file for a build."""
+        return SourceRead(self.path, self.num_bytes, self.known, place.output_dir)
 
 
 SOURCE_REPORTS = "source-*.npz"
@@ -68,8 +78,9 @@ class MeasureSource:
     def __call__(self, source: SourceFile) -> None:
         reader = get_reader(self.options.format, **self.options.reader_options)
         sizes = []
+        read = source.read(self.place)
         try:
-            for item in reader.read_unparsed(source.path, source.name):
+            for item in read.items(reader, source.name):
                 if isinstance(item, RejectedDocument):
                     document_slices.check_strict(self.options, item)
                     sizes.append(slice_plan.REJECTED)
@@ -78,7 +89,7 @@ class MeasureSource:
         except BuildError as error:
             self.place.refuse(source.number, error)
             return
-        (described,) = documents_job.describe_sources({source.name: source.path})
+        described = {"file": source.name, **read.described()}
         report = source_report_name(source.number)
         with self.place.workbench() as folder:
             np.savez(
@@ -91,24 +102,52 @@ class MeasureSource:
 
 
 @dataclasses.dataclass(frozen=True)
+class CompareSource:
+    """Makes sure that a file measured by an earlier command has not changed."""
+
+    place: Place
+
+    def __call__(self, source: SourceFile) -> None:
+        try:
+            source.read(self.place).finish()
+        except BuildError as error:
+            self.place.refuse(source.number, error)
+
+
+@dataclasses.dataclass(frozen=True)
 class ReadItems:
-    """Reads a file and says of each document to which slice it belongs."""
+    """Reads a file and says of each document to which slice it belongs.
+
+    Raises:
+        BuildError: if the file has changed since it was measured, which fails the job
+            before a slice is made of it: no group of documents is whole yet.
+    """
 
     options: DocumentOptions
+    place: Place
 
     def __call__(self, source: SourceFile) -> Iterator[KeyedItem]:
+        try:
+            yield from self._items(source)
+        except BuildError as error:
+            self.place.refuse(source.number, error)
+            raise
+
+    def _items(self, source: SourceFile) -> Iterator[KeyedItem]:
         reader = get_reader(self.options.format, **self.options.reader_options)
         parts = iter(source.parts)
         part = next(parts, None)
-        items = reader.read_unparsed(source.path, source.name)
-        for number, item in enumerate(items, 1):
-            while part is not None and number > part.last:
-                part = next(parts, None)
-            if part is None:
-                return
-            if number > part.first:
-                value = pickle.dumps((source.number, number, item))
-                yield slice_key(part.slice), value
+        read = source.read(self.place)
+        with contextlib.closing(read.items(reader, source.name)) as items:
+            for number, item in enumerate(items, 1):
+                while part is not None and number > part.last:
+                    part = next(parts, None)
+                if part is None:
+                    break
+                if number > part.first:
+                    value = pickle.dumps((source.number, number, item))
+                    yield slice_key(part.slice), value
+        read.finish()
 
 
 def slice_key(planned: PlannedSlice) -> SliceKey:

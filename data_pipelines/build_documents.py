@@ -24,6 +24,7 @@ result is the same, byte for byte, for any number of workers.
 
 import dataclasses
 import json
+import logging
 import pathlib
 import shutil
 import sys
@@ -38,6 +39,9 @@ from data_pipelines import (
     engine_flags,
     record_schema,
     sharded_build,
+    source_checksums,
+    text_counts,
+    text_flags,
 )
 from data_pipelines.cleaning import options as cleaning_options
 from data_pipelines.cleaning import steps, tally
@@ -50,17 +54,21 @@ from data_pipelines.readers import (
     COUNTED_REASONS,
     LEFT_OUT_REASONS,
     RejectedDocument,
-    parse_options,
 )
 from data_pipelines.report import report_flag
 from data_pipelines.sharded_build import BuildError, ShardedBuild
-from data_pipelines.text_flags import define_text_flags
 from seg_tf import files, output_paths
-from seg_tf.text import encoding
+from seg_tf.text import casing, encoding
 from seg_tf.text.punkt_parameters import PARAMETERS_HELP, load_parameters
 from seg_tf.text.token_table import TokenTable
 
 REJECTED_FILE = "rejected.jsonl"
+
+_NO_VALIDATION = (
+    "warning: nothing is held out, so that nothing measures what a run has learned. "
+    "Build with a larger --validation_fraction or with --validation_input, or train "
+    "with --config.training.validation_interval=0"
+)
 
 
 def build_documents(
@@ -82,18 +90,22 @@ def build_documents(
             result is the same with any.
 
     Returns:
-        The manifest. If the same build is complete already, only reads it.
+        The manifest. If the same build is complete already, only reads it and, to
+        compare their checksums, the inputs.
 
     Raises:
         OSError: if an input is missing.
         ValueError: if an input is empty, both inputs hold the same file, the
             vocabulary is unusable, or there is no such language function.
-        BuildError: if the folder holds another build, or nothing could be read.
+        BuildError: if the folder holds another build, another process is building
+            there, an input has changed since the build read it, or nothing could be
+            read.
     """
     # A language function that is missing is told before anything is read.
     steps.steps_of_documents(options.cleaning)
     sources = documents_job.list_sources(options)
     vocabulary = encoding.read_vocabulary(options.tokenizer, options.vocab_file)
+    options = _with_casing(options, vocabulary)
     parameters = load_parameters(options.sentence_parameters)
     described = {
         "vocabulary": documents_job.describe_vocabulary(vocabulary, options),
@@ -104,15 +116,15 @@ def build_documents(
         "options": _result_options(options),
     }
     sizes = [[name, path.stat().st_size] for name, path in sources.items()]
-    if overwrite:
-        sharded_build.clear(output_dir)
-    elif (finished := _finished_build(output_dir, described, sizes)) is not None:
+    finished = None if overwrite else _finished_build(output_dir, described, sizes)
+    if finished is not None:
+        source_checksums.compare_with_finished(sources, finished.sources, output_dir)
         _check_all_kept(options, finished.rejected, output_dir / REJECTED_FILE)
+        _warn(finished)
         return finished
 
-    output_dir.mkdir(parents=True, exist_ok=True)
     build = ShardedBuild(output_dir, {**described, "sources": sizes})
-    with build.opened():
+    with build.opened(overwrite=overwrite):
         engine = engine or LocalEngine(num_workers)
         reports, described_sources = engine.make_documents(build, options, sources)
         _write_rejected(output_dir / REJECTED_FILE, reports)
@@ -133,7 +145,13 @@ def build_documents(
             shutil.copyfile(options.vocab_file, aside)
         manifest.save(output_dir)
         build.close()
+    _warn(manifest)
     return manifest
+
+
+def _warn(manifest: Manifest) -> None:
+    for warning in text_counts.warnings(manifest):
+        logging.warning("%s", warning)
 
 
 def summary(manifest: Manifest) -> str:
@@ -145,6 +163,10 @@ def summary(manifest: Manifest) -> str:
             f"{manifest.count(what, split):,} {name}" for what, name in names.items()
         )
         lines.append(f"{split}: {counts}")
+    if (text := text_counts.summary(manifest)) is not None:
+        lines.append(text)
+    if not manifest.count("records", "validation"):
+        lines.append(_NO_VALIDATION)
     if manifest.rejected:
         is_listed = not COUNTED_REASONS.issuperset(manifest.rejected)
         where = f" (see {REJECTED_FILE})" if is_listed else ""
@@ -152,6 +174,19 @@ def summary(manifest: Manifest) -> str:
     if manifest.cleaning:
         lines.append(tally.summary(manifest.cleaning))
     return "\n".join(lines)
+
+
+def _with_casing(options: DocumentOptions, vocabulary: TokenTable) -> DocumentOptions:
+    """The options with the casing that the vocabulary asks for, unless one is given."""
+    lower_case = casing.choose(vocabulary, options.lower_case)
+    if options.lower_case is None:
+        done = "lower-cased and stripped of accents" if lower_case else "left cased"
+        print(
+            f"Text is {done}: {casing.Casing.of(vocabulary)}. --lower_case or "
+            "--nolower_case overrides this",
+            file=sys.stderr,
+        )
+    return dataclasses.replace(options, lower_case=lower_case)
 
 
 def _result_options(options: DocumentOptions) -> dict:
@@ -174,9 +209,8 @@ def _result_options(options: DocumentOptions) -> dict:
 def _finished_build(
     output_dir: pathlib.Path, described: Mapping, sizes: list
 ) -> Manifest | None:
-    try:
-        manifest = Manifest.load(output_dir)
-    except ValueError:
+    manifest = sharded_build.finished_manifest(output_dir)
+    if manifest is None:
         return None
     found = {
         "kind": manifest.kind,
@@ -293,7 +327,7 @@ def _listed(rejected: Mapping[str, int]) -> str:
 
 def define_flags() -> None:
     """Flags that say what the documents depend on."""
-    define_text_flags()
+    text_flags.define_text_flags()
     flags.DEFINE_string(
         "vocab_file", None, "A file with a token a line.", required=True
     )
@@ -308,7 +342,8 @@ def define_flags() -> None:
     flags.DEFINE_bool(
         "lower_case",
         None,
-        "Lower-case and strip accents (uncased). Default: word pieces yes, words no.",
+        "Lower-case and strip accents (uncased). Default: as the vocabulary says, "
+        "not if more than 1 % of its rows have capital letters or accents.",
     )
     flags.DEFINE_string("sentence_parameters", "english", PARAMETERS_HELP)
     flags.DEFINE_string(
@@ -349,7 +384,7 @@ def options_from_flags() -> DocumentOptions:
     values = flags.FLAGS
     names = {field.name for field in dataclasses.fields(DocumentOptions)}
     return DocumentOptions(
-        reader_options=parse_options(values.reader_options),
+        reader_options=text_flags.reader_options(),
         cleaning=cleaning_options.options_from_flags(),
         **{name: values[name].value for name in names - {"reader_options", "cleaning"}},
     )
@@ -371,5 +406,11 @@ def main(_: Sequence[str]) -> None:
 if __name__ == "__main__":
     define_flags()
     sys.exit(
-        command_line.run(main, BuildError, goes_on=True, parse_flags=engine_flags.parse)
+        command_line.run(
+            main,
+            BuildError,
+            goes_on=True,
+            has_workers=True,
+            parse_flags=engine_flags.parse,
+        )
     )

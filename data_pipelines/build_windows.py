@@ -62,8 +62,28 @@ def build_windows(
 
     Raises:
         ValueError: if the documents are missing, or of whole words.
-        BuildError: if the folder holds another build.
+        BuildError: if the folder holds another build, or another process is building
+            there or in `documents_dir`.
     """
+    with files.locked_for_reading(documents_dir, sharded_build.in_use(documents_dir)):
+        return _build(
+            options,
+            documents_dir,
+            output_dir,
+            overwrite=overwrite,
+            engine=engine or LocalEngine(num_workers),
+        )
+
+
+def _build(
+    options: WindowOptions,
+    documents_dir: pathlib.Path,
+    output_dir: pathlib.Path,
+    *,
+    overwrite: bool,
+    engine: Engine,
+) -> Manifest:
+    """`build_windows`, with documents that no other process replaces."""
     documents = Manifest.load(documents_dir)
     if documents.kind != "documents":
         raise ValueError(
@@ -81,16 +101,13 @@ def build_windows(
         "documents_manifest_sha256": files.checksum(documents_dir / FILE_NAME),
     }
     all_options = {**documents.options, **described}
-    if overwrite:
-        sharded_build.clear(output_dir)
-    elif (finished := _finished_build(output_dir, all_options)) is not None:
+    finished = None if overwrite else _finished_build(output_dir, all_options)
+    if finished is not None:
         window_lengths.add_missing(finished, output_dir)
         return finished
 
-    output_dir.mkdir(parents=True, exist_ok=True)
     build = ShardedBuild(output_dir, described)
-    with build.opened():
-        engine = engine or LocalEngine(num_workers)
+    with build.opened(overwrite=overwrite):
         reports = engine.make_windows(build, options, documents_dir)
         manifest = dataclasses.replace(
             documents,
@@ -112,9 +129,8 @@ def build_windows(
 
 
 def _finished_build(output_dir: pathlib.Path, options: dict) -> Manifest | None:
-    try:
-        manifest = Manifest.load(output_dir)
-    except ValueError:
+    manifest = sharded_build.finished_manifest(output_dir)
+    if manifest is None:
         return None
     sharded_build.check_same(
         output_dir,
@@ -182,5 +198,11 @@ if __name__ == "__main__":
     define_flags()
     build_documents.define_run_flags()
     sys.exit(
-        command_line.run(main, BuildError, goes_on=True, parse_flags=engine_flags.parse)
+        command_line.run(
+            main,
+            BuildError,
+            goes_on=True,
+            has_workers=True,
+            parse_flags=engine_flags.parse,
+        )
     )

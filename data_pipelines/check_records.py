@@ -24,6 +24,7 @@ from data_pipelines.manifest import (
     SPLITS,
     Manifest,
     Shard,
+    vocabulary_path,
 )
 from seg_tf import files
 from seg_tf.text.tree import DocumentTree
@@ -44,13 +45,12 @@ def check_folder(folder: pathlib.Path) -> Iterator[str]:
     """
     manifest = Manifest.load(folder)
     vocabulary = folder / manifest.vocabulary["file"]
-    if not vocabulary.is_file():
+    try:
+        vocabulary_path(manifest, folder)
+    except FileNotFoundError:
         yield f"{vocabulary}: the vocabulary is missing"
-    elif (found := files.checksum(vocabulary)) != manifest.vocabulary["sha256"]:
-        yield (
-            f"{vocabulary}: expected sha256 {manifest.vocabulary['sha256']}, found "
-            f"{found}. It is not the vocabulary that the records were made with"
-        )
+    except (OSError, ValueError) as error:
+        yield str(error)
     listed = [shard for split in SPLITS for shard in manifest.splits[split]]
     total = sum(shard.bytes for shard in listed)
     with command_line.progress_bar(total, "checking") as bar:
@@ -67,10 +67,17 @@ def _check_shard(
     folder: pathlib.Path, manifest: Manifest, shard: Shard
 ) -> Iterator[str]:
     path = folder / shard.file
+    size = path.stat().st_size if path.is_file() else shard.bytes
+    if size != shard.bytes:
+        yield (
+            f"{path}: expected {shard.bytes} bytes, found {size}. The file is "
+            "truncated or was replaced; build the records again"
+        )
     try:
         reader = shards.ShardReader(path)
-    except shards.DamagedShardError as error:
-        yield str(error)
+    except (OSError, shards.DamagedShardError) as error:
+        if size == shard.bytes:  # It is the offsets' fault then, or both are missing.
+            yield str(error)
         return
     if (found := files.checksum(path)) != shard.sha256:
         yield f"{path}: expected sha256 {shard.sha256}, found {found}"

@@ -19,7 +19,7 @@ class DocumentOptions:
         vocab_file: a file with a token a line.
         tokenizer: what the tokens are, one of `seg_tf.text.encoding.TOKENIZERS`.
         lower_case: whether text is lower-cased and stripped of accents; None does so
-            for word pieces and not for words.
+            if the vocabulary is uncased (`seg_tf.text.casing`).
         sentence_parameters: what `load_parameters` of the splitter takes.
         validation_input: file, folder or glob of the validation split, where the
             corpus comes with one; all of `input` is the training split then.
@@ -46,9 +46,6 @@ class DocumentOptions:
 
     def __post_init__(self):
         encoding.check_tokenizer(self.tokenizer)
-        if self.lower_case is None:
-            is_uncased = self.tokenizer == encoding.WORD_PIECES
-            object.__setattr__(self, "lower_case", is_uncased)
         self._check_validation()
         if self.slice_megabytes <= 0:
             raise ValueError(

@@ -18,6 +18,7 @@ from data_pipelines.readers import (
     get_reader,
 )
 from data_pipelines.sharded_build import BuildError, Task
+from data_pipelines.source_checksums import SourceLedger
 from seg_tf import file_listing
 
 
@@ -87,31 +88,38 @@ def read_slices(
     sources: Mapping[str, file_listing.Path],
     start: Cursor,
     number: int,
+    ledger: SourceLedger | None = None,
 ) -> Iterator[Task]:
     """Reads the sources from `start` and cuts them into slices.
+
+    The file that `start` lies in is read from its beginning.
 
     Args:
         options: the build's options.
         sources: name -> path of every source file, in order (`list_sources`).
         start: where slice `number` begins.
         number: number of the first slice.
+        ledger: takes the checksums of what is read; None keeps none.
 
     Yields:
         Tasks whose payload is a `Slice`.
 
     Raises:
-        BuildError: with `options.strict`, at the first rejected document.
+        BuildError: with `options.strict`, at the first rejected document; if a file
+            has changed since the ledger's checksum of it was taken.
     """
+    ledger = ledger or SourceLedger(sources)
     limit = options.slice_characters
     reader = get_reader(options.format, **options.reader_options)
     slice_begin = document_id = start.document_id
     documents, rejected, characters, progress = [], Rejections(), 0, 0
-    for file_number, (name, path) in enumerate(sources.items()):
+    for file_number, name in enumerate(sources):
         if file_number < start.file_number:
             continue
         skip = start.items_read if file_number == start.file_number else 0
-        unreported = path.stat().st_size
-        for item_number, item in enumerate(reader.read_unparsed(path, name), 1):
+        read = ledger.open(file_number)
+        unreported = read.num_bytes
+        for item_number, item in enumerate(read.items(reader, name), 1):
             if item_number <= skip:
                 continue
             if isinstance(item, RejectedDocument):
@@ -127,13 +135,17 @@ def read_slices(
             unreported -= min(size, unreported)
             if characters >= limit:
                 next_cursor = Cursor(file_number, item_number, document_id)
+                ledger.note(file_number, read)
+                ledger.save()
                 yield _task(
                     number, slice_begin, documents, rejected, next_cursor, progress
                 )
                 number, slice_begin = number + 1, document_id
                 documents, rejected = [], Rejections()
                 characters = progress = 0
+        ledger.note_whole(file_number, read.checksum.hexdigest())
         progress += unreported
+    ledger.save()
     if documents or rejected:
         end = Cursor(len(sources), 0, document_id)
         yield _task(number, slice_begin, documents, rejected, end, progress)

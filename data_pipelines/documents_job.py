@@ -4,14 +4,12 @@ One process reads the sources and cuts them into slices (`document_slices`); wor
 turn one slice after the other into a train and a validation shard.
 """
 
-import hashlib
 import pathlib
-from collections.abc import Mapping
 from typing import Any
 
 from data_pipelines.document_options import DocumentOptions
 from data_pipelines.document_slices import Slice
-from data_pipelines.readers import Document, get_reader, raw_files
+from data_pipelines.readers import Document, get_reader
 from seg_tf import file_listing
 from seg_tf.text import encoding
 from seg_tf.text.token_table import TokenTable
@@ -79,19 +77,6 @@ def describe_vocabulary(vocabulary: TokenTable, options: DocumentOptions) -> dic
     if options.tokenizer != encoding.WORD_PIECES:
         described["tokenizer"] = options.tokenizer
     return described
-
-
-def describe_sources(sources: Mapping[str, file_listing.Path]) -> list[dict]:
-    """The manifest's entry on the sources: name, size and checksum of each."""
-    return [
-        {"file": name, "bytes": path.stat().st_size, "sha256": _checksum(path)}
-        for name, path in sources.items()
-    ]
-
-
-def _checksum(path: file_listing.Path) -> str:
-    with raw_files.open_raw(path) as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 # --- In the workers -------------------------------------------------------------

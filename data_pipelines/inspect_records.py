@@ -19,7 +19,7 @@ from absl import flags
 
 import seg_tf.command_line as command_line
 from data_pipelines import records, shards
-from data_pipelines.manifest import SPLITS, Manifest, shard_paths
+from data_pipelines.manifest import SPLITS, Manifest, shard_paths, vocabulary_path
 from seg_tf.configuration import EncoderConfig
 from seg_tf.text import encoding, window_indices
 from seg_tf.text.tree import DocumentTree
@@ -113,7 +113,7 @@ def main(_: Sequence[str]) -> None:
     folder = pathlib.Path(values.records_dir)
     manifest = Manifest.load(folder)
     reader = shards.RecordReader(shard_paths(manifest, folder, values.split))
-    vocabulary_file = folder / manifest.vocabulary["file"]
+    vocabulary_file = vocabulary_path(manifest, folder)
     tokens = encoding.read_vocabulary(manifest.tokenizer, vocabulary_file).tokens
     has_pieces = manifest.tokenizer == encoding.WORD_PIECES
     if values.tokens and not has_pieces:
@@ -127,6 +127,11 @@ def main(_: Sequence[str]) -> None:
         tree, document_id, permutation = records.decode(
             reader[number], manifest.number_widths
         )
+        if len(tree.token_ids) and (largest := tree.token_ids.max()) >= len(tokens):
+            raise ValueError(
+                f"{folder}: record {number} must have ids below {len(tokens)}, the "
+                f"tokens of {vocabulary_file.name}. Received: {largest}"
+            )
         print(
             f"=== {values.split} record {number} of {len(reader)}: document "
             f"{document_id}, {len(tree.token_ids)} {manifest.tokens_name}, "

@@ -16,6 +16,7 @@ from data_pipelines.document_options import DocumentOptions
 from data_pipelines.duplicates_job import Duplicates
 from data_pipelines.manifest import Manifest
 from data_pipelines.sharded_build import ShardedBuild
+from data_pipelines.source_checksums import SourceLedger
 from data_pipelines.windows_job import WindowOptions
 
 
@@ -48,19 +49,23 @@ class LocalEngine:
         Returns:
             The reports of all slices, by number, and the manifest's entries on the
             sources.
+
+        Raises:
+            BuildError: if a source has changed since the build began to read it.
         """
+        ledger = SourceLedger(sources, build.output_dir, build.progress_dir)
         found = duplicates_job.find_duplicates(
             options,
             build,
             lambda search: self._make_slices(
-                search, options, sources, duplicates_job, "duplicates"
+                search, options, sources, ledger, duplicates_job, "duplicates"
             ),
         )
         duplicates = None if found is None else Duplicates.load(found)
         reports = self._make_slices(
-            build, options, sources, documents_job, "documents", duplicates
+            build, options, sources, ledger, documents_job, "documents", duplicates
         )
-        return reports, documents_job.describe_sources(sources)
+        return reports, ledger.describe()
 
     def make_windows(
         self, build: ShardedBuild, options: WindowOptions, documents_dir: pathlib.Path
@@ -92,19 +97,22 @@ class LocalEngine:
         build: ShardedBuild,
         options: DocumentOptions,
         sources: Mapping[str, pathlib.Path],
+        ledger: SourceLedger,
         job: types.ModuleType,
         name: str,
         duplicates: Duplicates | None = None,
     ) -> dict[int, dict]:
         """Does a module's work on every slice that has no report yet."""
         number, cursor = document_slices.resume_point(build.reports())
-        tasks = document_slices.read_slices(options, sources, cursor, number)
+        # Files that need not be read any more have to be what they were, too.
+        ledger.compare(range(cursor.file_number))
+        tasks = document_slices.read_slices(options, sources, cursor, number, ledger)
         if duplicates is not None:
             tasks = (
                 dataclasses.replace(task, payload=duplicates.given_to(task.payload))
                 for task in tasks
             )
-        sizes = [path.stat().st_size for path in sources.values()]
+        sizes = [ledger.size(number) for number in range(len(sources))]
         with command_line.progress_bar(sum(sizes), name) as bar:
             bar.update(sum(sizes[: cursor.file_number]))
             return build.run(

@@ -8,6 +8,7 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
+from data_pipelines import manifest_schema, record_schema
 from seg_tf import files
 from seg_tf.text import encoding
 from seg_tf.text.preparation import TextPreparation
@@ -18,6 +19,8 @@ SPLITS = ("train", "validation")
 # `[CLS]` before a window's pieces and `[SEP]` after them.
 NUM_SPECIAL_TOKENS = 2
 COUNTS = ("documents", "paragraphs", "sentences", "pieces", "records")
+TEXT_COUNTS = ("words", "unknown_words", "unsplit_pieces")
+"""Of documents alone, and not of those that earlier versions built."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -25,7 +28,9 @@ class Shard:
     """One shard: its file, checked by size and checksum, and what it counts.
 
     `paragraphs` and `sentences` of a window shard count parts: a sentence that two
-    windows share counts in both.
+    windows share counts in both. `words`, `unknown_words` and `unsplit_pieces`
+    (`data_pipelines.text_counts`) are those of documents; None of windows, and of
+    documents that an earlier version built.
     """
 
     file: str
@@ -36,6 +41,9 @@ class Shard:
     sentences: int
     pieces: int
     records: int
+    words: int | None = None
+    unknown_words: int | None = None
+    unsplit_pieces: int | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -87,29 +95,48 @@ class Manifest:
             getattr(shard, what) for shards in splits.values() for shard in shards
         )
 
+    def text_counts(self, split: str | None = None) -> dict[str, int]:
+        """Sums of `TEXT_COUNTS` over a split, or all; empty where not all are known."""
+        splits = self.splits if split is None else {split: self.splits[split]}
+        shards = [shard for of_split in splits.values() for shard in of_split]
+        counted = {
+            name: [getattr(shard, name) for shard in shards] for name in TEXT_COUNTS
+        }
+        if any(None in counts for counts in counted.values()):
+            return {}
+        return {name: sum(counts) for name, counts in counted.items()}
+
     def save(self, folder: pathlib.Path) -> None:
         """Writes `manifest.json`, with the totals for people to read first."""
-        counts = {name: self.count(name) for name in COUNTS}
-        in_splits = {
-            split: {name: self.count(name, split) for name in COUNTS}
-            for split in SPLITS
-        }
         fields = dataclasses.asdict(self)
+        for shards in fields["splits"].values():
+            for shard in shards:
+                for name in TEXT_COUNTS:
+                    if shard[name] is None:
+                        del shard[name]
         # Records of which nothing was cleaned away are those of earlier versions.
         if self.cleaning is None:
             del fields["cleaning"]
         files.write_json(
             folder / FILE_NAME,
-            {"schema_version": SCHEMA_VERSION, "counts": counts | in_splits, **fields},
+            {"schema_version": SCHEMA_VERSION, "counts": self.counts(), **fields},
         )
+
+    def counts(self) -> dict[str, Any]:
+        """The totals of all shards, then those of each split."""
+        counts, *in_splits = (
+            {name: self.count(name, split) for name in COUNTS} | self.text_counts(split)
+            for split in (None, *SPLITS)
+        )
+        return counts | dict(zip(SPLITS, in_splits, strict=True))
 
     @classmethod
     def load(cls, folder: pathlib.Path) -> "Manifest":
         """Reads the manifest of a folder.
 
         Raises:
-            ValueError: if there is none, or it is of another schema, saying what
-                to do.
+            ValueError: if there is none, or it is of another schema, damaged or
+                edited, naming the entry and saying what to do.
         """
         path = pathlib.Path(folder) / FILE_NAME
         if not path.is_file():
@@ -119,19 +146,33 @@ class Manifest:
                 "interrupted"
             )
         values = files.read_json(path)
-        version = values.pop("schema_version", None)
-        if version != SCHEMA_VERSION:
+        try:
+            return cls._of(values)
+        except manifest_schema.SchemaError as error:
             raise ValueError(
-                f"{path}: expected schema version {SCHEMA_VERSION}, found {version}. "
-                "Build the records again with this version of the project"
-            )
-        values.pop("counts", None)
-        values["splits"] = {
-            split: tuple(Shard(**shard) for shard in shards)
-            for split, shards in values["splits"].items()
+                f"{path}: {error}. Restore the manifest that the build wrote, or build "
+                "the records again with this version of the project"
+            ) from error
+
+    @classmethod
+    def _of(cls, values: Any) -> "Manifest":
+        """The manifest that a JSON file holds."""
+        manifest_schema.check_version(values, SCHEMA_VERSION)
+        fields = {
+            name: value
+            for name, value in values.items()
+            if name not in ("schema_version", "counts")
         }
-        values["sources"] = tuple(values["sources"])
-        return cls(**values)
+        manifest_schema.check(fields, cls, Shard)
+        fields["splits"] = {
+            split: tuple(Shard(**shard) for shard in fields["splits"][split])
+            for split in SPLITS
+        }
+        fields["sources"] = tuple(fields["sources"])
+        manifest = cls(**fields)
+        if "counts" in values:
+            manifest_schema.check_counts(values["counts"], manifest.counts())
+        return manifest
 
 
 def shard_name(split: str, number: int) -> str:
@@ -145,7 +186,7 @@ def shard_paths(
     """The shards of a split, checked to be there in full length.
 
     Raises:
-        ValueError: if one is missing or has another size, naming it.
+        ValueError: if one, or the offsets beside it, has another size, naming it.
     """
     paths = []
     for shard in manifest.splits[split]:
@@ -157,6 +198,14 @@ def shard_paths(
             raise ValueError(
                 f"{path}: expected {shard.bytes} bytes, found {size}. The shard is "
                 "truncated or was replaced; build the records again"
+            )
+        offsets = path.with_suffix(record_schema.OFFSETS_SUFFIX)
+        expected = (shard.records + 1) * record_schema.OFFSET_BYTES
+        if offsets.is_file() and (size := offsets.stat().st_size) != expected:
+            raise ValueError(
+                f"{offsets}: expected {expected} bytes for {shard.records} records, as "
+                f"the manifest says, found {size}. One of the two is damaged; build "
+                "the records again"
             )
         paths.append(path)
     return paths
@@ -176,6 +225,15 @@ def vocabulary_path(manifest: Manifest, folder: pathlib.Path) -> pathlib.Path:
             f"{path}: not the vocabulary that the records were built with: the sha256 "
             f"is {found}, expected {expected}. Copy the right one there"
         )
+    table = encoding.read_vocabulary(manifest.tokenizer, path)
+    described = {"size": table.size, "special_ids": dict(table.special_ids)}
+    for name, of_file in described.items():
+        if manifest.vocabulary[name] != of_file:
+            raise ValueError(
+                f"{folder / FILE_NAME}: expected `vocabulary.{name}` to be {of_file}, "
+                f"as in {path.name}, found {manifest.vocabulary[name]}. Restore the "
+                "manifest that the build wrote"
+            )
     return path
 
 

@@ -11,6 +11,10 @@ FIRST_INDEX = "first_index"
 SHUFFLED_SENTENCE_INDICES = "shuffled_sentence_indices"
 DOCUMENT_ID = "document_id"
 
+OFFSETS_SUFFIX = ".offsets"
+"""Of the file beside a shard that says where its records begin."""
+OFFSET_BYTES = 8
+
 NUMBER_LISTS = (
     TOKEN_IDS,
     SENTENCE_LENGTHS,

@@ -79,7 +79,7 @@ def decode(
         lists[PARAGRAPH_LENGTHS],
         tuple(features[FIRST_INDEX].int64_list.value),
     )
-    document_id = features[DOCUMENT_ID].int64_list.value[0]
+    (document_id,) = features[DOCUMENT_ID].int64_list.value
     return tree, document_id, lists.get(SHUFFLED_SENTENCE_INDICES)
 
 
@@ -144,9 +144,13 @@ def _features(serialized: bytes) -> Mapping[str, tf.train.Feature]:
         features = tf.train.Example.FromString(serialized).features.feature
     except Exception as error:  # The class differs between protobuf's engines.
         raise ValueError(f"not a tf.train.Example: {error}") from error
-    for name in (*_SIZED_LISTS, FIRST_INDEX):
+    for name in (*_SIZED_LISTS, FIRST_INDEX, DOCUMENT_ID):
         if name not in features:
             raise ValueError(f"the feature `{name}` is missing")
+    for name, count in ((FIRST_INDEX, 3), (DOCUMENT_ID, 1)):
+        numbers = features[name].int64_list.value
+        if len(numbers) != count or min(numbers) < 0:
+            raise ValueError(f"`{name}` is not {count} numbers of at least 0")
     return features
 
 

@@ -8,25 +8,23 @@ changes a byte. A finished task leaves a report; a restarted build skips it.
 import concurrent.futures
 import contextlib
 import dataclasses
-import fcntl
 import json
 import logging
-import multiprocessing
 import pathlib
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
-from data_pipelines import window_lengths
-from data_pipelines.manifest import FILE_NAME
+from data_pipelines import record_schema, window_lengths, worker_processes
+from data_pipelines.manifest import FILE_NAME, Manifest
 from seg_tf import files
 
 _PROGRESS_FOLDER = ".progress"
 _OPTIONS_FILE = "options.json"
 _SHARD_SUFFIXES = (
     ".tfrecord",
-    ".offsets",
+    record_schema.OFFSETS_SUFFIX,
     *(kind.suffix for kind in window_lengths.KINDS),
 )
 # What is written about a build when its shards are done.
@@ -62,10 +60,6 @@ class ShardedBuild:
         options: everything that the result depends on. A build can only be resumed
             with the same options.
 
-    Raises:
-        BuildError: if the folder holds a build with other options, or another
-            process is building there.
-
     Attributes:
         output_dir: where the shards go.
         progress_dir: what is known of the build as long as it is not finished.
@@ -77,16 +71,21 @@ class ShardedBuild:
         self._options = dict(options)
 
     @contextlib.contextmanager
-    def opened(self) -> Iterator["ShardedBuild"]:
-        """Locks the folder, checks the options and tidies up for the block."""
-        self.progress_dir.mkdir(parents=True, exist_ok=True)
-        with open(self.progress_dir / "lock", "w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise BuildError(
-                    f"{self.output_dir}: another process is building there"
-                ) from error
+    def opened(self, *, overwrite: bool = False) -> Iterator["ShardedBuild"]:
+        """Locks the folder, checks the options and tidies up for the block.
+
+        Args:
+            overwrite: whether to remove a build, finished or not, that lies there.
+
+        Raises:
+            BuildError: if another process has the folder locked, with nothing removed;
+                or a build with other options lies there and `overwrite` is not set.
+        """
+        self.output_dir.mkdir(parents=True, exist_ok=True)
+        with files.locked(self.output_dir, in_use(self.output_dir)):
+            if overwrite:
+                clear(self.output_dir)
+            self.progress_dir.mkdir(exist_ok=True)
             self._check_options()
             files.remove_leftovers(self.output_dir)
             files.remove_leftovers(self.progress_dir)
@@ -163,9 +162,8 @@ class ShardedBuild:
             for task in pending:
                 finish(task, work(task.payload))
         else:
-            context = _worker_context()
-            with concurrent.futures.ProcessPoolExecutor(
-                num_workers, context, initializer, initializer_arguments
+            with worker_processes.pool(
+                num_workers, initializer, initializer_arguments
             ) as pool:
                 try:
                     _run_in_pool(pool, pending, work, num_workers, finish)
@@ -174,9 +172,6 @@ class ShardedBuild:
                         "a worker process died (out of memory, or killed). What is "
                         "finished is kept: run the same command again to go on"
                     ) from error
-                except BaseException:
-                    pool.shutdown(wait=True, cancel_futures=True)
-                    raise
         return done
 
     def close(self) -> None:
@@ -200,8 +195,16 @@ def report_name(number: int) -> str:
     return REPORTS.replace("*", f"{number:05d}")
 
 
+def in_use(folder: pathlib.Path) -> BuildError:
+    """The refusal of a folder that another process builds in, or reads."""
+    return BuildError(
+        f"{folder}: another process is building there, or cutting windows from what "
+        "lies there. Nothing was changed. Wait for its end, or end it first"
+    )
+
+
 def clear(output_dir: pathlib.Path) -> None:
-    """Removes a build, finished or not, and nothing else, from a folder."""
+    """Removes a build, finished or not, and nothing else, from a locked folder."""
     if (output_dir / _PROGRESS_FOLDER).exists():
         files.remove_folder(output_dir / _PROGRESS_FOLDER)
     # The manifest goes first: without it no reader takes the rest for whole.
@@ -212,6 +215,23 @@ def clear(output_dir: pathlib.Path) -> None:
     files.remove_leftovers(output_dir)
     for name in _ABOUT_A_BUILD:
         (output_dir / name).unlink(missing_ok=True)
+
+
+def finished_manifest(output_dir: pathlib.Path) -> Manifest | None:
+    """The manifest of the finished build in a folder; None if there is none.
+
+    Raises:
+        BuildError: if it is damaged, or of another version.
+    """
+    if not (output_dir / FILE_NAME).exists():
+        return None
+    try:
+        return Manifest.load(output_dir)
+    except ValueError as error:
+        raise BuildError(
+            f"{error}. To build there, remove it with --overwrite, or give another "
+            "--output_dir"
+        ) from error
 
 
 def check_same(
@@ -233,19 +253,6 @@ def check_same(
             f"{output_dir}: a finished build with {differs} lies there. Give another "
             "--output_dir, or --overwrite"
         )
-
-
-def _worker_context() -> multiprocessing.context.BaseContext:
-    """Starts workers from a process that has imported what they need.
-
-    TensorFlow takes seconds to import, which each worker of each phase of a build would
-    spend otherwise. Nothing of it runs there, so forking is safe.
-    """
-    if "forkserver" not in multiprocessing.get_all_start_methods():
-        return multiprocessing.get_context("spawn")
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["data_pipelines.text_worker", "tensorflow_text"])
-    return context
 
 
 def _skip_done(
@@ -291,6 +298,9 @@ def _first_difference(
     """In words, the first entry that differs, of entries in entries too."""
     for name in sorted(expected.keys() | found.keys()):
         values = expected.get(name), found.get(name)
+        if all(_is_table(value) for value in values):
+            # Only the first row that differs is shown: one source of many.
+            values = tuple(dict(enumerate(value)) for value in values)
         if all(isinstance(value, Mapping) for value in values):
             difference = _first_difference(*values, inside=f"{inside}{name}.")
             if difference:
@@ -301,6 +311,10 @@ def _first_difference(
                 f"{_short(values[1])})"
             )
     return None
+
+
+def _is_table(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(row, list) for row in value)
 
 
 def _short(value: Any) -> str:

@@ -6,6 +6,7 @@ The TFRecord framing is: length (8 bytes), masked CRC-32C of the length (4), dat
 masked CRC-32C of the data (4).
 """
 
+import functools
 import mmap
 import pathlib
 import struct
@@ -15,12 +16,14 @@ import google_crc32c
 import numpy as np
 import tensorflow as tf
 
+from data_pipelines.record_schema import OFFSET_BYTES, OFFSETS_SUFFIX
 from seg_tf import files
 
 _HEADER_BYTES = 12
 _FOOTER_BYTES = 4
+_FRAME_BYTES = _HEADER_BYTES + _FOOTER_BYTES
+_OFFSET = np.dtype(f"<u{OFFSET_BYTES}")
 _CRC_MASK_DELTA = 0xA282EAD8
-OFFSETS_SUFFIX = ".offsets"
 
 
 class DamagedShardError(ValueError):
@@ -46,8 +49,7 @@ def write_shard(path: pathlib.Path, records: Iterable[bytes]) -> int:
             with tf.io.TFRecordWriter(str(aside)) as writer:
                 for record in records:
                     writer.write(record)
-                    framed = _HEADER_BYTES + len(record) + _FOOTER_BYTES
-                    offsets.append(offsets[-1] + framed)
+                    offsets.append(offsets[-1] + _FRAME_BYTES + len(record))
         except tf.errors.OpError as error:
             raise OSError(
                 f"{path}: could not be written after {offsets[-1]} bytes: "
@@ -56,7 +58,7 @@ def write_shard(path: pathlib.Path, records: Iterable[bytes]) -> int:
             ) from error
         # The offsets come first: a shard under its final name always has them.
         with files.written_aside(_offsets_path(path)) as offsets_aside:
-            np.array(offsets, "<u8").tofile(offsets_aside)
+            np.array(offsets, _OFFSET).tofile(offsets_aside)
     return len(offsets) - 1
 
 
@@ -67,7 +69,8 @@ class ShardReader:
         path: the `.tfrecord` file.
 
     Raises:
-        DamagedShardError: if the file and its offsets do not belong together.
+        DamagedShardError: if the file and its offsets do not belong together, naming
+            the one that is damaged.
     """
 
     def __init__(self, path: pathlib.Path):
@@ -76,19 +79,35 @@ class ShardReader:
         for needed in (self.path, offsets_path):
             if not needed.is_file():
                 raise DamagedShardError(f"{needed}: the file is missing")
-        self._offsets = np.fromfile(offsets_path, "<u8")
         size = self.path.stat().st_size
-        if len(self._offsets) == 0 or size != self._offsets[-1]:
-            expected = self._offsets[-1] if len(self._offsets) else "unknown"
-            raise DamagedShardError(
-                f"{self.path}: expected {expected} bytes, as {offsets_path.name} "
-                f"says, found {size}. The file is truncated or was replaced; "
-                "build it again"
-            )
         with open(self.path, "rb") as file:
             self._bytes = (
                 mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
             )
+        num_offsets, rest = divmod(offsets_path.stat().st_size, _OFFSET.itemsize)
+        # A record takes some bytes: more offsets than that are not even read.
+        if rest or not 1 <= num_offsets <= size // _FRAME_BYTES + 1:
+            raise self._damaged_offsets(
+                f"found {offsets_path.stat().st_size} bytes, which are no offsets of "
+                "its records"
+            )
+        self._offsets = np.fromfile(offsets_path, _OFFSET)
+        if size != self._offsets[-1]:
+            if self._true_offsets is not None:
+                raise self._damaged_offsets(f"found {self._offsets[-1]} at its end")
+            raise DamagedShardError(
+                f"{self.path}: expected {self._offsets[-1]} bytes, as "
+                f"{offsets_path.name} says, found {size}. The file is truncated or was "
+                "replaced; build it again"
+            )
+        # The last one is the size of the file, so that differences cannot overflow.
+        begins, ends = self._offsets[:-1], self._offsets[1:]
+        if (
+            self._offsets[0]
+            or np.any(ends < begins)
+            or np.any(ends - begins < _FRAME_BYTES)
+        ):
+            raise self._damaged_offsets("found offsets that do not rise as records do")
 
     def __len__(self) -> int:
         return len(self._offsets) - 1
@@ -100,7 +119,7 @@ class ShardReader:
             DamagedShardError: if a checksum does not match, naming the shard, the
                 record and its place in the file.
         """
-        begin, end = int(self._offsets[number]), int(self._offsets[number + 1])
+        begin, end = (int(offset) for offset in self._offsets[number : number + 2])
         framed = self._bytes[begin:end]
         data = framed[_HEADER_BYTES:-_FOOTER_BYTES]
         header = framed[:8]
@@ -111,12 +130,44 @@ class ShardReader:
             or struct.unpack("<Q", header)[0] != len(data)
             or _masked_crc(data) != data_crc
         ):
+            true_offsets = self._true_offsets
+            if true_offsets is not None and not np.array_equal(
+                true_offsets, self._offsets
+            ):
+                raise self._damaged_offsets(
+                    f"found bytes {begin} to {end} for record {number}"
+                )
             raise DamagedShardError(
                 f"{self.path}: record {number} (bytes {begin} to {end}) does not match "
                 "its checksum. The file was damaged after it was written; build it "
                 "again or copy it anew"
             )
         return data
+
+    @functools.cached_property
+    def _true_offsets(self) -> np.ndarray | None:
+        """The offsets as the lengths of the records say; None if those are damaged."""
+        offsets = [0]
+        while offsets[-1] < len(self._bytes):
+            header = self._bytes[offsets[-1] : offsets[-1] + _HEADER_BYTES]
+            if len(header) < _HEADER_BYTES:
+                return None
+            length, length_crc = struct.unpack("<QI", header)
+            if _masked_crc(header[:8]) != length_crc:
+                return None
+            offsets.append(offsets[-1] + _FRAME_BYTES + length)
+        if offsets[-1] != len(self._bytes):
+            return None
+        return np.array(offsets, _OFFSET)
+
+    def _damaged_offsets(self, found: str) -> DamagedShardError:
+        offsets_path = _offsets_path(self.path)
+        return DamagedShardError(
+            f"{offsets_path}: expected where the records of {self.path.name} "
+            f"({len(self._bytes)} bytes) begin and end, {found}. The file was damaged "
+            "or replaced after it was written; build the records again or copy both "
+            "files anew"
+        )
 
 
 class RecordReader:

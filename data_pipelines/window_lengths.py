@@ -46,7 +46,7 @@ class Lengths:
         """The lengths of a shard: uint16 array.
 
         Raises:
-            ValueError: if the file is missing, saying what to do.
+            ValueError: if the file is missing or cut off, saying what to do.
         """
         path = self.path(shard_path)
         if not path.is_file():
@@ -54,6 +54,10 @@ class Lengths:
                 f"{path}: the file is missing. The windows were built by an earlier "
                 "version: run the same `python -m data_pipelines.build_windows` (or "
                 "build_records) again, which adds it and leaves the rest as it is"
+            )
+        if (size := path.stat().st_size) % _DTYPE.itemsize:
+            raise self._contradiction(
+                shard_path, f"{_DTYPE.itemsize} bytes for each length, found {size}"
             )
         return np.fromfile(path, _DTYPE)
 
@@ -66,6 +70,10 @@ class Lengths:
         parts = [np.zeros(0, _DTYPE)]
         for shard in manifest.splits[split]:
             lengths = self.read_shard(folder / shard.file)
+            if not lengths.all():
+                raise self._contradiction(
+                    folder / shard.file, f"no {self.things} of 0 pieces, found one"
+                )
             found = (len(lengths), int(lengths.sum(dtype=np.int64)))
             expected = (getattr(shard, self.count), shard.pieces)
             if found != expected:

@@ -86,8 +86,18 @@ class ShardPair:
 
 
 def tasks(documents: Manifest) -> Iterator[Task]:
-    """One task a slice of documents."""
-    for number in range(len(documents.splits["train"])):
+    """One task a slice of documents.
+
+    Raises:
+        ValueError: if a slice has no shard of one of the splits.
+    """
+    counts = {split: len(documents.splits[split]) for split in SPLITS}
+    if len(set(counts.values())) > 1:
+        raise ValueError(
+            "A manifest of documents must list a shard of every split for each slice. "
+            f"Received: {counts} shards. Build the documents again"
+        )
+    for number in range(counts["train"]):
         shards = {split: documents.splits[split][number] for split in SPLITS}
         progress = sum(shard.bytes for shard in shards.values())
         yield Task(number, ShardPair(number, shards), progress)

@@ -2,8 +2,11 @@
 
 import logging
 import os
+import signal
 import sys
+import types
 from collections.abc import Callable, Sequence
+from typing import NoReturn
 
 from absl import app, flags
 from tqdm import tqdm
@@ -29,11 +32,18 @@ flags.disclaim_key_flags()
 # Errors that are the user's to mend; anything else keeps its stack trace.
 USER_ERRORS = (ValueError, OSError)
 
+_TERMINATED = 128 + signal.SIGTERM  # As a shell says it.
+
+
+class Terminated(BaseException):
+    """SIGTERM, raised where the main thread was: what it started has to be ended."""
+
 
 def run(
     main: Callable[[Sequence[str]], None],
     *more_errors: type[Exception],
     goes_on: bool = False,
+    has_workers: bool = False,
     parse_flags: Callable[[Sequence[str]], list[str]] | None = None,
 ) -> None:
     """Runs `main` under absl; prints a user's error as one line and exits with 1.
@@ -42,6 +52,8 @@ def run(
         main: what to run.
         *more_errors: errors that are the user's to mend, besides `USER_ERRORS`.
         goes_on: whether the same command, given again, goes on where it stopped.
+        has_workers: whether `main` starts processes, which it ends when `Terminated`
+            is raised. SIGTERM ends other commands at once.
         parse_flags: reads the flags, for a command that has more to say where one is
             wrong than absl has.
     """
@@ -49,6 +61,9 @@ def run(
     def guarded(argv: Sequence[str]) -> None:
         if len(argv) > 1:
             sys.exit(f"error: unexpected argument {argv[1]!r}; all options are flags")
+        hint = ". Run the same command again to go on" if goes_on else ""
+        if has_workers:
+            signal.signal(signal.SIGTERM, _raise_terminated)
         try:
             main(argv)
         except BrokenPipeError:
@@ -59,12 +74,21 @@ def run(
                 raise
             sys.exit(f"error: {error}")
         except KeyboardInterrupt:
-            hint = ". Run the same command again to go on" if goes_on else ""
             sys.exit(f"interrupted{hint}")
+        except Terminated:
+            print(f"terminated{hint}", file=sys.stderr)
+            sys.exit(_TERMINATED)
 
     _show_all_flags()
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
     app.run(guarded, flags_parser=parse_flags or app.parse_flags_with_usage)
+
+
+def _raise_terminated(number: int, frame: types.FrameType | None) -> NoReturn:
+    del frame
+    # A second one does not wait for what the first one ends.
+    signal.signal(number, signal.SIG_DFL)
+    raise Terminated
 
 
 def _show_all_flags() -> None:

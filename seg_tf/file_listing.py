@@ -78,8 +78,8 @@ def list_files(
 
     Raises:
         FileNotFoundError: if there is no such file or folder.
-        ValueError: if no file matches, or all files that match are empty; or the
-            package that reads such URLs is not installed.
+        ValueError: if no file matches, all files that match are empty, or a pipe is
+            named; or the package that reads such URLs is not installed.
         OSError: if a remote folder cannot be read.
     """
     text = _to_text(input_path)
@@ -213,11 +213,13 @@ def walk(path: pathlib.Path, suffixes: Sequence[str] = ()) -> Iterator[pathlib.P
     """The files of a folder as in `list_files`, in no order; or the file itself.
 
     Raises:
+        ValueError: if it is a pipe or a device.
         OSError: if a folder cannot be read, rather than leave out what is in it.
     """
     if path.is_file():
         yield path
         return
+    _check_is_no_pipe(path)
     visited = set()
     for folder, subfolders, names in os.walk(path, onerror=_raise, followlinks=True):
         # Sorted, so that of two ways to a folder it is always the same one taken.
@@ -232,6 +234,18 @@ def walk(path: pathlib.Path, suffixes: Sequence[str] = ()) -> Iterator[pathlib.P
             file = pathlib.Path(folder, name)
             if not name.startswith(".") and _matches(name, suffixes) and file.is_file():
                 yield file
+
+
+def _check_is_no_pipe(path: pathlib.Path) -> None:
+    if path.is_dir() or not path.exists():
+        return
+    kind = "a pipe" if path.is_fifo() else "a device or socket"
+    raise ValueError(
+        "The input must be files, which are read more than once: for a checksum, and "
+        f"again when a build resumes. Received: {str(path)!r}, which is {kind}. Write "
+        "the text into a file first (compressed files are read as they are, gzip, "
+        "bzip2 and Zstandard)"
+    )
 
 
 def _raise(error: OSError) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 # What is not finished, or no longer wanted, has this in front of its name.
 _ASIDE_PREFIX = ".aside-"
+_LOCK_FILE = ".lock"
 
 
 def aside(path: pathlib.Path) -> pathlib.Path:
@@ -112,6 +113,9 @@ def written_aside(path: pathlib.Path) -> Iterator[pathlib.Path]:
 def locked(folder: pathlib.Path, refusal: Exception | None = None) -> Iterator[None]:
     """Keeps other processes that ask for it out of a folder while the block runs.
 
+    The lock is a file of the folder that stays: were it removed, a process that waits
+    for it and one that makes it anew would both hold a lock.
+
     Args:
         folder: an existing folder.
         refusal: what to raise if another process is in it; None waits until none is.
@@ -119,12 +123,38 @@ def locked(folder: pathlib.Path, refusal: Exception | None = None) -> Iterator[N
     Raises:
         Exception: `refusal`.
     """
-    with open(folder / ".lock", "w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | (fcntl.LOCK_NB if refusal else 0))
-        except BlockingIOError:
-            raise refusal from None
+    with open(folder / _LOCK_FILE, "w") as lock:
+        _take(lock.fileno(), fcntl.LOCK_EX, refusal)
         yield
+
+
+@contextlib.contextmanager
+def locked_for_reading(folder: pathlib.Path, refusal: Exception) -> Iterator[None]:
+    """Keeps processes that want a folder `locked` out of it while the block runs.
+
+    Any number of processes may read at a time. A folder that has no lock file and may
+    not be written to is read without one, as is one that does not exist.
+
+    Args:
+        folder: the folder.
+        refusal: what to raise if a process has it locked.
+
+    Raises:
+        Exception: `refusal`.
+    """
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):
+            lock = os.open(folder / _LOCK_FILE, os.O_RDONLY | os.O_CREAT, 0o666)
+            stack.callback(os.close, lock)
+            _take(lock, fcntl.LOCK_SH, refusal)
+        yield
+
+
+def _take(lock: int, kind: int, refusal: Exception | None) -> None:
+    try:
+        fcntl.flock(lock, kind | (fcntl.LOCK_NB if refusal else 0))
+    except BlockingIOError:
+        raise refusal from None
 
 
 def write_text(path: pathlib.Path, text: str) -> None:
@@ -148,6 +178,9 @@ def read_json(path: pathlib.Path) -> Any:
         raise ValueError(
             f"{path}:{error.lineno}:{error.colno}: not valid JSON: {error.msg}"
         ) from error
+    # Not UTF-8, a number of thousands of digits, or brackets in brackets without end.
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path}: not valid JSON: {error}") from error
 
 
 def to_json(value: Any) -> str:

@@ -26,30 +26,22 @@ same command is given again. Once they are complete, nothing is encoded but quer
 where queries.txt has a query a line. To try it on the first sentences of a corpus:
 --limit=10000.
 
---index says how faiss searches. Flat, the default, compares with every vector and is
-exact. With a million vectors of width 128 a query takes 12 s on 2 cores, most of it
-loading TensorFlow, the model and the index. For more vectors, or for many queries:
-
-  --index=HNSW32 --search_parameters=efSearch=64
-  --index=IVF1024,Flat --search_parameters=nprobe=16
-  --index=IVF1024,PQ64                     a fraction of the memory, no exact cosines
-
-An index is kept in --index_dir too, so that it is built once.
+The search is exact: a query is compared with every vector of the corpus, a shard at
+a time, so that memory stays small.
 """
 
 import json
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from absl import flags
 
 from seg_tf import command_line, files, output_paths
-from seg_tf.inference import corpus_encoding, model_flags, texts, vector_index
+from seg_tf.inference import corpus_encoding, model_flags, texts
 from seg_tf.inference.corpus_vectors import CorpusVectors
 from seg_tf.inference.sentence_vectors import SentenceVectors
 from seg_tf.inference.texts import Sentence
-from seg_tf.inference.vector_index import VectorIndex
 from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.training.errors import CheckpointError
 from seg_tf.training.pretrained import Pretrained
@@ -60,9 +52,7 @@ def define_flags() -> None:
     flags.DEFINE_list("corpus", [], "Text files or folders, comma-separated.")
     flags.DEFINE_multi_string("query", [], "A text; its last sentence is searched for.")
     flags.DEFINE_string("queries", None, "File with a query a line.")
-    flags.DEFINE_string(
-        "index_dir", "sentence_index", "Where vectors and index lie, or go."
-    )
+    flags.DEFINE_string("index_dir", "sentence_index", "Folder of the vectors.")
     flags.DEFINE_integer(
         "context_sentences",
         1,
@@ -74,10 +64,6 @@ def define_flags() -> None:
     )
     flags.DEFINE_integer(
         "num_neighbours", 5, "Sentences to print for a query.", lower_bound=1
-    )
-    flags.DEFINE_string("index", "Flat", "What faiss builds: Flat is exact.")
-    flags.DEFINE_string(
-        "search_parameters", "", "Parameters of that index, as in nprobe=16."
     )
     flags.DEFINE_string(
         "output", None, "JSON lines to write the neighbours to instead of printing."
@@ -103,9 +89,6 @@ def main(_: Sequence[str]) -> None:
     sources = texts.list_files(values.corpus) if values.corpus else {}
     queries = [*values.query, *_queries_of_file()]
     pretrained, splitter = model_flags.load_model()
-    vector_index.check(
-        values.index, values.search_parameters, pretrained.encoder.hidden_size
-    )
     model = SentenceVectors(pretrained, values.context_sentences)
     spoken = [_sentences_of(query, splitter) for query in queries]
     corpus = _corpus(sources, pretrained, splitter, model)
@@ -113,11 +96,9 @@ def main(_: Sequence[str]) -> None:
         f"{corpus.manifest['num_sentences']:,} sentences in {values.index_dir}",
         flush=True,
     )
-    index = VectorIndex(corpus, values.index, values.search_parameters)
     if queries:
         vectors, _ = model.encode(spoken)
-        neighbours = index.search(vectors, values.num_neighbours)
-        _show(corpus, spoken, neighbours)
+        _show(corpus, spoken, corpus.nearest(vectors, values.num_neighbours))
 
 
 def _queries_of_file() -> list[str]:
@@ -171,11 +152,10 @@ def _corpus(
 def _show(
     corpus: CorpusVectors,
     queries: Sequence[Sequence[Sentence]],
-    neighbours: Iterator[list[tuple[int, float]]],
+    neighbours: Sequence[Sequence[tuple[int, float]]],
 ) -> None:
     """Prints the neighbours of each query, or writes them to `--output`."""
-    found = list(neighbours)
-    numbers = [number for of_query in found for number, _ in of_query]
+    numbers = [number for of_query in neighbours for number, _ in of_query]
     sentences = corpus.sentences(numbers)
     answers = [
         {
@@ -185,7 +165,7 @@ def _show(
                 for rank, (number, cosine) in enumerate(of_query, start=1)
             ],
         }
-        for query, of_query in zip(queries, found, strict=True)
+        for query, of_query in zip(queries, neighbours, strict=True)
     ]
     if not flags.FLAGS.output:
         print("\n".join(map(_describe, answers)))

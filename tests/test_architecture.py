@@ -36,6 +36,7 @@ LEVELS = (
         "features",
         "file_listing",
         "files",
+        "host_memory",
         "output_paths",
     },
     {"fidelity"},
@@ -76,8 +77,8 @@ CONFIGS_MAY_IMPORT = {"configuration"}
 DEEP_LEARNING = {"tensorflow", "tensorflow_text", "keras", "keras_hub"}
 PACKAGES = ("seg_tf", "data_pipelines", "configs")
 HOROVOD_MODULE = "seg_tf.training.distribution"
-# Their functions `probe` ask, in a process of its own, whether Horovod works at all.
-HOROVOD_PROBES = ("seg_tf.doctor.check_horovod", "seg_tf.doctor.check_all_reduce")
+# Asks in a process of its own whether Horovod works at all.
+HOROVOD_PROBES = ("seg_tf.doctor.probes",)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -130,7 +131,6 @@ def declared_modules() -> set[str]:
     names = {Requirement(text).name for text in project["dependencies"]}
     modules = {
         "absl-py": "absl",
-        "faiss-cpu": "faiss",
         "scikit-learn": "sklearn",
         "universal-pathlib": "upath",
     }
@@ -225,7 +225,7 @@ def test_every_part_of_seg_tf_has_a_level():
         ("seg_tf.training.a", "import horovod.tensorflow as hvd", "only"),
         ("run_pretraining", "import horovod.tensorflow as hvd", "only"),
         ("seg_tf.models.a", "def f():\n  from horovod import b", "only"),
-        ("seg_tf.doctor.check_horovod", "import horovod.tensorflow", "only"),
+        ("seg_tf.doctor.probes", "import horovod.tensorflow", "only"),
         ("seg_tf.doctor.a", "def f():\n  import horovod", "only"),
         ("seg_tf.doctor.a", "import absl", "where nothing is installed"),
         ("seg_tf.doctor.a", "from seg_tf import training", "nothing is installed"),
@@ -253,7 +253,7 @@ def test_a_wrong_import_is_found(importer, source, reason):
         ("seg_tf.models.a", "from seg_tf.layers.b import C"),
         ("seg_tf.models.a", "from seg_tf.models import b"),
         ("seg_tf.training.distribution", "import horovod.tensorflow as hvd"),
-        ("seg_tf.doctor.check_horovod", "def probe():\n  import horovod.tensorflow"),
+        ("seg_tf.doctor.probes", "def all_reduce():\n  import horovod.tensorflow"),
         ("seg_tf.doctor.a", "import json\nfrom seg_tf.doctor import b"),
         ("seg_tf.text.a", "def train():\n  import nltk"),
         ("seg_tf.tasks.a", "import sklearn.metrics\nfrom seg_tf.text import punkt"),

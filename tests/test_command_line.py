@@ -1,5 +1,7 @@
 """How a script ends: what is said to its user."""
 
+import signal
+
 import pytest
 
 from tests.inference import commands
@@ -10,6 +12,27 @@ def main(_):
     raise {error}
 command_line.run(main{arguments})
 """
+
+
+TERMINATED = """
+import os, signal
+from seg_tf import command_line
+def main(_):
+    try:
+        os.kill(os.getpid(), signal.SIGTERM)
+        signal.pause()
+    finally:
+        print("ended what it had started")
+command_line.run(main, goes_on=True, has_workers=True)
+"""
+
+
+def test_sigterm_ends_what_a_command_has_started():
+    process = commands.python("-c", TERMINATED)
+    output, errors = process.communicate()
+    assert process.returncode == 128 + signal.SIGTERM
+    assert output == "ended what it had started\n"
+    assert errors == "terminated. Run the same command again to go on\n"
 
 
 def test_help_tells_of_the_flags_of_all_modules():

@@ -191,8 +191,7 @@ def _output() -> pathlib.Path | None:
 def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
     output = _output()
-    options = readers.parse_options(values.reader_options)
-    reader = readers.get_reader(values.format, **options)
+    reader = readers.get_reader(values.format, **text_flags.reader_options())
     inputs = reader.files(values.input)
     counts = _Counts()
     if output is not None:

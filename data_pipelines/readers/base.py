@@ -11,6 +11,7 @@ from data_pipelines.readers.errors import DocumentError
 from seg_tf import file_listing
 
 WHOLE_FILE = "whole file"
+MAX_DOCUMENT_MEGABYTES = 256.0
 COUNTED_REASONS = frozenset(("other_namespace", "redirect"))
 """Of these there may be as many as documents: a build counts them and lists none."""
 LEFT_OUT_REASONS = COUNTED_REASONS | {"empty_document"}
@@ -84,6 +85,7 @@ class RejectedDocument:
         return f"{self.source}, {self.location}: {self.message} [{self.reason}]"
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class FileReader:
     """Turns the files of one format into documents, in a fixed order.
 
@@ -91,6 +93,11 @@ class FileReader:
     dataclass whose fields are the format's options. It implements `read_stream` or
     `read_file`; the rest is the same for all formats. A reader keeps no state, so
     files can be read in any order, again, or by different processes.
+
+    Args:
+        max_document_megabytes: size of the largest document, in millions of bytes as
+            its file holds it (decompressed, with markup). A larger one is rejected as
+            `too_long_document` and never held in memory.
 
     Example:
         >>> from data_pipelines import readers
@@ -102,6 +109,15 @@ class FileReader:
 
     suffixes: ClassVar[tuple[str, ...]] = ()
     """File names that a folder is searched for; empty takes every file."""
+    reads_in_order: ClassVar[bool] = True
+    """Whether files are read from the first byte to the last, without seeking."""
+
+    max_document_megabytes: float = MAX_DOCUMENT_MEGABYTES
+
+    @property
+    def max_document_bytes(self) -> int:
+        """Bytes of the largest document."""
+        return int(self.max_document_megabytes * 1e6)
 
     def files(self, input_path: str | os.PathLike[str]) -> list[file_listing.Path]:
         """The files to read, in an order that is the same on every machine.

@@ -3,13 +3,15 @@
 import contextlib
 import io
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from data_pipelines.readers import decompression
-from data_pipelines.readers.errors import DocumentError
+from data_pipelines.readers.errors import DocumentError, too_long
 from data_pipelines.readers.raw_files import UnreachableError, open_raw
 from seg_tf import file_listing
 
 _BUFFER_BYTES = 1 << 20
+_SHOWN_BYTES = 1000
 
 _UTF8_MARK = b"\xef\xbb\xbf"
 _OTHER_MARKS = {
@@ -94,3 +96,54 @@ def _skip_byte_order_mark(stream: io.BufferedReader) -> None:
                 f"Expected UTF-8, found the byte order mark of {encoding} "
                 f"({mark.hex(' ')}). Convert it with `iconv -f {encoding} -t UTF-8`.",
             )
+
+
+class LongLine(NamedTuple):
+    """A line that was passed over.
+
+    Attributes:
+        begin: its first bytes.
+        num_bytes: its length, the line end included.
+    """
+
+    begin: bytes
+    num_bytes: int
+
+
+def lines(stream: io.BufferedReader, max_bytes: int) -> Iterator[bytes | LongLine]:
+    """The lines of a stream with their ends, holding at most `max_bytes` of one.
+
+    Yields:
+        Each line, or a `LongLine` for one that is longer.
+    """
+    while line := stream.readline(_BUFFER_BYTES):
+        if line.endswith(b"\n") or len(line) < _BUFFER_BYTES:
+            yield line if len(line) <= max_bytes else _long(line, len(line))
+            continue
+        begin, parts, num_bytes = line[:_SHOWN_BYTES], [line], len(line)
+        while not line.endswith(b"\n") and (line := stream.readline(_BUFFER_BYTES)):
+            num_bytes += len(line)
+            if num_bytes <= max_bytes:
+                parts.append(line)
+            else:
+                parts.clear()
+        yield b"".join(parts) if num_bytes <= max_bytes else _long(begin, num_bytes)
+
+
+def _long(line: bytes, num_bytes: int) -> LongLine:
+    return LongLine(line[:_SHOWN_BYTES], num_bytes)
+
+
+def read_all(stream: io.BufferedReader, max_bytes: int) -> bytes:
+    """The rest of a stream, which is one document.
+
+    Raises:
+        DocumentError: if it is longer than `max_bytes`, of which no more is held.
+    """
+    parts, num_bytes = [], 0
+    while part := stream.read(_BUFFER_BYTES):
+        num_bytes += len(part)
+        if num_bytes > max_bytes:
+            raise too_long(max_bytes)
+        parts.append(part)
+    return b"".join(parts)

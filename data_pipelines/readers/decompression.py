@@ -11,8 +11,8 @@ import zstandard
 from data_pipelines.readers.errors import DocumentError
 from seg_tf import file_listing
 
-# Small, because a chunk of zeros may decompress to a thousand times its size.
-_CHUNK_BYTES = 1 << 15
+# Bounds what is decompressed at once.
+_MAX_OUTPUT_BYTES = 1 << 25
 
 
 class Compression(NamedTuple):
@@ -22,6 +22,9 @@ class Compression(NamedTuple):
         name: as it stands in the reasons of rejections.
         suffix: what names of such files end in.
         magic: the first bytes of every such file.
+        chunk_bytes: bytes that are decompressed at once. Small, because a chunk of
+            zeros becomes a thousand times its size with gzip, thirty thousand times
+            with Zstandard; bzip2 is given a limit.
         decompressor: makes an object for one stream, member or frame, with
             `decompress(data)`, `eof` and `unused_data`.
     """
@@ -29,19 +32,51 @@ class Compression(NamedTuple):
     name: str
     suffix: str
     magic: bytes
+    chunk_bytes: int
     decompressor: Callable[[], Any]
+
+
+class _Bzip2:
+    """Decompresses a bzip2 stream, a bounded part at a time.
+
+    A few bytes of bzip2 may hold tens of megabytes of zeros.
+    """
+
+    def __init__(self):
+        self._decompressor = bz2.BZ2Decompressor()
+
+    @property
+    def eof(self) -> bool:
+        return self._decompressor.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._decompressor.unused_data
+
+    @property
+    def has_more(self) -> bool:
+        """Whether `decompress(b"")` gives more of what was put in before."""
+        return not (self._decompressor.needs_input or self._decompressor.eof)
+
+    def decompress(self, data: bytes) -> bytes:
+        return self._decompressor.decompress(data, _MAX_OUTPUT_BYTES)
 
 
 _COMPRESSIONS = (
     # 16 more than the largest window stand for a gzip header.
     Compression(
-        "gzip", ".gz", b"\x1f\x8b", lambda: zlib.decompressobj(16 + zlib.MAX_WBITS)
+        "gzip",
+        ".gz",
+        b"\x1f\x8b",
+        1 << 15,
+        lambda: zlib.decompressobj(16 + zlib.MAX_WBITS),
     ),
-    Compression("bzip2", ".bz2", b"BZh", bz2.BZ2Decompressor),
+    Compression("bzip2", ".bz2", b"BZh", 1 << 15, _Bzip2),
     Compression(
         "zstd",
         ".zst",
         b"\x28\xb5\x2f\xfd",
+        1 << 11,
         lambda: zstandard.ZstdDecompressor().decompressobj(),
     ),
 )
@@ -116,7 +151,10 @@ class Decompressed(io.RawIOBase):
     def _read_chunk(self) -> bool:
         """Decompresses a little more; False at the end of the last stream."""
         name = self._compression.name
-        chunk = self._unused or self._file.read(_CHUNK_BYTES)
+        if getattr(self._decompressor, "has_more", False):
+            self._decompress(b"")
+            return True
+        chunk = self._unused or self._file.read(self._compression.chunk_bytes)
         self._unused = b""
         if self._decompressor.eof:
             if not chunk:
@@ -132,6 +170,11 @@ class Decompressed(io.RawIOBase):
                 f"the {name} end mark",
                 "the end of the file, which was cut off, perhaps on its way here",
             )
+        self._decompress(chunk)
+        return True
+
+    def _decompress(self, chunk: bytes) -> None:
+        name = self._compression.name
         try:
             self._decompressed = memoryview(self._decompressor.decompress(chunk))
         except (OSError, zlib.error, zstandard.ZstdError) as error:
@@ -140,4 +183,3 @@ class Decompressed(io.RawIOBase):
             ) from error
         if self._decompressor.eof:
             self._unused = self._decompressor.unused_data
-        return True

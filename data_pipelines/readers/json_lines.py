@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
-from data_pipelines.readers import base, decoding
-from data_pipelines.readers.errors import DocumentError
+from data_pipelines.readers import base, byte_streams, decoding
+from data_pipelines.readers.errors import DocumentError, too_long
 
 _SHOWN_CHARACTERS = 40
 
@@ -35,6 +35,7 @@ class Reader(base.FileReader):
             text_field=self.text_field,
             title_field=self.title_field,
             to_paragraphs=_to_paragraphs,
+            max_bytes=self.max_document_bytes,
         )
 
 
@@ -45,6 +46,7 @@ def read_json_lines(
     text_field: str,
     title_field: str,
     to_paragraphs: Callable[[str, str], Sequence[str]],
+    max_bytes: int,
 ) -> Iterator[base.Document | base.RejectedDocument]:
     r"""Reads a document a line.
 
@@ -54,19 +56,27 @@ def read_json_lines(
         text_field: name of the field that holds the text.
         title_field: name of the field that holds the title, where there is one.
         to_paragraphs: makes paragraphs of a text (with `\n` line ends) and a title.
+        max_bytes: the longest line; a longer one is passed over and rejected.
 
     Raises:
         DocumentError: if the file is JSON, but not an object a line.
     """
     offset, is_first = stream.tell(), True
-    for number, line in enumerate(stream, start=1):
+    for number, line in enumerate(byte_streams.lines(stream, max_bytes), start=1):
+        location = f"line {number}"
+        if isinstance(line, byte_streams.LongLine):
+            if is_first:
+                _check_is_json_lines(line.begin, number)
+                is_first = False
+            yield base.reject(too_long(max_bytes), source, location)
+            offset += line.num_bytes
+            continue
         if line.isspace():
             offset += len(line)
             continue
         if is_first:
             _check_is_json_lines(line, number)
             is_first = False
-        location = f"line {number}"
         try:
             record = _parse(decoding.decode_utf8(line, number, offset))
             text, title = _text_and_title(record, text_field, title_field)

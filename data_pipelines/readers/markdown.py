@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar
 
-from data_pipelines.readers import base, decoding
+from data_pipelines.readers import base, byte_streams, decoding
 
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _HEADING = re.compile(r" {0,3}#+(?:\s+|$)")
@@ -59,7 +59,8 @@ class Reader(base.FileReader):
         self, stream: io.BufferedReader, source: str
     ) -> Iterator[base.Document | base.RejectedDocument]:
         offset = stream.tell()
-        text = decoding.decode_utf8(stream.read(), first_offset=offset)
+        data = byte_streams.read_all(stream, self.max_document_bytes)
+        text = decoding.decode_utf8(data, first_offset=offset)
         title, paragraphs = "", []
         for block, is_heading in _blocks(text.split("\n")):
             paragraph = strip_inline_marks(block).strip()

@@ -57,7 +57,7 @@ class Reader(base.FileReader):
         self, stream: io.BufferedReader, source: str
     ) -> Iterator[base.UnparsedDocument | base.RejectedDocument]:
         wanted = {int(number) for number in self.namespaces.split("+")}
-        for page in mediawiki_pages.read_pages(stream):
+        for page in mediawiki_pages.read_pages(stream, self.max_document_bytes):
             if isinstance(page, DocumentError):
                 yield base.reject(page, source)
                 continue

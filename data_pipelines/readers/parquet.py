@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any, ClassVar
 
 from data_pipelines.readers import base, byte_streams, decoding
-from data_pipelines.readers.errors import DocumentError
+from data_pipelines.readers.errors import DocumentError, too_long
 from seg_tf import file_listing
 
 _PARQUET_MAGIC = b"PAR1"
@@ -35,6 +35,7 @@ class Reader(base.FileReader):
     suffixes: ClassVar[tuple[str, ...]] = (
         *(".parquet", ".pq", ".arrow", ".feather", ".ipc"),
     )
+    reads_in_order: ClassVar[bool] = False
 
     text_field: str = "text"
     title_field: str = "title"
@@ -105,6 +106,8 @@ class Reader(base.FileReader):
                     "text_not_a_string",
                     f"Expected a string in the column {self.text_field!r}, found null.",
                 )
+            if len(text) > self.max_document_bytes:
+                raise too_long(self.max_document_bytes)
             paragraphs = decoding.split_lines(decoding.decode_utf8(text))
             title = "" if title is None else decoding.decode_utf8(title)
         except DocumentError as error:

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
-from data_pipelines.readers import base, decoding
+from data_pipelines.readers import base, byte_streams, decoding
 
 _HARD_WRAPPED = ("auto", "yes", "no")
 _LONGEST_WRAPPED_LINE = 100
@@ -41,7 +41,8 @@ class Reader(base.FileReader):
         self, stream: io.BufferedReader, source: str
     ) -> Iterator[base.Document | base.RejectedDocument]:
         offset = stream.tell()
-        text = decoding.decode_utf8(stream.read(), first_offset=offset)
+        data = byte_streams.read_all(stream, self.max_document_bytes)
+        text = decoding.decode_utf8(data, first_offset=offset)
         lines = [line.strip() for line in text.split("\n")]
         if self.hard_wrapped == "no" or (
             self.hard_wrapped == "auto" and not is_hard_wrapped(lines)

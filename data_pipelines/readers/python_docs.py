@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Iterator
 from typing import ClassVar
 
-from data_pipelines.readers import base, prose
+from data_pipelines.readers import base, byte_streams, prose
 from data_pipelines.readers.errors import DocumentError
 from seg_tf import file_listing
 
@@ -88,7 +88,7 @@ class Reader(base.FileReader):
     def read_stream(
         self, stream: io.BufferedReader, source: str
     ) -> Iterator[base.Document | base.RejectedDocument]:
-        code = stream.read()
+        code = byte_streams.read_all(stream, self.max_document_bytes)
         if b'"""' not in code and b"'''" not in code:
             return  # Parsing costs far more than this look for docstrings.
         # A module's paragraphs in order, each once.

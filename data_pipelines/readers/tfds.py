@@ -13,7 +13,7 @@ from typing import Any
 import google_crc32c
 
 from data_pipelines.readers import base, byte_streams, decoding, wiki40b
-from data_pipelines.readers.errors import DocumentError
+from data_pipelines.readers.errors import DocumentError, too_long
 from seg_tf import file_listing
 
 _PREFIX = "tfds:"
@@ -100,6 +100,8 @@ class Reader(base.FileReader):
         try:
             values = features.deserialize_example_np(example)
             text = self._text(values.get(self.text_field), self.text_field)
+            if len(text) > self.max_document_bytes:
+                raise too_long(self.max_document_bytes)
             title = values.get(self.title_field)
             title = decoding.decode_utf8(title) if isinstance(title, bytes) else ""
             title = " ".join(title.split())

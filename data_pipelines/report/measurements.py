@@ -10,7 +10,13 @@ import numpy as np
 
 import seg_tf.command_line as command_line
 from data_pipelines import packing, records, shards, windows
-from data_pipelines.manifest import NUM_SPECIAL_TOKENS, SPLITS, Manifest, shard_paths
+from data_pipelines.manifest import (
+    NUM_SPECIAL_TOKENS,
+    SPLITS,
+    Manifest,
+    shard_paths,
+    vocabulary_path,
+)
 from data_pipelines.report.length_counts import LengthCounts
 from seg_tf.configuration import EncoderConfig
 from seg_tf.configuration.inputs import PackedWindowInputsConfig
@@ -202,7 +208,7 @@ class _Beginnings:
 
     def __init__(self, manifest: Manifest, folder: pathlib.Path):
         vocabulary = encoding.read_vocabulary(
-            manifest.tokenizer, folder / manifest.vocabulary["file"]
+            manifest.tokenizer, vocabulary_path(manifest, folder)
         )
         lower_case = manifest.vocabulary["lower_case"]
         self._encoder = encoding.text_encoder(

@@ -111,13 +111,11 @@ def write_report(
 def _documents_of(
     records_dir: pathlib.Path, windows: Manifest, documents_dir: pathlib.Path
 ) -> Manifest:
-    try:
+    held = "no manifest"
+    if (documents_dir / MANIFEST_NAME).is_file():
         documents = Manifest.load(documents_dir)
-    except ValueError:
-        held = "no manifest"
-    else:
         found = files.checksum(documents_dir / MANIFEST_NAME)
-        if found == windows.options["documents_manifest_sha256"]:
+        if found == windows.options.get("documents_manifest_sha256"):
             return documents
         held = f"other {documents.kind}"
     raise ValueError(
@@ -142,6 +140,7 @@ def to_html(documents: Manifest, windows: Manifest | None, found: Measurements) 
     )
     parts = {
         "Counts": sections.counts(documents, windows),
+        "Vocabulary and sentences": sections.text_fit(documents),
         "Sources and options": sections.build(documents, windows),
         "Left out": sections.rejected(documents),
         "Cleaning": sections.cleaning(documents),

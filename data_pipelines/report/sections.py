@@ -3,10 +3,12 @@
 import html
 from collections.abc import Iterable, Mapping, Sequence
 
+from data_pipelines import text_counts
 from data_pipelines.cleaning import tally
 from data_pipelines.manifest import COUNTS, SPLITS, Manifest
 from data_pipelines.report import charts
 from data_pipelines.report.measurements import CAPS, Measurements
+from seg_tf.text import encoding
 
 _MAX_SOURCES = 12
 _STEP_NAMES = {
@@ -59,6 +61,33 @@ def counts(documents: Manifest, windows: Manifest | None) -> str:
         rows.append([*row, windows.count("records", split)] if windows else row)
     head = ["split", *(labels[what] for what in things), *(["windows"] * bool(windows))]
     return f'<div class="tiles">{tiles}</div>{_table(head, rows)}'
+
+
+def text_fit(documents: Manifest) -> str:
+    """Unknown words and unsplit paragraphs, with the warnings of the build."""
+    counts = documents.text_counts()
+    if not counts:
+        return "<p>The version that built these documents did not count it.</p>"
+    unknown, unsplit = text_counts.shares(documents, counts)
+    pieces, name = documents.count("pieces"), documents.tokens_name
+    rows = [
+        ("words", counts["words"], ""),
+        (f"{name} a word", f"{pieces / max(counts['words'], 1):.2f}", ""),
+        ("unknown words", counts["unknown_words"], charts.percent(unknown)),
+        (
+            f"{name} in paragraphs of one sentence longer than "
+            f"{text_counts.LONG_SENTENCE}",
+            counts["unsplit_pieces"],
+            charts.percent(unsplit),
+        ),
+    ]
+    if documents.tokenizer != encoding.WORD_PIECES:
+        del rows[1]  # One a word, beside the ends of paragraphs.
+    warnings = "".join(
+        f"<blockquote>{_escape(text)}.</blockquote>"
+        for text in text_counts.warnings(documents)
+    )
+    return f"{warnings}{_table(('', 'count', 'share'), rows)}"
 
 
 def build(documents: Manifest, windows: Manifest | None) -> str:

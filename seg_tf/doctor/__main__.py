@@ -23,15 +23,7 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 
-from seg_tf.doctor import (
-    check_horovod,
-    check_hosts,
-    check_keras,
-    check_machine,
-    check_python,
-    check_tensorflow,
-    check_tensorflow_text,
-)
+from seg_tf.doctor import horovod, hosts, machine, packages
 from seg_tf.doctor.findings import PROBLEM, Finding, problem, summary
 
 Check = Callable[[], list[Finding]]
@@ -46,7 +38,7 @@ class Options:
         all_reduce: start two processes by horovodrun.
         hosts: hosts of a run, as in host1:8,host2:8; empty: none.
         output_dir: where runs would be written.
-        time_limit: seconds until a child process counts as hung.
+        time_limit: seconds after which a child process counts as hung.
     """
 
     json: bool = False
@@ -60,20 +52,20 @@ def checks(options: Options) -> dict[str, Check]:
     """Every check by its name, in the order in which they are printed."""
     limit = options.time_limit
     chosen: dict[str, Check] = {
-        "Python": check_python.check,
-        "TensorFlow": functools.partial(check_tensorflow.check, limit),
-        "Keras": functools.partial(check_keras.check, limit),
-        "tensorflow-text": functools.partial(check_tensorflow_text.check, limit),
-        "Horovod": functools.partial(check_horovod.check, limit, options.all_reduce),
-        "Machine": functools.partial(check_machine.check, options.output_dir),
+        "Python": packages.check_python,
+        "TensorFlow": functools.partial(packages.check_tensorflow, limit),
+        "Keras": functools.partial(packages.check_keras, limit),
+        "tensorflow-text": functools.partial(packages.check_tensorflow_text, limit),
+        "Horovod": functools.partial(horovod.check, limit, options.all_reduce),
+        "Machine": functools.partial(machine.check, options.output_dir),
     }
     if options.hosts:
-        chosen["Hosts"] = functools.partial(check_hosts.check, options.hosts)
+        chosen["Hosts"] = functools.partial(hosts.check, options.hosts, limit)
     return chosen
 
 
 def run_check(check: Check) -> list[Finding]:
-    """The findings of `check`; an error of its own becomes one."""
+    """Runs `check`; an error of its own becomes a finding."""
     try:
         return check()
     except Exception as error:

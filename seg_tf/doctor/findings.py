@@ -1,4 +1,4 @@
-"""What a check found: what is so, and if it is wrong, why and how to mend it."""
+"""Findings of the doctor: a fact and, if something is wrong, its cause and cure."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ OK, WARNING, PROBLEM = "ok", "warning", "problem"
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """One line of the doctor's answer.
+    """One entry of the doctor's answer.
 
     Attributes:
-        level: "ok", "warning" (works, or will do for most) or "problem".
-        title: what is so.
+        level: "ok", "warning" (works, with a limitation) or "problem".
+        title: the fact.
         cause: why, for warnings and problems.
-        cure: commands, or what else to do.
+        cure: a command, or what else to do.
     """
 
     level: str
@@ -45,7 +45,7 @@ def problem(title: str, cause: str, cure: str) -> Finding:
 
 
 def summary(findings: list[Finding]) -> str:
-    """How many findings of each level there are."""
+    """Number of findings of each level, in words."""
     counts = dict.fromkeys((OK, WARNING, PROBLEM), 0)
     for finding in findings:
         counts[finding.level] += 1

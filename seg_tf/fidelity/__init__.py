@@ -1,4 +1,4 @@
-"""What the papers train with, as data, and where a run departs from it.
+"""Settings of the papers as data, and the deviations of a run from them.
 
 A column holds the settings of one of the compared models. The recipe `paper` is
 what the paper says and, where it is silent, what BERT does, whose settings it

@@ -3,7 +3,7 @@
   manifest.json   what the vectors depend on: weights, corpus, settings
   shard-00000/    vectors.npy: float32 `(N, D)`; sentences.jsonl: what they are of
 
-and what `vector_index` adds. `corpus_encoding` makes it.
+`corpus_encoding` makes it.
 """
 
 import itertools
@@ -114,6 +114,30 @@ class CorpusVectors:
                 )
             yield vectors
 
+    def nearest(self, queries: np.ndarray, count: int) -> list[list[tuple[int, float]]]:
+        """The nearest vectors to each query, found by comparing with all of them.
+
+        Vectors and queries have length 1, so that inner products are cosines.
+
+        Args:
+            queries: float32 array `(number of queries, D)`.
+            count: neighbours of each query; fewer where there are fewer vectors.
+
+        Returns:
+            For each query `(number of the sentence, cosine)`, the nearest first, and
+            of equal cosines the earlier sentence.
+        """
+        nothing = np.empty(0, np.int64), np.empty(0, np.float32)
+        nearest = [nothing] * len(queries)
+        for shard, vectors in enumerate(self.vectors()):
+            first = shard * self.shard_sentences
+            for query, cosines in enumerate(queries @ vectors.T):
+                nearest[query] = _merge(*nearest[query], cosines, first, count)
+        return [
+            list(zip(numbers.tolist(), cosines.tolist(), strict=True))
+            for numbers, cosines in nearest
+        ]
+
     def sentences(self, numbers: Sequence[int]) -> dict[int, list[Sentence]]:
         """Sentences of the corpus, each last, behind those it was encoded with.
 
@@ -136,6 +160,31 @@ class CorpusVectors:
                         values = json.loads(line)
                         found[wanted[at]] = [Sentence(*one) for one in values]
         return found
+
+
+def _merge(
+    numbers: np.ndarray,
+    cosines: np.ndarray,
+    of_shard: np.ndarray,
+    first: int,
+    count: int,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Merges the nearest so far with those of the next shard.
+
+    Args:
+        numbers: sentences so far, the nearest first.
+        cosines: theirs.
+        of_shard: cosines of all sentences of the shard.
+        first: number of its first sentence.
+        count: sentences to keep.
+    """
+    bound = cosines[-1] if len(cosines) == count else -np.inf
+    nearer = np.flatnonzero(of_shard > bound)
+    numbers = np.concatenate([numbers, first + nearer])
+    cosines = np.concatenate([cosines, of_shard[nearer]])
+    # Stable: of equal cosines the earlier sentence stays first.
+    order = np.argsort(-cosines, kind="stable")[:count]
+    return numbers[order], cosines[order]
 
 
 def write_shard(

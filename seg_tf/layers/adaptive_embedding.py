@@ -100,7 +100,7 @@ class AdaptiveEmbedding(keras.layers.Layer):
 
     @property
     def is_projected(self) -> bool:
-        """Whether matrices stand between the vectors and the hidden size."""
+        """Tells if vectors are projected to the hidden size."""
         return self.tail_divisor != 1 or self.embedding_size != self.hidden_size
 
     def build(self, token_ids_shape: Any = None) -> None:

@@ -1,4 +1,4 @@
-"""Where queries and keys stand in a stream, made ready for relative attention."""
+"""Positions of queries and keys in a stream, prepared for relative attention."""
 
 # Shape key: B batch, T queries, M memory, K keys (M + T), D width of a part, S runs of
 # keys with equal indices, U distances that occur, P parts.
@@ -192,7 +192,7 @@ class RelativePositions(keras.layers.Layer):
 
 
 def _is_before(tokens_BM: Any, first_B1: Any) -> Any:
-    """Which of the memory's tokens stand in the places just before the first query."""
+    """Mask of the memory's tokens that directly precede the first query."""
     size = ops.shape(tokens_BM)[1]
     # In int32 a counter may run over: differences stay what they are.
     return ops.equal(tokens_BM - first_B1, ops.arange(-size, 0, dtype="int32"))

@@ -5,7 +5,7 @@ from typing import Any
 
 
 def own_features(inputs: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """Those of `inputs` that `names` names.
+    """Selects the features of `inputs` that are listed in `names`.
 
     Raises:
         ValueError: if one is missing.

@@ -1,7 +1,9 @@
-"""What an objective hands to the training step."""
+"""Contract between an objective and the training step."""
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, Self
+
+import keras
 
 
 class ObjectiveOutput(NamedTuple):
@@ -20,7 +22,7 @@ class ObjectiveOutput(NamedTuple):
 
 
 class Objective(Protocol):
-    """A layer that says how well a sequence output does.
+    """A layer that computes the loss and the metrics of a sequence output.
 
     An objective may also have a method `derived_metrics(results)`: from its `loss` and
     its metrics, each divided by its weight, it makes further ones that are no quotient
@@ -45,5 +47,56 @@ class Objective(Protocol):
     ) -> ObjectiveOutput:
         """Loss, over the weight `count(features)`, and metrics of a batch.
 
-        What is dear to measure may be left out of `training`.
+        Expensive metrics may be left out of `training`.
         """
+
+
+class ObjectiveLayer(keras.layers.Layer):
+    """An objective with weights of its own, on the output of one encoder.
+
+    Args:
+        encoder: the encoder whose output is read. Sizes, initializer and dtype policy
+            are taken from it.
+        loss_weight: float. Factor of this loss in the training step's total.
+        **kwargs: arguments of `keras.layers.Layer`.
+    """
+
+    def __init__(self, encoder: Any, loss_weight: float = 1.0, **kwargs: Any):
+        # Sums and weights stay float32; the parts of an objective cast for themselves.
+        super().__init__(autocast=False, **kwargs)
+        self.encoder = encoder
+        self.loss_weight = loss_weight
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "encoder": keras.saving.serialize_keras_object(self.encoder),
+            "loss_weight": self.loss_weight,
+        }
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
+        encoder = keras.saving.deserialize_keras_object(config["encoder"])
+        return cls(**{**config, "encoder": encoder})
+
+
+def check_features(
+    features: Mapping[str, Any], needed: Sequence[str], purpose: str, inputs: str
+) -> None:
+    """Makes sure that a batch holds what an objective reads.
+
+    Args:
+        features: the batch.
+        needed: names of the features.
+        purpose: the objective, in words.
+        inputs: name of the config whose inputs hold them.
+
+    Raises:
+        ValueError: if one is missing.
+    """
+    missing = [name for name in needed if name not in features]
+    if missing:
+        raise ValueError(
+            f"`features` must hold {list(needed)} for {purpose}, as the inputs of "
+            f"`{inputs}` do. It lacks {missing}. Received: {sorted(features)}"
+        )

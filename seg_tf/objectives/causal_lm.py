@@ -10,11 +10,11 @@ from keras import ops
 
 from seg_tf.layers.adaptive_embedding import AdaptiveEmbedding
 from seg_tf.layers.adaptive_softmax import AdaptiveSoftmax
-from seg_tf.objectives.base import ObjectiveOutput
+from seg_tf.objectives.base import ObjectiveLayer, ObjectiveOutput
 
 
 @keras.saving.register_keras_serializable(package="seg_tf")
-class CausalLM(keras.layers.Layer):
+class CausalLM(ObjectiveLayer):
     """Transformer-XL's loss: an adaptive softmax at every position (Dai et al., 2019).
 
     The loss is in nats, so that its exponential is the perplexity. There is no
@@ -50,16 +50,13 @@ class CausalLM(keras.layers.Layer):
         static_shapes: bool = False,
         **kwargs: Any,
     ):
-        # Sums and weights stay float32; the softmax casts for itself.
-        super().__init__(autocast=False, **kwargs)
+        super().__init__(encoder, loss_weight, **kwargs)
         embedding = getattr(encoder, "token_embedding", None)
         if not isinstance(embedding, AdaptiveEmbedding):
             raise ValueError(
                 "`encoder` must have an `AdaptiveEmbedding` as its `token_embedding`. "
                 f"Received: token_embedding={embedding}"
             )
-        self.encoder = encoder
-        self.loss_weight = loss_weight
         self.static_shapes = static_shapes
         self.softmax = AdaptiveSoftmax(
             embedding,
@@ -97,14 +94,4 @@ class CausalLM(keras.layers.Layer):
         return {"perplexity": ops.exp(results["loss"])}
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "encoder": keras.saving.serialize_keras_object(self.encoder),
-            "loss_weight": self.loss_weight,
-            "static_shapes": self.static_shapes,
-        }
-
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any]) -> "CausalLM":
-        encoder = keras.saving.deserialize_keras_object(config["encoder"])
-        return cls(**{**config, "encoder": encoder})
+        return {**super().get_config(), "static_shapes": self.static_shapes}

@@ -8,7 +8,11 @@ from typing import Any
 import keras
 from keras import ops
 
-from seg_tf.objectives.base import ObjectiveOutput
+from seg_tf.objectives.base import (
+    ObjectiveLayer,
+    ObjectiveOutput,
+    check_features,
+)
 from seg_tf.ops.binary_metrics import (
     binary_counts,
     binary_summary,
@@ -21,7 +25,7 @@ _FEATURES = ("sentence_starts", "is_moved", "can_move")
 
 
 @keras.saving.register_keras_serializable(package="seg_tf")
-class ExchangeSentence(keras.layers.Layer):
+class ExchangeSentence(ObjectiveLayer):
     """ReAT's second objective (section II.E).
 
     The pooled `<SS>` of each sentence goes through an affine classifier that says
@@ -53,10 +57,7 @@ class ExchangeSentence(keras.layers.Layer):
     """
 
     def __init__(self, encoder: Any, loss_weight: float = 1.0, **kwargs: Any):
-        # Sums and weights stay float32; the classifier casts for itself.
-        super().__init__(autocast=False, **kwargs)
-        self.encoder = encoder
-        self.loss_weight = loss_weight
+        super().__init__(encoder, loss_weight, **kwargs)
         self.classifier = keras.layers.Dense(
             2,
             kernel_initializer=keras.initializers.TruncatedNormal(
@@ -100,24 +101,8 @@ class ExchangeSentence(keras.layers.Layer):
         """Majority's accuracy, balanced accuracies and MCC, from the other results."""
         return binary_summary(results)
 
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "encoder": keras.saving.serialize_keras_object(self.encoder),
-            "loss_weight": self.loss_weight,
-        }
-
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any]) -> "ExchangeSentence":
-        encoder = keras.saving.deserialize_keras_object(config["encoder"])
-        return cls(**{**config, "encoder": encoder})
-
 
 def _check_features(features: Mapping[str, Any]) -> None:
-    missing = [name for name in _FEATURES if name not in features]
-    if missing:
-        raise ValueError(
-            f"`features` must hold {list(_FEATURES)} for exchange sentence prediction, "
-            f"as the inputs of `ReATInputsConfig` do. It lacks {missing}. Received: "
-            f"{sorted(features)}"
-        )
+    check_features(
+        features, _FEATURES, "exchange sentence prediction", "ReATInputsConfig"
+    )

@@ -9,13 +9,13 @@ import keras
 import keras_hub
 from keras import ops
 
-from seg_tf.objectives.base import ObjectiveOutput
+from seg_tf.objectives.base import ObjectiveLayer, ObjectiveOutput
 from seg_tf.ops.activations import gelu
 from seg_tf.ops.losses import masked_accuracy, masked_cross_entropy
 
 
 @keras.saving.register_keras_serializable(package="seg_tf")
-class MaskedLM(keras.layers.Layer):
+class MaskedLM(ObjectiveLayer):
     """BERT's masked-LM head and loss over gathered positions (Devlin et al., 2018).
 
     A dense layer, GELU and LayerNorm, then the transposed token table of the
@@ -39,10 +39,7 @@ class MaskedLM(keras.layers.Layer):
     """
 
     def __init__(self, encoder: Any, loss_weight: float = 1.0, **kwargs: Any):
-        # Sums and weights stay float32; the head casts for itself.
-        super().__init__(autocast=False, **kwargs)
-        self.encoder = encoder
-        self.loss_weight = loss_weight
+        super().__init__(encoder, loss_weight, **kwargs)
         self.head = keras_hub.layers.MaskedLMHead(
             token_embedding=encoder.token_embedding,
             intermediate_activation=gelu(encoder.approximate_gelu),
@@ -80,15 +77,3 @@ class MaskedLM(keras.layers.Layer):
             loss=masked_cross_entropy(logits_BPV, labels_BP, weights_BP),
             metrics={"accuracy": masked_accuracy(logits_BPV, labels_BP, weights_BP)},
         )
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "encoder": keras.saving.serialize_keras_object(self.encoder),
-            "loss_weight": self.loss_weight,
-        }
-
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any]) -> "MaskedLM":
-        encoder = keras.saving.deserialize_keras_object(config["encoder"])
-        return cls(**{**config, "encoder": encoder})

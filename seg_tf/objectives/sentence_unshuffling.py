@@ -9,7 +9,11 @@ import keras
 from keras import ops
 
 from seg_tf.layers.sequence_reconstructor import SequenceReconstructor
-from seg_tf.objectives.base import ObjectiveOutput
+from seg_tf.objectives.base import (
+    ObjectiveLayer,
+    ObjectiveOutput,
+    check_features,
+)
 from seg_tf.ops import order_metrics
 from seg_tf.ops.gathering import gather_vectors
 from seg_tf.ops.losses import masked_accuracy, masked_cross_entropy
@@ -18,7 +22,7 @@ _FEATURES = ("candidate_positions", "candidate_mask", "gold_candidates", "is_shu
 
 
 @keras.saving.register_keras_serializable(package="seg_tf")
-class SentenceUnshuffling(keras.layers.Layer):
+class SentenceUnshuffling(ObjectiveLayer):
     """SLM's sentence-level language modelling (section 2.1, eq. 1 to 3).
 
     A Sequence Reconstructor reads the encoder's output at `[CLS]`, at the `[SENT]`s in
@@ -67,11 +71,8 @@ class SentenceUnshuffling(keras.layers.Layer):
         loss_weight: float = 1.0,
         **kwargs: Any,
     ):
-        # Sums and weights stay float32; the reconstructor casts for itself.
-        super().__init__(autocast=False, **kwargs)
-        self.encoder = encoder
+        super().__init__(encoder, loss_weight, **kwargs)
         self.num_layers = num_layers
-        self.loss_weight = loss_weight
         self.reconstructor = SequenceReconstructor(
             num_layers=num_layers,
             num_heads=encoder.num_heads,
@@ -124,33 +125,17 @@ class SentenceUnshuffling(keras.layers.Layer):
         return ObjectiveOutput(loss=(loss_sum, self.count(features)), metrics=metrics)
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "encoder": keras.saving.serialize_keras_object(self.encoder),
-            "num_layers": self.num_layers,
-            "loss_weight": self.loss_weight,
-        }
-
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any]) -> "SentenceUnshuffling":
-        encoder = keras.saving.deserialize_keras_object(config["encoder"])
-        return cls(**{**config, "encoder": encoder})
+        return {**super().get_config(), "num_layers": self.num_layers}
 
 
 def _check_features(features: Mapping[str, Any]) -> None:
-    missing = [name for name in _FEATURES if name not in features]
-    if missing:
-        raise ValueError(
-            f"`features` must hold {list(_FEATURES)} for sentence unshuffling, as the "
-            f"inputs of `SentenceInputsConfig` do. It lacks {missing}. Received: "
-            f"{sorted(features)}"
-        )
+    check_features(features, _FEATURES, "sentence unshuffling", "SentenceInputsConfig")
 
 
 def _pointer_metrics(
     logits_BSC: Any, gold_BS: Any, num_sentences_B: Any, weights_B: Any
 ) -> dict[str, tuple[Any, Any]]:
-    """Of pointing, the step of `[SEP]` left out."""
+    """Metrics of the pointers, without the step of `[SEP]`."""
     weights_BS = _first(num_sentences_B, gold_BS) * weights_B[:, None]
     return {
         "pointer_accuracy": masked_accuracy(logits_BSC, gold_BS, weights_BS),
@@ -163,7 +148,7 @@ def _pointer_metrics(
 def _order_metrics(
     order_BS: Any, gold_BS: Any, num_sentences_B: Any, weights_B: Any
 ) -> dict[str, tuple[Any, Any]]:
-    """Of the decoded order."""
+    """Metrics of the decoded order."""
     rows = (num_sentences_B, weights_B)
     orders = (order_BS, gold_BS, *rows)
     return {

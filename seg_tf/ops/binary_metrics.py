@@ -1,4 +1,4 @@
-"""How well a yes-or-no question was answered, as `(sum, weight)` and what follows.
+"""Metrics of binary classification as `(sum, weight)`, and quotients of them.
 
 With few positives accuracy says little: who always says no has the accuracy of the
 majority. So every number stands beside what it takes to read it.
@@ -15,7 +15,7 @@ from keras import ops
 def binary_counts(
     predictions: Any, labels: Any, weights: Any
 ) -> dict[str, tuple[Any, Any]]:
-    """What can be added up over batches.
+    """Counts that can be added up over batches.
 
     Args:
         predictions: bool tensor of any shape.
@@ -48,7 +48,7 @@ def binary_counts(
 def counts_at_rate(
     scores: Any, labels: Any, weights: Any
 ) -> dict[str, tuple[Any, Any]]:
-    """What is found where more is called positive than is likely to be.
+    """Counts where the threshold of the probability is the share of positives.
 
     With few positives, hardly one is ever likelier than not, and who says what is
     likelier says no to all. Here an answer is positive where its probability is above
@@ -71,7 +71,7 @@ def counts_at_rate(
 
 
 def pair_accuracy(scores: Any, labels: Any, weights: Any) -> tuple[Any, Any]:
-    """How often a positive has a higher score than a negative of the same row.
+    """Share of pairs of a row in which the positive outscores the negative.
 
     An area under the ROC curve, over pairs of a row: 0.5 by chance, and more than that
     long before the first positive has a score that makes it the likelier answer.
@@ -95,7 +95,7 @@ def pair_accuracy(scores: Any, labels: Any, weights: Any) -> tuple[Any, Any]:
 
 
 def binary_summary(results: Mapping[str, Any]) -> dict[str, Any]:
-    """What cannot be added up, from the quotients of `binary_counts`.
+    """Metrics that cannot be added up, from the quotients of `binary_counts`.
 
     Args:
         results: the sum divided by the weight, by name; those of `counts_at_rate` may

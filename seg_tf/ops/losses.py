@@ -28,7 +28,7 @@ def masked_cross_entropy(logits: Any, labels: Any, weights: Any) -> tuple[Any, A
 
 
 def masked_accuracy(logits: Any, labels: Any, weights: Any) -> tuple[Any, Any]:
-    """How many labels hold the largest logit, weighted and summed.
+    """Weighted number of labels that hold the largest logit.
 
     Args:
         logits: float tensor `(..., V)`.

@@ -1,4 +1,4 @@
-"""How well an order of sentences was found, as `(sum, weight)`.
+"""Metrics of sentence ordering, as `(sum, weight)`.
 
 What the functions share:
 

@@ -24,7 +24,7 @@ from keras import ops
 
 
 class ExactPositions(NamedTuple):
-    """What eq. 3 needs to know of the places of queries and keys.
+    """Positions of queries and keys as eq. 3 uses them.
 
     Attributes:
         token_vectors: `(K, D_token)`, R of the distances K - 1 to 0; None where R does
@@ -97,7 +97,7 @@ class AnglesOfPart(NamedTuple):
 
 
 class StaticPositions(NamedTuple):
-    """As `ExactPositions`, in shapes that hang on no text.
+    """`ExactPositions` in static shapes, which do not depend on the text.
 
     Sine and cosine of a difference are sums of products,
 
@@ -137,7 +137,7 @@ class StaticPositions(NamedTuple):
 
 
 class ReleasedPositions(NamedTuple):
-    """What the released code of Segatron computes in place of eq. 3.
+    """Positions as the released code of Segatron uses them in place of eq. 3.
 
     Every key's indices are subtracted from the largest there are, not from the
     query's, and the products are shifted as if they rose by one from key to key. So a

@@ -28,7 +28,7 @@ def to_blocks(rows: Any, block_length: int) -> Any:
 
 
 def same_sentence(sentence_number: Any, block_length: int) -> Any:
-    """Which positions of a block are of one sentence.
+    """Attention mask: positions of a block that belong to the same sentence.
 
     Padding sees padding: with nothing to see, a softmax would be over nothing.
 
@@ -44,7 +44,7 @@ def same_sentence(sentence_number: Any, block_length: int) -> Any:
 
 
 def same_text(text_number: Any, positions: Any, mask: Any) -> Any:
-    """Which positions of a row are of the text of which others.
+    """Attention mask: positions of a row that belong to the same text.
 
     Args:
         text_number: int tensor `(B, L)`, 0 at padding.

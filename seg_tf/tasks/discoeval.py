@@ -55,7 +55,7 @@ _USUAL_SIZES = (10_000, 4_000, 4_000)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Layout:
-    """Where a task's files lie and what a row has.
+    """Place of a task's files and columns of a row.
 
     Attributes:
         folder: its folder in the benchmark's.

@@ -1,4 +1,4 @@
-"""What a task is made of: examples, the splits they come in, and what is predicted."""
+"""Parts of a task: examples, their splits, and the prediction."""
 
 import dataclasses
 
@@ -37,7 +37,7 @@ class Split:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """What there is to predict, and how it is scored.
+    """A task: what a model predicts and how it is scored.
 
     Attributes:
         name: benchmark and task, as in "glue/mrpc".

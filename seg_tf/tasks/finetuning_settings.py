@@ -1,4 +1,4 @@
-"""What papers fine-tuned with: their grids, their best settings, and where they say so.
+"""Fine-tuning settings of the papers: grids, best settings and their sources.
 
 Three recipes, by paper:
 
@@ -36,7 +36,7 @@ class Setting:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """What a paper tries for a task.
+    """Settings that a paper tries for a task.
 
     Attributes:
         learning_rates: values of the grid.
@@ -78,7 +78,7 @@ class Recipe:
 
 
 def get(recipe: str, task: str) -> Recipe:
-    """What a paper tries for a task.
+    """Settings that a paper tries for a task.
 
     Args:
         recipe: "segatron", "segabert_base" or "slm".

@@ -28,7 +28,7 @@ _IDENTIFIERS = ("index", "id")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Layout:
-    """Where a task's files lie and which columns matter.
+    """Place of a task's files and the columns that are read.
 
     Attributes:
         folder: its folder in the benchmark's.

@@ -63,7 +63,7 @@ def write(
 
 
 def problems(output_dir: pathlib.Path) -> list[str]:
-    """What keeps the files of a folder from being a submission; empty if nothing.
+    """Reasons why the files of a folder are no submission; empty if they are one.
 
     Args:
         output_dir: folder with what `write` wrote.

@@ -23,7 +23,7 @@ from seg_tf.tasks.example import Task
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeSettings:
-    """How a task's probe is built and trained.
+    """Settings of a task's probe and its training.
 
     Attributes:
         features: name of what it reads: see `combine_vectors`.
@@ -53,7 +53,7 @@ class ProbeSettings:
 
 
 def combine_vectors(features: str, vectors: np.ndarray) -> np.ndarray:
-    """What a probe reads, of the vectors of an example's texts.
+    """Combines the vectors of an example's texts to the input of a probe.
 
     Args:
         features: with vectors a, b, c, …:

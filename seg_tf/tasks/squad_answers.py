@@ -27,7 +27,7 @@ NULL_ODDS = "null_odds.json"
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class WindowLogits:
-    """What a model says of a window.
+    """Logits of a window for the start and the end of an answer.
 
     Attributes:
         start: float array `(n,)`, logit of each piece of the window to be the first

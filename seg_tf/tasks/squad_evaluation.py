@@ -175,7 +175,7 @@ def question_scores(
 
 
 def normalized_words(text: str) -> list[str]:
-    """What is compared: lower-cased words, without ASCII punctuation and articles.
+    """Words that are compared: lower-cased, no ASCII punctuation, no articles.
 
     Example:
         >>> normalized_words("The  cat's 1,000 (Thousand) lives.")

@@ -74,7 +74,7 @@ class Passage:
 
 @dataclasses.dataclass(frozen=True)
 class SquadFile:
-    """What a file holds.
+    """Contents of a SQuAD file.
 
     Attributes:
         source: its name, for messages.
@@ -192,7 +192,7 @@ def check_answered(data: SquadFile) -> None:
 
 
 def _nearest(context: str, answer: Answer) -> int:
-    """Where the text of an answer stands nearest to its start; -1 for nowhere."""
+    """Occurrence of the answer's text that is nearest to its start; -1 for none."""
     before = context.rfind(answer.text, 0, answer.stop)
     behind = context.find(answer.text, answer.start)
     if before < 0 or behind < 0:

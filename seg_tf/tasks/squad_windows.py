@@ -15,7 +15,7 @@ from seg_tf.tasks.squad_spans import EncodedContext, SpanEncoder
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class WindowSizes:
-    """How much of question and context is read at once. Defaults are BERT's.
+    """Lengths of question and window. Defaults are BERT's.
 
     Attributes:
         max_length: positions of a row, special tokens included.

@@ -33,7 +33,7 @@ def exact_tokenizer(tokens: Sequence[str], lower_case: bool) -> tokenizers.Token
 
 
 def exact_normalizer(lower_case: bool) -> tokenizers.normalizers.Normalizer:
-    """What the tokenizer does to characters before it splits words."""
+    """Normalizer that the tokenizer applies before it splits words."""
     return tokenizers.normalizers.BertNormalizer(
         clean_text=True,
         handle_chinese_chars=True,

@@ -67,7 +67,7 @@ def ranges(lower_case: bool) -> list[tuple[int, int]]:
 
 
 def differing_characters(code_points: Iterable[int], lower_case: bool) -> list[int]:
-    """Those of `code_points` that the tokenizers treat differently, in order."""
+    """Selects the `code_points` that the tokenizers treat differently, in order."""
     normalize = exact_normalizer(lower_case).normalize_str
     differing = []
     for group in _groups(sorted(code_points)):
@@ -108,7 +108,7 @@ def _character_tokens(texts: list[str], lower_case: bool) -> list[str]:
 
 
 def _is_reordered(character: str, normalize: Callable[[str], str]) -> bool:
-    """Whether normalisation lets a mark and `character` change places.
+    """Tells if normalisation reorders a mark and `character`.
 
     The fast tokenizer normalises characters one by one, so it never does.
     """

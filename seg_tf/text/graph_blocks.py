@@ -42,7 +42,7 @@ def split_long(lengths: tf.RaggedTensor, longest: int) -> tuple[tf.RaggedTensor,
 
 
 def place_in_blocks(lengths: tf.Tensor, block_length: int) -> tf.Tensor:
-    """Where each sentence of a row begins, as `text_blocks.place_in_fewest_blocks`.
+    """First position of each sentence, as by `text_blocks.place_in_fewest_blocks`.
 
     First-fit decreasing: the longest first, each into the first block with room.
 

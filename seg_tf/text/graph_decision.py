@@ -67,14 +67,14 @@ class GraphPunktDecision(tf.Module):
         self._lower = CodePointTable(_lower_case())
 
     def can_be_left(self, characters: Characters, tokens: Spans) -> tf.Tensor:
-        """Whether a sentence may end behind each token: bool `(T,)`."""
+        """Tells for each token if a sentence may end after it: bool `(T,)`."""
         last = tokens.ends - 1
         is_mark = characters.flag_at(last, graph_tokens.END_MARK)
         is_mark &= tokens.starts == last
         return is_mark | (characters.at(last) == DOT)
 
     def ends(self, characters: Characters, left: Spans, right: Spans) -> tf.Tensor:
-        """Whether a sentence ends between tokens and those behind them.
+        """Tells for neighbouring tokens if a sentence ends between them.
 
         Args:
             characters: the text.
@@ -99,7 +99,7 @@ class GraphPunktDecision(tf.Module):
 
 
 class _Words:
-    """What the tables are asked about tokens."""
+    """Words of a text, looked up in the tables of Punkt."""
 
     def __init__(
         self, decision: GraphPunktDecision, characters: Characters, spans: Spans
@@ -175,7 +175,7 @@ class _Words:
         )
 
     def _find_numbers(self) -> tf.Tensor:
-        """Whether each is a sign, a separator, a digit, and more of these."""
+        """Tells for each token if it is a number with sign and separators."""
         characters, end = self._characters, self._spans.ends
         is_separator = characters.equal(DOT) | characters.equal(COMMA)
         is_digit = characters.has(graph_tokens.DIGIT)

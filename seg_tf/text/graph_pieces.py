@@ -179,6 +179,6 @@ def _kept(words: _Words, is_kept: tf.Tensor) -> _Words:
 
 
 def _num_bytes(code_points: tf.Tensor) -> tf.Tensor:
-    """How many bytes each takes in UTF-8."""
+    """Number of UTF-8 bytes of each code point."""
     more = (code_points >= bound for bound in (0x80, 0x800, 0x10000))
     return 1 + tf.add_n([tf.cast(is_more, tf.int32) for is_more in more])

@@ -69,7 +69,7 @@ class GraphSentenceSplitter(tf.Module):
     def _contain_end(
         self, characters: Characters, tokens: Tokens, ends: "_PossibleEnds"
     ) -> tf.Tensor:
-        """Whether a sentence ends in the context of each possible end: bool `(M,)`.
+        """Tells for each candidate if a sentence ends in its context: bool `(M,)`.
 
         That is between any two neighbours of the tokens from the start of the chunk to
         the end of the next word or, where a mark follows at once, to that mark.
@@ -160,7 +160,7 @@ def _some(spans: Spans, numbers: tf.Tensor) -> Spans:
 
 
 class _Paragraphs:
-    """Where paragraphs begin and end, and their text without white space around it."""
+    """Bounds of paragraphs, and of their text without surrounding white space."""
 
     def __init__(self, characters: Characters):
         self._line_feeds = MarkedPositions(characters.equal(LINE_FEED))
@@ -173,15 +173,15 @@ class _Paragraphs:
         self._is_blank = self.text_starts >= ends
 
     def of(self, position: tf.Tensor) -> tf.Tensor:
-        """Which paragraph characters belong to, from 0."""
+        """Number of the paragraph that each character belongs to, from 0."""
         return self._line_feeds.count_before(position)
 
     def begins(self, position: tf.Tensor) -> tf.Tensor:
-        """Where the paragraphs of characters begin."""
+        """Start of the paragraph of each character."""
         return tf.gather(self._begins, self.of(position))
 
     def end_of_text(self, position: tf.Tensor) -> tf.Tensor:
-        """Where the texts of the paragraphs of characters end."""
+        """End of the text of the paragraph of each character."""
         return tf.gather(self.text_ends, self.of(position))
 
     def cut(self, boundaries: tf.Tensor) -> Sentences:

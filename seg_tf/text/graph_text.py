@@ -42,7 +42,7 @@ class FlatTexts:
         return cls(decoded.flat_values, splits[:-1], splits[1:] - 1)
 
     def text_of(self, position: tf.Tensor) -> tf.Tensor:
-        """Which text characters belong to."""
+        """Number of the text that each character belongs to."""
         return tf.searchsorted(self.ends, position)
 
     def strings(self, starts: tf.Tensor, stops: tf.Tensor) -> tf.Tensor:

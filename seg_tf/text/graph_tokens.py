@@ -87,7 +87,7 @@ class Characters:
         return self._flags & flag > 0
 
     def flag_at(self, position: tf.Tensor, flag: int) -> tf.Tensor:
-        """Whether the characters at some positions have a flag."""
+        """Tells if the characters at some positions have a flag."""
         return tf.gather(self._flags, position) & flag > 0
 
     def at(self, position: tf.Tensor) -> tf.Tensor:

@@ -1,4 +1,4 @@
-"""How indices are kept below the rows of their embedding tables."""
+"""Caps that keep indices below the sizes of their embedding tables."""
 
 import tensorflow as tf
 

@@ -1,4 +1,4 @@
-"""Where the nearest marked positions are, and runs of numbers: ops on flat tensors.
+"""Nearest marked positions, and runs of numbers: operations on flat tensors.
 
 Shape key: N positions, M of which are marked; R runs.
 """
@@ -20,7 +20,7 @@ class MarkedPositions:
         self._before = tf.pad(tf.cumsum(tf.cast(is_marked, tf.int32)), [[1, 0]])
 
     def count_before(self, position: tf.Tensor) -> tf.Tensor:
-        """How many lie before each of some positions, which may be up to N."""
+        """Number of marks before each of some positions, which may be up to N."""
         return tf.gather(self._before, position)
 
     def last_before(self, position: tf.Tensor) -> tf.Tensor:

@@ -1,4 +1,4 @@
-"""What the exact word-piece tokenizer makes of every single character, as tables.
+"""Tables of the exact word-piece tokenizer's result for every single character.
 
 The tokenizer (`seg_tf.text.exact_tokenizer`) drops characters, decomposes them, strips
 accents and folds case, one character at a time, and ends words at white space and
@@ -30,7 +30,7 @@ _AT_ONCE = 1 << 12
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class NormalizedCharacters:
-    """What becomes of code points.
+    """Normalised form of each code point, as tables.
 
     Attributes:
         entry: int32 `(0x110000,)`, for every code point which sequence it becomes; 0
@@ -83,7 +83,7 @@ def normalized_characters(lower_case: bool) -> NormalizedCharacters:
 
 
 def _normalized(lower_case: bool) -> Iterator[str]:
-    """What each code point becomes by itself; halves of surrogate pairs are dropped."""
+    """Normalised form of each code point by itself, without surrogate halves."""
     normalize = exact_normalizer(lower_case).normalize_str
     for group in _groups(range(NUM_CODE_POINTS)):
         asked = [
@@ -96,7 +96,7 @@ def _normalized(lower_case: bool) -> Iterator[str]:
 
 
 def _punctuation(code_points: list[int]) -> list[int]:
-    """Those of normalised characters at which words end, always."""
+    """Selects the normalised characters that always end a word."""
     split = tokenizers.pre_tokenizers.BertPreTokenizer().pre_tokenize_str
     found = set()
     for group in _groups(code_points):

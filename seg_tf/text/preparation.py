@@ -1,4 +1,4 @@
-"""How text became ids: what whoever uses a model on text has to repeat."""
+"""Text preprocessing that a checkpoint carries: vocabulary, casing, splitter."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from seg_tf.text.encoding import WORD_PIECES
 
 @dataclasses.dataclass(frozen=True)
 class TextPreparation:
-    """What the records of a run were made with, beside the text itself.
+    """Vocabulary, casing and sentence splitter with which text became records.
 
     Attributes:
         vocabulary: content of the `vocab.txt`.
@@ -24,7 +24,7 @@ class TextPreparation:
     tokenizer: str = WORD_PIECES
 
     def described(self) -> dict[str, Any]:
-        """What a checkpoint says of it; the vocabulary lies beside it as a file."""
+        """Values for a checkpoint's config; the vocabulary is a file beside it."""
         return {
             "tokenizer": self.tokenizer,
             "lower_case": self.lower_case,

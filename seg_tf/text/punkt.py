@@ -50,7 +50,7 @@ _ALL_KINDS = sum(1 << kind for kind in Kind)
 
 
 class _Candidate(NamedTuple):
-    """What a chunk comes to. Offsets count back from the start of the next chunk.
+    """Candidate for a boundary. Offsets count back from the next chunk's start.
 
     Attributes:
         stop: offset of the end of the sentence.
@@ -153,7 +153,7 @@ class SentenceSplitter:
         return boundaries
 
     def _ends(self, before: Before, text: str, next_word: int) -> bool:
-        """Whether a sentence ends between `before` and the word at `next_word`."""
+        """Tells if a sentence ends between `before` and the word at `next_word`."""
         word = _NEXT_WORD.match(text, next_word).group()
         kinds, word_type = self._followers[word]
         if not kinds >> before.kind & 1:
@@ -161,7 +161,7 @@ class SentenceSplitter:
         return (before.type, word_type) not in self.parameters.collocations
 
     def _candidate_of_chunk(self, chunk: str) -> _Candidate | None:
-        """What `chunk`, with the white space after it, comes to.
+        """Makes a candidate of `chunk` and the white space after it.
 
         None if no sentence ends in it. Without white space it ends the paragraph.
         """
@@ -249,10 +249,10 @@ def _blank(text: str) -> str:
 
 
 def _has_separator(text: str) -> bool:
-    """Whether one of the characters is a separator that only Python calls space."""
+    """Tells if a character is a separator that only Python calls space."""
     return "\x1c" in text or "\x1d" in text or "\x1e" in text or "\x1f" in text
 
 
 def _has_other_space(text: str) -> bool:
-    """Whether there is ASCII white space other than blanks."""
+    """Tells if there is ASCII white space other than blanks."""
     return "\n" in text or "\t" in text or "\r" in text or "\v" in text or "\f" in text

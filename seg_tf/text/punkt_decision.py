@@ -1,4 +1,4 @@
-"""How Punkt decides whether a sentence ends (Kiss and Strunk, 2006).
+"""Punkt's decision at a possible sentence boundary (Kiss and Strunk, 2006).
 
 A mark that may end a sentence is judged by the token it closes and the token
 that follows. All that matters of the one is its `Kind`, all that matters of the
@@ -70,7 +70,7 @@ def tokenize(text: str) -> list[str]:
 
 
 class Kind(enum.IntEnum):
-    """What a token before a possible boundary is."""
+    """Kinds of tokens before a possible boundary."""
 
     NO_END = 0
     """No sentence end: another word, or a single-letter abbreviation."""
@@ -85,7 +85,7 @@ class Kind(enum.IntEnum):
 
 
 class Evidence:
-    """What a token says about a boundary right before it, as flags of an int."""
+    """Evidence of a token for a boundary right before it, as flags of an int."""
 
     STARTS = 1
     """Capitalised here, and known to be capitalised only to start sentences."""
@@ -108,7 +108,7 @@ ENDS_IF = {Kind.ABBREVIATION: Evidence.STARTS | Evidence.STARTER}
 
 
 def ends_sentence(kind: Kind, evidence: int) -> bool:
-    """Whether a sentence ends between tokens that are no collocation."""
+    """Tells if a sentence ends between tokens that are no collocation."""
     if kind in ENDS_UNLESS:
         return not evidence & ENDS_UNLESS[kind]
     return bool(evidence & ENDS_IF.get(kind, 0))
@@ -202,7 +202,7 @@ class PunktDecision:
         return 0
 
     def ends(self, before: Before, after: After) -> bool:
-        """Whether a sentence ends between two tokens."""
+        """Tells if a sentence ends between two tokens."""
         if before.type is not None:
             collocations = self.parameters.collocations
             if (before.type, after.type) in collocations:
@@ -210,7 +210,7 @@ class PunktDecision:
         return ends_sentence(before.kind, after.evidence)
 
     def contains_end(self, tokens: list[str]) -> bool:
-        """Whether a sentence ends between any two neighbours of `tokens`."""
+        """Tells if a sentence ends between any two neighbours of `tokens`."""
         return any(
             self.ends(self.before(left), self.after(right))
             for left, right in itertools.pairwise(tokens)
@@ -236,7 +236,7 @@ def _is_ellipsis(token: str) -> bool:
 
 
 def is_letter(character: str) -> bool:
-    """Whether `character` is alphabetic, a mark or a connector to Unicode."""
+    """Tells if Unicode calls `character` alphabetic, a mark or a connector."""
     category = unicodedata.category(character)
     return (
         category[0] in "LM"

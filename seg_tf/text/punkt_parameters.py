@@ -17,7 +17,7 @@ _NLTK_PREFIX = "nltk:"
 
 
 class Orthography:
-    """Where, and with which first letter, a word type was seen: flags of an int.
+    """Contexts and first letters in which a word type was seen: flags of an int.
 
     The values are those of NLTK's files. First means at the start of a sentence,
     inside elsewhere, unsure where the place was not clear.
@@ -35,7 +35,7 @@ class Orthography:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PunktParameters:
-    """What Punkt knows of a language. Word types are in lower case.
+    """Punkt's parameters of a language. Word types are in lower case.
 
     Attributes:
         abbreviation_types: words that are written with a period, without it.

@@ -29,7 +29,7 @@ class SpecialIds:
 
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> "SpecialIds":
-        """Those that a vocabulary has for them.
+        """Special tokens of a vocabulary for these rows.
 
         Raises:
             ValueError: if it has no row for `<Attn>`.
@@ -66,7 +66,7 @@ def split_long(lengths: np.ndarray, longest: int) -> tuple[np.ndarray, np.ndarra
 def place_in_blocks(
     lengths: np.ndarray, num_blocks: int, block_length: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Where each sentence of a row begins, so that none reaches over two blocks.
+    """First position of each sentence of a row, so that none spans two blocks.
 
     First-fit decreasing: the longest first, each into the first block with room. Rows
     that are full to a half always succeed; of real sentences, such as 30 positions on
@@ -103,7 +103,7 @@ def place_in_blocks(
 def place_in_fewest_blocks(
     lengths: np.ndarray, block_length: int
 ) -> tuple[np.ndarray, int]:
-    """Where the sentences of one row begin, in as few blocks as the placing needs.
+    """First positions of one row's sentences, in as few blocks as possible.
 
     Args:
         lengths: int array `(N,)`, positions of each sentence, none above T.

@@ -1,4 +1,4 @@
-"""Which texts the fast word-piece tokenizer might answer differently.
+"""Detects texts that the fast word-piece tokenizer may encode differently.
 
 Against the exact tokenizer, the fast one folds case further (ß to ss, … to three
 full stops), puts a space where a control character is to be dropped, never reorders

@@ -49,7 +49,7 @@ _FLAGS = flags.FLAGS
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainingOptions:
-    """What is kept of what the shards say.
+    """Thresholds for the parameters that are kept.
 
     Attributes:
         abbreviation_shard_size: characters of a shard of the first round.
@@ -76,7 +76,7 @@ class TrainingOptions:
 
 @dataclasses.dataclass
 class Tally:
-    """What the shards of the second round say, added up."""
+    """Counts of the second round, added up over shards."""
 
     starters: collections.Counter
     collocations: collections.Counter
@@ -169,7 +169,7 @@ def collect(
     abbreviations: frozenset[str],
     options: TrainingOptions,
 ) -> Tally:
-    """What each shard says on everything but abbreviations, added up."""
+    """Adds up the counts of all shards, abbreviations aside."""
     punkt = _import_nltk()
 
     class TrainerWithAbbreviations(punkt.PunktTrainer):
@@ -233,7 +233,7 @@ def make_parameters(
 
 
 def _count_types(shard: list[str]) -> collections.Counter:
-    """How often each type occurs, with or without a period at its end."""
+    """Number of occurrences of each type, with or without a final period."""
     counts = collections.Counter()
     for tokens in map(tokenize, shard):
         counts.update(type_of(token).removesuffix(".") for token in tokens)
@@ -241,7 +241,7 @@ def _count_types(shard: list[str]) -> collections.Counter:
 
 
 def _capitalised_after_period(shard: list[str]) -> collections.Counter:
-    """How often each type has a capital right after a token that ends in a period."""
+    """Number of times that each type is capitalised right after a period."""
     counts = collections.Counter()
     for tokens in map(tokenize, shard):
         for before, after in itertools.pairwise(tokens):

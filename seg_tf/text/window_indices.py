@@ -79,7 +79,7 @@ def add_indices(
 def sentence_numbers(
     *, num_pieces: tf.Tensor, sentence_lengths: tf.Tensor, row_length: int
 ) -> tf.Tensor:
-    """Which sentence of the window each piece of `[CLS] pieces [SEP]` belongs to.
+    """Number of the window's sentence for each piece of `[CLS] pieces [SEP]`.
 
     Args:
         num_pieces: int32 tensor `(B,)`.
@@ -100,7 +100,7 @@ def sentence_numbers(
 def locate(
     item: tf.Tensor, lengths: tf.Tensor, first: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Which run of `lengths` each item lies in, and its number in that run.
+    """Number of the run of `lengths` that each item lies in, and its place there.
 
     Args:
         item: int32 tensor `(B, N)`, counted through all runs.

@@ -9,7 +9,7 @@ import keras
 import tensorflow as tf
 
 from seg_tf import configuration, features
-from seg_tf.text import encoding
+from seg_tf.text import casing, encoding
 from seg_tf.text.token_table import TokenTable
 from seg_tf.training import checkpoint, checkpoint_files
 from seg_tf.training.errors import CheckpointError
@@ -91,7 +91,8 @@ def load_pretrained(
         checkpoint_dir: as for `load_encoder`.
         vocab_file: the vocabulary, for a checkpoint without one. It has to be that
             of the run.
-        lower_case: for a checkpoint that does not say; None takes it for uncased.
+        lower_case: for a checkpoint that does not say; None infers it from the
+            vocabulary (`seg_tf.text.casing`).
         model_settings: fields of the model's config that are to be other than in the
             run, and that no weight depends on, such as `memory_length`.
 
@@ -102,14 +103,17 @@ def load_pretrained(
     """
     folder = checkpoint.find_checkpoint(pathlib.Path(checkpoint_dir))
     state = checkpoint.read(folder)
-    text = state.get("text", {"lower_case": lower_case is not False})
+    text = state.get("text", {})
     # Checkpoints of earlier versions do not say: there were word pieces alone.
     tokenizer = text.get("tokenizer", encoding.WORD_PIECES)
     vocabulary = _vocabulary(folder, state, tokenizer, vocab_file)
-    if lower_case not in (None, text["lower_case"]):
+    known = text.get("lower_case")
+    if known is None:
+        known = casing.choose(vocabulary, lower_case)
+    elif lower_case not in (None, known):
         raise CheckpointError(
             "`lower_case` must be as in the run of the checkpoint. Received: "
-            f"lower_case={lower_case}, {folder} says {text['lower_case']}"
+            f"lower_case={lower_case}, {folder} says {known}"
         )
     config = _config(state, model_settings)
     pretrainer = assemble(config, state["vocab_size"])
@@ -120,7 +124,7 @@ def load_pretrained(
         config=config,
         vocabulary=vocabulary,
         tokenizer=tokenizer,
-        lower_case=text["lower_case"],
+        lower_case=known,
         sentence_splitter=text.get("sentence_splitter", {}),
         folder=folder,
         weights_checksum=state["checksums"][checkpoint_files.ENCODER_FILE],

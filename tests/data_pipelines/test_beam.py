@@ -136,7 +136,7 @@ def test_the_plan_is_what_reading_in_order_finds(corpus, tmp_path, megabytes):
     place.output_dir.mkdir()
     sizes = []
     for number, (name, path) in enumerate(documents_job.list_sources(options).items()):
-        source = beam_steps.SourceFile(number, name, path)
+        source = beam_steps.SourceFile(number, name, path, path.stat().st_size)
         beam_steps.MeasureSource(options, place)(source)
         with np.load(tmp_path / beam_steps.source_report_name(number)) as measured:
             sizes.append(measured["sizes"])
@@ -207,8 +207,9 @@ def test_beam_builds_what_the_local_engine_builds(corpus, built, tmp_path, in_pr
     assert sum(manifest.rejected.values()) == 13
 
 
-def test_each_slice_is_gathered_in_order_whatever_order_it_comes_in(corpus):
+def test_each_slice_is_gathered_in_order_whatever_order_it_comes_in(corpus, tmp_path):
     options = options_of(corpus)
+    place = beam_place.Place(tmp_path, tmp_path)
     sources = documents_job.list_sources(options)
     slices = [
         t.payload for t in document_slices.read_slices(options, sources, Cursor(), 0)
@@ -222,8 +223,10 @@ def test_each_slice_is_gathered_in_order_whatever_order_it_comes_in(corpus):
     groups = {}
     for number, (name, path) in enumerate(sources.items()):
         if number in parts:
-            source = beam_steps.SourceFile(number, name, path, tuple(parts[number]))
-            for key, value in beam_steps.ReadItems(options)(source):
+            source = beam_steps.SourceFile(
+                *(number, name, path, path.stat().st_size), parts=tuple(parts[number])
+            )
+            for key, value in beam_steps.ReadItems(options, place)(source):
                 groups.setdefault(key, []).append(value)
     generator = random.Random(2)
     for key, values in groups.items():

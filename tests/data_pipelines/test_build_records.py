@@ -1,5 +1,6 @@
 """Building records: the same bytes whatever happens, and nothing lost."""
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -13,6 +14,7 @@ import sys
 import time
 
 import numpy as np
+import psutil
 import pytest
 
 from data_pipelines import (
@@ -279,25 +281,55 @@ def run(arguments, **options):
     )
 
 
-def test_a_killed_build_goes_on_to_the_same_bytes(corpus, built, tmp_path):
-    process = subprocess.Popen(
-        command(corpus, tmp_path, "--num_workers=2"),
-        cwd=REPOSITORY,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    progress = tmp_path / "documents" / ".progress"
-    deadline = time.monotonic() + 120
-    while not list(progress.glob("task-*")) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_killed_build_goes_on_to_the_same_bytes(corpus, built, tmp_path, number):
+    with open(tmp_path / "errors.txt", "w+") as errors:
+        process = subprocess.Popen(
+            command(corpus, tmp_path, "--num_workers=2"),
+            cwd=REPOSITORY,
+            stderr=errors,
+            start_new_session=True,
+        )
+        progress = tmp_path / "documents" / ".progress"
+        wait_until(lambda: list(progress.glob("task-*")))
+        # Two workers, the server that starts them, and what tracks semaphores.
+        assert len(processes_of_session(process.pid)) >= 4
+        # Nobody tells the others.
+        process.send_signal(number)
+        process.wait()
+        wait_until(lambda: not processes_of_session(process.pid))
+        errors.seek(0)
+        said = errors.read()
+    (tmp_path / "errors.txt").unlink()
+    if number == signal.SIGTERM:
+        assert process.returncode == 128 + signal.SIGTERM
+        assert "terminated. Run the same command again to go on" in said
+        assert "Traceback" not in said
     assert not (tmp_path / "manifest.json").exists()
     finished = run(command(corpus, tmp_path, "--num_workers=2"))
     assert finished.returncode == 0, finished.stderr
     assert contents(tmp_path) == contents(built)
     assert "120 documents" not in finished.stderr
     assert "malformed_json" in finished.stdout
+
+
+def wait_until(condition):
+    deadline = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def processes_of_session(session):
+    """The processes that a process started as the first of a session, and itself."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.NoSuchProcess, ProcessLookupError):
+            if os.getsid(process.pid) == session and (
+                process.status() != psutil.STATUS_ZOMBIE
+            ):
+                found.append(process.pid)
+    return found
 
 
 def test_a_finished_build_is_left_as_it_is(corpus, built, monkeypatch):
@@ -421,7 +453,7 @@ def test_a_build_of_nothing_is_in_the_way_of_none(corpus, tmp_path):
     with pytest.raises(BuildError, match=message):
         build(corpus, tmp_path, **options)
     folder = tmp_path / "documents"
-    left = {"others.tfrecord", "rejected.jsonl"}
+    left = {"others.tfrecord", "rejected.jsonl", ".lock"}
     assert {path.name for path in folder.iterdir()} == left
     build(corpus, tmp_path)
     assert Manifest.load(folder).count("records")
@@ -494,6 +526,72 @@ def test_two_builds_at_once_are_refused(corpus, tmp_path):
         pass
 
 
+def overwrite_documents(corpus, output_dir):
+    build_documents.build_documents(
+        document_options(corpus, slice_megabytes=1.0),
+        output_dir / "documents",
+        overwrite=True,
+    )
+
+
+def overwrite_windows(corpus, output_dir):
+    del corpus
+    build_windows.build_windows(
+        CUT_SENTENCES, output_dir / "documents", output_dir, overwrite=True
+    )
+
+
+@pytest.mark.parametrize(
+    ("job", "step", "overwrite", "folder"),
+    [
+        (documents_job, "make_slice", overwrite_documents, "documents"),
+        (windows_job, "make_windows", overwrite_windows, ""),
+        # Windows are cut from documents that another build would remove.
+        (windows_job, "make_windows", overwrite_documents, "documents"),
+    ],
+)
+def test_overwrite_does_not_touch_a_build_that_is_under_way(
+    corpus, built, tmp_path, monkeypatch, job, step, overwrite, folder
+):
+    work, refusals = getattr(job, step), []
+
+    def work_beside_another(payload):
+        if payload.number == 3:
+            before = contents(tmp_path)
+            with pytest.raises(BuildError, match="another process is build") as error:
+                overwrite(corpus, tmp_path)
+            assert contents(tmp_path) == before
+            refusals.append(str(error.value))
+        return work(payload)
+
+    monkeypatch.setattr(job, step, work_beside_another)
+    build(corpus, tmp_path)
+    (refusal,) = refusals
+    assert refusal.startswith(f"{tmp_path / folder}: ")
+    assert contents(tmp_path) == contents(built)
+
+
+def test_windows_are_cut_from_documents_that_may_only_be_read(
+    corpus, built, tmp_path, monkeypatch
+):
+    documents = tmp_path / "documents"
+    shutil.copytree(built / "documents", documents)
+    (documents / ".lock").unlink()
+    open_file = os.open
+
+    def refused(path, flags, *mode, **options):
+        # Root may write everywhere, whatever the mode of a folder.
+        if pathlib.Path(path).parent == documents and flags & os.O_CREAT:
+            raise PermissionError(13, "Permission denied", str(path))
+        return open_file(path, flags, *mode, **options)
+
+    monkeypatch.setattr(os, "open", refused)
+    build_windows.build_windows(WINDOW_OPTIONS, documents, tmp_path)
+    assert not (documents / ".lock").exists()
+    shutil.copy(built / "documents" / ".lock", documents)
+    assert contents(tmp_path) == contents(built)
+
+
 def test_one_document_is_never_enough_to_validate_but_two_are(corpus):
     options = document_options(corpus, validation_fraction=0.01)
     assert [options.split_of(i, "a.jsonl") for i in (0, 1, 2, 100, 101)] == [
@@ -503,6 +601,19 @@ def test_one_document_is_never_enough_to_validate_but_two_are(corpus):
         "train",
         "validation",
     ]
+
+
+def test_build_that_holds_nothing_out_says_so(corpus, tmp_path):
+    text = tmp_path / "one.jsonl"
+    text.write_text('{"text": "The only document. It is short."}\n')
+    warned = []
+    for name, given in (("one", str(text)), ("all", str(corpus / "text"))):
+        options = document_options(corpus, input=given, validation_fraction=0.01)
+        manifest = build_documents.build_documents(options, tmp_path / name)
+        summary = build_documents.summary(manifest)
+        warned.append("warning: nothing is held out" in summary)
+        assert warned[-1] == ("--config.training.validation_interval=0" in summary)
+    assert warned == [True, False]
 
 
 def test_user_errors_are_one_line(corpus, tmp_path):
@@ -558,7 +669,7 @@ def test_sound_records_have_no_fault(built, cut_built):
         (lambda f: shutil.copy(f / "train-00000.tfrecord", f / "train-99999.tfrecord"),
          "99999.*not part of the manifest"),
         (lambda f: shutil.copy(REPOSITORY / "pyproject.toml", f / "vocab.txt"),
-         "vocab.txt: expected sha256"),
+         "vocab.txt: not the vocabulary that the records were built with"),
         (lambda f: (f / "train-00001.lengths").unlink(),
          "00001.lengths: the file is missing.*build_windows"),
         (lambda f: os.truncate(f / "train-00001.lengths", 4),

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from seg_tf import files
-from seg_tf.inference import corpus_encoding, texts
+from seg_tf.inference import corpus_encoding, corpus_vectors, texts
 from seg_tf.inference.corpus_vectors import CorpusVectors
 from seg_tf.inference.sentence_vectors import SentenceVectors
 from seg_tf.inference.texts import Sentence
@@ -119,6 +119,38 @@ def test_vectors_are_those_of_each_row_alone(corpus, pretrained):
             found[number], vector_alone(pretrained, in_context), atol=2e-5
         )
     assert starts == 8
+
+
+@pytest.mark.parametrize("count", [1, 7, 10_000])
+def test_nearest_vectors_equal_brute_force_with_ties(tmp_path, count):
+    generator = np.random.default_rng(0)
+    vectors = generator.normal(size=(60, 16)).astype("f4")
+    vectors[41] = vectors[17]  # in another shard; the earlier sentence comes first
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    files.write_json(
+        tmp_path / corpus_vectors.MANIFEST_FILE,
+        {
+            "format_version": corpus_vectors.FORMAT_VERSION,
+            "settings": {"shard_sentences": 25},
+            "num_sentences": 60,
+        },
+    )
+    corpus = CorpusVectors(tmp_path)
+    for number in range(3):
+        some = vectors[number * 25 :][:25]
+        corpus_vectors.write_shard(
+            corpus.shard(number), some, [[Sentence("It.", "")] for _ in some]
+        )
+    queries = np.concatenate([vectors[::-7], vectors[17:18]])
+    exact = queries.astype("f8") @ vectors.T.astype("f8")
+    for cosines, found in zip(exact, corpus.nearest(queries, count), strict=True):
+        expected = np.argsort(-cosines, kind="stable")[:count]
+        assert [number for number, _ in found] == expected.tolist()
+        np.testing.assert_allclose(
+            [cosine for _, cosine in found], cosines[expected], atol=1e-6
+        )
+    if count > 1:
+        assert [number for number, _ in found[:2]] == [17, 41]
 
 
 @pytest.mark.parametrize("tokens_per_batch", [1, 100])

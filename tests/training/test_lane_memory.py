@@ -12,6 +12,7 @@ from seg_tf import configuration
 from seg_tf.training import checkpoint_files, pretraining
 from seg_tf.training.distribution import Distribution
 from seg_tf.training.errors import Interrupted
+from seg_tf.training.health import Health
 from seg_tf.training.lane_memory import LaneMemory, NoMemory
 from seg_tf.training.outputs import SilentOutputs
 from seg_tf.training.run_folder import RunFolder, describe_run
@@ -352,6 +353,7 @@ def test_lanes_are_collected_before_processes_regroup(records, monkeypatch):
         updates=0,
         validation=Validation(),
         outputs=SilentOutputs(),
+        health=Health(pretrainer.stopwatch),
         stop_request=None,
     )
     with pytest.raises(Interrupted):
