@@ -67,7 +67,7 @@ def all_optimizers():
     ]
     assert {configuration.AdamWConfig, configuration.LambConfig} < set(configs)
     made = {
-        one.__name__: lambda one=one: configuration.build(one(), num_updates=10)
+        one.__name__: lambda one=one: configuration.build(one(), num_updates=10_000)
         for one in configs
     }
     return {**made, "finetuning": lambda: finetuning_optimizer(0.1, 10)}
