@@ -74,9 +74,10 @@ def test_two_ranks_train_as_one_does_dropout_included(two, alone):
 
 def test_three_ranks_with_unlike_shares_train_as_one_does(tmp_path, alone):
     # Four micro-batches on three ranks: one of them has two.
-    run_ranks(3, tmp_path, ["training"])
+    run_ranks(3, tmp_path, ["training", "compression"])
     for rank in range(3):
         assert_close(stored(tmp_path, rank, "weights.npz"), alone, atol=2e-6)
+        assert_close(stored(tmp_path, rank, "compressed.npz"), alone, atol=1e-3)
 
 
 def test_compiled_ranks_train_as_one_does(two):
