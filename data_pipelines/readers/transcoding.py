@@ -3,6 +3,7 @@
 import codecs
 import io
 
+from data_pipelines.readers.chunked_stream import ChunkedStream
 from data_pipelines.readers.errors import DocumentError
 
 UTF_8 = "utf-8"
@@ -45,7 +46,7 @@ def undecodable_byte(data: bytes, index: int) -> int:
     return ((data[index + 1] & 0x03) << 6) | (data[index + 2] & 0x3F)
 
 
-class Transcoded(io.RawIOBase):
+class Transcoded(ChunkedStream):
     """A stream of text in UTF-8, whatever encoding its file is in.
 
     A byte that cannot be decoded becomes the three bytes of a surrogate, which UTF-8
@@ -57,43 +58,24 @@ class Transcoded(io.RawIOBase):
     """
 
     def __init__(self, file: io.BufferedIOBase, encoding: str):
-        super().__init__()
-        self._file = file
+        super().__init__(file)
         self._encoding = encoding
         self._decoder = codecs.getincrementaldecoder(encoding)(_MARK_UNDECODABLE)
         self._is_at_end = False
-        self._ready = memoryview(b"")
-        self._position = 0
 
-    def readable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._position
-
-    def close(self) -> None:
-        self._file.close()
-        super().close()
-
-    def readinto(self, buffer: bytearray | memoryview) -> int:
-        while not self._ready:
-            if self._is_at_end:
-                return 0
-            chunk = self._file.read1(_CHUNK_BYTES)
-            self._is_at_end = not chunk
-            try:
-                text = self._decoder.decode(chunk, final=self._is_at_end)
-            except UnicodeError as error:
-                raise DocumentError(
-                    reason_of(self._encoding),
-                    f"Expected {self._encoding}, found: {error}.",
-                ) from error
-            self._ready = memoryview(text.encode("utf-8", "surrogatepass"))
-        size = min(len(buffer), len(self._ready))
-        buffer[:size] = self._ready[:size]
-        self._ready = self._ready[size:]
-        self._position += size
-        return size
+    def make_chunk(self) -> bytes | None:
+        if self._is_at_end:
+            return None
+        chunk = self._file.read1(_CHUNK_BYTES)
+        self._is_at_end = not chunk
+        try:
+            text = self._decoder.decode(chunk, final=self._is_at_end)
+        except UnicodeError as error:
+            raise DocumentError(
+                reason_of(self._encoding),
+                f"Expected {self._encoding}, found: {error}.",
+            ) from error
+        return text.encode("utf-8", "surrogatepass")
 
 
 def reason_of(encoding: str) -> str:
