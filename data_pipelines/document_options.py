@@ -28,6 +28,8 @@ class DocumentOptions:
             `validation_input`.
         slice_megabytes: text of one slice, in millions of characters.
         strict: whether a rejected document stops the build.
+        max_rejected_share: the share of the corpus that may be lost, see
+            `data_pipelines.losses`; a build that loses more ends with an error.
         cleaning: what is dropped of what was read.
     """
 
@@ -42,6 +44,7 @@ class DocumentOptions:
     validation_fraction: float | None = None
     slice_megabytes: float = 8.0
     strict: bool = False
+    max_rejected_share: float = 0.05
     cleaning: CleaningOptions = NO_CLEANING
 
     def __post_init__(self):
@@ -50,6 +53,11 @@ class DocumentOptions:
         if self.slice_megabytes <= 0:
             raise ValueError(
                 f"`slice_megabytes` must be positive. Received: {self.slice_megabytes}"
+            )
+        if not 0 <= self.max_rejected_share <= 1:
+            raise ValueError(
+                "`max_rejected_share` must lie between 0 and 1. Received: "
+                f"{self.max_rejected_share}"
             )
 
     def _check_validation(self) -> None:

@@ -65,6 +65,10 @@ class Manifest:
         splits: split name -> its shards.
         cleaning: documents, paragraphs and characters before cleaning, dropped by each
             step, with examples, and after it; None where no step was on.
+        passed_over: reason -> count and first names of files of the input that were
+            not read; None where there are none.
+        broken_files: count, first names and bytes of sources that could not be read to
+            their end, see `losses.describe_broken_files`; None where there are none.
     """
 
     kind: str
@@ -77,6 +81,8 @@ class Manifest:
     rejected: Mapping[str, int]
     splits: Mapping[str, tuple[Shard, ...]]
     cleaning: Mapping[str, Any] | None = None
+    passed_over: Mapping[str, Any] | None = None
+    broken_files: Mapping[str, Any] | None = None
 
     @property
     def tokenizer(self) -> str:
@@ -109,14 +115,15 @@ class Manifest:
     def save(self, folder: pathlib.Path) -> None:
         """Writes `manifest.json`, with the totals for people to read first."""
         fields = dataclasses.asdict(self)
+        # Where there is nothing to say the manifest is that of earlier versions.
+        for name in ("cleaning", "passed_over", "broken_files"):
+            if fields[name] is None:
+                del fields[name]
         for shards in fields["splits"].values():
             for shard in shards:
                 for name in TEXT_COUNTS:
                     if shard[name] is None:
                         del shard[name]
-        # Records of which nothing was cleaned away are those of earlier versions.
-        if self.cleaning is None:
-            del fields["cleaning"]
         files.write_json(
             folder / FILE_NAME,
             {"schema_version": SCHEMA_VERSION, "counts": self.counts(), **fields},

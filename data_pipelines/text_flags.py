@@ -4,7 +4,21 @@ from typing import Any
 
 from absl import flags
 
-from data_pipelines.readers import FORMATS, MAX_DOCUMENT_MEGABYTES, parse_options
+from data_pipelines.readers import (
+    FORMATS,
+    MAX_DOCUMENT_MEGABYTES,
+    options_of,
+    parse_options,
+)
+
+
+def _options_of_formats() -> str:
+    listed = []
+    for name in sorted(FORMATS):
+        if options := options_of(name):
+            parts = (f"{option}={default}" for option, default in options.items())
+            listed.append(f"{name}: {' '.join(parts)}")
+    return "; ".join(listed)
 
 
 def define_text_flags() -> None:
@@ -27,7 +41,8 @@ def define_text_flags() -> None:
     flags.DEFINE_list(
         "reader_options",
         [],
-        "Options of the format, as name=value, comma-separated: text_field=body.",
+        "Options of the format, as name=value, comma-separated: text_field=body. They "
+        f"are, with their defaults: {_options_of_formats()}. See docs/sources.md.",
     )
     flags.DEFINE_float(
         "max_document_megabytes",

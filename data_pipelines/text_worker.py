@@ -96,7 +96,7 @@ class SliceMaker:
             "shards": shards,
             "rejected": rejected.listed,
             "counted": rejected.counted,
-            "next": vars(payload.next),
+            **payload.described(),
         }
         return report if tally is None else {**report, "cleaning": tally.report()}
 

@@ -136,7 +136,8 @@ def test_rank_that_never_answers_ends_the_run_in_words(records, tmp_path):
         tmp_path,
         *SHARED,
         launcher=launcher("-np", "2"),
-        environment={"HOROVOD_GLOO_TIMEOUT_SECONDS": "15"},
+        # Longer than it takes to name the rank.
+        environment={"HOROVOD_GLOO_TIMEOUT_SECONDS": "30"},
     )
     read_until(process, "update 10/60")
     workers(tmp_path)[1].suspend()

@@ -13,7 +13,7 @@ from absl import flags
 
 import run_pretraining
 from seg_tf import configuration
-from seg_tf.training import checkpoint_files, config_overrides
+from seg_tf.training import checkpoint_files, config_overrides, devices
 from seg_tf.training.checkpoint import Checkpoints
 from seg_tf.training.pretrained import load_encoder
 from tests import scripted_runs
@@ -93,6 +93,23 @@ def test_dry_run_prints_the_plan_and_touches_nothing(main, records, tmp_path):
     assert "model.num_layers: 1; paper 12" in output
     assert not (tmp_path / "run").exists()
     assert files_below(records) == before
+
+
+def test_gpu_leaves_deterministic_kernels_off(main, records, tmp_path, monkeypatch):
+    monkeypatch.setattr(devices, "has_gpu", lambda: True)
+    arguments = (
+        *CONFIG,
+        f"--records_dir={records}",
+        f"--output_dir={tmp_path / 'run'}",
+        "--config.training.jit_compile",
+        "--dry_run",
+    )
+    code, output, _ = main(*arguments)
+    assert code == 0
+    assert "Deterministic kernels are off: " in output
+    code, _, errors = main(*arguments, "--config.training.deterministic_ops=true")
+    assert code == 1
+    assert "`deterministic_ops` must not be true together with `jit_comp" in errors
 
 
 @pytest.mark.parametrize(

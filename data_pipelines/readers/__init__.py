@@ -73,6 +73,17 @@ def get_reader(format: str, **options: Any) -> FileReader:
     )
 
 
+def options_of(format: str) -> dict[str, str]:
+    """Names of a format's own options and their defaults, as flags have them."""
+    return {
+        field.name: str(field.default).lower()
+        if isinstance(field.default, bool)
+        else str(field.default)
+        for field in dataclasses.fields(_module(format).Reader)
+        if field.name != "max_document_megabytes"  # Of every format: a flag.
+    }
+
+
 def parse_options(assignments: Iterable[str]) -> dict[str, str]:
     """Options as they stand in flags: `["text_field=body"]`."""
     options = {}

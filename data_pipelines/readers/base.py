@@ -6,8 +6,9 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
-from data_pipelines.readers import byte_streams
+from data_pipelines.readers import byte_streams, transcoding
 from data_pipelines.readers.errors import DocumentError
+from data_pipelines.readers.passed_over import PassedOver
 from seg_tf import file_listing
 
 WHOLE_FILE = "whole file"
@@ -74,12 +75,15 @@ class RejectedDocument:
         location: as in `Document`.
         reason: short machine-readable name such as `"not_utf8"`.
         message: a sentence that says what was expected and what was found.
+        lost_of_file: `"rest"` if what follows in the file could not be read either,
+            `"whole"` if nothing of the file could be read, else `""`.
     """
 
     source: str
     location: str
     reason: str
     message: str
+    lost_of_file: str = ""
 
     def __str__(self) -> str:
         return f"{self.source}, {self.location}: {self.message} [{self.reason}]"
@@ -119,19 +123,29 @@ class FileReader:
         """Bytes of the largest document."""
         return int(self.max_document_megabytes * 1e6)
 
-    def files(self, input_path: str | os.PathLike[str]) -> list[file_listing.Path]:
-        """The files to read, in an order that is the same on every machine.
+    def files(
+        self, input_path: str | os.PathLike[str], passed_over: PassedOver | None = None
+    ) -> list[file_listing.Path]:
+        """Lists the files to read, in an order that is the same on every machine.
 
         Args:
             input_path: a file, a folder (searched recursively; hidden files are
                 left out, and so is what does not end in `suffixes`) or a glob; or a
                 URL of one of these, such as `gs://bucket/folder`.
+            passed_over: is told of each file of a folder that is not read.
 
         Raises:
             FileNotFoundError: if there is no such file or folder.
             ValueError: if no file matches, or all files that match are empty.
         """
-        return file_listing.list_files(input_path, self.suffixes)
+        passed_over = PassedOver() if passed_over is None else passed_over
+        return file_listing.list_files(
+            input_path,
+            self.suffixes,
+            lambda reason, path: passed_over.add(
+                reason, self.source_name(path, input_path)
+            ),
+        )
 
     def source_name(
         self, path: file_listing.Path, input_path: str | os.PathLike[str]
@@ -163,10 +177,14 @@ class FileReader:
         """
         path = file_listing.to_path(path)
         source = path.name if source is None else source
+        lost_of_file = "whole"
         try:
-            yield from self.read_file(path, source)
+            for item in self.read_file(path, source):
+                if not isinstance(item, RejectedDocument):
+                    lost_of_file = "rest"
+                yield item
         except DocumentError as error:
-            yield reject(error, source)
+            yield dataclasses.replace(reject(error, source), lost_of_file=lost_of_file)
 
     def read_input(
         self, input_path: str | os.PathLike[str]
@@ -202,6 +220,27 @@ class FileReader:
             DocumentError: if the rest of the file cannot be read.
         """
         raise NotImplementedError(f"{type(self).__name__} reads no streams")
+
+
+@dataclasses.dataclass(frozen=True)
+class TextReader(FileReader):
+    """Reads files of text, which may be in another encoding than UTF-8.
+
+    Args:
+        encoding: name of the files' encoding among Python's codecs, such as `cp1252`.
+    """
+
+    encoding: str = transcoding.UTF_8
+
+    def __post_init__(self):
+        name = transcoding.codec_name(self.encoding)
+        object.__setattr__(self, "encoding", name)
+
+    def read_file(
+        self, path: file_listing.Path, source: str
+    ) -> Iterator["Document | UnparsedDocument | RejectedDocument"]:
+        with byte_streams.open_bytes(path, self.encoding) as stream:
+            yield from self.read_stream(stream, source)
 
 
 def document_or_rejection(

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import zstandard
 
+from data_pipelines.readers.chunked_stream import ChunkedStream
 from data_pipelines.readers.errors import DocumentError
 from seg_tf import file_listing
 
@@ -111,7 +112,7 @@ class DamagedError(Exception):
         self.reason, self.expected, self.found = reason, expected, found
 
 
-class Decompressed(io.RawIOBase):
+class Decompressed(ChunkedStream):
     """The streams, members or frames of a compressed file as one stream of bytes.
 
     The readers of Python and of the zstandard package will not do: when a file ends
@@ -120,49 +121,24 @@ class Decompressed(io.RawIOBase):
     """
 
     def __init__(self, file: io.RawIOBase, compression: Compression):
-        super().__init__()
-        self._file = file
+        super().__init__(file)
         self._compression = compression
         self._decompressor = compression.decompressor()
         self._unused = b""
-        self._decompressed = memoryview(b"")
-        self._position = 0
 
-    def readable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._position
-
-    def close(self) -> None:
-        self._file.close()
-        super().close()
-
-    def readinto(self, buffer: bytearray | memoryview) -> int:
-        while not self._decompressed:
-            if not self._read_chunk():
-                return 0
-        size = min(len(buffer), len(self._decompressed))
-        buffer[:size] = self._decompressed[:size]
-        self._decompressed = self._decompressed[size:]
-        self._position += size
-        return size
-
-    def _read_chunk(self) -> bool:
-        """Decompresses a little more; False at the end of the last stream."""
+    def make_chunk(self) -> bytes | None:
         name = self._compression.name
         if getattr(self._decompressor, "has_more", False):
-            self._decompress(b"")
-            return True
+            return self._decompress(b"")
         chunk = self._unused or self._file.read(self._compression.chunk_bytes)
         self._unused = b""
         if self._decompressor.eof:
             if not chunk:
-                return False
+                return None
             # Zeros may fill up the last block of a tape.
             chunk = chunk.lstrip(b"\0")
             if not chunk:
-                return True
+                return b""
             self._decompressor = self._compression.decompressor()
         elif not chunk:
             raise DamagedError(
@@ -170,16 +146,16 @@ class Decompressed(io.RawIOBase):
                 f"the {name} end mark",
                 "the end of the file, which was cut off, perhaps on its way here",
             )
-        self._decompress(chunk)
-        return True
+        return self._decompress(chunk)
 
-    def _decompress(self, chunk: bytes) -> None:
+    def _decompress(self, chunk: bytes) -> bytes:
         name = self._compression.name
         try:
-            self._decompressed = memoryview(self._decompressor.decompress(chunk))
+            decompressed = self._decompressor.decompress(chunk)
         except (OSError, zlib.error, zstandard.ZstdError) as error:
             raise DamagedError(
                 f"damaged_{name}", f"sound {name} data", f"damaged data ({error})"
             ) from error
         if self._decompressor.eof:
             self._unused = self._decompressor.unused_data
+        return decompressed

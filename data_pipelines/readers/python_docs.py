@@ -14,6 +14,7 @@ from typing import ClassVar
 
 from data_pipelines.readers import base, byte_streams, prose
 from data_pipelines.readers.errors import DocumentError
+from data_pipelines.readers.passed_over import EMPTY, PassedOver
 from seg_tf import file_listing
 
 # The packages that an installation of this project brings along, development tools
@@ -73,9 +74,17 @@ class Reader(base.FileReader):
 
     suffixes: ClassVar[tuple[str, ...]] = (".py",)
 
-    def files(self, input_path: str | os.PathLike[str]) -> list[pathlib.Path]:
-        files = super().files(input_path) if input_path else _installed_files()
-        # Packages are full of empty `__init__.py`, which nobody wants to hear of.
+    def files(
+        self, input_path: str | os.PathLike[str], passed_over: PassedOver | None = None
+    ) -> list[pathlib.Path]:
+        # Packages are full of empty `__init__.py`, which are no failed downloads.
+        if not input_path:
+            return [file for file in _installed_files() if file.stat().st_size]
+        files = super().files(input_path, passed_over)
+        if passed_over is not None:
+            for file in files:
+                if not file.stat().st_size:
+                    passed_over.add(EMPTY, self.source_name(file, input_path))
         return [file for file in files if file.stat().st_size]
 
     def source_name(

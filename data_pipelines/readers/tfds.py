@@ -14,6 +14,7 @@ import google_crc32c
 
 from data_pipelines.readers import base, byte_streams, decoding, wiki40b
 from data_pipelines.readers.errors import DocumentError, too_long
+from data_pipelines.readers.passed_over import PassedOver
 from seg_tf import file_listing
 
 _PREFIX = "tfds:"
@@ -51,7 +52,10 @@ class Reader(base.FileReader):
     download: bool = False
     drop_title: bool = False
 
-    def files(self, input_path: str) -> list[file_listing.Path]:
+    def files(
+        self, input_path: str, passed_over: PassedOver | None = None
+    ) -> list[file_listing.Path]:
+        del passed_over  # The dataset names its files; a folder is not searched.
         dataset, split = self._parse(input_path)
         builder = self._builder(dataset)
         splits = builder.info.splits

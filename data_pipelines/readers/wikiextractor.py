@@ -26,7 +26,7 @@ _STRAY_TAG = re.compile(
 
 
 @dataclasses.dataclass(frozen=True)
-class Reader(base.FileReader):
+class Reader(base.TextReader):
     """Reads `<doc id= url= title=>` blocks, or the JSON lines of `--json`.
 
     Which of the two a file holds is seen from its first line. Every line that is
@@ -51,6 +51,7 @@ class Reader(base.FileReader):
                 text_field="text",
                 title_field="title",
                 to_paragraphs=self._to_paragraphs,
+                encoding=self.encoding,
                 max_bytes=self.max_document_bytes,
             )
         return self._read_blocks(stream, source)
@@ -64,7 +65,9 @@ class Reader(base.FileReader):
                 continue
             location = _location(block.data, block.line)
             try:
-                text = decoding.decode_utf8(block.data, block.line, block.offset)
+                text = decoding.decode_utf8(
+                    block.data, block.line, block.offset, self.encoding
+                )
             except DocumentError as error:
                 yield base.reject(error, source, location)
                 continue

@@ -14,7 +14,7 @@ _TITLE = re.compile(rb"= (?!= ).*[^=] =$", re.DOTALL)
 
 
 @dataclasses.dataclass(frozen=True)
-class Reader(base.FileReader):
+class Reader(base.TextReader):
     """Reads `wiki.train.tokens` and its like.
 
     A line that is not blank is a paragraph, titles and headings (` = = … = = `)
@@ -35,7 +35,9 @@ class Reader(base.FileReader):
             try:
                 if article.data is None:
                     raise too_long(self.max_document_bytes)
-                text = decoding.decode_utf8(article.data, article.line, article.offset)
+                text = decoding.decode_utf8(
+                    article.data, article.line, article.offset, self.encoding
+                )
             except DocumentError as error:
                 yield base.reject(error, source, location)
                 continue

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from data_pipelines import text_counts
 from data_pipelines.cleaning import tally
 from data_pipelines.manifest import COUNTS, SPLITS, Manifest
+from data_pipelines.readers.passed_over import summary as passed_over_summary
 from data_pipelines.report import charts
 from data_pipelines.report.measurements import CAPS, Measurements
 from seg_tf.text import encoding
@@ -124,15 +125,19 @@ def _flat(options: Mapping, prefix: str = "") -> Iterable[tuple[str, str]]:
 
 
 def rejected(documents: Manifest) -> str:
-    """What could not be read."""
+    """Describes what could not be read, and the files that were passed over."""
+    passed_over = ""
+    if documents.passed_over:
+        line = f"Files {passed_over_summary(documents.passed_over)}."
+        passed_over = f"<p>{_escape(line)}</p>"
     if not documents.rejected:
-        return "<p>Every document could be read.</p>"
+        return f"<p>Every document could be read.</p>{passed_over}"
     total = sum(documents.rejected.values())
     return (
         f"<p>{total:,} documents could not be read, or held no text. "
         "<code>rejected.jsonl</code>, beside the documents, lists them, redirects and "
         "pages of other namespaces aside.</p>"
-        f"{_table(('reason', 'documents'), documents.rejected.items())}"
+        f"{_table(('reason', 'documents'), documents.rejected.items())}{passed_over}"
     )
 
 

@@ -61,7 +61,9 @@ class TrainingConfig:
             goes well with `mixed_float16` only.
         jit_compile: whether XLA compiles the gradients and the update.
         deterministic_ops: whether TensorFlow may only use kernels that give the
-            same bits each time. Without it a resumed run on a GPU is close to an
+            same bits each time. None does so where there is no GPU; on a GPU they
+            copy through the host what they scatter into, and cannot be combined with
+            `jit_compile`. Without them a resumed run on a GPU is close to an
             uninterrupted one, not equal to it.
         log_interval: updates between two rows of the log.
         validation_interval: updates between two validations; 0 trains without any,
@@ -82,7 +84,7 @@ class TrainingConfig:
     loss_scale: LossScaleConfig = LossScaleConfig()
     compress_gradients: bool = False
     jit_compile: bool = False
-    deterministic_ops: bool = True
+    deterministic_ops: bool | None = None
     log_interval: int = 50
     validation_interval: int = 5_000
     validation_batches: int = 50

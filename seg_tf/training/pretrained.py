@@ -19,7 +19,7 @@ from seg_tf.training.pretrainer import Pretrainer
 def load_encoder(
     checkpoint_dir: str | pathlib.Path,
 ) -> tuple[keras.Model, configuration.RunConfig]:
-    """Loads the encoder of a checkpoint, as pretraining left it.
+    """Loads the encoder of a checkpoint, with the weights that pretraining left.
 
     Args:
         checkpoint_dir: a folder `…/checkpoints/update-00001000`, or a run's
@@ -27,7 +27,7 @@ def load_encoder(
             (without a validation, the newest).
 
     Returns:
-        The encoder and the config of its run.
+        The encoder, made by `build_encoder`, and the config of its run.
 
     Raises:
         CheckpointError: if there is no checkpoint, or it is damaged.
@@ -42,7 +42,7 @@ def load_encoder(
     state = checkpoint_files.read_state(folder)
     checkpoint_files.check(folder, state, [checkpoint_files.ENCODER_FILE])
     config = _config(state, None)
-    encoder = configuration.build(config.model, vocab_size=state["vocab_size"])
+    encoder = build_encoder(config.model, state["vocab_size"])
     encoder.load_weights(folder / checkpoint_files.ENCODER_FILE)
     return encoder, config
 
@@ -52,7 +52,8 @@ class Pretrained:
     """What a checkpoint holds for those who use the model on text.
 
     Attributes:
-        encoder: with its weights.
+        encoder: with its weights; one with a table of token types reads the feature
+            `token_type`.
         objectives: name -> objective, with its weights too.
         config: that of the run.
         vocabulary: the word pieces, or the words.
@@ -131,6 +132,23 @@ def load_pretrained(
     )
 
 
+def build_encoder(model: Any, vocab_size: int) -> keras.Model:
+    """Builds an encoder for use after pretraining, with new weights.
+
+    One with a table of token types reads the feature `token_type`. In pretraining it
+    does not: a row is of one text there, and its batches have no such feature. Whoever
+    uses the encoder may have pairs of texts, so that the feature has to be given, 0
+    everywhere where a row is of one text.
+
+    Args:
+        model: config of the model.
+        vocab_size: rows of the token table.
+    """
+    has_types = getattr(model, "num_token_types", 0) > 0
+    extra = {"reads_token_types": True} if has_types else {}
+    return configuration.build(model, vocab_size=vocab_size, **extra)
+
+
 def assemble(config: configuration.RunConfig, vocab_size: int) -> Pretrainer:
     """Encoder and objectives of a run with every weight created, but no optimizer.
 
@@ -138,7 +156,7 @@ def assemble(config: configuration.RunConfig, vocab_size: int) -> Pretrainer:
         config: the run.
         vocab_size: rows of the token table.
     """
-    encoder = configuration.build(config.model, vocab_size=vocab_size)
+    encoder = build_encoder(config.model, vocab_size)
     objectives = {
         name: configuration.build(objective, encoder=encoder)
         for name, objective in config.objectives.items()

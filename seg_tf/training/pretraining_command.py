@@ -13,6 +13,7 @@ from seg_tf import configuration, fidelity, files, output_paths
 from seg_tf.training import (
     checkpoint,
     checkpoint_names,
+    devices,
     distribution,
     measurement,
     plan,
@@ -90,8 +91,9 @@ def _prepare(config: configuration.RunConfig, options: Options) -> _Prepared:
     )
     if processes.is_chief:
         run_folder.check(folder, description, **options.choice)
-    if config.training.deterministic_ops:
-        tf.config.experimental.enable_op_determinism()
+    devices.set_determinism(
+        config.training, print if processes.is_chief else lambda line: None
+    )
     inputs = pretraining.build_inputs(config, options.records_dir, processes)
     pretrainer = pretraining.build_pretrainer(config, inputs, processes)
     return _Prepared(folder, description, initial, inputs, pretrainer, processes)
