@@ -36,7 +36,7 @@ LOCK = $(VENV)/bin/uv pip compile --quiet --universal --python-version=3.11 \
 
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-corpora setup-dev pretrain test lint format bench lock clean clean-all
+.PHONY: help setup setup-corpora setup-dev setup-profile pretrain test lint format bench lock clean clean-all
 
 help: ## What the targets do (this text)
 	@echo "Targets:"
@@ -60,6 +60,9 @@ setup-corpora: ## The same, with Apache Beam, Parquet and TensorFlow Datasets
 
 setup-dev: ## All of it, and what tests and developers need
 	@$(SET_UP) dev
+
+setup-profile: ## As setup, with TensorBoard's page for profiles of a run
+	@$(SET_UP) profile
 
 pretrain: setup ## Text to records to a pretrained model: CORPUS= FORMAT= CONFIG= VOCAB= OUTPUT=
 	$(if $(CORPUS_WITHOUT_FORMAT),$(error CORPUS= needs FORMAT=, as in FORMAT=wikiextractor))
@@ -97,6 +100,9 @@ lock: setup-dev ## Resolves requirements/*.txt anew: UPGRADE=1 for newer version
 	$(LOCK) --extra=corpora --extra=horovod --no-emit-package=horovod \
 		--constraints=requirements/dev.txt \
 		--output-file=requirements/corpora.txt pyproject.toml
+	$(LOCK) --extra=profile --extra=horovod --no-emit-package=horovod \
+		--constraints=requirements/dev.txt \
+		--output-file=requirements/profile.txt pyproject.toml
 	$(LOCK) --no-deps --output-file=requirements/horovod-build.txt \
 		requirements/horovod-build.in
 

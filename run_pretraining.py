@@ -10,13 +10,16 @@ field can be overridden, nested ones too:
   --config.model.index_tables.token_index=512
   --config.model.index_tables="{'position_index': 512}"
 
-To see what a run would do (updates, tokens, parameters, memory, deviations from the
-paper) without touching anything, add --dry_run.
+To see what a run would do (updates, tokens, FLOPs, parameters, memory, deviations from
+the paper) without touching anything, add --dry_run; --dry_run --measure=5 also makes
+five updates, of which nothing is kept, and says how long the run will take.
 
 A run writes checkpoints, log.jsonl, events for TensorBoard and loss_curve.png below
 --output_dir (default: runs/<name of the config>). Killed or stopped (Ctrl-C, SIGTERM),
 it goes on when the same command is given again, and ends with the same weights, bit
-for bit, as a run that was never stopped.
+for bit, as a run that was never stopped. With a larger --config.training.num_updates
+the same command trains it for longer, at the rates of the longer run from there on
+(docs/pretraining.md).
 
 On several processes, of one host or of many (BUILD.md), say before it how many:
 
@@ -27,12 +30,13 @@ config.training.batch_size is the batch of all processes together, and the learn
 rate that of such a batch; config.training.micro_batch_size is what one process
 computes at once.
 
+A profile of some updates, for TensorBoard: --profile_updates=100:110
+
   tensorboard --logdir=runs
   python -m seg_tf.training.plot_runs --runs=runs/bert_tiny,runs/segabert_tiny
 """
 
 import os
-import pathlib
 import sys
 from collections.abc import Sequence
 
@@ -41,22 +45,11 @@ os.environ.setdefault(
     "TF_CPP_MIN_LOG_LEVEL", "2" if os.path.exists("/dev/nvidiactl") else "3"
 )
 
-import tensorflow as tf
 from absl import app, flags
 from ml_collections import config_flags
 
-from seg_tf import configuration, fidelity, files, output_paths
-from seg_tf.training import (
-    checkpoint,
-    checkpoint_names,
-    config_overrides,
-    distribution,
-    plan,
-    pretraining,
-    run_folder,
-)
-from seg_tf.training.errors import TrainingStopped
-from seg_tf.training.run_folder import RunFolder
+from seg_tf import configuration
+from seg_tf.training import config_overrides, profile_updates
 
 _CONFIG = config_flags.DEFINE_config_file(
     "config", None, "Config file; its fields are flags too: --config.training.seed=1."
@@ -74,6 +67,13 @@ _INITIAL_CHECKPOINT = flags.DEFINE_string(
     "the weights, as for the second phase of a recipe.",
 )
 _DRY_RUN = flags.DEFINE_bool("dry_run", False, "Print the plan and touch nothing.")
+_MEASURE = flags.DEFINE_integer(
+    "measure",
+    None,
+    "With --dry_run: make so many updates, after a first one that is not counted, and "
+    "say how long the run will take. Nothing is kept of them.",
+    lower_bound=1,
+)
 _RESUME = flags.DEFINE_bool(
     "resume",
     True,
@@ -83,102 +83,47 @@ _RESUME = flags.DEFINE_bool(
 _OVERWRITE = flags.DEFINE_bool(
     "overwrite", False, "Remove the run in --output_dir first, and start anew."
 )
+_PROFILE_UPDATES = flags.DEFINE_string(
+    "profile_updates",
+    None,
+    "First and last update, as in 100:110, of which to write a profile for TensorBoard "
+    "(`make setup-profile` installs its page for them). Of several processes rank 0 is "
+    "profiled.",
+)
 
 
 def main(argv: Sequence[str]) -> None:
     if len(argv) > 1:
         sys.exit(f"error: unexpected argument {argv[1]!r}; all options are flags")
+    if _MEASURE.value is not None and not _DRY_RUN.value:
+        sys.exit(
+            "error: `--measure` needs --dry_run, which keeps nothing of the updates"
+        )
     try:
-        processes = distribution.join()
         config = configuration.from_config_dict(_CONFIG.value)
-        folder = RunFolder(
-            output_paths.local_path(
-                _OUTPUT_DIR.value or f"runs/{config.name}", "output_dir"
+        profiled = None
+        if _PROFILE_UPDATES.value is not None:
+            profiled = profile_updates.parse(
+                _PROFILE_UPDATES.value, config.training.num_updates
             )
-        )
-        initial = _initial_checkpoint()
-        run = run_folder.describe_run(
-            config,
-            _manifest_checksum(),
-            checkpoint.weights_checksum(initial) if initial else None,
-        )
-        choice = {"resume": _RESUME.value, "overwrite": _OVERWRITE.value}
-        if processes.is_chief:
-            run_folder.check(folder, run, **choice)
-        if config.training.deterministic_ops:
-            tf.config.experimental.enable_op_determinism()
-        inputs = pretraining.build_inputs(config, _RECORDS_DIR.value, processes)
-        pretrainer = pretraining.build_pretrainer(config, inputs, processes)
-        deviations = fidelity.describe(config)
-    except (ValueError, OSError, TrainingStopped) as error:
+    except ValueError as error:
         sys.exit(f"error: {error}")
+    # TensorFlow takes seconds to import; what is wrong with the flags is said before.
+    from seg_tf.training import pretraining_command
 
-    if processes.is_chief:
-        print(plan.describe(plan.make_plan(config, inputs, pretrainer), inputs))
-        print(deviations, flush=True)
-    if _DRY_RUN.value:
-        if processes.is_chief:
-            print(
-                f"Nothing was written; without --dry_run the run goes to {folder.path}"
-            )
-        return
-    try:
-        result = pretraining.pretrain(
-            config,
-            inputs,
-            pretrainer,
-            folder,
-            run,
-            initial_checkpoint=initial,
-            **choice,
-        )
-    except TrainingStopped as stop:
-        if processes.is_chief or not stop.is_common:
-            print(stop, file=sys.stderr)
-        sys.exit(stop.exit_code)
-    if processes.is_chief:
-        print(_ending(result, folder))
-
-
-def _initial_checkpoint() -> pathlib.Path | None:
-    if not _INITIAL_CHECKPOINT.value:
-        return None
-    return checkpoint.find_checkpoint(
-        pathlib.Path(_INITIAL_CHECKPOINT.value), "--initial_checkpoint"
+    pretraining_command.run(
+        config,
+        pretraining_command.Options(
+            records_dir=_RECORDS_DIR.value,
+            output_dir=_OUTPUT_DIR.value or f"runs/{config.name}",
+            initial_checkpoint=_INITIAL_CHECKPOINT.value,
+            dry_run=_DRY_RUN.value,
+            measure=_MEASURE.value,
+            resume=_RESUME.value,
+            overwrite=_OVERWRITE.value,
+            profile_updates=profiled,
+        ),
     )
-
-
-def _manifest_checksum() -> str:
-    if not _RECORDS_DIR.value:
-        raise ValueError(
-            "`--records_dir` must be given: a folder that `python -m "
-            "data_pipelines.build_records` made"
-        )
-    path = pathlib.Path(_RECORDS_DIR.value) / "manifest.json"
-    if not path.is_file():
-        raise ValueError(
-            "`--records_dir` must be a folder that `python -m "
-            f"data_pipelines.build_records` made. Found no {path}"
-        )
-    return files.checksum(path)
-
-
-def _ending(result: pretraining.Result, folder: RunFolder) -> str:
-    best = folder.checkpoints_folder / checkpoint_names.name(result.best_updates)
-    return f"""
-Done after {result.updates:,} updates.
-  validation loss  {result.validation["loss"]:.4f} (best: {result.best_loss:.4f})
-  best checkpoint  {best}
-  loss curve       {folder.curve_file}
-  log              {folder.log_file}
-
-What to do next:
-  look at the curves    tensorboard --logdir={folder.path}
-  compare runs          python -m seg_tf.training.plot_runs --runs={folder.path},…
-  use the encoder       from seg_tf.training.pretrained import load_encoder
-                        encoder, config = load_encoder("{folder.path}")
-  train it for longer   the same command with --config.training.num_updates=… and
-                        another --output_dir"""
 
 
 if __name__ == "__main__":

@@ -47,7 +47,7 @@ RUN = dataclasses.replace(
         exchange_within="row",
         masking=configuration.MaskingConfig(max_predictions=308),
     ),
-    optimizer=configuration.AdamWConfig(learning_rate=2e-3, warmup_updates=200),
+    optimizer=configuration.AdamWConfig(learning_rate=2e-3, warmup_share=0.04),
     training=configuration.TrainingConfig(
         num_updates=5_000,
         batch_size=2,

@@ -37,7 +37,9 @@ RUN = configuration.RunConfig(
     ),
     inputs=configuration.LaneInputsConfig(target_length=64, validation_lanes=16),
     objectives={"causal_lm": configuration.CausalLMConfig()},
-    optimizer=configuration.CosineAdamWConfig(learning_rate=3e-3, warmup_updates=50),
+    optimizer=configuration.CosineAdamWConfig(
+        learning_rate=3e-3, warmup_updates=None, warmup_share=0.025
+    ),
     training=configuration.TrainingConfig(
         num_updates=2_000,
         batch_size=16,

@@ -42,7 +42,9 @@ RUN = dataclasses.replace(
     ),
     objectives=slm_base.RUN.objectives,
     # The first pointers are far off: the loss starts at about 100.
-    optimizer=dataclasses.replace(segabert_tiny.RUN.optimizer, warmup_updates=300),
+    optimizer=dataclasses.replace(
+        segabert_tiny.RUN.optimizer, warmup_share=300 / 7_000
+    ),
     training=dataclasses.replace(
         segabert_tiny.RUN.training,
         num_updates=7_000,

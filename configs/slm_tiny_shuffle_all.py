@@ -27,7 +27,7 @@ RUN = dataclasses.replace(
     name="slm_tiny_shuffle_all",
     paper="slm_base_shuffle_all",
     inputs=dataclasses.replace(slm_tiny.RUN.inputs, shuffle_rate=1.0),
-    optimizer=dataclasses.replace(slm_tiny.RUN.optimizer, warmup_updates=50),
+    optimizer=dataclasses.replace(slm_tiny.RUN.optimizer, warmup_share=50 / 3_000),
     training=dataclasses.replace(
         slm_tiny.RUN.training, num_updates=3_000, validation_interval=250
     ),

@@ -34,6 +34,7 @@ from data_pipelines import (
 from data_pipelines.beam_place import Place
 from data_pipelines.beam_steps import KeyedItem, SourceFile
 from data_pipelines.document_options import DocumentOptions
+from data_pipelines.losses import Watch
 from data_pipelines.manifest import Manifest
 from data_pipelines.sharded_build import REPORTS, BuildError, ShardedBuild
 from data_pipelines.source_checksums import SourceLedger
@@ -145,12 +146,19 @@ class BeamEngine:
         if absent:
             raise _not_there(place.output_dir, f"the sizes of {len(absent)} files")
         num_items = []
+        watch = Watch(
+            options.max_rejected_share,
+            {source.name: ledger.size(source.number) for source in found},
+        )
 
         def sizes() -> Iterator[np.ndarray]:
             for number, report in enumerate(reports):
                 with np.load(report) as measured:
                     described = json.loads(str(measured["described"]))
                     of_file = measured["sizes"]
+                    # Not there if an earlier version measured the file.
+                    if "losses" in measured:
+                        watch.add_file(of_file, json.loads(str(measured["losses"])))
                 ledger.note_whole(number, described["sha256"])
                 num_items.append(len(of_file))
                 yield of_file

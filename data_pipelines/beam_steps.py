@@ -18,11 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from data_pipelines import document_slices, slice_plan
+from data_pipelines import document_slices
 from data_pipelines.beam_place import Place, new_name
 from data_pipelines.document_options import DocumentOptions
 from data_pipelines.document_slices import Cursor, Rejections, Slice
 from data_pipelines.duplicates_job import Duplicates, SignatureMaker
+from data_pipelines.losses import Losses
 from data_pipelines.readers import RejectedDocument, get_reader
 from data_pipelines.sharded_build import BuildError, report_name
 from data_pipelines.slice_plan import Part, PlannedSlice
@@ -77,13 +78,14 @@ class MeasureSource:
 
     def __call__(self, source: SourceFile) -> None:
         reader = get_reader(self.options.format, **self.options.reader_options)
-        sizes = []
+        sizes, losses = [], Losses()
         read = source.read(self.place)
         try:
             for item in read.items(reader, source.name):
                 if isinstance(item, RejectedDocument):
                     document_slices.check_strict(self.options, item)
-                    sizes.append(slice_plan.REJECTED)
+                    losses.add(item)
+                    sizes.append(losses.code_of(item))
                 else:
                     sizes.append(item.num_characters)
         except BuildError as error:
@@ -96,6 +98,7 @@ class MeasureSource:
                 folder / report,
                 sizes=np.array(sizes, np.int64),
                 described=np.array(files.to_json(described)),
+                losses=np.array(files.to_json(losses.described())),
             )
             files.sync(folder / report)
             self.place.publish(folder, report)

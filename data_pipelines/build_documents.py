@@ -23,11 +23,10 @@ result is the same, byte for byte, for any number of workers.
 """
 
 import dataclasses
-import json
+import logging
 import pathlib
 import shutil
 import sys
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from absl import flags
@@ -36,32 +35,38 @@ import seg_tf.command_line as command_line
 from data_pipelines import (
     documents_job,
     engine_flags,
+    losses,
     record_schema,
+    rejections,
     sharded_build,
     source_checksums,
+    text_counts,
+    text_flags,
 )
 from data_pipelines.cleaning import options as cleaning_options
 from data_pipelines.cleaning import steps, tally
 from data_pipelines.document_options import DocumentOptions
-from data_pipelines.documents_job import NO_TOKENS_REASONS
 from data_pipelines.engine_flags import Engine
 from data_pipelines.local_engine import LocalEngine
 from data_pipelines.manifest import COUNTS, SPLITS, Manifest, Shard
 from data_pipelines.readers import (
     COUNTED_REASONS,
-    LEFT_OUT_REASONS,
-    RejectedDocument,
-    parse_options,
+    passed_over,
 )
 from data_pipelines.report import report_flag
 from data_pipelines.sharded_build import BuildError, ShardedBuild
-from data_pipelines.text_flags import define_text_flags
 from seg_tf import files, output_paths
-from seg_tf.text import encoding
+from seg_tf.text import casing, encoding
 from seg_tf.text.punkt_parameters import PARAMETERS_HELP, load_parameters
 from seg_tf.text.token_table import TokenTable
 
 REJECTED_FILE = "rejected.jsonl"
+
+_NO_VALIDATION = (
+    "warning: nothing is held out, so that nothing measures what a run has learned. "
+    "Build with a larger --validation_fraction or with --validation_input, or train "
+    "with --config.training.validation_interval=0"
+)
 
 
 def build_documents(
@@ -91,13 +96,17 @@ def build_documents(
         ValueError: if an input is empty, both inputs hold the same file, the
             vocabulary is unusable, or there is no such language function.
         BuildError: if the folder holds another build, another process is building
-            there, an input has changed since the build read it, or nothing could be
-            read.
+            there, an input has changed since the build read it, nothing could be read,
+            or more was lost than `options.max_rejected_share`.
     """
     # A language function that is missing is told before anything is read.
     steps.steps_of_documents(options.cleaning)
-    sources = documents_job.list_sources(options)
+    not_read = passed_over.PassedOver()
+    sources = documents_job.list_sources(options, not_read)
+    if not_read.names:
+        logging.warning("%s", passed_over.summary(not_read.described()))
     vocabulary = encoding.read_vocabulary(options.tokenizer, options.vocab_file)
+    options = _with_casing(options, vocabulary)
     parameters = load_parameters(options.sentence_parameters)
     described = {
         "vocabulary": documents_job.describe_vocabulary(vocabulary, options),
@@ -107,23 +116,36 @@ def build_documents(
         },
         "options": _result_options(options),
     }
+    rejected_file = output_dir / REJECTED_FILE
     sizes = [[name, path.stat().st_size] for name, path in sources.items()]
     finished = None if overwrite else _finished_build(output_dir, described, sizes)
     if finished is not None:
         source_checksums.compare_with_finished(sources, finished.sources, output_dir)
-        _check_all_kept(options, finished.rejected, output_dir / REJECTED_FILE)
+        rejections.check_all_kept(options, finished.rejected, rejected_file)
+        losses.check(options, finished, rejected_file)
+        _warn(finished)
         return finished
 
     build = ShardedBuild(output_dir, {**described, "sources": sizes})
     with build.opened(overwrite=overwrite):
         engine = engine or LocalEngine(num_workers)
-        reports, described_sources = engine.make_documents(build, options, sources)
-        _write_rejected(output_dir / REJECTED_FILE, reports)
-        manifest = _assemble(described, vocabulary, reports, described_sources)
-        # Slices may have been made without --strict, by a command that was killed.
-        _check_all_kept(options, manifest.rejected, output_dir / REJECTED_FILE)
         try:
-            _check_not_empty(options, manifest, reports, output_dir / REJECTED_FILE)
+            reports, described_sources = engine.make_documents(build, options, sources)
+        except losses.TooManyRejectedError:
+            # With nothing to go on with, the next command may have other options.
+            if not any(build.progress_dir.rglob("*-*.*")):
+                build.abandon(())
+            raise
+        rejections.write(rejected_file, reports)
+        manifest = dataclasses.replace(
+            _assemble(described, vocabulary, reports, described_sources),
+            passed_over=not_read.described(),
+            broken_files=losses.broken_files(reports, dict(sizes)),
+        )
+        # Slices may have been made without --strict, by a command that was killed.
+        rejections.check_all_kept(options, manifest.rejected, rejected_file)
+        try:
+            rejections.check_not_empty(options, manifest, reports, rejected_file)
         except BuildError:
             # Nothing to go on with: the next command will have other options.
             build.abandon(
@@ -132,11 +154,18 @@ def build_documents(
                 for shard in report["shards"].values()
             )
             raise
+        losses.check(options, manifest, rejected_file)
         with files.written_aside(output_dir / "vocab.txt") as aside:
             shutil.copyfile(options.vocab_file, aside)
         manifest.save(output_dir)
         build.close()
+    _warn(manifest)
     return manifest
+
+
+def _warn(manifest: Manifest) -> None:
+    for warning in text_counts.warnings(manifest):
+        logging.warning("%s", warning)
 
 
 def summary(manifest: Manifest) -> str:
@@ -148,13 +177,32 @@ def summary(manifest: Manifest) -> str:
             f"{manifest.count(what, split):,} {name}" for what, name in names.items()
         )
         lines.append(f"{split}: {counts}")
+    if (text := text_counts.summary(manifest)) is not None:
+        lines.append(text)
+    if not manifest.count("records", "validation"):
+        lines.append(_NO_VALIDATION)
     if manifest.rejected:
         is_listed = not COUNTED_REASONS.issuperset(manifest.rejected)
         where = f" (see {REJECTED_FILE})" if is_listed else ""
-        lines.append(f"left out: {_listed(manifest.rejected)}{where}")
+        lines.append(f"left out: {rejections.in_words(manifest.rejected)}{where}")
+    if manifest.passed_over:
+        lines.append(passed_over.summary(manifest.passed_over))
     if manifest.cleaning:
         lines.append(tally.summary(manifest.cleaning))
     return "\n".join(lines)
+
+
+def _with_casing(options: DocumentOptions, vocabulary: TokenTable) -> DocumentOptions:
+    """The options with the casing that the vocabulary asks for, unless one is given."""
+    lower_case = casing.choose(vocabulary, options.lower_case)
+    if options.lower_case is None:
+        done = "lower-cased and stripped of accents" if lower_case else "left cased"
+        print(
+            f"Text is {done}: {casing.Casing.of(vocabulary)}. --lower_case or "
+            "--nolower_case overrides this",
+            file=sys.stderr,
+        )
+    return dataclasses.replace(options, lower_case=lower_case)
 
 
 def _result_options(options: DocumentOptions) -> dict:
@@ -163,7 +211,7 @@ def _result_options(options: DocumentOptions) -> dict:
     # The inputs are in the names of the sources.
     described_elsewhere = (
         *("input", "validation_input", "vocab_file", "tokenizer", "lower_case"),
-        *("sentence_parameters", "strict"),
+        *("sentence_parameters", "strict", "max_rejected_share"),
     )
     for name in described_elsewhere:
         del kept[name]
@@ -202,7 +250,7 @@ def _assemble(
         number_widths=record_schema.number_widths(vocabulary.size, None),
         window_length=None,
         sources=tuple(described_sources),
-        rejected=_count_rejected(reports),
+        rejected=rejections.count(reports),
         splits=collect_shards(reports),
         cleaning=tally.merge(
             reports[number]["cleaning"]
@@ -210,52 +258,6 @@ def _assemble(
             if "cleaning" in reports[number]
         ),
     )
-
-
-def _check_all_kept(
-    options: DocumentOptions, rejected: Mapping[str, int], rejected_file: pathlib.Path
-) -> None:
-    bad = {
-        reason: count
-        for reason, count in rejected.items()
-        if reason not in LEFT_OUT_REASONS and reason not in NO_TOKENS_REASONS
-    }
-    if options.strict and bad:
-        raise BuildError(
-            f"--strict wants all documents; left out: {_listed(bad)}, see "
-            f"{rejected_file}"
-        )
-
-
-def _check_not_empty(
-    options: DocumentOptions,
-    manifest: Manifest,
-    reports: Mapping[int, dict],
-    rejected_file: pathlib.Path,
-) -> None:
-    inputs = {None: options.input}  # None is both splits.
-    if options.validation_input is not None:
-        inputs = {"train": options.input, "validation": options.validation_input}
-    for split, given in inputs.items():
-        if manifest.count("records", split):
-            continue
-        reasons = []
-        if manifest.rejected:
-            reasons.append(f"rejected in all: {_listed(manifest.rejected)}")
-        # Names of sources begin with their split where there are inputs of both.
-        begin = f"{split}/" if split else ""
-        of_split = (
-            one for one in _rejected(reports) if one["source"].startswith(begin)
-        )
-        first = next(of_split, None)
-        if first is not None:
-            reasons.append(f"first {RejectedDocument(**first)}, see {rejected_file}")
-        if manifest.cleaning:
-            reasons.append(tally.summary(manifest.cleaning))
-        raise BuildError(
-            f"there is no document in {given!r}, read as {options.format}: "
-            + "; ".join(reasons or ["it holds none"])
-        )
 
 
 def collect_shards(reports: Mapping[int, dict]) -> dict[str, tuple[Shard, ...]]:
@@ -268,34 +270,12 @@ def collect_shards(reports: Mapping[int, dict]) -> dict[str, tuple[Shard, ...]]:
     }
 
 
-def _rejected(reports: Mapping[int, dict]) -> Iterable[dict]:
-    for number in sorted(reports):
-        yield from reports[number]["rejected"]
-
-
-def _count_rejected(reports: Mapping[int, dict]) -> dict[str, int]:
-    counts = Counter(item["reason"] for item in _rejected(reports))
-    for report in reports.values():
-        counts.update(report.get("counted", {}))
-    return dict(sorted(counts.items()))
-
-
-def _write_rejected(path: pathlib.Path, reports: Mapping[int, dict]) -> None:
-    with files.written_aside(path) as aside, open(aside, "w", encoding="utf-8") as file:
-        for item in _rejected(reports):
-            file.write(json.dumps(item, ensure_ascii=False) + "\n")
-
-
-def _listed(rejected: Mapping[str, int]) -> str:
-    return ", ".join(f"{count} {reason}" for reason, count in rejected.items())
-
-
 # --- The script -----------------------------------------------------------------
 
 
 def define_flags() -> None:
     """Flags that say what the documents depend on."""
-    define_text_flags()
+    text_flags.define_text_flags()
     flags.DEFINE_string(
         "vocab_file", None, "A file with a token a line.", required=True
     )
@@ -310,7 +290,8 @@ def define_flags() -> None:
     flags.DEFINE_bool(
         "lower_case",
         None,
-        "Lower-case and strip accents (uncased). Default: word pieces yes, words no.",
+        "Lower-case and strip accents (uncased). Default: as the vocabulary says, "
+        "not if more than 1 % of its rows have capital letters or accents.",
     )
     flags.DEFINE_string("sentence_parameters", "english", PARAMETERS_HELP)
     flags.DEFINE_string(
@@ -335,6 +316,15 @@ def define_flags() -> None:
         lower_bound=0.001,
     )
     flags.DEFINE_bool("strict", False, "Stop at the first bad document.")
+    flags.DEFINE_float(
+        "max_rejected_share",
+        0.05,
+        "End with an error if more of the corpus than this share cannot be read: of "
+        "documents, or of bytes in files that cannot be read to their end. Checked at "
+        "the end, and on the way after 1,000 documents. What is finished is kept.",
+        lower_bound=0.0,
+        upper_bound=1.0,
+    )
     cleaning_options.define_flags()
     define_run_flags()
 
@@ -351,7 +341,7 @@ def options_from_flags() -> DocumentOptions:
     values = flags.FLAGS
     names = {field.name for field in dataclasses.fields(DocumentOptions)}
     return DocumentOptions(
-        reader_options=parse_options(values.reader_options),
+        reader_options=text_flags.reader_options(),
         cleaning=cleaning_options.options_from_flags(),
         **{name: values[name].value for name in names - {"reader_options", "cleaning"}},
     )

@@ -21,9 +21,7 @@ from typing import Any
 from absl import flags
 
 import seg_tf.command_line as command_line
-from data_pipelines import vocabulary_files
-from data_pipelines.readers import parse_options
-from data_pipelines.text_flags import define_text_flags
+from data_pipelines import text_flags, vocabulary_files
 from data_pipelines.word_counts import WordCounter, count_words
 from seg_tf.text.exact_tokenizer import word_splitter
 from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
@@ -111,12 +109,16 @@ def build_vocabulary(
 
 
 def _define_flags() -> None:
-    define_text_flags()
+    text_flags.define_text_flags()
     vocabulary_files.define_output_flags()
     defaults = VocabularyOptions()
     flags.DEFINE_integer("vocab_size", defaults.vocab_size, "Number of tokens.")
     flags.DEFINE_bool(
-        "lower_case", defaults.lower_case, "Lower-case and strip accents (uncased)."
+        "lower_case",
+        defaults.lower_case,
+        "Lower-case and strip accents (uncased). The default is that of BERT's uncased "
+        "models; build_word_vocab keeps case, as word-level language models do. What "
+        "is built with a vocabulary follows its rows.",
     )
     flags.DEFINE_integer(
         "num_unused",
@@ -149,7 +151,7 @@ def main(_: Sequence[str]) -> None:
         values.format,
         values.input,
         VocabularyOptions(**{name: values[name].value for name in names}),
-        parse_options(values.reader_options),
+        text_flags.reader_options(),
     )
     vocabulary_files.write_vocabulary(vocabulary, output)
 

@@ -21,9 +21,7 @@ from typing import Any
 from absl import flags
 
 import seg_tf.command_line as command_line
-from data_pipelines import vocabulary_files
-from data_pipelines.readers import parse_options
-from data_pipelines.text_flags import define_text_flags
+from data_pipelines import text_flags, vocabulary_files
 from data_pipelines.word_counts import WordCounter, count_words
 from seg_tf.text.word_vocabulary import EOS, UNK, WordVocabulary
 from seg_tf.text.words import SPLITTERS
@@ -129,7 +127,7 @@ def build_word_vocabulary(
 
 
 def _define_flags() -> None:
-    define_text_flags()
+    text_flags.define_text_flags()
     vocabulary_files.define_output_flags()
     flags.DEFINE_enum(
         "tokenizer",
@@ -145,7 +143,13 @@ def _define_flags() -> None:
     flags.DEFINE_integer(
         "min_count", None, "How often a word has to occur.", lower_bound=1
     )
-    flags.DEFINE_bool("lower_case", False, "Lower-case and strip accents (uncased).")
+    flags.DEFINE_bool(
+        "lower_case",
+        False,
+        "Lower-case and strip accents (uncased). The default is that of word-level "
+        "language models; build_vocab lower-cases, as BERT's uncased models do. What "
+        "is built with a vocabulary follows its rows.",
+    )
     flags.DEFINE_integer(
         "max_words",
         WordVocabularyOptions.max_words,
@@ -165,7 +169,7 @@ def main(_: Sequence[str]) -> None:
         values.format,
         values.input,
         WordVocabularyOptions(**{name: values[name].value for name in names}),
-        parse_options(values.reader_options),
+        text_flags.reader_options(),
     )
     vocabulary_files.write_vocabulary(vocabulary, output)
 

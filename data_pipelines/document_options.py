@@ -19,7 +19,7 @@ class DocumentOptions:
         vocab_file: a file with a token a line.
         tokenizer: what the tokens are, one of `seg_tf.text.encoding.TOKENIZERS`.
         lower_case: whether text is lower-cased and stripped of accents; None does so
-            for word pieces and not for words.
+            if the vocabulary is uncased (`seg_tf.text.casing`).
         sentence_parameters: what `load_parameters` of the splitter takes.
         validation_input: file, folder or glob of the validation split, where the
             corpus comes with one; all of `input` is the training split then.
@@ -28,6 +28,8 @@ class DocumentOptions:
             `validation_input`.
         slice_megabytes: text of one slice, in millions of characters.
         strict: whether a rejected document stops the build.
+        max_rejected_share: the share of the corpus that may be lost, see
+            `data_pipelines.losses`; a build that loses more ends with an error.
         cleaning: what is dropped of what was read.
     """
 
@@ -42,17 +44,20 @@ class DocumentOptions:
     validation_fraction: float | None = None
     slice_megabytes: float = 8.0
     strict: bool = False
+    max_rejected_share: float = 0.05
     cleaning: CleaningOptions = NO_CLEANING
 
     def __post_init__(self):
         encoding.check_tokenizer(self.tokenizer)
-        if self.lower_case is None:
-            is_uncased = self.tokenizer == encoding.WORD_PIECES
-            object.__setattr__(self, "lower_case", is_uncased)
         self._check_validation()
         if self.slice_megabytes <= 0:
             raise ValueError(
                 f"`slice_megabytes` must be positive. Received: {self.slice_megabytes}"
+            )
+        if not 0 <= self.max_rejected_share <= 1:
+            raise ValueError(
+                "`max_rejected_share` must lie between 0 and 1. Received: "
+                f"{self.max_rejected_share}"
             )
 
     def _check_validation(self) -> None:

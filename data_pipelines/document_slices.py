@@ -8,6 +8,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 
 from data_pipelines.document_options import DocumentOptions
+from data_pipelines.losses import Losses, Watch
 from data_pipelines.readers import (
     COUNTED_REASONS,
     LEFT_OUT_REASONS,
@@ -38,17 +39,22 @@ class Rejections:
     Attributes:
         listed: those that users want to see, as dicts.
         counted: reason -> number of those that are as they should be.
+        losses: those that are a loss.
     """
 
     listed: list[dict] = dataclasses.field(default_factory=list)
     counted: dict[str, int] = dataclasses.field(default_factory=dict)
+    losses: Losses = dataclasses.field(default_factory=Losses)
 
     def add(self, item: RejectedDocument) -> None:
         """Lists a document or counts it."""
+        self.losses.add(item)
         if item.reason in COUNTED_REASONS:
             self.counted[item.reason] = self.counted.get(item.reason, 0) + 1
         else:
-            self.listed.append(dataclasses.asdict(item))
+            listed = dataclasses.asdict(item)
+            del listed["lost_of_file"]
+            self.listed.append(listed)
 
     def __bool__(self) -> bool:
         return bool(self.listed or self.counted)
@@ -74,6 +80,10 @@ class Slice:
     next: Cursor
     duplicates: Mapping[int, int] = dataclasses.field(default_factory=dict)
 
+    def described(self) -> dict:
+        """What the next command has to know of a slice that is done, JSON-able."""
+        return {"next": vars(self.next), "losses": self.rejected.losses.described()}
+
 
 def resume_point(reports: Mapping[int, dict]) -> tuple[int, Cursor]:
     """The first slice without a report, and where in the sources it begins."""
@@ -89,6 +99,7 @@ def read_slices(
     start: Cursor,
     number: int,
     ledger: SourceLedger | None = None,
+    watch: Watch | None = None,
 ) -> Iterator[Task]:
     """Reads the sources from `start` and cuts them into slices.
 
@@ -100,13 +111,15 @@ def read_slices(
         start: where slice `number` begins.
         number: number of the first slice.
         ledger: takes the checksums of what is read; None keeps none.
+        watch: is told of each document, and stops the reading if too many are lost.
 
     Yields:
         Tasks whose payload is a `Slice`.
 
     Raises:
         BuildError: with `options.strict`, at the first rejected document; if a file
-            has changed since the ledger's checksum of it was taken.
+            has changed since the ledger's checksum of it was taken; or what `watch`
+            raises.
     """
     ledger = ledger or SourceLedger(sources)
     limit = options.slice_characters
@@ -125,9 +138,13 @@ def read_slices(
             if isinstance(item, RejectedDocument):
                 check_strict(options, item)
                 rejected.add(item)
+                if watch is not None:
+                    watch.add_rejected(item)
                 continue
             documents.append(item)
             document_id += 1
+            if watch is not None:
+                watch.add_document()
             size = item.num_characters
             characters += size
             # Characters stand for bytes within a file, corrected at its end.

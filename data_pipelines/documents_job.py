@@ -10,19 +10,23 @@ from typing import Any
 from data_pipelines.document_options import DocumentOptions
 from data_pipelines.document_slices import Slice
 from data_pipelines.readers import Document, get_reader
+from data_pipelines.readers.passed_over import PassedOver
 from seg_tf import file_listing
 from seg_tf.text import encoding
 from seg_tf.text.token_table import TokenTable
 
-NO_TOKENS_REASONS = ("no_word_pieces", "no_words")
-"""Of documents that could be read and hold nothing that a vocabulary knows."""
 
-
-def list_sources(options: DocumentOptions) -> dict[str, file_listing.Path]:
-    """The files to read, in order, by a name that is the same on every machine.
+def list_sources(
+    options: DocumentOptions, passed_over: PassedOver | None = None
+) -> dict[str, file_listing.Path]:
+    """Lists the files to read, in order, by a name that is the same on every machine.
 
     With a `validation_input` the names begin with the split: `train/` of `input`, which
     comes first, and `validation/`. So a name that both inputs have stays two sources.
+
+    Args:
+        options: the build's options.
+        passed_over: is told of each file that is not read, by the same kind of name.
 
     Raises:
         FileNotFoundError: if an input does not exist.
@@ -32,10 +36,11 @@ def list_sources(options: DocumentOptions) -> dict[str, file_listing.Path]:
     reader = get_reader(options.format, **options.reader_options)
 
     def named(input_path: str, prefix: str = "") -> dict[str, file_listing.Path]:
-        return {
-            prefix + reader.source_name(path, input_path): path
-            for path in reader.files(input_path)
-        }
+        not_read = PassedOver()
+        files = reader.files(input_path, not_read)
+        if passed_over is not None:
+            passed_over.extend(not_read, prefix)
+        return {prefix + reader.source_name(path, input_path): path for path in files}
 
     if options.validation_input is None:
         return named(options.input)

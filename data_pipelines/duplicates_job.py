@@ -124,7 +124,7 @@ class SignatureMaker:
         cleaned = steps.clean(documents, self._steps, tally)
         found = signatures.signatures_of(cleaned, self._options.cleaning)
         signature_files.save(self._folder, payload.number, found)
-        return {"next": vars(payload.next)}
+        return payload.described()
 
 
 _worker: dict[str, SignatureMaker] = {}

@@ -202,7 +202,8 @@ class LaneInputs:
                 f"{self._records_dir}: every validation lane must have a word to "
                 f"predict. Received: {stream.num_tokens} words for {num_lanes} lanes. "
                 "Build the documents with a larger --validation_fraction or "
-                "--validation_input, or set a smaller --config.inputs.validation_lanes"
+                "--validation_input, set a smaller --config.inputs.validation_lanes, "
+                "or train without validation: --config.training.validation_interval=0"
             )
         lanes = Lanes(
             number=num_lanes,

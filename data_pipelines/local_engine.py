@@ -14,6 +14,7 @@ from data_pipelines import (
 )
 from data_pipelines.document_options import DocumentOptions
 from data_pipelines.duplicates_job import Duplicates
+from data_pipelines.losses import Watch
 from data_pipelines.manifest import Manifest
 from data_pipelines.sharded_build import ShardedBuild
 from data_pipelines.source_checksums import SourceLedger
@@ -103,18 +104,24 @@ class LocalEngine:
         duplicates: Duplicates | None = None,
     ) -> dict[int, dict]:
         """Does a module's work on every slice that has no report yet."""
-        number, cursor = document_slices.resume_point(build.reports())
+        done = build.reports()
+        number, cursor = document_slices.resume_point(done)
         # Files that need not be read any more have to be what they were, too.
         ledger.compare(range(cursor.file_number))
-        tasks = document_slices.read_slices(options, sources, cursor, number, ledger)
+        sizes = {name: ledger.size(place) for place, name in enumerate(sources)}
+        watch = Watch(options.max_rejected_share, sizes)
+        watch.resume((done[before] for before in range(number)), cursor.document_id)
+        tasks = document_slices.read_slices(
+            options, sources, cursor, number, ledger, watch
+        )
         if duplicates is not None:
             tasks = (
                 dataclasses.replace(task, payload=duplicates.given_to(task.payload))
                 for task in tasks
             )
-        sizes = [ledger.size(number) for number in range(len(sources))]
-        with command_line.progress_bar(sum(sizes), name) as bar:
-            bar.update(sum(sizes[: cursor.file_number]))
+        total = sum(sizes.values())
+        with command_line.progress_bar(total, name) as bar:
+            bar.update(sum(list(sizes.values())[: cursor.file_number]))
             return build.run(
                 tasks,
                 job.make_slice,

@@ -19,6 +19,8 @@ SPLITS = ("train", "validation")
 # `[CLS]` before a window's pieces and `[SEP]` after them.
 NUM_SPECIAL_TOKENS = 2
 COUNTS = ("documents", "paragraphs", "sentences", "pieces", "records")
+TEXT_COUNTS = ("words", "unknown_words", "unsplit_pieces")
+"""Of documents alone, and not of those that earlier versions built."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -26,7 +28,9 @@ class Shard:
     """One shard: its file, checked by size and checksum, and what it counts.
 
     `paragraphs` and `sentences` of a window shard count parts: a sentence that two
-    windows share counts in both.
+    windows share counts in both. `words`, `unknown_words` and `unsplit_pieces`
+    (`data_pipelines.text_counts`) are those of documents; None of windows, and of
+    documents that an earlier version built.
     """
 
     file: str
@@ -37,6 +41,9 @@ class Shard:
     sentences: int
     pieces: int
     records: int
+    words: int | None = None
+    unknown_words: int | None = None
+    unsplit_pieces: int | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -58,6 +65,10 @@ class Manifest:
         splits: split name -> its shards.
         cleaning: documents, paragraphs and characters before cleaning, dropped by each
             step, with examples, and after it; None where no step was on.
+        passed_over: reason -> count and first names of files of the input that were
+            not read; None where there are none.
+        broken_files: count, first names and bytes of sources that could not be read to
+            their end, see `losses.describe_broken_files`; None where there are none.
     """
 
     kind: str
@@ -70,6 +81,8 @@ class Manifest:
     rejected: Mapping[str, int]
     splits: Mapping[str, tuple[Shard, ...]]
     cleaning: Mapping[str, Any] | None = None
+    passed_over: Mapping[str, Any] | None = None
+    broken_files: Mapping[str, Any] | None = None
 
     @property
     def tokenizer(self) -> str:
@@ -88,12 +101,29 @@ class Manifest:
             getattr(shard, what) for shards in splits.values() for shard in shards
         )
 
+    def text_counts(self, split: str | None = None) -> dict[str, int]:
+        """Sums of `TEXT_COUNTS` over a split, or all; empty where not all are known."""
+        splits = self.splits if split is None else {split: self.splits[split]}
+        shards = [shard for of_split in splits.values() for shard in of_split]
+        counted = {
+            name: [getattr(shard, name) for shard in shards] for name in TEXT_COUNTS
+        }
+        if any(None in counts for counts in counted.values()):
+            return {}
+        return {name: sum(counts) for name, counts in counted.items()}
+
     def save(self, folder: pathlib.Path) -> None:
         """Writes `manifest.json`, with the totals for people to read first."""
         fields = dataclasses.asdict(self)
-        # Records of which nothing was cleaned away are those of earlier versions.
-        if self.cleaning is None:
-            del fields["cleaning"]
+        # Where there is nothing to say the manifest is that of earlier versions.
+        for name in ("cleaning", "passed_over", "broken_files"):
+            if fields[name] is None:
+                del fields[name]
+        for shards in fields["splits"].values():
+            for shard in shards:
+                for name in TEXT_COUNTS:
+                    if shard[name] is None:
+                        del shard[name]
         files.write_json(
             folder / FILE_NAME,
             {"schema_version": SCHEMA_VERSION, "counts": self.counts(), **fields},
@@ -101,12 +131,11 @@ class Manifest:
 
     def counts(self) -> dict[str, Any]:
         """The totals of all shards, then those of each split."""
-        counts = {name: self.count(name) for name in COUNTS}
-        in_splits = {
-            split: {name: self.count(name, split) for name in COUNTS}
-            for split in SPLITS
-        }
-        return counts | in_splits
+        counts, *in_splits = (
+            {name: self.count(name, split) for name in COUNTS} | self.text_counts(split)
+            for split in (None, *SPLITS)
+        )
+        return counts | dict(zip(SPLITS, in_splits, strict=True))
 
     @classmethod
     def load(cls, folder: pathlib.Path) -> "Manifest":

@@ -57,6 +57,10 @@ def check(values: Mapping[str, Any], manifest_class: type, shard_class: type) ->
             "rejected": _object_of(_count),
             "splits": _object(dict.fromkeys(_SPLITS, _list_of(shard))),
             "cleaning": _optional(_cleaning),
+            "passed_over": _optional(_object_of(_object(_NAMED_FILES))),
+            "broken_files": _optional(
+                _object({**_NAMED_FILES, "bytes": _count, "of_bytes": _count})
+            ),
         },
     )("", values)
     _check_kind(values)
@@ -235,6 +239,9 @@ def _list_of(of: Check) -> Check:
             of(f"{where}[{number}]", item)
 
     return check_list
+
+
+_NAMED_FILES = {"count": _count, "first": _list_of(_text)}
 
 
 def _object_of(of: Check) -> Check:

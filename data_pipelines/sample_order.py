@@ -100,7 +100,7 @@ def epochs_and_records(
 
 
 def permuted(positions: tf.Tensor, streams: tf.Tensor, count: int) -> tf.Tensor:
-    """What stands at some positions of permutations of 0 … count - 1.
+    """Return the entries at some positions of permutations of 0 … count - 1.
 
     Args:
         positions: int64 tensor `(B,)`, each below `count`.
@@ -112,6 +112,31 @@ def permuted(positions: tf.Tensor, streams: tf.Tensor, count: int) -> tf.Tensor:
     """
     if count == 1:
         return positions
+    if not _is_no_permutation(count):
+        return _shuffled(positions, streams, count)
+    # A permutation of one entry more, without the last one: in the cycle through it,
+    # the entry before is followed by the one after.
+    numbers = _shuffled(positions, streams, count + 1)
+    after_last = _shuffled(numbers, streams, count + 1)
+    return tf.where(numbers == count, after_last, numbers)
+
+
+def _is_no_permutation(count: int) -> bool:
+    """Tells whether TensorFlow's shuffle of 0 … count - 1 is not a permutation.
+
+    Its cipher works on blocks of an even number of bits, at least 16, and takes
+    ceil(log2(count - 1)) of them. For the largest index count - 1 = 2^k these are k,
+    of which the index itself needs k + 1: it is taken for 0, whose entry comes up
+    twice, while another never does. Blocks of 16 hold the indices of every smaller
+    count, and an odd k is rounded up, so that the counts are 4^8 + 1, 4^9 + 1, ….
+    """
+    largest = count - 1
+    bits = largest.bit_length() - 1
+    return largest == 1 << bits and bits >= 16 and bits % 2 == 0
+
+
+def _shuffled(positions: tf.Tensor, streams: tf.Tensor, count: int) -> tf.Tensor:
+    """TensorFlow's shuffle of 0 … count - 1 for each stream."""
     words = tf.bitcast(streams, tf.int32)
     # The raw operator: the public wrapper pads batched seeds along the batch. One entry
     # more, since it refuses a batch of none.

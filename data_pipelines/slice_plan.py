@@ -13,7 +13,7 @@ import numpy as np
 from data_pipelines.document_slices import Cursor
 
 REJECTED = -1
-"""Stands for the size of a document that the reader rejected."""
+"""Stands for the size of a document that the reader rejected, as lower numbers do."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,14 +51,15 @@ def plan_slices(limit: int, sizes: Iterable[np.ndarray]) -> Iterator[PlannedSlic
 
     Args:
         limit: characters that end a slice.
-        sizes: for each file in order, characters of each document, or `REJECTED`.
+        sizes: for each file in order, characters of each document, or `REJECTED`
+            or a lower number.
     """
     limit = max(limit, 1)
     number, begin, characters, num_items = 0, Cursor(), 0, 0
     document_id = num_files = 0
     for file_number, of_file in enumerate(sizes):
         num_files += 1
-        is_document = of_file != REJECTED
+        is_document = of_file > REJECTED
         totals = np.cumsum(np.where(is_document, of_file, 0), dtype=np.int64)
         ranks = np.cumsum(is_document)
         # Characters of this slice are `characters` and those since `position`.

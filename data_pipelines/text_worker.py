@@ -11,6 +11,7 @@ from data_pipelines.document_options import DocumentOptions
 from data_pipelines.document_slices import Slice
 from data_pipelines.manifest import SPLITS, shard_name
 from data_pipelines.readers import Document, RejectedDocument, get_reader
+from data_pipelines.text_counts import TextCounter
 from seg_tf.text import encoding
 from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.text.punkt_parameters import load_parameters
@@ -48,6 +49,7 @@ class SliceMaker:
             else ("no_words", "word")
         )
         self._widths = record_schema.number_widths(vocabulary.size, None)
+        self._counter = TextCounter(vocabulary)
 
     def make(self, payload: Slice) -> dict:
         """Writes the shards of a slice.
@@ -88,12 +90,13 @@ class SliceMaker:
         for split in SPLITS:
             path = self._output_dir / shard_name(split, payload.number)
             shard = tree_shards.write_trees(path, items[split], self._widths)
-            shards[split] = vars(shard)
+            counts = self._counter.count(tree for tree, _, _ in items[split])
+            shards[split] = {**vars(shard), **counts}
         report = {
             "shards": shards,
             "rejected": rejected.listed,
             "counted": rejected.counted,
-            "next": vars(payload.next),
+            **payload.described(),
         }
         return report if tally is None else {**report, "cleaning": tally.report()}
 

@@ -235,9 +235,14 @@ class WindowInputs:
     def _reader(self, split: str) -> RowReader:
         reader = self._rows(split)
         if not len(reader):
+            without = (
+                " or --validation_input, or train without validation: "
+                "--config.training.validation_interval=0"
+            )
             raise ValueError(
                 f"{self._records_dir}: the {split} split holds no record. Build the "
                 "records from more documents or with a larger --validation_fraction"
+                + (without if split == "validation" else "")
             )
         return reader
 

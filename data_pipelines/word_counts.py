@@ -8,6 +8,8 @@ from typing import Any
 import seg_tf.command_line as command_line
 from data_pipelines.readers import get_reader
 from data_pipelines.readers.base import Document
+from data_pipelines.readers.passed_over import PassedOver
+from data_pipelines.readers.passed_over import summary as passed_over_summary
 
 # Distinct strings between spaces that are held before they are split into words.
 _MAX_CHUNKS = 1 << 20
@@ -96,7 +98,11 @@ def count_words(
         ValueError: if the input is missing or empty, or no document could be read.
     """
     reader = get_reader(format, **reader_options)
-    sizes = {path: path.stat().st_size for path in reader.files(input_path)}
+    passed_over = PassedOver()
+    files = reader.files(input_path, passed_over)
+    if passed_over.names:
+        print(passed_over_summary(passed_over.described()), file=sys.stderr)
+    sizes = {path: path.stat().st_size for path in files}
     num_documents, rejected = 0, Counter()
     with command_line.progress_bar(sum(sizes.values()), "counting words") as bar:
         for path, size in sizes.items():

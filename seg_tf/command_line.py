@@ -1,4 +1,4 @@
-"""What the command-line scripts share: clean errors, progress, exit codes."""
+"""Shared by the command-line scripts: clean errors, warnings, progress, exit codes."""
 
 import logging
 import os
@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from absl import app, flags
+from absl import logging as absl_logging
 from tqdm import tqdm
 
 
@@ -61,6 +62,9 @@ def run(
     def guarded(argv: Sequence[str]) -> None:
         if len(argv) > 1:
             sys.exit(f"error: unexpected argument {argv[1]!r}; all options are flags")
+        # Plain words instead of absl's letter, date, process and line.
+        formatter = logging.Formatter("%(levelname)s: %(message)s")
+        absl_logging.get_absl_handler().setFormatter(formatter)
         hint = ". Run the same command again to go on" if goes_on else ""
         if has_workers:
             signal.signal(signal.SIGTERM, _raise_terminated)
@@ -80,7 +84,7 @@ def run(
             sys.exit(_TERMINATED)
 
     _show_all_flags()
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
+    logging.addLevelName(logging.WARNING, "warning")
     app.run(guarded, flags_parser=parse_flags or app.parse_flags_with_usage)
 
 

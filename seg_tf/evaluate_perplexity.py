@@ -24,12 +24,13 @@ Printed are the loss in nats and the perplexity, its exponential, over
 
 * the words that were predicted, `<eos>` included: all but the very first, which has no
   word before it to be predicted from;
-* for texts, the standard count of WikiText: what stands between white space, and an
-  `<eos>` for every line, blank ones too (245,569 for the test split of WikiText-103).
-  Blank lines are not read here, nor are they by the code released with the paper, so
-  that nothing predicts their `<eos>`: this is what the loss of that code would be over
-  the standard count. It leaves out the losses of the blank lines themselves, and of the
-  first word, and is therefore a lower bound of a perplexity that has them.
+* for WikiText, that is where every file has titles such as ` = Homarus gammarus = `,
+  its standard count too: words between white space, and an `<eos>` for every line,
+  blank ones too (245,569 for the test split of WikiText-103). Blank lines are not read
+  here, nor are they by the code released with the paper, so that nothing predicts their
+  `<eos>`: the same sum of losses is divided by a larger count. It leaves out the losses
+  of the blank lines, and of the first word, and is therefore a lower bound of a
+  perplexity that has them, in no way a better figure.
 
 Perplexities can be compared where the words are the same. A run on words that were cut
 at punctuation (--tokenizer=words) predicts more and easier words of the same text than
@@ -61,7 +62,7 @@ class _Source:
         num_lanes: rows of a batch.
         num_predicted: words to be predicted.
         facts: for the result.
-        num_standard_tokens: for texts, their standard count.
+        num_standard_tokens: for WikiText, its standard count.
     """
 
     batches: Iterable[dict[str, Any]]
@@ -215,11 +216,13 @@ def _describe(result: dict[str, Any]) -> str:
     ]
     if "standard" in result:
         lines += [
-            _row("standard count of WikiText", result["standard"]),
+            _row("standard count, lower bound", result["standard"]),
             "",
-            "The standard count is of words between white space and an <eos> a line. "
-            "Losses of the",
-            "blank lines' <eos>, which are not read, are left out: a lower bound.",
+            "The standard count of WikiText is of words between white space and an "
+            "<eos> a line. It",
+            "divides the same losses by more tokens: those of the blank lines' <eos>, "
+            "which are not",
+            "read, are left out.",
         ]
     else:
         lines.append("")

@@ -1,11 +1,11 @@
-"""Which files an input path stands for, in which order, under which names."""
+"""The files of an input path: their order, their names, and what is passed over."""
 
 import glob
 import os
 import pathlib
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,6 +13,16 @@ if TYPE_CHECKING:
 
 Path = "pathlib.Path | upath.UPath"
 """A local file, or one behind a URL: `stat`, `open`, `name` and `suffix` are alike."""
+
+HIDDEN = "hidden"
+HIDDEN_FOLDER = "hidden_folder"
+OTHER_NAME = "other_name"
+NOT_A_FILE = "not_a_file"
+"""Reasons to pass over a file. A hidden folder is one entry, whatever is in it; what
+is not a file is a pipe, a device or a link to nothing."""
+
+PassOver = Callable[[str, Path], None]
+"""Takes the reason and the path of a file that is passed over."""
 
 COMPRESSION_SUFFIXES = (".gz", ".bz2", ".zst")
 _WILDCARDS = frozenset("*?[")
@@ -62,8 +72,14 @@ def _remote(url: str) -> "upath.UPath":
     return path
 
 
+def _say_nothing(reason: str, path: Path) -> None:
+    del reason, path
+
+
 def list_files(
-    input_path: str | os.PathLike[str], suffixes: Sequence[str] = ()
+    input_path: str | os.PathLike[str],
+    suffixes: Sequence[str] = (),
+    pass_over: PassOver = _say_nothing,
 ) -> list[Path]:
     """Lists the files below `input_path`, sorted by their relative name.
 
@@ -75,50 +91,69 @@ def list_files(
         suffixes: what names of files in a folder end in, before any suffix of a
             compression. Empty takes all. A file that `input_path` names itself, or
             that a glob matches, is always taken.
+        pass_over: called once for each file of a folder that is not taken, in order
+            of the names.
 
     Raises:
         FileNotFoundError: if there is no such file or folder.
-        ValueError: if no file matches, or all files that match are empty; or the
-            package that reads such URLs is not installed.
+        ValueError: if no file matches, all files that match are empty, or a pipe is
+            named; or the package that reads such URLs is not installed.
         OSError: if a remote folder cannot be read.
     """
     text = _to_text(input_path)
     if not text:
         raise ValueError("The input must name a file, a folder or a glob. Received: ''")
-    if _is_url(text):
-        files = _remote_files(text, suffixes)
-        looked_for = "files that match"
-    elif _is_glob(text):
-        files = [
-            file
-            for match in glob.glob(text, recursive=True)
-            for file in walk(pathlib.Path(match), suffixes)
-        ]
-        looked_for = "files that match the glob"
-    else:
-        if not os.path.exists(text):
-            raise FileNotFoundError(
-                f"The input must exist. Received: {text!r}, which is neither a "
-                "file nor a folder"
-            )
-        files = list(walk(pathlib.Path(text), suffixes))
-        names = " or ".join(f"*{suffix}" for suffix in suffixes)
-        looked_for = f"files named {names} (plain, .gz, .bz2 or .zst)"
-        looked_for = looked_for if suffixes else "files"
+    passed_over: set[tuple[str, Path]] = set()
+
+    def note(reason: str, path: Path) -> None:
+        passed_over.add((reason, path))
+
+    files, looked_for = _find(text, suffixes, note)
     if not files:
         raise ValueError(
             f"The input must hold {looked_for}, hidden ones aside. "
             f"Received: {text!r}, which holds none"
+            + (f" and {len(passed_over)} others" if passed_over else "")
             + ("; a glob takes files of any name" if suffixes else "")
         )
     # A glob such as "**" matches a folder and what lies in it.
-    files = sorted(set(files), key=lambda file: relative_name(file, text))
+    taken = set(files)
+    files = sorted(taken, key=lambda file: relative_name(file, text))
     if not any(file.stat().st_size for file in files):
         raise ValueError(
             f"The input must hold text. Received: {text!r}, whose {len(files)} "
             f"file(s) are all empty, {files[0].name!r} among them"
         )
+    for reason, path in sorted(
+        passed_over, key=lambda noted: (relative_name(noted[1], text), noted[0])
+    ):
+        if path not in taken:
+            pass_over(reason, path)
     return files
+
+
+def _find(
+    text: str, suffixes: Sequence[str], pass_over: PassOver
+) -> tuple[list[Path], str]:
+    """The files of an input, unsorted, and words for those that were looked for."""
+    if _is_url(text):
+        return _remote_files(text, suffixes, pass_over), "files that match"
+    if _is_glob(text):
+        files = [
+            file
+            for match in glob.glob(text, recursive=True)
+            for file in walk(pathlib.Path(match), suffixes, pass_over)
+        ]
+        return files, "files that match the glob"
+    if not os.path.exists(text):
+        raise FileNotFoundError(
+            f"The input must exist. Received: {text!r}, which is neither a file nor a "
+            "folder"
+        )
+    names = " or ".join(f"*{suffix}" for suffix in suffixes)
+    looked_for = f"files named {names} (plain, .gz, .bz2 or .zst)"
+    files = list(walk(pathlib.Path(text), suffixes, pass_over))
+    return files, looked_for if suffixes else "files"
 
 
 def _to_text(input_path: str | os.PathLike[str]) -> str:
@@ -126,7 +161,9 @@ def _to_text(input_path: str | os.PathLike[str]) -> str:
     return text if _is_url(text) else os.path.expanduser(os.fspath(input_path))
 
 
-def _remote_files(url: str, suffixes: Sequence[str]) -> list["upath.UPath"]:
+def _remote_files(
+    url: str, suffixes: Sequence[str], pass_over: PassOver
+) -> list["upath.UPath"]:
     """`list_files` of a URL, unsorted."""
     root = _remote(url)
     try:
@@ -144,7 +181,9 @@ def _remote_files(url: str, suffixes: Sequence[str]) -> list["upath.UPath"]:
                 f"The input must exist. Received: {url!r}, which is neither a file "
                 "nor a folder"
             )
-        return [file for path in roots for file in _remote_walk(path, suffixes)]
+        return [
+            file for path in roots for file in _remote_walk(path, suffixes, pass_over)
+        ]
     except OSError:
         raise
     # Each kind of storage has exceptions of its own.
@@ -155,7 +194,7 @@ def _remote_files(url: str, suffixes: Sequence[str]) -> list["upath.UPath"]:
 
 
 def _remote_walk(
-    root: "upath.UPath", suffixes: Sequence[str]
+    root: "upath.UPath", suffixes: Sequence[str], pass_over: PassOver
 ) -> Iterator["upath.UPath"]:
     if root.is_file():
         yield root
@@ -163,10 +202,18 @@ def _remote_walk(
     for name in root.fs.find(root.path):
         file = _sibling(root, name)
         parts = pathlib.PurePosixPath(_remote_relative(file, root)).parts
-        if not any(part.startswith(".") for part in parts) and (
-            _matches(file.name, suffixes)
-        ):
-            yield file
+        hidden = next(
+            (place for place, part in enumerate(parts) if part.startswith(".")), None
+        )
+        if hidden is None:
+            if _matches(file.name, suffixes):
+                yield file
+            else:
+                pass_over(OTHER_NAME, file)
+        elif hidden == len(parts) - 1:
+            pass_over(HIDDEN, file)
+        else:
+            pass_over(HIDDEN_FOLDER, root.joinpath(*parts[: hidden + 1]))
 
 
 def _sibling(path: "upath.UPath", name: str) -> "upath.UPath":
@@ -209,29 +256,61 @@ def _is_glob(text: str) -> bool:
     return bool(_WILDCARDS.intersection(text)) and not os.path.exists(text)
 
 
-def walk(path: pathlib.Path, suffixes: Sequence[str] = ()) -> Iterator[pathlib.Path]:
-    """The files of a folder as in `list_files`, in no order; or the file itself.
+def walk(
+    path: pathlib.Path,
+    suffixes: Sequence[str] = (),
+    pass_over: PassOver = _say_nothing,
+) -> Iterator[pathlib.Path]:
+    """Yields the files of a folder as in `list_files`, unsorted; or the file itself.
+
+    Args:
+        path: folder or file.
+        suffixes: as in `list_files`.
+        pass_over: called for each file of a folder that is not taken.
 
     Raises:
+        ValueError: if it is a pipe or a device.
         OSError: if a folder cannot be read, rather than leave out what is in it.
     """
     if path.is_file():
         yield path
         return
+    _check_is_no_pipe(path)
     visited = set()
     for folder, subfolders, names in os.walk(path, onerror=_raise, followlinks=True):
         # Sorted, so that of two ways to a folder it is always the same one taken.
-        subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
+        hidden = [name for name in subfolders if name.startswith(".")]
+        subfolders[:] = sorted(set(subfolders).difference(hidden))
         # A link to a folder further up must not send the walk round in circles.
         status = os.stat(folder)
         if (status.st_dev, status.st_ino) in visited:
             subfolders.clear()
             continue
         visited.add((status.st_dev, status.st_ino))
+        for name in hidden:
+            pass_over(HIDDEN_FOLDER, pathlib.Path(folder, name))
         for name in names:
             file = pathlib.Path(folder, name)
-            if not name.startswith(".") and _matches(name, suffixes) and file.is_file():
+            if name.startswith("."):
+                pass_over(HIDDEN, file)
+            elif not _matches(name, suffixes):
+                pass_over(OTHER_NAME, file)
+            elif not file.is_file():
+                pass_over(NOT_A_FILE, file)
+            else:
                 yield file
+
+
+def _check_is_no_pipe(path: pathlib.Path) -> None:
+    if path.is_dir() or not path.exists():
+        return
+    kind = "a pipe" if path.is_fifo() else "a device or socket"
+    raise ValueError(
+        "The input must be files, which are read more than once: for a checksum, and "
+        f"again when a build resumes. Received: {str(path)!r}, which is {kind}. Write "
+        "the text into a file first (compressed files are read as they are, gzip, "
+        "bzip2 and Zstandard)"
+    )
 
 
 def _raise(error: OSError) -> None:

@@ -170,7 +170,8 @@ def read_json(path: pathlib.Path) -> Any:
     """Reads a JSON file.
 
     Raises:
-        ValueError: if it is not JSON, naming file, line and column.
+        ValueError: if it is not JSON, naming the file and, for bad syntax, line and
+            column.
     """
     try:
         return json.loads(path.read_text(encoding="utf-8"))

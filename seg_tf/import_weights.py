@@ -55,8 +55,8 @@ def define_flags() -> None:
     flags.DEFINE_bool(
         "lower_case",
         None,
-        "Whether the vocabulary is uncased. Default: as its files say, or else whether "
-        "it has no capital letters.",
+        "Whether the vocabulary is uncased. Default: as its files say, or else as its "
+        "rows do: 1 % of them with capital letters or accents make a vocabulary cased.",
     )
 
 

@@ -8,7 +8,7 @@ import sys
 import h5py
 import numpy as np
 
-from seg_tf.training import run_log
+from seg_tf.training import health, run_log
 from tests.data_pipelines import builders
 
 REPOSITORY = pathlib.Path(__file__).parents[1]
@@ -32,12 +32,12 @@ CONFIG = (
 )
 
 
-def write_records(folder: pathlib.Path) -> None:
-    """Records of some random documents."""
+def write_records(folder: pathlib.Path, num_validation: int = 8) -> None:
+    """Records of some random documents, some of them held out."""
     generator = np.random.default_rng(0)
     documents = {
         split: [[builders.random_tree(generator, 60, VOCAB_SIZE) for _ in range(count)]]
-        for split, count in (("train", 40), ("validation", 8))
+        for split, count in (("train", 40), ("validation", num_validation))
     }
     builders.write_windows(
         folder, documents, window_length=LENGTH, vocab_size=VOCAB_SIZE
@@ -95,6 +95,6 @@ def variables_of(folder):
 def log_of(folder):
     rows = run_log.read(folder / "log.jsonl")
     return [
-        {name: value for name, value in row.items() if name != "tokens_per_second"}
+        {name: value for name, value in row.items() if name not in health.FIGURES}
         for row in rows
     ]

@@ -36,6 +36,7 @@ LEVELS = (
         "features",
         "file_listing",
         "files",
+        "host_memory",
         "output_paths",
     },
     {"fidelity"},

@@ -1,4 +1,5 @@
 import dataclasses
+import importlib
 import json
 from typing import ClassVar
 
@@ -331,3 +332,54 @@ def test_encoder_and_objective_are_built_from_their_configs():
     objective = configuration.build(RUN.objectives["masked_lm"], encoder=encoder)
     assert objective.loss_weight == 0.5
     assert objective.encoder is encoder
+
+
+@pytest.mark.parametrize(
+    "optimizer, num_updates, expected",
+    [
+        (
+            configuration.AdamWConfig(warmup_updates=300),
+            20,
+            r"warmup_updates=300, --config\.training\.num_updates=20",
+        ),
+        (
+            configuration.LambConfig(warmup_updates=300, decay_updates=40),
+            1_000,
+            r"warmup_updates=300, --config\.optimizer\.decay_updates=40",
+        ),
+        (
+            configuration.StableAdamWConfig(warmup_updates=19),
+            20,
+            r"warmup_updates=19, --config\.training\.num_updates=20 of which .*=0.1 "
+            "leaves 18",
+        ),
+    ],
+)
+def test_warm_up_that_is_longer_than_the_run_is_refused_by_its_flags(
+    optimizer, num_updates, expected
+):
+    with pytest.raises(ValueError, match=f"`warmup_updates` must be.*{expected}"):
+        configuration.RunConfig(
+            name="short",
+            paper="bert_base",
+            optimizer=optimizer,
+            training=configuration.TrainingConfig(num_updates=num_updates),
+        )
+
+
+def test_tiny_runs_can_be_shortened():
+    for name in ("segabert_tiny", "slm_tiny", "reat_tiny", "sega_transformer_xl_tiny"):
+        run = importlib.import_module(f"configs.{name}").RUN
+        short = dataclasses.replace(
+            run, training=dataclasses.replace(run.training, num_updates=20)
+        )
+        assert short.optimizer.warmup(20) == 1
+        assert run.optimizer.warmup(run.training.num_updates) in (100, 300, 200, 50)
+
+
+@pytest.mark.parametrize("share", [0.0, 1.5])
+def test_shares_of_a_run_lie_between_nothing_and_all(share):
+    with pytest.raises(ValueError, match="`warmup_share` must be above 0"):
+        configuration.AdamWConfig(warmup_share=share)
+    with pytest.raises(ValueError, match="`decay_share` must be above 0"):
+        configuration.StableAdamWConfig(decay_share=share)

@@ -110,6 +110,8 @@ def test_signal_to_one_worker_leaves_a_checkpoint(records, tmp_path, rank):
     (line,) = [line for line in errors.splitlines() if "Stopped by SIGTERM" in line]
     updates = int(re.search(r"after update (\d+) of 60", line).group(1))
     assert (tmp_path / f"checkpoints/update-{updates:08d}/state.json").exists()
+    # Drawn before the first process left, whose end makes the launcher kill the others.
+    assert (tmp_path / "loss_curve.png").exists()
     assert "Traceback" not in errors.split("Stopped by SIGTERM")[0]
 
 
@@ -134,7 +136,8 @@ def test_rank_that_never_answers_ends_the_run_in_words(records, tmp_path):
         tmp_path,
         *SHARED,
         launcher=launcher("-np", "2"),
-        environment={"HOROVOD_GLOO_TIMEOUT_SECONDS": "15"},
+        # Longer than it takes to name the rank.
+        environment={"HOROVOD_GLOO_TIMEOUT_SECONDS": "30"},
     )
     read_until(process, "update 10/60")
     workers(tmp_path)[1].suspend()

@@ -65,6 +65,7 @@ def test_prints_both_perplexities_and_what_they_are_over(
     run(language_model_dir, f"--text={text}", "--memory_length=40", result.flag)
     losses = tiny.losses_of_text(tiny.load(language_model_dir, memory_length=40))
     output = capsys.readouterr().out
+    assert "\nstandard count, lower bound " in output
     rows = {
         line[:9]: line.replace(",", "").split()[-3:] for line in output.splitlines()
     }
@@ -120,14 +121,47 @@ def test_records_give_the_loss_of_their_text(
 
 def test_texts_are_read_one_after_the_other(language_model_dir, text, result):
     other = text.with_name("other.txt")
-    other.write_text("The w20 w21 .\n\n")
+    other.write_text("= w20 =\n\nThe w20 w21 .\n\n")
     run(language_model_dir, f"--text={other}", f"--text={text}", result.flag)
     assert result()["text"] == ["other.txt", "text.txt"]
-    assert result()["predicted"]["tokens"] == 35
-    assert result()["standard"]["tokens"] == 39
+    assert result()["predicted"]["tokens"] == 39
+    assert result()["standard"]["tokens"] == 44
 
 
-def test_wikitext_has_its_standard_count(tmp_path, result):
+@pytest.mark.parametrize(
+    "lines",
+    [
+        pytest.param("The w20 w21 .\n\n", id="no heading"),
+        pytest.param("\n= = w20 = =\n\nThe w21 .\n", id="a section alone"),
+        pytest.param("w20\n= w21 =\nw22\n", id="an equation"),
+        pytest.param("= =\n\n=\n\n== w20 ==\n", id="signs alone"),
+    ],
+)
+def test_text_without_titles_of_wikitext_has_no_standard_count(
+    language_model_dir, text, result, capsys, lines
+):
+    other = text.with_name("other.txt")
+    other.write_text(lines)
+    # Nor has WikiText that is read with it.
+    for sources in ([other], [text, other]):
+        arguments = [f"--text={source}" for source in sources]
+        run(language_model_dir, *arguments, result.flag)
+        assert "standard" not in result()
+        shown = capsys.readouterr().out
+        assert "predicted words" in shown
+        assert "standard count" not in shown
+
+
+def test_a_book_has_no_standard_count(tmp_path, result, capsys):
+    path = sample_data("gutenberg", "blake-poems.txt")
+    run_dir = tiny.write_checkpoint(tmp_path / "run")
+    run(run_dir, f"--text={path}", "--lanes=100", "--target_length=64", result.flag)
+    assert result()["predicted"]["tokens"] > 5_000
+    assert "standard" not in result()
+    assert "standard count" not in capsys.readouterr().out
+
+
+def test_wikitext_has_its_standard_count(tmp_path, result, capsys):
     path = sample_data("wikitext-2", "wiki.valid.tokens")
     run_dir = tiny.write_checkpoint(tmp_path / "run")
     run(run_dir, f"--text={path}", "--lanes=500", "--target_length=64", result.flag)
@@ -135,6 +169,7 @@ def test_wikitext_has_its_standard_count(tmp_path, result):
     assert written["blank_lines"] == 1_299
     assert written["standard"]["tokens"] == 217_646
     assert written["predicted"]["tokens"] == 217_646 - 1_299 - 1
+    assert "standard count, lower bound      217,646" in capsys.readouterr().out
 
 
 def test_users_errors_name_what_is_wrong(

@@ -143,3 +143,15 @@ def test_folder_of_empty_files_is_an_error(tmp_path):
         file_listing.list_files(tmp_path)
     make(tmp_path, "c")
     assert listed(tmp_path) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("input_path", ["pipe", "*pe"])
+def test_pipes_are_refused_by_name(tmp_path, input_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ValueError, match=r"'.*/pipe', which is a pipe.* Write"):
+        file_listing.list_files(tmp_path / input_path)
+
+
+def test_devices_are_refused_by_name():
+    with pytest.raises(ValueError, match="'/dev/null', which is a device"):
+        file_listing.list_files("/dev/null")

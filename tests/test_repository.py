@@ -13,7 +13,7 @@ from packaging.requirements import Requirement
 
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
 REQUIREMENTS = REPOSITORY / "requirements"
-LOCKS = ("run.txt", "corpora.txt", "dev.txt", "horovod-build.txt")
+LOCKS = ("run.txt", "corpora.txt", "profile.txt", "dev.txt", "horovod-build.txt")
 # Package-index hosts, and folders of somebody's machine.
 HOSTS = re.compile(r"pypi\.org|pythonhosted\.org")
 HOME = re.compile(r"(?<![\w.:/}])/(work|root|home/\w+|Users/\w+)/\w")
@@ -81,6 +81,11 @@ def test_larger_locks_hold_the_smaller_ones_with_the_same_versions():
     )
     assert run
     assert run.items() < corpora.items() < dev.items()
+    profile = pins(read_lock("profile.txt"))
+    assert run.items() < profile.items()
+    # Both may be installed into one environment.
+    shared = profile.keys() & dev.keys()
+    assert {key: profile[key] for key in shared} == {key: dev[key] for key in shared}
 
 
 def test_locks_hold_what_the_project_declares():
@@ -89,6 +94,7 @@ def test_locks_hold_what_the_project_declares():
     for declared, name in (
         (project["dependencies"], "run.txt"),
         (extras["corpora"], "corpora.txt"),
+        (extras["profile"], "profile.txt"),
         (extras["dev"], "dev.txt"),
         (extras["horovod"], "horovod-build.txt"),
     ):

@@ -1,5 +1,7 @@
 import os
 import pathlib
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -11,7 +13,7 @@ from absl import flags
 
 import run_pretraining
 from seg_tf import configuration
-from seg_tf.training import checkpoint_files, config_overrides
+from seg_tf.training import checkpoint_files, config_overrides, devices
 from seg_tf.training.checkpoint import Checkpoints
 from seg_tf.training.pretrained import load_encoder
 from tests import scripted_runs
@@ -93,6 +95,23 @@ def test_dry_run_prints_the_plan_and_touches_nothing(main, records, tmp_path):
     assert files_below(records) == before
 
 
+def test_gpu_leaves_deterministic_kernels_off(main, records, tmp_path, monkeypatch):
+    monkeypatch.setattr(devices, "has_gpu", lambda: True)
+    arguments = (
+        *CONFIG,
+        f"--records_dir={records}",
+        f"--output_dir={tmp_path / 'run'}",
+        "--config.training.jit_compile",
+        "--dry_run",
+    )
+    code, output, _ = main(*arguments)
+    assert code == 0
+    assert "Deterministic kernels are off: " in output
+    code, _, errors = main(*arguments, "--config.training.deterministic_ops=true")
+    assert code == 1
+    assert "`deterministic_ops` must not be true together with `jit_comp" in errors
+
+
 @pytest.mark.parametrize(
     "arguments, expected",
     [
@@ -115,7 +134,12 @@ def test_dry_run_prints_the_plan_and_touches_nothing(main, records, tmp_path):
         ),
         (
             ["--config.optimizer.warmup_updates=61"],
-            "`warmup_updates` must be at least 0 and at most",
+            "warmup_updates=61, --config.training.num_updates=60. Lower the first",
+        ),
+        (["--measure=5"], "`--measure` needs --dry_run"),
+        (
+            ["--config.training.validation_interval=-1"],
+            "`validation_interval` must be at least 0",
         ),
         (
             ["--config.training.dtype_policy=float8"],
@@ -123,6 +147,9 @@ def test_dry_run_prints_the_plan_and_touches_nothing(main, records, tmp_path):
         ),
         (["--config.training.batch_size=0"], "`batch_size` must be at least 1"),
         (["--config.paper=xlnet"], "`paper` must be one of segabert_base"),
+        (["--profile_updates=9:3"], "must not end before it begins"),
+        (["--profile_updates=50:61"], "the run, which ends with update 60"),
+        (["--profile_updates="], "`--profile_updates` must be two numbers of updates"),
         (["--records_dir="], "`--records_dir` must be given"),
         (["--records_dir=/absent"], "Found no /absent/manifest.json"),
         (["extra"], "unexpected argument 'extra'"),
@@ -151,6 +178,128 @@ def test_users_error_is_one_line_that_says_what_to_do(
     assert errors.startswith("error: ")
     assert expected in errors
     assert not (tmp_path / "run").exists()
+
+
+def test_wrong_profile_is_an_error_before_tensorflow_is_imported():
+    code = "import sys, runpy; sys.modules['tensorflow'] = None; " + (
+        "runpy.run_path('run_pretraining.py', run_name='__main__')"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code, *CONFIG, "--profile_updates=a:b"],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+    )
+    assert ended.returncode == 1
+    assert ended.stderr == (
+        "error: `--profile_updates` must be two numbers of updates, FIRST:LAST, as in "
+        "100:110. Received: a:b\n"
+    )
+
+
+def test_flag_profiles_the_updates(main, records, tmp_path):
+    code, output, errors = main(
+        *CONFIG,
+        f"--records_dir={records}",
+        f"--output_dir={tmp_path}",
+        "--config.training.deterministic_ops=false",
+        "--config.training.num_updates=3",
+        "--profile_updates=2:3",
+    )
+    assert code == 0, errors
+    assert (
+        f"Profile of updates 2 to 3: {tmp_path}/tensorboard/plugins/profile" in output
+    )
+    assert list(tmp_path.glob("tensorboard/plugins/profile/*/*.xplane.pb"))
+
+
+def test_contradicting_config_is_refused_before_tensorflow_is_imported():
+    code = """
+import sys
+from absl import app
+import run_pretraining
+from seg_tf.training import config_overrides
+try:
+    app.run(run_pretraining.main, flags_parser=config_overrides.parse_flags)
+except SystemExit as error:
+    print(error.code)
+print(sorted({"tensorflow", "keras"} & sys.modules.keys()))
+"""
+    short = ("--config=configs/slm_base.py", "--config.training.num_updates=20")
+    done = subprocess.run(
+        [sys.executable, "-c", code, *short],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    message, imported = done.stdout.splitlines()
+    assert "--config.optimizer.warmup_updates=10000" in message
+    assert "--config.training.num_updates=20." in message
+    assert imported == "[]"
+
+
+def test_measured_dry_run_leaves_no_trace(main, records, tmp_path):
+    code, output, errors = main(
+        *CONFIG,
+        f"--records_dir={records}",
+        f"--output_dir={tmp_path / 'run'}",
+        "--config.training.deterministic_ops=false",
+        "--dry_run",
+        "--measure=2",
+    )
+    assert code == 0, errors
+    assert "  updates          2, after one that is not counted: " in output
+    assert "  the whole run    " in output
+    assert "in all\n  memory, about" in output
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.fixture(scope="module")
+def records_without_validation(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("all_for_training")
+    scripted_runs.write_records(folder, num_validation=0)
+    return folder
+
+
+def test_records_without_validation_train_once_that_is_asked_for(
+    main, records_without_validation, tmp_path, monkeypatch
+):
+    command = (
+        *CONFIG,
+        f"--records_dir={records_without_validation}",
+        f"--output_dir={tmp_path}",
+        "--config.training.deterministic_ops=false",
+        "--config.training.num_updates=6",
+    )
+    code, _, errors = main(*command)
+    assert code == 1
+    (flag,) = re.findall(r"train without validation: (--\S+)", errors)
+    assert not list(tmp_path.iterdir())
+
+    code, output, errors = main(*command, flag)
+    assert code == 0, errors
+    assert "  validation       none" in output
+    last = tmp_path / "checkpoints" / "update-00000006"
+    assert f"  last checkpoint  {last}" in output
+    assert last.is_dir()
+    assert (tmp_path / "loss_curve.png").exists()
+    assert {row["kind"] for row in log_of(tmp_path)} == {"train"}
+    load_encoder(tmp_path)
+    # The commands that it ends with work as they are.
+    (compare,) = re.findall(r"python -m (seg_tf.training.plot_runs .*)", output)
+    monkeypatch.chdir(tmp_path)
+    subprocess.run(
+        [sys.executable, "-m", *shlex.split(compare)],
+        check=True,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+    )
+    assert (tmp_path / "curves.png").exists()
+    monkeypatch.chdir(REPOSITORY)
+    (longer,) = re.findall(r"train it for longer .*(--config\S+\d)", output)
+    code, output, errors = main(*command, flag, longer)
+    assert code == 0, errors
+    assert "Done after 12 updates." in output
 
 
 def test_overrides_reach_the_run(main, records, tmp_path):

@@ -2,6 +2,7 @@
 
     python3 tools/set_up.py run     # what training needs
     python3 tools/set_up.py corpora # and what corpora of many machines need
+    python3 tools/set_up.py profile # training, and TensorBoard's page for profiles
     python3 tools/set_up.py dev     # and what tests and developers need
 
 `make` calls it before every target. Three phases, each skipped when it is done:
@@ -33,6 +34,7 @@ OLDEST, NEWEST = (3, 11), (3, 13)
 LOCKS = {
     "run": ("run",),
     "corpora": ("corpora", "run"),
+    "profile": ("profile", "run"),
     "dev": ("dev", "corpora", "run"),
 }
 # What build_horovod.py exits with where it finds no compiler.

@@ -18,6 +18,9 @@ from data_pipelines.readers.base import (
     LEFT_OUT_REASONS as LEFT_OUT_REASONS,
 )
 from data_pipelines.readers.base import (
+    MAX_DOCUMENT_MEGABYTES as MAX_DOCUMENT_MEGABYTES,
+)
+from data_pipelines.readers.base import (
     Document as Document,
 )
 from data_pipelines.readers.base import (
@@ -64,10 +67,21 @@ def get_reader(format: str, **options: Any) -> FileReader:
         )
     return reader_class(
         **{
-            name: _to_bool(name, value) if types_by_name[name] is bool else value
+            name: _CONVERSIONS.get(types_by_name[name], _unchanged)(name, value)
             for name, value in options.items()
         }
     )
+
+
+def options_of(format: str) -> dict[str, str]:
+    """Names of a format's own options and their defaults, as flags have them."""
+    return {
+        field.name: str(field.default).lower()
+        if isinstance(field.default, bool)
+        else str(field.default)
+        for field in dataclasses.fields(_module(format).Reader)
+        if field.name != "max_document_megabytes"  # Of every format: a flag.
+    }
 
 
 def parse_options(assignments: Iterable[str]) -> dict[str, str]:
@@ -89,6 +103,24 @@ def _to_bool(name: str, value: Any) -> bool:
     if str(value).lower() not in _TRUTH_VALUES:
         raise ValueError(f"`{name}` must be true or false. Received: {value!r}")
     return _TRUTH_VALUES[str(value).lower()]
+
+
+def _to_positive_float(name: str, value: Any) -> float:
+    try:
+        number = float(value)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < float("inf"):
+        raise ValueError(f"`{name}` must be a positive number. Received: {value!r}")
+    return number
+
+
+def _unchanged(name: str, value: Any) -> Any:
+    del name
+    return value
+
+
+_CONVERSIONS = {bool: _to_bool, float: _to_positive_float}
 
 
 def _module(name: str) -> types.ModuleType:

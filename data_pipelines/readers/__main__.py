@@ -10,11 +10,18 @@ documents drawn at random from the whole corpus, with the counts of all of it:
   python -m data_pipelines.readers --format=markdown --input=books \
       --num_documents=10 --sample_seed=1
 
-`--reader_options` are those of a format; `--input` may be a file, a folder or a
-glob, compressed or not:
+`--reader_options` are those of a format (below, at the flag); `--input` may be a file,
+a folder or a glob, compressed or not. A field of JSON in a field, a table whose columns
+are parted by semicolons, text in Latin-1, a file of a document a line:
 
   python -m data_pipelines.readers --format=json_lines --input='c4/*.json.gz' \
-      --reader_options=text_field=content
+      --reader_options=text_field=content.text
+  python -m data_pipelines.readers --format=csv --input=reviews.csv \
+      --reader_options=text_field=review,delimiter=semicolon
+  python -m data_pipelines.readers --format=plain_text --input=old.txt \
+      --reader_options=encoding=cp1252
+  python -m data_pipelines.readers --format=plain_text --input=tweets.txt \
+      --reader_options=documents=lines
 
 A Wikipedia dump, a TensorFlow dataset, files in a bucket (docs/sources.md has more):
 
@@ -28,10 +35,13 @@ The corpus that every machine has, the docstrings of the installed packages:
 
 To have the text itself, of whatever format, as plain text: UTF-8, a paragraph a
 line, a blank line after each document. That is what `seg_tf.find_sentences`,
-`seg_tf.reorder_sentences` and `seg_tf.encode_text` read:
+`seg_tf.reorder_sentences` and `seg_tf.encode_text` read, and the option
+`documents=blank_lines` of plain text:
 
   python -m data_pipelines.readers --format=wikiextractor --input=enwiki/text \
       --output=enwiki.txt
+  python -m data_pipelines.readers --format=plain_text --input=enwiki.txt \
+      --reader_options=documents=blank_lines
 
 `--output` may be an existing folder too; then each file that is read becomes a file
 in it, `<name>.txt`. Named `….jsonl` it becomes JSON lines, a document a line; several
@@ -54,6 +64,8 @@ from absl import flags
 import seg_tf.command_line as command_line
 from data_pipelines import readers, text_flags
 from data_pipelines.readers import text_output
+from data_pipelines.readers.passed_over import PassedOver
+from data_pipelines.readers.passed_over import summary as passed_over_summary
 from seg_tf import file_listing, output_paths
 
 text_flags.define_text_flags()
@@ -167,10 +179,14 @@ def _write(
         text_output.write(output, list(sources), documents_of)
 
 
-def _print_summary(counts: _Counts, num_files: int, is_all: bool) -> None:
+def _print_summary(
+    counts: _Counts, num_files: int, passed_over: PassedOver, is_all: bool
+) -> None:
     read = ", ".join(f"{value:,} {name}" for name, value in counts.counts.items())
     part = "" if is_all else " up to here (--sample_seed: all)"
     print(f"{num_files:,} files. Read{part}: {read}.")
+    if passed_over.names:
+        print(f"Files {passed_over_summary(passed_over.described())}")
     print(f"Rejected: {sum(counts.reasons.values()):,} {dict(counts.reasons) or ''}")
     for item in counts.rejected:
         print(f"  {item}")
@@ -191,18 +207,19 @@ def _output() -> pathlib.Path | None:
 def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
     output = _output()
-    options = readers.parse_options(values.reader_options)
-    reader = readers.get_reader(values.format, **options)
-    inputs = reader.files(values.input)
+    reader = readers.get_reader(values.format, **text_flags.reader_options())
+    passed_over = PassedOver()
+    inputs = reader.files(values.input, passed_over)
     counts = _Counts()
     if output is not None:
         _write(reader, inputs, output, counts)
-        _print_summary(counts, len(inputs), is_all=True)
+        _print_summary(counts, len(inputs), passed_over, is_all=True)
         return
     documents = _sample(counts.documents(reader.read_input(values.input)))
     for document in documents:
         _print_document(document)
-    _print_summary(counts, len(inputs), is_all=_SAMPLE_SEED.value is not None)
+    is_all = _SAMPLE_SEED.value is not None
+    _print_summary(counts, len(inputs), passed_over, is_all)
 
 
 if __name__ == "__main__":

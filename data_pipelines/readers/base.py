@@ -6,11 +6,13 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
-from data_pipelines.readers import byte_streams
+from data_pipelines.readers import byte_streams, transcoding
 from data_pipelines.readers.errors import DocumentError
+from data_pipelines.readers.passed_over import PassedOver
 from seg_tf import file_listing
 
 WHOLE_FILE = "whole file"
+MAX_DOCUMENT_MEGABYTES = 256.0
 COUNTED_REASONS = frozenset(("other_namespace", "redirect"))
 """Of these there may be as many as documents: a build counts them and lists none."""
 LEFT_OUT_REASONS = COUNTED_REASONS | {"empty_document"}
@@ -73,17 +75,21 @@ class RejectedDocument:
         location: as in `Document`.
         reason: short machine-readable name such as `"not_utf8"`.
         message: a sentence that says what was expected and what was found.
+        lost_of_file: `"rest"` if what follows in the file could not be read either,
+            `"whole"` if nothing of the file could be read, else `""`.
     """
 
     source: str
     location: str
     reason: str
     message: str
+    lost_of_file: str = ""
 
     def __str__(self) -> str:
         return f"{self.source}, {self.location}: {self.message} [{self.reason}]"
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class FileReader:
     """Turns the files of one format into documents, in a fixed order.
 
@@ -91,6 +97,11 @@ class FileReader:
     dataclass whose fields are the format's options. It implements `read_stream` or
     `read_file`; the rest is the same for all formats. A reader keeps no state, so
     files can be read in any order, again, or by different processes.
+
+    Args:
+        max_document_megabytes: size of the largest document, in millions of bytes as
+            its file holds it (decompressed, with markup). A larger one is rejected as
+            `too_long_document` and never held in memory.
 
     Example:
         >>> from data_pipelines import readers
@@ -105,19 +116,36 @@ class FileReader:
     reads_in_order: ClassVar[bool] = True
     """Whether files are read from the first byte to the last, without seeking."""
 
-    def files(self, input_path: str | os.PathLike[str]) -> list[file_listing.Path]:
-        """The files to read, in an order that is the same on every machine.
+    max_document_megabytes: float = MAX_DOCUMENT_MEGABYTES
+
+    @property
+    def max_document_bytes(self) -> int:
+        """Bytes of the largest document."""
+        return int(self.max_document_megabytes * 1e6)
+
+    def files(
+        self, input_path: str | os.PathLike[str], passed_over: PassedOver | None = None
+    ) -> list[file_listing.Path]:
+        """Lists the files to read, in an order that is the same on every machine.
 
         Args:
             input_path: a file, a folder (searched recursively; hidden files are
                 left out, and so is what does not end in `suffixes`) or a glob; or a
                 URL of one of these, such as `gs://bucket/folder`.
+            passed_over: is told of each file of a folder that is not read.
 
         Raises:
             FileNotFoundError: if there is no such file or folder.
             ValueError: if no file matches, or all files that match are empty.
         """
-        return file_listing.list_files(input_path, self.suffixes)
+        passed_over = PassedOver() if passed_over is None else passed_over
+        return file_listing.list_files(
+            input_path,
+            self.suffixes,
+            lambda reason, path: passed_over.add(
+                reason, self.source_name(path, input_path)
+            ),
+        )
 
     def source_name(
         self, path: file_listing.Path, input_path: str | os.PathLike[str]
@@ -149,10 +177,14 @@ class FileReader:
         """
         path = file_listing.to_path(path)
         source = path.name if source is None else source
+        lost_of_file = "whole"
         try:
-            yield from self.read_file(path, source)
+            for item in self.read_file(path, source):
+                if not isinstance(item, RejectedDocument):
+                    lost_of_file = "rest"
+                yield item
         except DocumentError as error:
-            yield reject(error, source)
+            yield dataclasses.replace(reject(error, source), lost_of_file=lost_of_file)
 
     def read_input(
         self, input_path: str | os.PathLike[str]
@@ -188,6 +220,27 @@ class FileReader:
             DocumentError: if the rest of the file cannot be read.
         """
         raise NotImplementedError(f"{type(self).__name__} reads no streams")
+
+
+@dataclasses.dataclass(frozen=True)
+class TextReader(FileReader):
+    """Reads files of text, which may be in another encoding than UTF-8.
+
+    Args:
+        encoding: name of the files' encoding among Python's codecs, such as `cp1252`.
+    """
+
+    encoding: str = transcoding.UTF_8
+
+    def __post_init__(self):
+        name = transcoding.codec_name(self.encoding)
+        object.__setattr__(self, "encoding", name)
+
+    def read_file(
+        self, path: file_listing.Path, source: str
+    ) -> Iterator["Document | UnparsedDocument | RejectedDocument"]:
+        with byte_streams.open_bytes(path, self.encoding) as stream:
+            yield from self.read_stream(stream, source)
 
 
 def document_or_rejection(

@@ -3,20 +3,24 @@
 import contextlib
 import io
 from collections.abc import Iterator
+from typing import NamedTuple
 
-from data_pipelines.readers import decompression
-from data_pipelines.readers.errors import DocumentError
+from data_pipelines.readers import decoding, decompression, transcoding
+from data_pipelines.readers.errors import DocumentError, too_long
 from data_pipelines.readers.raw_files import UnreachableError, open_raw
 from seg_tf import file_listing
 
 _BUFFER_BYTES = 1 << 20
+_SHOWN_BYTES = 1000
 
 _UTF8_MARK = b"\xef\xbb\xbf"
-_OTHER_MARKS = {
+# Those of four bytes first, of which others are the beginning.
+_MARKS = {
     b"\xff\xfe\0\0": "UTF-32-LE",
     b"\0\0\xfe\xff": "UTF-32-BE",
     b"\xff\xfe": "UTF-16-LE",
     b"\xfe\xff": "UTF-16-BE",
+    _UTF8_MARK: "UTF-8",
 }
 
 
@@ -46,15 +50,22 @@ def _unreadable(error: OSError) -> DocumentError:
 
 
 @contextlib.contextmanager
-def open_bytes(path: file_listing.Path) -> Iterator[io.BufferedReader]:
+def open_bytes(
+    path: file_listing.Path, encoding: str | None = None
+) -> Iterator[io.BufferedReader]:
     """Opens a file for reading by lines, decompressed, after its byte order mark.
 
     The compression is told by the first bytes, whatever the name.
 
+    Args:
+        path: the file.
+        encoding: what `transcoding.codec_name` returned; the stream is UTF-8 all the
+            same. None is UTF-8 where the format has no option for it.
+
     Raises:
         DocumentError: on opening, or in the body of the `with` statement, if the
             file cannot be opened or read, is empty, truncated or damaged, or is
-            not UTF-8 by its byte order mark.
+            of another encoding by its byte order mark.
         UnreachableError: likewise, if the file is a remote one that fails.
     """
     stream = None
@@ -64,7 +75,13 @@ def open_bytes(path: file_listing.Path) -> Iterator[io.BufferedReader]:
             if compression is not None:
                 raw = decompression.Decompressed(raw, compression)
             stream = io.BufferedReader(raw, _BUFFER_BYTES)
-            _skip_byte_order_mark(stream)
+            _check_byte_order_mark(stream, encoding)
+            if encoding not in (None, transcoding.UTF_8):
+                stream = io.BufferedReader(
+                    transcoding.Transcoded(stream, encoding), _BUFFER_BYTES
+                )
+            if stream.peek(len(_UTF8_MARK)).startswith(_UTF8_MARK):
+                stream.read(len(_UTF8_MARK))
             yield stream
     except UnreachableError:
         raise
@@ -81,16 +98,72 @@ def open_bytes(path: file_listing.Path) -> Iterator[io.BufferedReader]:
             stream.close()
 
 
-def _skip_byte_order_mark(stream: io.BufferedReader) -> None:
+def _check_byte_order_mark(stream: io.BufferedReader, encoding: str | None) -> None:
     first_bytes = stream.peek(4)[:4]
     if not first_bytes:
         raise DocumentError("empty_file", "Expected text, found 0 bytes.")
-    if first_bytes.startswith(_UTF8_MARK):
-        stream.read(len(_UTF8_MARK))
-    for mark, encoding in _OTHER_MARKS.items():
+    expected = encoding or transcoding.UTF_8
+    for mark, found in _MARKS.items():
         if first_bytes.startswith(mark):
+            # The codec `utf-16` takes both orders of bytes.
+            if found.lower().startswith(expected):
+                return
+            # `utf-16` and `utf-32` see the order of bytes from the mark.
+            codec = found.removesuffix("-LE").removesuffix("-BE").lower()
+            hint = decoding.other_encoding_hint(codec, has_option=encoding is not None)
             raise DocumentError(
-                "not_utf8",
-                f"Expected UTF-8, found the byte order mark of {encoding} "
-                f"({mark.hex(' ')}). Convert it with `iconv -f {encoding} -t UTF-8`.",
+                transcoding.reason_of(expected),
+                f"Expected {expected.upper()}, found the byte order mark of {found} "
+                f"({mark.hex(' ')}). {hint}",
             )
+
+
+class LongLine(NamedTuple):
+    """A line that was passed over.
+
+    Attributes:
+        begin: its first bytes.
+        num_bytes: its length, the line end included.
+    """
+
+    begin: bytes
+    num_bytes: int
+
+
+def lines(stream: io.BufferedReader, max_bytes: int) -> Iterator[bytes | LongLine]:
+    """The lines of a stream with their ends, holding at most `max_bytes` of one.
+
+    Yields:
+        Each line, or a `LongLine` for one that is longer.
+    """
+    while line := stream.readline(_BUFFER_BYTES):
+        if line.endswith(b"\n") or len(line) < _BUFFER_BYTES:
+            yield line if len(line) <= max_bytes else _long(line, len(line))
+            continue
+        begin, parts, num_bytes = line[:_SHOWN_BYTES], [line], len(line)
+        while not line.endswith(b"\n") and (line := stream.readline(_BUFFER_BYTES)):
+            num_bytes += len(line)
+            if num_bytes <= max_bytes:
+                parts.append(line)
+            else:
+                parts.clear()
+        yield b"".join(parts) if num_bytes <= max_bytes else _long(begin, num_bytes)
+
+
+def _long(line: bytes, num_bytes: int) -> LongLine:
+    return LongLine(line[:_SHOWN_BYTES], num_bytes)
+
+
+def read_all(stream: io.BufferedReader, max_bytes: int) -> bytes:
+    """The rest of a stream, which is one document.
+
+    Raises:
+        DocumentError: if it is longer than `max_bytes`, of which no more is held.
+    """
+    parts, num_bytes = [], 0
+    while part := stream.read(_BUFFER_BYTES):
+        num_bytes += len(part)
+        if num_bytes > max_bytes:
+            raise too_long(max_bytes)
+        parts.append(part)
+    return b"".join(parts)

@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 
 import zstandard
 
+from data_pipelines.readers.chunked_stream import ChunkedStream
 from data_pipelines.readers.errors import DocumentError
 from seg_tf import file_listing
 
-# Small, because a chunk of zeros may decompress to a thousand times its size.
-_CHUNK_BYTES = 1 << 15
+# Bounds what is decompressed at once.
+_MAX_OUTPUT_BYTES = 1 << 25
 
 
 class Compression(NamedTuple):
@@ -22,6 +23,9 @@ class Compression(NamedTuple):
         name: as it stands in the reasons of rejections.
         suffix: what names of such files end in.
         magic: the first bytes of every such file.
+        chunk_bytes: bytes that are decompressed at once. Small, because a chunk of
+            zeros becomes a thousand times its size with gzip, thirty thousand times
+            with Zstandard; bzip2 is given a limit.
         decompressor: makes an object for one stream, member or frame, with
             `decompress(data)`, `eof` and `unused_data`.
     """
@@ -29,19 +33,51 @@ class Compression(NamedTuple):
     name: str
     suffix: str
     magic: bytes
+    chunk_bytes: int
     decompressor: Callable[[], Any]
+
+
+class _Bzip2:
+    """Decompresses a bzip2 stream, a bounded part at a time.
+
+    A few bytes of bzip2 may hold tens of megabytes of zeros.
+    """
+
+    def __init__(self):
+        self._decompressor = bz2.BZ2Decompressor()
+
+    @property
+    def eof(self) -> bool:
+        return self._decompressor.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._decompressor.unused_data
+
+    @property
+    def has_more(self) -> bool:
+        """Whether `decompress(b"")` gives more of what was put in before."""
+        return not (self._decompressor.needs_input or self._decompressor.eof)
+
+    def decompress(self, data: bytes) -> bytes:
+        return self._decompressor.decompress(data, _MAX_OUTPUT_BYTES)
 
 
 _COMPRESSIONS = (
     # 16 more than the largest window stand for a gzip header.
     Compression(
-        "gzip", ".gz", b"\x1f\x8b", lambda: zlib.decompressobj(16 + zlib.MAX_WBITS)
+        "gzip",
+        ".gz",
+        b"\x1f\x8b",
+        1 << 15,
+        lambda: zlib.decompressobj(16 + zlib.MAX_WBITS),
     ),
-    Compression("bzip2", ".bz2", b"BZh", bz2.BZ2Decompressor),
+    Compression("bzip2", ".bz2", b"BZh", 1 << 15, _Bzip2),
     Compression(
         "zstd",
         ".zst",
         b"\x28\xb5\x2f\xfd",
+        1 << 11,
         lambda: zstandard.ZstdDecompressor().decompressobj(),
     ),
 )
@@ -76,7 +112,7 @@ class DamagedError(Exception):
         self.reason, self.expected, self.found = reason, expected, found
 
 
-class Decompressed(io.RawIOBase):
+class Decompressed(ChunkedStream):
     """The streams, members or frames of a compressed file as one stream of bytes.
 
     The readers of Python and of the zstandard package will not do: when a file ends
@@ -85,46 +121,24 @@ class Decompressed(io.RawIOBase):
     """
 
     def __init__(self, file: io.RawIOBase, compression: Compression):
-        super().__init__()
-        self._file = file
+        super().__init__(file)
         self._compression = compression
         self._decompressor = compression.decompressor()
         self._unused = b""
-        self._decompressed = memoryview(b"")
-        self._position = 0
 
-    def readable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._position
-
-    def close(self) -> None:
-        self._file.close()
-        super().close()
-
-    def readinto(self, buffer: bytearray | memoryview) -> int:
-        while not self._decompressed:
-            if not self._read_chunk():
-                return 0
-        size = min(len(buffer), len(self._decompressed))
-        buffer[:size] = self._decompressed[:size]
-        self._decompressed = self._decompressed[size:]
-        self._position += size
-        return size
-
-    def _read_chunk(self) -> bool:
-        """Decompresses a little more; False at the end of the last stream."""
+    def make_chunk(self) -> bytes | None:
         name = self._compression.name
-        chunk = self._unused or self._file.read(_CHUNK_BYTES)
+        if getattr(self._decompressor, "has_more", False):
+            return self._decompress(b"")
+        chunk = self._unused or self._file.read(self._compression.chunk_bytes)
         self._unused = b""
         if self._decompressor.eof:
             if not chunk:
-                return False
+                return None
             # Zeros may fill up the last block of a tape.
             chunk = chunk.lstrip(b"\0")
             if not chunk:
-                return True
+                return b""
             self._decompressor = self._compression.decompressor()
         elif not chunk:
             raise DamagedError(
@@ -132,12 +146,16 @@ class Decompressed(io.RawIOBase):
                 f"the {name} end mark",
                 "the end of the file, which was cut off, perhaps on its way here",
             )
+        return self._decompress(chunk)
+
+    def _decompress(self, chunk: bytes) -> bytes:
+        name = self._compression.name
         try:
-            self._decompressed = memoryview(self._decompressor.decompress(chunk))
+            decompressed = self._decompressor.decompress(chunk)
         except (OSError, zlib.error, zstandard.ZstdError) as error:
             raise DamagedError(
                 f"damaged_{name}", f"sound {name} data", f"damaged data ({error})"
             ) from error
         if self._decompressor.eof:
             self._unused = self._decompressor.unused_data
-        return True
+        return decompressed

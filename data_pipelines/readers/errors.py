@@ -17,3 +17,13 @@ class DocumentError(Exception):
         self.reason = reason
         self.message = message
         self.location = location
+
+
+def too_long(max_bytes: int, location: str = "") -> DocumentError:
+    """The error of a document that is larger than `max_document_megabytes`."""
+    return DocumentError(
+        "too_long_document",
+        f"Expected at most {max_bytes / 1e6:,g} MB of text in a document, found more. "
+        "`max_document_megabytes` is the limit.",
+        location,
+    )

@@ -6,19 +6,24 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
-from data_pipelines.readers import base, decoding
-from data_pipelines.readers.errors import DocumentError
+from data_pipelines.readers import base, byte_streams, decoding
+from data_pipelines.readers.errors import DocumentError, too_long
 
 _SHOWN_CHARACTERS = 40
+_MISSING = object()
 
 
 @dataclasses.dataclass(frozen=True)
-class Reader(base.FileReader):
+class Reader(base.TextReader):
     """Reads JSON lines. Line ends in the text separate its paragraphs.
+
+    A field of an object in the object is named with dots, `content.text`; a field whose
+    own name is that comes first. The text may be a list of strings, its paragraphs.
 
     Args:
         text_field: name of the field that holds the text.
         title_field: name of the field that holds the title, where there is one.
+        encoding: see `base.TextReader`.
     """
 
     suffixes: ClassVar[tuple[str, ...]] = (".json", ".jsonl", ".ndjson")
@@ -35,6 +40,8 @@ class Reader(base.FileReader):
             text_field=self.text_field,
             title_field=self.title_field,
             to_paragraphs=_to_paragraphs,
+            encoding=self.encoding,
+            max_bytes=self.max_document_bytes,
         )
 
 
@@ -45,6 +52,8 @@ def read_json_lines(
     text_field: str,
     title_field: str,
     to_paragraphs: Callable[[str, str], Sequence[str]],
+    encoding: str,
+    max_bytes: int,
 ) -> Iterator[base.Document | base.RejectedDocument]:
     r"""Reads a document a line.
 
@@ -54,21 +63,30 @@ def read_json_lines(
         text_field: name of the field that holds the text.
         title_field: name of the field that holds the title, where there is one.
         to_paragraphs: makes paragraphs of a text (with `\n` line ends) and a title.
+        encoding: the reader's option.
+        max_bytes: the longest line; a longer one is passed over and rejected.
 
     Raises:
         DocumentError: if the file is JSON, but not an object a line.
     """
     offset, is_first = stream.tell(), True
-    for number, line in enumerate(stream, start=1):
+    for number, line in enumerate(byte_streams.lines(stream, max_bytes), start=1):
+        location = f"line {number}"
+        if isinstance(line, byte_streams.LongLine):
+            if is_first:
+                _check_is_json_lines(line.begin, number)
+                is_first = False
+            yield base.reject(too_long(max_bytes), source, location)
+            offset += line.num_bytes
+            continue
         if line.isspace():
             offset += len(line)
             continue
         if is_first:
             _check_is_json_lines(line, number)
             is_first = False
-        location = f"line {number}"
         try:
-            record = _parse(decoding.decode_utf8(line, number, offset))
+            record = _parse(decoding.decode_utf8(line, number, offset, encoding))
             text, title = _text_and_title(record, text_field, title_field)
             if b"\\u" in line:
                 _check_escapes(text + title)
@@ -125,21 +143,48 @@ def _parse(line: str) -> dict[str, Any]:
 def _text_and_title(
     record: dict[str, Any], text_field: str, title_field: str
 ) -> tuple[str, str]:
-    if text_field not in record:
+    text = _field(record, text_field)
+    if text is _MISSING:
         raise DocumentError(
             "missing_text_field",
-            f"Expected a field {text_field!r}, found only {sorted(record)}. The "
-            "option `text_field` names another.",
+            f"Expected a field {text_field!r}, found only {sorted(_names(record))}. "
+            "The option `text_field` names another.",
         )
-    text = record[text_field]
-    if not isinstance(text, str):
-        raise DocumentError(
-            "text_not_a_string",
-            f"Expected a string in the field {text_field!r}, found {_json_type(text)}.",
-        )
-    title = record.get(title_field, "")
+    parts = text if isinstance(text, list) else [text]
+    for part in parts:
+        if not isinstance(part, str):
+            inside = " in an array" if isinstance(text, list) else ""
+            raise DocumentError(
+                "text_not_a_string",
+                f"Expected a string, or an array of strings, in the field "
+                f"{text_field!r}, found {_json_type(part)}{inside}.",
+            )
+    title = _field(record, title_field)
     title = title if isinstance(title, str) else ""
-    return decoding.unify_line_ends(text), " ".join(title.split())
+    return decoding.unify_line_ends("\n".join(parts)), " ".join(title.split())
+
+
+def _field(record: dict[str, Any], name: str) -> Any:
+    """The value of a field, `outer.inner` in an object too, or `_MISSING`."""
+    if name in record:
+        return record[name]
+    position = name.find(".")
+    while position >= 0:
+        inner = record.get(name[:position])
+        if isinstance(inner, dict):
+            found = _field(inner, name[position + 1 :])
+            if found is not _MISSING:
+                return found
+        position = name.find(".", position + 1)
+    return _MISSING
+
+
+def _names(record: dict[str, Any], depth: int = 2) -> Iterator[str]:
+    """Names of the fields, and of those of objects in them, as options have them."""
+    for name, value in record.items():
+        yield name
+        if isinstance(value, dict) and depth > 1:
+            yield from (f"{name}.{inner}" for inner in _names(value, depth - 1))
 
 
 def _check_escapes(text: str) -> None:

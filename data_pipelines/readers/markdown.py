@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar
 
-from data_pipelines.readers import base, decoding
+from data_pipelines.readers import base, byte_streams, decoding, html_marks
 
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _HEADING = re.compile(r" {0,3}#+(?:\s+|$)")
@@ -33,11 +33,17 @@ _EMPHASIS = re.compile(
     r"(?<![\w\\*_])(?P<mark>\*{1,3}|_{1,3})(?![\s*_])"
     r"(?P<text>(?:(?!(?P=mark)).)+?)(?<![\s\\])(?P=mark)(?![\w*_])"
 )
+# Front matter: `key:`, and what belongs to one (indented, list items, comments).
+_YAML_KEY = re.compile(r"(?:[\w.-]+|\"[^\"]*\"|'[^']*')\s*:(?:\s|$)")
+_YAML_LINE = re.compile(rf"{_YAML_KEY.pattern}|\s|#|-(?:\s|$)|[\]}}]|$")
+_YAML_TITLE = re.compile(
+    r"title\s*:\s*(?![|>])(?P<mark>[\"']?)(?P<title>.*\S)(?P=mark)\s*$"
+)
 _ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
 
 
 @dataclasses.dataclass(frozen=True)
-class Reader(base.FileReader):
+class Reader(base.TextReader):
     """Reads Markdown books and articles.
 
     Blank lines separate paragraphs, whose lines are joined by a space. Headings and
@@ -48,9 +54,15 @@ class Reader(base.FileReader):
     * horizontal rules, fenced code blocks, table rows (which begin with `|`),
       images and the definitions of link targets;
     * the marks of emphasis, code and links: `_word_`, `**word**`, `[word](url)`
-      become `word`; backslashes before punctuation; entities such as `&amp;`.
+      become `word`; backslashes before punctuation; entities such as `&amp;`;
+    * comments and tags of HTML, see `html_marks.without_html`;
+    * front matter: YAML between `---` and `---` (or `...`) at the start of the file.
 
-    The title is the first heading, without a "Title: " that may stand there.
+    The title is that of the front matter, or the first heading, without a "Title: "
+    that may be there.
+
+    Args:
+        encoding: see `base.TextReader`.
     """
 
     suffixes: ClassVar[tuple[str, ...]] = (".md", ".markdown")
@@ -59,9 +71,11 @@ class Reader(base.FileReader):
         self, stream: io.BufferedReader, source: str
     ) -> Iterator[base.Document | base.RejectedDocument]:
         offset = stream.tell()
-        text = decoding.decode_utf8(stream.read(), first_offset=offset)
-        title, paragraphs = "", []
-        for block, is_heading in _blocks(text.split("\n")):
+        data = byte_streams.read_all(stream, self.max_document_bytes)
+        text = decoding.decode_utf8(data, first_offset=offset, encoding=self.encoding)
+        title, lines = _without_front_matter(text.split("\n"))
+        paragraphs = []
+        for block, is_heading in _blocks(lines):
             paragraph = strip_inline_marks(block).strip()
             if paragraph:
                 paragraphs.append(paragraph)
@@ -87,7 +101,10 @@ def strip_inline_marks(text: str) -> str:
 def _blocks(lines: list[str]) -> Iterator[tuple[str, bool]]:
     """Yields the text of each block and whether it is a heading."""
     block: list[str] = []
-    for line in _without_fenced_code(lines):
+    text = "\n".join(_without_fenced_code(lines))
+    if "<" in text:
+        text = html_marks.without_html(text)
+    for line in text.split("\n"):
         line = line[_QUOTE.match(line).end() :] if ">" in line else line
         heading, item = _HEADING.match(line), _LIST_ITEM.match(line)
         is_dropped = (
@@ -107,6 +124,22 @@ def _blocks(lines: list[str]) -> Iterator[tuple[str, bool]]:
             block.append(line[item.end() if item else 0 :].strip())
     if block:
         yield " ".join(block), False
+
+
+def _without_front_matter(lines: list[str]) -> tuple[str, list[str]]:
+    """The title that the front matter gives, or "", and the lines after it."""
+    if lines[0].rstrip() != "---" or not "".join(lines[1:2]).strip():
+        return "", lines
+    title, has_key = "", False
+    for number, line in enumerate(lines[1:], 1):
+        if line.rstrip() in ("---", "..."):
+            return (title, lines[number + 1 :]) if has_key else ("", lines)
+        if not _YAML_LINE.match(line):
+            break  # The line above was a rule, and this is text.
+        has_key = has_key or bool(_YAML_KEY.match(line))
+        if not title and (found := _YAML_TITLE.match(line)):
+            title = found["title"]
+    return "", lines
 
 
 def _is_next_number(block: list[str], line: str) -> bool:

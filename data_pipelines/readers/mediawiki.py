@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from data_pipelines.readers import base, mediawiki_pages, wiki_markup
 from data_pipelines.readers.errors import DocumentError
+from data_pipelines.readers.passed_over import PassedOver
 from seg_tf import file_listing
 
 # `…-pages-articles1.xml-p1p41242.bz2` is one of several parts.
@@ -47,17 +48,24 @@ class Reader(base.FileReader):
                 f"Received: {self.namespaces!r}"
             )
 
-    def files(self, input_path: str | os.PathLike[str]) -> list[file_listing.Path]:
-        files = super().files(input_path)
+    def files(
+        self, input_path: str | os.PathLike[str], passed_over: PassedOver | None = None
+    ) -> list[file_listing.Path]:
+        files = super().files(input_path, passed_over)
         # A folder holds indices, checksums and tables beside the dump.
         dumps = [path for path in files if _DUMP_NAME.search(path.name)]
+        if dumps and passed_over is not None:
+            for path in files:
+                if not _DUMP_NAME.search(path.name):
+                    name = self.source_name(path, input_path)
+                    passed_over.add(file_listing.OTHER_NAME, name)
         return dumps or files
 
     def read_stream(
         self, stream: io.BufferedReader, source: str
     ) -> Iterator[base.UnparsedDocument | base.RejectedDocument]:
         wanted = {int(number) for number in self.namespaces.split("+")}
-        for page in mediawiki_pages.read_pages(stream):
+        for page in mediawiki_pages.read_pages(stream, self.max_document_bytes):
             if isinstance(page, DocumentError):
                 yield base.reject(page, source)
                 continue

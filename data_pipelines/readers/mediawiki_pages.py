@@ -5,7 +5,7 @@ import xml.parsers.expat
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from data_pipelines.readers.errors import DocumentError
+from data_pipelines.readers.errors import DocumentError, too_long
 
 _CHUNK_BYTES = 1 << 16
 _ROOT = "mediawiki"
@@ -44,17 +44,21 @@ class Page(NamedTuple):
     namespaces: Mapping[int, str]
 
 
-def read_pages(stream: io.BufferedReader) -> Iterator[Page | DocumentError]:
+def read_pages(
+    stream: io.BufferedReader, max_bytes: int
+) -> Iterator[Page | DocumentError]:
     """Yields the pages of a dump, holding about one in memory.
 
-    A page whose XML is damaged is an error instead, and the next one is read. A part
-    of a dump may begin with a page, without the dump's head.
+    A page whose XML is damaged, or a field of which is longer than `max_bytes`
+    characters, is an error instead, and the next one is read. A part of a dump may
+    begin with a page, without the dump's head.
 
     Raises:
         DocumentError: at damage outside of pages or at the end of a file that was cut
-            off, after the pages that precede it; or if the file is no dump.
+            off, after the pages that precede it; at a tag or comment longer than
+            `max_bytes`; or if the file is no dump.
     """
-    handler = _Handler()
+    handler = _Handler(max_bytes)
     parser = _new_parser(handler)
     # Bytes and lines of the text before the parser's first, and before the chunk.
     parser_start = parser_lines = start = lines = 0
@@ -82,6 +86,9 @@ def read_pages(stream: io.BufferedReader) -> Iterator[Page | DocumentError]:
                     error = found
                 yield from handler.take_pages()
                 if error is None:
+                    # Text is reported piece by piece, but a tag when it is complete.
+                    if end - parser_start - parser.CurrentByteIndex > max_bytes:
+                        raise too_long(max_bytes, handler.after_page)
                     break
                 offset = parser_start + parser.ErrorByteIndex
                 line = parser_lines + error.lineno
@@ -120,7 +127,10 @@ def _new_parser(handler: "_Handler") -> xml.parsers.expat.XMLParserType:
 class _Handler:
     """Gathers pages from what the XML parser reports."""
 
-    def __init__(self):
+    def __init__(self, max_characters: int):
+        self._max_characters = max_characters
+        self._num_characters = 0
+        self._too_long: set[str] = set()
         self.last_id = ""
         self.num_pages = 0
         self._path: list[str] = []
@@ -129,9 +139,9 @@ class _Handler:
         self._page: dict[str, str] = {}
         self._redirect: str | None = None
         self._characters: list[str] | None = None
-        self._pages: list[Page] = []
+        self._pages: list[Page | DocumentError] = []
 
-    def take_pages(self) -> list[Page]:
+    def take_pages(self) -> list[Page | DocumentError]:
         pages, self._pages = self._pages, []
         return pages
 
@@ -148,6 +158,11 @@ class _Handler:
         """The number of the page that is being read, as far as it is known."""
         return self._page.get("id", "").strip()
 
+    @property
+    def after_page(self) -> str:
+        """The place after the last page that was read."""
+        return f"after page id={self.last_id}" if self.num_pages else "in its head"
+
     def leave_page(self) -> None:
         """Forgets a page that is damaged."""
         self._path.clear()
@@ -162,9 +177,10 @@ class _Handler:
             )
         self._path.append(name)
         path = tuple(self._path)
-        self._characters = None
+        self._characters, self._num_characters = None, 0
         if path == _PAGE_PATH:
             self._page, self._redirect = {}, None
+            self._too_long.clear()
         elif path == (*_PAGE_PATH, "redirect"):
             self._redirect = attributes.get("title", "")
         elif path == _NAMESPACE_PATH:
@@ -175,14 +191,23 @@ class _Handler:
 
     def text(self, characters: str) -> None:
         if self._characters is not None:
-            self._characters.append(characters)
+            self._num_characters += len(characters)
+            if self._num_characters <= self._max_characters:
+                self._characters.append(characters)
+            else:
+                self._characters.clear()
 
     def end(self, name: str) -> None:
         path = tuple(self._path)
         self._path.pop()
         text = "".join(self._characters or ())
         if path in _FIELDS:
-            self._page[_FIELDS[path]] = text
+            field = _FIELDS[path]
+            self._page[field] = text
+            # Of several revisions the last one counts.
+            self._too_long.discard(field)
+            if self._num_characters > self._max_characters:
+                self._too_long.add(field)
         elif path == _NAMESPACE_PATH:
             self._namespaces[self._namespace_key] = text.strip()
         elif path == _PAGE_PATH:
@@ -193,6 +218,10 @@ class _Handler:
         fields = self._page
         self.last_id = fields.get("id", "").strip()
         self.num_pages += 1
+        if self._too_long:
+            location = f"page id={self.last_id}"
+            self._pages.append(too_long(self._max_characters, location))
+            return
         self._pages.append(
             Page(
                 self.last_id,
@@ -224,12 +253,11 @@ def _damaged(
     error: xml.parsers.expat.ExpatError, offset: int, line: int, handler: _Handler
 ) -> DocumentError:
     message = xml.parsers.expat.ErrorString(error.code)
-    after = f"after page id={handler.last_id}" if handler.num_pages else "in its head"
     return DocumentError(
         "damaged_xml",
         f"Expected the XML of a MediaWiki dump, found in line {line}: "
         f"{message}. What precedes was read: {handler.num_pages} pages.",
-        f"offset {offset} of the text, {after}",
+        f"offset {offset} of the text, {handler.after_page}",
     )
 
 

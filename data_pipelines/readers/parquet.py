@@ -8,7 +8,8 @@ from types import ModuleType
 from typing import Any, ClassVar
 
 from data_pipelines.readers import base, byte_streams, decoding
-from data_pipelines.readers.errors import DocumentError
+from data_pipelines.readers.errors import DocumentError, too_long
+from data_pipelines.readers.passed_over import PassedOver
 from seg_tf import file_listing
 
 _PARQUET_MAGIC = b"PAR1"
@@ -40,9 +41,11 @@ class Reader(base.FileReader):
     text_field: str = "text"
     title_field: str = "title"
 
-    def files(self, input_path: str) -> list[file_listing.Path]:
+    def files(
+        self, input_path: str, passed_over: PassedOver | None = None
+    ) -> list[file_listing.Path]:
         _pyarrow()
-        return super().files(input_path)
+        return super().files(input_path, passed_over)
 
     def read_file(
         self, path: file_listing.Path, source: str
@@ -106,6 +109,8 @@ class Reader(base.FileReader):
                     "text_not_a_string",
                     f"Expected a string in the column {self.text_field!r}, found null.",
                 )
+            if len(text) > self.max_document_bytes:
+                raise too_long(self.max_document_bytes)
             paragraphs = decoding.split_lines(decoding.decode_utf8(text))
             title = "" if title is None else decoding.decode_utf8(title)
         except DocumentError as error:

@@ -12,8 +12,9 @@ import warnings
 from collections.abc import Iterator
 from typing import ClassVar
 
-from data_pipelines.readers import base, prose
+from data_pipelines.readers import base, byte_streams, prose
 from data_pipelines.readers.errors import DocumentError
+from data_pipelines.readers.passed_over import EMPTY, PassedOver
 from seg_tf import file_listing
 
 # The packages that an installation of this project brings along, development tools
@@ -73,9 +74,17 @@ class Reader(base.FileReader):
 
     suffixes: ClassVar[tuple[str, ...]] = (".py",)
 
-    def files(self, input_path: str | os.PathLike[str]) -> list[pathlib.Path]:
-        files = super().files(input_path) if input_path else _installed_files()
-        # Packages are full of empty `__init__.py`, which nobody wants to hear of.
+    def files(
+        self, input_path: str | os.PathLike[str], passed_over: PassedOver | None = None
+    ) -> list[pathlib.Path]:
+        # Packages are full of empty `__init__.py`, which are no failed downloads.
+        if not input_path:
+            return [file for file in _installed_files() if file.stat().st_size]
+        files = super().files(input_path, passed_over)
+        if passed_over is not None:
+            for file in files:
+                if not file.stat().st_size:
+                    passed_over.add(EMPTY, self.source_name(file, input_path))
         return [file for file in files if file.stat().st_size]
 
     def source_name(
@@ -88,7 +97,7 @@ class Reader(base.FileReader):
     def read_stream(
         self, stream: io.BufferedReader, source: str
     ) -> Iterator[base.Document | base.RejectedDocument]:
-        code = stream.read()
+        code = byte_streams.read_all(stream, self.max_document_bytes)
         if b'"""' not in code and b"'''" not in code:
             return  # Parsing costs far more than this look for docstrings.
         # A module's paragraphs in order, each once.

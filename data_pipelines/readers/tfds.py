@@ -13,7 +13,8 @@ from typing import Any
 import google_crc32c
 
 from data_pipelines.readers import base, byte_streams, decoding, wiki40b
-from data_pipelines.readers.errors import DocumentError
+from data_pipelines.readers.errors import DocumentError, too_long
+from data_pipelines.readers.passed_over import PassedOver
 from seg_tf import file_listing
 
 _PREFIX = "tfds:"
@@ -51,7 +52,10 @@ class Reader(base.FileReader):
     download: bool = False
     drop_title: bool = False
 
-    def files(self, input_path: str) -> list[file_listing.Path]:
+    def files(
+        self, input_path: str, passed_over: PassedOver | None = None
+    ) -> list[file_listing.Path]:
+        del passed_over  # The dataset names its files; a folder is not searched.
         dataset, split = self._parse(input_path)
         builder = self._builder(dataset)
         splits = builder.info.splits
@@ -100,6 +104,8 @@ class Reader(base.FileReader):
         try:
             values = features.deserialize_example_np(example)
             text = self._text(values.get(self.text_field), self.text_field)
+            if len(text) > self.max_document_bytes:
+                raise too_long(self.max_document_bytes)
             title = values.get(self.title_field)
             title = decoding.decode_utf8(title) if isinstance(title, bytes) else ""
             title = " ".join(title.split())

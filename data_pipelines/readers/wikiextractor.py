@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from data_pipelines.readers import base, decoding, json_lines
-from data_pipelines.readers.errors import DocumentError
+from data_pipelines.readers import base, byte_streams, decoding, json_lines
+from data_pipelines.readers.errors import DocumentError, too_long
 
 _ID = re.compile(rb'<doc id="([^"]*)"')
 # Titles with quotation marks are written as they are: title=""Heroes"".
@@ -26,7 +26,7 @@ _STRAY_TAG = re.compile(
 
 
 @dataclasses.dataclass(frozen=True)
-class Reader(base.FileReader):
+class Reader(base.TextReader):
     """Reads `<doc id= url= title=>` blocks, or the JSON lines of `--json`.
 
     Which of the two a file holds is seen from its first line. Every line that is
@@ -51,19 +51,23 @@ class Reader(base.FileReader):
                 text_field="text",
                 title_field="title",
                 to_paragraphs=self._to_paragraphs,
+                encoding=self.encoding,
+                max_bytes=self.max_document_bytes,
             )
         return self._read_blocks(stream, source)
 
     def _read_blocks(
         self, stream: io.BufferedReader, source: str
     ) -> Iterator[base.Document | base.RejectedDocument]:
-        for block in _blocks(stream):
+        for block in _blocks(stream, self.max_document_bytes):
             if isinstance(block, DocumentError):
                 yield base.reject(block, source)
                 continue
             location = _location(block.data, block.line)
             try:
-                text = decoding.decode_utf8(block.data, block.line, block.offset)
+                text = decoding.decode_utf8(
+                    block.data, block.line, block.offset, self.encoding
+                )
             except DocumentError as error:
                 yield base.reject(error, source, location)
                 continue
@@ -92,23 +96,37 @@ class _Block(NamedTuple):
     data: bytes
 
 
-def _blocks(stream: io.BufferedReader) -> Iterator[_Block | DocumentError]:
+def _blocks(
+    stream: io.BufferedReader, max_bytes: int
+) -> Iterator[_Block | DocumentError]:
     """Cuts a file into blocks, and what is none into errors; holds one at a time.
+
+    Of a block that is longer than `max_bytes` only the first line is held.
 
     Raises:
         DocumentError: if the file does not begin with a block.
     """
     offset = stream.tell()
-    first_line, first_offset, lines = 0, 0, None
+    first_line, first_offset, lines, size = 0, 0, None, 0
     is_reported = False
-    for number, line in enumerate(stream, start=1):
+    for number, line in enumerate(byte_streams.lines(stream, max_bytes), start=1):
+        num_bytes = len(line)
+        if isinstance(line, byte_streams.LongLine):
+            line, num_bytes = line
         if lines is not None and not line.startswith((b"<doc ", b"</doc>")):
             lines.append(line)
+            size += num_bytes
+            if size > max_bytes:
+                del lines[1:]
         elif line.startswith(b"<doc "):
             if lines is not None:
                 yield _truncated(lines[0], first_line, f"`<doc` in line {number}")
-            first_line, first_offset, lines = number, offset, [line]
+            first_line, first_offset = number, offset
+            lines, size = [line], num_bytes
             is_reported = False
+        elif lines is not None and size > max_bytes:
+            yield too_long(max_bytes, _location(lines[0], first_line))
+            lines = None
         elif lines is not None:
             yield _Block(first_line, first_offset, b"".join(lines))
             lines = None
@@ -119,7 +137,7 @@ def _blocks(stream: io.BufferedReader) -> Iterator[_Block | DocumentError]:
                 # Once for all lines up to the next block.
                 yield _outside("text_outside_document", line, number)
                 is_reported = True
-        offset += len(line)
+        offset += num_bytes
     if lines is not None:
         yield _truncated(lines[0], first_line, "the end of the file")
 

@@ -140,6 +140,7 @@ def to_html(documents: Manifest, windows: Manifest | None, found: Measurements) 
     )
     parts = {
         "Counts": sections.counts(documents, windows),
+        "Vocabulary and sentences": sections.text_fit(documents),
         "Sources and options": sections.build(documents, windows),
         "Left out": sections.rejected(documents),
         "Cleaning": sections.cleaning(documents),

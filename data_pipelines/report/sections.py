@@ -3,10 +3,13 @@
 import html
 from collections.abc import Iterable, Mapping, Sequence
 
+from data_pipelines import text_counts
 from data_pipelines.cleaning import tally
 from data_pipelines.manifest import COUNTS, SPLITS, Manifest
+from data_pipelines.readers.passed_over import summary as passed_over_summary
 from data_pipelines.report import charts
 from data_pipelines.report.measurements import CAPS, Measurements
+from seg_tf.text import encoding
 
 _MAX_SOURCES = 12
 _STEP_NAMES = {
@@ -61,6 +64,33 @@ def counts(documents: Manifest, windows: Manifest | None) -> str:
     return f'<div class="tiles">{tiles}</div>{_table(head, rows)}'
 
 
+def text_fit(documents: Manifest) -> str:
+    """Unknown words and unsplit paragraphs, with the warnings of the build."""
+    counts = documents.text_counts()
+    if not counts:
+        return "<p>The version that built these documents did not count it.</p>"
+    unknown, unsplit = text_counts.shares(documents, counts)
+    pieces, name = documents.count("pieces"), documents.tokens_name
+    rows = [
+        ("words", counts["words"], ""),
+        (f"{name} a word", f"{pieces / max(counts['words'], 1):.2f}", ""),
+        ("unknown words", counts["unknown_words"], charts.percent(unknown)),
+        (
+            f"{name} in paragraphs of one sentence longer than "
+            f"{text_counts.LONG_SENTENCE}",
+            counts["unsplit_pieces"],
+            charts.percent(unsplit),
+        ),
+    ]
+    if documents.tokenizer != encoding.WORD_PIECES:
+        del rows[1]  # One a word, beside the ends of paragraphs.
+    warnings = "".join(
+        f"<blockquote>{_escape(text)}.</blockquote>"
+        for text in text_counts.warnings(documents)
+    )
+    return f"{warnings}{_table(('', 'count', 'share'), rows)}"
+
+
 def build(documents: Manifest, windows: Manifest | None) -> str:
     """Sources and options."""
     sources = documents.sources
@@ -95,15 +125,19 @@ def _flat(options: Mapping, prefix: str = "") -> Iterable[tuple[str, str]]:
 
 
 def rejected(documents: Manifest) -> str:
-    """What could not be read."""
+    """Describes what could not be read, and the files that were passed over."""
+    passed_over = ""
+    if documents.passed_over:
+        line = f"Files {passed_over_summary(documents.passed_over)}."
+        passed_over = f"<p>{_escape(line)}</p>"
     if not documents.rejected:
-        return "<p>Every document could be read.</p>"
+        return f"<p>Every document could be read.</p>{passed_over}"
     total = sum(documents.rejected.values())
     return (
         f"<p>{total:,} documents could not be read, or held no text. "
         "<code>rejected.jsonl</code>, beside the documents, lists them, redirects and "
         "pages of other namespaces aside.</p>"
-        f"{_table(('reason', 'documents'), documents.rejected.items())}"
+        f"{_table(('reason', 'documents'), documents.rejected.items())}{passed_over}"
     )
 
 

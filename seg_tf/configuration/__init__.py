@@ -22,7 +22,12 @@ from seg_tf.configuration.objectives import (
     MaskedLMConfig,
     SentenceUnshufflingConfig,
 )
-from seg_tf.configuration.optimizers import AdamWConfig, CosineAdamWConfig, LambConfig
+from seg_tf.configuration.optimizers import (
+    AdamWConfig,
+    CosineAdamWConfig,
+    LambConfig,
+    StableAdamWConfig,
+)
 from seg_tf.configuration.registry import (
     build,
     from_config_dict,
@@ -51,6 +56,7 @@ __all__ = [
     "SentenceInputsConfig",
     "SentenceUnshufflingConfig",
     "SpanMaskingConfig",
+    "StableAdamWConfig",
     "TrainingConfig",
     "TransformerXLConfig",
     "WindowInputsConfig",

@@ -6,34 +6,96 @@ from typing import ClassVar
 from seg_tf.configuration.registry import register
 
 
+def share_of_run(num_updates: int, share: float) -> int:
+    """Updates of a share of a run; at least one."""
+    return max(1, round(num_updates * share))
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _AdamFamilyConfig:
-    """What optimizers with two moments share: their schedule and their moments.
+    """Settings of every optimizer with two moments and a warm-up.
 
     Attributes:
         learning_rate: the effective, global peak rate.
-        warmup_updates: updates of linear warm-up; None takes 1 % of the run.
-        decay_updates: updates after which the end rate is reached, which may be more
-            than those of the run; None takes the whole run.
-        decay_from_start: whether the decay is counted from the first update, not
-            from the end of the warm-up, where the rate then drops.
+        warmup_updates: updates of linear warm-up.
+        end_learning_rate: the rate that the decay ends with.
         weight_decay: none on LayerNorm and bias.
     """
 
     learning_rate: float = 1e-4
     warmup_updates: int | None = None
-    decay_updates: int | None = None
-    decay_from_start: bool = False
     end_learning_rate: float = 0.0
     weight_decay: float = 0.01
     beta_1: float = 0.9
     beta_2: float = 0.999
     epsilon: float = 1e-6
 
+    def warmup(self, num_updates: int) -> int:
+        """Updates of warm-up of a run of this length."""
+        raise NotImplementedError
+
+    def decay_begin(self, num_updates: int) -> int | None:
+        """Updates that a run of this length has in common with all longer ones.
+
+        None where the whole schedule depends on the length of the run.
+        """
+        return None
+
+    def check_length(self, num_updates: int) -> None:
+        """Raises a `ValueError` if the schedule has no place in a run so short."""
+        raise NotImplementedError
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _DecayingConfig(_AdamFamilyConfig):
+    """Settings of optimizers whose rate falls from the end of the warm-up on.
+
+    Attributes:
+        warmup_updates: updates of linear warm-up; None takes `warmup_share`.
+        warmup_share: share of the run that is warm-up where `warmup_updates` is None.
+        decay_updates: updates after which the end rate is reached, which may be more
+            than those of the run; None takes the whole run.
+        decay_from_start: whether the decay is counted from the first update, not
+            from the end of the warm-up, where the rate then drops.
+    """
+
+    warmup_share: float = 0.01
+    decay_updates: int | None = None
+    decay_from_start: bool = False
+
+    def __post_init__(self):
+        if not 0 < self.warmup_share <= 1:
+            raise ValueError(
+                "`warmup_share` must be above 0 and at most 1. Received: "
+                f"warmup_share={self.warmup_share}"
+            )
+
+    def warmup(self, num_updates: int) -> int:
+        if self.warmup_updates is None:
+            return share_of_run(num_updates, self.warmup_share)
+        return self.warmup_updates
+
+    def check_length(self, num_updates: int) -> None:
+        length = num_updates if self.decay_updates is None else self.decay_updates
+        flag = (
+            "training.num_updates"
+            if self.decay_updates is None
+            else "optimizer.decay_updates"
+        )
+        if 0 <= self.warmup(num_updates) <= length:
+            return
+        raise ValueError(
+            "`warmup_updates` must be at least 0 and at most the updates that the "
+            "rate needs to fall. Received: --config.optimizer.warmup_updates="
+            f"{self.warmup_updates}, --config.{flag}={length}. Lower the first or "
+            "raise the second; --config.optimizer.warmup_updates=None warms up over "
+            f"a share of the run (--config.optimizer.warmup_share={self.warmup_share})"
+        )
+
 
 @register
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class AdamWConfig(_AdamFamilyConfig):
+class AdamWConfig(_DecayingConfig):
     """AdamW with linear warm-up and polynomial decay; defaults are BERT's.
 
     Attributes:
@@ -47,7 +109,7 @@ class AdamWConfig(_AdamFamilyConfig):
 
 @register
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class CosineAdamWConfig(_AdamFamilyConfig):
+class CosineAdamWConfig(_DecayingConfig):
     """Adam whose rate falls by a cosine; defaults are Transformer-XL's."""
 
     implementation: ClassVar[str] = "seg_tf.training.optimizer:build_cosine_adamw"
@@ -61,7 +123,7 @@ class CosineAdamWConfig(_AdamFamilyConfig):
 
 @register
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class LambConfig(_AdamFamilyConfig):
+class LambConfig(_DecayingConfig):
     """LAMB (You et al., 2019), the same schedule; defaults are NVIDIA's, phase 1.
 
     Attributes:
@@ -76,3 +138,49 @@ class LambConfig(_AdamFamilyConfig):
     decay_power: float = 0.5
     decay_from_start: bool = True
     adapt_excluded: bool = True
+
+
+@register
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class StableAdamWConfig(_AdamFamilyConfig):
+    """AdamW with a warm-up–stable–decay schedule (Hu et al., 2024, section 4).
+
+    The rate rises linearly, stays at its peak and falls linearly over the last share of
+    the run. Until the decay begins nothing depends on the length of the run, so that
+    it can be lengthened then, as if it had been given the larger length from the start.
+
+    Attributes:
+        warmup_updates: updates of linear warm-up: a number, since a share would
+            depend on the length of the run.
+        decay_share: share of the run over which the rate falls; 10 % is the paper's.
+    """
+
+    implementation: ClassVar[str] = "seg_tf.training.optimizer:build_stable_adamw"
+
+    warmup_updates: int = 1_000
+    decay_share: float = 0.1
+
+    def __post_init__(self):
+        if not 0 < self.decay_share <= 1:
+            raise ValueError(
+                "`decay_share` must be above 0 and at most 1. Received: "
+                f"decay_share={self.decay_share}"
+            )
+
+    def warmup(self, num_updates: int) -> int:
+        return self.warmup_updates
+
+    def decay_begin(self, num_updates: int) -> int:
+        return num_updates - share_of_run(num_updates, self.decay_share)
+
+    def check_length(self, num_updates: int) -> None:
+        begin = self.decay_begin(num_updates)
+        if 0 <= self.warmup_updates <= begin:
+            return
+        raise ValueError(
+            "`warmup_updates` must be at least 0 and at most the updates before the "
+            "decay. Received: --config.optimizer.warmup_updates="
+            f"{self.warmup_updates}, --config.training.num_updates={num_updates} of "
+            f"which --config.optimizer.decay_share={self.decay_share} leaves {begin}. "
+            "Lower the first or raise the second"
+        )

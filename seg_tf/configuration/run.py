@@ -34,6 +34,7 @@ class RunConfig:
     training: TrainingConfig = TrainingConfig()
 
     def __post_init__(self):
+        self.optimizer.check_length(self.training.num_updates)
         tables = getattr(self.model, "index_tables", {})
         for table, needed, what in (
             ("position_index", "row_length", "position of a row"),

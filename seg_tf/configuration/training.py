@@ -44,7 +44,8 @@ class TrainingConfig:
     """Length of a run, its batch, and what it writes on the way.
 
     Attributes:
-        num_updates: updates of the whole run; the schedule ends with them.
+        num_updates: updates of the whole run; the schedule ends with them. The one
+            setting of what is learned that may change while a run goes on.
         batch_size: rows of an update, of all processes together.
         micro_batch_size: rows that a process computes at once; it adds up the
             gradients of its share of the batch in micro-batches of this size. None
@@ -60,10 +61,13 @@ class TrainingConfig:
             goes well with `mixed_float16` only.
         jit_compile: whether XLA compiles the gradients and the update.
         deterministic_ops: whether TensorFlow may only use kernels that give the
-            same bits each time. Without it a resumed run on a GPU is close to an
+            same bits each time. None does so where there is no GPU; on a GPU they
+            copy through the host what they scatter into, and cannot be combined with
+            `jit_compile`. Without them a resumed run on a GPU is close to an
             uninterrupted one, not equal to it.
         log_interval: updates between two rows of the log.
-        validation_interval: updates between two validations.
+        validation_interval: updates between two validations; 0 trains without any,
+            as on records that hold nothing out.
         validation_batches: batches of a validation, if there are as many.
         checkpoint_interval: updates between two checkpoints.
         keep_checkpoints: how many of the newest checkpoints stay; the best one by
@@ -80,7 +84,7 @@ class TrainingConfig:
     loss_scale: LossScaleConfig = LossScaleConfig()
     compress_gradients: bool = False
     jit_compile: bool = False
-    deterministic_ops: bool = True
+    deterministic_ops: bool | None = None
     log_interval: int = 50
     validation_interval: int = 5_000
     validation_batches: int = 50
@@ -92,7 +96,6 @@ class TrainingConfig:
             "num_updates",
             "batch_size",
             "log_interval",
-            "validation_interval",
             "validation_batches",
             "checkpoint_interval",
             "keep_checkpoints",
@@ -102,11 +105,12 @@ class TrainingConfig:
                     f"`{name}` must be at least 1. Received: "
                     f"{name}={getattr(self, name)}"
                 )
-        if self.max_skipped_steps < 0:
-            raise ValueError(
-                "`max_skipped_steps` must be at least 0. Received: "
-                f"max_skipped_steps={self.max_skipped_steps}"
-            )
+        for name in ("max_skipped_steps", "validation_interval"):
+            if getattr(self, name) < 0:
+                raise ValueError(
+                    f"`{name}` must be at least 0. Received: "
+                    f"{name}={getattr(self, name)}"
+                )
         if self.clip_norm is not None and self.clip_norm <= 0:
             raise ValueError(
                 "`clip_norm` must be positive, or None not to clip. Received: "

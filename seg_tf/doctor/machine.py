@@ -16,20 +16,19 @@ _LEAST_MEMORY = 4 * _GIB
 _LEAST_DISK = 20 * _GIB
 _LEAST_SHARED_MEMORY = _GIB
 _LEAST_FILES = 1024
-_CGROUP_LIMITS = (
-    "/sys/fs/cgroup/memory.max",
-    "/sys/fs/cgroup/memory/memory.limit_in_bytes",
-)
 
 
 def check(output_dir: str) -> list[Finding]:
     """Compares the machine with what training needs."""
+    # Standard library alone, like the doctor.
+    from seg_tf import host_memory
+
     gpus = len(glob.glob("/dev/nvidia[0-9]*"))
     folder = pathlib.Path(output_dir).absolute()
     existing = next(path for path in (folder, *folder.parents) if path.exists())
     shared = pathlib.Path("/dev/shm")
     return [
-        judge_cores(len(os.sched_getaffinity(0)), _memory(), gpus),
+        judge_cores(len(os.sched_getaffinity(0)), host_memory.total_bytes(), gpus),
         judge_disk(
             str(folder),
             shutil.disk_usage(existing).free,
@@ -85,17 +84,6 @@ def judge_open_files(limit: int) -> Finding:
         cause = "a process keeps a file open for each shard it reads"
         return warning(title, cause, "ulimit -n 65536")
     return ok(title)
-
-
-def _memory() -> int:
-    """Memory of the machine, or of the container where that is less."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    for path in _CGROUP_LIMITS:
-        try:
-            memory = min(memory, int(pathlib.Path(path).read_text()))
-        except (OSError, ValueError):
-            continue
-    return memory
 
 
 def _gib(size: int) -> str:

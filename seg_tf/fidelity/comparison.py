@@ -7,7 +7,7 @@ from typing import Any
 
 from seg_tf import configuration
 from seg_tf.fidelity import reat, segatron, segatron_lm, slm
-from seg_tf.fidelity.paper_values import UNSAID, PaperValue, one_percent, whole_run
+from seg_tf.fidelity.paper_values import UNSAID, PaperValue, whole_run
 
 # What `RunConfig.paper` may name: "segabert_base", "slm_base_no_shuffle", …
 COLUMNS: Mapping[str, tuple[PaperValue, ...]] = (
@@ -91,7 +91,9 @@ def _type_name(_: configuration.RunConfig, value: Any) -> str:
 
 
 def _warmup(config: configuration.RunConfig, value: Any) -> Any:
-    return one_percent(config) if value is None else value
+    if value is None:
+        return config.optimizer.warmup(config.training.num_updates)
+    return value
 
 
 def _decay(config: configuration.RunConfig, value: Any) -> Any:

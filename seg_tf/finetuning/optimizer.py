@@ -30,9 +30,11 @@ class LinearWarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
     def __init__(self, learning_rate: float, num_updates: int):
         super().__init__()
         make = functools.partial(keras.Variable, trainable=False)
+        # Not int32: TensorFlow keeps such variables on the host, where what is
+        # compiled for a GPU cannot read them.
         self._peak = make(0.0, dtype="float32", name="peak_learning_rate")
-        self._num_updates = make(1, dtype="int32", name="num_updates")
-        self._warmup_updates = make(0, dtype="int32", name="warmup_updates")
+        self._num_updates = make(1, dtype="int64", name="num_updates")
+        self._warmup_updates = make(0, dtype="int64", name="warmup_updates")
         self.set(learning_rate, num_updates)
 
     def set(self, learning_rate: float, num_updates: int) -> None:
@@ -43,7 +45,7 @@ class LinearWarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
 
     def __call__(self, step: Any) -> Any:
         """Rate of the next update after `step` of them. Returns a float32 scalar."""
-        done = ops.cast(step, "int32")
+        done = ops.cast(step, "int64")
         warmup, last = self._warmup_updates.value, self._num_updates.value
         rising = _ratio(done + 1, warmup)
         falling = _ratio(ops.maximum(last - done, 0), last - warmup)

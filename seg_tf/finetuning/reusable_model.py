@@ -4,9 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 import keras
-import tensorflow as tf
 
 from seg_tf.finetuning.optimizer import LinearWarmupDecay, scheduled_optimizer
+from seg_tf.training import devices
 from seg_tf.training.encoder_copies import under_dtype_policy
 
 
@@ -60,7 +60,7 @@ class ReusableModel:
             scheduled_optimizer(self._schedule),
             self._loss_of(self._model),
             # Compiling every length of rows takes a CPU longer than it gains by it.
-            jit_compile=bool(tf.config.list_logical_devices("GPU")),
+            jit_compile=devices.has_gpu(),
         )
         optimizer = self._model.optimizer  # perhaps with a loss scale around it
         optimizer.build(self._model.trainable_variables)

@@ -34,7 +34,8 @@ def define_model_flags(*, several: bool = False) -> None:
     flags.DEFINE_bool(
         "lower_case",
         None,
-        "Whether the vocabulary is uncased; only for a checkpoint that does not say.",
+        "Whether the vocabulary is uncased; only for a checkpoint that does not say. "
+        "Default: as the vocabulary's rows say.",
     )
     flags.DEFINE_string("sentence_parameters", "english", PARAMETERS_HELP)
 

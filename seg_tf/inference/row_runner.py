@@ -116,7 +116,10 @@ class RowRunner:
                     sent_id=vocabulary.sent_id,
                     caps=self._encoder.index_tables,
                 )
-                return self._compute(self._encoder(features, training=False), features)
+                # Read by encoders with a table of types; a row is of one text.
+                types = {"token_type": tf.zeros_like(features["token_ids"])}
+                sequence = self._encoder({**features, **types}, training=False)
+                return self._compute(sequence, features)
 
             of_sentence = tf.TensorSpec([None, self.max_sentences], tf.int32)
             signature = {

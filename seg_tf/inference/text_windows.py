@@ -185,6 +185,7 @@ def lay_out(tree: DocumentTree, pretrained: Pretrained) -> TextWindow:
         "token_ids": token_ids,
         "padding_mask": np.ones(len(token_ids), bool),
         "window_number": np.ones(len(token_ids), np.int32),
+        "token_type": np.zeros(len(token_ids), np.int32),
         **indices,
     }
     return TextWindow(

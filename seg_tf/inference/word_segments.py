@@ -5,13 +5,17 @@ Shape key: n words of the text, B lanes, L target length.
 
 import dataclasses
 import pathlib
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
 from seg_tf.inference import texts
 from seg_tf.inference.language_model import LanguageModel
 from seg_tf.text.tree import DocumentTree
+
+# Of an article; headings of its sections have more signs, ` = = Heading = = `.
+_TITLE = re.compile(r"= (?!=).*(?<!=) =")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -23,15 +27,16 @@ class WordText:
         sentences: int64 array `(n,)`, which sentence, from 0.
         paragraphs: int64 array `(n,)`, which paragraph, from 0.
         num_lines: lines that the words come from.
-        num_standard_tokens: what stands between white space, and an `<eos>` for every
-            line, blank ones too: the count that perplexities of WikiText are over.
+        num_standard_tokens: words between white space, and an `<eos>` for every line,
+            blank ones too: the count that perplexities of WikiText are over. None
+            where a file has no titles of WikiText.
     """
 
     token_ids: np.ndarray
     sentences: np.ndarray
     paragraphs: np.ndarray
     num_lines: int
-    num_standard_tokens: int
+    num_standard_tokens: int | None
 
     @property
     def num_blank_lines(self) -> int:
@@ -40,7 +45,7 @@ class WordText:
 
 
 def read_text(sources: Mapping[str, pathlib.Path], model: LanguageModel) -> WordText:
-    """The words of files, one file after the other, each line a paragraph.
+    """Reads the words of files, one file after the other, each line a paragraph.
 
     An `<eos>` follows every line that has words; it belongs to the last sentence.
 
@@ -52,10 +57,13 @@ def read_text(sources: Mapping[str, pathlib.Path], model: LanguageModel) -> Word
         OSError: if a file cannot be read.
         ValueError: if one is not UTF-8, naming it and the line.
     """
-    lines = []
+    lines, is_wikitext = [], True
     for path in sources.values():
         with open(path, "rb") as file:
-            lines += texts.decoded(file, str(path))
+            of_file = list(texts.decoded(file, str(path)))
+        lines += of_file
+        is_wikitext = is_wikitext and _has_titles(of_file)
+    num_standard_tokens = len(lines) + sum(len(line.split()) for line in lines)
     tree = model.tree(list(filter(None, map(str.strip, lines))))
     tree = tree.with_paragraph_ends(model.vocabulary.eos_id)
     sentences, paragraphs = counters(tree)
@@ -64,7 +72,18 @@ def read_text(sources: Mapping[str, pathlib.Path], model: LanguageModel) -> Word
         sentences=sentences,
         paragraphs=paragraphs,
         num_lines=len(lines),
-        num_standard_tokens=len(lines) + sum(len(line.split()) for line in lines),
+        num_standard_tokens=num_standard_tokens if is_wikitext else None,
+    )
+
+
+def _has_titles(lines: Sequence[str]) -> bool:
+    """Tells whether a line among blank ones is a title of WikiText, ` = Title = `."""
+    stripped = ["", *(line.strip() for line in lines), ""]
+    return any(
+        _TITLE.fullmatch(line) and not before and not after
+        for before, line, after in zip(
+            stripped, stripped[1:], stripped[2:], strict=False
+        )
     )
 
 

@@ -22,6 +22,7 @@ from seg_tf.interop.import_report import ImportReport
 from seg_tf.interop.part_reading import Parts
 from seg_tf.interop.pooler_file import Pooler
 from seg_tf.interop.starting_tables import starting_tables
+from seg_tf.text import casing
 from seg_tf.text.encoding import WORD_PIECES
 from seg_tf.text.preparation import TextPreparation
 from seg_tf.text.vocabulary import Vocabulary
@@ -53,8 +54,8 @@ def convert(
             itself one of ours.
         vocab_file: its vocabulary, where the foreign folder has none.
         lower_case: whether text has to be lower-cased; None takes what the foreign
-            model's files say or, where they do not, whether its vocabulary has capital
-            letters.
+            model's files say or, where they do not, what the vocabulary does
+            (`seg_tf.text.casing`).
 
     Returns:
         What was loaded and what was not.
@@ -118,7 +119,9 @@ def convert(
     )
     text = TextPreparation(
         vocab_path.read_bytes(),
-        _lower_case(foreign, vocabulary, lower_case),
+        casing.choose(
+            vocabulary, foreign.lower_case if lower_case is None else lower_case
+        ),
         {},
         WORD_PIECES,
     )
@@ -152,20 +155,6 @@ def _vocabulary_path(
             "has none beside it"
         )
     return path
-
-
-def _lower_case(
-    foreign: ForeignModel, vocabulary: Vocabulary, lower_case: bool | None
-) -> bool:
-    for known in (lower_case, foreign.lower_case):
-        if known is not None:
-            return bool(known)
-    special = ("[", "<")
-    return not any(
-        token != token.lower()
-        for token in vocabulary.tokens
-        if not token.startswith(special)
-    )
 
 
 def _without_tables(parts: Parts, vocab_size: int) -> dict[str, np.ndarray]:

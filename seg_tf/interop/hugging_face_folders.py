@@ -1,5 +1,6 @@
 """BERT as Hugging Face holds it, and SegaBERT as its authors released it."""
 
+import dataclasses
 import pathlib
 from collections.abc import Mapping
 from typing import Any
@@ -46,6 +47,13 @@ def read(folder: pathlib.Path) -> ForeignModel:
     packed = _has(store, "attention.self.query_key_value.weight")
     gamma = _has(store, "embeddings.LayerNorm.gamma")
     norm_names = ("gamma", "beta") if gamma else ("weight", "bias")
+    one_layer = dataclasses.replace(sizes, num_layers=1)
+    bert_config_file.check_tensors(
+        sizes,
+        store,
+        layouts.hugging_face(one_layer, prefix, norm_names, packed),
+        config_path,
+    )
     layout = layouts.hugging_face(sizes, prefix, norm_names, packed)
     rows = {
         feature: store.shapes[layout[bert_parts.table(feature)].name][0]
@@ -53,6 +61,7 @@ def read(folder: pathlib.Path) -> ForeignModel:
         if layout[bert_parts.table(feature)].name in store.shapes
     }
     is_authors = packed or "token_index" in rows
+    epsilon = bert_config_file.number(config, "layer_norm_eps", config_path)
     vocabulary = folder / VOCABULARY_FILE
     return ForeignModel(
         format=SEGABERT if is_authors else HUGGING_FACE,
@@ -61,15 +70,15 @@ def read(folder: pathlib.Path) -> ForeignModel:
         sizes=sizes,
         table_rows=rows,
         vocab_size=bert_config_file.vocab_size(config, config_path),
-        layer_norm_epsilon=(
-            _AUTHORS_EPSILON if is_authors else config.get("layer_norm_eps", 1e-12)
-        ),
+        layer_norm_epsilon=(_AUTHORS_EPSILON if is_authors else epsilon),
         approximate_gelu=bert_config_file.approximate_gelu(config, config_path, False),
-        dropout=config.get("hidden_dropout_prob", 0.1),
-        initializer_range=config.get("initializer_range", 0.02),
+        dropout=bert_config_file.number(config, "hidden_dropout_prob", config_path),
+        initializer_range=bert_config_file.number(
+            config, "initializer_range", config_path
+        ),
         vocabulary=vocabulary if vocabulary.is_file() else None,
         lower_case=_lower_case(folder),
-        notes=_notes(config, is_authors, rows),
+        notes=_notes(epsilon, is_authors, rows),
         files=(folder / WEIGHTS_FILE,),
     )
 
@@ -108,9 +117,11 @@ def _check_model(config: Mapping[str, Any], path: pathlib.Path) -> None:
         "add_cross_attention": False,
     }
     for name, value in required.items():
-        if config.get(name, value) != value:
+        found = config.get(name, value)
+        if type(found) is not type(value) or found != value:
             raise ForeignWeightsError(
-                f"{path}: `{name}` must be {value!r}. Found: {config[name]!r}"
+                f"{path}: `{name}` must be {value!r}. Found: "
+                f"{bert_config_file.shown(found)}"
             )
 
 
@@ -118,14 +129,12 @@ def _lower_case(folder: pathlib.Path) -> bool | None:
     path = folder / TOKENIZER_FILE
     if not path.is_file():
         return None
-    return bert_config_file.read_config(path).get("do_lower_case")
+    config = bert_config_file.read_config(path)
+    return bert_config_file.flag(config, "do_lower_case", path)
 
 
-def _notes(
-    config: Mapping[str, Any], is_authors: bool, rows: Mapping[str, int]
-) -> tuple[str, ...]:
+def _notes(said: float, is_authors: bool, rows: Mapping[str, int]) -> tuple[str, ...]:
     notes = []
-    said = config.get("layer_norm_eps", 1e-12)
     if is_authors and said != _AUTHORS_EPSILON:
         notes.append(
             f"config.json says layer_norm_eps={said:g}, that of the authors' "

@@ -1,7 +1,7 @@
 """BERT as keras-hub holds it: a backbone in memory, or a preset folder."""
 
-import json
 import pathlib
+from collections.abc import Sequence
 from typing import Any
 
 import keras_hub
@@ -15,6 +15,19 @@ from seg_tf.interop.tensor_stores import VariableStore
 KERAS_HUB = "keras_hub"
 CONFIG_FILE = "config.json"
 _BACKBONE = "keras_hub>BertBackbone"
+_SIZES = (
+    "vocabulary_size",
+    "num_layers",
+    "num_heads",
+    "hidden_dim",
+    "intermediate_dim",
+    "max_sequence_length",
+    "num_segments",
+)
+_ERRORS_OF_KERAS = (
+    *(ValueError, OSError, KeyError, RuntimeError, TypeError),
+    *(AttributeError, IndexError, ImportError),
+)
 
 
 def read(folder: pathlib.Path) -> ForeignModel:
@@ -27,17 +40,12 @@ def read(folder: pathlib.Path) -> ForeignModel:
         OSError: if a file cannot be read.
         ForeignWeightsError: if it is of another class, or keras-hub cannot load it.
     """
-    config = bert_config_file.read_config(folder / CONFIG_FILE)
-    if config.get("registered_name") != _BACKBONE:
-        raise ForeignWeightsError(
-            f"{folder / CONFIG_FILE}: `registered_name` must be {_BACKBONE!r}. Found: "
-            f"{config.get('registered_name')!r}"
-        )
     weights = sorted(folder.glob("model*.weights.h5"))
+    _check_config(folder / CONFIG_FILE, weights)
     try:
         backbone = keras_hub.models.BertBackbone.from_preset(str(folder))
     # What Keras and h5py raise for files that are damaged or of another shape.
-    except (ValueError, OSError, KeyError, RuntimeError, TypeError) as error:
+    except _ERRORS_OF_KERAS as error:
         raise ForeignWeightsError(
             f"{folder}: keras-hub cannot load the weights: {_one_line(error)}"
         ) from error
@@ -97,11 +105,44 @@ def from_backbone(
     )
 
 
+def _check_config(path: pathlib.Path, weights: Sequence[pathlib.Path]) -> None:
+    """Checks what keras-hub would build before it reads a weight.
+
+    It builds layers as the config says, so one of a thousand million layers would
+    never end.
+    """
+    config = bert_config_file.read_config(path)
+    name = config.get("registered_name")
+    if name != _BACKBONE:
+        raise ForeignWeightsError(
+            f"{path}: `registered_name` must be {_BACKBONE!r}. Found: "
+            f"{bert_config_file.shown(name)}"
+        )
+    arguments = bert_config_file.section(config, "config", path)
+    sizes = {key: bert_config_file.positive(arguments, key, path) for key in _SIZES}
+    bert_config_file.number(arguments, "dropout", path)
+    width = sizes["hidden_dim"]
+    rows = sum(
+        sizes[key] for key in ("vocabulary_size", "max_sequence_length", "num_segments")
+    )
+    layers = sizes["num_layers"] * (4 * width + 2 * sizes["intermediate_dim"])
+    numbers = width * (rows + layers)
+    found = sum(one.stat().st_size for one in weights)
+    if numbers > found:  # no number takes less than a byte
+        raise ForeignWeightsError(
+            f"{path}: {', '.join(f'`{key}`' for key in _SIZES)} must be those of the "
+            f"weights beside it, of {found:,} bytes. Found: sizes of a model of "
+            f"{numbers:,} numbers"
+        )
+
+
 def _lower_case(folder: pathlib.Path) -> bool | None:
     path = folder / "tokenizer.json"
     if not path.is_file():
         return None
-    return json.loads(path.read_text(encoding="utf-8"))["config"].get("lowercase")
+    config = bert_config_file.read_config(path)
+    arguments = bert_config_file.section(config, "config", path)
+    return bert_config_file.flag(arguments, "lowercase", path)
 
 
 def _one_line(error: Exception) -> str:

@@ -30,13 +30,9 @@ def check_layers(store: TensorStore, layout: Layout, num_layers: int) -> None:
     Raises:
         ForeignWeightsError: naming the first tensor of a further layer.
     """
-    first = _common_start(
-        [name for part, (name, _) in layout.items() if part.startswith("layers/0/")]
+    layers = sorted(
+        (layer, name) for name, layer in numbered_layers(store, layout).items()
     )
-    # Such as `bert.encoder.layer.0.`, of which the number is to be another.
-    numbered = re.compile(rf"{re.escape(first[:-2])}(\d+){re.escape(first[-1])}")
-    matches = [match for match in map(numbered.match, store.shapes) if match]
-    layers = sorted((int(match[1]), match.string) for match in matches)
     further = [one for one in layers if one[0] >= num_layers]
     if further:
         raise ForeignWeightsError(
@@ -44,6 +40,26 @@ def check_layers(store: TensorStore, layout: Layout, num_layers: int) -> None:
             f"{num_layers}. Found: {further[-1][0] + 1} layers, with the tensor "
             f"{further[0][1]!r}"
         )
+
+
+def numbered_layers(store: TensorStore, layout: Layout) -> dict[str, int]:
+    """Return the layer of each tensor that has the name of one of a layer.
+
+    Args:
+        store: the tensors.
+        layout: names of a model of at least one layer.
+    """
+    start, separator = _layer_name(layout)
+    # Layers have at most six digits, so that no name makes a number of thousands.
+    numbered = re.compile(rf"{re.escape(start)}(\d{{1,6}}){re.escape(separator)}")
+    matches = [match for match in map(numbered.match, store.shapes) if match]
+    return {match.string: int(match[1]) for match in matches}
+
+
+def name_in_layer(layout: Layout, name: str, layer: int) -> str:
+    """Return the name that a tensor of layer 0 has in another layer."""
+    start, _ = _layer_name(layout)
+    return f"{start}{layer}{name.removeprefix(f'{start}0')}"
 
 
 def of_encoder(layout: Layout, left_over: Iterable[str]) -> tuple[str, ...]:
@@ -66,6 +82,14 @@ def of_encoder(layout: Layout, left_over: Iterable[str]) -> tuple[str, ...]:
         for name in left_over
         if name.startswith(prefix) and not _HARMLESS.search(name)
     )
+
+
+def _layer_name(layout: Layout) -> tuple[str, str]:
+    """Return what is before and after the number: `bert.encoder.layer.` and `.`."""
+    first = _common_start(
+        [name for part, (name, _) in layout.items() if part.startswith("layers/0/")]
+    )
+    return first[:-2], first[-1]
 
 
 def _common_start(names: Iterable[str]) -> str:

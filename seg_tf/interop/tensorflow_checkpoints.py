@@ -1,5 +1,6 @@
 """BERT in TensorFlow checkpoints: its authors' (TF 1), tf-models-official's (TF 2)."""
 
+import dataclasses
 import pathlib
 from collections.abc import Mapping
 from typing import Any
@@ -64,6 +65,8 @@ def read(prefix: pathlib.Path) -> ForeignModel:
     if store.is_of_objects:
         return from_official(store, config or {}, path, **rest)
     sizes = bert_config_file.bert_sizes(config, path)
+    one_layer = layouts.google(dataclasses.replace(sizes, num_layers=1))
+    bert_config_file.check_tensors(sizes, store, one_layer, path)
     return _model(GOOGLE, store, layouts.google(sizes), sizes, config, path, **rest)
 
 
@@ -94,8 +97,7 @@ def from_official(
         )
     sizes = _sizes_of_official(store, prefix)
     config = dict(config or {})
-    if "num_attention_heads" in config:
-        _check_config(bert_config_file.bert_sizes(config, path), sizes, path)
+    bert_config_file.check_sizes(config, sizes, store.source, path)
     layout = layouts.official(sizes, prefix, head_prefix)
     return _model(OFFICIAL, store, layout, sizes, config, path, **rest)
 
@@ -135,8 +137,8 @@ def _model(
         },
         vocab_size=bert_config_file.vocab_size(config, path),
         approximate_gelu=bert_config_file.approximate_gelu(config, path, True),
-        dropout=config.get("hidden_dropout_prob", 0.1),
-        initializer_range=config.get("initializer_range", 0.02),
+        dropout=bert_config_file.number(config, "hidden_dropout_prob", path),
+        initializer_range=bert_config_file.number(config, "initializer_range", path),
         **rest,
     )
 
@@ -166,14 +168,6 @@ def _sizes_of_official(store: TensorStore, prefix: str) -> BertSizes:
         num_heads=shapes[query][1],
         intermediate_size=shapes[inner][1],
     )
-
-
-def _check_config(expected: BertSizes, found: BertSizes, path: pathlib.Path) -> None:
-    if expected != found:
-        raise ForeignWeightsError(
-            f"{path}: must give the sizes of the checkpoint beside it, {found}. "
-            f"Found: {expected}"
-        )
 
 
 def _some(names: list[str]) -> str:

@@ -67,14 +67,15 @@ class SpanEncoder:
 
     Args:
         vocabulary: of the pretrained model.
-        lower_case: whether text is lower-cased and stripped of accents first.
+        lower_case: whether text is lower-cased and stripped of accents first; None
+            does so if the vocabulary is uncased.
         splitter: what makes sentences of a line. Default: the English one.
     """
 
     def __init__(
         self,
         vocabulary: Vocabulary,
-        lower_case: bool = True,
+        lower_case: bool | None = None,
         splitter: SentenceSplitter | None = None,
     ):
         self._pieces = PieceOffsets(vocabulary, lower_case)

@@ -58,14 +58,15 @@ def read_vocabulary(tokenizer: str, path: str | os.PathLike) -> TokenTable:
 
 
 def text_encoder(
-    tokenizer: str, vocabulary: TokenTable, lower_case: bool
+    tokenizer: str, vocabulary: TokenTable, lower_case: bool | None = None
 ) -> TextEncoder:
     """What encodes texts as ids and decodes them.
 
     Args:
         tokenizer: one of `TOKENIZERS`.
         vocabulary: what `read_vocabulary` gave.
-        lower_case: whether text is lower-cased and stripped of accents first.
+        lower_case: whether text is lower-cased and stripped of accents first; None
+            does so if the vocabulary is uncased.
 
     Raises:
         ValueError: if there is no such tokenizer.

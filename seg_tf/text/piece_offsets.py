@@ -5,6 +5,7 @@ import unicodedata
 
 import numpy as np
 
+from seg_tf.text import casing
 from seg_tf.text.exact_tokenizer import exact_tokenizer
 from seg_tf.text.vocabulary import Vocabulary
 
@@ -22,7 +23,8 @@ class PieceOffsets:
 
     Args:
         vocabulary: the tokens and their ids.
-        lower_case: whether text is lower-cased and stripped of accents first.
+        lower_case: whether text is lower-cased and stripped of accents first; None
+            does so if the vocabulary is uncased.
 
     Example:
         >>> from seg_tf.text.vocabulary import SPECIAL_TOKENS
@@ -31,7 +33,9 @@ class PieceOffsets:
         (array([5, 6, 7], dtype=int32), array([1, 5, 8]), array([5, 8, 9]))
     """
 
-    def __init__(self, vocabulary: Vocabulary, lower_case: bool = True):
+    def __init__(self, vocabulary: Vocabulary, lower_case: bool | None = None):
+        if lower_case is None:
+            lower_case = casing.choose(vocabulary)
         self.vocabulary = vocabulary
         self.lower_case = lower_case
         self._tokenizer = exact_tokenizer(vocabulary.tokens, lower_case)

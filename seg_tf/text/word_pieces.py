@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from seg_tf.text import casing
 from seg_tf.text.exact_tokenizer import (
     CONTINUATION,
     check_texts,
@@ -35,8 +36,8 @@ class WordPieces:
 
     Args:
         vocabulary: the tokens and their ids.
-        lower_case: whether text is lower-cased and stripped of accents first, as the
-            vocabulary of an uncased model expects.
+        lower_case: whether text is lower-cased and stripped of accents first; None
+            does so if the vocabulary is uncased (`seg_tf.text.casing`).
 
     Example:
         >>> from seg_tf.text.vocabulary import SPECIAL_TOKENS
@@ -47,7 +48,9 @@ class WordPieces:
         'playing !'
     """
 
-    def __init__(self, vocabulary: Vocabulary, lower_case: bool = True):
+    def __init__(self, vocabulary: Vocabulary, lower_case: bool | None = None):
+        if lower_case is None:
+            lower_case = casing.choose(vocabulary)
         self.vocabulary = vocabulary
         self.lower_case = lower_case
         self._fast = FastTokenizer(vocabulary.tokens, lower_case)

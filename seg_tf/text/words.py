@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
+from seg_tf.text import casing
 from seg_tf.text.exact_tokenizer import (
     check_texts,
     drop_surrogates,
@@ -50,7 +51,8 @@ class Words:
         splitting: "words" splits at white space and around punctuation marks and
             ideographs, as BERT does; "whitespace" takes what stands between white
             space, for text that is tokenised already.
-        lower_case: whether text is lower-cased and stripped of accents first.
+        lower_case: whether text is lower-cased and stripped of accents first; None
+            does so if the vocabulary is uncased.
 
     Raises:
         ValueError: if `splitting` is neither.
@@ -67,13 +69,15 @@ class Words:
         self,
         vocabulary: WordVocabulary,
         splitting: str = "words",
-        lower_case: bool = False,
+        lower_case: bool | None = None,
     ):
         if splitting not in SPLITTERS:
             raise ValueError(
                 f"`splitting` must be one of {', '.join(SPLITTERS)}. "
                 f"Received: {splitting!r}"
             )
+        if lower_case is None:
+            lower_case = casing.choose(vocabulary)
         self.vocabulary = vocabulary
         self.lower_case = lower_case
         self._split = SPLITTERS[splitting](lower_case)

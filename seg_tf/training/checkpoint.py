@@ -17,8 +17,8 @@ class Checkpoints:
     """The folder `checkpoints` of a run.
 
     A checkpoint is a folder `update-00001000`, written aside and renamed, so that
-    whatever has that name is whole. The newest `keep` stay, and the one with the
-    lowest validation loss.
+    whatever has that name is whole. The newest `keep` stay, the one with the lowest
+    validation loss, and the newest one from before `decay_begin`.
 
     Args:
         folder: where they lie; created with the first.
@@ -27,6 +27,8 @@ class Checkpoints:
         text_preparation: how the run's text became ids; each checkpoint
             keeps it with the weights. None where the inputs do not know.
         report: called with a line of text when something is worth saying.
+        decay_begin: updates that the run has in common with longer ones, which can go
+            on from there; None where it has none.
     """
 
     def __init__(
@@ -36,6 +38,7 @@ class Checkpoints:
         facts: Mapping[str, Any] | None = None,
         text_preparation: TextPreparation | None = None,
         report: Callable[[str], None] = print,
+        decay_begin: int | None = None,
     ):
         self.folder = pathlib.Path(folder)
         self.keep = keep
@@ -45,6 +48,7 @@ class Checkpoints:
             self._vocabulary = text_preparation.vocabulary
             self.facts["text"] = text_preparation.described()
         self.report = report
+        self.decay_begin = decay_begin
 
     def path(self, updates: int) -> pathlib.Path:
         return self.folder / checkpoint_names.name(updates)
@@ -129,8 +133,15 @@ class Checkpoints:
                 losses[updates] = state["validation"]["loss"]
         return losses
 
-    def newest_intact(self) -> dict[str, Any] | None:
+    def newest_until(self, updates: int) -> int | None:
+        """Updates of the newest checkpoint of at most so many, if any."""
+        return max((one for one in self.updates() if one <= updates), default=None)
+
+    def newest_intact(self, at_most: int | None = None) -> dict[str, Any] | None:
         """State of the newest checkpoint whose every byte is as it was written.
+
+        Args:
+            at_most: updates that it may have; None takes any.
 
         Returns:
             Its `state.json`, or None if there is no checkpoint at all.
@@ -140,6 +151,8 @@ class Checkpoints:
         """
         damaged = []
         for updates in reversed(self.updates()):
+            if at_most is not None and updates > at_most:
+                continue
             try:
                 return read(self.path(updates))
             except DamagedCheckpointError as error:
@@ -162,6 +175,22 @@ class Checkpoints:
             if newer > updates:
                 files.remove_folder(self.path(newer))
 
+    def set_aside_newer(self, updates: int, folder: pathlib.Path) -> None:
+        """Moves the checkpoints after `updates` into the output folder of an end.
+
+        Args:
+            updates: those of the checkpoint that the run goes on from.
+            folder: where they go, below `checkpoints`, as an output folder has them.
+        """
+        target = folder / self.folder.name
+        for newer in self.updates():
+            if newer > updates:
+                kept = target / checkpoint_names.name(newer)
+                if kept.exists():  # of an earlier end at this length
+                    files.remove_folder(kept)
+                target.mkdir(parents=True, exist_ok=True)
+                self.path(newer).rename(kept)
+
     def describe_newest(self) -> str:
         """Which checkpoint there is, as part of a message."""
         existing = self.updates()
@@ -176,6 +205,8 @@ class Checkpoints:
     def _remove_old(self) -> None:
         existing = self.updates()
         kept = {*existing[-self.keep :], self.best()}
+        if self.decay_begin is not None:
+            kept.add(self.newest_until(self.decay_begin))
         for updates in existing:
             if updates not in kept:
                 files.remove_folder(self.path(updates))

@@ -153,6 +153,8 @@ def restore(folder: pathlib.Path, pretrainer: Pretrainer) -> None:
     """
     pretrainer.encoder.load_weights(folder / ENCODER_FILE)
     _read_variables(folder / TRAINING_STATE_FILE, _training_variables(pretrainer))
+    # What a process held of its lanes before is not of this checkpoint.
+    pretrainer.memory.share()
 
 
 def restore_weights(

@@ -7,17 +7,30 @@ parts do not work with Keras 3.
 import importlib.util
 import os
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 
-from seg_tf.training import heartbeat
+from seg_tf.training import silent_ranks
 from seg_tf.training.errors import TrainingStopped
 
 # Where a launcher says how many processes there are: horovodrun with Gloo, Open MPI,
 # and other MPIs, in this order.
 _SIZE_VARIABLES = ("HOROVOD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
+# Time limits of Horovod, in seconds, where the environment does not say. It looks for
+# late ranks every STALL_CHECK_TIME, at first only takes a sum that is that late out of
+# its cache, and names the missing ranks at a later look: after two to four times as
+# long, so within a minute. Being late ends a run after half an hour, for one rank may
+# compile or write a checkpoint for minutes.
+_TIME_LIMITS = {
+    "HOROVOD_STALL_CHECK_TIME_SECONDS": 12,
+    "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": 1_800,
+}
+# How long Gloo waits for another rank: at the start, and for a process that stands
+# still as a whole. Horovod's own 30 s end a run that is swapped out for a moment. An
+# elastic run keeps them: after that time it goes on without a host that is gone.
+_GLOO_TIME_LIMIT = {"HOROVOD_GLOO_TIMEOUT_SECONDS": 300}
 
 
 class Distribution:
@@ -105,6 +118,7 @@ class HorovodDistribution(Distribution):
 
         self._horovod = horovod
         self.is_elastic = _launched_elastic()
+        set_time_limits(os.environ, self.is_elastic)
         horovod.init()
         self._state = None
         _use_one_gpu(horovod.local_rank())
@@ -172,9 +186,9 @@ class HorovodDistribution(Distribution):
 
     def run(self, synchronise: Callable[[], None], train: Callable[[], Any]) -> Any:
         def watched() -> Any:
-            channel, address = heartbeat.open_socket()
-            chief = self.broadcast_object(address)
-            with heartbeat.beating(self.rank, channel, chief):
+            names = self.gather(f"process {os.getpid()} on {socket.gethostname()}")
+            store = silent_ranks.LauncherStore.of_launcher(os.environ)
+            with silent_ranks.watching(self.rank, names, store):
                 return train()
 
         if not self.is_elastic:
@@ -264,6 +278,13 @@ def _number_launched() -> int:
         if os.environ.get(name):
             return int(os.environ[name])
     return 1
+
+
+def set_time_limits(environment: MutableMapping[str, str], is_elastic: bool) -> None:
+    """Sets time limits of Horovod that the environment leaves open."""
+    limits = _TIME_LIMITS if is_elastic else {**_TIME_LIMITS, **_GLOO_TIME_LIMIT}
+    for name, seconds in limits.items():
+        environment.setdefault(name, str(seconds))
 
 
 def _use_one_gpu(local_rank: int) -> None:

@@ -15,10 +15,7 @@ from seg_tf.training.pretrained import Pretrained
 def copy_encoder(
     pretrained: Pretrained, *, randomly_initialised: bool = False
 ) -> keras.Model:
-    """An encoder of its own, under the dtype policy that holds now.
-
-    One with a table of token types reads them from the batch, which pretraining had no
-    need to, and a row is one window.
+    """Copies an encoder under the current dtype policy; a row is one window.
 
     Args:
         pretrained: whose encoder is copied.
@@ -27,8 +24,6 @@ def copy_encoder(
     """
     encoder = pretrained.encoder
     config = {**encoder.get_config(), "dtype": keras.config.dtype_policy()}
-    if config.get("num_token_types"):
-        config["reads_token_types"] = True
     if "packed_windows" in config:
         config["packed_windows"] = False
     copied = type(encoder)(**config)

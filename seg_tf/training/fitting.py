@@ -21,9 +21,10 @@ def fit(
 ) -> None:
     """Trains from `supervisor.updates` to the end of the run.
 
-    A Keras epoch is a validation interval. A run that is taken up inside one
-    finishes it in a `fit` call of its own. Within a call Keras reads one iterator
-    from end to end, so that batches are neither dropped nor seen twice.
+    A Keras epoch is a validation interval, or the whole run if it has none. A run that
+    is taken up inside one finishes it in a `fit` call of its own. Within a call Keras
+    reads one iterator from end to end, so that batches are neither dropped nor seen
+    twice.
 
     Args:
         pretrainer: compiled and built.
@@ -73,7 +74,7 @@ def _fit_calls(
     """(first epoch, end epoch, steps of an epoch) of the `fit` calls to make."""
     if updates >= settings.num_updates:
         return
-    interval = settings.validation_interval
+    interval = settings.validation_interval or settings.num_updates
     epoch, done = divmod(updates, interval)
     end_epoch = -(-settings.num_updates // interval)
     if done:
@@ -102,12 +103,14 @@ def train_dataset(
 
 def validation_dataset(
     inputs: Any, settings: configuration.TrainingConfig, distribution: Distribution
-) -> tf.data.Dataset:
+) -> tf.data.Dataset | None:
     """This process's rows of the validation, a micro-batch at a time.
 
     The samples are the same for any number of processes, and every process has
-    equally many batches.
+    equally many batches. None if the run has no validation.
     """
+    if not settings.validation_interval:
+        return None
     micro_batch_size = settings.micro_batch_size or -(
         -settings.batch_size // distribution.size
     )

@@ -6,6 +6,8 @@ from typing import Any
 
 import keras
 
+from seg_tf import configuration
+from seg_tf.configuration.optimizers import share_of_run
 from seg_tf.training import schedule
 from seg_tf.training.adamw import AdamW
 from seg_tf.training.lamb import Lamb
@@ -47,6 +49,23 @@ def build_cosine_adamw(**settings: Any) -> AdamW:
     )
 
 
+def build_stable_adamw(
+    *, num_updates: int, decay_share: float, **settings: Any
+) -> AdamW:
+    """AdamW on a warm-up–stable–decay schedule.
+
+    Args:
+        num_updates: updates of the whole run.
+        decay_share: share of the run, at its end, over which the rate falls.
+        **settings: further arguments of `build_scheduled`.
+    """
+    begin = num_updates - share_of_run(num_updates, decay_share)
+    stable = functools.partial(schedule.WarmupPolynomialDecay, decay_begin=begin)
+    return build_scheduled(
+        AdamW, stable, num_updates=num_updates, name="stable_adamw", **settings
+    )
+
+
 def build_scheduled(
     optimizer_class: type[keras.optimizers.Optimizer],
     make_schedule: Callable[..., schedule.WarmupDecay],
@@ -54,6 +73,7 @@ def build_scheduled(
     num_updates: int,
     learning_rate: float,
     warmup_updates: int | None = None,
+    warmup_share: float = 0.01,
     decay_updates: int | None = None,
     decay_from_start: bool = False,
     end_learning_rate: float = 0.0,
@@ -73,7 +93,8 @@ def build_scheduled(
         make_schedule: takes the arguments of `schedule.WarmupDecay`.
         num_updates: updates of the whole run.
         learning_rate: the effective, global peak rate.
-        warmup_updates: updates of linear warm-up; None takes 1 % of the run.
+        warmup_updates: updates of linear warm-up; None takes `warmup_share`.
+        warmup_share: share of the run that is warm-up otherwise.
         decay_updates: updates after which `end_learning_rate` is reached; None
             takes the whole run, and more than that ends the run above it.
         decay_from_start: whether the decay is counted from the first update.
@@ -85,7 +106,7 @@ def build_scheduled(
         **arguments: further ones of `optimizer_class`.
     """
     if warmup_updates is None:
-        warmup_updates = schedule.default_warmup(num_updates)
+        warmup_updates = share_of_run(num_updates, warmup_share)
     optimizer = optimizer_class(
         learning_rate=make_schedule(
             peak_learning_rate=learning_rate,
@@ -102,6 +123,19 @@ def build_scheduled(
     )
     optimizer.exclude_from_weight_decay(var_names=[NO_WEIGHT_DECAY])
     return optimizer
+
+
+def rate_after(config: Any, num_updates: int, updates: int) -> float:
+    """Learning rate of the update after `updates`, in a run of `num_updates`.
+
+    Args:
+        config: the run's optimizer config.
+        num_updates: updates of the whole run.
+        updates: those done.
+    """
+    optimizer = configuration.build(config, num_updates=num_updates)
+    optimizer.iterations.assign(updates)
+    return float(optimizer.learning_rate)
 
 
 def _polynomial(power: float) -> Callable[..., schedule.WarmupPolynomialDecay]:

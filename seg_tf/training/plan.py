@@ -9,10 +9,16 @@ import keras
 import tensorflow as tf
 
 from seg_tf import configuration
-from seg_tf.training import schedule
+from seg_tf.training import device_memory, flops, schedule
 from seg_tf.training.pretrainer import Pretrainer
 
+ACTIVATIONS = "activations, roughly"
 _MIB = 2**20
+# So often may a text be read: beyond, further training on it gains nothing
+# (Muennighoff et al., 2023, figure 5).
+_MOST_EPOCHS = 40
+# The rest is for what the estimate leaves out: TensorFlow itself, its buffers, XLA's.
+_USABLE_SHARE = 0.9
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,8 +38,12 @@ class Plan:
         peak_learning_rate: rate after the warm-up, or None for an optimizer that
             warms up otherwise.
         warmup_updates: updates of warm-up, or None.
+        decay_begin: updates that come before the rate falls, where that is not the end
+            of the warm-up; or None.
         parameters: trainable parameters by part of the model.
         memory: bytes of a process by purpose.
+        available: bytes that a process has, and of which device.
+        flops_per_update: FLOPs of an update, over all processes.
     """
 
     batch_size: int
@@ -47,8 +57,28 @@ class Plan:
     tokens: int
     peak_learning_rate: float | None
     warmup_updates: int | None
+    decay_begin: int | None
     parameters: dict[str, int]
     memory: dict[str, int]
+    available: device_memory.DeviceMemory
+    flops_per_update: int
+
+    @property
+    def fits(self) -> bool:
+        """Whether the memory that a process needs is less than it has."""
+        return self._fits(self.micro_batch_size)
+
+    @property
+    def largest_micro_batch_size(self) -> int | None:
+        """The largest `micro_batch_size` that fits; None if not even 1 does."""
+        possible = range(self.batch_size // self.num_processes, 0, -1)
+        divisors = (size for size in possible if self.batch_size % size == 0)
+        return next(filter(self._fits, divisors), None)
+
+    def _fits(self, rows: int) -> bool:
+        growing = self.memory[ACTIVATIONS] / self.micro_batch_size
+        fixed = sum(self.memory.values()) - self.memory[ACTIVATIONS]
+        return fixed + rows * growing <= _USABLE_SHARE * self.available.size
 
 
 def make_plan(
@@ -62,6 +92,7 @@ def make_plan(
     rate = pretrainer.optimizer._learning_rate
     parts = getattr(inputs, "parts", None)
     warms_up = isinstance(rate, schedule.WarmupDecay)
+    vocab_size = config.model.vocab_size or inputs.vocab_size
     return Plan(
         batch_size=settings.batch_size,
         micro_batch_size=rows,
@@ -74,9 +105,12 @@ def make_plan(
         tokens=round(num_samples * config.inputs.row_length * inputs.fill),
         peak_learning_rate=rate.peak_learning_rate if warms_up else None,
         warmup_updates=rate.warmup_updates if warms_up else None,
+        decay_begin=rate.decay_begin if warms_up else None,
         parameters=count_parameters(pretrainer),
-        memory=_memory(
-            config, pretrainer, config.model.vocab_size or inputs.vocab_size, rows
+        memory=_memory(config, pretrainer, vocab_size, rows),
+        available=device_memory.available(),
+        flops_per_update=flops.flops_per_update(
+            config, vocab_size, num_processes=num_processes
         ),
     )
 
@@ -115,16 +149,60 @@ def describe(plan: Plan, inputs: Any) -> str:
     if plan.peak_learning_rate is not None:
         lines.append(
             f"  learning rate    {plan.peak_learning_rate:g} after "
-            f"{plan.warmup_updates:,} updates of warm-up"
+            f"{plan.warmup_updates:,} updates of warm-up" + _decay(plan)
         )
     lines.append(f"  parameters       {sum(plan.parameters.values()):,}")
     lines += [f"    {part:<32}{count:>14,}" for part, count in plan.parameters.items()]
+    lines.append(
+        f"  FLOPs            {plan.flops_per_update:.3g} an update, "
+        f"{plan.flops_per_update * plan.num_updates:.3g} in all"
+    )
     lines.append(f"  memory, about    {_mebibytes(sum(plan.memory.values()))}")
     lines += [
         f"    {purpose:<32}{_mebibytes(size):>14}"
         for purpose, size in plan.memory.items()
     ]
+    lines += [f"Warning: {warning}" for warning in warnings(plan)]
     return "\n".join(lines)
+
+
+def _decay(plan: Plan) -> str:
+    if plan.decay_begin is None:
+        return ""
+    return f", falling from update {plan.decay_begin:,} on"
+
+
+def warnings(plan: Plan) -> list[str]:
+    """Reasons to change the config before the run is started."""
+    found = []
+    if not plan.fits:
+        found.append(
+            f"about {_mebibytes(sum(plan.memory.values()))} of memory are needed, and "
+            f"{plan.available.device} has {_mebibytes(plan.available.size)}. "
+            f"{_smaller_rows(plan)}"
+        )
+    if plan.epochs > _MOST_EPOCHS:
+        updates = math.floor(plan.num_updates * _MOST_EPOCHS / plan.epochs)
+        found.append(
+            f"the text is read {plan.epochs:,.0f} times; after {_MOST_EPOCHS} times "
+            "further training on it gains next to nothing (Muennighoff et al., 2023). "
+            "Take more text, or at most --config.training.num_updates="
+            f"{max(1, updates)}"
+        )
+    return found
+
+
+def _smaller_rows(plan: Plan) -> str:
+    rows = plan.largest_micro_batch_size
+    if rows is None:
+        return (
+            "Not even a micro-batch of one row fits: take a smaller model, shorter "
+            "rows or a larger machine"
+        )
+    return (
+        "The largest micro-batch that fits, without a change of what is learned: "
+        f"--config.training.micro_batch_size={rows}"
+    )
 
 
 def _count_new(layer: keras.layers.Layer, seen: set[int]) -> int:
@@ -145,7 +223,7 @@ def _memory(
         "gradients": weights,
         "optimizer": _bytes(pretrainer.optimizer.variables),
         "what is remembered of lanes": _bytes(pretrainer.memory.variables),
-        "activations, roughly": _activations(config, vocab_size, rows),
+        ACTIVATIONS: _activations(config, vocab_size, rows),
     }
 
 

@@ -9,7 +9,7 @@ import keras
 import tensorflow as tf
 
 from seg_tf import configuration, features
-from seg_tf.text import encoding
+from seg_tf.text import casing, encoding
 from seg_tf.text.token_table import TokenTable
 from seg_tf.training import checkpoint, checkpoint_files
 from seg_tf.training.errors import CheckpointError
@@ -19,7 +19,7 @@ from seg_tf.training.pretrainer import Pretrainer
 def load_encoder(
     checkpoint_dir: str | pathlib.Path,
 ) -> tuple[keras.Model, configuration.RunConfig]:
-    """Loads the encoder of a checkpoint, as pretraining left it.
+    """Loads the encoder of a checkpoint, with the weights that pretraining left.
 
     Args:
         checkpoint_dir: a folder `…/checkpoints/update-00001000`, or a run's
@@ -27,7 +27,7 @@ def load_encoder(
             (without a validation, the newest).
 
     Returns:
-        The encoder and the config of its run.
+        The encoder, made by `build_encoder`, and the config of its run.
 
     Raises:
         CheckpointError: if there is no checkpoint, or it is damaged.
@@ -42,7 +42,7 @@ def load_encoder(
     state = checkpoint_files.read_state(folder)
     checkpoint_files.check(folder, state, [checkpoint_files.ENCODER_FILE])
     config = _config(state, None)
-    encoder = configuration.build(config.model, vocab_size=state["vocab_size"])
+    encoder = build_encoder(config.model, state["vocab_size"])
     encoder.load_weights(folder / checkpoint_files.ENCODER_FILE)
     return encoder, config
 
@@ -52,7 +52,8 @@ class Pretrained:
     """What a checkpoint holds for those who use the model on text.
 
     Attributes:
-        encoder: with its weights.
+        encoder: with its weights; one with a table of token types reads the feature
+            `token_type`.
         objectives: name -> objective, with its weights too.
         config: that of the run.
         vocabulary: the word pieces, or the words.
@@ -91,7 +92,8 @@ def load_pretrained(
         checkpoint_dir: as for `load_encoder`.
         vocab_file: the vocabulary, for a checkpoint without one. It has to be that
             of the run.
-        lower_case: for a checkpoint that does not say; None takes it for uncased.
+        lower_case: for a checkpoint that does not say; None infers it from the
+            vocabulary (`seg_tf.text.casing`).
         model_settings: fields of the model's config that are to be other than in the
             run, and that no weight depends on, such as `memory_length`.
 
@@ -102,14 +104,17 @@ def load_pretrained(
     """
     folder = checkpoint.find_checkpoint(pathlib.Path(checkpoint_dir))
     state = checkpoint.read(folder)
-    text = state.get("text", {"lower_case": lower_case is not False})
+    text = state.get("text", {})
     # Checkpoints of earlier versions do not say: there were word pieces alone.
     tokenizer = text.get("tokenizer", encoding.WORD_PIECES)
     vocabulary = _vocabulary(folder, state, tokenizer, vocab_file)
-    if lower_case not in (None, text["lower_case"]):
+    known = text.get("lower_case")
+    if known is None:
+        known = casing.choose(vocabulary, lower_case)
+    elif lower_case not in (None, known):
         raise CheckpointError(
             "`lower_case` must be as in the run of the checkpoint. Received: "
-            f"lower_case={lower_case}, {folder} says {text['lower_case']}"
+            f"lower_case={lower_case}, {folder} says {known}"
         )
     config = _config(state, model_settings)
     pretrainer = assemble(config, state["vocab_size"])
@@ -120,11 +125,28 @@ def load_pretrained(
         config=config,
         vocabulary=vocabulary,
         tokenizer=tokenizer,
-        lower_case=text["lower_case"],
+        lower_case=known,
         sentence_splitter=text.get("sentence_splitter", {}),
         folder=folder,
         weights_checksum=state["checksums"][checkpoint_files.ENCODER_FILE],
     )
+
+
+def build_encoder(model: Any, vocab_size: int) -> keras.Model:
+    """Builds an encoder for use after pretraining, with new weights.
+
+    One with a table of token types reads the feature `token_type`. In pretraining it
+    does not: a row is of one text there, and its batches have no such feature. Whoever
+    uses the encoder may have pairs of texts, so that the feature has to be given, 0
+    everywhere where a row is of one text.
+
+    Args:
+        model: config of the model.
+        vocab_size: rows of the token table.
+    """
+    has_types = getattr(model, "num_token_types", 0) > 0
+    extra = {"reads_token_types": True} if has_types else {}
+    return configuration.build(model, vocab_size=vocab_size, **extra)
 
 
 def assemble(config: configuration.RunConfig, vocab_size: int) -> Pretrainer:
@@ -134,7 +156,7 @@ def assemble(config: configuration.RunConfig, vocab_size: int) -> Pretrainer:
         config: the run.
         vocab_size: rows of the token table.
     """
-    encoder = configuration.build(config.model, vocab_size=vocab_size)
+    encoder = build_encoder(config.model, vocab_size)
     objectives = {
         name: configuration.build(objective, encoder=encoder)
         for name, objective in config.objectives.items()

@@ -19,6 +19,7 @@ from seg_tf.training.step import (
     named_pairs,
     pack_sums,
 )
+from seg_tf.training.stopwatch import Stopwatch
 from seg_tf.training.wishes import Wishes
 
 # Kept over a log interval, beside the objectives' own.
@@ -76,6 +77,7 @@ class Pretrainer(keras.Model):
         self.memory = memory or NoMemory()
         self._validation_memory = validation_memory or NoMemory()
         self.wishes = Wishes()
+        self.stopwatch = Stopwatch()
         self._max_skipped_steps = max_skipped_steps
         # Filled by `build_from`, once the objectives have said what they measure, in
         # which validation may go further than training does.
@@ -217,7 +219,7 @@ class Pretrainer(keras.Model):
     def _make_update(self, step: Callable, iterator: Iterator) -> Any:
         """Takes batches until one gave an update."""
         for _ in range(self._max_skipped_steps + 1):
-            features = next(iterator)
+            features = self.stopwatch.next_of(iterator)
             self.wishes.read()
             logs, finite = step(features)
             if finite:

@@ -27,15 +27,16 @@ class Result:
 
     Attributes:
         updates: updates done.
-        validation: results of the last validation.
+        validation: results of the last validation; None if there was none, and so are
+            the next two.
         best_updates: updates of the checkpoint with the lowest validation loss.
         best_loss: that loss.
     """
 
     updates: int
-    validation: Mapping[str, float]
-    best_updates: int
-    best_loss: float
+    validation: Mapping[str, float] | None
+    best_updates: int | None
+    best_loss: float | None
 
 
 def build_inputs(

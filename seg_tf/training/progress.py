@@ -14,8 +14,13 @@ class Progress(Protocol):
     def advance(self, updates: int) -> None:
         """Called after every update, with those done."""
 
-    def show(self, updates: int, values: Mapping[str, float]) -> None:
-        """Called at every log interval and after every validation."""
+    def show(self, updates: int, values: Mapping[str, float | str]) -> None:
+        """Called at every log interval and after every validation.
+
+        Args:
+            updates: updates done.
+            values: by short names; strings are shown as they are.
+        """
 
     def close(self) -> None:
         """Called once at the end."""
@@ -51,7 +56,7 @@ class ProgressBar:
     def advance(self, updates: int) -> None:
         self._bar.update(updates - self._bar.n)
 
-    def show(self, updates: int, values: Mapping[str, float]) -> None:
+    def show(self, updates: int, values: Mapping[str, float | str]) -> None:
         # Values of the last validation stay beside those of training.
         self._shown.update(_formatted(values))
         self._bar.set_postfix(self._shown, refresh=False)
@@ -72,7 +77,7 @@ class ProgressLines:
     def advance(self, updates: int) -> None:
         pass
 
-    def show(self, updates: int, values: Mapping[str, float]) -> None:
+    def show(self, updates: int, values: Mapping[str, float | str]) -> None:
         shown = "  ".join(f"{name} {text}" for name, text in _formatted(values).items())
         print(
             f"update {updates:,}/{self._total:,}  {shown}  left {self._left(updates)}",
@@ -91,11 +96,13 @@ class ProgressLines:
         return tqdm.format_interval(seconds)
 
 
-def _formatted(values: Mapping[str, float]) -> dict[str, str]:
+def _formatted(values: Mapping[str, float | str]) -> dict[str, str]:
     return {name: _format(value) for name, value in values.items()}
 
 
-def _format(value: float) -> str:
+def _format(value: float | str) -> str:
+    if isinstance(value, str):
+        return value
     if value >= 1000:
         return f"{value:,.0f}"
     if 0 < value < 0.001:

@@ -7,7 +7,13 @@ from typing import Any
 import keras
 
 from seg_tf import configuration, fidelity, files
-from seg_tf.training import checkpoint_files, fitting, plots, run_folder
+from seg_tf.training import (
+    checkpoint_files,
+    fitting,
+    health,
+    run_folder,
+    run_length,
+)
 from seg_tf.training.checkpoint import Checkpoints
 from seg_tf.training.errors import NonFiniteLossError, NonFiniteSteps, TrainingStopped
 from seg_tf.training.interrupts import StopRequest
@@ -69,6 +75,7 @@ class Run:
             # Inputs that are made of no text have none.
             text_preparation=getattr(inputs, "text_preparation", None),
             report=report,
+            decay_begin=config.optimizer.decay_begin(config.training.num_updates),
         )
         self.validation = Validation()
         self._config = config
@@ -130,6 +137,9 @@ class Run:
                 outputs = self._outputs()
                 try:
                     self._train(outputs)
+                except Exception:
+                    self._try_to_draw_curve(outputs)
+                    raise
                 finally:
                     outputs.close()
         finally:
@@ -143,11 +153,21 @@ class Run:
                 f"{self._distribution.size} processes"
             )
             return
-        run_folder.prepare(self._folder, self._description, **self._choice)
+        change = run_folder.prepare(self._folder, self._description, **self._choice)
         files.write_text(
             self._folder.deviations_file, fidelity.describe(self._config) + "\n"
         )
         state = self.checkpoints.newest_intact()
+        if change:
+            state = run_length.take_over(
+                change,
+                state,
+                config=self._config,
+                checkpoints=self.checkpoints,
+                folder=self._folder,
+                description=self._description,
+                report=self._report,
+            )
         if state:
             self.checkpoints.restore(self._pretrainer, state["updates"])
             self.checkpoints.discard_newer(state["updates"])
@@ -173,6 +193,7 @@ class Run:
             self._config.training,
             updates,
             validated=self.validation.updates == updates,
+            name=self._config.name,
         )
 
     def _train(self, outputs: SilentOutputs) -> None:
@@ -183,6 +204,9 @@ class Run:
             updates=pretrainer.updates,
             validation=self.validation,
             outputs=outputs,
+            health=health.of_run(
+                self._config, self._inputs.vocab_size, pretrainer, self._report
+            ),
             stop_request=self._stop_request,
         )
         try:
@@ -193,10 +217,14 @@ class Run:
             self.validation = supervisor.validation
         pretrainer.memory.collect(self._distribution)
         outputs.save(pretrainer)
-        if self._distribution.is_chief:
-            plots.save_curves(
-                {self._config.name: self._folder.path}, self._folder.curve_file
-            )
+        outputs.draw_curve()
+
+    def _try_to_draw_curve(self, outputs: SilentOutputs) -> None:
+        """Draws the losses of a run that fails, which must not hide the reason."""
+        try:
+            outputs.draw_curve()
+        except (OSError, ValueError) as error:
+            self._report(f"The loss curve was not drawn: {error}")
 
     def _check_shares(self, outputs: SilentOutputs) -> None:
         """Ends a run whose processes have become a number that cannot share a batch."""
@@ -213,6 +241,8 @@ class Run:
 
     def _owes_validation(self, updates: int) -> bool:
         settings = self._config.training
+        if not settings.validation_interval:
+            return False
         due = (
             updates % settings.validation_interval == 0
             or updates == settings.num_updates

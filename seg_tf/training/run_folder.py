@@ -1,4 +1,4 @@
-"""The output folder of a run: what lies where, and whose run it is."""
+"""The output folder of a run: its files, whose run it is, and how long that is."""
 
 import contextlib
 import dataclasses
@@ -12,12 +12,15 @@ from seg_tf import configuration, files
 from seg_tf.training import checkpoint_names
 from seg_tf.training.errors import OutputFolderError
 
-# Settings that may change while a run goes on: what it learns does not hang on them.
+_LENGTH = "config.training.num_updates"
+# Settings that may change while a run goes on: its weights do not depend on them.
 _FREE_SETTINGS = frozenset(
     {
         "config.name",
         # The gradient is the same, but for rounding and which units dropout drops.
         "config.training.micro_batch_size",
+        # The kernels round in another order.
+        "config.training.deterministic_ops",
         "config.training.max_skipped_steps",
         "config.training.log_interval",
         "config.training.validation_interval",
@@ -36,7 +39,7 @@ class RunFolder:
 
     @property
     def run_file(self) -> pathlib.Path:
-        """Config and records of the run; what tells one run from another."""
+        """Config and records of the run, and the history of its length."""
         return self.path / "run.json"
 
     @property
@@ -59,9 +62,18 @@ class RunFolder:
     def checkpoints_folder(self) -> pathlib.Path:
         return self.path / "checkpoints"
 
+    @property
+    def ends_folder(self) -> pathlib.Path:
+        """Ends of the run that it was taken back from, to be made longer."""
+        return self.path / "ends"
+
+    def end_folder(self, num_updates: int) -> pathlib.Path:
+        """The end of the run when its length was `num_updates`."""
+        return self.ends_folder / checkpoint_names.name(num_updates)
+
     def remove_run(self) -> None:
         """Removes what a run has written, and nothing else."""
-        for written in (self.checkpoints_folder, self.events_folder):
+        for written in (self.checkpoints_folder, self.events_folder, self.ends_folder):
             shutil.rmtree(written, ignore_errors=True)
         # Last, so that a removal cut short still looks like the run it was.
         for written in (
@@ -88,6 +100,14 @@ class RunFolder:
         )
 
 
+@dataclasses.dataclass(frozen=True)
+class LengthChange:
+    """A run that goes on with another `num_updates`: what they were, and are now."""
+
+    before: int
+    now: int
+
+
 def describe_run(
     config: configuration.RunConfig,
     manifest_checksum: str,
@@ -109,8 +129,11 @@ def describe_run(
 
 def prepare(
     folder: RunFolder, run: Mapping[str, Any], *, resume: bool, overwrite: bool
-) -> None:
+) -> LengthChange | None:
     """Readies an output folder for a run, or refuses it.
+
+    A change of the run's length is not written yet: `record` does, once it is decided
+    from which update on it holds.
 
     Args:
         folder: the output folder.
@@ -118,21 +141,41 @@ def prepare(
         resume: whether a run that the folder holds may go on.
         overwrite: whether to remove a run that the folder holds.
 
+    Returns:
+        The change of the length of the run that the folder holds, if there is one.
+
     Raises:
         OutputFolderError: if the folder holds another run, naming the settings that
-            differ, or one that must not go on.
+            differ, or one that must not go on, or one that is longer already.
     """
     check(folder, run, resume=resume, overwrite=overwrite)
     if overwrite:
         folder.remove_run()
     folder.path.mkdir(parents=True, exist_ok=True)
-    files.write_text(folder.run_file, files.to_json(run))
+    change = _length_change(_read(folder), run)
+    if change is None:
+        record(folder, run)
+    return change
+
+
+def record(
+    folder: RunFolder, run: Mapping[str, Any], event: Mapping[str, Any] | None = None
+) -> None:
+    """Writes the run's file, with an event added to the history in it."""
+    events = [*history(folder), *([event] if event else [])]
+    content = {**run, "history": events} if events else run
+    files.write_text(folder.run_file, files.to_json(content))
+
+
+def history(folder: RunFolder) -> list[dict[str, Any]]:
+    """Changes of the run's length, in order; none where there was none."""
+    return _read(folder).get("history", [])
 
 
 def check(
     folder: RunFolder, run: Mapping[str, Any], *, resume: bool, overwrite: bool
 ) -> None:
-    """As `prepare`, but only raises; touches nothing."""
+    """Raises as `prepare` does, and touches nothing."""
     path = folder.path
     if path.exists() and not path.is_dir():
         raise OutputFolderError(
@@ -140,14 +183,24 @@ def check(
         )
     if overwrite or not folder.run_file.exists():
         return
-    differences = differing_settings(json.loads(folder.run_file.read_text()), run)
+    before = _read(folder)
+    differences = differing_settings(before, run)
     if differences:
         raise OutputFolderError(
             f"`--output_dir` holds another run: {path}. It differs in "
             + "; ".join(differences)
             + ". Choose another --output_dir, or remove that run with --overwrite"
         )
-    if not resume and checkpoint_names.existing(folder.checkpoints_folder):
+    done = checkpoint_names.existing(folder.checkpoints_folder)
+    change = _length_change(before, run)
+    if change and done and change.now < done[-1]:
+        raise OutputFolderError(
+            "`--config.training.num_updates` must be at least the updates that are "
+            f"done. Received: num_updates={change.now}, and {path} has a checkpoint "
+            f"after {done[-1]} of {change.before} updates. Give a larger number, or "
+            "choose another --output_dir"
+        )
+    if not resume and done:
         raise OutputFolderError(
             f"`--output_dir` holds checkpoints of this run: {path}, and --noresume "
             "was given. Choose another --output_dir, or remove them with --overwrite"
@@ -158,11 +211,35 @@ def differing_settings(before: Mapping[str, Any], now: Mapping[str, Any]) -> lis
     """`name: value before, value now` of every setting that matters."""
     # Through JSON, so that a tuple equals the list it is read back as.
     old, new = _flat(before), _flat(json.loads(json.dumps(now)))
+    old.pop("history", None)
     return [
         f"{name}: {old.get(name, 'absent')} there, {new.get(name, 'absent')} now"
         for name in sorted(old.keys() | new.keys())
-        if name not in _FREE_SETTINGS and old.get(name) != new.get(name)
+        if name not in _FREE_SETTINGS | {_LENGTH} and old.get(name) != new.get(name)
     ]
+
+
+def _length_change(
+    before: Mapping[str, Any], now: Mapping[str, Any]
+) -> LengthChange | None:
+    old, new = (_flat(one).get(_LENGTH) for one in (before, now))
+    return LengthChange(old, new) if before and old != new else None
+
+
+def _read(folder: RunFolder) -> dict[str, Any]:
+    """Content of the run's file, if there is one.
+
+    Fields of the config that the version which wrote it did not have get the values
+    that a config without them has now.
+    """
+    if not folder.run_file.exists():
+        return {}
+    run = json.loads(folder.run_file.read_text(encoding="utf-8"))
+    try:
+        config = configuration.to_dict(configuration.from_config_dict(run["config"]))
+    except (TypeError, ValueError):  # of a config that this version does not know
+        return run
+    return {**run, "config": config}
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

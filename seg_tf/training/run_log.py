@@ -16,7 +16,7 @@ class RunLog:
     """Appends rows, each under the number of updates done.
 
     Args:
-        path: the file.
+        path: the file. A log that is there is continued.
         updates: updates that are done when the run starts or goes on. Rows that
             a previous process wrote after them are dropped, since they will be
             written again.
@@ -26,7 +26,13 @@ class RunLog:
     def __init__(self, path: pathlib.Path, updates: int = 0, validated: bool = False):
         self.path = path
         kept = [row for row in read(path) if _is_done(row, updates, validated)]
+        self._kept = kept
+        self.has_rows = bool(kept)
         files.write_text(path, "".join(_line(row) for row in kept))
+
+    def last_kept(self, name: str) -> float | None:
+        """Value of the last row of a previous process that has one and was kept."""
+        return next((row[name] for row in reversed(self._kept) if name in row), None)
 
     def write(self, kind: str, updates: int, values: Mapping[str, Any]) -> None:
         row = {"kind": kind, "updates": updates, **values}
@@ -35,6 +41,7 @@ class RunLog:
             file.flush()
             # A checkpoint must not outlive the rows before it.
             os.fsync(file.fileno())
+        self.has_rows = True
 
 
 def read(path: pathlib.Path) -> list[dict[str, Any]]:

@@ -7,11 +7,6 @@ import keras
 from keras import ops
 
 
-def default_warmup(num_updates: int) -> int:
-    """1 % of the run, as the SegaBERT paper (section 2) warms up; at least 1."""
-    return max(1, round(num_updates / 100))
-
-
 class WarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
     """Rises linearly to the peak, then falls to the end rate.
 
@@ -27,6 +22,10 @@ class WarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
     on during the warm-up, and the rate drops where that ends, as in BERT's, NVIDIA's
     and Transformer-XL's code.
 
+    With `decay_begin` the rate stays at the peak until so many updates are done, and
+    the second line divides by N less these: warm-up–stable–decay (Hu et al., 2024,
+    section 4). Until then it is the same, bit for bit, for any later decay.
+
     Args:
         peak_learning_rate: float. The rate at the end of the warm-up.
         decay_updates: int. Updates after which the end rate is reached, which may be
@@ -35,10 +34,12 @@ class WarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
         end_learning_rate: float. The rate after the decay.
         decay_from_start: bool. Whether the decay is counted from the first update,
             not from the end of the warm-up.
+        decay_begin: int. Updates after which the rate begins to fall; None begins as
+            `decay_from_start` says.
 
     Raises:
-        ValueError: if the warm-up does not fit into the decay, or a rate is
-            negative.
+        ValueError: if the warm-up does not fit into the decay, or `decay_begin` not
+            between the two, or a rate is negative.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class WarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
         warmup_updates: int = 0,
         end_learning_rate: float = 0.0,
         decay_from_start: bool = False,
+        decay_begin: int | None = None,
     ):
         super().__init__()
         if not 0 <= warmup_updates <= decay_updates:
@@ -62,11 +64,21 @@ class WarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
                 f"Received: end_learning_rate={end_learning_rate}, "
                 f"peak_learning_rate={peak_learning_rate}"
             )
+        if decay_begin is not None and not (
+            warmup_updates <= decay_begin < decay_updates and not decay_from_start
+        ):
+            raise ValueError(
+                "`decay_begin` must be at least `warmup_updates`, below "
+                "`decay_updates` and not with `decay_from_start`. Received: "
+                f"decay_begin={decay_begin}, warmup_updates={warmup_updates}, "
+                f"decay_updates={decay_updates}, decay_from_start={decay_from_start}"
+            )
         self.peak_learning_rate = peak_learning_rate
         self.decay_updates = decay_updates
         self.warmup_updates = warmup_updates
         self.end_learning_rate = end_learning_rate
         self.decay_from_start = decay_from_start
+        self.decay_begin = decay_begin
 
     def fall(self, remaining: Any) -> Any:
         """f: from 1, where all of the decay remains, to 0, where none does."""
@@ -78,10 +90,13 @@ class WarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
         peak, end = self.peak_learning_rate, self.end_learning_rate
         # Whole numbers until the last moment: float32 skips some from 2**24 on.
         done = ops.cast(updates + 1, "float32")
-        remaining = ops.cast(ops.maximum(self.decay_updates - updates, 0), "float32")
         rising = peak * done / max(1, self.warmup_updates)
-        decay_begin = 0 if self.decay_from_start else self.warmup_updates
-        share = remaining / max(1, self.decay_updates - decay_begin)
+        decay_begin = self.decay_begin
+        if decay_begin is None:
+            decay_begin = 0 if self.decay_from_start else self.warmup_updates
+        span = self.decay_updates - decay_begin
+        remaining = ops.cast(ops.clip(self.decay_updates - updates, 0, span), "float32")
+        share = remaining / max(1, span)
         falling = end + (peak - end) * self.fall(share)
         return ops.where(updates < self.warmup_updates, rising, falling)
 
@@ -92,6 +107,7 @@ class WarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
             "warmup_updates": self.warmup_updates,
             "end_learning_rate": self.end_learning_rate,
             "decay_from_start": self.decay_from_start,
+            "decay_begin": self.decay_begin,
         }
 
 
@@ -106,6 +122,7 @@ class WarmupPolynomialDecay(WarmupDecay):
         end_learning_rate: float.
         power: float. 1 decays linearly.
         decay_from_start: bool. As there.
+        decay_begin: int. As there.
 
     Raises:
         ValueError: if `power` is not positive, and as there.
@@ -119,6 +136,7 @@ class WarmupPolynomialDecay(WarmupDecay):
         end_learning_rate: float = 0.0,
         power: float = 1.0,
         decay_from_start: bool = False,
+        decay_begin: int | None = None,
     ):
         super().__init__(
             peak_learning_rate,
@@ -126,6 +144,7 @@ class WarmupPolynomialDecay(WarmupDecay):
             warmup_updates,
             end_learning_rate,
             decay_from_start,
+            decay_begin,
         )
         if power <= 0:
             raise ValueError(f"`power` must be positive. Received: power={power}")

@@ -1,9 +1,10 @@
 """One step: gradients of micro-batches, all-reduce, unscale, check, clip, update."""
 
-# Shape key: R rows of this process, B rows of a micro-batch, K micro-batches.
+# Shape key: R rows of this process, B rows of a micro-batch, O objectives.
 
 import dataclasses
 import functools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -69,15 +70,48 @@ class StepResult(NamedTuple):
     memory: Memory
 
 
+class _GlobalBatch(NamedTuple):
+    """Counts of the global batch, the same numbers on every process.
+
+    Attributes:
+        loss_weights: float32 `(O,)`. The weight that each objective's loss is over.
+        rows: rows of the batch.
+        tokens: of these rows, padding left out.
+        micro_batches: on all processes together.
+        processes: those that share the batch.
+        wishes: float64 `(W,)`. How many processes have each wish.
+    """
+
+    loss_weights: tf.Tensor
+    rows: tf.Tensor
+    tokens: tf.Tensor
+    micro_batches: tf.Tensor
+    processes: tf.Tensor
+    wishes: tf.Tensor
+
+
 class TrainingStep:
     """Updates the weights from one global batch, of which each process has a part.
 
-    The update descends the weighted sum over objectives of
+    The update descends the weighted sum over objectives o of
 
-        (sum of losses over all micro-batches and processes) / (sum of their weights)
+        S_o / G_o = (sum of losses of the global batch) / (sum of their weights)
 
     which is neither a mean of means over micro-batches nor over processes: k
     micro-batches of b rows, on any processes, give the gradient of one batch of k·b.
+
+    A micro-batch m differentiates its share of that, F times enlarged:
+
+        loss_scale * sum over o of loss_weight_o * S_om / (G_o / F)
+
+    F is the power of two next to the number of micro-batches of the global batch, so
+    that G_o / F is about the weight of one of them: the loss has the size of the
+    micro-batch's own mean, however large the batch is. Divided by G_o alone, the
+    gradients of a batch of millions of targets would be below what float16 can hold.
+    The update divides the sum by F again, in float32; a power of two changes no bit
+    of a float32 or bfloat16 gradient. Gradients that travel as float16 are divided
+    before that by the power of two next to the micro-batches of a process, so that
+    they have the size of one micro-batch there too.
 
     Dropout of a micro-batch is a function of the seed and of the number of its first
     sample, so it is the same on whichever process and after whatever restart.
@@ -129,38 +163,49 @@ class TrainingStep:
                 gets this among the features.
             wishes: float64 `(W,)`: what this process wishes.
         """
-        counts, rows, tokens, wishes = self._count(features, wishes)
-        gradients, sums, memory = self._accumulate(features, memory, counts)
-        gradients, sums = self._reduce(gradients, sums)
+        batch = self._count(features, wishes)
+        factor = _nearest_power_of_two(batch.micro_batches)
+        gradients, sums, memory = self._accumulate(
+            features, memory, batch.loss_weights / factor
+        )
+        gradients, factor = self._reduce(gradients, factor, batch)
+        (sums,) = self._options.distribution.sum([sums], "sums")
         learning_rate = tf.convert_to_tensor(self._optimizer.learning_rate)
-        finite, norm = self._update(gradients, sums)
+        finite, norm = self._update(gradients, sums, factor)
         # What is counted of a step counts once nothing can fail any more.
         with tf.control_dependencies([finite]):
-            result = (sums, norm, learning_rate, rows, tokens, wishes, memory)
+            counted = (batch.rows, batch.tokens, batch.wishes)
+            result = (sums, norm, learning_rate, *counted, memory)
             return StepResult(finite, *tf.nest.map_structure(tf.identity, result))
 
-    def _count(self, features: Features, wishes: tf.Tensor) -> tuple:
-        """What the losses of the global batch are over, and other counts of it."""
+    def _count(self, features: Features, wishes: tf.Tensor) -> _GlobalBatch:
+        """Counts the global batch before any gradient is taken."""
+        mask = features["padding_mask"]
+        size = self._options.micro_batch_size
         counts = [one.count(features) for one in self._objectives.values()]
-        counts.append(tf.shape(features["padding_mask"])[0])
-        counts.append(tf.math.count_nonzero(features["padding_mask"]))
+        counts.append(tf.shape(mask)[0])
+        counts.append(tf.math.count_nonzero(mask))
+        counts.append(tf.shape(mask)[0] // size if size else 1)
+        counts.append(1)  # this process
         numbers = tf.stack([tf.cast(count, tf.float64) for count in counts])
         vector = tf.concat([numbers, wishes], axis=0)
         (vector,) = self._options.distribution.sum([vector], "counts")
-        num_objectives = len(self._objectives)
-        counts = tf.cast(vector[:num_objectives], tf.float32)
-        rows, tokens = tf.unstack(vector[num_objectives : num_objectives + 2])
-        return counts, rows, tokens, vector[num_objectives + 2 :]
+        num_objectives, num_counts = len(self._objectives), len(counts)
+        return _GlobalBatch(
+            tf.cast(vector[:num_objectives], tf.float32),
+            *tf.unstack(vector[num_objectives:num_counts]),
+            vector[num_counts:],
+        )
 
     def _accumulate(
-        self, features: Features, memory: Memory, counts: tf.Tensor
+        self, features: Features, memory: Memory, divisors: tf.Tensor
     ) -> tuple[list[tf.Tensor], tf.Tensor, Memory]:
-        """What `_gradients` gives of all rows, one micro-batch after another."""
+        """Sums up `_gradients` over all rows, one micro-batch after another."""
         features = {**features, **memory}
         num_rows = features["padding_mask"].shape[0]
         size = self._options.micro_batch_size or num_rows
         if num_rows == size:
-            return self._gradients(features, counts)
+            return self._gradients(features, divisors)
         if num_rows is None or num_rows % size:
             raise ValueError(
                 "`micro_batch_size` must divide the rows of a batch. Received: "
@@ -171,7 +216,7 @@ class TrainingStep:
             begin: tf.Tensor, gradients: list, sums: tf.Tensor, memory: dict
         ) -> tuple:
             rows = {name: _rows(value, begin, size) for name, value in features.items()}
-            more_gradients, more_sums, of_rows = self._gradients(rows, counts)
+            more_gradients, more_sums, of_rows = self._gradients(rows, divisors)
             added = [a + b for a, b in zip(gradients, more_gradients, strict=True)]
             memory = {
                 name: parts.write(begin // size, of_rows[name])
@@ -198,17 +243,23 @@ class TrainingStep:
         return gradients, tf.zeros([self._num_sums], tf.float64)
 
     def _gradients(
-        self, features: Features, counts: tf.Tensor
+        self, features: Features, divisors: tf.Tensor
     ) -> tuple[list[tf.Tensor], tf.Tensor, Memory]:
-        """Scaled float32 gradients of the loss of some rows, their sums and memory."""
+        """Scaled float32 gradients of the loss of some rows, their sums and memory.
+
+        Args:
+            features: the rows.
+            divisors: float32 `(O,)`; the sum of each objective's losses is divided
+                by its own.
+        """
         self._seed_dropout(features["sample_number"][0])
         with tf.GradientTape() as tape:
             results, memory = self._forward(features)
             terms = [
                 self._objectives[name].loss_weight
-                * tf.math.divide_no_nan(result.loss[0], count)
-                for (name, result), count in zip(
-                    results.items(), tf.unstack(counts), strict=True
+                * tf.math.divide_no_nan(result.loss[0], divisor)
+                for (name, result), divisor in zip(
+                    results.items(), tf.unstack(divisors), strict=True
                 )
             ]
             loss = tf.add_n(terms) * self._options.loss_scale.value
@@ -235,31 +286,55 @@ class TrainingStep:
             variable.assign(tf.cast(state, variable.dtype))
 
     def _reduce(
-        self, gradients: list[tf.Tensor], sums: tf.Tensor
+        self, gradients: list[tf.Tensor], factor: tf.Tensor, batch: _GlobalBatch
     ) -> tuple[list[tf.Tensor], tf.Tensor]:
-        distribution = self._options.distribution
-        gradients = distribution.sum(
-            gradients, "gradients", as_float16=self._options.compress_gradients
+        """Adds gradients up over the processes.
+
+        Args:
+            gradients: those of this process.
+            factor: how many times they are enlarged.
+            batch: what all processes have counted.
+
+        Returns:
+            The sums, and how many times these are enlarged.
+        """
+        compress = self._options.compress_gradients
+        if compress:
+            # Of float32, so that what travels has the size of one micro-batch. By the
+            # mean number of a process: all have to divide by the same.
+            share = _nearest_power_of_two(batch.micro_batches / batch.processes)
+            gradients = [one / share for one in gradients]
+            factor /= share
+        sums = self._options.distribution.sum(
+            gradients, "gradients", as_float16=compress
         )
-        (sums,) = distribution.sum([sums], "sums")
-        return gradients, sums
+        return sums, factor
 
     def _update(
-        self, gradients: list[tf.Tensor], sums: tf.Tensor
+        self, gradients: list[tf.Tensor], sums: tf.Tensor, factor: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Unscale, check, clip, update; returns (finite, norm before clipping)."""
-        scale = self._options.loss_scale.value
+        """Unscales, checks, clips, updates; returns (finite, norm before clipping).
+
+        Args:
+            gradients: those of the global loss, `factor` times the loss scale too
+                large.
+            sums: losses and metrics of the global batch.
+            factor: a power of two.
+        """
+        scale = self._options.loss_scale.value * factor
         norm = tf.linalg.global_norm(gradients) / scale
         # One entry that is not finite makes the norm so.
         finite = tf.math.is_finite(norm) & tf.reduce_all(tf.math.is_finite(sums))
-        # One pass over the gradients does both.
-        factor = 1.0 / scale
+        # One pass over the gradients unscales and clips them.
+        multiplier = 1.0 / scale
         bound = self._options.clip_norm
         if bound is not None:
-            factor *= bound / tf.maximum(norm, bound)
+            multiplier *= bound / tf.maximum(norm, bound)
 
         def update() -> tf.Tensor:
-            self._optimizer.apply([one * factor for one in gradients], self._variables)
+            self._optimizer.apply(
+                [one * multiplier for one in gradients], self._variables
+            )
             return tf.constant(True)
 
         tf.cond(finite, update, lambda: tf.constant(False))
@@ -281,6 +356,12 @@ def pack_sums(results: Results) -> tf.Tensor:
     """All sums and weights, as float64 `(N,)`: float32 cannot count to 2**24 + 1."""
     numbers = [number for _, pair in named_pairs(results) for number in pair]
     return tf.stack([tf.cast(number, tf.float64) for number in numbers])
+
+
+def _nearest_power_of_two(number: tf.Tensor) -> tf.Tensor:
+    """The power of two next to a positive float64, as float32, and exact in it."""
+    exponent = tf.round(tf.math.log(number) / math.log(2.0))
+    return tf.cast(2.0**exponent, tf.float32)
 
 
 def _rows(value: tf.Tensor, begin: tf.Tensor, size: int) -> tf.Tensor:

@@ -3,7 +3,6 @@
 import dataclasses
 import math
 import signal
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +10,7 @@ import keras
 
 from seg_tf import configuration
 from seg_tf.training.errors import Interrupted, NonFiniteLossError
+from seg_tf.training.health import Health
 from seg_tf.training.interrupts import StopRequest
 from seg_tf.training.outputs import SilentOutputs
 
@@ -44,6 +44,7 @@ class Supervisor(keras.callbacks.Callback):
         updates: updates done before.
         validation: the last one before.
         outputs: what is written.
+        health: measures what a log row says of speed, time and memory.
         stop_request: true once a signal has come to this process.
     """
 
@@ -54,6 +55,7 @@ class Supervisor(keras.callbacks.Callback):
         updates: int,
         validation: Validation,
         outputs: SilentOutputs,
+        health: Health,
         stop_request: StopRequest,
     ):
         super().__init__()
@@ -62,14 +64,12 @@ class Supervisor(keras.callbacks.Callback):
         self._settings = settings
         self._outputs = outputs
         self._stop_request = stop_request
-        self._stopwatch = _Stopwatch()
+        self._health = health
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         self.updates += 1
         self._outputs.advance(self.updates)
-        if not self._stopwatch.running:
-            # The first update of a process builds the graph; it is not counted.
-            self._stopwatch.start(self._tokens())
+        self._health.update_done(self.updates, self._tokens)
         if self.updates % self._settings.log_interval == 0:
             self._write_interval()
         if self._is_due(self._settings.checkpoint_interval):
@@ -79,15 +79,17 @@ class Supervisor(keras.callbacks.Callback):
             self.model.stop_training = True
 
     def on_test_begin(self, logs: Any = None) -> None:
-        self._stopwatch.pause()
+        self._health.stopwatch.pause()
 
     def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
         self._do_what_was_agreed()
 
     def on_test_end(self, logs: Any = None) -> None:
-        self._stopwatch.go_on()
+        self._health.stopwatch.go_on()
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, float] | None = None) -> None:
+        if not self._settings.validation_interval:
+            return
         prefix = "val_"
         self.validated(
             {
@@ -102,14 +104,16 @@ class Supervisor(keras.callbacks.Callback):
         self._check_finite(results)
         self.model.memory.collect(self.model.step_options.distribution)
         self.validation = Validation(self.updates, results)
-        self._outputs.write_validation(self.updates, results, self.model)
+        self._outputs.write_validation(
+            self.updates, results, self._health.now(), self.model
+        )
 
     def save(self) -> None:
         """Writes a checkpoint of now, unless there is one."""
-        self._stopwatch.pause()
+        self._health.stopwatch.pause()
         self.model.memory.collect(self.model.step_options.distribution)
         self._outputs.save(self.model)
-        self._stopwatch.go_on()
+        self._health.stopwatch.go_on()
 
     def _is_due(self, interval: int) -> bool:
         return (
@@ -128,11 +132,10 @@ class Supervisor(keras.callbacks.Callback):
         loss_scale = self.model.step_options.loss_scale
         if loss_scale.variables:
             row["loss_scale"] = float(loss_scale.value)
-        speed = self._stopwatch.lap(row["tokens"])
-        if speed is not None:
-            row["tokens_per_second"] = speed
         self.model.reset_interval()
-        self._outputs.write_interval(self.updates, row)
+        self._outputs.write_interval(
+            self.updates, row, self._health.interval(self.updates, row["tokens"])
+        )
 
     def _tokens(self) -> float:
         return float(self.model.totals["tokens"].result())
@@ -157,8 +160,9 @@ class Supervisor(keras.callbacks.Callback):
 
     def _stop(self) -> None:
         self.save()
+        self._outputs.draw_curve()
         # The launcher kills all once one has ended, so nobody may leave before the
-        # chief has written its checkpoint.
+        # chief has written its checkpoint and its curve.
         self.model.step_options.distribution.gather(None)
         # Another process may have got the signal.
         number = self._stop_request.signal_number or signal.SIGTERM
@@ -169,35 +173,3 @@ class Supervisor(keras.callbacks.Callback):
             "goes on from there, if it has no --overwrite or --noresume",
             number,
         )
-
-
-class _Stopwatch:
-    """Tokens per second of training alone, validations and checkpoints left out."""
-
-    def __init__(self):
-        self._since: float | None = None
-        self._tokens = 0.0
-        self._seconds = 0.0
-        self.running = False
-
-    def start(self, tokens: float) -> None:
-        self.running = True
-        self._tokens = tokens
-        self._seconds = 0.0
-        self._since = time.perf_counter()
-
-    def pause(self) -> None:
-        if self._since is not None:
-            self._seconds += time.perf_counter() - self._since
-            self._since = None
-
-    def go_on(self) -> None:
-        if self.running and self._since is None:
-            self._since = time.perf_counter()
-
-    def lap(self, tokens: float) -> float | None:
-        """Speed since the last lap; None if nothing was timed. Starts the next."""
-        self.pause()
-        seconds, counted = self._seconds, tokens - self._tokens
-        self.start(tokens)
-        return counted / seconds if counted > 0 and seconds > 0 else None

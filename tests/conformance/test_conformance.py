@@ -157,6 +157,13 @@ def test_compiled_gradients_equal_eager(case, jit_compile):
 
 
 @each_case
+def test_no_variable_is_int32(case):
+    # Compiled for a GPU, code cannot read those: TensorFlow keeps them on the host.
+    layer = case.build("mixed_float16")
+    assert "int32" not in {variable.dtype for variable in layer.variables}
+
+
+@each_case
 def test_one_trace_serves_every_batch_and_length(case):
     layer = case.build()
     signature = {

@@ -603,6 +603,19 @@ def test_one_document_is_never_enough_to_validate_but_two_are(corpus):
     ]
 
 
+def test_build_that_holds_nothing_out_says_so(corpus, tmp_path):
+    text = tmp_path / "one.jsonl"
+    text.write_text('{"text": "The only document. It is short."}\n')
+    warned = []
+    for name, given in (("one", str(text)), ("all", str(corpus / "text"))):
+        options = document_options(corpus, input=given, validation_fraction=0.01)
+        manifest = build_documents.build_documents(options, tmp_path / name)
+        summary = build_documents.summary(manifest)
+        warned.append("warning: nothing is held out" in summary)
+        assert warned[-1] == ("--config.training.validation_interval=0" in summary)
+    assert warned == [True, False]
+
+
 def test_user_errors_are_one_line(corpus, tmp_path):
     missing = command(corpus, tmp_path, "--input=/no/such/folder")
     finished = run(missing)

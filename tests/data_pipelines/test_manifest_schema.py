@@ -102,6 +102,10 @@ def list_twice(values):
         (put("counts", "records", 7), "`counts.records` must be .* Found: 7"),
         (put("rejected", {"empty": "many"}), "`rejected.empty` must be an integer"),
         (put("cleaning", {}), "`cleaning.before` is missing"),
+        (put("passed_over", {"hidden": {"count": 1}}),
+         "`passed_over.hidden.first` is missing"),
+        (put("broken_files", {"count": 1, "first": [], "bytes": -1, "of_bytes": 2}),
+         "`broken_files.bytes` must be an integer from 0"),
     ],
 )  # fmt: skip
 def test_an_edited_manifest_is_refused_by_its_entry(damaged, edit, message):

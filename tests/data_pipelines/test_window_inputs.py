@@ -260,15 +260,49 @@ def test_each_epoch_is_a_permutation(num_records):
         assert abs(correlation) < 4 / np.sqrt(num_records)
 
 
-def test_the_order_is_the_same_in_every_version():
-    # A change of these numbers would break the resumption of running jobs.
-    _, records = sample_order.epochs_and_records(
-        tf.range(8, dtype=tf.int64), 1000, seed=42
-    )
-    assert records.numpy().tolist() == GOLDEN_ORDER
+# TensorFlow's shuffle takes one bit too few for 4^8 + 1, 4^9 + 1, ….
+@pytest.mark.parametrize(
+    "num_records",
+    [
+        *(n for k in range(1, 8) for n in (4**k, 4**k + 1, 2 * 4**k + 1)),
+        *(65_535, 65_536, 65_537, 65_538, 131_073, 262_144, 262_145, 262_146),
+        1_048_577,
+    ],
+)
+def test_every_record_is_read_once_an_epoch(num_records):
+    num_epochs = 3
+    samples = tf.range(num_epochs * num_records, dtype=tf.int64)
+    orders = []
+    for seed in (0, 5, 2**31) if num_records < 10**6 else (5,):
+        epochs, records = sample_order.epochs_and_records(samples, num_records, seed)
+        counts = np.bincount(epochs * num_records + records)
+        assert len(counts) == len(samples)
+        assert (counts == 1).all(), f"never read: {np.flatnonzero(counts == 0)[:9]}"
+        orders += [*records.numpy().reshape(num_epochs, num_records)[:2]]
+    for one, other in itertools.pairwise(orders) if num_records > 1000 else ():
+        # Two permutations drawn at random agree in one place on average.
+        assert (one == other).sum() < 9
 
 
-GOLDEN_ORDER = [181, 121, 597, 524, 531, 789, 87, 229]
+# A change of these numbers would break the resumption of running jobs.
+@pytest.mark.parametrize(
+    ("first_sample", "num_records", "seed", "expected"),
+    [
+        (0, 1_000, 42, [181, 121, 597, 524, 531, 789]),
+        (4, 2, 7, [0, 1, 0, 1, 1, 0]),
+        (20, 10, 7, [0, 8, 5, 9, 7, 1]),
+        (131_072, 65_536, 7, [14268, 17730, 61762, 48044, 31387, 2099]),
+        (131_076, 65_538, 7, [63172, 42560, 19719, 15107, 57064, 23541]),
+        (524_288, 262_144, 7, [252771, 200203, 192630, 140670, 57064, 23541]),
+        (2_097_156, 1_048_578, 7, [897562, 963463, 764749, 228830, 491318, 998873]),
+    ],
+)
+def test_the_order_is_the_same_in_every_version(
+    first_sample, num_records, seed, expected
+):
+    samples = first_sample + tf.range(6, dtype=tf.int64)
+    _, records = sample_order.epochs_and_records(samples, num_records, seed)
+    assert records.numpy().tolist() == expected
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,14 @@
 """A model that is used again is as good as new."""
 
+import pathlib
 import random
+import subprocess
+import sys
 
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from seg_tf.finetuning.reusable_model import ReusableModel
 from seg_tf.training.encoder_copies import seeded
@@ -73,6 +77,30 @@ def test_policy_holds_for_the_model_alone():
     model = reusable(dtype_policy="mixed_bfloat16").start(1, 0.1, 9)
     assert model.layers[0].compute_dtype == "bfloat16"
     assert keras.config.dtype_policy().name == "float32"
+
+
+@pytest.mark.parametrize("dtype_policy", ["float32", "mixed_float16"])
+def test_step_reads_no_int32_variable(dtype_policy):
+    model = reusable(dtype_policy=dtype_policy).start(1, 0.1, 9)
+    step = tf.function(lambda: model.train_step((INPUTS, TARGETS)))
+    read = step.get_concrete_function().graph.variables
+    assert {"num_updates", "warmup_updates"} <= {
+        variable.name.split(":")[0].split("/")[-1] for variable in read
+    }
+    assert tf.int32 not in {variable.dtype for variable in read}
+
+
+def test_compiled_step_runs_where_int32_variables_stay_on_the_host():
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.finetuning.second_device"],
+        cwd=pathlib.Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.split() == ["float32", "True", "mixed_float16", "True"]
 
 
 def test_other_layers_are_an_error():

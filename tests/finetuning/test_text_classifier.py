@@ -271,7 +271,7 @@ def test_token_types_are_read_where_there_is_a_table():
     assert "token_type" in classifier.feature_names
     one_type = {**features, "token_type": 0 * features["token_type"]}
     np.testing.assert_array_equal(
-        classifier.encoder(one_type), pretrained.encoder(features)
+        classifier.encoder(one_type), pretrained.encoder(one_type)
     )
     difference = classifier(one_type) - classifier(features)
     assert np.abs(difference).max() > 1e-3

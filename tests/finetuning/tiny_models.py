@@ -7,7 +7,7 @@ import keras
 
 from seg_tf import configuration
 from seg_tf.text.encoding import WORD_PIECES
-from seg_tf.training.pretrained import Pretrained
+from seg_tf.training.pretrained import Pretrained, build_encoder
 from tests.inference.tiny_slm import VOCABULARY, WORDS
 
 WINDOW_LENGTH = 48
@@ -60,7 +60,7 @@ def tiny(kind, num_token_types=0):
     else:
         inputs = configuration.WindowInputsConfig(window_length=WINDOW_LENGTH)
     return Pretrained(
-        encoder=configuration.build(model, vocab_size=VOCABULARY.size),
+        encoder=build_encoder(model, VOCABULARY.size),
         objectives={},
         config=configuration.RunConfig(
             name=f"tiny_{kind}", paper="bert_base", model=model, inputs=inputs

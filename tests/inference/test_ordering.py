@@ -57,6 +57,18 @@ def test_orders_are_those_of_each_row_alone_whatever_the_batch(pretrained):
         assert any(list(order) != sorted(order) for order in orders)
 
 
+def test_a_model_with_token_types_orders_by_those_of_the_first_text(tmp_path):
+    config = tiny_slm.config(configuration.SentenceUnshufflingConfig(num_layers=1))
+    model = dataclasses.replace(config.model, num_token_types=2)
+    tiny_slm.write_checkpoint(tmp_path, dataclasses.replace(config, model=model))
+    pretrained = load_pretrained(tmp_path)
+    text = text_of(3, 5, 2, seed=1)
+    ((group,),) = SentenceOrderer(pretrained).order([text])
+    order, probabilities = decoded_alone(pretrained, text)
+    np.testing.assert_array_equal(group.order, order)
+    np.testing.assert_allclose(group.confidences, probabilities, atol=1e-5)
+
+
 def test_text_of_too_many_sentences_is_ordered_in_consecutive_groups(pretrained):
     text = text_of(*[2] * 10)
     (groups,) = SentenceOrderer(pretrained).order([text])

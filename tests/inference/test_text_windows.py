@@ -34,12 +34,16 @@ def _models(tmp_path_factory):
         "segabert": (tiny_windows.SEGABERT,),
         "packed": (tiny_windows.SEGABERT, packed),
     }
-    return {
+    models = {
         name: load_pretrained(
             tiny_windows.write_checkpoint(tmp_path_factory.mktemp("run"), *arguments)
         )
         for name, arguments in settings.items()
     }
+    typed = tiny_windows.write_checkpoint(
+        tmp_path_factory.mktemp("run"), tiny_windows.BERT, num_token_types=2
+    )
+    return {**models, "bert with token types": load_pretrained(typed)}
 
 
 def read(paragraphs, pretrained):
@@ -47,7 +51,9 @@ def read(paragraphs, pretrained):
     return text_windows.lay_out(tree, pretrained)
 
 
-@pytest.mark.parametrize("kind", ["bert", "bert with p.s.", "segabert", "packed"])
+@pytest.mark.parametrize(
+    "kind", ["bert", "bert with p.s.", "segabert", "packed", "bert with token types"]
+)
 def test_a_window_is_laid_out_as_in_pretraining(models, kind):
     window = read(TEXT, models[kind])
     assert window.tokens == tuple(TOKENS)
@@ -64,6 +70,7 @@ def test_a_window_is_laid_out_as_in_pretraining(models, kind):
         "token_ids": [vocabulary.id_of(token) for token in TOKENS],
         "padding_mask": [True] * 12,
         "window_number": [1] * 12,
+        "token_type": [0] * 12,
         **INDICES,
     }
     assert set(window.features) == set(encoder.feature_names)

@@ -118,5 +118,6 @@ def candidates_alone(pretrained, sentences, paragraphs=None, sentence_indices=No
     )
     batch = {name: np.array([values]) for name, values in row.items()}
     batch["padding_mask"] = np.ones((1, length), bool)
+    batch["token_type"] = np.zeros((1, length), np.int32)
     output = np.asarray(pretrained.encoder(batch))[0]
     return output[batch["candidate_positions"][0]]

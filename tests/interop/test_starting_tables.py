@@ -72,7 +72,10 @@ def features_of(sentences, index_tables):
         name: np.array([list(values)], "int32")
         for name, values in rows.items()
         if name in ("token_ids", "position_index", *index_tables)
-    } | {"padding_mask": np.ones((1, len(ids)), bool)}
+    } | {
+        "padding_mask": np.ones((1, len(ids)), bool),
+        "token_type": np.zeros((1, len(ids)), "int32"),
+    }
 
 
 def difference(bert, encoder, features):

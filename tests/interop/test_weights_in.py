@@ -10,7 +10,6 @@ import tensorflow as tf
 
 from seg_tf.interop import conversion, formats, keras_hub_presets
 from seg_tf.interop import tensorflow_checkpoints as checkpoints
-from seg_tf.models.encoder import Encoder
 from seg_tf.training.pretrained import load_pretrained
 from tests import numpy_reference, official_models
 from tests.interop import foreign_files
@@ -40,17 +39,9 @@ def imported(path, output, **arguments):
     return load_pretrained(output), report
 
 
-def with_types(pretrained):
-    """Its encoder, reading token types from the batch."""
-    config = pretrained.encoder.get_config()
-    encoder = Encoder.from_config({**config, "reads_token_types": True})
-    encoder.set_weights(pretrained.encoder.get_weights())
-    return encoder
-
-
 def encode(pretrained, token_ids, types, mask):
     features = foreign_files.position_features(token_ids, mask)
-    return np.asarray(with_types(pretrained)({**features, "token_type": types}))
+    return np.asarray(pretrained.encoder({**features, "token_type": types}))
 
 
 def official_outputs(encoder, token_ids, types, mask):
@@ -290,7 +281,11 @@ def test_segabert_as_its_authors_released_it(tmp_path):
     pretrained, report = imported(folder, tmp_path / "ours")
     generator = np.random.default_rng(2)
     token_ids, _, mask = foreign_files.random_rows()
-    features = {"token_ids": token_ids, "padding_mask": mask} | {
+    features = {
+        "token_ids": token_ids,
+        "padding_mask": mask,
+        "token_type": np.zeros_like(token_ids),
+    } | {
         name: generator.integers(0, rows, token_ids.shape).astype("int32")
         for name, rows in pretrained.config.model.index_tables.items()
     }
@@ -341,3 +336,13 @@ def test_half_precision_is_read(tmp_path):
     np.testing.assert_array_equal(
         table.numpy(), tensors["bert.embeddings.word_embeddings.weight"]
     )
+
+
+def test_a_folder_that_does_not_name_its_casing_follows_its_vocabulary(tmp_path):
+    # BERT's authors name it nowhere; these rows hold accents, which uncased ones lose.
+    folder = foreign_files.write_google(tmp_path / "google")
+    path = folder / "vocab.txt"
+    before, _ = imported(folder, tmp_path / "before")
+    path.write_text(path.read_text().replace("\nw1", "\n\u00e91"))
+    after, _ = imported(folder, tmp_path / "after")
+    assert (before.lower_case, after.lower_case) == (True, False)

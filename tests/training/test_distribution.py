@@ -47,6 +47,20 @@ def test_launched_process_without_horovod_does_not_train_alone(
         distribution.join()
 
 
+@pytest.mark.parametrize(("elastic", "gloo"), [(False, "300"), (True, None)])
+def test_time_limits_are_set_where_the_environment_leaves_them_open(elastic, gloo):
+    environment = {"HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "0"}
+    distribution.set_time_limits(environment, elastic)
+    # Four of these intervals pass at most until a late rank is named.
+    assert 4 * int(environment["HOROVOD_STALL_CHECK_TIME_SECONDS"]) <= 60
+    assert environment["HOROVOD_STALL_SHUTDOWN_TIME_SECONDS"] == "0"
+    assert environment.get("HOROVOD_GLOO_TIMEOUT_SECONDS") == gloo
+    environment = {}
+    distribution.set_time_limits(environment, elastic)
+    # Slow is not stalled: minutes pass before a run ends.
+    assert int(environment["HOROVOD_STALL_SHUTDOWN_TIME_SECONDS"]) >= 600
+
+
 @pytest.mark.parametrize("elastic", [False, True])
 def test_launcher_that_horovod_does_not_understand_is_found_out(
     environment, monkeypatch, elastic

@@ -50,6 +50,9 @@ class Counter(keras.callbacks.Callback):
             self.model.stop_training = True
 
     def on_epoch_end(self, epoch, logs=None):
+        if not self.settings.validation_interval:
+            assert "val_loss" not in logs
+            return
         assert logs["val_loss"] == 1.0
         self.validations.append((epoch, self.updates))
 
@@ -81,6 +84,14 @@ def test_every_sample_comes_once_and_in_order(num_updates, interval, validations
     # Across Keras epochs, whatever the dataset had prefetched at their ends.
     assert train_samples(model) == list(range(4 * num_updates))
     assert counter.validations == validations
+
+
+@pytest.mark.parametrize("updates", [0, 2])
+def test_without_validation_the_run_is_one_stretch(updates):
+    model, counter = run(updates, num_updates=5, validation_interval=0)
+    assert train_samples(model) == list(range(4 * updates, 20))
+    assert {kind for kind, _ in model.events} == {"train"}
+    assert counter.validations == []
 
 
 @pytest.mark.parametrize("updates", range(8))

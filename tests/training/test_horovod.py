@@ -1,7 +1,9 @@
 """Two and three real processes, started by `horovodrun` on this machine."""
 
 import json
+import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -28,8 +30,11 @@ def run_ranks(number, folder, checks):
         text=True,
         timeout=900,
         check=False,
+        # So short that naming a late rank takes no longer than it has to.
+        env={**os.environ, "HOROVOD_STALL_CHECK_TIME_SECONDS": "1"},
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]
+    (folder / "errors.txt").write_text(done.stderr)
     return [
         json.loads((folder / f"rank-{rank}" / "found.json").read_text())
         for rank in range(number)
@@ -69,9 +74,10 @@ def test_two_ranks_train_as_one_does_dropout_included(two, alone):
 
 def test_three_ranks_with_unlike_shares_train_as_one_does(tmp_path, alone):
     # Four micro-batches on three ranks: one of them has two.
-    run_ranks(3, tmp_path, ["training"])
+    run_ranks(3, tmp_path, ["training", "compression"])
     for rank in range(3):
         assert_close(stored(tmp_path, rank, "weights.npz"), alone, atol=2e-6)
+        assert_close(stored(tmp_path, rank, "compressed.npz"), alone, atol=1e-3)
 
 
 def test_compiled_ranks_train_as_one_does(two):
@@ -104,6 +110,13 @@ def test_two_ranks_remember_lanes_as_one_does(two, tmp_path):
         assert_close(stored(folder, rank, "words.npz"), weights, atol=2e-6)
         for one, other in zip(stored(folder, rank, "memory.npz"), memory, strict=True):
             np.testing.assert_allclose(one, other, atol=1e-5)
+
+
+def test_late_rank_is_named_and_waited_for(two):
+    folder, found = two
+    assert [rank["late"] for rank in found] == [[2.0], [2.0]]
+    errors = (folder / "errors.txt").read_text()
+    assert re.search(r"Missing ranks:\n\S*:1: \[Horovod", errors), errors
 
 
 def test_bfloat16_is_collected_and_broadcast(two):

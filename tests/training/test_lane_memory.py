@@ -9,9 +9,10 @@ import pytest
 import tensorflow as tf
 
 from seg_tf import configuration
-from seg_tf.training import pretraining
+from seg_tf.training import checkpoint_files, pretraining
 from seg_tf.training.distribution import Distribution
 from seg_tf.training.errors import Interrupted
+from seg_tf.training.health import Health
 from seg_tf.training.lane_memory import LaneMemory, NoMemory
 from seg_tf.training.outputs import SilentOutputs
 from seg_tf.training.run_folder import RunFolder, describe_run
@@ -224,6 +225,98 @@ def test_lanes_of_other_ranks_are_collected_and_those_of_none_kept():
     np.testing.assert_array_equal(memory.read(lanes)["a"], [[1.0], [5.0], [7.0]])
 
 
+def test_step_has_no_scatter(records):
+    # Deterministic kernels would copy all lanes through the host at every step.
+    inputs = pretraining.build_inputs(word_runs.CONFIG, str(records))
+    pretrainer = pretraining.build_pretrainer(word_runs.CONFIG, inputs)
+    batch = next(iter(inputs.train_dataset(word_runs.CONFIG.training.batch_size)))
+    step = tf.function(pretrainer.train_step, autograph=False)
+    graph = step.get_concrete_function(batch).graph.as_graph_def()
+    operators = {node.op for node in graph.node}
+    for function in graph.library.function:
+        operators |= {node.op for node in function.node_def}
+    assert "AssignVariableOp" in operators
+    assert not {name for name in operators if name.startswith("ResourceScatter")}
+
+
+def written(memory, lanes, step):
+    """Writes what differs by step and lane, and returns what was there before."""
+    rows = {"lane": tf.constant(lanes)}
+    before = memory.read(rows)["a"].numpy()
+    value = tf.constant([[100.0 * step + lane] for lane in lanes])
+    memory.write(rows, {"a": value, "b": tf.constant(lanes) + step})
+    return before
+
+
+def five_lanes():
+    return LaneMemory({"a": tf.zeros([5, 1]), "b": tf.zeros([5], tf.int32)})
+
+
+def test_lanes_that_others_take_the_place_of_are_kept():
+    memory = five_lanes()
+    written(memory, [3, 1], step=1)
+    written(memory, [0, 2, 4], step=2)
+    assert [int(tf.shape(value)[0]) for value in memory._held.values()] == [3, 3]
+    np.testing.assert_array_equal(written(memory, [1, 3], step=3), [[101], [103]])
+    a, b = (one.numpy() for one in memory.variables)
+    np.testing.assert_array_equal(a[:, 0], [200, 301, 202, 303, 204])
+    np.testing.assert_array_equal(b, [2, 4, 4, 6, 6])
+
+
+class Sending(Distribution):
+    """One of two processes, of which only what it sends is of interest."""
+
+    size = 2
+
+    def __init__(self):
+        self.sent = []
+
+    def sum(self, tensors, name, as_float16=False):
+        self.sent += tensors
+        return list(tensors)
+
+
+def test_other_numbers_of_processes_continue_what_one_would():
+    alone, first, second = five_lanes(), five_lanes(), five_lanes()
+    for step in (1, 2):
+        written(alone, [0, 1, 2, 3, 4], step)
+        written(first, [0, 1], step)
+        written(second, [2, 3, 4], step)
+    sending = Sending()
+    second.collect(sending)
+    first.collect(TwoRanks(sending.sent))
+    for found, expected in zip(first.variables, alone.variables, strict=True):
+        np.testing.assert_array_equal(found, expected)
+    # The chief's are broadcast, and the second process has other lanes from now on.
+    for variable, value in zip(second.variables, first.variables, strict=True):
+        variable.assign(value.value)
+    first.share()
+    second.share()
+    assert written(second, [1, 2], 3).tolist() == [[201], [202]]
+    assert written(first, [3, 4, 0], 3).tolist() == [[203], [204], [200]]
+
+
+def test_restored_lanes_are_those_of_the_checkpoint(records, tmp_path):
+    inputs = pretraining.build_inputs(word_runs.CONFIG, str(records))
+    pretrainer = pretraining.build_pretrainer(word_runs.CONFIG, inputs)
+    rows = {"lane": tf.constant([1, 2])}
+
+    def remember(value):
+        before = pretrainer.memory.read(rows)
+        after = {name: tf.ones_like(one) * value for name, one in before.items()}
+        pretrainer.memory.write(rows, after)
+
+    remember(3)
+    checkpoint_files.write(tmp_path, pretrainer, {})
+    expected = memory_of(pretrainer)
+    remember(4)
+    checkpoint_files.restore(tmp_path, pretrainer)
+    for name, value in memory_of(pretrainer).items():
+        np.testing.assert_array_equal(value, expected[name])
+        assert (value[1:3] == 3).all()
+    assert (pretrainer.memory.read(rows)["memory_indices"].numpy() == 3).all()
+
+
 def test_rows_that_are_not_finite_keep_what_was_there():
     memory = LaneMemory({"a": tf.ones([3, 2]), "b": tf.zeros([3], tf.int32)})
     new = {"a": tf.constant([[4, np.inf], [5, 6.0]]), "b": tf.constant([7, 8])}
@@ -260,6 +353,7 @@ def test_lanes_are_collected_before_processes_regroup(records, monkeypatch):
         updates=0,
         validation=Validation(),
         outputs=SilentOutputs(),
+        health=Health(pretrainer.stopwatch),
         stop_request=None,
     )
     with pytest.raises(Interrupted):

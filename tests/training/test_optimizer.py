@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 
 from seg_tf import configuration
+from seg_tf.training import optimizer as optimizer_module
 from seg_tf.training.optimizer import build_adamw
 from tests.training.stand_ins import small_config, small_pretrainer
 
@@ -202,6 +203,28 @@ def test_lamb_config_builds_the_optimizer_with_its_schedule():
     for name in ("weight_decay", "beta_1", "beta_2", "epsilon", "adapt_excluded"):
         assert settings[name] == getattr(config, name), name
     assert optimizer.global_clipnorm is None
+
+
+def test_stable_config_builds_the_optimizer_with_its_schedule():
+    config = configuration.StableAdamWConfig(
+        learning_rate=0.5, warmup_updates=10, decay_share=0.25, end_learning_rate=0.1
+    )
+    assert config.decay_begin(200) == 150
+    rates = [
+        optimizer_module.rate_after(config, 200, updates)
+        for updates in (0, 9, 10, 150, 175, 200)
+    ]
+    np.testing.assert_allclose(rates, [0.05, 0.5, 0.5, 0.5, 0.3, 0.1], rtol=1e-6)
+
+
+def test_share_of_the_run_is_warmed_up_unless_a_number_is_given():
+    shared = configuration.AdamWConfig(learning_rate=1.0, warmup_share=0.25)
+    fixed = configuration.AdamWConfig(
+        learning_rate=1.0, warmup_share=0.25, warmup_updates=2
+    )
+    assert optimizer_module.rate_after(shared, 16, 0) == 1 / 4
+    assert optimizer_module.rate_after(fixed, 16, 0) == 1 / 2
+    assert (shared.warmup(16), fixed.warmup(16)) == (4, 2)
 
 
 def test_iterations_count_updates_and_drive_the_schedule():

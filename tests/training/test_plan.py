@@ -4,8 +4,9 @@ import keras
 import numpy as np
 import pytest
 
-from seg_tf import configuration
-from seg_tf.training import plan, pretraining
+from seg_tf import configuration, host_memory
+from seg_tf.training import device_memory, flops, measurement, plan, pretraining
+from seg_tf.training.device_memory import DeviceMemory
 from tests.training import word_runs
 from tests.training.stand_ins import (
     LENGTH,
@@ -112,6 +113,107 @@ def test_transformer_xl_sees_its_memory_and_predicts_at_every_position():
     assert more == 4 * (word_runs.VOCAB_SIZE - 10) * length
 
 
+@pytest.fixture
+def large(figures):
+    """A plan of 12 rows, each of 100 bytes beside 300 of other memory."""
+    return dataclasses.replace(
+        figures,
+        batch_size=12,
+        micro_batch_size=12,
+        memory={"weights": 300, plan.ACTIVATIONS: 1_200},
+        epochs=2.0,
+    )
+
+
+def with_memory(figures, size):
+    return dataclasses.replace(figures, available=DeviceMemory(size, "the GPU"))
+
+
+@pytest.mark.parametrize(
+    "size, rows",
+    [
+        pytest.param(1_667, 12, id="all"),
+        pytest.param(1_666, 6, id="a tenth is left free"),
+        pytest.param(1_000, 6, id="the half"),
+        pytest.param(999, 4, id="no seven, which does not divide twelve"),
+        pytest.param(445, 1, id="one"),
+        pytest.param(444, None, id="not even one"),
+    ],
+)
+def test_largest_micro_batch_is_a_divisor_of_the_batch_that_fits(large, size, rows):
+    found = with_memory(large, size)
+    assert found.largest_micro_batch_size == rows
+    assert found.fits == (rows == 12)
+    warned = "\n".join(plan.warnings(found))
+    if rows is None:
+        assert "Not even a micro-batch of one row fits" in warned
+    elif rows < 12:
+        assert f"--config.training.micro_batch_size={rows}" in warned
+        assert "of memory are needed, and the GPU has 0 MiB" in warned
+    else:
+        assert not warned
+
+
+def test_every_process_has_a_micro_batch(large):
+    of_three = dataclasses.replace(large, num_processes=3, micro_batch_size=4)
+    of_three = dataclasses.replace(of_three, memory={plan.ACTIVATIONS: 4})
+    assert with_memory(of_three, 10**6).largest_micro_batch_size == 4
+
+
+def test_text_that_is_read_too_often_is_warned_of(large):
+    enough = with_memory(large, 10**9)
+    assert plan.warnings(dataclasses.replace(enough, epochs=40.0)) == []
+    often = dataclasses.replace(enough, epochs=100.0)
+    (warned,) = plan.warnings(often)
+    assert "the text is read 100 times" in warned
+    assert "--config.training.num_updates=200" in warned  # 40 % of 500
+    assert f"Warning: {warned}" in plan.describe(often, ArithmeticInputs())
+
+
+def test_flops_are_those_of_the_config(figures, config):
+    expected = flops.flops_per_update(config, VOCAB_SIZE)
+    assert figures.flops_per_update == expected
+    text = plan.describe(figures, ArithmeticInputs())
+    assert f"{expected:.3g} an update, {500 * expected:.3g} in all" in text
+
+
+def test_memory_of_a_host_is_shared_by_its_processes(monkeypatch):
+    monkeypatch.setattr(host_memory, "total_bytes", lambda: 1_000)
+    assert device_memory.available() == (1_000, "this machine")
+    monkeypatch.setenv("HOROVOD_LOCAL_SIZE", "4")
+    assert device_memory.available() == (250, "this machine, for each of 4 processes")
+
+
+def test_measured_updates_come_after_one_that_is_not_counted(config):
+    pretrainer = small_pretrainer(config)
+    seconds = measurement.measure(pretrainer, ArithmeticInputs(), config.training, 2)
+    assert len(seconds) == 2
+    assert min(seconds) > 0
+    assert pretrainer.updates == 3
+
+
+def test_run_takes_as_long_as_its_updates_together(figures):
+    text = measurement.describe([0.5, 1.5, 1.0], figures)
+    assert "3, after one that is not counted: 1 s each (0.5 to 1.5)" in text
+    assert f"{4 * LENGTH * 5 / 6:,.0f} tokens a second" in text
+    assert "8 min 20 s, validations and checkpoints not counted" in text
+
+
+@pytest.mark.parametrize(
+    "seconds, expected",
+    [
+        (12.4, "12 s"),
+        (59.9, "60 s"),
+        (450, "7 min 30 s"),
+        (7_499, "2 h 5 min"),
+        (273_600, "3 d 4 h"),
+        (8_640_000, "100 d 0 h"),
+    ],
+)
+def test_durations_are_in_two_units(seconds, expected):
+    assert measurement.duration(seconds) == expected
+
+
 def test_optimizer_with_a_plain_rate_has_no_warm_up_to_tell_of(config):
     pretrainer = small_pretrainer(config)
     pretrainer.compile(optimizer=keras.optimizers.SGD(0.1))
@@ -126,6 +228,13 @@ def test_warm_up_of_a_cosine_is_told_of_too(config):
     figures = plan.make_plan(config, ArithmeticInputs(), small_pretrainer(config))
     text = plan.describe(figures, ArithmeticInputs())
     assert "0.3 after 7 updates of warm-up" in text
+
+
+def test_late_decay_is_told_of(figures):
+    late = dataclasses.replace(figures, decay_begin=4_500)
+    text = plan.describe(late, ArithmeticInputs())
+    assert "after 5 updates of warm-up, falling from update 4,500 on" in text
+    assert "falling" not in plan.describe(figures, ArithmeticInputs())
 
 
 def test_description_holds_the_figures(figures):

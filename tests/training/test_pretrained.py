@@ -129,6 +129,27 @@ def test_checkpoint_alone_is_enough_to_use_the_model(pretrainer, tmp_path):
     np.testing.assert_array_equal(encoder(features), sequence)
 
 
+def test_loaded_encoder_reads_the_token_types_of_pairs(tmp_path):
+    config = small_config()
+    model = dataclasses.replace(config.model, num_token_types=2)
+    config = dataclasses.replace(config, model=model)
+    pretrainer = trained(config)
+    save_with_text(tmp_path, pretrainer, config)
+    features = dict(next(iter(ArithmeticInputs().train_dataset(2))))
+    one_text = tf.zeros_like(features["token_ids"])
+    pair = tf.concat([one_text[:, :3], one_text[:, 3:] + 1], axis=1)
+    sequence = pretrainer.encoder(features).numpy()
+    for encoder in (load_pretrained(tmp_path).encoder, load_encoder(tmp_path)[0]):
+        assert "token_type" in encoder.feature_names
+        # As in pretraining where there is one text, and only there.
+        found = encoder({**features, "token_type": one_text}).numpy()
+        np.testing.assert_array_equal(found, sequence)
+        found = encoder({**features, "token_type": pair}).numpy()
+        assert np.abs(found - sequence).max() > 1e-3
+        with pytest.raises(ValueError, match=r"It lacks \['token_type'\]"):
+            encoder(features)
+
+
 @pytest.mark.parametrize("tokenizer", ["words", "whitespace"])
 def test_checkpoint_says_that_its_text_became_words(pretrainer, tmp_path, tokenizer):
     words = WordVocabulary(
@@ -183,6 +204,18 @@ def test_checkpoint_without_vocabulary_says_how_to_give_one(pretrainer, tmp_path
     path.write_bytes(WORDS.to_bytes() + b"another\n")
     with pytest.raises(CheckpointError, match=r"vocabulary of the run.*words\.txt,"):
         load_pretrained(tmp_path, path)
+
+
+def test_checkpoint_that_does_not_name_its_casing_follows_the_vocabulary(
+    pretrainer, tmp_path
+):
+    cased = Vocabulary([*SPECIAL_TOKENS, *(f"W{n}" for n in range(VOCAB_SIZE - 5))])
+    save_with_text(
+        tmp_path, pretrainer, text_preparation=None, vocab_checksum=cased.checksum
+    )
+    path = tmp_path / "words.txt"
+    path.write_bytes(cased.to_bytes())
+    assert load_pretrained(tmp_path, path).lower_case is False
 
 
 def test_checkpoint_with_another_vocabulary_than_its_runs_is_named(

@@ -1,15 +1,25 @@
 import dataclasses
 import errno
 import json
+import os
 import signal
 
 import keras
 import numpy as np
 import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from seg_tf.training import checkpoint_files, pretraining, run_folder, run_log
+from seg_tf.training import (
+    checkpoint_files,
+    health,
+    plots,
+    pretraining,
+    run_folder,
+    run_log,
+)
 from seg_tf.training.checkpoint import Checkpoints
 from seg_tf.training.errors import Interrupted, NonFiniteLossError, TrainingStopped
+from seg_tf.training.outputs import Outputs
 from seg_tf.training.pretrained import load_encoder
 from seg_tf.training.run_folder import RunFolder
 from tests.training.stand_ins import (
@@ -21,6 +31,8 @@ from tests.training.stand_ins import (
     small_pretrainer,
     terminate,
 )
+
+PNG = b"\x89PNG\r\n\x1a\n"
 
 
 def run(folder, config=None, *callbacks, reports=None, **choice):
@@ -52,11 +64,11 @@ def state_of(pretrainer):
 
 
 def rows_of(folder):
-    """The rows of a run's log without the one value that differs between runs."""
-    rows = run_log.read(folder / "log.jsonl")
-    for row in rows:
-        row.pop("tokens_per_second", None)
-    return rows
+    """The rows of a run's log without the figures that differ between runs."""
+    return [
+        {name: value for name, value in row.items() if name not in health.FIGURES}
+        for row in run_log.read(folder / "log.jsonl")
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -166,8 +178,92 @@ def test_log_has_a_row_for_each_interval_and_validation(unbroken):
     for row in train:
         positions = 12 * row["samples"]
         assert row["padding_share"] == pytest.approx(1 - row["tokens"] / positions)
-    assert all(row["tokens_per_second"] > 0 for row in train)
     assert all(row["gradient_norm"] > 0 for row in train)
+
+
+def test_log_and_tensorboard_have_the_health_of_the_run(unbroken):
+    folder, _, _ = unbroken
+    rows = run_log.read(folder / "log.jsonl")
+    for row in rows:
+        assert row["host_memory_peak_bytes"] >= row["host_memory_bytes"] > 0
+        assert row["total_seconds"] == row["elapsed_seconds"]
+        assert ("tokens_per_second" in row) == (row["kind"] == "train")
+        if row["kind"] == "train":
+            assert row["tokens_per_second"] > 0
+            assert row["model_flops_utilization"] > 0
+            assert 0 <= row["data_wait_share"] < 1
+    seconds = [row["elapsed_seconds"] for row in rows]
+    assert sorted(seconds) == seconds
+    events = EventAccumulator(str(folder / "tensorboard"))
+    events.Reload()
+    for name in rows[-2].keys() & set(health.FIGURES):
+        written = [event.value for event in events.Scalars(f"health/{name}")]
+        expected = [row[name] for row in rows if name in row]
+        np.testing.assert_allclose(written, expected, rtol=1e-6)
+
+
+def test_total_time_goes_on_where_the_resumed_log_ends(tmp_path):
+    def outputs(updates):
+        folder = RunFolder(tmp_path)
+        checkpoints = Checkpoints(folder.checkpoints_folder, keep=1)
+        settings = small_config().training
+        return Outputs(folder, checkpoints, settings, updates, False, "small")
+
+    def write(outputs, updates, seconds):
+        row = {"loss": 1.0, "learning_rate": 0.1}
+        outputs.write_interval(updates, row, {"elapsed_seconds": seconds})
+
+    first = outputs(0)
+    write(first, 3, 10.0)
+    write(first, 6, 20.0)  # lost, since the process is killed before a checkpoint
+    first.close()
+    second = outputs(5)
+    write(second, 6, 7.0)
+    second.close()
+    rows = run_log.read(tmp_path / "log.jsonl")
+    assert [(row["elapsed_seconds"], row["total_seconds"]) for row in rows] == [
+        (10, 10),
+        (7, 17),
+    ]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_interrupted_run_leaves_its_curve(tmp_path, number):
+    stop = At(7, lambda model: os.kill(os.getpid(), number))
+    with pytest.raises(Interrupted):
+        run(tmp_path, None, stop)
+    assert drawn(tmp_path) == PNG
+
+
+def test_run_that_fails_leaves_its_curve(tmp_path):
+    def fail(model):
+        raise RuntimeError("a fault of the program")
+
+    with pytest.raises(RuntimeError, match="a fault of the program"):
+        run(tmp_path / "one", None, At(7, fail))
+    assert drawn(tmp_path / "one") == PNG
+    # Before the first row there is nothing to draw, and the error stays the same.
+    with pytest.raises(RuntimeError, match="a fault of the program"):
+        run(tmp_path / "two", None, At(2, fail))
+    assert not (tmp_path / "two" / "loss_curve.png").exists()
+
+
+def test_curve_that_cannot_be_drawn_does_not_hide_the_error(tmp_path, monkeypatch):
+    def fail(model):
+        raise RuntimeError("a fault of the program")
+
+    def save_curves(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(plots, "save_curves", save_curves)
+    reports = []
+    with pytest.raises(RuntimeError, match="a fault of the program"):
+        run(tmp_path, None, At(7, fail), reports=reports)
+    assert any("curve was not drawn: " in line for line in reports)
+
+
+def drawn(folder):
+    return (folder / "loss_curve.png").read_bytes()[: len(PNG)]
 
 
 def test_row_of_an_interval_is_the_ratio_over_all_its_batches(tmp_path):

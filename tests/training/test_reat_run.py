@@ -60,9 +60,13 @@ CONFIG = configuration.RunConfig(
 
 @pytest.fixture(name="records_dir", scope="module")
 def _records_dir(_documents_dir, tmp_path_factory):  # noqa: F811
-    folder = tmp_path_factory.mktemp("windows")
+    return write_records(_documents_dir, tmp_path_factory.mktemp("windows"))
+
+
+def write_records(documents_dir, folder):
+    """Windows of the documents of `test_sentence_unshuffling_run`, in `folder`."""
     build_windows.build_windows(
-        WindowOptions(window_length=600), _documents_dir / "documents", folder
+        WindowOptions(window_length=600), documents_dir / "documents", folder
     )
     return folder
 

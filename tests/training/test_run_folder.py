@@ -1,3 +1,4 @@
+import json
 import os
 import subprocess
 import sys
@@ -39,7 +40,6 @@ def test_settings_that_no_weight_depends_on_may_change(folder):
     "run, difference",
     [
         (describe(seed=3), "config.training.seed: 0 there, 3 now"),
-        (describe(num_updates=21), "config.training.num_updates: 20 there, 21 now"),
         (describe("def"), "records.manifest_checksum: abc there, def now"),
     ],
 )
@@ -59,6 +59,31 @@ def test_setting_of_one_run_only_is_named(folder):
         run_folder.prepare(folder, other, **ALLOWED)
     assert "index_tables.position_index: 12 there, absent now" in str(caught.value)
     assert "index_tables.token_index: absent there, 256 now" in str(caught.value)
+
+
+@pytest.mark.parametrize("num_updates", [5, 19, 21])
+def test_length_may_change_to_what_is_not_done_yet(folder, num_updates):
+    change = run_folder.prepare(folder, describe(num_updates=num_updates), **ALLOWED)
+    assert change == run_folder.LengthChange(20, num_updates)
+
+
+def test_length_below_what_is_done_is_refused(folder):
+    before = folder.run_file.read_text()
+    with pytest.raises(OutputFolderError, match=r"num_updates` must be at least") as e:
+        run_folder.prepare(folder, describe(num_updates=4), **ALLOWED)
+    assert "a checkpoint after 5 of 20 updates" in str(e.value)
+    assert folder.run_file.read_text() == before
+
+
+def test_fields_that_an_earlier_version_did_not_have_are_no_difference(folder):
+    content = json.loads(folder.run_file.read_text())
+    del content["config"]["optimizer"]["warmup_share"]
+    folder.run_file.write_text(json.dumps(content))
+    assert run_folder.prepare(folder, describe(), **ALLOWED) is None
+    other = describe()
+    other["config"]["optimizer"]["warmup_share"] = 0.5
+    with pytest.raises(OutputFolderError, match=r"warmup_share: 0\.01 there, 0\.5 now"):
+        run_folder.prepare(folder, other, **ALLOWED)
 
 
 def test_checkpoints_without_resume_are_refused(folder):

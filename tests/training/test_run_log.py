@@ -42,6 +42,12 @@ def test_rows_after_the_resumed_update_are_dropped(log_file):
     assert run_log.read(log_file)[-1]["loss"] == 9.0
 
 
+def test_last_value_before_the_resumed_update_is_kept(log_file):
+    assert RunLog(log_file, updates=4).last_kept("loss") == 1 / 4
+    assert RunLog(log_file, updates=0).last_kept("loss") is None
+    assert not RunLog(log_file).has_rows
+
+
 @pytest.mark.parametrize("validated", [False, True])
 def test_validation_at_the_resumed_update_stays_only_if_it_is_done(log_file, validated):
     RunLog(log_file, updates=6, validated=validated)

@@ -4,11 +4,8 @@ import keras
 import numpy as np
 import pytest
 
-from seg_tf.training.schedule import (
-    WarmupCosineDecay,
-    WarmupPolynomialDecay,
-    default_warmup,
-)
+from seg_tf import configuration
+from seg_tf.training.schedule import WarmupCosineDecay, WarmupPolynomialDecay
 
 
 def slow_rate(updates, *, peak, warmup, decay, end, power, from_start=False):
@@ -136,8 +133,29 @@ def test_cosine_serialisation_keeps_every_argument():
 
 
 def test_one_percent_is_the_default_warm_up_and_never_nothing():
-    assert default_warmup(500_000) == 5_000
-    assert default_warmup(20) == 1
+    assert configuration.AdamWConfig().warmup(500_000) == 5_000
+    assert configuration.AdamWConfig().warmup(20) == 1
+
+
+def test_late_decay_stays_at_the_peak_until_it_begins():
+    rate = WarmupPolynomialDecay(8e-3, 50, 4, 1e-3, decay_begin=40)
+    for updates in range(60):
+        if updates < 4:
+            expected = 8e-3 * (updates + 1) / 4
+        else:
+            left = min(10, max(50 - updates, 0))
+            expected = 1e-3 + 7e-3 * left / 10
+        np.testing.assert_allclose(float(rate(updates)), expected, rtol=1e-6)
+
+
+def test_before_the_decay_no_bit_depends_on_when_it_begins():
+    one, other = (
+        WarmupPolynomialDecay(3e-4, length, 7, 1e-5, decay_begin=begin)
+        for length, begin in ((50, 40), (1_000_000, 700_000))
+    )
+    rates = [[float(rate(updates)) for updates in range(41)] for rate in (one, other)]
+    assert rates[0] == rates[1]
+    assert float(one(41)) < float(other(41))
 
 
 def test_serialisation_keeps_every_argument():
@@ -165,6 +183,12 @@ def test_serialisation_keeps_every_argument():
         ({"decay_updates": 10, "warmup_updates": -1}, "warmup_updates"),
         ({"decay_updates": 10, "end_learning_rate": 2e-3}, "end_learning_rate"),
         ({"decay_updates": 10, "power": 0.0}, "power"),
+        ({"decay_updates": 10, "decay_begin": 10}, "decay_begin"),
+        ({"decay_updates": 9, "warmup_updates": 3, "decay_begin": 2}, "decay_begin"),
+        (
+            {"decay_updates": 9, "decay_begin": 2, "decay_from_start": True},
+            "decay_begin",
+        ),
     ],
 )
 def test_impossible_schedules_are_refused(arguments, named):

@@ -60,7 +60,11 @@ DOCUMENTS = {
 
 @pytest.fixture(scope="module")
 def records_dir(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("sentences")
+    return write_records(tmp_path_factory.mktemp("sentences"))
+
+
+def write_records(folder):
+    """Documents and windows of all these documents, in `folder`."""
     with open(folder / "text.jsonl", "w") as file:
         for _ in range(6):  # so that every kind is held out, too
             for text in DOCUMENTS.values():

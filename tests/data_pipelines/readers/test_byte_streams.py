@@ -176,4 +176,5 @@ def test_other_byte_order_marks_are_named(tmp_path, encoding, shown):
     (item,) = helpers.read_bytes(tmp_path, "plain_text", data)
     assert item.reason == "not_utf8"
     assert f"byte order mark of {shown} " in item.message
-    assert f"`iconv -f {shown} -t UTF-8`" in item.message
+    # Which takes the order of bytes from the mark.
+    assert f"`iconv -f {shown[:6]} -t UTF-8`" in item.message

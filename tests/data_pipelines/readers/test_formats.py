@@ -13,6 +13,7 @@ from data_pipelines import readers
 from tests.data_pipelines.readers import helpers
 
 FORMATS = [
+    "csv",
     "json_lines",
     "markdown",
     "mediawiki",
@@ -31,6 +32,7 @@ SENTENCE = "This is a sentence of seven words."
 def one_document(format: str, text: str) -> bytes:
     """A file of one document with one paragraph (and maybe a title)."""
     return {
+        "csv": 'title,text\nT,"' + text.replace('"', '""') + '"\n',
         "json_lines": json.dumps({"text": text}) + "\n",
         "markdown": text + "\n",
         "mediawiki": "<mediawiki><page><title>T</title><ns>0</ns><id>1</id>\n<revision>"
@@ -63,6 +65,20 @@ def test_unknown_option_lists_the_options():
 def test_strings_become_truth_values(value, expected):
     reader = readers.get_reader("wikiextractor", drop_title=value)
     assert reader.drop_title is expected
+
+
+def test_options_are_listed_as_flags_have_them():
+    assert readers.options_of("csv") == {
+        "encoding": "utf-8",
+        "text_field": "text",
+        "title_field": "title",
+        "delimiter": "",
+        "header": "true",
+        "quotes": "true",
+    }
+    # What is listed can be given.
+    reader = readers.get_reader("plain_text", **readers.options_of("plain_text"))
+    assert reader == readers.get_reader("plain_text")
 
 
 def test_other_strings_are_no_truth_values():

@@ -39,6 +39,41 @@ def test_fields_can_be_named(tmp_path):
     assert (document.paragraphs, document.title) == (("Text.",), "T")
 
 
+def test_fields_of_objects_are_named_with_dots(tmp_path):
+    record = {"content": {"text": "Inner.", "head": {"line": "T"}}, "text": "Outer."}
+    options = {"text_field": "content.text", "title_field": "content.head.line"}
+    (document,) = read(tmp_path, record, **options)
+    assert (document.paragraphs, document.title) == (("Inner.",), "T")
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"a.b.c": "Own.", "a": {"b": {"c": "No."}}, "a.b": {"c": "No."}},
+        {"a.b": {"c": "Own."}, "a": {"b": 1}},
+        {"a": {"b.c": "Own.", "b": {"c": "No."}}},
+        {"a": {"x": 1}, "a.b": {"c": "Own."}},
+    ],
+)
+def test_a_field_whose_name_has_dots_comes_first(tmp_path, record):
+    (document,) = read(tmp_path, record, text_field="a.b.c")
+    assert document.paragraphs == ("Own.",)
+
+
+def test_a_field_that_is_missing_inside_is_named_with_what_there_is(tmp_path):
+    items = read(tmp_path, {"a": {"b": "x"}}, {"a": "x"}, text_field="a.c")
+    assert helpers.reasons(items) == ["missing_text_field"] * 2
+    assert "found only ['a', 'a.b']." in items[0].message
+
+
+def test_a_list_of_strings_is_the_paragraphs(tmp_path):
+    first, second = read(
+        tmp_path, {"text": ["One.", " \n", "Two.\nThree."]}, {"text": []}
+    )
+    assert first.paragraphs == ("One.", "Two.", "Three.")
+    assert second.reason == "empty_document"
+
+
 def test_blank_lines_count_as_lines_only(tmp_path):
     (document,) = read(tmp_path, "", " \t", GOOD)
     assert document.location == "line 3"
@@ -98,7 +133,10 @@ def test_last_line_needs_no_line_end(tmp_path):
             id="missing field",
         ),
         pytest.param(
-            '{"text": ["a", "b"]}', "text_not_a_string", "found an array", id="array"
+            '{"text": ["a", 1]}',
+            "text_not_a_string",
+            "or an array of strings, in the field 'text', found a number in an array",
+            id="array",
         ),
         pytest.param(
             '{"text": null}', "text_not_a_string", "found null", id="null text"

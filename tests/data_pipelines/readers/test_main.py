@@ -50,6 +50,19 @@ def test_shows_documents_counts_and_rejections(corpus):
     assert "corpus.jsonl, line 4: Expected a JSON object; at column 1" in result.stdout
 
 
+def test_long_documents_are_rejected_by_flag(corpus):
+    result = run(
+        "--format=json_lines",
+        f"--input={corpus}",
+        "--reader_options=text_field=body",
+        "--max_document_megabytes=0.00001",
+    )
+    assert result.returncode == 0, result.stderr
+    counts = "'too_long_document': 49"
+    assert "Rejected: 50" in result.stdout
+    assert counts in result.stdout
+
+
 @pytest.mark.parametrize(
     "arguments, message",
     [

@@ -173,3 +173,70 @@ class TestBooks:
         text = re.sub(r"(?m)^(#+|-{3,}|\* \* \*)", "", path.read_text("utf-8"))
         expected = text.replace("_", "").replace("*", "").split()
         assert " ".join(document.paragraphs).split() == expected
+
+
+def test_front_matter_is_no_text_and_gives_the_title(tmp_path):
+    front = '---\ntitle: "The Moon: a life"\ntags:\n  - a\n- b\n\n# x\ndate: 1\n---\n'
+    (document,) = helpers.read_text(tmp_path, "markdown", f"{front}# One\n\nTwo.")
+    assert document.title == "The Moon: a life"
+    assert document.paragraphs == ("One", "Two.")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("---\n\nNote: text.\n\n---\n\nMore.", id="blank line first"),
+        pytest.param("---\nNote: text.\nShe left.\n---\n\nMore.", id="prose"),
+        pytest.param("---\nnote: text.", id="not closed"),
+        pytest.param("Text.\n\n---\nnote: text.\n---\n", id="not at the start"),
+    ],
+)
+def test_rules_at_the_start_are_no_front_matter(tmp_path, text):
+    without_rules = re.sub("(?m)^---$", "", text)
+    assert read(tmp_path, text) == read(tmp_path, without_rules) != []
+
+
+def test_html_is_no_prose(tmp_path):
+    text = """\
+<p align="center"><img src="a.png"
+  alt="A moon"></p>
+<div>First <b>part</b>.</div>Second<br/>part <!-- a
+
+remark --> goes <IMG src=x>on.
+
+<script type="x">
+var text = 1;
+</script>
+<!-- ```
+-->
+<details><summary>More</summary>
+Hidden.</details>
+"""
+    assert read(tmp_path, text) == [
+        "First part.",
+        "Second part goes on.",
+        "More",
+        "Hidden.",
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "If 1 <2 and c> 2, x <- y.",
+        "See <https://example.org/a> or <name@example.org>.",
+        "Type <name> here.",
+        "It opens <!-- and nothing closes it.",
+    ],
+)
+def test_what_only_looks_like_html_is_text(tmp_path, text):
+    assert read(tmp_path, text) == [text]
+
+
+def test_tags_in_code_and_after_a_backslash_are_text(tmp_path):
+    text = "The tags `<br>` and ``<p>`` and \\<i> and &lt;b&gt; stay.\n\n```\n<p>\n```"
+    assert read(tmp_path, text) == ["The tags <br> and <p> and <i> and <b> stay."]
+
+
+def test_html_that_nothing_closes_takes_no_time(tmp_path):
+    assert read(tmp_path, "<!-- <script> `a " * 20_000)

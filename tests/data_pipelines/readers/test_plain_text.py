@@ -1,9 +1,11 @@
 """Plain text: paragraphs of wrapped and unwrapped files."""
 
+import tracemalloc
+
 import pytest
 
 from data_pipelines import readers
-from data_pipelines.readers import plain_text
+from data_pipelines.readers import plain_text, text_output
 from tests.data_pipelines.readers import helpers
 from tests.sample_data import sample_data
 
@@ -102,6 +104,100 @@ def test_blank_file_is_an_empty_document(tmp_path):
 def test_unknown_mode_is_an_error():
     with pytest.raises(ValueError, match=r"`hard_wrapped`.*'maybe'"):
         readers.get_reader("plain_text", hard_wrapped="maybe")
+
+
+# --- Many documents a file ------------------------------------------------------
+
+MANY = """\
+
+One. It goes on.
+  Two.
+ \t
+
+Three.
+"""
+
+
+def test_blank_lines_separate_documents(tmp_path):
+    items = helpers.read_text(tmp_path, "plain_text", MANY, documents="blank_lines")
+    assert helpers.paragraphs(items) == [["One. It goes on.", "Two."], ["Three."]]
+    assert [item.location for item in items] == ["line 2", "line 6"]
+    options = {"documents": "blank_lines", "hard_wrapped": "yes"}
+    items = helpers.read_text(tmp_path, "plain_text", MANY, **options)
+    assert helpers.paragraphs(items) == [["One. It goes on. Two."], ["Three."]]
+
+
+def test_each_line_is_a_document(tmp_path):
+    items = helpers.read_text(tmp_path, "plain_text", MANY, documents="lines")
+    assert helpers.paragraphs(items) == [["One. It goes on."], ["Two."], ["Three."]]
+    assert [item.location for item in items] == ["line 2", "line 3", "line 6"]
+
+
+@pytest.mark.parametrize("documents", ["blank_lines", "lines"])
+@pytest.mark.parametrize("line_end", ["\r\n", "\r"])
+def test_other_line_ends_separate_documents_too(tmp_path, documents, line_end):
+    plain = helpers.read_text(tmp_path, "plain_text", MANY, documents=documents)
+    text = MANY.replace("\n", line_end)
+    assert helpers.read_text(tmp_path, "plain_text", text, documents=documents) == plain
+
+
+@pytest.mark.parametrize("documents", ["blank_lines", "lines"])
+def test_a_bad_document_costs_no_other(tmp_path, documents):
+    data = b"One.\n\nsev\xe8n\n\nThree.\n\na\0b"
+    items = helpers.read_bytes(tmp_path, "plain_text", data, documents=documents)
+    assert helpers.reasons(items) == ["", "not_utf8", "", "nul_byte"]
+    assert [item.location for item in items] == ["line 1", "line 3", "line 5", "line 7"]
+    assert "line 3, byte 4 of the line (offset 9)" in items[1].message
+
+
+@pytest.mark.parametrize("documents", ["blank_lines", "lines"])
+def test_a_document_that_is_too_long_costs_no_other(tmp_path, documents):
+    options = {"documents": documents, "max_document_megabytes": 30e-6}
+    text = f"One.\n\n{'word ' * 20}\n\n{' ' * 2000}word\n\nTwo.\n"
+    items = helpers.read_text(tmp_path, "plain_text", text, **options)
+    assert helpers.reasons(items) == ["", *["too_long_document"] * 2, ""]
+    assert [item.location for item in items] == ["line 1", "line 3", "line 5", "line 7"]
+
+
+def test_many_documents_are_held_one_at_a_time(tmp_path):
+    path = tmp_path / "file"
+    path.write_text(f"{SENTENCE * 10}\n\n" * 20_000)
+    reader = readers.get_reader("plain_text", documents="blank_lines")
+    tracemalloc.start()
+    try:
+        count = sum(1 for _ in reader.read(path))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert count == 20_000
+    assert peak < path.stat().st_size / 4
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"documents": "pages"}, r"`documents` must be one of .*'pages'"),
+        ({"documents": "lines", "hard_wrapped": "yes"}, "`hard_wrapped` must not"),
+    ],
+)
+def test_documents_of_other_kinds_are_errors(options, message):
+    with pytest.raises(ValueError, match=message):
+        readers.get_reader("plain_text", **options)
+
+
+def test_written_books_are_read_again_as_the_same_documents(tmp_path):
+    folder = sample_data("classic_books_md", "Herman Melville")
+    books = list(readers.get_reader("markdown").read_input(folder))
+    books += readers.get_reader("plain_text").read(
+        sample_data("gutenberg", "whitman-leaves.txt")
+    )
+    assert len(books) > 1
+    output = tmp_path / "books.txt"
+    text_output.write(output, ["all"], lambda source: books)
+    reader = readers.get_reader("plain_text", documents="blank_lines")
+    assert helpers.paragraphs(list(reader.read(output))) == [
+        list(book.paragraphs) for book in books
+    ]
 
 
 class TestGutenberg:

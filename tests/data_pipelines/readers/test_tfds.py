@@ -109,6 +109,16 @@ def test_split_is_part_of_the_input_or_an_option(data_dir):
         assert [item.paragraphs[0][:10] for item in items] == ["Validation"] * 3
 
 
+def test_long_examples_are_rejected(data_dir):
+    items = list(reader(data_dir, max_document_megabytes=36e-6).read_input("mills/en"))
+    # "Text 9.\n\n Its second paragraph. " has 32 bytes; a digit more fits as well.
+    assert not any(isinstance(item, readers.RejectedDocument) for item in items)
+    items = list(reader(data_dir, max_document_megabytes=32e-6).read_input("mills/en"))
+    rejected = [item for item in items if isinstance(item, readers.RejectedDocument)]
+    assert len(rejected) == NUM_TRAIN - 10
+    assert {item.reason for item in rejected} == {"too_long_document"}
+
+
 def test_wiki40b_marks_become_title_headings_and_paragraphs(data_dir):
     items = list(reader(data_dir).read_input("marked"))
     documents = [item for item in items if isinstance(item, readers.Document)]

@@ -1,0 +1,218 @@
+"""The pretraining command, once its flags are read and its config is a run's."""
+
+import contextlib
+import dataclasses
+import pathlib
+import shlex
+import sys
+from typing import Any
+
+import tensorflow as tf
+
+from seg_tf import configuration, fidelity, files, output_paths
+from seg_tf.training import (
+    checkpoint,
+    checkpoint_names,
+    devices,
+    distribution,
+    measurement,
+    plan,
+    pretraining,
+    run_folder,
+)
+from seg_tf.training.distribution import Distribution
+from seg_tf.training.errors import NonFiniteSteps, TrainingStopped
+from seg_tf.training.pretrainer import Pretrainer
+from seg_tf.training.profiler import Profiler
+from seg_tf.training.run_folder import RunFolder
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options:
+    """Flags of the command beside the config; each is documented in its `--help`."""
+
+    records_dir: str | None
+    output_dir: str
+    initial_checkpoint: str | None = None
+    dry_run: bool = False
+    measure: int | None = None
+    resume: bool = True
+    overwrite: bool = False
+    profile_updates: range | None = None
+
+    @property
+    def choice(self) -> dict[str, bool]:
+        """Arguments that say what becomes of a run that the folder holds."""
+        return {"resume": self.resume, "overwrite": self.overwrite}
+
+
+@dataclasses.dataclass(frozen=True)
+class _Prepared:
+    """Everything that a run needs, checked and built."""
+
+    folder: RunFolder
+    description: dict[str, Any]
+    initial_checkpoint: pathlib.Path | None
+    inputs: Any
+    pretrainer: Pretrainer
+    processes: Distribution
+
+
+def run(config: configuration.RunConfig, options: Options) -> None:
+    """Prints the plan of a run and, unless it is a dry run, trains.
+
+    Raises:
+        SystemExit: with a message that says what to do, if the run cannot start or
+            ends early.
+    """
+    try:
+        prepared = _prepare(config, options)
+        deviations = fidelity.describe(config)
+    except (ValueError, OSError, TrainingStopped) as error:
+        sys.exit(f"error: {error}")
+    figures = plan.make_plan(config, prepared.inputs, prepared.pretrainer)
+    if prepared.processes.is_chief:
+        print(plan.describe(figures, prepared.inputs))
+        print(deviations, flush=True)
+    if options.dry_run:
+        _end_dry_run(config, options, prepared, figures)
+    else:
+        _train(config, options, prepared)
+
+
+def _prepare(config: configuration.RunConfig, options: Options) -> _Prepared:
+    processes = distribution.join()
+    folder = RunFolder(output_paths.local_path(options.output_dir, "output_dir"))
+    initial = _initial_checkpoint(options)
+    description = run_folder.describe_run(
+        config,
+        _manifest_checksum(options.records_dir),
+        checkpoint.weights_checksum(initial) if initial else None,
+    )
+    if processes.is_chief:
+        run_folder.check(folder, description, **options.choice)
+    devices.set_determinism(
+        config.training, print if processes.is_chief else lambda line: None
+    )
+    inputs = pretraining.build_inputs(config, options.records_dir, processes)
+    pretrainer = pretraining.build_pretrainer(config, inputs, processes)
+    return _Prepared(folder, description, initial, inputs, pretrainer, processes)
+
+
+def _end_dry_run(
+    config: configuration.RunConfig,
+    options: Options,
+    prepared: _Prepared,
+    figures: plan.Plan,
+) -> None:
+    is_chief = prepared.processes.is_chief
+    if options.measure:
+        try:
+            seconds = measurement.measure(
+                prepared.pretrainer, prepared.inputs, config.training, options.measure
+            )
+        except tf.errors.ResourceExhaustedError as error:
+            sys.exit(
+                "error: the memory is too small for an update; lower "
+                f"--config.training.micro_batch_size. {error.message.splitlines()[0]}"
+            )
+        except NonFiniteSteps as error:
+            sys.exit(f"error: no update could be measured: {error}")
+        if is_chief:
+            print(measurement.describe(seconds, figures))
+    if is_chief:
+        print(
+            "Nothing was written; without --dry_run the run goes to "
+            f"{prepared.folder.path}"
+        )
+
+
+def _train(
+    config: configuration.RunConfig, options: Options, prepared: _Prepared
+) -> None:
+    is_chief = prepared.processes.is_chief
+    try:
+        with contextlib.ExitStack() as stack:
+            callbacks = []
+            if options.profile_updates:
+                profiler = Profiler(
+                    options.profile_updates, prepared.folder.events_folder, print
+                )
+                callbacks.append(stack.enter_context(profiler))
+            result = pretraining.pretrain(
+                config,
+                prepared.inputs,
+                prepared.pretrainer,
+                prepared.folder,
+                prepared.description,
+                initial_checkpoint=prepared.initial_checkpoint,
+                callbacks=callbacks,
+                **options.choice,
+            )
+    except TrainingStopped as stop:
+        if is_chief or not stop.is_common:
+            print(stop, file=sys.stderr)
+        sys.exit(stop.exit_code)
+    if is_chief:
+        print(_ending(result, prepared.folder))
+
+
+def _initial_checkpoint(options: Options) -> pathlib.Path | None:
+    if not options.initial_checkpoint:
+        return None
+    return checkpoint.find_checkpoint(
+        pathlib.Path(options.initial_checkpoint), "--initial_checkpoint"
+    )
+
+
+def _manifest_checksum(records_dir: str | None) -> str:
+    if not records_dir:
+        raise ValueError(
+            "`--records_dir` must be given: a folder that `python -m "
+            "data_pipelines.build_records` made"
+        )
+    path = pathlib.Path(records_dir) / "manifest.json"
+    if not path.is_file():
+        raise ValueError(
+            "`--records_dir` must be a folder that `python -m "
+            f"data_pipelines.build_records` made. Found no {path}"
+        )
+    return files.checksum(path)
+
+
+def _ending(result: pretraining.Result, folder: RunFolder) -> str:
+    """Closing lines of a run; the commands in them work as they are."""
+    path = shlex.quote(str(folder.path))
+    # The curve of a run without validation is that of its training.
+    training = "" if result.validation else " --training"
+    longer = f"--config.training.num_updates={2 * result.updates}"
+    return f"""
+Done after {result.updates:,} updates.
+{_last_checkpoint(result, folder)}
+  loss curve       {folder.curve_file}
+  log              {folder.log_file}
+
+What to do next:
+  look at the curves    tensorboard --logdir={path}
+  compare runs          python -m seg_tf.training.plot_runs --runs={path}{training}
+                        (others after it, with commas)
+  use the encoder       from seg_tf.training.pretrained import load_encoder
+                        encoder, config = load_encoder("{folder.path}")
+  train it for longer   the same command with {longer}:
+                        it goes on from here, at the learning rates of that length"""
+
+
+def _last_checkpoint(result: pretraining.Result, folder: RunFolder) -> str:
+    def path(updates: int) -> pathlib.Path:
+        return folder.checkpoints_folder / checkpoint_names.name(updates)
+
+    if not result.validation:
+        return (
+            "  validation       none, as --config.training.validation_interval=0 says\n"
+            f"  last checkpoint  {path(result.updates)}"
+        )
+    return (
+        f"  validation loss  {result.validation['loss']:.4f} "
+        f"(best: {result.best_loss:.4f})\n"
+        f"  best checkpoint  {path(result.best_updates)}"
+    )

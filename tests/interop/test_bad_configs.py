@@ -1,0 +1,197 @@
+"""Configs of foreign models with any JSON value in any key: the project's own error."""
+
+import json
+import re
+
+import hypothesis
+import keras_hub
+import pytest
+from hypothesis import strategies
+
+from seg_tf.interop import formats
+from seg_tf.interop.errors import ForeignWeightsError
+from seg_tf.interop.foreign_model import ForeignModel
+from tests.interop import foreign_files
+from tests.interop.foreign_files import HEADS, INNER, LAYERS, NUM_WORDS, WIDTH
+
+SIZES = {
+    "num_hidden_layers": LAYERS,
+    "hidden_size": WIDTH,
+    "num_attention_heads": HEADS,
+    "intermediate_size": INNER,
+}
+NUMBERS = ("hidden_dropout_prob", "initializer_range", "vocab_size")
+HUGGING_FACE_KEYS = (
+    *SIZES,
+    *NUMBERS,
+    *("hidden_act", "layer_norm_eps", "model_type", "position_embedding_type"),
+    *("is_decoder", "add_cross_attention"),
+)
+JSON_VALUES = strategies.recursive(
+    strategies.none()
+    | strategies.booleans()
+    | strategies.integers()
+    | strategies.sampled_from([0, 1, 2, 10**9, 10**40, "gelu", "bert", "absolute"])
+    | strategies.floats()
+    | strategies.text(max_size=5),
+    lambda inner: (
+        strategies.lists(inner, max_size=2)
+        | strategies.dictionaries(strategies.text(max_size=3), inner, max_size=2)
+    ),
+    max_leaves=4,
+)
+FUZZED = hypothesis.settings(
+    deadline=None,
+    max_examples=100,
+    suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture],
+)
+
+
+@pytest.fixture(name="folders", scope="module")
+def _folders(tmp_path_factory):
+    """A model in each format, and the file of its config."""
+    folder = tmp_path_factory.mktemp("models")
+    tensors = foreign_files.hugging_face_tensors()
+    theirs = foreign_files.write_hugging_face(folder / "hugging_face", tensors)
+    google = foreign_files.write_google(folder / "google")
+    backbone = keras_hub.models.BertBackbone(
+        vocabulary_size=NUM_WORDS,
+        num_layers=LAYERS,
+        num_heads=HEADS,
+        hidden_dim=WIDTH,
+        intermediate_dim=INNER,
+        max_sequence_length=12,
+    )
+    backbone.save_to_preset(str(folder / "keras_hub"))
+    return {
+        "hugging_face": (theirs, theirs / "config.json"),
+        "google": (google, google / "bert_config.json"),
+        "keras_hub": (folder / "keras_hub", folder / "keras_hub" / "config.json"),
+    }
+
+
+def opened(folder, path, text):
+    """The model whose config is `text`, or the error; the config is as before then."""
+    before = path.read_bytes()
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    try:
+        return formats.open_model(folder)
+    except ForeignWeightsError as error:
+        return error
+    finally:
+        path.write_bytes(before)
+
+
+def with_value(path, key, value):
+    return json.dumps(json.loads(path.read_text()) | {key: value})
+
+
+def assert_says(error, *said):
+    assert isinstance(error, ForeignWeightsError), error
+    for one in said:
+        assert one in str(error), error
+
+
+@FUZZED
+@hypothesis.given(key=strategies.sampled_from(HUGGING_FACE_KEYS), value=JSON_VALUES)
+def test_any_value_in_hugging_face_s_config(folders, key, value):
+    folder, path = folders["hugging_face"]
+    found = opened(folder, path, with_value(path, key, value))
+    if not isinstance(found, ForeignModel):
+        assert_says(found, str(path), f"`{key}` must be", "Found: ")
+
+
+@FUZZED
+@hypothesis.given(
+    key=strategies.sampled_from((*SIZES, *NUMBERS, "hidden_act")), value=JSON_VALUES
+)
+def test_any_value_in_google_s_config(folders, key, value):
+    folder, path = folders["google"]
+    found = opened(folder, path, with_value(path, key, value))
+    if not isinstance(found, ForeignModel):
+        assert_says(found, str(path), f"`{key}` must be", "Found: ")
+
+
+@pytest.mark.parametrize("kind", ["hugging_face", "google"])
+@pytest.mark.parametrize(("key", "size"), SIZES.items())
+@pytest.mark.parametrize("value", [10**9, 10**40, 0, -1, 1.0, 1e9, True, "2", [2]])
+def test_sizes_are_positive_and_those_of_the_tensors(folders, kind, key, size, value):
+    folder, path = folders[kind]
+    found = opened(folder, path, with_value(path, key, value))
+    assert_says(found, f"{path}: `", f"`{key}`", "Found: ")
+    is_count = type(value) is int and value > 0
+    if is_count and key != "num_attention_heads":
+        # Heads and width are compared before the tensors are.
+        assert re.search(rf"must be (that of .*)?{size}|multiple of", str(found)), found
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+        ("hidden_act", ["gelu"], "one of gelu, "),
+        ("hidden_act", {"gelu": 1}, "one of gelu, "),
+        ("hidden_dropout_prob", 1, "a number of at least 0 and below 1"),
+        ("hidden_dropout_prob", "0.1", "a number of at least 0 and below 1"),
+        ("initializer_range", float("nan"), "a number above 0 and at most 1"),
+        ("initializer_range", 10**400, "a number above 0 and at most 1"),
+        ("layer_norm_eps", 0, "a number above 0 and at most 1"),
+        ("layer_norm_eps", float("inf"), "a number above 0 and at most 1"),
+        ("is_decoder", 0, "False"),
+        ("vocab_size", True, "a positive integer"),
+    ],
+)
+def test_settings_out_of_range(folders, key, value, expected):
+    folder, path = folders["hugging_face"]
+    found = opened(folder, path, with_value(path, key, value))
+    assert_says(found, f"{path}: `{key}` must be {expected}", "Found: ")
+
+
+@pytest.mark.parametrize("kind", ["hugging_face", "google"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(b'{"model_type": "\xff"}', id="not UTF-8"),
+        pytest.param("[" * 100_000, id="too deep"),
+        pytest.param('{"hidden_size": ' + "9" * 5_000 + "}", id="too many digits"),
+        pytest.param('{"hidden_size": 8', id="cut short"),
+    ],
+)
+def test_files_that_hold_no_json(folders, kind, text):
+    folder, path = folders[kind]
+    assert_says(opened(folder, path, text), str(path), "not valid JSON")
+
+
+@pytest.mark.parametrize("value", ["yes", 1, [True], {}])
+def test_the_case_of_a_tokenizer_is_true_or_false(tmp_path, value):
+    tensors = foreign_files.hugging_face_tensors()
+    folder = foreign_files.write_hugging_face(tmp_path / "theirs", tensors)
+    path = folder / "tokenizer_config.json"
+    path.write_text(json.dumps({"do_lower_case": value}))
+    with pytest.raises(ForeignWeightsError) as raised:
+        formats.open_model(folder)
+    assert_says(raised.value, f"{path}: `do_lower_case` must be true or false")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("num_layers", 10**9, "`num_layers`"),
+        ("vocabulary_size", 10**12, "`vocabulary_size`"),
+        ("hidden_dim", 10**9, "`hidden_dim`"),
+        ("num_layers", "2", "`num_layers` must be a positive integer"),
+        ("num_segments", None, "`num_segments` must be a positive integer"),
+        ("dropout", [0.1], "`dropout` must be a number"),
+    ],
+)
+def test_arguments_of_a_preset(folders, key, value, said):
+    folder, path = folders["keras_hub"]
+    config = json.loads(path.read_text())
+    config["config"][key] = value
+    assert_says(opened(folder, path, json.dumps(config)), str(path), said, "Found: ")
+
+
+@pytest.mark.parametrize("value", [None, [], "config", 3])
+def test_a_preset_without_arguments(folders, value):
+    folder, path = folders["keras_hub"]
+    found = opened(folder, path, with_value(path, "config", value))
+    assert_says(found, f"{path}: `config` must be a JSON object", "Found: ")

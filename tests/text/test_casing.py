@@ -1,0 +1,84 @@
+"""Casing that is inferred from the rows of a vocabulary."""
+
+import logging
+
+import pytest
+
+from seg_tf.text import casing
+from seg_tf.text.casing import Casing
+from seg_tf.text.encoding import text_encoder
+from seg_tf.text.piece_offsets import PieceOffsets
+from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
+from seg_tf.text.word_pieces import WordPieces
+from seg_tf.text.word_vocabulary import WordVocabulary
+from seg_tf.text.words import Words
+from tests.sample_data import sample_data
+
+LOWER = [f"word{number}" for number in range(990)]
+UNUSED = [f"[unused{number}]" for number in range(100)]
+
+
+def vocabulary(*more):
+    return Vocabulary([*SPECIAL_TOKENS, *UNUSED, *LOWER, *more])
+
+
+@pytest.mark.parametrize(
+    ("more", "is_uncased"),
+    [
+        pytest.param([], True, id="none"),
+        pytest.param([f"Odd{n}" for n in range(10)], True, id="one in a hundred"),
+        pytest.param([f"Odd{n}" for n in range(11)], False, id="more"),
+        pytest.param([f"é{n}" for n in range(11)], False, id="accents"),
+        pytest.param([f"##É{n}" for n in range(11)], False, id="inside words"),
+        # Ideographs have spaces put around them, and are what they were.
+        pytest.param([chr(0x4E00 + n) for n in range(50)], True, id="ideographs"),
+    ],
+)
+def test_rows_that_lower_casing_changes_tell_the_casing(more, is_uncased):
+    assert casing.choose(vocabulary(*more)) == is_uncased
+
+
+def test_special_and_unused_rows_do_not_count():
+    found = Casing.of(Vocabulary([*SPECIAL_TOKENS, "[unused0]", "<S>", "a", "A", "["]))
+    assert (found.num_rows, found.num_changed) == (3, 1)
+
+
+def test_bert_s_uncased_vocabulary_has_no_row_that_changes():
+    path = sample_data("bert_vocab", "bert-base-uncased-vocab.txt")
+    found = Casing.of(Vocabulary.from_file(path))
+    assert (found.num_rows, found.num_changed) == (29_523, 0)
+
+
+def test_encoders_that_are_told_nothing_follow_the_vocabulary():
+    pieces = Vocabulary([*SPECIAL_TOKENS, "Rome", "rome"])
+    words = WordVocabulary(["<eos>", "<unk>", "Rome", "rome"])
+    assert WordPieces(pieces).encode(["Rome rome"])[0].tolist() == [5, 6]
+    assert PieceOffsets(pieces).encode("Rome rome")[0].tolist() == [5, 6]
+    assert Words(words).encode(["Rome rome"])[0].tolist() == [2, 3]
+    uncased = WordVocabulary(["<eos>", "<unk>", "rome"])
+    assert Words(uncased).encode(["Rome rome"])[0].tolist() == [2, 2]
+    encoder = text_encoder("word_pieces", pieces, None)
+    assert not encoder.lower_case
+
+
+@pytest.mark.parametrize(
+    ("more", "lower_case", "said"),
+    [
+        ([f"Odd{n}" for n in range(50)], True, "50 of the 1,040"),
+        ([], False, "--lower_case"),
+        ([f"Odd{n}" for n in range(50)], False, ""),
+        ([], True, ""),
+        # Without letters that have case there is nothing to contradict.
+        ([chr(0x4E00 + n) for n in range(2000)], False, ""),
+    ],
+)
+def test_a_flag_that_contradicts_is_followed_with_a_warning(
+    more, lower_case, said, caplog
+):
+    with caplog.at_level(logging.WARNING):
+        assert casing.choose(vocabulary(*more), lower_case) == lower_case
+    if said:
+        assert said in caplog.text
+        assert "--nolower_case" in caplog.text or "--lower_case" in caplog.text
+    else:
+        assert not caplog.records

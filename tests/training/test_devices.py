@@ -1,0 +1,96 @@
+"""What a GPU changes, and variables that code compiled for it could not read."""
+
+import inspect
+
+import keras
+import pytest
+import tensorflow as tf
+
+from seg_tf import configuration
+from seg_tf.configuration import optimizers
+from seg_tf.finetuning.optimizer import finetuning_optimizer
+from seg_tf.training import checkpoint_files, devices
+from tests.training.stand_ins import small_config, small_pretrainer
+
+
+@pytest.fixture
+def enabled(monkeypatch):
+    """The calls that turn deterministic kernels on, none of which does."""
+    calls = []
+    monkeypatch.setattr(
+        tf.config.experimental, "enable_op_determinism", lambda: calls.append(1)
+    )
+    return calls
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize(
+    ("has_gpu", "wanted", "is_enabled", "is_said"),
+    [
+        (False, None, True, False),
+        (False, True, True, False),
+        (False, False, False, False),
+        (True, None, False, True),
+        (True, False, False, False),
+    ],
+)
+def test_kernels_are_deterministic_by_default_where_there_is_no_gpu(
+    enabled, monkeypatch, has_gpu, wanted, is_enabled, is_said, jit_compile
+):
+    monkeypatch.setattr(devices, "has_gpu", lambda: has_gpu)
+    settings = configuration.TrainingConfig(
+        deterministic_ops=wanted, jit_compile=jit_compile
+    )
+    lines = []
+    devices.set_determinism(settings, lines.append)
+    assert len(enabled) == is_enabled
+    assert len(lines) == is_said
+    assert all("Deterministic kernels are off" in line for line in lines)
+
+
+def test_compiled_and_deterministic_is_refused_on_a_gpu(enabled, monkeypatch):
+    monkeypatch.setattr(devices, "has_gpu", lambda: True)
+    both = configuration.TrainingConfig(deterministic_ops=True, jit_compile=True)
+    with pytest.raises(ValueError, match=r"`deterministic_ops`.*`jit_compile`.*host"):
+        devices.set_determinism(both, print)
+    assert not enabled
+    devices.set_determinism(configuration.TrainingConfig(deterministic_ops=True), print)
+    assert enabled
+
+
+def all_optimizers():
+    """Every optimizer that a config can name, and that of fine-tuning."""
+    configs = [
+        value
+        for _, value in inspect.getmembers(optimizers, inspect.isclass)
+        if hasattr(value, "implementation")
+    ]
+    assert {configuration.AdamWConfig, configuration.LambConfig} < set(configs)
+    made = {
+        one.__name__: lambda one=one: configuration.build(one(), num_updates=10_000)
+        for one in configs
+    }
+    return {**made, "finetuning": lambda: finetuning_optimizer(0.1, 10)}
+
+
+@pytest.mark.parametrize("make", all_optimizers().values(), ids=all_optimizers())
+@pytest.mark.parametrize("is_scaled", [False, True], ids=["plain", "scaled"])
+def test_optimizers_and_schedules_read_no_int32_variable(make, is_scaled):
+    optimizer = make()
+    if is_scaled:
+        optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
+    weight = keras.Variable([1.0, 2.0])
+    optimizer.build([weight])
+    update = tf.function(lambda: optimizer.apply([tf.ones([2])], [weight]))
+    read = update.get_concrete_function().graph.variables
+    assert read
+    # TensorFlow's Adam takes the handles of moments, which count as no reading.
+    found = (*read, *optimizer.variables)
+    assert tf.int32 not in {tf.as_dtype(variable.dtype) for variable in found}
+
+
+def test_state_of_pretraining_has_no_int32_variable():
+    pretrainer = small_pretrainer(small_config(dtype_policy="mixed_float16"))
+    variables = checkpoint_files.all_variables(pretrainer) + pretrainer.random_states
+    assert len(variables) > 20
+    assert "int32" not in {variable.dtype for variable in variables}

@@ -1,0 +1,138 @@
+"""Gradients in float16 beside those in float32, however large the global batch is."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from seg_tf.training import pretraining
+from seg_tf.training.distribution import Distribution
+from seg_tf.training.loss_scale import DynamicLossScale
+from seg_tf.training.step import _nearest_power_of_two
+from tests.training.stand_ins import ArithmeticInputs, small_config
+from tests.training.test_step import BATCH, gradient_by_hand, make_step, toy
+
+NUM_ROWS = 32
+
+
+class Crowd(Distribution):
+    """This process as one of many, of which all have the same rows.
+
+    Attributes:
+        travelled: the gradients that were to travel as float16, of an eager step.
+    """
+
+    def __init__(self, size):
+        self._size = size
+        self.travelled = []
+
+    @property
+    def size(self):
+        return self._size
+
+    def sum(self, tensors, name, as_float16=False):
+        if not as_float16:
+            return [tensor * self._size for tensor in tensors]
+        self.travelled = [tensor.numpy() for tensor in tensors]
+        halves = [tf.cast(tensor, tf.float16) * self._size for tensor in tensors]
+        return [tf.cast(half, tf.float32) for half in halves]
+
+
+class Recorder(keras.optimizers.SGD):
+    """Keeps the gradients that it should apply."""
+
+    def build(self, variables):
+        super().build(variables)
+        self.gradients = [tf.Variable(tf.zeros(one.shape)) for one in variables]
+
+    def apply(self, grads, trainable_variables=None):
+        for kept, gradient in zip(self.gradients, grads, strict=True):
+            kept.assign(gradient)
+
+
+def gradients_of(dtype_policy, num_processes, **training):
+    """What the optimizer gets, and the targets of the global batch."""
+    config = small_config(
+        dropout=0.0,
+        batch_size=NUM_ROWS,
+        clip_norm=None,
+        dtype_policy=dtype_policy,
+        **training,
+    )
+    crowd = Crowd(num_processes)
+    pretrainer = pretraining.build_pretrainer(config, ArithmeticInputs(), crowd)
+    pretrainer.compile(optimizer=Recorder(0.0), auto_scale_loss=False)
+    batch = next(iter(ArithmeticInputs().train_dataset(NUM_ROWS)))
+    pretrainer.build_from(batch)
+    make_step(pretrainer, batch)
+    targets = num_processes * batch["masked_weights"].numpy().sum()
+    return [one.numpy() for one in pretrainer.optimizer.gradients], targets
+
+
+@pytest.fixture(scope="module")
+def exact():
+    return gradients_of("float32", 1, micro_batch_size=16)[0]
+
+
+def test_float16_keeps_gradients_of_batches_of_millions_of_targets(exact):
+    found, targets = gradients_of("mixed_float16", 40_000, micro_batch_size=16)
+    assert 2.4e6 < targets < 2.6e6
+    norms = [np.linalg.norm(gradient) for gradient in exact]
+    errors = [
+        np.linalg.norm(half - full) / norm
+        for half, full, norm in zip(found, exact, norms, strict=True)
+        # The bias of the keys of attention has no gradient but for rounding.
+        if norm > 1e-6 * max(norms)
+    ]
+    assert len(errors) > 10
+    assert np.median(errors) < 0.002
+    assert max(errors) < 0.02
+
+
+def test_float32_update_has_the_same_bits_in_a_crowd(exact):
+    found, _ = gradients_of("float32", 4_096, micro_batch_size=16)
+    for one, other in zip(found, exact, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_gradients_travel_with_the_size_of_a_micro_batch():
+    # Not divided by the micro-batches of a process they would overflow in float16;
+    # divided by those of all processes they would be 16 times as small.
+    crowd, scale = Crowd(16), 2.0**9
+    pretrainer = toy(
+        micro_batch_size=1,
+        clip_norm=None,
+        compress_gradients=True,
+        distribution=crowd,
+        loss_scale=DynamicLossScale(scale, growth_interval=100, floor=1.0),
+    )
+    table = pretrainer.encoder.table.numpy()
+    expected = gradient_by_hand(table)
+    _, finite = pretrainer.train_step(BATCH)
+    assert finite
+    # Of 96 micro-batches, for which F is 128, a process has six, divided by eight.
+    np.testing.assert_allclose(
+        crowd.travelled[0], expected * scale * 128 / (16 * 8), rtol=1e-5
+    )
+    np.testing.assert_allclose(
+        pretrainer.encoder.table.numpy(), table - 0.1 * expected, rtol=1e-3
+    )
+
+
+@pytest.mark.parametrize(
+    ("number", "power"),
+    [(1, 1), (2, 2), (3, 4), (5, 4), (6, 8), (0.75, 1), (2_048, 2_048), (4e9, 2**32)],
+)
+def test_factors_are_exact_powers_of_two(number, power):
+    found = _nearest_power_of_two(tf.constant(number, tf.float64))
+    assert (found.dtype, float(found)) == (tf.float32, power)
+
+
+def test_compiled_step_unscales_what_it_enlarged():
+    pretrainer = toy(
+        micro_batch_size=2, clip_norm=None, jit_compile=True, distribution=Crowd(64)
+    )
+    table = pretrainer.encoder.table.numpy().astype("float64")
+    make_step(pretrainer)
+    norm = np.linalg.norm(gradient_by_hand(table))
+    assert pretrainer.interval_results()["gradient_norm"] == pytest.approx(norm)
