@@ -9,6 +9,7 @@ from data_pipelines.manifest import Manifest
 from data_pipelines.word_stream import WordStream
 from seg_tf import configuration, features
 from tests.data_pipelines.builders import (
+    SPECIAL_IDS,
     random_tree,
     write_windows,
     write_word_documents,
@@ -326,6 +327,7 @@ def test_windows_are_refused(tmp_path):
 def test_documents_of_word_pieces_are_refused(tmp_path):
     manifest = write_word_documents(tmp_path, documents(), vocab_size=VOCAB_SIZE)
     del manifest.vocabulary["tokenizer"]  # as word pieces have it
+    manifest.vocabulary["special_ids"] = SPECIAL_IDS
     manifest.save(tmp_path)
     assert Manifest.load(tmp_path).tokenizer == "word_pieces"
     with pytest.raises(ValueError, match="found documents of word pieces"):
