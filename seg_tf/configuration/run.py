@@ -34,7 +34,9 @@ class RunConfig:
     training: TrainingConfig = TrainingConfig()
 
     def __post_init__(self):
-        self.optimizer.check_length(self.training.num_updates)
+        # An optimizer of one's own need not have a schedule.
+        if hasattr(self.optimizer, "check_length"):
+            self.optimizer.check_length(self.training.num_updates)
         tables = getattr(self.model, "index_tables", {})
         for table, needed, what in (
             ("position_index", "row_length", "position of a row"),
@@ -46,3 +48,12 @@ class RunConfig:
                     f"`model.index_tables[{table!r}]` must have a row for every "
                     f"{what}. Received: {rows} rows, inputs.{needed}={least}"
                 )
+
+    def decay_begin(self, num_updates: int) -> int | None:
+        """Updates that the run, of this length, has in common with all longer ones.
+
+        None where the whole schedule depends on the length.
+        """
+        if not hasattr(self.optimizer, "decay_begin"):
+            return None
+        return self.optimizer.decay_begin(num_updates)

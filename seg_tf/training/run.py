@@ -75,7 +75,7 @@ class Run:
             # Inputs that are made of no text have none.
             text_preparation=getattr(inputs, "text_preparation", None),
             report=report,
-            decay_begin=config.optimizer.decay_begin(config.training.num_updates),
+            decay_begin=config.decay_begin(config.training.num_updates),
         )
         self.validation = Validation()
         self._config = config

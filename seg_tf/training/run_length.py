@@ -46,7 +46,7 @@ def take_over(
         CheckpointError: if no checkpoint from before the decay is whole.
     """
     state = newest
-    common = _common_updates(config.optimizer, change)
+    common = _common_updates(config, change)
     if newest and common is not None and newest["updates"] > common:
         state = _go_back(change, newest, common, checkpoints, folder, report)
     updates = state["updates"] if state else 0
@@ -74,7 +74,9 @@ def take_over(
     return state
 
 
-def _common_updates(config: Any, change: LengthChange) -> int | None:
+def _common_updates(
+    config: configuration.RunConfig, change: LengthChange
+) -> int | None:
     """Updates at which both lengths have the same rates; None if there are none."""
     begins = [config.decay_begin(length) for length in (change.before, change.now)]
     return None if None in begins else min(begins)
