@@ -28,6 +28,7 @@ import pathlib
 import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from absl import flags
 
@@ -49,13 +50,10 @@ from data_pipelines.document_options import DocumentOptions
 from data_pipelines.engine_flags import Engine
 from data_pipelines.local_engine import LocalEngine
 from data_pipelines.manifest import COUNTS, SPLITS, Manifest, Shard
-from data_pipelines.readers import (
-    COUNTED_REASONS,
-    passed_over,
-)
+from data_pipelines.readers import COUNTED_REASONS, passed_over
 from data_pipelines.report import report_flag
 from data_pipelines.sharded_build import BuildError, ShardedBuild
-from seg_tf import files, output_paths
+from seg_tf import file_listing, files, output_paths
 from seg_tf.text import casing, encoding
 from seg_tf.text.punkt_parameters import PARAMETERS_HELP, load_parameters
 from seg_tf.text.token_table import TokenTable
@@ -107,15 +105,7 @@ def build_documents(
         logging.warning("%s", passed_over.summary(not_read.described()))
     vocabulary = encoding.read_vocabulary(options.tokenizer, options.vocab_file)
     options = _with_casing(options, vocabulary)
-    parameters = load_parameters(options.sentence_parameters)
-    described = {
-        "vocabulary": documents_job.describe_vocabulary(vocabulary, options),
-        "sentence_splitter": {
-            "name": parameters.name,
-            "parameters_sha256": parameters.checksum,
-        },
-        "options": _result_options(options),
-    }
+    described = _describe(options, vocabulary)
     rejected_file = output_dir / REJECTED_FILE
     sizes = [[name, path.stat().st_size] for name, path in sources.items()]
     finished = None if overwrite else _finished_build(output_dir, described, sizes)
@@ -128,39 +118,65 @@ def build_documents(
 
     build = ShardedBuild(output_dir, {**described, "sources": sizes})
     with build.opened(overwrite=overwrite):
-        engine = engine or LocalEngine(num_workers)
-        try:
-            reports, described_sources = engine.make_documents(build, options, sources)
-        except losses.TooManyRejectedError:
-            # With nothing to go on with, the next command may have other options.
-            if not any(build.progress_dir.rglob("*-*.*")):
-                build.abandon(())
-            raise
+        reports, described_sources = _make_shards(
+            engine or LocalEngine(num_workers), build, options, sources
+        )
         rejections.write(rejected_file, reports)
         manifest = dataclasses.replace(
             _assemble(described, vocabulary, reports, described_sources),
             passed_over=not_read.described(),
             broken_files=losses.broken_files(reports, dict(sizes)),
         )
-        # Slices may have been made without --strict, by a command that was killed.
-        rejections.check_all_kept(options, manifest.rejected, rejected_file)
-        try:
-            rejections.check_not_empty(options, manifest, reports, rejected_file)
-        except BuildError:
-            # Nothing to go on with: the next command will have other options.
-            build.abandon(
-                shard["file"]
-                for report in reports.values()
-                for shard in report["shards"].values()
-            )
-            raise
-        losses.check(options, manifest, rejected_file)
+        _check_kept(options, build, manifest, reports)
         with files.written_aside(output_dir / "vocab.txt") as aside:
             shutil.copyfile(options.vocab_file, aside)
         manifest.save(output_dir)
         build.close()
     _warn(manifest)
     return manifest
+
+
+def _make_shards(
+    engine: Engine,
+    build: ShardedBuild,
+    options: DocumentOptions,
+    sources: Mapping[str, file_listing.Path],
+) -> tuple[dict[int, dict], list[dict]]:
+    """Makes the shards that are missing; returns what `make_documents` does."""
+    try:
+        return engine.make_documents(build, options, sources)
+    except losses.TooManyRejectedError:
+        # Without anything finished the next command may have other options.
+        if not any(build.progress_dir.rglob("*-*.*")):
+            build.abandon(())
+        raise
+
+
+def _check_kept(
+    options: DocumentOptions,
+    build: ShardedBuild,
+    manifest: Manifest,
+    reports: Mapping[int, dict],
+) -> None:
+    """Checks that no more was lost than the options allow.
+
+    Raises:
+        BuildError: if there was more, or if nothing is left.
+    """
+    rejected_file = build.output_dir / REJECTED_FILE
+    # Slices may have been made without --strict, by a command that was killed.
+    rejections.check_all_kept(options, manifest.rejected, rejected_file)
+    try:
+        rejections.check_not_empty(options, manifest, reports, rejected_file)
+    except BuildError:
+        # Nothing to resume from: the next command will have other options.
+        build.abandon(
+            shard["file"]
+            for report in reports.values()
+            for shard in report["shards"].values()
+        )
+        raise
+    losses.check(options, manifest, rejected_file)
 
 
 def _warn(manifest: Manifest) -> None:
@@ -203,6 +219,19 @@ def _with_casing(options: DocumentOptions, vocabulary: TokenTable) -> DocumentOp
             file=sys.stderr,
         )
     return dataclasses.replace(options, lower_case=lower_case)
+
+
+def _describe(options: DocumentOptions, vocabulary: TokenTable) -> dict[str, Any]:
+    """The entries of the manifest that follow from the options alone."""
+    parameters = load_parameters(options.sentence_parameters)
+    return {
+        "vocabulary": documents_job.describe_vocabulary(vocabulary, options),
+        "sentence_splitter": {
+            "name": parameters.name,
+            "parameters_sha256": parameters.checksum,
+        },
+        "options": _result_options(options),
+    }
 
 
 def _result_options(options: DocumentOptions) -> dict:
