@@ -179,7 +179,12 @@ def read_json(path: pathlib.Path) -> Any:
         raise ValueError(
             f"{path}:{error.lineno}:{error.colno}: not valid JSON: {error.msg}"
         ) from error
-    # Not UTF-8, a number of thousands of digits, or brackets in brackets without end.
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{path}: expected UTF-8, found byte 0x{error.object[error.start]:02X} at "
+            f"byte {error.start}"
+        ) from error
+    # A number of thousands of digits, or brackets in brackets without end.
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path}: not valid JSON: {error}") from error
 

@@ -109,13 +109,7 @@ def read(path: str | os.PathLike) -> SquadFile:
             names the file, and the question or the place in the file.
     """
     path = pathlib.Path(path)
-    try:
-        content = files.read_json(path)
-    except UnicodeDecodeError as error:
-        raise ValueError(
-            f"{path}: expected UTF-8, found byte 0x{error.object[error.start]:02X} at "
-            f"byte {error.start}"
-        ) from error
+    content = files.read_json(path)
     reader = _Reader(str(path))
     passages = tuple(reader.passages(content))
     version = str(content.get("version", "")).removeprefix("v")
