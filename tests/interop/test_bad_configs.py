@@ -148,17 +148,25 @@ def test_settings_out_of_range(folders, key, value, expected):
 
 @pytest.mark.parametrize("kind", ["hugging_face", "google"])
 @pytest.mark.parametrize(
-    "text",
+    ("text", "said"),
     [
-        pytest.param(b'{"model_type": "\xff"}', id="not UTF-8"),
-        pytest.param("[" * 100_000, id="too deep"),
-        pytest.param('{"hidden_size": ' + "9" * 5_000 + "}", id="too many digits"),
-        pytest.param('{"hidden_size": 8', id="cut short"),
+        pytest.param(
+            b'{"model_type": "\xff"}',
+            "expected UTF-8, found byte 0xFF at byte 16",
+            id="not UTF-8",
+        ),
+        pytest.param("[" * 100_000, "not valid JSON", id="too deep"),
+        pytest.param(
+            '{"hidden_size": ' + "9" * 5_000 + "}",
+            "not valid JSON",
+            id="too many digits",
+        ),
+        pytest.param('{"hidden_size": 8', "not valid JSON", id="cut short"),
     ],
 )
-def test_files_that_hold_no_json(folders, kind, text):
+def test_files_that_hold_no_json(folders, kind, text, said):
     folder, path = folders[kind]
-    assert_says(opened(folder, path, text), str(path), "not valid JSON")
+    assert_says(opened(folder, path, text), str(path), said)
 
 
 @pytest.mark.parametrize("value", ["yes", 1, [True], {}])
