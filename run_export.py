@@ -47,8 +47,8 @@ for SQuAD 2.0, where there may be no answer: `null_odds` above it mean that. Win
 the choice of answers are set by --max_length, --stride, --max_question_pieces,
 --max_answer_pieces and --num_best; they are those of fine-tuning by default.
 
-docs/export.md lists what signatures give; `python -m seg_tf.serve_check` measures what
-an exported model takes.
+docs/export.md lists what signatures give; what an exported model takes is measured by
+`python -m seg_tf.commands.serve_check`.
 """
 
 import dataclasses
@@ -60,18 +60,18 @@ from typing import Any
 from absl import flags
 
 from seg_tf import command_line, files, output_paths
+from seg_tf.commands import model_flags
 from seg_tf.export import saved_model
 from seg_tf.export.model_rows import model_rows
 from seg_tf.export.served_classifier import ServedClassifier
 from seg_tf.export.served_encoder import ServedEncoder, ServedModel
 from seg_tf.export.served_extractor import ServedExtractor
+from seg_tf.finetuning.classification.text_classifier import TextClassifier
 from seg_tf.finetuning.model_files import load_finetuned
-from seg_tf.finetuning.span_extractor import SpanExtractor
-from seg_tf.finetuning.squad_examples import window_sizes
-from seg_tf.finetuning.text_classifier import TextClassifier
+from seg_tf.finetuning.spans.span_extractor import SpanExtractor
+from seg_tf.finetuning.spans.squad_examples import window_sizes
 from seg_tf.finetuning.text_layout import text_layout
-from seg_tf.inference import model_flags
-from seg_tf.text.graph_sentences import GraphSentenceSplitter
+from seg_tf.text.graph.sentences import GraphSentenceSplitter
 from seg_tf.training.errors import CheckpointError
 from seg_tf.training.pretrained import Pretrained
 

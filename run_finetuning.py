@@ -59,15 +59,17 @@ from absl import flags
 
 import seg_tf.command_line as command_line
 from seg_tf import output_paths
-from seg_tf.finetuning import results_report, runners, trials, trials_grid
-from seg_tf.finetuning.compared_trials import Compared, compared_trials
-from seg_tf.finetuning.divergence import ADVICE
+from seg_tf.commands import model_flags
+from seg_tf.finetuning import runners
 from seg_tf.finetuning.probing import MODES
 from seg_tf.finetuning.text_layout import text_layout
-from seg_tf.finetuning.trial import TaskRunner
-from seg_tf.finetuning.trial_progress import describe, trials_display
-from seg_tf.finetuning.trials_grid import Grid
-from seg_tf.inference import model_flags
+from seg_tf.finetuning.trials import grid as trials_grid
+from seg_tf.finetuning.trials import results_report, trial_runs
+from seg_tf.finetuning.trials.compared_trials import Compared, compared_trials
+from seg_tf.finetuning.trials.divergence import ADVICE
+from seg_tf.finetuning.trials.grid import Grid
+from seg_tf.finetuning.trials.trial import TaskRunner
+from seg_tf.finetuning.trials.trial_progress import describe, trials_display
 from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.training import distribution
 from seg_tf.training.errors import TrainingStopped
@@ -89,9 +91,9 @@ class _Job:
     """
 
     runner: TaskRunner
-    folder: trials.TrialsFolder
+    folder: trial_runs.TrialsFolder
     settings: Mapping[str, Any]
-    wanted: Sequence[trials.Trial]
+    wanted: Sequence[trial_runs.Trial]
     compared: Compared | None
 
 
@@ -228,7 +230,7 @@ def _make_job(
         options["freeze_encoder"] = grid.freezes_encoder
     for note in grid.notes:
         say(f"{name}: {note}")
-    folder = trials.TrialsFolder(pathlib.Path(values.output_dir) / part)
+    folder = trial_runs.TrialsFolder(pathlib.Path(values.output_dir) / part)
     runner = runners.make_runner(
         pretrained,
         name,
@@ -253,7 +255,7 @@ def _make_job(
     compared = None
     if values.compare:
         compared = compared_trials(pathlib.Path(values.compare) / part, settings)
-    wanted = trials.all_trials(grid.settings, grid.seeds)
+    wanted = trial_runs.all_trials(grid.settings, grid.seeds)
     num_done = sum(map(folder.is_finished, wanted))
     frozen = ", the encoder is frozen" if options.get("freeze_encoder") else ""
     say(
@@ -295,7 +297,7 @@ def _run(
         left = [trial for trial in job.wanted if not folder.is_finished(trial)]
         # What the chief sees: others may look when trials have been finished already.
         own = processes.broadcast_object(left)[processes.rank :: processes.size]
-        failed = trials.run_trials(
+        failed = trial_runs.run_trials(
             runner,
             folder,
             own,

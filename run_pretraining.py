@@ -33,7 +33,7 @@ computes at once.
 A profile of some updates, for TensorBoard: --profile_updates=100:110
 
   tensorboard --logdir=runs
-  python -m seg_tf.training.plot_runs --runs=runs/bert_tiny,runs/segabert_tiny
+  python -m seg_tf.commands.plot_runs --runs=runs/bert_tiny,runs/segabert_tiny
 """
 
 import os
@@ -49,7 +49,8 @@ from absl import app, flags
 from ml_collections import config_flags
 
 from seg_tf import configuration
-from seg_tf.training import config_overrides, profile_updates
+from seg_tf.training import config_overrides
+from seg_tf.training.outputs import profile_updates
 
 _CONFIG = config_flags.DEFINE_config_file(
     "config", None, "Config file; its fields are flags too: --config.training.seed=1."

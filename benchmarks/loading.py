@@ -71,7 +71,7 @@ def main(_: Sequence[str]) -> None:
     paired.pin_to_one_core()
     import tensorflow as tf
 
-    from data_pipelines.manifest import Manifest
+    from data_pipelines.records.manifest import Manifest
     from seg_tf import configuration
 
     tf.config.threading.set_intra_op_parallelism_threads(1)

@@ -78,8 +78,8 @@ def _chapter() -> list[str]:
 def _build_records(num_words: int, folder: pathlib.Path) -> None:
     """Records of the first words of the chapter: one document, one window."""
     from data_pipelines import build_documents, build_windows
-    from data_pipelines.document_options import DocumentOptions
-    from data_pipelines.windows_job import WindowOptions
+    from data_pipelines.builds.document_options import DocumentOptions
+    from data_pipelines.builds.window_building import WindowOptions
 
     paragraphs, left = [], num_words
     for paragraph in _chapter():
@@ -175,7 +175,7 @@ def _masking(length: int) -> Any:
 
 def _build_inputs(side: str, folder: pathlib.Path) -> tuple[Any, Any]:
     """The run of a side on the records of a folder: config and inputs."""
-    from data_pipelines.manifest import Manifest
+    from data_pipelines.records.manifest import Manifest
     from seg_tf.training import pretraining
 
     config = _config(side, Manifest.load(folder))
@@ -254,7 +254,7 @@ def _measure(num_words: int, folder: pathlib.Path) -> dict[str, dict[str, float]
     Returns:
         By name of the measurement, by side; what was left out is missing.
     """
-    from data_pipelines.manifest import Manifest
+    from data_pipelines.records.manifest import Manifest
 
     _build_records(num_words, folder)
     manifest = Manifest.load(folder)

@@ -42,8 +42,8 @@ def _copy_sample(folder: pathlib.Path) -> int:
 
 def _ours(text: pathlib.Path, output: pathlib.Path) -> None:
     from data_pipelines import build_documents, build_windows
-    from data_pipelines.document_options import DocumentOptions
-    from data_pipelines.windows_job import WindowOptions
+    from data_pipelines.builds.document_options import DocumentOptions
+    from data_pipelines.builds.window_building import WindowOptions
 
     shutil.rmtree(output, ignore_errors=True)
     options = DocumentOptions(
@@ -111,8 +111,6 @@ def main(_: Sequence[str]) -> None:
     logging.set_verbosity(logging.WARNING)  # The other side prints its examples.
     paired.pin_to_one_core()
     from official.nlp.data import create_pretraining_data  # noqa: F401
-
-    from data_pipelines import text_worker  # noqa: F401
 
     with tempfile.TemporaryDirectory() as folder:
         work = pathlib.Path(folder)

@@ -15,8 +15,8 @@ VOCABULARY = SAMPLE_DATA / "bert_vocab" / "bert-base-uncased-vocab.txt"
 def build_wikipedia_windows(output_dir: pathlib.Path, window_length: int = 512) -> None:
     """Builds window records of a tenth of the Wikipedia sample."""
     from data_pipelines import build_documents, build_windows
-    from data_pipelines.document_options import DocumentOptions
-    from data_pipelines.windows_job import WindowOptions
+    from data_pipelines.builds.document_options import DocumentOptions
+    from data_pipelines.builds.window_building import WindowOptions
 
     options = DocumentOptions(
         format="wikiextractor",

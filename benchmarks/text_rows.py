@@ -34,8 +34,8 @@ _GROUP = flags.DEFINE_integer("group", 16, "Step from a group of lengths to the 
 
 def _report(folder: pathlib.Path, *, long: bool) -> None:
     from configs import reat_base
-    from data_pipelines import text_packing
-    from data_pipelines.window_records import WindowRecords
+    from data_pipelines.loading import text_packing
+    from data_pipelines.loading.window_records import WindowRecords
     from seg_tf.training import pretraining
 
     of_base = reat_base.RUN.inputs

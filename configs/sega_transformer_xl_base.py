@@ -17,7 +17,7 @@ file, all of it.
 Hardware: the paper names none. The batch of 64 lanes is split over the ranks.
 
 Expected, from the paper and not run here (Segatron, table 1): perplexity 22.47 on the
-test split of WikiText-103 (`python -m seg_tf.evaluate_perplexity`).
+test split of WikiText-103 (`python -m seg_tf.commands.evaluate_perplexity`).
 """
 
 import ml_collections

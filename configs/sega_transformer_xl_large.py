@@ -12,7 +12,7 @@ Hardware: the paper names none. The batch of 128 lanes is split over the ranks; 
 remembered of all lanes takes 3.6 GB on each in float32, and in checkpoints.
 
 Expected, from the paper and not run here (Segatron, table 1): perplexity 17.1 on the
-test split of WikiText-103 (`python -m seg_tf.evaluate_perplexity`).
+test split of WikiText-103 (`python -m seg_tf.commands.evaluate_perplexity`).
 """
 
 import ml_collections

@@ -33,26 +33,27 @@ from typing import Any
 from absl import flags
 
 import seg_tf.command_line as command_line
-from data_pipelines import (
-    documents_job,
+from data_pipelines.builds import (
+    document_building,
     engine_flags,
     losses,
-    record_schema,
     rejections,
     sharded_build,
     source_checksums,
     text_counts,
     text_flags,
 )
+from data_pipelines.builds.document_options import DocumentOptions
+from data_pipelines.builds.engine_flags import Engine
+from data_pipelines.builds.local_engine import LocalEngine
+from data_pipelines.builds.sharded_build import BuildError, ShardedBuild
+from data_pipelines.cleaning import drop_counts, steps
 from data_pipelines.cleaning import options as cleaning_options
-from data_pipelines.cleaning import steps, tally
-from data_pipelines.document_options import DocumentOptions
-from data_pipelines.engine_flags import Engine
-from data_pipelines.local_engine import LocalEngine
-from data_pipelines.manifest import COUNTS, SPLITS, Manifest, Shard
-from data_pipelines.readers import COUNTED_REASONS, passed_over
+from data_pipelines.readers import COUNTED_REASONS
+from data_pipelines.readers.io import passed_over
+from data_pipelines.records import record_schema
+from data_pipelines.records.manifest import COUNTS, SPLITS, Manifest, Shard
 from data_pipelines.report import report_flag
-from data_pipelines.sharded_build import BuildError, ShardedBuild
 from seg_tf import file_listing, files, output_paths
 from seg_tf.text import casing, encoding
 from seg_tf.text.punkt_parameters import PARAMETERS_HELP, load_parameters
@@ -100,7 +101,7 @@ def build_documents(
     # A language function that is missing is told before anything is read.
     steps.steps_of_documents(options.cleaning)
     not_read = passed_over.PassedOver()
-    sources = documents_job.list_sources(options, not_read)
+    sources = document_building.list_sources(options, not_read)
     if not_read.names:
         logging.warning("%s", passed_over.summary(not_read.described()))
     vocabulary = encoding.read_vocabulary(options.tokenizer, options.vocab_file)
@@ -204,7 +205,7 @@ def summary(manifest: Manifest) -> str:
     if manifest.passed_over:
         lines.append(passed_over.summary(manifest.passed_over))
     if manifest.cleaning:
-        lines.append(tally.summary(manifest.cleaning))
+        lines.append(drop_counts.summary(manifest.cleaning))
     return "\n".join(lines)
 
 
@@ -225,7 +226,7 @@ def _describe(options: DocumentOptions, vocabulary: TokenTable) -> dict[str, Any
     """The entries of the manifest that follow from the options alone."""
     parameters = load_parameters(options.sentence_parameters)
     return {
-        "vocabulary": documents_job.describe_vocabulary(vocabulary, options),
+        "vocabulary": document_building.describe_vocabulary(vocabulary, options),
         "sentence_splitter": {
             "name": parameters.name,
             "parameters_sha256": parameters.checksum,
@@ -281,7 +282,7 @@ def _assemble(
         sources=tuple(described_sources),
         rejected=rejections.count(reports),
         splits=collect_shards(reports),
-        cleaning=tally.merge(
+        cleaning=drop_counts.merge(
             reports[number]["cleaning"]
             for number in sorted(reports)
             if "cleaning" in reports[number]

@@ -27,9 +27,10 @@ from collections.abc import Sequence
 from absl import flags
 
 import seg_tf.command_line as command_line
-from data_pipelines import build_documents, build_windows, engine_flags, windows_job
+from data_pipelines import build_documents, build_windows
+from data_pipelines.builds import engine_flags, window_building
+from data_pipelines.builds.sharded_build import BuildError
 from data_pipelines.report import report_flag
-from data_pipelines.sharded_build import BuildError
 from seg_tf import output_paths
 
 DOCUMENTS_FOLDER = "documents"
@@ -41,7 +42,7 @@ def main(_: Sequence[str]) -> None:
     documents_dir = output_dir / DOCUMENTS_FOLDER
     # Options are checked before the dear first half starts.
     window_options = build_windows.options_from_flags()
-    windows_job.check_word_pieces(values.tokenizer)
+    window_building.check_word_pieces(values.tokenizer)
     engine = engine_flags.engine_from_flags()
     documents = build_documents.build_documents(
         build_documents.options_from_flags(),

@@ -21,8 +21,8 @@ from typing import Any
 from absl import flags
 
 import seg_tf.command_line as command_line
-from data_pipelines import text_flags, vocabulary_files
-from data_pipelines.word_counts import WordCounter, count_words
+from data_pipelines.builds import text_flags, vocabulary_files
+from data_pipelines.builds.word_counts import WordCounter, count_words
 from seg_tf.text.exact_tokenizer import word_splitter
 from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
@@ -82,7 +82,7 @@ def build_vocabulary(
         ValueError: if the input is missing or empty, or no document could be read.
     """
     # Imported late, as it brings TensorFlow: errors in flags and input come at once.
-    from data_pipelines import piece_learning
+    from data_pipelines.builds import piece_learning
 
     counter = WordCounter(word_splitter(options.lower_case), options.max_words)
     word_counts = count_words(format, input_path, counter, reader_options or {})

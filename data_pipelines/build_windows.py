@@ -19,20 +19,15 @@ from collections.abc import Sequence
 from absl import flags
 
 import seg_tf.command_line as command_line
-from data_pipelines import (
-    build_documents,
-    engine_flags,
-    record_schema,
-    sharded_build,
-    window_lengths,
-    windows_job,
-)
-from data_pipelines.engine_flags import Engine
-from data_pipelines.local_engine import LocalEngine
-from data_pipelines.manifest import FILE_NAME, Manifest
+from data_pipelines import build_documents
+from data_pipelines.builds import engine_flags, sharded_build, window_building
+from data_pipelines.builds.engine_flags import Engine
+from data_pipelines.builds.local_engine import LocalEngine
+from data_pipelines.builds.sharded_build import BuildError, ShardedBuild
+from data_pipelines.builds.window_building import WindowOptions
+from data_pipelines.records import record_schema, window_lengths
+from data_pipelines.records.manifest import FILE_NAME, Manifest
 from data_pipelines.report import report_flag
-from data_pipelines.sharded_build import BuildError, ShardedBuild
-from data_pipelines.windows_job import WindowOptions
 from seg_tf import files, output_paths
 
 
@@ -90,7 +85,7 @@ def _build(
             f"`documents_dir` must hold documents. Received: {documents_dir}, which "
             f"holds {documents.kind}"
         )
-    windows_job.check_word_pieces(documents.tokenizer)
+    window_building.check_word_pieces(documents.tokenizer)
     if output_dir.resolve() == documents_dir.resolve():
         raise ValueError(
             "`output_dir` must be another folder than `documents_dir`. "

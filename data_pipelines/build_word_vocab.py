@@ -21,8 +21,8 @@ from typing import Any
 from absl import flags
 
 import seg_tf.command_line as command_line
-from data_pipelines import text_flags, vocabulary_files
-from data_pipelines.word_counts import WordCounter, count_words
+from data_pipelines.builds import text_flags, vocabulary_files
+from data_pipelines.builds.word_counts import WordCounter, count_words
 from seg_tf.text.word_vocabulary import EOS, UNK, WordVocabulary
 from seg_tf.text.words import SPLITTERS
 

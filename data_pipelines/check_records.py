@@ -17,8 +17,8 @@ import numpy as np
 from absl import flags
 
 import seg_tf.command_line as command_line
-from data_pipelines import records, shards, window_lengths
-from data_pipelines.manifest import (
+from data_pipelines.records import examples, shards, window_lengths
+from data_pipelines.records.manifest import (
     COUNTS,
     NUM_SPECIAL_TOKENS,
     SPLITS,
@@ -86,7 +86,7 @@ def _check_shard(
     sentence_lengths = []
     for number in range(len(reader)):
         try:
-            tree, document_id, permutation = records.decode(
+            tree, document_id, permutation = examples.decode(
                 reader[number], manifest.number_widths
             )
         except shards.DamagedShardError as error:

@@ -20,8 +20,8 @@ import numpy as np
 from absl import flags
 
 import seg_tf.command_line as command_line
-from data_pipelines import records, shards
-from data_pipelines.manifest import COUNTS, SPLITS, Manifest, shard_paths
+from data_pipelines.records import examples, shards
+from data_pipelines.records.manifest import COUNTS, SPLITS, Manifest, shard_paths
 
 _SHOWN_DOCUMENTS = 10
 _FIRST_SIZE = 1 << 16
@@ -94,7 +94,7 @@ def _sums_of_documents(
         reader = shards.ShardReader(path)
         for number in range(len(reader)):
             record = reader[number]
-            _, document_id, _ = records.decode(record, manifest.number_widths)
+            _, document_id, _ = examples.decode(record, manifest.number_widths)
             if document_id >= len(sums):
                 sums = _padded(sums, max(2 * len(sums), document_id + 1))
             digest = hashlib.blake2b(record, digest_size=8).digest()

@@ -18,8 +18,13 @@ import numpy as np
 from absl import flags
 
 import seg_tf.command_line as command_line
-from data_pipelines import records, shards
-from data_pipelines.manifest import SPLITS, Manifest, shard_paths, vocabulary_path
+from data_pipelines.records import examples, shards
+from data_pipelines.records.manifest import (
+    SPLITS,
+    Manifest,
+    shard_paths,
+    vocabulary_path,
+)
 from seg_tf.configuration import EncoderConfig
 from seg_tf.text import encoding, window_indices
 from seg_tf.text.tree import DocumentTree
@@ -124,7 +129,7 @@ def main(_: Sequence[str]) -> None:
         )
     caps = _caps() if has_pieces else {}
     for number in _chosen_numbers(len(reader)):
-        tree, document_id, permutation = records.decode(
+        tree, document_id, permutation = examples.decode(
             reader[number], manifest.number_widths
         )
         if len(tree.token_ids) and (largest := tree.token_ids.max()) >= len(tokens):

@@ -8,7 +8,7 @@ import sys
 import h5py
 import numpy as np
 
-from seg_tf.training import health, run_log
+from seg_tf.training.outputs import health, run_log
 from tests.data_pipelines import builders
 
 REPOSITORY = pathlib.Path(__file__).parents[1]

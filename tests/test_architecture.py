@@ -50,18 +50,7 @@ LEVELS = (
     {"inference", "interop", "doctor"},
     {"finetuning"},
     {"export"},
-    {
-        "reorder_sentences",
-        "find_sentences",
-        "encode_text",
-        "evaluate_perplexity",
-        "evaluate_squad",
-        "export_weights",
-        "generate_text",
-        "import_weights",
-        "plot_attention",
-        "serve_check",
-    },
+    {"commands"},
 )
 LEVEL_OF = {part: level for level, parts in enumerate(LEVELS) for part in parts}
 DATA_PIPELINES_MAY_IMPORT = {

@@ -287,7 +287,7 @@ def test_records_without_validation_train_once_that_is_asked_for(
     assert {row["kind"] for row in log_of(tmp_path)} == {"train"}
     load_encoder(tmp_path)
     # The commands that it ends with work as they are.
-    (compare,) = re.findall(r"python -m (seg_tf.training.plot_runs .*)", output)
+    (compare,) = re.findall(r"python -m (seg_tf.commands.plot_runs .*)", output)
     monkeypatch.chdir(tmp_path)
     subprocess.run(
         [sys.executable, "-m", *shlex.split(compare)],

@@ -4,11 +4,11 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
+from data_pipelines.builds.sharded_build import BuildError
 from data_pipelines.cleaning import language
+from data_pipelines.cleaning.drop_counts import Tally
 from data_pipelines.cleaning.options import CleaningOptions
-from data_pipelines.cleaning.tally import Tally
 from data_pipelines.readers import Document
-from data_pipelines.sharded_build import BuildError
 
 
 class Step(Protocol):

@@ -1,7 +1,7 @@
 """Readers of raw text: one module per format, found by its name.
 
-A format `name` is the module `data_pipelines.readers.name` with a class `Reader`
-(see `FileReader`). To add a format, add such a file.
+A format is a module of `formats/` or `wiki/` with a class `Reader` (see `FileReader`),
+and has the name of that module. To add a format, add such a file.
 """
 
 import dataclasses
@@ -11,6 +11,7 @@ import types
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from data_pipelines.readers import formats, wiki
 from data_pipelines.readers.base import (
     COUNTED_REASONS as COUNTED_REASONS,
 )
@@ -123,25 +124,30 @@ def _unchanged(name: str, value: Any) -> Any:
 _CONVERSIONS = {bool: _to_bool, float: _to_positive_float}
 
 
-def _module(name: str) -> types.ModuleType:
-    return importlib.import_module(f"{__name__}.{name}")
+def _module(name: str, package: str = "") -> types.ModuleType:
+    return importlib.import_module(f"{package or _PACKAGES[name]}.{name}")
 
 
-def _find_formats() -> Mapping[str, str]:
-    """Names of the modules that have a `Reader`, and their first line of help."""
-    names = [
-        module.name
-        for module in pkgutil.iter_modules(__path__)
-        if not module.name.startswith("_")
-    ]
-    return types.MappingProxyType(
-        {
-            name: (_module(name).__doc__ or "").strip().partition("\n")[0]
-            for name in names
-            if hasattr(_module(name), "Reader")
-        }
-    )
+def _find_packages() -> Mapping[str, str]:
+    """The package of each module that has a `Reader`, by the module's name."""
+    found = {
+        module.name: package.__name__
+        for package in (formats, wiki)
+        for module in pkgutil.iter_modules(package.__path__)
+    }
+    return {
+        name: found[name]
+        for name in sorted(found)
+        if hasattr(_module(name, found[name]), "Reader")
+    }
 
 
-FORMATS = _find_formats()
-"""What each format is, in a line."""
+_PACKAGES = _find_packages()
+
+FORMATS = types.MappingProxyType(
+    {
+        name: (_module(name).__doc__ or "").strip().partition("\n")[0]
+        for name in _PACKAGES
+    }
+)
+"""A line about each format."""

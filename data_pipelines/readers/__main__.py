@@ -34,9 +34,9 @@ The corpus that every machine has, the docstrings of the installed packages:
   python -m data_pipelines.readers --format=python_docs
 
 To have the text itself, of whatever format, as plain text: UTF-8, a paragraph a
-line, a blank line after each document. That is what `seg_tf.find_sentences`,
-`seg_tf.reorder_sentences` and `seg_tf.encode_text` read, and the option
-`documents=blank_lines` of plain text:
+line, a blank line after each document. The commands `find_sentences`,
+`reorder_sentences` and `encode_text` read that, and so does the format `plain_text`
+with the option `documents=blank_lines`:
 
   python -m data_pipelines.readers --format=wikiextractor --input=enwiki/text \
       --output=enwiki.txt
@@ -62,10 +62,11 @@ from collections.abc import Iterator, Sequence
 from absl import flags
 
 import seg_tf.command_line as command_line
-from data_pipelines import readers, text_flags
+from data_pipelines import readers
+from data_pipelines.builds import text_flags
 from data_pipelines.readers import text_output
-from data_pipelines.readers.passed_over import PassedOver
-from data_pipelines.readers.passed_over import summary as passed_over_summary
+from data_pipelines.readers.io.passed_over import PassedOver
+from data_pipelines.readers.io.passed_over import summary as passed_over_summary
 from seg_tf import file_listing, output_paths
 
 text_flags.define_text_flags()

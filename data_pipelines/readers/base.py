@@ -6,9 +6,9 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
-from data_pipelines.readers import byte_streams, transcoding
 from data_pipelines.readers.errors import DocumentError
-from data_pipelines.readers.passed_over import PassedOver
+from data_pipelines.readers.io import byte_streams, transcoding
+from data_pipelines.readers.io.passed_over import PassedOver
 from seg_tf import file_listing
 
 WHOLE_FILE = "whole file"

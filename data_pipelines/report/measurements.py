@@ -9,8 +9,10 @@ from collections.abc import Mapping
 import numpy as np
 
 import seg_tf.command_line as command_line
-from data_pipelines import packing, records, shards, windows
-from data_pipelines.manifest import (
+from data_pipelines.builds import window_cutting as windows
+from data_pipelines.loading import packing
+from data_pipelines.records import examples, shards
+from data_pipelines.records.manifest import (
     NUM_SPECIAL_TOKENS,
     SPLITS,
     Manifest,
@@ -171,7 +173,7 @@ def measure(folder: pathlib.Path, max_documents: int) -> Measurements:
     num_train = manifest.count("records", "train")
     with command_line.progress_bar(len(chosen), "report", "documents") as bar:
         for number in chosen:
-            tree, document_id, _ = records.decode(
+            tree, document_id, _ = examples.decode(
                 reader[number], manifest.number_widths
             )
             _add(found, tree, document_id)

@@ -3,8 +3,8 @@
 import html
 import pathlib
 
-from data_pipelines.manifest import FILE_NAME as MANIFEST_NAME
-from data_pipelines.manifest import Manifest
+from data_pipelines.records.manifest import FILE_NAME as MANIFEST_NAME
+from data_pipelines.records.manifest import Manifest
 from data_pipelines.report import sections
 from data_pipelines.report.measurements import Measurements, measure
 from seg_tf import files

@@ -3,10 +3,10 @@
 import html
 from collections.abc import Iterable, Mapping, Sequence
 
-from data_pipelines import text_counts
-from data_pipelines.cleaning import tally
-from data_pipelines.manifest import COUNTS, SPLITS, Manifest
-from data_pipelines.readers.passed_over import summary as passed_over_summary
+from data_pipelines.builds import text_counts
+from data_pipelines.cleaning import drop_counts
+from data_pipelines.readers.io.passed_over import summary as passed_over_summary
+from data_pipelines.records.manifest import COUNTS, SPLITS, Manifest
 from data_pipelines.report import charts
 from data_pipelines.report.measurements import CAPS, Measurements
 from seg_tf.text import encoding
@@ -146,15 +146,15 @@ def cleaning(documents: Manifest) -> str:
     found = documents.cleaning
     if found is None:
         return "<p>No cleaning step was on: all text that was read is there.</p>"
-    rows = [("read", *(found["before"][name] for name in tally.COUNTS), "")]
+    rows = [("read", *(found["before"][name] for name in drop_counts.COUNTS), "")]
     for step, dropped in found["steps"].items():
         share = dropped["characters"] / max(found["before"]["characters"], 1)
-        dropped_counts = (dropped[name] for name in tally.COUNTS)
+        dropped_counts = (dropped[name] for name in drop_counts.COUNTS)
         rows.append((f"− {step}", *dropped_counts, charts.percent(share)))
     share = found["after"]["characters"] / max(found["before"]["characters"], 1)
-    left = (found["after"][name] for name in tally.COUNTS)
+    left = (found["after"][name] for name in drop_counts.COUNTS)
     rows.append(("left", *left, charts.percent(share)))
-    head = ("step", *tally.COUNTS, "of all characters")
+    head = ("step", *drop_counts.COUNTS, "of all characters")
     parts = [_table(head, rows)]
     for step, dropped in found["steps"].items():
         parts.append(f"<h3>{_escape(_STEP_NAMES.get(step, step))}</h3>")

@@ -22,7 +22,7 @@ class WindowInputsConfig:
         masking: what is predicted in each window.
     """
 
-    implementation: ClassVar[str] = "data_pipelines.window_inputs:WindowInputs"
+    implementation: ClassVar[str] = "data_pipelines.loading.window_inputs:WindowInputs"
 
     # Further arguments of a model that reads such rows.
     model_arguments: ClassVar[Mapping[str, Any]] = types.MappingProxyType({})
@@ -47,7 +47,7 @@ class PackedWindowInputsConfig(WindowInputsConfig):
     """
 
     implementation: ClassVar[str] = (
-        "data_pipelines.packed_window_inputs:packed_window_inputs"
+        "data_pipelines.loading.packed_window_inputs:packed_window_inputs"
     )
     model_arguments: ClassVar[Mapping[str, Any]] = types.MappingProxyType(
         {"packed_windows": True}
@@ -77,7 +77,9 @@ class SentenceInputsConfig(WindowInputsConfig):
         shuffle_rate: probability that the sentences of a row are shuffled.
     """
 
-    implementation: ClassVar[str] = "data_pipelines.sentence_inputs:sentence_inputs"
+    implementation: ClassVar[str] = (
+        "data_pipelines.loading.sentence_inputs:sentence_inputs"
+    )
 
     window_length: int = 492
     masking: MaskingConfig = SpanMaskingConfig()
@@ -133,7 +135,7 @@ class ReATInputsConfig(WindowInputsConfig):
             moved is most often among strangers, which is learned far sooner.
     """
 
-    implementation: ClassVar[str] = "data_pipelines.reat_inputs:reat_inputs"
+    implementation: ClassVar[str] = "data_pipelines.loading.reat_inputs:reat_inputs"
 
     window_length: int = 16_384
     masking: MaskingConfig = MaskingConfig(max_predictions=1_076)
@@ -191,7 +193,7 @@ class LaneInputsConfig:
         validation_lanes: lanes that held-out text is read in.
     """
 
-    implementation: ClassVar[str] = "data_pipelines.lane_inputs:LaneInputs"
+    implementation: ClassVar[str] = "data_pipelines.loading.lane_inputs:LaneInputs"
 
     model_arguments: ClassVar[Mapping[str, Any]] = types.MappingProxyType({})
 

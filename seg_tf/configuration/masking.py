@@ -15,7 +15,7 @@ class MaskingConfig:
     them; 80 % become `[MASK]`, 10 % a random piece, the rest stay.
     """
 
-    implementation: ClassVar[str] = "data_pipelines.masking:TokenMasking"
+    implementation: ClassVar[str] = "data_pipelines.loading.masking:TokenMasking"
 
     mask_rate: float = 0.15
     max_predictions: int = 80
@@ -47,7 +47,7 @@ class SpanMaskingConfig(MaskingConfig):
             sum to 1 again) at `max_span_length`.
     """
 
-    implementation: ClassVar[str] = "data_pipelines.span_masking:SpanMasking"
+    implementation: ClassVar[str] = "data_pipelines.loading.span_masking:SpanMasking"
 
     max_span_length: int = 3
     span_end_rate: float = 0.2

@@ -102,7 +102,7 @@ class AdamWConfig(_DecayingConfig):
         decay_power: 1 is linear decay.
     """
 
-    implementation: ClassVar[str] = "seg_tf.training.optimizer:build_adamw"
+    implementation: ClassVar[str] = "seg_tf.training.optimizers.optimizer:build_adamw"
 
     decay_power: float = 1.0
 
@@ -112,7 +112,9 @@ class AdamWConfig(_DecayingConfig):
 class CosineAdamWConfig(_DecayingConfig):
     """Adam whose rate falls by a cosine; defaults are Transformer-XL's."""
 
-    implementation: ClassVar[str] = "seg_tf.training.optimizer:build_cosine_adamw"
+    implementation: ClassVar[str] = (
+        "seg_tf.training.optimizers.optimizer:build_cosine_adamw"
+    )
 
     learning_rate: float = 2.5e-4
     warmup_updates: int | None = 0
@@ -132,7 +134,7 @@ class LambConfig(_DecayingConfig):
             trust ratio too.
     """
 
-    implementation: ClassVar[str] = "seg_tf.training.optimizer:build_lamb"
+    implementation: ClassVar[str] = "seg_tf.training.optimizers.optimizer:build_lamb"
 
     learning_rate: float = 6e-3
     decay_power: float = 0.5
@@ -155,7 +157,9 @@ class StableAdamWConfig(_AdamFamilyConfig):
         decay_share: share of the run over which the rate falls; 10 % is the paper's.
     """
 
-    implementation: ClassVar[str] = "seg_tf.training.optimizer:build_stable_adamw"
+    implementation: ClassVar[str] = (
+        "seg_tf.training.optimizers.optimizer:build_stable_adamw"
+    )
 
     warmup_updates: int = 1_000
     decay_share: float = 0.1

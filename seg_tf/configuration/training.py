@@ -19,7 +19,9 @@ class LossScaleConfig:
         floor: the scale is never halved below this.
     """
 
-    implementation: ClassVar[str] = "seg_tf.training.loss_scale:DynamicLossScale"
+    implementation: ClassVar[str] = (
+        "seg_tf.training.optimizers.loss_scale:DynamicLossScale"
+    )
 
     initial: float = 2.0**15
     growth_interval: int = 2_000

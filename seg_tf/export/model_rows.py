@@ -15,10 +15,11 @@ from seg_tf.finetuning.window_layout import index_caps
 from seg_tf.inference import graph_rows
 from seg_tf.inference.text_windows import WindowRoom
 from seg_tf.ops.gathering import gather_vectors
-from seg_tf.text import graph_blocks, text_blocks
-from seg_tf.text.graph_pieces import GraphWordPieces
-from seg_tf.text.graph_sentences import GraphSentenceSplitter
-from seg_tf.text.graph_text import GraphTreeBuilder, TextTrees
+from seg_tf.text import text_blocks
+from seg_tf.text.graph import block_rows
+from seg_tf.text.graph.characters import GraphTreeBuilder, TextTrees
+from seg_tf.text.graph.pieces import GraphWordPieces
+from seg_tf.text.graph.sentences import GraphSentenceSplitter
 from seg_tf.training.pretrained import Pretrained
 
 Features = Mapping[str, tf.Tensor]
@@ -206,7 +207,7 @@ class RowsOfBlocks(ModelRows):
         )
 
     def _block_rows(self, pieces: tf.Tensor, lengths: tf.RaggedTensor) -> Features:
-        return graph_blocks.block_rows(
+        return block_rows.block_rows(
             pieces, lengths, self._block_length, self._special_ids
         )
 

@@ -10,7 +10,7 @@ import tensorflow as tf
 from seg_tf import features as batch_contract
 from seg_tf.export.model_rows import ModelRows
 from seg_tf.export.served_encoder import ServedModel, text_specs
-from seg_tf.finetuning.text_classifier import TextClassifier
+from seg_tf.finetuning.classification.text_classifier import TextClassifier
 
 
 class ServedClassifier(ServedModel):

@@ -9,16 +9,16 @@ import tensorflow as tf
 
 from seg_tf import features as batch_contract
 from seg_tf.export.served_encoder import ServedModel
-from seg_tf.finetuning import graph_answers, graph_windows
-from seg_tf.finetuning.graph_contexts import GraphContextEncoder, encode_questions
-from seg_tf.finetuning.graph_span_rows import span_rows
 from seg_tf.finetuning.sentence_layout import SentenceLayout
-from seg_tf.finetuning.span_batches import span_layout
-from seg_tf.finetuning.span_extractor import SpanExtractor
+from seg_tf.finetuning.spans import graph_answers, graph_windows
+from seg_tf.finetuning.spans.graph_contexts import GraphContextEncoder, encode_questions
+from seg_tf.finetuning.spans.graph_span_rows import span_rows
+from seg_tf.finetuning.spans.span_batches import span_layout
+from seg_tf.finetuning.spans.span_extractor import SpanExtractor
 from seg_tf.finetuning.window_layout import index_caps
-from seg_tf.tasks.squad_windows import WindowSizes
-from seg_tf.text.graph_pieces import GraphWordPieces
-from seg_tf.text.graph_sentences import GraphSentenceSplitter
+from seg_tf.tasks.squad.windows import WindowSizes
+from seg_tf.text.graph.pieces import GraphWordPieces
+from seg_tf.text.graph.sentences import GraphSentenceSplitter
 from seg_tf.training.pretrained import Pretrained
 
 # Of a long context not all windows are in memory.

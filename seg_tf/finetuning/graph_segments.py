@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 
-from seg_tf.text.graph_pieces import GraphWordPieces
-from seg_tf.text.graph_text import FlatTexts
+from seg_tf.text.graph.characters import FlatTexts
+from seg_tf.text.graph.pieces import GraphWordPieces
 from seg_tf.text.vocabulary import Vocabulary
 
 

@@ -6,8 +6,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from seg_tf.training import optimizer
-from seg_tf.training.adamw import AdamW
+from seg_tf.training.optimizers import optimizer
+from seg_tf.training.optimizers.adamw import AdamW
 
 # As BERT's published code, and SLM (appendix A, table 7), fine-tune. Segatron has what
 # the Hugging Face library had (section 4.2), without its values.
@@ -19,7 +19,7 @@ CLIP_NORM = 1.0
 class LinearWarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
     """A rate that rises over the first tenth of the updates and falls to 0 at the end.
 
-    As `seg_tf.training.schedule.WarmupPolynomialDecay`, but that its numbers are
+    As `seg_tf.training.optimizers.schedule.WarmupPolynomialDecay`, but its numbers are
     variables: set for another training, whatever was compiled with it stays good.
 
     Args:

@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from seg_tf.text.graph_text import TextTrees
+from seg_tf.text.graph.characters import TextTrees
 from seg_tf.text.sentence_rows import sentence_rows
 from seg_tf.text.vocabulary import Vocabulary
 from seg_tf.text.window_indices import add_indices, locate

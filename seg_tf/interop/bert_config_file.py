@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from seg_tf import files
-from seg_tf.interop import left_over
+from seg_tf.interop import unmatched_tensors
 from seg_tf.interop.bert_parts import BertSizes
 from seg_tf.interop.errors import ForeignWeightsError
 from seg_tf.interop.layouts import Layout
@@ -131,11 +131,11 @@ def check_tensors(
     Raises:
         ForeignWeightsError: naming the key, and a tensor that says otherwise.
     """
-    found = left_over.numbered_layers(store, layer_layout)
+    found = unmatched_tensors.numbered_layers(store, layer_layout)
     num_layers = len(set(found.values()))
     if sizes.num_layers > num_layers:
         first = layer_layout["layers/0/query/kernel"].name
-        missing = left_over.name_in_layer(layer_layout, first, num_layers)
+        missing = unmatched_tensors.name_in_layer(layer_layout, first, num_layers)
         raise ForeignWeightsError(
             f"{path}: `num_hidden_layers` must be that of {store.source}, "
             f"{num_layers}, which has no {missing!r}. Found: {sizes.num_layers}"

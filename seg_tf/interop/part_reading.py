@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from seg_tf.interop import bert_parts, left_over
+from seg_tf.interop import bert_parts, unmatched_tensors
 from seg_tf.interop.bert_parts import BertSizes, Shape
 from seg_tf.interop.errors import ForeignWeightsError
 from seg_tf.interop.layouts import Layout
@@ -45,7 +45,7 @@ def read_parts(
             one is missing, has another shape, cannot be read or holds what is no
             number, or there are layers beyond those of `sizes`.
     """
-    left_over.check_layers(store, layout, sizes.num_layers)
+    unmatched_tensors.check_layers(store, layout, sizes.num_layers)
     shapes = bert_parts.part_shapes(sizes, tables)
     absent = _absent_groups(store, layout)
     wanted = {
@@ -69,7 +69,7 @@ def read_parts(
     _check_rows_of_head(store, layout, values)
     names = {part: layout[part].name for part in wanted}
     others = tuple(sorted(set(store.shapes) - set(names.values())))
-    return Parts(values, names, others, left_over.of_encoder(layout, others))
+    return Parts(values, names, others, unmatched_tensors.of_encoder(layout, others))
 
 
 def _absent_groups(store: TensorStore, layout: Layout) -> set[str]:

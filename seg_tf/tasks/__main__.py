@@ -21,7 +21,7 @@ from seg_tf import tasks
 from seg_tf.tasks.example import Example, Split, Task
 
 _QUANTILES = {"shortest": 0, "half": 50, "95 %": 95, "longest": 100}
-# Questions to contexts, which are no `Task`: `seg_tf.tasks.squad_files` reads them.
+# Questions to contexts, which are no `Task`: see `seg_tf.tasks.squad.squad_files`.
 _SQUAD_LINES = tuple(
     f"{name:24} question and context, an answer in it; f1/exact; {sizes}"
     for name, sizes in {

@@ -5,11 +5,14 @@ import os
 import pathlib
 from collections.abc import Collection
 
-from seg_tf.tasks import discoeval, glue
+from seg_tf.tasks.discoeval import discoeval_tasks
 from seg_tf.tasks.example import Example, Task
+from seg_tf.tasks.glue import glue_tasks
 
 _READERS = {
-    task: benchmark.read for benchmark in (glue, discoeval) for task in benchmark.TASKS
+    task: benchmark.read
+    for benchmark in (glue_tasks, discoeval_tasks)
+    for task in benchmark.TASKS
 }
 _TASKS = {task.name: task for task in _READERS}
 

@@ -16,8 +16,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import tokenizers
 
-from seg_tf.text.code_point_table import NUM_CODE_POINTS
 from seg_tf.text.exact_tokenizer import exact_normalizer
+from seg_tf.text.graph.code_point_table import NUM_CODE_POINTS
 
 # What a normalised character is: part of a word, a word of its own, or white space.
 PART, ALONE, BLANK = range(3)

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from seg_tf.text.cached_function import Remembered
 from seg_tf.text.punkt_decision import (
     ASCII_WHITE_SPACE,
     CLOSERS,
@@ -23,7 +24,6 @@ from seg_tf.text.punkt_decision import (
     tokenize,
 )
 from seg_tf.text.punkt_parameters import PunktParameters
-from seg_tf.text.remembered import Remembered
 
 # A boundary is where the sentence before it stops and the one after it begins.
 Boundary = tuple[int, int]

@@ -157,7 +157,7 @@ def load_parameters(name_or_path: str) -> PunktParameters:
 
     Args:
         name_or_path: `english`, the built-in table; the path of a JSON file that
-            `seg_tf.text.train_punkt` wrote; the path of a `punkt_tab` folder of
+            `seg_tf.commands.train_punkt` wrote; the path of a `punkt_tab` folder of
             one language; or `nltk:english`, that language of the `punkt_tab`
             data which NLTK finds on this machine.
 

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from seg_tf.text import casing
+from seg_tf.text.cached_function import Remembered
 from seg_tf.text.exact_tokenizer import (
     check_texts,
     drop_surrogates,
     letter_normalizer,
     word_splitter,
 )
-from seg_tf.text.remembered import Remembered
 from seg_tf.text.word_vocabulary import EOS, WordVocabulary
 
 # Distinct strings between spaces whose words are remembered.

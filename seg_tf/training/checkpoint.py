@@ -302,7 +302,7 @@ def find_checkpoint(
             f"`{argument}` must be a checkpoint or the output folder of a run. "
             f"Received: {path}, which has no {checkpoint_files.STATE_FILE} and no "
             "checkpoints/update-*. Of weights of other programs `python -m "
-            "seg_tf.import_weights` makes a checkpoint"
+            "seg_tf.commands.import_weights` makes a checkpoint"
         )
     best = checkpoints.best()
     return checkpoints.path(existing[-1] if best is None else best)

@@ -6,8 +6,8 @@ from typing import Any
 
 from seg_tf import configuration
 from seg_tf.training import fitting
-from seg_tf.training.plan import Plan
 from seg_tf.training.pretrainer import Pretrainer
+from seg_tf.training.run_estimate import Plan
 
 
 def measure(

@@ -6,10 +6,12 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from seg_tf.training import diagnosis
+from seg_tf.training import nonfinite_samples
+from seg_tf.training.collective_flags import Wishes
 from seg_tf.training.errors import NonFiniteSteps
 from seg_tf.training.lane_memory import NoMemory
 from seg_tf.training.metrics import Latest, Ratio, Total
+from seg_tf.training.outputs.stopwatch import Stopwatch
 from seg_tf.training.step import (
     Features,
     Results,
@@ -19,8 +21,6 @@ from seg_tf.training.step import (
     named_pairs,
     pack_sums,
 )
-from seg_tf.training.stopwatch import Stopwatch
-from seg_tf.training.wishes import Wishes
 
 # Kept over a log interval, beside the objectives' own.
 _GRADIENT_NORM = "gradient_norm"
@@ -227,7 +227,7 @@ class Pretrainer(keras.Model):
         raise NonFiniteSteps(
             self._max_skipped_steps + 1,
             self.step_options.distribution.gather(
-                diagnosis.samples_without_finite_loss(
+                nonfinite_samples.samples_without_finite_loss(
                     lambda rows: self._forward(
                         {**rows, **self.memory.read(rows)}, False
                     )[0],

@@ -14,7 +14,7 @@ from seg_tf.training.distribution import Distribution
 from seg_tf.training.errors import TrainingStopped
 from seg_tf.training.interrupts import stop_requests
 from seg_tf.training.lane_memory import LaneMemory, NoMemory
-from seg_tf.training.loss_scale import NoLossScale
+from seg_tf.training.optimizers.loss_scale import NoLossScale
 from seg_tf.training.pretrainer import Pretrainer
 from seg_tf.training.run import Run
 from seg_tf.training.run_folder import RunFolder

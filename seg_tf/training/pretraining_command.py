@@ -16,14 +16,14 @@ from seg_tf.training import (
     devices,
     distribution,
     measurement,
-    plan,
     pretraining,
+    run_estimate,
     run_folder,
 )
 from seg_tf.training.distribution import Distribution
 from seg_tf.training.errors import NonFiniteSteps, TrainingStopped
+from seg_tf.training.outputs.profiler import Profiler
 from seg_tf.training.pretrainer import Pretrainer
-from seg_tf.training.profiler import Profiler
 from seg_tf.training.run_folder import RunFolder
 
 
@@ -70,9 +70,9 @@ def run(config: configuration.RunConfig, options: Options) -> None:
         deviations = fidelity.describe(config)
     except (ValueError, OSError, TrainingStopped) as error:
         sys.exit(f"error: {error}")
-    figures = plan.make_plan(config, prepared.inputs, prepared.pretrainer)
+    figures = run_estimate.make_plan(config, prepared.inputs, prepared.pretrainer)
     if prepared.processes.is_chief:
-        print(plan.describe(figures, prepared.inputs))
+        print(run_estimate.describe(figures, prepared.inputs))
         print(deviations, flush=True)
     if options.dry_run:
         _end_dry_run(config, options, prepared, figures)
@@ -103,7 +103,7 @@ def _end_dry_run(
     config: configuration.RunConfig,
     options: Options,
     prepared: _Prepared,
-    figures: plan.Plan,
+    figures: run_estimate.Plan,
 ) -> None:
     is_chief = prepared.processes.is_chief
     if options.measure:
@@ -194,7 +194,7 @@ Done after {result.updates:,} updates.
 
 What to do next:
   look at the curves    tensorboard --logdir={path}
-  compare runs          python -m seg_tf.training.plot_runs --runs={path}{training}
+  compare runs          python -m seg_tf.commands.plot_runs --runs={path}{training}
                         (others after it, with commas)
   use the encoder       from seg_tf.training.pretrained import load_encoder
                         encoder, config = load_encoder("{folder.path}")

@@ -7,17 +7,12 @@ from typing import Any
 import keras
 
 from seg_tf import configuration, fidelity, files
-from seg_tf.training import (
-    checkpoint_files,
-    fitting,
-    health,
-    run_folder,
-    run_length,
-)
+from seg_tf.training import checkpoint_files, fitting, run_folder, run_length
 from seg_tf.training.checkpoint import Checkpoints
 from seg_tf.training.errors import NonFiniteLossError, NonFiniteSteps, TrainingStopped
 from seg_tf.training.interrupts import StopRequest
-from seg_tf.training.outputs import Outputs, SilentOutputs
+from seg_tf.training.outputs import health
+from seg_tf.training.outputs.run_outputs import Outputs, SilentOutputs
 from seg_tf.training.pretrainer import Pretrainer
 from seg_tf.training.run_folder import RunFolder
 from seg_tf.training.supervisor import Supervisor, Validation

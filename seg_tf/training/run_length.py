@@ -4,8 +4,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from seg_tf import configuration
-from seg_tf.training import optimizer, run_folder
+from seg_tf.training import run_folder
 from seg_tf.training.checkpoint import Checkpoints
+from seg_tf.training.optimizers import optimizer
 from seg_tf.training.run_folder import LengthChange, RunFolder
 
 

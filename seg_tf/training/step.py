@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from seg_tf.objectives.base import Objective, ObjectiveOutput
 from seg_tf.training.distribution import Distribution
-from seg_tf.training.loss_scale import DynamicLossScale, NoLossScale
+from seg_tf.training.optimizers.loss_scale import DynamicLossScale, NoLossScale
 
 Features = Mapping[str, tf.Tensor]
 Results = Mapping[str, ObjectiveOutput]

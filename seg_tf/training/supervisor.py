@@ -10,9 +10,9 @@ import keras
 
 from seg_tf import configuration
 from seg_tf.training.errors import Interrupted, NonFiniteLossError
-from seg_tf.training.health import Health
 from seg_tf.training.interrupts import StopRequest
-from seg_tf.training.outputs import SilentOutputs
+from seg_tf.training.outputs.health import Health
+from seg_tf.training.outputs.run_outputs import SilentOutputs
 
 
 @dataclasses.dataclass(frozen=True)

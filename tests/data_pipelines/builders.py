@@ -5,8 +5,9 @@ import pathlib
 
 import numpy as np
 
-from data_pipelines import record_schema, tree_shards, windows
-from data_pipelines.manifest import SPLITS, Manifest
+from data_pipelines.builds import window_cutting
+from data_pipelines.records import record_schema, tree_shards
+from data_pipelines.records.manifest import SPLITS, Manifest
 from seg_tf import files
 from seg_tf.text.tree import DocumentTree
 
@@ -69,7 +70,7 @@ def write_windows(
         for number, trees in enumerate(documents.get(split, [])):
             items = []
             for tree in trees:
-                for window in windows.cut_windows(
+                for window in window_cutting.cut_windows(
                     tree,
                     document_id,
                     capacity=window_length - 2,

@@ -7,7 +7,7 @@ import time
 
 import psutil
 
-from data_pipelines import beam_steps
+from data_pipelines.builds import beam_steps
 
 
 class DiesInTheMiddle(beam_steps.MakeDocuments):

@@ -3,7 +3,7 @@
 import json
 import pathlib
 
-from data_pipelines.document_options import DocumentOptions
+from data_pipelines.builds.document_options import DocumentOptions
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789.!?"
 PIECES = [

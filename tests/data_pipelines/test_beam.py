@@ -15,26 +15,25 @@ import numpy as np
 import psutil
 import pytest
 
-from data_pipelines import (
+from data_pipelines import build_documents, build_windows
+from data_pipelines.builds import (
     beam_engine,
     beam_jobs,
-    beam_place,
+    beam_output,
     beam_steps,
-    build_documents,
-    build_windows,
+    document_building,
     document_slices,
-    documents_job,
     sharded_build,
     slice_plan,
 )
+from data_pipelines.builds.document_options import DocumentOptions
+from data_pipelines.builds.document_slices import Cursor
+from data_pipelines.builds.local_engine import LocalEngine
+from data_pipelines.builds.sharded_build import BuildError
+from data_pipelines.builds.window_building import WindowOptions
 from data_pipelines.cleaning import signature_files
 from data_pipelines.cleaning.options import CleaningOptions
-from data_pipelines.document_options import DocumentOptions
-from data_pipelines.document_slices import Cursor
-from data_pipelines.local_engine import LocalEngine
-from data_pipelines.manifest import Manifest
-from data_pipelines.sharded_build import BuildError
-from data_pipelines.windows_job import WindowOptions
+from data_pipelines.records.manifest import Manifest
 from tests.data_pipelines import dying_steps
 from tests.data_pipelines.test_build_records import (
     REPOSITORY,
@@ -125,7 +124,7 @@ def in_process(beam):
 
 def planned_by_reading(options):
     """Ends of slices as the engine that reads everything in order finds them."""
-    sources = documents_job.list_sources(options)
+    sources = document_building.list_sources(options)
     tasks = document_slices.read_slices(options, sources, Cursor(), 0)
     return [(t.number, t.payload.first_document_id, t.payload.next) for t in tasks]
 
@@ -133,10 +132,12 @@ def planned_by_reading(options):
 @pytest.mark.parametrize("megabytes", [1e-7, 0.0001, 0.0007, 0.0025, 0.02, 9.0])
 def test_the_plan_is_what_reading_in_order_finds(corpus, tmp_path, megabytes):
     options = options_of(corpus, slice_megabytes=megabytes)
-    place = beam_place.Place(tmp_path / "out", tmp_path)
+    place = beam_output.Place(tmp_path / "out", tmp_path)
     place.output_dir.mkdir()
     sizes = []
-    for number, (name, path) in enumerate(documents_job.list_sources(options).items()):
+    for number, (name, path) in enumerate(
+        document_building.list_sources(options).items()
+    ):
         source = beam_steps.SourceFile(number, name, path, path.stat().st_size)
         beam_steps.MeasureSource(options, place)(source)
         with np.load(tmp_path / beam_steps.source_report_name(number)) as measured:
@@ -210,8 +211,8 @@ def test_beam_builds_what_the_local_engine_builds(corpus, built, tmp_path, in_pr
 
 def test_each_slice_is_gathered_in_order_whatever_order_it_comes_in(corpus, tmp_path):
     options = options_of(corpus)
-    place = beam_place.Place(tmp_path, tmp_path)
-    sources = documents_job.list_sources(options)
+    place = beam_output.Place(tmp_path, tmp_path)
+    sources = document_building.list_sources(options)
     slices = [
         t.payload for t in document_slices.read_slices(options, sources, Cursor(), 0)
     ]
@@ -260,7 +261,7 @@ def test_an_engine_goes_on_with_what_the_other_left(
     engines = [in_process, LocalEngine()]
     first, second = engines if beam_is_first else reversed(engines)
     done = []
-    publish, run = beam_place.Place.publish, documents_job.make_slice
+    publish, run = beam_output.Place.publish, document_building.make_slice
 
     def published(self, folder, report):
         if report.startswith("task") and len(done) == 4:
@@ -275,8 +276,8 @@ def test_an_engine_goes_on_with_what_the_other_left(
         return run(payload)
 
     with monkeypatch.context() as patch:
-        patch.setattr(beam_place.Place, "publish", published)
-        patch.setattr(documents_job, "make_slice", made)
+        patch.setattr(beam_output.Place, "publish", published)
+        patch.setattr(document_building, "make_slice", made)
         with pytest.raises((BuildError, OSError), match="the disk is full"):
             build(corpus, tmp_path, first)
     progress = tmp_path / "documents" / ".progress"
@@ -381,11 +382,11 @@ def test_shards_without_a_report_are_made_again(
 
 def test_a_step_done_twice_at_a_time_leaves_one_result(corpus, built, tmp_path):
     options = options_of(corpus)
-    place = beam_place.Place(tmp_path / "out", tmp_path / "out" / ".progress")
+    place = beam_output.Place(tmp_path / "out", tmp_path / "out" / ".progress")
     place.progress_dir.mkdir(parents=True)
     one, other = (beam_steps.MakeDocuments(options, place) for _ in range(2))
     (task, *_) = document_slices.read_slices(
-        options, documents_job.list_sources(options), Cursor(), 0
+        options, document_building.list_sources(options), Cursor(), 0
     )
     one._make(0, task.payload)
     before = contents(tmp_path)
@@ -413,13 +414,13 @@ def test_workers_need_neither_vocabulary_nor_parameters(corpus, tmp_path):
     options = options_of(
         corpus, vocab_file=str(copy), sentence_parameters=str(parameters)
     )
-    place = beam_place.Place(tmp_path / "out", tmp_path / "out" / ".progress")
+    place = beam_output.Place(tmp_path / "out", tmp_path / "out" / ".progress")
     place.progress_dir.mkdir(parents=True)
     step = beam_steps.MakeDocuments(options, place)
     copy.unlink()
     parameters.unlink()
     (task, *_) = document_slices.read_slices(
-        options, documents_job.list_sources(options), Cursor(), 0
+        options, document_building.list_sources(options), Cursor(), 0
     )
     step._make(0, task.payload)
     assert (place.output_dir / "train-00000.tfrecord").stat().st_size

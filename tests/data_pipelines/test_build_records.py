@@ -21,24 +21,26 @@ from data_pipelines import (
     build_documents,
     build_windows,
     check_records,
-    document_slices,
-    documents_job,
     inspect_records,
-    sharded_build,
-    tree_shards,
-    windows_job,
 )
-from data_pipelines.document_options import DocumentOptions
-from data_pipelines.manifest import Manifest
-from data_pipelines.sharded_build import BuildError
-from data_pipelines.windows_job import WindowOptions
+from data_pipelines.builds import (
+    document_building,
+    document_slices,
+    sharded_build,
+    window_building,
+)
+from data_pipelines.builds.document_options import DocumentOptions
+from data_pipelines.builds.sharded_build import BuildError
+from data_pipelines.builds.window_building import WindowOptions
+from data_pipelines.records import tree_shards
+from data_pipelines.records.manifest import Manifest
 from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.text.punkt_parameters import load_parameters
 from seg_tf.text.vocabulary import Vocabulary
 from seg_tf.text.word_pieces import WordPieces
 from tests.data_pipelines.builders import read_split
+from tests.data_pipelines.builds.test_window_cutting import slow_full_windows
 from tests.data_pipelines.interruptions import interrupted, noted
-from tests.data_pipelines.test_windows import slow_full_windows
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 TEXT = "the a man woman ship sailed came saw went home away now then 1842 Mr. Dr."
@@ -251,9 +253,9 @@ def test_bytes_of_cut_sentences_are_the_same_for_three_workers(
 def test_bytes_are_the_same_after_an_interrupted_build(
     corpus, built, tmp_path, fail_after
 ):
-    with interrupted(documents_job, fail_after):
+    with interrupted(document_building, fail_after):
         build(corpus, tmp_path)
-    with noted(documents_job) as made:
+    with noted(document_building) as made:
         build(corpus, tmp_path)
     assert made[0] == fail_after  # What was finished is not done again.
     assert contents(tmp_path) == contents(built)
@@ -356,7 +358,7 @@ def die(_):
 
 def build_with_deadly_worker(corpus, output_dir):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(documents_job, "make_slice", die)
+        patch.setattr(document_building, "make_slice", die)
         build(corpus, output_dir, num_workers=2)
 
 
@@ -373,7 +375,7 @@ def test_lengths_that_an_earlier_version_did_not_write_are_added(
 
 
 def build_three_slices_of_windows(corpus, output_dir, **options):
-    make_windows = windows_job.make_windows
+    make_windows = window_building.make_windows
     made = []
 
     def interrupted(pair):
@@ -383,7 +385,7 @@ def build_three_slices_of_windows(corpus, output_dir, **options):
         return make_windows(pair)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(windows_job, "make_windows", interrupted)
+        patch.setattr(window_building, "make_windows", interrupted)
         with pytest.raises(KeyboardInterrupt):
             build(corpus, output_dir, **options)
 
@@ -460,7 +462,7 @@ def test_a_build_of_nothing_is_in_the_way_of_none(corpus, tmp_path):
 
 
 def test_an_unfinished_build_says_which_option_differs(corpus, tmp_path):
-    with interrupted(documents_job, 0):
+    with interrupted(document_building, 0):
         build(corpus, tmp_path)
     with pytest.raises(BuildError, match=r"`options\.slice_me.*0\.004.*0\.003"):
         build(corpus, tmp_path, slice_megabytes=0.004)
@@ -544,10 +546,10 @@ def overwrite_windows(corpus, output_dir):
 @pytest.mark.parametrize(
     ("job", "step", "overwrite", "folder"),
     [
-        (documents_job, "make_slice", overwrite_documents, "documents"),
-        (windows_job, "make_windows", overwrite_windows, ""),
+        (document_building, "make_slice", overwrite_documents, "documents"),
+        (window_building, "make_windows", overwrite_windows, ""),
         # Windows are cut from documents that another build would remove.
-        (windows_job, "make_windows", overwrite_documents, "documents"),
+        (window_building, "make_windows", overwrite_documents, "documents"),
     ],
 )
 def test_overwrite_does_not_touch_a_build_that_is_under_way(

@@ -7,8 +7,9 @@ from collections import Counter
 
 import pytest
 
-from data_pipelines import build_vocab, piece_learning, vocabulary_files, word_counts
+from data_pipelines import build_vocab
 from data_pipelines.build_vocab import VocabularyOptions
+from data_pipelines.builds import piece_learning, vocabulary_files, word_counts
 from seg_tf.text.exact_tokenizer import word_splitter
 from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from seg_tf.text.word_pieces import WordPieces

@@ -7,8 +7,8 @@ from collections import Counter
 
 import pytest
 
-from data_pipelines import word_counts
 from data_pipelines.build_word_vocab import WordVocabularyOptions, build_word_vocabulary
+from data_pipelines.builds import word_counts
 from seg_tf.text.exact_tokenizer import word_splitter
 from seg_tf.text.word_vocabulary import WordVocabulary
 from tests.sample_data import sample_data

@@ -9,22 +9,22 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from data_pipelines import (
+from data_pipelines import build_documents
+from data_pipelines.builds import (
     beam_engine,
-    beam_place,
+    beam_output,
     beam_steps,
-    build_documents,
+    document_building,
     document_slices,
-    documents_job,
     source_checksums,
 )
+from data_pipelines.builds.document_options import DocumentOptions
+from data_pipelines.builds.document_slices import Cursor
+from data_pipelines.builds.local_engine import LocalEngine
+from data_pipelines.builds.sharded_build import BuildError
 from data_pipelines.cleaning import signature_files
 from data_pipelines.cleaning.options import CleaningOptions
-from data_pipelines.document_options import DocumentOptions
-from data_pipelines.document_slices import Cursor
-from data_pipelines.local_engine import LocalEngine
-from data_pipelines.readers import raw_files
-from data_pipelines.sharded_build import BuildError
+from data_pipelines.readers.io import raw_files
 from tests.data_pipelines.interruptions import interrupted
 from tests.data_pipelines.test_build_records import contents
 
@@ -114,7 +114,7 @@ def engine(request):
 def test_an_unfinished_build_does_not_mix_texts(corpus, engine, name):
     expected = contents(build(corpus, "whole") and corpus / "whole")
     # Slice 3 begins in the middle of the second file.
-    with interrupted(documents_job, 3):
+    with interrupted(document_building, 3):
         build(corpus)
     path = corpus / "text" / name
     text = edit(path)
@@ -128,7 +128,7 @@ def test_an_unfinished_build_does_not_mix_texts(corpus, engine, name):
 
 def test_a_line_of_notes_that_a_kill_cut_off_is_no_obstacle(corpus):
     expected = contents(build(corpus, "whole") and corpus / "whole")
-    with interrupted(documents_job, 3):
+    with interrupted(document_building, 3):
         build(corpus)
     notes = corpus / "out" / ".progress" / source_checksums.NOTES_FILE
     notes.write_bytes(notes.read_bytes()[:-7])
@@ -146,28 +146,28 @@ def grow(path):
 def test_an_input_that_changes_during_the_build(
     corpus, monkeypatch, change, name, stopped_at
 ):
-    make_slice = documents_job.make_slice
+    make_slice = document_building.make_slice
 
     def make_and_change(payload):
         if payload.number == stopped_at:
             change(corpus / "text" / name)
         return make_slice(payload)
 
-    monkeypatch.setattr(documents_job, "make_slice", make_and_change)
+    monkeypatch.setattr(document_building, "make_slice", make_and_change)
     with pytest.raises(BuildError, match=rf"{name}: the file has changed"):
         build(corpus)
     assert not (corpus / "out" / "manifest.json").exists()
 
 
 def test_a_new_time_of_the_same_bytes_is_no_change(corpus, monkeypatch):
-    make_slice = documents_job.make_slice
+    make_slice = document_building.make_slice
 
     def make_and_touch(payload):
         for path in (corpus / "text").iterdir():
             path.touch()
         return make_slice(payload)
 
-    monkeypatch.setattr(documents_job, "make_slice", make_and_touch)
+    monkeypatch.setattr(document_building, "make_slice", make_and_touch)
     manifest = build(corpus)
     assert build(corpus) == manifest
 
@@ -189,7 +189,7 @@ def test_a_table_is_hashed_before_its_rows_are_read(corpus):
     path = corpus / "tables" / "a.parquet"
     write_text(path, TEXTS)
     tables = {"format": "parquet", "input": str(corpus / "tables")}
-    with interrupted(documents_job, 1):
+    with interrupted(document_building, 1):
         build(corpus, **tables)
     text = edit(path)
     with pytest.raises(BuildError, match=rf"{path}: .*{CHANGED}"):
@@ -216,10 +216,10 @@ def test_a_remote_input_that_was_edited_is_named(corpus, memory):
 
 def test_a_beam_step_fails_at_a_file_that_changed_after_it_was_measured(corpus):
     options = options_of(corpus)
-    sources = documents_job.list_sources(options)
+    sources = document_building.list_sources(options)
     ledger = source_checksums.SourceLedger(sources)
     list(document_slices.read_slices(options, sources, Cursor(), 0, ledger))
-    place = beam_place.Place(corpus / "out", corpus / "out" / ".progress")
+    place = beam_output.Place(corpus / "out", corpus / "out" / ".progress")
     place.progress_dir.mkdir(parents=True)
     path = pathlib.Path(sources["1.jsonl"])
     source = beam_steps.SourceFile(

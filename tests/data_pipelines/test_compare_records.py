@@ -5,9 +5,10 @@ import dataclasses
 import numpy as np
 import pytest
 
-from data_pipelines import compare_records, records
-from data_pipelines import shards as shard_files
-from data_pipelines.manifest import Manifest
+from data_pipelines import compare_records
+from data_pipelines.records import examples
+from data_pipelines.records import shards as shard_files
+from data_pipelines.records.manifest import Manifest
 from tests.data_pipelines import builders
 
 SHARDS = ((0, 3), (3, 5), (5, 9))
@@ -93,8 +94,8 @@ def test_a_record_that_stands_twice_in_place_of_another_is_found(
     changed = []
 
     def change(data):
-        changed.append(records.decode(data[place], widths)[1])
-        changed.append(records.decode(data[1], widths)[1])
+        changed.append(examples.decode(data[place], widths)[1])
+        changed.append(examples.decode(data[1], widths)[1])
         data[place] = data[1]
 
     rewritten(other, change)

@@ -7,11 +7,11 @@ import os
 import pytest
 
 from data_pipelines import build_documents, build_windows
-from data_pipelines.manifest import Manifest
+from data_pipelines.builds.window_building import WindowOptions
 from data_pipelines.readers import get_reader
-from data_pipelines.readers.passed_over import PassedOver, summary
+from data_pipelines.readers.io.passed_over import PassedOver, summary
+from data_pipelines.records.manifest import Manifest
 from data_pipelines.report import sections
-from data_pipelines.windows_job import WindowOptions
 from tests.data_pipelines import small_corpus
 
 OTHER_NAME = {"other_name": {"count": 2, "first": ["c", "sub/e.md"]}}

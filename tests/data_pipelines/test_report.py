@@ -15,12 +15,12 @@ import pytest
 import tensorflow as tf
 
 from data_pipelines import build_windows
+from data_pipelines.builds.window_building import WindowOptions
 from data_pipelines.cleaning.options import CleaningOptions
-from data_pipelines.manifest import Manifest
+from data_pipelines.records.manifest import Manifest
 from data_pipelines.report import charts, page, report_flag
 from data_pipelines.report.length_counts import LengthCounts
 from data_pipelines.report.measurements import CAPS, measure
-from data_pipelines.windows_job import WindowOptions
 from seg_tf import files
 from seg_tf.text.index_caps import slide_below_cap
 from tests.data_pipelines.builders import read_all

@@ -8,9 +8,9 @@ import pyarrow.parquet
 import pytest
 
 from data_pipelines import build_documents, build_vocab, build_word_vocab, readers
-from data_pipelines.document_options import DocumentOptions
-from data_pipelines.manifest import Manifest
-from data_pipelines.readers import raw_files
+from data_pipelines.builds.document_options import DocumentOptions
+from data_pipelines.readers.io import raw_files
+from data_pipelines.records.manifest import Manifest
 from tests.data_pipelines.failing_files import FailingFileSystem
 
 TEXTS = [

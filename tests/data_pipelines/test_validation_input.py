@@ -8,19 +8,14 @@ import sys
 
 import pytest
 
-from data_pipelines import (
-    build_documents,
-    build_windows,
-    check_records,
-    document_slices,
-    documents_job,
-    tree_shards,
-)
-from data_pipelines.document_options import DocumentOptions
-from data_pipelines.lane_inputs import LaneInputs
-from data_pipelines.manifest import Manifest
-from data_pipelines.sharded_build import BuildError
-from data_pipelines.windows_job import WindowOptions
+from data_pipelines import build_documents, build_windows, check_records
+from data_pipelines.builds import document_building, document_slices
+from data_pipelines.builds.document_options import DocumentOptions
+from data_pipelines.builds.sharded_build import BuildError
+from data_pipelines.builds.window_building import WindowOptions
+from data_pipelines.loading.lane_inputs import LaneInputs
+from data_pipelines.records import tree_shards
+from data_pipelines.records.manifest import Manifest
 from seg_tf import files
 from tests.data_pipelines.builders import read_split
 from tests.data_pipelines.interruptions import interrupted, noted
@@ -184,13 +179,13 @@ def test_bytes_are_the_same_for_two_workers(corpus, built, tmp_path):
 def test_bytes_are_the_same_after_an_interrupted_build(corpus, built, tmp_path, where):
     validation = sorted(shards_with(built, "validation"))
     stopped_at = validation[0 if where == "in the slice of both" else 2]
-    with interrupted(documents_job, stopped_at):
+    with interrupted(document_building, stopped_at):
         build_documents.build_documents(options(corpus), tmp_path)
     with pytest.raises(BuildError, match="an unfinished build with another"):
         build_documents.build_documents(
             options(corpus, validation_input=None), tmp_path
         )
-    with noted(documents_job) as made:
+    with noted(document_building) as made:
         build_documents.build_documents(options(corpus), tmp_path)
     assert made == list(range(stopped_at, validation[-1] + 1))
     assert contents(tmp_path) == contents(built)

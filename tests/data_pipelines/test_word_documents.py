@@ -7,12 +7,13 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from data_pipelines import build_documents, build_windows, check_records, tree_shards
+from data_pipelines import build_documents, build_windows, check_records
 from data_pipelines.build_word_vocab import WordVocabularyOptions, build_word_vocabulary
-from data_pipelines.document_options import DocumentOptions
-from data_pipelines.lane_inputs import LaneInputs
-from data_pipelines.manifest import Manifest
-from data_pipelines.windows_job import WindowOptions
+from data_pipelines.builds.document_options import DocumentOptions
+from data_pipelines.builds.window_building import WindowOptions
+from data_pipelines.loading.lane_inputs import LaneInputs
+from data_pipelines.records import tree_shards
+from data_pipelines.records.manifest import Manifest
 from seg_tf import configuration
 from tests.data_pipelines.builders import random_tree, read_all, write_word_documents
 from tests.sample_data import sample_data

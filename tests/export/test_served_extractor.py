@@ -9,23 +9,23 @@ import tensorflow as tf
 import run_export
 from seg_tf.export.served_extractor import ServedExtractor
 from seg_tf.finetuning import SpanExtractor
-from seg_tf.finetuning.graph_answers import NO_SCORE
-from seg_tf.finetuning.graph_contexts import GraphContextEncoder, encode_questions
-from seg_tf.finetuning.graph_span_rows import span_rows
-from seg_tf.finetuning.graph_windows import make_windows as make_graph_windows
-from seg_tf.finetuning.span_batches import (
+from seg_tf.finetuning.spans.graph_answers import NO_SCORE
+from seg_tf.finetuning.spans.graph_contexts import GraphContextEncoder, encode_questions
+from seg_tf.finetuning.spans.graph_span_rows import span_rows
+from seg_tf.finetuning.spans.graph_windows import make_windows as make_graph_windows
+from seg_tf.finetuning.spans.span_batches import (
     context_positions,
     span_batches,
     span_layout,
 )
-from seg_tf.finetuning.squad_examples import span_example, window_sizes
+from seg_tf.finetuning.spans.squad_examples import span_example, window_sizes
 from seg_tf.finetuning.window_layout import index_caps
-from seg_tf.tasks.squad_answers import WindowLogits, rank_answers
-from seg_tf.tasks.squad_files import Passage, Question
-from seg_tf.tasks.squad_spans import SpanEncoder
-from seg_tf.tasks.squad_windows import make_windows
-from seg_tf.text.graph_pieces import GraphWordPieces
-from seg_tf.text.graph_sentences import GraphSentenceSplitter
+from seg_tf.tasks.squad.answers import WindowLogits, rank_answers
+from seg_tf.tasks.squad.spans import SpanEncoder
+from seg_tf.tasks.squad.squad_files import Passage, Question
+from seg_tf.tasks.squad.windows import make_windows
+from seg_tf.text.graph.pieces import GraphWordPieces
+from seg_tf.text.graph.sentences import GraphSentenceSplitter
 from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.training.pretrained import load_pretrained
 from tests.finetuning import tiny_models

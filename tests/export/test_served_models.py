@@ -12,16 +12,17 @@ import pytest
 import tensorflow as tf
 
 import run_export
-from seg_tf import serve_check
+from seg_tf.commands import serve_check
 from seg_tf.export import saved_model
 from seg_tf.export.model_rows import model_rows
 from seg_tf.export.served_classifier import ServedClassifier
 from seg_tf.export.served_encoder import ServedEncoder
-from seg_tf.finetuning import TextClassifier, text_batches
+from seg_tf.finetuning import TextClassifier
+from seg_tf.finetuning.classification import text_batches
 from seg_tf.finetuning.text_layout import text_layout
 from seg_tf.inference import text_windows
 from seg_tf.inference.text_windows import WindowRoom
-from seg_tf.text.graph_sentences import GraphSentenceSplitter
+from seg_tf.text.graph.sentences import GraphSentenceSplitter
 from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.training.pretrained import load_pretrained
 from tests.export.test_served_rows import DOCUMENTS, EMPTY

@@ -13,7 +13,7 @@ from seg_tf.finetuning.segments import cut_longest as exact_cut
 from seg_tf.finetuning.text_layout import text_layout
 from seg_tf.inference import text_windows
 from seg_tf.inference.text_windows import WindowRoom
-from seg_tf.text.graph_sentences import GraphSentenceSplitter
+from seg_tf.text.graph.sentences import GraphSentenceSplitter
 from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.training.pretrained import load_pretrained
 from tests.finetuning import tiny_models

@@ -5,9 +5,9 @@ import pathlib
 import keras
 import numpy as np
 
-from seg_tf.finetuning.divergence import check_finite
-from seg_tf.finetuning.trial import Setting
-from seg_tf.finetuning.trials import FinishedTrial, Trial
+from seg_tf.finetuning.trials.divergence import check_finite
+from seg_tf.finetuning.trials.trial import Setting
+from seg_tf.finetuning.trials.trial_runs import FinishedTrial, Trial
 
 
 class ScriptedRunner:

@@ -10,7 +10,7 @@ from seg_tf.finetuning.optimizer import (
     finetuning_optimizer,
     scheduled_optimizer,
 )
-from seg_tf.training.schedule import WarmupPolynomialDecay
+from seg_tf.training.optimizers.schedule import WarmupPolynomialDecay
 
 
 @pytest.mark.parametrize(("num_updates", "warmup"), [(1, 0), (4, 0), (10, 1), (37, 4)])

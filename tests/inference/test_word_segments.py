@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from data_pipelines import build_documents
-from data_pipelines.document_options import DocumentOptions
+from data_pipelines.builds.document_options import DocumentOptions
 from seg_tf import configuration
 from seg_tf.inference import word_segments
 from tests.inference import tiny_language_model as tiny

@@ -6,7 +6,7 @@ import seg_tf.tasks.__main__ as command
 from seg_tf import tasks
 from tests.inference import commands
 from tests.sample_data import sample_data
-from tests.tasks.test_glue import write
+from tests.tasks.glue.test_glue_tasks import write
 
 
 def shown(capsys, *arguments):

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from seg_tf import tasks
-from seg_tf.tasks import glue_averages, metrics
+from seg_tf.tasks import metrics
+from seg_tf.tasks.glue import averages
 
 
 def counts(labels, predictions):
@@ -169,9 +170,9 @@ TABLES = {
 @pytest.mark.parametrize("row", TABLES.values(), ids=TABLES)
 def test_average_is_that_of_the_papers(row):
     *scores, average = map(float, row.split())
-    columns = dict(zip(glue_averages.PAPER_COLUMNS, scores, strict=True))
+    columns = dict(zip(averages.PAPER_COLUMNS, scores, strict=True))
     # They average scores of more digits than they print.
-    assert glue_averages.paper_average(columns) == pytest.approx(average, abs=0.1)
+    assert averages.paper_average(columns) == pytest.approx(average, abs=0.1)
 
 
 # The leaderboard's row of BERT large, which scores 80.5 there.
@@ -190,22 +191,22 @@ BERT = {
 
 
 def test_score_is_that_of_the_leaderboard():
-    assert glue_averages.leaderboard_score(BERT) == pytest.approx(80.5, abs=0.05)
+    assert averages.leaderboard_score(BERT) == pytest.approx(80.5, abs=0.05)
 
 
 def test_averages_miss_nothing():
     mains = {name: next(iter(of_column.values())) for name, of_column in BERT.items()}
     del mains["RTE"]
     with pytest.raises(ValueError, match="it lacks RTE"):
-        glue_averages.paper_average(mains)
+        averages.paper_average(mains)
     with pytest.raises(ValueError, match="it lacks WNLI"):
-        glue_averages.leaderboard_score(dict(list(BERT.items())[:-1]))
+        averages.leaderboard_score(dict(list(BERT.items())[:-1]))
     with pytest.raises(ValueError, match=r"of MRPC must have f1, accuracy.*: f1"):
-        glue_averages.leaderboard_score({**BERT, "MRPC": {"f1": 89.3}})
+        averages.leaderboard_score({**BERT, "MRPC": {"f1": 89.3}})
 
 
 def test_columns_name_splits_that_exist():
-    for name, column in glue_averages.COLUMNS.items():
+    for name, column in averages.COLUMNS.items():
         assert column.name == name
         assert not column.task.split(column.test_split).has_labels
         if name != "AX":

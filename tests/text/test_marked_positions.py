@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seg_tf.text.code_point_table import NUM_CODE_POINTS, CodePointTable
+from seg_tf.text.graph.code_point_table import NUM_CODE_POINTS, CodePointTable
 from seg_tf.text.marked_positions import MarkedPositions, count_off, shifted
 
 

@@ -14,9 +14,9 @@ import regex
 from hypothesis import strategies
 
 from seg_tf.text import punkt, punkt_decision
+from seg_tf.text.cached_function import Remembered
 from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.text.punkt_parameters import Orthography, PunktParameters
-from seg_tf.text.remembered import Remembered
 from tests.sample_data import sample_data
 from tests.text.nltk_punkt import nltk_splitter
 

@@ -7,7 +7,7 @@ import signal
 import keras
 import tensorflow as tf
 
-from data_pipelines import sample_order
+from data_pipelines.loading import sample_order
 from seg_tf import configuration
 from seg_tf.training import pretraining
 

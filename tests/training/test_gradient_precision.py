@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from seg_tf.training import pretraining
 from seg_tf.training.distribution import Distribution
-from seg_tf.training.loss_scale import DynamicLossScale
+from seg_tf.training.optimizers.loss_scale import DynamicLossScale
 from seg_tf.training.step import _nearest_power_of_two
 from tests.training.stand_ins import ArithmeticInputs, small_config
 from tests.training.test_step import BATCH, gradient_by_hand, make_step, toy

@@ -12,9 +12,9 @@ from seg_tf import configuration
 from seg_tf.training import checkpoint_files, pretraining
 from seg_tf.training.distribution import Distribution
 from seg_tf.training.errors import Interrupted
-from seg_tf.training.health import Health
 from seg_tf.training.lane_memory import LaneMemory, NoMemory
-from seg_tf.training.outputs import SilentOutputs
+from seg_tf.training.outputs.health import Health
+from seg_tf.training.outputs.run_outputs import SilentOutputs
 from seg_tf.training.run_folder import RunFolder, describe_run
 from seg_tf.training.supervisor import Supervisor, Validation
 from tests import scripted_runs

@@ -9,17 +9,11 @@ import numpy as np
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from seg_tf.training import (
-    checkpoint_files,
-    health,
-    plots,
-    pretraining,
-    run_folder,
-    run_log,
-)
+from seg_tf.training import checkpoint_files, pretraining, run_folder
 from seg_tf.training.checkpoint import Checkpoints
 from seg_tf.training.errors import Interrupted, NonFiniteLossError, TrainingStopped
-from seg_tf.training.outputs import Outputs
+from seg_tf.training.outputs import health, plots, run_log
+from seg_tf.training.outputs.run_outputs import Outputs
 from seg_tf.training.pretrained import load_encoder
 from seg_tf.training.run_folder import RunFolder
 from tests.training.stand_ins import (

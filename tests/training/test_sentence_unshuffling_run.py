@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from data_pipelines import build_documents, build_windows
-from data_pipelines.document_options import DocumentOptions
-from data_pipelines.windows_job import WindowOptions
+from data_pipelines.builds.document_options import DocumentOptions
+from data_pipelines.builds.window_building import WindowOptions
 from seg_tf import configuration
-from seg_tf.training import pretraining, run_log
+from seg_tf.training import pretraining
+from seg_tf.training.outputs import run_log
 from seg_tf.training.run_folder import RunFolder, describe_run
 
 WINDOW_LENGTH = 48

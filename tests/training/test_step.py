@@ -11,7 +11,7 @@ import tensorflow as tf
 from seg_tf import configuration
 from seg_tf.training import checkpoint_files, pretraining
 from seg_tf.training.distribution import Distribution
-from seg_tf.training.loss_scale import DynamicLossScale
+from seg_tf.training.optimizers.loss_scale import DynamicLossScale
 from seg_tf.training.pretrainer import Pretrainer
 from seg_tf.training.step import StepOptions
 from tests.training.stand_ins import ArithmeticInputs, small_config

@@ -10,7 +10,10 @@ import keras
 import numpy as np
 
 from seg_tf import files, tasks
-from seg_tf.finetuning.classification_split import checksum, write_predictions
+from seg_tf.finetuning.classification.split import (
+    checksum,
+    write_predictions,
+)
 from seg_tf.finetuning.probing.frozen_encoder import PER_SENTENCE, FrozenEncoder
 from seg_tf.finetuning.probing.probe import LEARNING_RATE, Labelled, predict
 from seg_tf.finetuning.probing.probe_training import (
@@ -19,10 +22,10 @@ from seg_tf.finetuning.probing.probe_training import (
     train_probe,
 )
 from seg_tf.finetuning.probing.vector_files import progress_of, sentence_vectors
-from seg_tf.finetuning.trial import Setting
+from seg_tf.finetuning.trials.trial import Setting
 from seg_tf.tasks import metrics
+from seg_tf.tasks.discoeval.probes import combine_vectors, settings_of
 from seg_tf.tasks.example import Example, Task
-from seg_tf.tasks.probes import combine_vectors, settings_of
 from seg_tf.training.encoder_copies import under_dtype_policy
 from seg_tf.training.pretrained import Pretrained
 
@@ -47,7 +50,7 @@ class ProbeRunner:
 
     Files are read when the runner is made, and texts encoded before the first trial;
     any other only trains the probe. How that is done the protocol says
-    (`seg_tf.tasks.probes`), so all that trials may differ in is their seed.
+    (`seg_tf.tasks.discoeval.probes`), so all that trials may differ in is their seed.
 
     Args:
         pretrained: what `load_pretrained` returned.

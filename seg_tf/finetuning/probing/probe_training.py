@@ -14,7 +14,7 @@ from seg_tf.finetuning.probing.probe import (
     pass_function,
     predict,
 )
-from seg_tf.tasks.probes import ProbeSettings
+from seg_tf.tasks.discoeval.probes import ProbeSettings
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,7 +107,7 @@ def max_evaluations(settings: ProbeSettings) -> int:
 def until_dev_says_so(
     settings: ProbeSettings, train: Callable[[], float], keep: Callable[[], Any]
 ) -> list[float]:
-    """The order of events of a training: see `seg_tf.tasks.probes`.
+    """The order of events of a training: see `seg_tf.tasks.discoeval.probes`.
 
     Args:
         settings: of them, passes and tenacity.

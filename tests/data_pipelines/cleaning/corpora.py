@@ -4,7 +4,7 @@ import json
 import random
 
 from data_pipelines import build_documents
-from data_pipelines.document_options import DocumentOptions
+from data_pipelines.builds.document_options import DocumentOptions
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789.!?é"
 TEXT = (

@@ -8,11 +8,12 @@ import tempfile
 import numpy as np
 import pytest
 
-from data_pipelines import documents_job, duplicates_job, tree_shards
+from data_pipelines.builds import document_building, duplicate_search
 from data_pipelines.cleaning import buckets, signature_files, signatures
 from data_pipelines.cleaning.options import CleaningOptions
-from data_pipelines.manifest import Manifest
 from data_pipelines.readers import Document
+from data_pipelines.records import tree_shards
+from data_pipelines.records.manifest import Manifest
 from tests.data_pipelines.cleaning import corpora
 from tests.data_pipelines.cleaning.slow_duplicates import (
     slow_duplicates,
@@ -115,22 +116,22 @@ def test_slices_change_no_duplicate(corpus, built, tmp_path):
 
 @pytest.mark.parametrize("fail_after", [0, 2])
 def test_an_interrupted_search_goes_on(corpus, built, tmp_path, fail_after):
-    with interrupted(duplicates_job, fail_after):
+    with interrupted(duplicate_search, fail_after):
         corpora.build(corpus[0], tmp_path, NEAR)
-    with noted(duplicates_job) as made:
+    with noted(duplicate_search) as made:
         corpora.build(corpus[0], tmp_path, NEAR)
     assert made[0] == fail_after  # What was finished is not done again.
     assert corpora.contents(tmp_path) == corpora.contents(built)
 
 
 def test_a_finished_search_is_not_done_again(corpus, built, tmp_path, monkeypatch):
-    with interrupted(documents_job, 1):
+    with interrupted(document_building, 1):
         corpora.build(corpus[0], tmp_path, NEAR)
 
     def never(*_):
         raise AssertionError("signatures were made again")
 
-    monkeypatch.setattr(duplicates_job, "make_slice", never)
+    monkeypatch.setattr(duplicate_search, "make_slice", never)
     corpora.build(corpus[0], tmp_path, NEAR)
     assert corpora.contents(tmp_path) == corpora.contents(built)
 

@@ -6,7 +6,7 @@ import tracemalloc
 import pytest
 
 from data_pipelines import readers
-from data_pipelines.readers import transcoding
+from data_pipelines.readers.io import transcoding
 from tests.data_pipelines.readers import helpers
 from tests.data_pipelines.readers.test_formats import one_document
 from tests.sample_data import sample_data

@@ -10,10 +10,11 @@ import types
 import pytest
 import zstandard
 
-from data_pipelines import readers, text_flags
-from data_pipelines.readers import byte_streams, decompression
-from data_pipelines.readers.byte_streams import LongLine
+from data_pipelines import readers
+from data_pipelines.builds import text_flags
 from data_pipelines.readers.errors import DocumentError
+from data_pipelines.readers.io import byte_streams, decompression
+from data_pipelines.readers.io.byte_streams import LongLine
 from tests.data_pipelines.readers import helpers
 
 LIMIT = {"max_document_megabytes": 0.001}  # 1000 bytes.

@@ -11,8 +11,8 @@ import pytest
 from seg_tf.finetuning.probing import probe_runner
 from seg_tf.finetuning.probing.frozen_encoder import FrozenEncoder
 from seg_tf.finetuning.probing.probe_runner import ProbeRunner, probe_setting
-from seg_tf.finetuning.trial import Setting
-from seg_tf.tasks import probes
+from seg_tf.finetuning.trials.trial import Setting
+from seg_tf.tasks.discoeval import probes
 from tests.finetuning.tiny_models import tiny
 from tests.inference.tiny_slm import WORDS
 from tests.sample_data import sample_data

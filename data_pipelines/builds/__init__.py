@@ -1,0 +1,1 @@
+"""Builds of records: documents and windows, by local processes or by Beam."""

@@ -1,0 +1,140 @@
+"""Which documents of a corpus repeat an earlier one: read once before records are made.
+
+Workers make signatures of one slice of documents after the other, as the other cleaning
+steps leave them; the parent process then compares those of the whole corpus. What is
+found lies in the build's folder of progress until the build is done.
+"""
+
+import dataclasses
+import pathlib
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from data_pipelines.builds import document_slices
+from data_pipelines.builds.document_options import DocumentOptions
+from data_pipelines.builds.document_slices import Rejections, Slice
+from data_pipelines.builds.sharded_build import ShardedBuild
+from data_pipelines.cleaning import signature_files, steps
+from data_pipelines.cleaning.drop_counts import Tally
+from data_pipelines.readers import get_reader
+from seg_tf import files
+
+_RESULT_FILE = "duplicates.npy"
+
+
+@dataclasses.dataclass(frozen=True)
+class Duplicates:
+    """The documents to drop.
+
+    Attributes:
+        document_ids: int64 array `(n,)`, rising.
+        duplicate_of: int64 array `(n,)`, the lower number of a document that each
+            repeats.
+    """
+
+    document_ids: np.ndarray
+    duplicate_of: np.ndarray
+
+    @classmethod
+    def load(cls, path: pathlib.Path) -> "Duplicates":
+        """Reads what `find_duplicates` wrote."""
+        return cls(*np.load(path))
+
+    def given_to(self, payload: Slice) -> Slice:
+        """A slice that knows which of its documents to drop."""
+        first = payload.first_document_id
+        begin, end = np.searchsorted(
+            self.document_ids, [first, first + len(payload.documents)]
+        )
+        found = zip(
+            self.document_ids[begin:end].tolist(),
+            self.duplicate_of[begin:end].tolist(),
+            strict=True,
+        )
+        return dataclasses.replace(payload, duplicates=dict(found))
+
+
+def find_duplicates(
+    options: DocumentOptions,
+    build: ShardedBuild,
+    make_signatures: Callable[[ShardedBuild], Mapping[int, dict]],
+) -> pathlib.Path | None:
+    """Finds the documents of a corpus that repeat an earlier one.
+
+    A killed search goes on where it stopped; a finished one is only read.
+
+    Args:
+        options: the build's options.
+        build: the build that is to leave them out, opened. Files of the search lie in
+            its folder of progress.
+        make_signatures: an engine's way of doing `SignatureMaker`'s work on all slices
+            of the corpus, which lie in the folder of the build that it is given and
+            have its reports; what is done already is left as it is.
+
+    Returns:
+        The file that `Duplicates.load` reads; None if the options do not ask for it.
+
+    Raises:
+        BuildError: if a worker dies, or with `options.strict` a document is rejected.
+    """
+    if options.cleaning.duplicates is None:
+        return None
+    folder = build.progress_folder("duplicates")
+    result = folder / _RESULT_FILE
+    if not result.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        search = ShardedBuild(folder, build.options)
+        with search.opened():
+            stored = signature_files.SignatureFiles(
+                folder, len(make_signatures(search))
+            )
+            found = signature_files.find_duplicates(stored, options.cleaning)
+            with files.written_aside(result) as aside, open(aside, "wb") as file:
+                np.save(file, np.stack(found))
+    return result
+
+
+# --- In the workers -------------------------------------------------------------
+
+
+class SignatureMaker:
+    """Makes the signatures of a slice.
+
+    Args:
+        options: the build's options.
+        folder: where they go.
+    """
+
+    def __init__(self, options: DocumentOptions, folder: pathlib.Path):
+        self._options = options
+        self._folder = folder
+        self._reader = get_reader(options.format, **options.reader_options)
+        self._steps = steps.steps_of_documents(options.cleaning)
+
+    def make(self, payload: Slice) -> dict:
+        """Writes the signatures of a slice; returns its report."""
+        # The library and what it imports are needed nowhere else.
+        from data_pipelines.cleaning import signatures
+
+        documents = document_slices.parsed_documents(
+            self._options, self._reader, payload, rejected=Rejections()
+        )
+        tally = Tally([step.name for step in self._steps])
+        cleaned = steps.clean(documents, self._steps, tally)
+        found = signatures.signatures_of(cleaned, self._options.cleaning)
+        signature_files.save(self._folder, payload.number, found)
+        return payload.described()
+
+
+_worker: dict[str, SignatureMaker] = {}
+
+
+def start_worker(options: DocumentOptions, folder: pathlib.Path) -> None:
+    """Makes the reader and the cleaning steps once in a worker process."""
+    _worker["maker"] = SignatureMaker(options, folder)
+
+
+def make_slice(payload: Slice) -> dict:
+    """Writes the signatures of a slice; returns its report."""
+    return _worker["maker"].make(payload)

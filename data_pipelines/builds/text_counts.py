@@ -1,0 +1,138 @@
+"""How well vocabulary and sentence splitter fit a text: counts and warnings.
+
+Counted while documents are built, in every shard:
+
+* `words`: tokens that begin a word, as the tokenizer splits words (at white space and,
+  but for `--tokenizer=whitespace`, around punctuation and ideographs). `<eos>` is none.
+* `unknown_words`: words that the vocabulary cannot express, each one token `[UNK]` or
+  `<unk>`.
+* `unsplit_pieces`: tokens in paragraphs that are a single sentence of more than
+  `LONG_SENTENCE` tokens. There the sentence splitter found nothing to split at.
+"""
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from data_pipelines.records.manifest import TEXT_COUNTS, Manifest
+from seg_tf.text import encoding
+from seg_tf.text.exact_tokenizer import CONTINUATION
+from seg_tf.text.token_table import TokenTable
+from seg_tf.text.tree import DocumentTree
+
+LONG_SENTENCE = 200
+"""Tokens of the longest sentence that is a paragraph and goes unnoticed."""
+MAX_UNSPLIT_SHARE = 0.2
+"""Share of the tokens in unsplit paragraphs above which a build warns."""
+MAX_UNKNOWN_SHARE = {
+    encoding.WORD_PIECES: 0.01,
+    # Vocabularies of whole words leave out rare ones by design.
+    encoding.WORDS: 0.1,
+    encoding.WHITESPACE: 0.1,
+}
+"""Share of unknown words above which a build warns, by tokenizer."""
+
+
+class TextCounter:
+    """Counts words, unknown words and unsplit pieces of documents.
+
+    Args:
+        vocabulary: that of the documents.
+    """
+
+    def __init__(self, vocabulary: TokenTable):
+        self._unknown_id = vocabulary.special_ids["unk"]
+        end = vocabulary.special_ids.get("eos")
+        # Whole words may begin with any characters.
+        continuation = CONTINUATION if end is None else None
+        self._begins_word = np.array(
+            [
+                number != end
+                and (continuation is None or not token.startswith(continuation))
+                for number, token in enumerate(vocabulary.tokens)
+            ]
+        )
+
+    def count(self, trees: Iterable[DocumentTree]) -> dict[str, int]:
+        """Counts whole documents; returns the fields of a `Shard` by name."""
+        trees = list(trees)
+        if not trees:
+            return dict.fromkeys(TEXT_COUNTS, 0)
+        ids = np.concatenate([tree.token_ids for tree in trees])
+        sentences = np.concatenate([tree.sentence_lengths for tree in trees])
+        paragraphs = np.concatenate([tree.paragraph_lengths for tree in trees])
+        first_sentences = sentences[np.cumsum(paragraphs) - paragraphs]
+        is_unsplit = (paragraphs == 1) & (first_sentences > LONG_SENTENCE)
+        return {
+            "words": int(np.count_nonzero(self._begins_word[ids])),
+            "unknown_words": int(np.count_nonzero(ids == self._unknown_id)),
+            "unsplit_pieces": int(first_sentences[is_unsplit].sum()),
+        }
+
+
+def summary(manifest: Manifest) -> str | None:
+    """The counts as a line for people; None of records that have none."""
+    counts = manifest.text_counts()
+    if not counts:
+        return None
+    unknown, unsplit = shares(manifest, counts)
+    pieces = manifest.count("pieces")
+    line = f"text: {counts['words']:,} words"
+    if manifest.tokenizer == encoding.WORD_PIECES:
+        line += f", {pieces / max(counts['words'], 1):.2f} pieces a word"
+    return (
+        f"{line}, {counts['unknown_words']:,} ({unknown:.2%}) unknown; {unsplit:.2%} "
+        f"of {manifest.tokens_name} in paragraphs of one sentence longer than "
+        f"{LONG_SENTENCE}"
+    )
+
+
+def shares(manifest: Manifest, counts: Mapping[str, int]) -> tuple[float, float]:
+    """Share of unknown words in all words, and of unsplit pieces in all pieces.
+
+    Args:
+        manifest: that of documents.
+        counts: its `text_counts()`, not empty.
+    """
+    unknown = counts["unknown_words"] / max(counts["words"], 1)
+    return unknown, counts["unsplit_pieces"] / max(manifest.count("pieces"), 1)
+
+
+def warnings(manifest: Manifest) -> list[str]:
+    """Warnings of a vocabulary or a sentence splitter that does not fit the text."""
+    counts = manifest.text_counts()
+    if not counts:
+        return []
+    unknown, unsplit = shares(manifest, counts)
+    found = []
+    if unknown > MAX_UNKNOWN_SHARE[manifest.tokenizer]:
+        found.append(
+            f"{unknown:.1%} of all words ({counts['unknown_words']:,} of "
+            f"{counts['words']:,}) are unknown to the vocabulary, and nothing is "
+            f"learned from them. {_cure_of_unknown(manifest)}"
+        )
+    if unsplit > MAX_UNSPLIT_SHARE:
+        found.append(
+            f"{unsplit:.1%} of all {manifest.tokens_name} are in paragraphs that are "
+            f"one sentence of more than {LONG_SENTENCE}: the splitter "
+            f"{manifest.sentence_splitter['name']} found no end of a sentence there. "
+            "Give --sentence_parameters of the text's language (`python -m "
+            "seg_tf.commands.train_punkt` learns them from text). Punkt ends sentences "
+            "at . ? and ! alone: text with other marks stays whole"
+        )
+    return found
+
+
+def _cure_of_unknown(manifest: Manifest) -> str:
+    if manifest.tokenizer != encoding.WORD_PIECES:
+        return (
+            "Take a larger vocabulary, or one of this text: `python -m "
+            "data_pipelines.build_word_vocab` makes it"
+        )
+    cure = (
+        "Take a vocabulary of the text's language and characters: `python -m "
+        "data_pipelines.build_vocab` learns one from the text"
+    )
+    if not manifest.vocabulary["lower_case"]:
+        cure += ". If it is lower-cased with accents, --lower_case may do"
+    return cure

@@ -1,0 +1,127 @@
+"""How often each word occurs in a corpus, in bounded memory."""
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import seg_tf.command_line as command_line
+from data_pipelines.readers import get_reader
+from data_pipelines.readers.base import Document
+from data_pipelines.readers.io.passed_over import PassedOver
+from data_pipelines.readers.io.passed_over import summary as passed_over_summary
+
+# Distinct strings between spaces that are held before they are split into words.
+_MAX_CHUNKS = 1 << 20
+# Words are held until there are this many times those that are wanted.
+_SLACK = 4
+
+
+class WordCounter:
+    """Counts the words of texts.
+
+    Text is counted by what stands between spaces first, so that each such string is
+    normalised and split once, however often it occurs.
+
+    Args:
+        split: text -> words. It must not look across a space.
+        max_words: distinct words to keep, the most frequent ones. Where a corpus has
+            more than four times as many, the rarest so far are forgotten on the way,
+            and words about as rare as those may be counted too low.
+
+    Attributes:
+        num_texts: texts counted.
+        has_forgotten: whether words were left out, on the way or in the end.
+    """
+
+    def __init__(self, split: Callable[[str], list[str]], max_words: int):
+        self.num_texts = 0
+        self.has_forgotten = False
+        self._split = split
+        self._max_words = max_words
+        self._chunks = Counter()
+        self._words = Counter()
+        self._num_words = 0
+
+    def add(self, text: str) -> None:
+        """Counts the words of `text`."""
+        self.num_texts += 1
+        self._chunks.update(text.split(" "))
+        if len(self._chunks) > _MAX_CHUNKS:
+            self._split_chunks()
+
+    def counts(self) -> dict[str, int]:
+        """The counts of the most frequent words, falling; ties in order of words."""
+        self._split_chunks()
+        self.has_forgotten |= len(self._words) > self._max_words
+        return dict(self._most_frequent(self._max_words))
+
+    @property
+    def num_words(self) -> int:
+        """Words of all texts, those included whose counts are not kept."""
+        self._split_chunks()
+        return self._num_words
+
+    def _split_chunks(self) -> None:
+        for chunk, count in self._chunks.items():
+            for word in self._split(chunk):
+                self._words[word] += count
+                self._num_words += count
+        self._chunks.clear()
+        if len(self._words) > _SLACK * self._max_words:
+            self._words = Counter(dict(self._most_frequent(self._max_words)))
+            self.has_forgotten = True
+
+    def _most_frequent(self, number: int) -> list[tuple[str, int]]:
+        ordered = sorted(self._words.items(), key=lambda item: (-item[1], item[0]))
+        return ordered[:number]
+
+
+def count_words(
+    format: str,
+    input_path: str,
+    counter: WordCounter,
+    reader_options: Mapping[str, Any],
+) -> dict[str, int]:
+    """Counts the words of all paragraphs of a corpus, with a progress bar.
+
+    Args:
+        format: name of the reader.
+        input_path: file, folder or glob.
+        counter: an unused one, which knows more afterwards.
+        reader_options: options of the reader.
+
+    Returns:
+        The counter's counts.
+
+    Raises:
+        ValueError: if the input is missing or empty, or no document could be read.
+    """
+    reader = get_reader(format, **reader_options)
+    passed_over = PassedOver()
+    files = reader.files(input_path, passed_over)
+    if passed_over.names:
+        print(passed_over_summary(passed_over.described()), file=sys.stderr)
+    sizes = {path: path.stat().st_size for path in files}
+    num_documents, rejected = 0, Counter()
+    with command_line.progress_bar(sum(sizes.values()), "counting words") as bar:
+        for path, size in sizes.items():
+            for item in reader.read(path, reader.source_name(path, input_path)):
+                if not isinstance(item, Document):
+                    rejected[item.reason] += 1
+                    last_rejected = item
+                    continue
+                num_documents += 1
+                for paragraph in item.paragraphs:
+                    counter.add(paragraph)
+            bar.update(size)
+    counts = counter.counts()
+    if rejected:
+        listed = ", ".join(f"{n} {reason}" for reason, n in sorted(rejected.items()))
+        print(f"left out: {listed}; the last one: {last_rejected}", file=sys.stderr)
+    if not counts:
+        raise ValueError(
+            f"No words could be read from {input_path!r} as {format}: "
+            f"{num_documents} documents, {sum(rejected.values())} rejected"
+        )
+    return counts

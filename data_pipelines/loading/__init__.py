@@ -1,0 +1,1 @@
+"""Loading records for training: order of samples, rows, masking, batches."""

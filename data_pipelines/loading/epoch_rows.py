@@ -1,0 +1,92 @@
+"""How the windows of a split make the rows of an epoch: by default, one each.
+
+Shape key: B batch.
+"""
+
+from typing import Protocol
+
+import tensorflow as tf
+
+from data_pipelines.loading import randomness
+from data_pipelines.loading.window_records import WindowRecords
+from seg_tf.text import window_indices
+
+
+class RowReader(Protocol):
+    """Makes the rows of a split from its windows; as long as an epoch.
+
+    Attributes:
+        row_length: positions of a row.
+        num_tokens: positions of all rows that are no padding.
+        parts: what the rows are made of, "windows" or "texts".
+        num_parts: how many of these all rows have.
+    """
+
+    row_length: int
+    num_tokens: int
+    parts: str
+    num_parts: int
+
+    def __len__(self) -> int: ...
+
+    def __call__(
+        self, numbers: tf.Tensor, epoch_places: tf.Tensor, epoch_streams: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        """Reads rows.
+
+        Args:
+            numbers: int64 tensor `(B,)`, which rows of the split.
+            epoch_places: int64 tensor `(B,)`, where in the epoch each of them comes.
+            epoch_streams: uint64 tensor `(B,)`, random stream of the epoch of each.
+
+        Returns:
+            `{feature name: tensor (B, …)}`.
+        """
+
+
+class Layout(Protocol):
+    """How windows make rows.
+
+    Attributes:
+        feature_names: features of a row that a window alone does not have.
+        index_features: indices that its rows can have.
+    """
+
+    feature_names: tuple[str, ...]
+    index_features: tuple[str, ...]
+
+    def read(self, windows: WindowRecords) -> RowReader:
+        """The rows of the windows of a split."""
+
+
+class OneWindowLayout:
+    """Every window is a row."""
+
+    feature_names = ()
+    index_features = window_indices.WINDOW_INDICES
+
+    def read(self, windows: WindowRecords) -> RowReader:
+        return OneWindowRows(windows)
+
+
+class OneWindowRows:
+    """Rows of one window each."""
+
+    parts = "windows"
+
+    def __init__(self, windows: WindowRecords):
+        self._windows = windows
+        self.row_length = windows.window_length
+        self.num_tokens = windows.num_tokens
+        self.num_parts = len(windows)
+
+    def __len__(self) -> int:
+        return len(self._windows)
+
+    def __call__(
+        self, numbers: tf.Tensor, epoch_places: tf.Tensor, epoch_streams: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        # The random stream of sample k of epoch e.
+        return self._windows(
+            numbers, randomness.extend_key(epoch_streams, epoch_places)
+        )

@@ -1,0 +1,29 @@
+"""Batches of rows with `[SENT]` before every sentence, half of them shuffled (SLM)."""
+
+from typing import Any
+
+from data_pipelines.loading.sentence_layout import SentenceLayout
+from data_pipelines.loading.window_inputs import WindowInputs
+
+
+def sentence_inputs(
+    *, max_sentences: int, shuffle_rate: float, **arguments: Any
+) -> WindowInputs:
+    """`WindowInputs` whose rows are made of whole sentences in any order.
+
+    Training merges and shuffles anew in every epoch; both, like the masks, are
+    functions of (seed, epoch, sample). Validation takes the order that is stored with
+    each record.
+
+    Args:
+        max_sentences: the most sentences of a row; rows are so many positions longer
+            than windows.
+        shuffle_rate: probability that a row is shuffled.
+        **arguments: the other arguments of `WindowInputs`.
+
+    Raises:
+        ValueError: if the records do not fit the settings, have sentences cut to fill
+            windows, or a vocabulary without a row for `[SENT]`.
+    """
+    layout = SentenceLayout(max_sentences=max_sentences, shuffle_rate=shuffle_rate)
+    return WindowInputs(layout=layout, **arguments)

@@ -1,0 +1,209 @@
+"""Windows as sentences: merged where there are too many, shuffled, laid out, masked.
+
+Shape key: B rows, S sentences of a record, M sentences of a row.
+"""
+
+import tensorflow as tf
+
+from data_pipelines.loading import randomness
+from data_pipelines.loading.window_records import DecodedWindows, WindowRecords
+from seg_tf import features
+from seg_tf.text import window_indices
+from seg_tf.text.sentence_rows import sentence_rows
+
+
+class SentenceLayout:
+    """Every window is a row of whole sentences.
+
+    Args:
+        max_sentences: M.
+        shuffle_rate: probability that a row is shuffled.
+    """
+
+    feature_names = (
+        "candidate_positions",
+        "candidate_mask",
+        "gold_candidates",
+        "is_shuffled",
+    )
+    index_features = features.INDEX_FEATURES
+
+    def __init__(self, *, max_sentences: int, shuffle_rate: float):
+        self._max_sentences = max_sentences
+        self._shuffle_rate = shuffle_rate
+
+    def read(self, windows: WindowRecords) -> "SentenceRows":
+        """The rows of the windows of a split.
+
+        Raises:
+            ValueError: if the records or their vocabulary are not fit for it.
+        """
+        if windows.manifest.options.get("cut_sentences"):
+            raise ValueError(
+                f"{windows.records_dir}: the records were built with --cut_sentences, "
+                "which leaves parts of sentences at the ends of windows. Build them "
+                "without it to shuffle sentences"
+            )
+        return SentenceRows(
+            windows,
+            max_sentences=self._max_sentences,
+            shuffle_rate=self._shuffle_rate,
+        )
+
+
+class SentenceRows:
+    """Reads rows of sentences.
+
+    Args:
+        windows: the windows of the split.
+        max_sentences: M.
+        shuffle_rate: probability that a row is shuffled.
+    """
+
+    parts = "windows"
+
+    def __init__(
+        self, windows: WindowRecords, *, max_sentences: int, shuffle_rate: float
+    ):
+        self._windows = windows
+        self._max_sentences = max_sentences
+        self._shuffle_rate = shuffle_rate
+        self._sent_id = windows.vocabulary().sent_id
+        self._stored_orders = windows.split == "validation"
+        self.row_length = windows.window_length + max_sentences
+        # Not counting that merging takes some [SENT] from windows with many.
+        num_sentences = windows.manifest.count("sentences", windows.split)
+        self.num_tokens = windows.num_tokens + min(
+            num_sentences, max_sentences * len(windows)
+        )
+        self.num_parts = len(windows)
+
+    def __len__(self) -> int:
+        return len(self._windows)
+
+    def __call__(
+        self, numbers: tf.Tensor, epoch_places: tf.Tensor, epoch_streams: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        streams = randomness.extend_key(epoch_streams, epoch_places)
+        windows = self._windows.read(numbers)
+        firsts, counts = merge(
+            windows.num_sentences,
+            tf.shape(windows.sentence_lengths)[1],
+            streams,
+            self._max_sentences,
+        )
+        is_shuffled = self._draw_shuffled(streams)
+        keys = (
+            _stored_keys(windows, firsts)
+            if self._stored_orders
+            else _drawn_keys(streams, self._max_sentences)
+        )
+        row = sentence_rows(
+            pieces=windows.pieces,
+            sentence_lengths=_merged_lengths(windows.sentence_lengths, firsts),
+            num_sentences=counts,
+            places=_places(keys, counts, is_shuffled),
+            **_structure(windows, firsts),
+            row_length=self.row_length,
+            special_ids=self._windows.special_ids,
+            sent_id=self._sent_id,
+            caps=self._windows.index_tables,
+        )
+        masked = self._windows.masking(
+            row["token_ids"], row.pop("sentence_numbers"), streams
+        )
+        return {**row, **masked, "is_shuffled": is_shuffled}
+
+    def _draw_shuffled(self, streams: tf.Tensor) -> tf.Tensor:
+        draws = _draws(streams, randomness.WHETHER_SHUFFLED, 1)
+        return draws[:, 0] < self._shuffle_rate
+
+
+def merge(
+    num_sentences: tf.Tensor,
+    width: int | tf.Tensor,
+    streams: tf.Tensor,
+    max_sentences: int,
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Which sentences start one of a row, the others being merged with those before.
+
+    Merging adjacent sentences, a pair drawn at a time, until M are left (SLM, section
+    3.2) removes all but M - 1 of the boundaries between them, any choice being as
+    likely as any other; so those that stay are drawn.
+
+    Args:
+        num_sentences: int32 tensor `(B,)`, sentences of each window.
+        width: S, of the window with the most sentences, or more.
+        streams: uint64 tensor `(B,)`, the random stream of each row.
+        max_sentences: M.
+
+    Returns:
+        int32 tensor `(B, M)`, the first sentences, rising, padded with S; and int32
+        tensor `(B,)`, how many there are.
+    """
+    width = tf.maximum(width, max_sentences)
+    sentence = tf.range(width)[tf.newaxis, :]
+    scores = _draws(streams, randomness.SENTENCE_MERGES, width)
+    scores = tf.where(sentence == 0, 2.0, scores)
+    scores = tf.where(sentence < num_sentences[:, tf.newaxis], scores, -1.0)
+    _, kept = tf.math.top_k(scores, max_sentences)
+    counts = tf.minimum(num_sentences, max_sentences)
+    is_kept = tf.sequence_mask(counts, max_sentences)
+    return tf.sort(tf.where(is_kept, kept, width), axis=1), counts
+
+
+def _merged_lengths(lengths: tf.Tensor, firsts: tf.Tensor) -> tf.Tensor:
+    """Pieces of each sentence of a row, int32 `(B, M)`; 0 at padding."""
+    bounds = tf.pad(tf.cumsum(lengths, axis=1), [[0, 0], [1, 0]])
+    # All padding ends where the last sentence does.
+    nexts = tf.concat([firsts[:, 1:], tf.fill(tf.shape(firsts[:, :1]), 1 << 30)], 1)
+    last = tf.shape(lengths)[1]
+    ends = tf.gather(bounds, tf.minimum(nexts, last), batch_dims=1)
+    return ends - tf.gather(bounds, tf.minimum(firsts, last), batch_dims=1)
+
+
+def _structure(windows: DecodedWindows, firsts: tf.Tensor) -> dict[str, tf.Tensor]:
+    """Paragraph and sentence index, in the document, of each sentence of a row."""
+    first_paragraph, first_sentence, _ = tf.unstack(
+        tf.cast(windows.first_index, tf.int32)[:, :, tf.newaxis], axis=1
+    )
+    sentence = tf.minimum(firsts, windows.num_sentences[:, tf.newaxis] - 1)
+    paragraph, sentence = window_indices.locate(
+        sentence, windows.paragraph_lengths, first_sentence
+    )
+    return {"paragraphs": paragraph + first_paragraph, "sentences": sentence}
+
+
+def _drawn_keys(streams: tf.Tensor, max_sentences: int) -> tf.Tensor:
+    """What the sentences of a row are ordered by, float32 `(B, M)`: an order drawn."""
+    return _draws(streams, randomness.SENTENCE_ORDER, max_sentences)
+
+
+def _stored_keys(windows: DecodedWindows, firsts: tf.Tensor) -> tf.Tensor:
+    """The same from the order stored with each record, int32 `(B, M)`.
+
+    A merged sentence comes where the first of its parts would.
+    """
+    stored = windows.shuffled_sentence_indices
+    sentence = tf.range(tf.shape(stored)[1])[tf.newaxis, :]
+    is_sentence = sentence < windows.num_sentences[:, tf.newaxis]
+    # Which sentence comes at a place is stored; asked is at which place one comes.
+    places = tf.argsort(tf.where(is_sentence, stored, tf.shape(stored)[1]), axis=1)
+    last = tf.shape(stored)[1] - 1
+    return tf.gather(places, tf.minimum(firsts, last), batch_dims=1)
+
+
+def _places(keys: tf.Tensor, counts: tf.Tensor, is_shuffled: tf.Tensor) -> tf.Tensor:
+    """At which place each sentence of a row comes, int32 `(B, M)`."""
+    max_sentences = keys.shape[1]
+    in_gold_order = tf.range(max_sentences)[tf.newaxis, :]
+    is_sentence = tf.sequence_mask(counts, max_sentences)
+    keys = tf.where(is_sentence, keys, keys.dtype.max)
+    order = tf.argsort(keys, axis=1, stable=True)
+    places = tf.argsort(order, axis=1)
+    return tf.where(is_shuffled[:, tf.newaxis], places, in_gold_order)
+
+
+def _draws(streams: tf.Tensor, purpose: int, count: int | tf.Tensor) -> tf.Tensor:
+    streams = randomness.extend_key(streams, purpose)
+    return randomness.uniform_floats(randomness.uniform_integers_like(streams, count))

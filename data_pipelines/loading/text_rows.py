@@ -1,0 +1,272 @@
+"""Windows as rows of texts, the texts as sentences (ReAT).
+
+Shape key: B rows, L row length, N sentences of a row.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from data_pipelines.loading import randomness, sample_order, text_packing
+from data_pipelines.loading.sentence_exchange import exchange
+from data_pipelines.loading.text_packing import RowShape, TextShape
+from data_pipelines.loading.window_records import WindowRecords
+from seg_tf.text import text_blocks
+
+# What a row is before anything is drawn: names of `features`, and what becomes some.
+_PER_POSITION = ("token_ids", "position_index", "sentence_number", "is_piece")
+_PER_SENTENCE = ("sentence_starts", "text_of_sentence", "place", "sentence_part")
+_BOOLEAN = ("is_piece",)
+
+
+class TextsOfAKind:
+    """All texts of a split that are cut alike, and their rows.
+
+    Args:
+        windows: the windows of the split.
+        sentence_lengths: pieces of each sentence, window by window.
+        num_sentences: sentences of each window.
+        shape: how long the texts may be.
+        row: what a row has room for.
+        seed: names the draw of which texts meet.
+    """
+
+    def __init__(
+        self,
+        windows: WindowRecords,
+        sentence_lengths: np.ndarray,
+        num_sentences: np.ndarray,
+        shape: TextShape,
+        row: RowShape,
+        seed: int,
+    ):
+        self._windows = windows
+        self._shape = shape
+        self._row = row
+        # Before anything dear is done.
+        self._special_ids = text_blocks.SpecialIds.of(windows.vocabulary())
+        texts = text_packing.cut_texts(sentence_lengths, num_sentences, shape, row)
+        self._texts, self._rows = text_packing.pack_texts(texts, row, seed=seed)
+        self.num_tokens = int(texts.positions.sum(dtype=np.int64))
+        # Those that packing cut in two are two.
+        self.num_texts = len(self._texts)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def read(self, number: int) -> dict[str, np.ndarray]:
+        """A row: arrays `(L,)` and `(N,)`, nothing exchanged, nothing masked."""
+        texts, members = self._texts, self._rows[number]
+        (positions,) = text_packing.sentence_matrix(texts, [members])
+        starts, _ = text_blocks.place_in_blocks(
+            positions[np.newaxis], self._row.num_blocks, self._row.block_length
+        )
+        counts = texts.counts[members]
+        lengths = positions - text_blocks.NUM_SPECIAL_TOKENS
+        pieces, parts = self._read_pieces(members, lengths)
+        per_sentence = {
+            "sentence_starts": starts[0],
+            "text_of_sentence": np.repeat(np.arange(1, len(members) + 1), counts),
+            "place": np.concatenate([np.arange(count) for count in counts]),
+            "sentence_part": parts,
+        }
+        missing = self._row.num_sentences - len(lengths)
+        return {
+            **text_blocks.lay_out(
+                pieces=pieces,
+                lengths=lengths,
+                starts=starts[0],
+                row_length=self._row.length,
+                special_ids=self._special_ids,
+            ),
+            **{
+                name: np.pad(values, (0, missing)).astype(np.int32)
+                for name, values in per_sentence.items()
+            },
+        }
+
+    def _read_pieces(
+        self, members: np.ndarray, expected: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Pieces of some texts, and which part of a sentence each of theirs is.
+
+        Args:
+            members: the texts.
+            expected: the lengths of their sentences that the row was planned with.
+
+        Raises:
+            ValueError: if the records hold others.
+        """
+        texts = self._texts
+        windows = texts.windows[members]
+        firsts = texts.firsts[members] - texts.window_firsts[windows]
+        pieces, parts, found = [], [], []
+        trees = self._windows.trees(windows.tolist())
+        for tree, first, count in zip(
+            trees, firsts, texts.counts[members], strict=True
+        ):
+            lengths, part = text_blocks.split_long(
+                tree.sentence_lengths, self._shape.max_pieces
+            )
+            begin, end = lengths[:first].sum(), lengths[: first + count].sum()
+            pieces.append(tree.token_ids[begin:end])
+            parts.append(part[first : first + count])
+            found.append(lengths[first : first + count])
+        if not np.array_equal(np.concatenate(found), expected):
+            raise ValueError(
+                f"{self._windows.records_dir}: the sentences of windows "
+                f"{sorted(set(windows.tolist()))} ({self._windows.split}) have other "
+                "lengths than the files beside the shards say. These were replaced or "
+                "damaged: remove *.sentence_lengths and run `python -m "
+                "data_pipelines.build_windows` again"
+            )
+        return np.concatenate(pieces), np.concatenate(parts)
+
+
+class TextRows:
+    """Reads rows of both kinds.
+
+    An epoch is all rows of short texts and, so that their share is the rate, rows of
+    long ones, drawn anew for each epoch. If all are to be long, it is those.
+
+    Args:
+        windows: the windows of the split.
+        row: what a row has room for.
+        short: rows of short texts.
+        long: rows of long texts.
+        long_rate: share of the rows that are of long texts.
+        exchange_rate: share of the sentences that are displaced.
+        exchange_within: "text" if they change places in their text, "row" if among all
+            texts of their row.
+    """
+
+    parts = "texts"
+
+    def __init__(
+        self,
+        windows: WindowRecords,
+        row: RowShape,
+        short: TextsOfAKind,
+        long: TextsOfAKind,
+        long_rate: float,
+        exchange_rate: float,
+        exchange_within: str,
+    ):
+        self._windows = windows
+        self._row = row
+        self._kinds = (short, long)
+        self._num_short, self._num_long = _shares(len(short), len(long), long_rate)
+        self._exchange_rate = exchange_rate
+        self._exchange_within = exchange_within
+        self.row_length = row.length
+        self.num_tokens = self._in_an_epoch(short.num_tokens, long.num_tokens)
+        self.num_parts = self._in_an_epoch(short.num_texts, long.num_texts)
+
+    def _in_an_epoch(self, *of_kinds: int) -> int:
+        """What an epoch has of something that the rows of either kind have."""
+        counts = (self._num_short, self._num_long)
+        return sum(
+            round(number * count / max(len(kind), 1))
+            for number, count, kind in zip(of_kinds, counts, self._kinds, strict=True)
+        )
+
+    def __len__(self) -> int:
+        return self._num_short + self._num_long
+
+    def __call__(
+        self, numbers: tf.Tensor, epoch_places: tf.Tensor, epoch_streams: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        streams = randomness.extend_key(epoch_streams, epoch_places)
+        row = self._read(numbers, self._long_numbers(numbers, epoch_streams))
+        texts, places, is_moved, can_move = self._exchange(row, streams)
+        number = row["sentence_number"]
+        masked = self._windows.masking(
+            row["token_ids"], tf.where(row.pop("is_piece"), number, 0), streams
+        )
+        return {
+            **row,
+            "padding_mask": number > 0,
+            "text_number": _at_positions(texts, number),
+            "sentence_position": _at_positions(places, number),
+            "sentence_mask": texts > 0,
+            "is_moved": is_moved,
+            "can_move": can_move,
+            **masked,
+        }
+
+    def _exchange(
+        self, row: dict[str, tf.Tensor], streams: tf.Tensor
+    ) -> tuple[tf.Tensor, ...]:
+        """Text and place of each sentence, and whether it moved and could have."""
+        texts, places = row.pop("text_of_sentence"), row.pop("place")
+        # What changes hands is a seat: a text and a place in it.
+        seats = tf.broadcast_to(tf.range(tf.shape(texts)[1]), tf.shape(texts))
+        groups = texts
+        if self._exchange_within == "row":
+            groups = tf.cast(texts > 0, tf.int32)
+        seats, is_moved, can_move = exchange(
+            groups, seats, streams, self._exchange_rate
+        )
+        texts, places = (
+            tf.gather(values, seats, batch_dims=1) for values in (texts, places)
+        )
+        return texts, places, is_moved, can_move
+
+    def _long_numbers(self, numbers: tf.Tensor, epoch_streams: tf.Tensor) -> tf.Tensor:
+        """Which row of long texts each number is, anything where it is of short."""
+        available = max(len(self._kinds[1]), 1)
+        # Negative, since the streams of samples are named by places from 0.
+        streams = randomness.extend_key(epoch_streams, -randomness.LONG_TEXTS)
+        positions = tf.maximum(numbers - self._num_short, 0) % available
+        return sample_order.permuted(positions, streams, available)
+
+    def _read(
+        self, numbers: tf.Tensor, long_numbers: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        names = (*_PER_POSITION, *_PER_SENTENCE)
+        values = tf.numpy_function(
+            self._read_arrays,
+            [numbers, long_numbers],
+            [tf.bool if name in _BOOLEAN else tf.int32 for name in names],
+            stateful=False,
+        )
+        widths = [self._row.length] * len(_PER_POSITION)
+        widths += [self._row.num_sentences] * len(_PER_SENTENCE)
+        return {
+            name: tf.ensure_shape(value, [*numbers.shape, width])
+            for name, value, width in zip(names, values, widths, strict=True)
+        }
+
+    def _read_arrays(
+        self, numbers: Sequence[int], long_numbers: Sequence[int]
+    ) -> list[np.ndarray]:
+        short, long = self._kinds
+        rows = [
+            short.read(number) if number < self._num_short else long.read(long_number)
+            for number, long_number in zip(numbers, long_numbers, strict=True)
+        ]
+        arrays = []
+        for name in (*_PER_POSITION, *_PER_SENTENCE):
+            width = (
+                self._row.length if name in _PER_POSITION else self._row.num_sentences
+            )
+            dtype = bool if name in _BOOLEAN else np.int32
+            found = [row[name] for row in rows]
+            arrays.append(np.array(found, dtype).reshape(len(rows), width))
+        return arrays
+
+
+def _shares(num_short: int, num_long: int, long_rate: float) -> tuple[int, int]:
+    """Rows of either kind in an epoch; of long ones, if wanted, at least one."""
+    if long_rate == 1:
+        return 0, num_long
+    wanted = round(num_short * long_rate / (1 - long_rate))
+    return num_short, max(wanted, min(num_long, 1)) if long_rate else 0
+
+
+def _at_positions(of_sentences: tf.Tensor, sentence_number: tf.Tensor) -> tf.Tensor:
+    """What belongs to sentences `(B, N)`, at their positions `(B, L)`; 0 at padding."""
+    return tf.gather(
+        tf.pad(of_sentences, [[0, 0], [1, 0]]), sentence_number, batch_dims=1
+    )

@@ -1,0 +1,280 @@
+"""Batches of `[CLS] window [SEP]` rows with their indices, masked for masked LM.
+
+Shape key: B batch, L row length.
+"""
+
+import pathlib
+from collections.abc import Callable, Mapping
+
+import tensorflow as tf
+
+from data_pipelines.loading import randomness, sample_order
+from data_pipelines.loading.epoch_rows import Layout, OneWindowLayout, RowReader
+from data_pipelines.loading.window_records import WindowRecords
+from data_pipelines.records.manifest import Manifest, text_preparation
+from seg_tf import configuration
+from seg_tf.text import encoding
+
+
+class WindowInputs:
+    """Reads windows and gives the features of BERT-family models.
+
+    Sample k of epoch e, its masking included, is a pure function of
+    (seed, e, k): not of the batch size, the ranks, or where a run was resumed.
+
+    Args:
+        window_length: L. Has to be that of the records.
+        masking: config of the masking.
+        records_dir: what `data_pipelines.build_records` made.
+        index_tables: index features that the model embeds, and their tables' rows,
+            which cap the indices.
+        seed: seed of the run.
+        vocab_size: rows of the model's token table; None accepts the records'.
+        layout: how windows make rows; None makes each of them one.
+
+    Attributes:
+        manifest: that of the records.
+        text_preparation: how their text became word pieces; None where the records'
+            `vocab.txt` is not there any more.
+
+    Raises:
+        ValueError: if the records do not fit the settings, saying which differs and
+            what to do.
+    """
+
+    def __init__(
+        self,
+        *,
+        window_length: int,
+        masking: configuration.MaskingConfig,
+        records_dir: str | pathlib.Path,
+        index_tables: Mapping[str, int],
+        seed: int,
+        vocab_size: int | None = None,
+        layout: Layout | None = None,
+    ):
+        self.manifest = Manifest.load(pathlib.Path(records_dir))
+        self._records_dir = pathlib.Path(records_dir)
+        self._window_length = window_length
+        self._check_records(vocab_size)
+        self.text_preparation = text_preparation(self.manifest, self._records_dir)
+        self._layout = layout or OneWindowLayout()
+        for name in index_tables:
+            if name not in self._layout.index_features:
+                raise ValueError(
+                    "`index_tables` must name indices that the inputs give, "
+                    f"{self._layout.index_features}. Received: {name!r}"
+                )
+        self._index_tables = dict(index_tables)
+        self._masking = configuration.build(
+            masking,
+            mask_id=self.manifest.vocabulary["special_ids"]["mask"],
+            vocab_size=self.manifest.vocabulary["size"],
+        )
+        self._seed = seed
+        self._opened: dict[str, RowReader] = {}
+
+    def _check_records(self, vocab_size: int | None) -> None:
+        manifest, folder = self.manifest, self._records_dir
+        if manifest.tokenizer != encoding.WORD_PIECES:
+            raise ValueError(
+                f"{folder}: expected windows of word pieces, found {manifest.kind} of "
+                "words. They are for models that read a stream of words "
+                "(LaneInputsConfig); build records with `python -m "
+                "data_pipelines.build_records`"
+            )
+        if manifest.kind != "windows":
+            raise ValueError(
+                f"{folder}: expected windows, found {manifest.kind}. Cut them with "
+                f"`python -m data_pipelines.build_windows --documents_dir={folder} "
+                f"--window_length={self._window_length}`"
+            )
+        if manifest.window_length != self._window_length:
+            raise ValueError(
+                f"{folder}: the records have window_length={manifest.window_length}, "
+                f"the config has inputs.window_length={self._window_length}. Cut "
+                "windows of that length with `python -m data_pipelines.build_windows "
+                f"--documents_dir={folder}/documents --window_length="
+                f"{self._window_length}`, or set --config.inputs.window_length="
+                f"{manifest.window_length}"
+            )
+        found = manifest.vocabulary["size"]
+        if vocab_size is not None and vocab_size != found:
+            raise ValueError(
+                f"{folder}: the records were made with a vocabulary of {found} pieces "
+                f"(sha256 {manifest.vocabulary['sha256'][:12]}…), the config has "
+                f"model.vocab_size={vocab_size}. Build the records with the model's "
+                f"vocabulary, or set --config.model.vocab_size={found}"
+            )
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the features of a batch."""
+        return (
+            "token_ids",
+            "padding_mask",
+            *self._layout.feature_names,
+            *self._index_tables,
+            *self._masking.feature_names,
+            "sample_number",
+        )
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of word pieces of the records' vocabulary."""
+        return self.manifest.vocabulary["size"]
+
+    @property
+    def vocab_checksum(self) -> str:
+        """SHA-256 of that vocabulary."""
+        return self.manifest.vocabulary["sha256"]
+
+    @property
+    def num_train_samples(self) -> int:
+        """Samples, which are rows, of an epoch."""
+        return len(self._rows("train"))
+
+    @property
+    def num_validation_samples(self) -> int:
+        """Held-out samples."""
+        return len(self._rows("validation"))
+
+    @property
+    def parts(self) -> str:
+        """What the rows are made of, "windows" or "texts"."""
+        return self._rows("train").parts
+
+    @property
+    def parts_per_row(self) -> float:
+        """How many of these a training row holds on average."""
+        rows = self._rows("train")
+        return rows.num_parts / max(len(rows), 1)
+
+    @property
+    def fill(self) -> float:
+        """Share of the positions of a training batch that are no padding."""
+        rows = self._rows("train")
+        return rows.num_tokens / max(len(rows) * rows.row_length, 1)
+
+    def train_dataset(
+        self,
+        batch_size: int,
+        first_sample: int = 0,
+        rank: int = 0,
+        num_ranks: int = 1,
+        micro_batch_size: int | None = None,
+    ) -> tf.data.Dataset:
+        """Endless batches, epoch after epoch, each in an order of its own.
+
+        Args:
+            batch_size: rows of a batch of all ranks together.
+            first_sample: samples that the run consumed before; resuming costs
+                nothing.
+            rank: this rank.
+            num_ranks: number of ranks.
+            micro_batch_size: rows of which a rank takes none without the others;
+                None gives all ranks equally many rows.
+
+        Returns:
+            Dataset of `{feature name: tensor}` with this rank's rows.
+        """
+        share = sample_order.share_of_rank(
+            batch_size, rank, num_ranks, micro_batch_size
+        )
+        reader = self._reader("train")
+        stream = randomness.key(self._seed, randomness.TRAINING_SAMPLES)
+
+        def make_batch(step: tf.Tensor) -> dict[str, tf.Tensor]:
+            samples = sample_order.rank_samples(step, first_sample, share)
+            return self._make_features(samples, reader, stream)
+
+        return _pipelined(tf.data.Dataset.counter(), make_batch)
+
+    def validation_dataset(
+        self,
+        batch_size: int,
+        max_samples: int | None = None,
+        rank: int = 0,
+        num_ranks: int = 1,
+    ) -> tf.data.Dataset:
+        """Held-out batches, the same samples and masks each time.
+
+        Args:
+            batch_size: rows of a batch of all ranks together, who get equally many
+                batches; in the last one ranks may have fewer rows, or none.
+            max_samples: take only that many, a fixed random choice of the samples.
+            rank: this rank.
+            num_ranks: number of ranks.
+        """
+        share = sample_order.share_of_rank(batch_size, rank, num_ranks)
+        reader = self._reader("validation")
+        stream = randomness.key(self._seed, randomness.VALIDATION_SAMPLES)
+        num_samples = len(reader)
+        if max_samples is not None:
+            num_samples = min(num_samples, max_samples)
+
+        def make_batch(step: tf.Tensor) -> dict[str, tf.Tensor]:
+            samples = sample_order.rank_samples(step, 0, share)
+            samples = tf.boolean_mask(samples, samples < num_samples)
+            return self._make_features(samples, reader, stream)
+
+        num_batches = -(-num_samples // batch_size)
+        return _pipelined(tf.data.Dataset.range(num_batches), make_batch)
+
+    def describe_sample(self, sample: int) -> str:
+        """Which row of the training split a sample is, for error messages."""
+        num_rows = self.num_train_samples
+        _, rows = sample_order.epochs_and_records(
+            tf.constant([sample], tf.int64), num_rows, self._seed
+        )
+        return (
+            f"sample {sample} (epoch {sample // num_rows}, row {int(rows[0])} of the "
+            "training split)"
+        )
+
+    def _reader(self, split: str) -> RowReader:
+        reader = self._rows(split)
+        if not len(reader):
+            without = (
+                " or --validation_input, or train without validation: "
+                "--config.training.validation_interval=0"
+            )
+            raise ValueError(
+                f"{self._records_dir}: the {split} split holds no record. Build the "
+                "records from more documents or with a larger --validation_fraction"
+                + (without if split == "validation" else "")
+            )
+        return reader
+
+    def _rows(self, split: str) -> RowReader:
+        if split not in self._opened:
+            windows = WindowRecords(
+                self.manifest,
+                self._records_dir,
+                split,
+                index_tables=self._index_tables,
+                masking=self._masking,
+            )
+            self._opened[split] = self._layout.read(windows)
+        return self._opened[split]
+
+    def _make_features(
+        self, samples: tf.Tensor, reader: RowReader, stream: int
+    ) -> dict[str, tf.Tensor]:
+        epochs, numbers = sample_order.epochs_and_records(
+            samples, len(reader), self._seed
+        )
+        epoch_streams = randomness.extend_key(stream, epochs)
+        rows = reader(numbers, samples % len(reader), epoch_streams)
+        rows["sample_number"] = samples
+        return {name: rows[name] for name in self.feature_names}
+
+
+def _pipelined(
+    dataset: tf.data.Dataset, make_batch: Callable[[tf.Tensor], dict[str, tf.Tensor]]
+) -> tf.data.Dataset:
+    # Batches are computed whole, several at a time, and stay in order.
+    dataset = dataset.map(
+        make_batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
+    )
+    return dataset.prefetch(tf.data.AUTOTUNE)

@@ -1,0 +1,192 @@
+"""The records of a split as masked windows, `[CLS] pieces [SEP]`, one a row.
+
+Shape key: W windows, L window length.
+"""
+
+import dataclasses
+import functools
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from data_pipelines.records import examples, record_schema, shards, window_lengths
+from data_pipelines.records.manifest import (
+    NUM_SPECIAL_TOKENS,
+    Manifest,
+    shard_paths,
+    vocabulary_path,
+)
+from seg_tf.text import window_indices
+from seg_tf.text.tree import DocumentTree
+from seg_tf.text.vocabulary import Vocabulary
+
+
+@dataclasses.dataclass(frozen=True)
+class DecodedWindows:
+    """What a batch of records holds.
+
+    Attributes:
+        pieces: int32 tensor `(W, L - 2)`, padded with 0.
+        num_pieces: int32 tensor `(W,)`.
+        sentence_lengths: int32 tensor `(W, sentences)`, padded with 0.
+        num_sentences: int32 tensor `(W,)`.
+        paragraph_lengths: int32 tensor `(W, paragraphs)`, padded with 0.
+        first_index: int64 tensor `(W, 3)`.
+        shuffled_sentence_indices: int32 tensor `(W, sentences)`, padded with 0.
+    """
+
+    pieces: tf.Tensor
+    num_pieces: tf.Tensor
+    sentence_lengths: tf.Tensor
+    num_sentences: tf.Tensor
+    paragraph_lengths: tf.Tensor
+    first_index: tf.Tensor
+    shuffled_sentence_indices: tf.Tensor
+
+
+class WindowRecords:
+    """Reads windows of a split and gives their features, masking included.
+
+    Args:
+        manifest: what the records are.
+        records_dir: where they lie.
+        split: "train" or "validation".
+        index_tables: indices that are wanted, and the rows of their tables.
+        masking: chooses what to predict, such as `TokenMasking`.
+
+    Raises:
+        ValueError: if a shard is missing or damaged.
+    """
+
+    def __init__(
+        self,
+        manifest: Manifest,
+        records_dir: pathlib.Path,
+        split: str,
+        *,
+        index_tables: Mapping[str, int],
+        masking: Any,
+    ):
+        self.manifest = manifest
+        self.masking = masking
+        self.window_length = manifest.window_length
+        self.special_ids = manifest.vocabulary["special_ids"]
+        self.records_dir = records_dir
+        self.split = split
+        self.index_tables = index_tables
+        self._reader = shards.RecordReader(shard_paths(manifest, records_dir, split))
+
+    def __len__(self) -> int:
+        return len(self._reader)
+
+    def lengths(self) -> np.ndarray:
+        """Positions that each window takes, its two special tokens included."""
+        lengths = window_lengths.WINDOWS.read(
+            self.manifest, self.records_dir, self.split
+        )
+        return lengths.astype(np.int64) + NUM_SPECIAL_TOKENS
+
+    def sentence_lengths(self) -> tuple[np.ndarray, np.ndarray]:
+        """Pieces of every sentence, window by window, and sentences of each window."""
+        return window_lengths.read_sentences(
+            self.manifest, self.records_dir, self.split
+        )
+
+    def trees(self, numbers: Sequence[int]) -> list[DocumentTree]:
+        """Windows as they are stored, outside of any graph."""
+        widths = self.manifest.number_widths
+        return [examples.decode(self._reader[number], widths)[0] for number in numbers]
+
+    @property
+    def num_tokens(self) -> int:
+        """Pieces and special tokens of all windows."""
+        pieces = self.manifest.count("pieces", self.split)
+        return pieces + NUM_SPECIAL_TOKENS * len(self)
+
+    def vocabulary(self) -> Vocabulary:
+        """The word pieces that the records are made of.
+
+        Raises:
+            OSError: if the vocabulary cannot be read.
+            ValueError: if it is not that of the records.
+        """
+        return Vocabulary.from_file(vocabulary_path(self.manifest, self.records_dir))
+
+    def __call__(self, numbers: tf.Tensor, streams: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Reads and masks windows.
+
+        Args:
+            numbers: int64 tensor `(W,)`, which records.
+            streams: uint64 tensor `(W,)`, the random stream of each.
+
+        Returns:
+            `{feature name: tensor (W, …)}`.
+        """
+        windows = self.read(numbers)
+        position = tf.range(self.window_length)[tf.newaxis, :]
+        end = windows.num_pieces[:, tf.newaxis] + 1
+        token_ids = tf.pad(windows.pieces, [[0, 0], [1, 1]])
+        token_ids = tf.where(position == 0, self.special_ids["cls"], token_ids)
+        token_ids = tf.where(position == end, self.special_ids["sep"], token_ids)
+        padding_mask = position <= end
+        token_ids = tf.where(padding_mask, token_ids, self.special_ids["pad"])
+        sentence_numbers = window_indices.sentence_numbers(
+            num_pieces=windows.num_pieces,
+            sentence_lengths=windows.sentence_lengths,
+            row_length=self.window_length,
+        )
+        return {
+            "padding_mask": padding_mask,
+            **window_indices.add_indices(
+                num_pieces=windows.num_pieces,
+                sentence_lengths=windows.sentence_lengths,
+                paragraph_lengths=windows.paragraph_lengths,
+                first_index=windows.first_index,
+                row_length=self.window_length,
+                caps=self.index_tables,
+            ),
+            **self.masking(token_ids, sentence_numbers, streams),
+        }
+
+    def read(self, numbers: tf.Tensor) -> DecodedWindows:
+        """Reads windows as they are stored.
+
+        Args:
+            numbers: int64 tensor `(W,)`, which records.
+        """
+        serialized = tf.numpy_function(
+            functools.partial(_read_records, self._reader),
+            [numbers],
+            tf.string,
+            stateful=False,
+        )
+        serialized = tf.ensure_shape(serialized, numbers.shape)
+        parsed = examples.parse(serialized, record_schema.NUMBER_LISTS)
+        lists = {
+            name: examples.decode_numbers(
+                parsed[name],
+                self.manifest.number_widths[name],
+                self.window_length - NUM_SPECIAL_TOKENS
+                if name == record_schema.TOKEN_IDS
+                else None,
+            )
+            for name in record_schema.NUMBER_LISTS
+        }
+        pieces, num_pieces = lists[record_schema.TOKEN_IDS]
+        sentence_lengths, num_sentences = lists[record_schema.SENTENCE_LENGTHS]
+        return DecodedWindows(
+            pieces=pieces,
+            num_pieces=num_pieces,
+            sentence_lengths=sentence_lengths,
+            num_sentences=num_sentences,
+            paragraph_lengths=lists[record_schema.PARAGRAPH_LENGTHS][0],
+            first_index=parsed[record_schema.FIRST_INDEX],
+            shuffled_sentence_indices=lists[record_schema.SHUFFLED_SENTENCE_INDICES][0],
+        )
+
+
+def _read_records(reader: shards.RecordReader, numbers: Sequence[int]) -> np.ndarray:
+    return np.array([reader[number] for number in numbers.tolist()], dtype=object)

@@ -1,0 +1,1 @@
+"""Bytes and text of input files: opening, decompressing, decoding."""

@@ -1,0 +1,1 @@
+"""Readers of Wikipedia's dumps and of WikiExtractor's output."""

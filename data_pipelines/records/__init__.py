@@ -1,0 +1,1 @@
+"""Records on disk: their schema, their shards with sidecar files, their manifest."""

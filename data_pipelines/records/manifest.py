@@ -1,0 +1,263 @@
+"""The manifest beside the shards: what they hold and how they were made.
+
+It has no date and no absolute path, so equal builds have equal manifests.
+"""
+
+import dataclasses
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+from data_pipelines.records import manifest_schema, record_schema
+from seg_tf import files
+from seg_tf.text import encoding
+from seg_tf.text.preparation import TextPreparation
+
+SCHEMA_VERSION = 1
+FILE_NAME = "manifest.json"
+SPLITS = ("train", "validation")
+# `[CLS]` before a window's pieces and `[SEP]` after them.
+NUM_SPECIAL_TOKENS = 2
+COUNTS = ("documents", "paragraphs", "sentences", "pieces", "records")
+TEXT_COUNTS = ("words", "unknown_words", "unsplit_pieces")
+"""Of documents alone, and not of those that earlier versions built."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Shard:
+    """One shard: its file, checked by size and checksum, and what it counts.
+
+    `paragraphs` and `sentences` of a window shard count parts: a sentence that two
+    windows share counts in both. `words`, `unknown_words` and `unsplit_pieces`
+    (`data_pipelines.builds.text_counts`) are those of documents; None of windows, and
+    of documents that an earlier version built.
+    """
+
+    file: str
+    bytes: int
+    sha256: str
+    documents: int
+    paragraphs: int
+    sentences: int
+    pieces: int
+    records: int
+    words: int | None = None
+    unknown_words: int | None = None
+    unsplit_pieces: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """Everything that training and checking need to know about a set of shards.
+
+    Attributes:
+        kind: "documents" or "windows".
+        vocabulary: file, size, sha256, lower_case, special_ids; tokenizer where it is
+            not word pieces.
+        sentence_splitter: name and checksum of the parameters.
+        options: the settings of the build that its result depends on.
+        number_widths: type of each number list of a record.
+        window_length: positions of a window, `[CLS]` and `[SEP]` included; None
+            for documents.
+        sources: file, bytes, sha256 of every input file; where validation had an input
+            of its own, `file` begins with the split.
+        rejected: reason -> number of documents that were left out.
+        splits: split name -> its shards.
+        cleaning: documents, paragraphs and characters before cleaning, dropped by each
+            step, with examples, and after it; None where no step was on.
+        passed_over: reason -> count and first names of files of the input that were
+            not read; None where there are none.
+        broken_files: count, first names and bytes of sources that could not be read to
+            their end, see `losses.describe_broken_files`; None where there are none.
+    """
+
+    kind: str
+    vocabulary: Mapping[str, Any]
+    sentence_splitter: Mapping[str, Any]
+    options: Mapping[str, Any]
+    number_widths: Mapping[str, str]
+    window_length: int | None
+    sources: tuple[Mapping[str, Any], ...]
+    rejected: Mapping[str, int]
+    splits: Mapping[str, tuple[Shard, ...]]
+    cleaning: Mapping[str, Any] | None = None
+    passed_over: Mapping[str, Any] | None = None
+    broken_files: Mapping[str, Any] | None = None
+
+    @property
+    def tokenizer(self) -> str:
+        """What the ids stand for, one of `seg_tf.text.encoding.TOKENIZERS`."""
+        return self.vocabulary.get("tokenizer", encoding.WORD_PIECES)
+
+    @property
+    def tokens_name(self) -> str:
+        """What people call the tokens; `pieces` counts them, whatever they are."""
+        return "pieces" if self.tokenizer == encoding.WORD_PIECES else "words"
+
+    def count(self, what: str, split: str | None = None) -> int:
+        """Sum of one of `COUNTS` over the shards of a split, or of all."""
+        splits = self.splits if split is None else {split: self.splits[split]}
+        return sum(
+            getattr(shard, what) for shards in splits.values() for shard in shards
+        )
+
+    def text_counts(self, split: str | None = None) -> dict[str, int]:
+        """Sums of `TEXT_COUNTS` over a split, or all; empty where not all are known."""
+        splits = self.splits if split is None else {split: self.splits[split]}
+        shards = [shard for of_split in splits.values() for shard in of_split]
+        counted = {
+            name: [getattr(shard, name) for shard in shards] for name in TEXT_COUNTS
+        }
+        if any(None in counts for counts in counted.values()):
+            return {}
+        return {name: sum(counts) for name, counts in counted.items()}
+
+    def save(self, folder: pathlib.Path) -> None:
+        """Writes `manifest.json`, with the totals for people to read first."""
+        fields = dataclasses.asdict(self)
+        # Where there is nothing to say the manifest is that of earlier versions.
+        for name in ("cleaning", "passed_over", "broken_files"):
+            if fields[name] is None:
+                del fields[name]
+        for shards in fields["splits"].values():
+            for shard in shards:
+                for name in TEXT_COUNTS:
+                    if shard[name] is None:
+                        del shard[name]
+        files.write_json(
+            folder / FILE_NAME,
+            {"schema_version": SCHEMA_VERSION, "counts": self.counts(), **fields},
+        )
+
+    def counts(self) -> dict[str, Any]:
+        """The totals of all shards, then those of each split."""
+        counts, *in_splits = (
+            {name: self.count(name, split) for name in COUNTS} | self.text_counts(split)
+            for split in (None, *SPLITS)
+        )
+        return counts | dict(zip(SPLITS, in_splits, strict=True))
+
+    @classmethod
+    def load(cls, folder: pathlib.Path) -> "Manifest":
+        """Reads the manifest of a folder.
+
+        Raises:
+            ValueError: if there is none, or it is of another schema, damaged or
+                edited, naming the entry and saying what to do.
+        """
+        path = pathlib.Path(folder) / FILE_NAME
+        if not path.is_file():
+            raise ValueError(
+                f"{path}: there is no manifest. Build records with "
+                "`python -m data_pipelines.build_records`, or run it again if it was "
+                "interrupted"
+            )
+        values = files.read_json(path)
+        try:
+            return cls._of(values)
+        except manifest_schema.SchemaError as error:
+            raise ValueError(
+                f"{path}: {error}. Restore the manifest that the build wrote, or build "
+                "the records again with this version of the project"
+            ) from error
+
+    @classmethod
+    def _of(cls, values: Any) -> "Manifest":
+        """The manifest that a JSON file holds."""
+        manifest_schema.check_version(values, SCHEMA_VERSION)
+        fields = {
+            name: value
+            for name, value in values.items()
+            if name not in ("schema_version", "counts")
+        }
+        manifest_schema.check(fields, cls, Shard)
+        fields["splits"] = {
+            split: tuple(Shard(**shard) for shard in fields["splits"][split])
+            for split in SPLITS
+        }
+        fields["sources"] = tuple(fields["sources"])
+        manifest = cls(**fields)
+        if "counts" in values:
+            manifest_schema.check_counts(values["counts"], manifest.counts())
+        return manifest
+
+
+def shard_name(split: str, number: int) -> str:
+    """File name of a shard; the same for documents and for windows of them."""
+    return f"{split}-{number:05d}.tfrecord"
+
+
+def shard_paths(
+    manifest: Manifest, folder: pathlib.Path, split: str
+) -> list[pathlib.Path]:
+    """The shards of a split, checked to be there in full length.
+
+    Raises:
+        ValueError: if one, or the offsets beside it, has another size, naming it.
+    """
+    paths = []
+    for shard in manifest.splits[split]:
+        path = folder / shard.file
+        if not path.is_file():
+            raise ValueError(f"{path}: the shard is missing. Build the records again")
+        size = path.stat().st_size
+        if size != shard.bytes:
+            raise ValueError(
+                f"{path}: expected {shard.bytes} bytes, found {size}. The shard is "
+                "truncated or was replaced; build the records again"
+            )
+        offsets = path.with_suffix(record_schema.OFFSETS_SUFFIX)
+        expected = (shard.records + 1) * record_schema.OFFSET_BYTES
+        if offsets.is_file() and (size := offsets.stat().st_size) != expected:
+            raise ValueError(
+                f"{offsets}: expected {expected} bytes for {shard.records} records, as "
+                f"the manifest says, found {size}. One of the two is damaged; build "
+                "the records again"
+            )
+        paths.append(path)
+    return paths
+
+
+def vocabulary_path(manifest: Manifest, folder: pathlib.Path) -> pathlib.Path:
+    """The vocabulary beside the shards, checked to be theirs.
+
+    Raises:
+        OSError: if it cannot be read.
+        ValueError: if it is another, naming it.
+    """
+    path = folder / manifest.vocabulary["file"]
+    expected, found = manifest.vocabulary["sha256"], files.checksum(path)
+    if found != expected:
+        raise ValueError(
+            f"{path}: not the vocabulary that the records were built with: the sha256 "
+            f"is {found}, expected {expected}. Copy the right one there"
+        )
+    table = encoding.read_vocabulary(manifest.tokenizer, path)
+    described = {"size": table.size, "special_ids": dict(table.special_ids)}
+    for name, of_file in described.items():
+        if manifest.vocabulary[name] != of_file:
+            raise ValueError(
+                f"{folder / FILE_NAME}: expected `vocabulary.{name}` to be {of_file}, "
+                f"as in {path.name}, found {manifest.vocabulary[name]}. Restore the "
+                "manifest that the build wrote"
+            )
+    return path
+
+
+def text_preparation(
+    manifest: Manifest, folder: pathlib.Path
+) -> TextPreparation | None:
+    """How text became these records; None where their vocabulary is not there any more.
+
+    Raises:
+        ValueError: if the vocabulary beside the shards is another.
+    """
+    vocabulary = manifest.vocabulary
+    if not (folder / vocabulary["file"]).is_file():
+        return None
+    return TextPreparation(
+        vocabulary_path(manifest, folder).read_bytes(),
+        vocabulary["lower_case"],
+        manifest.sentence_splitter,
+        manifest.tokenizer,
+    )

@@ -1,0 +1,1 @@
+"""Commands for pretrained models and their files: `python -m seg_tf.commands.NAME`."""

@@ -1,0 +1,104 @@
+r"""Writes a pretrained encoder in the form of another program, with a model card.
+
+  python -m seg_tf.commands.export_weights --checkpoint=runs/bert_base \
+    --to=hugging_face --output_dir=exported/bert_base
+
+What it can be, and who reads it:
+
+  hugging_face  config.json, model.safetensors, vocab.txt, tokenizer_config.json; BERT
+                alone, since that has no place for other tables
+  keras_hub     a preset with tokenizer and preprocessor, for `from_preset`; one of
+                keras-hub alone where the model computes as its BertBackbone does, and
+                else one that needs this package
+  keras         model.keras, for `keras.saving.load_model` with this package
+
+README.md beside it is the model card: model, text, training data, recipe, every
+deviation from the paper, scores, checksums. --manifest_file adds what the records hold,
+--scores what was measured elsewhere:
+
+  … --manifest_file=records/manifest.json --scores="glue/mrpc F1=0.87,glue/rte=0.65"
+
+SavedModels that take text are written by run_export.py.
+"""
+
+import pathlib
+from collections.abc import Sequence
+
+from absl import flags
+
+from seg_tf import command_line, output_paths
+from seg_tf.commands import model_flags
+from seg_tf.interop import (
+    hugging_face_export,
+    keras_hub_export,
+    model_card,
+    new_folder,
+)
+from seg_tf.training.errors import CheckpointError
+from seg_tf.training.pretrained import Pretrained
+
+_KERAS_FILE = "model.keras"
+
+
+def define_flags() -> None:
+    model_flags.define_model_flags()
+    flags.DEFINE_enum("to", None, list(_FORMS), "What to write.", required=True)
+    flags.DEFINE_string("output_dir", None, "Folder, new or empty.", required=True)
+    flags.DEFINE_string(
+        "manifest_file", None, "manifest.json of the run's records, for the card."
+    )
+    flags.DEFINE_list("scores", [], "name=value, comma-separated, for the card.")
+
+
+def main(_: Sequence[str]) -> None:
+    values = flags.FLAGS
+    output_dir = output_paths.folder_path(values.output_dir)
+    # Whatever can be refused, before a model is loaded.
+    new_folder.check(output_dir)
+    scores = dict(map(_score, values.scores))
+    pretrained, _ = model_flags.load_model()
+    with new_folder.written_aside(output_dir) as aside:
+        written = _FORMS[values.to](pretrained, aside)
+        model_card.write_model_card(
+            pretrained,
+            aside,
+            scores=scores,
+            manifest_file=values.manifest_file and pathlib.Path(values.manifest_file),
+        )
+    print(f"{output_dir}: {pretrained.config.name} as {written}, with README.md")
+
+
+def _write_hugging_face(pretrained: Pretrained, folder: pathlib.Path) -> str:
+    hugging_face_export.write_hugging_face(pretrained, folder)
+    return "a BERT of Hugging Face"
+
+
+def _write_keras_file(pretrained: Pretrained, folder: pathlib.Path) -> str:
+    keras_hub_export.write_keras_file(pretrained, folder / _KERAS_FILE)
+    return _KERAS_FILE
+
+
+def _write_preset(pretrained: Pretrained, folder: pathlib.Path) -> str:
+    backbone = keras_hub_export.write_preset(pretrained, folder)
+    return f"a preset of keras-hub, {backbone}"
+
+
+_FORMS = {
+    "hugging_face": _write_hugging_face,
+    "keras_hub": _write_preset,
+    "keras": _write_keras_file,
+}
+
+
+def _score(text: str) -> tuple[str, str]:
+    name, sign, value = text.rpartition("=")
+    if not (sign and name.strip() and value.strip()):
+        raise ValueError(
+            f"`--scores` must be name=value, comma-separated. Received: {text!r}"
+        )
+    return name.strip(), value.strip()
+
+
+if __name__ == "__main__":
+    define_flags()
+    command_line.run(main, CheckpointError)

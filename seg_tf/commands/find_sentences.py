@@ -1,0 +1,215 @@
+r"""Finds the sentences of a corpus whose meaning in context is nearest to a query's.
+
+  python -m seg_tf.commands.find_sentences --checkpoint=runs/slm_base --corpus=books/ \
+    --index_dir=books_index \
+    --query="The waterwheel hammered on. Otherwise there was silence."
+
+Like section 5.3 and table 6 of the SLM paper: the vector of a sentence is the output
+at its [SENT] token, encoded together with the sentence before it
+(--context_sentences), and near is what has a high cosine. Of a query the last sentence
+is searched for; those before it are its context. Printed are rank, cosine, where the
+sentence stands, and it with the sentences before it.
+
+--corpus names text files or folders: UTF-8, a paragraph a line, a blank line ends a
+document. Other formats become that by
+
+  python -m data_pipelines.readers --format=wikiextractor --input=enwiki/text \
+    --output=enwiki.txt
+
+The vectors go to --index_dir, in shards. A killed job goes on where it stopped when the
+same command is given again. Once they are complete, nothing is encoded but queries, and
+--corpus may be left out:
+
+  python -m seg_tf.commands.find_sentences --checkpoint=runs/slm_base \
+    --index_dir=books_index \
+    --queries=queries.txt --num_neighbours=10 --output=neighbours.jsonl
+
+where queries.txt has a query a line. To try it on the first sentences of a corpus:
+--limit=10000.
+
+The search is exact: a query is compared with every vector of the corpus, a shard at
+a time, so that memory stays small.
+"""
+
+import json
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+from absl import flags
+
+from seg_tf import command_line, files, output_paths
+from seg_tf.commands import model_flags
+from seg_tf.inference import corpus_encoding, texts
+from seg_tf.inference.corpus_vectors import CorpusVectors
+from seg_tf.inference.sentence_vectors import SentenceVectors
+from seg_tf.inference.texts import Sentence
+from seg_tf.text.punkt import SentenceSplitter
+from seg_tf.training.errors import CheckpointError
+from seg_tf.training.pretrained import Pretrained
+
+
+def define_flags() -> None:
+    model_flags.define_model_flags()
+    flags.DEFINE_list("corpus", [], "Text files or folders, comma-separated.")
+    flags.DEFINE_multi_string("query", [], "A text; its last sentence is searched for.")
+    flags.DEFINE_string("queries", None, "File with a query a line.")
+    flags.DEFINE_string("index_dir", "sentence_index", "Folder of the vectors.")
+    flags.DEFINE_integer(
+        "context_sentences",
+        1,
+        "Sentences before a sentence that are encoded with it.",
+        lower_bound=0,
+    )
+    flags.DEFINE_integer(
+        "limit", None, "Take so many sentences of the corpus.", lower_bound=1
+    )
+    flags.DEFINE_integer(
+        "num_neighbours", 5, "Sentences to print for a query.", lower_bound=1
+    )
+    flags.DEFINE_string(
+        "output", None, "JSON lines to write the neighbours to instead of printing."
+    )
+    flags.DEFINE_integer(
+        "shard_sentences",
+        16_384,
+        "Sentences of a shard: what a killed job does again, and keeps in memory.",
+        lower_bound=1,
+    )
+
+
+def main(_: Sequence[str]) -> None:
+    values = flags.FLAGS
+    if not (values.corpus or values.query or values.queries):
+        raise ValueError(
+            "`--corpus` must name a corpus, or `--query` something to search for. "
+            "Received: neither"
+        )
+    # Whatever can be refused, before a corpus is encoded for hours.
+    if values.output:
+        output_paths.file_path(values.output, "output")
+    sources = texts.list_files(values.corpus) if values.corpus else {}
+    queries = [*values.query, *_queries_of_file()]
+    pretrained, splitter = model_flags.load_model()
+    model = SentenceVectors(pretrained, values.context_sentences)
+    spoken = [_sentences_of(query, splitter) for query in queries]
+    corpus = _corpus(sources, pretrained, splitter, model)
+    print(
+        f"{corpus.manifest['num_sentences']:,} sentences in {values.index_dir}",
+        flush=True,
+    )
+    if queries:
+        vectors, _ = model.encode(spoken)
+        _show(corpus, spoken, corpus.nearest(vectors, values.num_neighbours))
+
+
+def _queries_of_file() -> list[str]:
+    path = flags.FLAGS.queries
+    return model_flags.read_lines(path) if path else []
+
+
+def _sentences_of(query: str, splitter: SentenceSplitter) -> list[Sentence]:
+    """The last sentence of a query, behind its context."""
+    sentences = list(texts.split_lines(query.split("\n"), "query", splitter))
+    if not sentences:
+        raise ValueError(f"`--query` must hold a sentence. Received: {query!r}")
+    *_, last = texts.in_context(sentences, flags.FLAGS.context_sentences)
+    return list(last)
+
+
+def _corpus(
+    sources: dict[str, pathlib.Path],
+    pretrained: Pretrained,
+    splitter: SentenceSplitter,
+    model: SentenceVectors,
+) -> CorpusVectors:
+    """The complete vectors: made from the sources, or found in the folder."""
+    values = flags.FLAGS
+    folder = pathlib.Path(values.index_dir)
+    settings = {
+        "context_sentences": values.context_sentences,
+        "lower_case": pretrained.lower_case,
+        "sentence_parameters_sha256": splitter.parameters_checksum,
+    }
+    checksums = (pretrained.weights_checksum, pretrained.vocabulary.checksum)
+    if sources:
+        of_corpus = {name: values[name].value for name in ("limit", "shard_sentences")}
+        return corpus_encoding.make(
+            folder,
+            sources,
+            splitter,
+            model,
+            corpus_encoding.describe(sources, *checksums, {**settings, **of_corpus}),
+            lambda total: command_line.progress_bar(total, "vectors", "sentence"),
+        )
+    corpus = CorpusVectors(folder)
+    # What the corpus is made of may be anything; what queries are made with may not.
+    settings = {**corpus.manifest["settings"], **settings}
+    expected = corpus_encoding.describe({}, *checksums, settings)
+    corpus.check_same({**expected, "corpus": corpus.manifest["corpus"]})
+    corpus.check_complete()
+    return corpus
+
+
+def _show(
+    corpus: CorpusVectors,
+    queries: Sequence[Sequence[Sentence]],
+    neighbours: Sequence[Sequence[tuple[int, float]]],
+) -> None:
+    """Prints the neighbours of each query, or writes them to `--output`."""
+    numbers = [number for of_query in neighbours for number, _ in of_query]
+    sentences = corpus.sentences(numbers)
+    answers = [
+        {
+            "query": [one.text for one in query],
+            "neighbours": [
+                _to_json(rank, cosine, sentences[number])
+                for rank, (number, cosine) in enumerate(of_query, start=1)
+            ],
+        }
+        for query, of_query in zip(queries, neighbours, strict=True)
+    ]
+    if not flags.FLAGS.output:
+        print("\n".join(map(_describe, answers)))
+        return
+    output = pathlib.Path(flags.FLAGS.output)
+    lines = (json.dumps(answer, ensure_ascii=False) + "\n" for answer in answers)
+    files.write_text(output, "".join(lines))
+    print(f"Neighbours of {len(answers):,} queries: {output}")
+
+
+def _to_json(
+    rank: int, cosine: float, in_context: Sequence[Sentence]
+) -> dict[str, Any]:
+    *before, sentence = in_context
+    return {
+        "rank": rank,
+        "cosine": round(cosine, 6),
+        "file": sentence.file,
+        "document": sentence.document,
+        "line": sentence.line,
+        "before": [one.text for one in before],
+        "sentence": sentence.text,
+    }
+
+
+def _describe(answer: dict[str, Any]) -> str:
+    """A query and its neighbours, for people."""
+    *before, sentence = answer["query"]
+    lines = ["", f"Query: {_mark(before, sentence)}"]
+    for one in answer["neighbours"]:
+        lines.append(
+            f"{one['rank']:4d}  {one['cosine']:.4f}  {one['file']}, document "
+            f"{one['document']}, line {one['line']}"
+        )
+        lines.append(f"      {_mark(one['before'], one['sentence'])}")
+    return "\n".join(lines)
+
+
+def _mark(before: Sequence[str], sentence: str) -> str:
+    return " ".join([*before, f"**{sentence}**"])
+
+
+if __name__ == "__main__":
+    define_flags()
+    command_line.run(main, CheckpointError, goes_on=True)

@@ -1,0 +1,112 @@
+r"""Writes on after a prompt, with a pretrained (Sega-)Transformer-XL.
+
+  python -m seg_tf.commands.generate_text --checkpoint=runs/sega_transformer_xl_base \
+    --prompt="The waterwheel was built in" --num_words=200 --seed=0
+
+prints the prompt and then word after word, each drawn by the probability that the model
+gives it after all before: a demonstration of what a language model has learned. The
+same seed gives the same text.
+
+--temperature below 1 favours probable words, 0 always takes the most probable one;
+--top_k and --top_p leave the improbable ones out. `<unk>` is never drawn, for nobody
+can read it. `<eos>`, which ends a paragraph and counts as a word, is printed as a new
+line, and never drawn twice in a row.
+
+The last line of a prompt is continued, unless a blank line follows it; lines before it
+are paragraphs of their own. --prompt_file=beginning.txt takes the prompt from a file.
+Without a prompt a paragraph is begun from nothing.
+
+A word sees the --memory_length words before it, as many as in training unless given.
+Sentences, by which a Sega-Transformer-XL reckons distances, are found by Punkt in the
+paragraph as far as it is written: a word after `.` begins one if it does for Punkt.
+"""
+
+import itertools
+import pathlib
+import sys
+from collections.abc import Sequence
+
+import numpy as np
+from absl import flags
+
+from seg_tf import command_line
+from seg_tf.commands import model_flags
+from seg_tf.inference.generation import TextGenerator
+from seg_tf.inference.language_model import LanguageModel
+from seg_tf.inference.sampling import Sampling
+from seg_tf.training.errors import CheckpointError
+
+
+def define_flags() -> None:
+    model_flags.define_model_flags()
+    flags.DEFINE_string("prompt", None, "The text to go on from.")
+    flags.DEFINE_string("prompt_file", None, "A file that holds it.")
+    flags.DEFINE_integer("num_words", 200, "Words to write.", lower_bound=1)
+    flags.DEFINE_float(
+        "temperature", 1.0, "0 takes the most probable word.", lower_bound=0.0
+    )
+    flags.DEFINE_integer(
+        "top_k",
+        0,
+        "Draw from so many of the most probable words; 0: from all.",
+        lower_bound=0,
+    )
+    flags.DEFINE_float(
+        "top_p",
+        1.0,
+        "Draw from the most probable words that make up this probability; 1: from all.",
+        lower_bound=0.0,
+        upper_bound=1.0,
+    )
+    flags.DEFINE_integer("seed", 0, "What chance hangs on.", lower_bound=0)
+    flags.DEFINE_integer(
+        "memory_length",
+        None,
+        "Words that a word sees before it. Default: as in training.",
+        lower_bound=0,
+    )
+
+
+def main(_: Sequence[str]) -> None:
+    values = flags.FLAGS
+    prompt = _prompt()
+    sampling = Sampling(
+        temperature=values.temperature, top_k=values.top_k, top_p=values.top_p
+    )
+    model = LanguageModel(*model_flags.load_model(values.memory_length))
+    generator = TextGenerator(model, prompt)
+    text = generator.text
+    num_unknown = int(np.sum(text.token_ids == model.vocabulary.unk_id))
+    if num_unknown:
+        print(
+            f"Note: the model does not know {num_unknown:,} of the "
+            f"{len(text.token_ids) - 1:,} words of the prompt (with <eos>)",
+            file=sys.stderr,
+        )
+    print(prompt.rstrip("\n"), end="\n" if prompt and text.begins_paragraph else "")
+    words = generator.sample(sampling, np.random.default_rng(values.seed))
+    for token_id in itertools.islice(words, values.num_words):
+        print(text.shown(token_id), end="", flush=True)
+    print()
+
+
+def _prompt() -> str:
+    values = flags.FLAGS
+    if values.prompt is not None and values.prompt_file is not None:
+        raise ValueError(
+            "Only one of `--prompt` and `--prompt_file` can be given. Received: both"
+        )
+    if values.prompt_file is None:
+        return values.prompt or ""
+    try:
+        return pathlib.Path(values.prompt_file).read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"`--prompt_file` must be UTF-8 text. Received: {values.prompt_file}, "
+            f"which is not at byte {error.start} ({error.reason})"
+        ) from error
+
+
+if __name__ == "__main__":
+    define_flags()
+    command_line.run(main, CheckpointError)

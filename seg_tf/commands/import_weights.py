@@ -1,0 +1,81 @@
+r"""Makes a checkpoint of weights of other programs, to go on from.
+
+  python -m seg_tf.commands.import_weights --from=uncased_L-12_H-768_A-12 \
+    --output_dir=runs/google_bert
+
+reads a BERT and writes a checkpoint with the same model, for fine-tuning and for
+everything else that takes a --checkpoint. What can be read, by what lies there:
+
+  google        bert_model.ckpt.*, bert_config.json, vocab.txt (BERT's authors, TF 1)
+  official      a TF 2 checkpoint of tf-models-official, with or without
+                bert_config.json
+  hugging_face  config.json, model.safetensors, vocab.txt, in a local folder
+  segabert      the same, as SegaBERT's authors released it
+  keras_hub     a preset folder of a BertBackbone
+
+To pretrain further, or to give another model a start, name its config:
+
+  python -m seg_tf.commands.import_weights --from=uncased_L-12_H-768_A-12 \
+    --config=configs/segabert_base.py --output_dir=runs/bert_as_segabert
+  python run_pretraining.py --config=configs/segabert_base.py --records_dir=records \
+    --initial_checkpoint=runs/bert_as_segabert --output_dir=runs/segabert
+
+The same --config and --config.… flags have to be given to both, and the records be made
+with the same vocab.txt. Tables that BERT lacks start so that the model equals BERT
+where that is possible: BERT with P.S. and SLM always, SegaBERT on windows of one
+sentence. What was loaded, what is new, what was left over and when the two are equal is
+printed, and kept as import_report.txt in the folder.
+"""
+
+import pathlib
+from collections.abc import Sequence
+
+from absl import flags
+from ml_collections import config_flags
+
+from seg_tf import command_line, configuration, output_paths
+from seg_tf.interop import conversion, formats, new_folder
+from seg_tf.training import config_overrides
+
+
+def define_flags() -> None:
+    config_flags.DEFINE_config_file(
+        "config",
+        None,
+        "Config whose model takes up the weights; its fields are flags too. Without, "
+        "the model stays what it is.",
+    )
+    flags.DEFINE_string(
+        "from", None, "Folder, or prefix of a TensorFlow checkpoint.", required=True
+    )
+    flags.DEFINE_string("output_dir", None, "Checkpoint to write.", required=True)
+    flags.DEFINE_string(
+        "vocab_file", None, "Its vocab.txt, where none lies beside the weights."
+    )
+    flags.DEFINE_bool(
+        "lower_case",
+        None,
+        "Whether the vocabulary is uncased. Default: as its files say, or else as its "
+        "rows do: 1 % of them with capital letters or accents make a vocabulary cased.",
+    )
+
+
+def main(_: Sequence[str]) -> None:
+    values = flags.FLAGS
+    output_dir = output_paths.folder_path(values.output_dir)
+    new_folder.check(output_dir)
+    config = values.config and configuration.from_config_dict(values.config)
+    report = conversion.convert(
+        formats.open_model(pathlib.Path(values["from"].value)),
+        output_dir,
+        config,
+        pathlib.Path(values.vocab_file) if values.vocab_file else None,
+        values.lower_case,
+    )
+    print(report.to_text())
+    print(f"Written: {output_dir}")
+
+
+if __name__ == "__main__":
+    define_flags()
+    command_line.run(main, parse_flags=config_overrides.parse_flags)

@@ -1,0 +1,145 @@
+"""Extractive question answering: where in a context the answer starts and ends."""
+
+# Shape key: B batch, L row length, D width of the encoder, C candidates.
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import keras
+from keras import ops
+
+from seg_tf.finetuning.feature_model import FeatureModel, feature_inputs
+from seg_tf.finetuning.sentence_layout import SentenceLayout
+from seg_tf.finetuning.spans.span_batches import span_layout
+from seg_tf.ops.gathering import gather_vectors
+from seg_tf.training.encoder_copies import copy_encoder, seeded
+from seg_tf.training.pretrained import Pretrained
+
+# Far below any logit, and a number in every precision that a loss is taken in.
+_IMPOSSIBLE = -1e9
+
+
+@keras.saving.register_keras_serializable(package="seg_tf")
+class SpanExtractor(FeatureModel):
+    """An encoder and pointers to the first and the last piece of the answer.
+
+    The logit of a position is an affine function of its vector (BERT, section 4.2).
+    A model of sentences points at the answer's sentence too, by the vectors of
+    `[SENT]`, and is trained on the sum of the three losses (SLM, section 2.2 and figure
+    4). `[CLS]` stands for no answer.
+
+    Args:
+        encoder: from features to a sequence `(B, L, D)`. It becomes part of the model
+            and is trained with it.
+        points_at_sentences: bool. Whether there is a pointer to sentences.
+        **kwargs: `name` and `trainable`.
+
+    Call arguments:
+        inputs: dict of the features that `feature_names` names: those of the encoder,
+            bool `can_answer` `(B, L)` and, for the pointer to sentences, int
+            `candidate_positions` and bool `can_hold_answer`, both `(B, C)`.
+
+    Returns:
+        Dict of float32 logits `start` and `end` `(B, L)` and, with a pointer to
+        sentences, `sentence` `(B, C)`. Where there can be no answer they are -1e9.
+    """
+
+    def __init__(
+        self, encoder: keras.Model, points_at_sentences: bool = False, **kwargs: Any
+    ):
+        # === Layers ===
+        initializer = keras.initializers.TruncatedNormal(
+            stddev=encoder.initializer_range
+        )
+        self.encoder = encoder
+        self.span_pointer = keras.layers.Dense(
+            2,
+            kernel_initializer=initializer.clone(),
+            dtype="float32",
+            name="span_pointer",
+        )
+        self.sentence_pointer = None
+        if points_at_sentences:
+            self.sentence_pointer = keras.layers.Dense(
+                1,
+                kernel_initializer=initializer.clone(),
+                dtype="float32",
+                name="sentence_pointer",
+            )
+
+        # === Functional model ===
+        names = (*encoder.feature_names, "can_answer")
+        if points_at_sentences:
+            names += ("candidate_positions", "can_hold_answer")
+        inputs = feature_inputs(names)
+        sequence_BLD = encoder(inputs)
+        logits_BL2 = self.span_pointer(sequence_BLD)
+        outputs = {
+            name: _masked(logits_BL2[:, :, number], inputs["can_answer"])
+            for number, name in enumerate(("start", "end"))
+        }
+        if points_at_sentences:
+            candidates_BCD = gather_vectors(sequence_BLD, inputs["candidate_positions"])
+            logits_BC1 = self.sentence_pointer(candidates_BCD)
+            outputs["sentence"] = _masked(
+                logits_BC1[:, :, 0], inputs["can_hold_answer"]
+            )
+        super().__init__(inputs=inputs, outputs=outputs, **kwargs)
+
+        # === Config ===
+        self.points_at_sentences = points_at_sentences
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        pretrained: Pretrained,
+        *,
+        randomly_initialised: bool = False,
+        seed: int | None = None,
+        **arguments: Any,
+    ) -> Self:
+        """An extractor on a copy of a checkpoint's encoder.
+
+        Args:
+            pretrained: what `load_pretrained` returned. It is left as it is.
+            randomly_initialised: whether the encoder starts from new weights, for a
+                baseline.
+            seed: of the new weights and of dropout; None draws from Python's
+                generator, as Keras does.
+            **arguments: further ones of the constructor.
+
+        Raises:
+            ValueError: if the checkpoint is of no encoder of windows.
+        """
+        of_sentences = isinstance(span_layout(pretrained), SentenceLayout)
+        with seeded(seed):
+            encoder = copy_encoder(
+                pretrained, randomly_initialised=randomly_initialised
+            )
+            return cls(encoder, **{"points_at_sentences": of_sentences, **arguments})
+
+    def losses_of_pointers(self) -> dict[str, keras.losses.Loss]:
+        """The loss of each output, for `compile`, which takes their sum."""
+        return {
+            name: keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+            for name in self.output
+        }
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "trainable": self.trainable,
+            "encoder": keras.saving.serialize_keras_object(self.encoder),
+            "points_at_sentences": self.points_at_sentences,
+        }
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any], custom_objects: Any = None) -> Self:
+        encoder = keras.saving.deserialize_keras_object(
+            config["encoder"], custom_objects
+        )
+        return cls(**{**config, "encoder": encoder})
+
+
+def _masked(logits: Any, can_be: Any) -> Any:
+    return ops.where(ops.cast(can_be, "bool"), logits, _IMPOSSIBLE)

@@ -1,0 +1,1 @@
+"""Trials: trainings of a task over settings and seeds, and their results."""

@@ -1,0 +1,1 @@
+"""DiscoEval: its tasks and its probes."""

@@ -1,0 +1,1 @@
+"""GLUE: its tasks, averages and prediction files."""

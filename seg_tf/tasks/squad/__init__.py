@@ -1,0 +1,1 @@
+"""SQuAD: its files, contexts as windows, answers and their scores."""

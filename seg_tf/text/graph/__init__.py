@@ -1,0 +1,1 @@
+"""Text in the graph: characters to sentences to word pieces, for serving."""

@@ -1,0 +1,142 @@
+"""The optimizers a run's config can name."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import keras
+
+from seg_tf import configuration
+from seg_tf.configuration.optimizers import share_of_run
+from seg_tf.training.optimizers import schedule
+from seg_tf.training.optimizers.adamw import AdamW
+from seg_tf.training.optimizers.lamb import Lamb
+
+# What BERT does not decay: every bias, and the scale and offset of every LayerNorm.
+# Keras searches for it in the name of the TensorFlow variable, which is the path of
+# the layers down to it and a number: "encoder/layer_norm/gamma:0".
+NO_WEIGHT_DECAY = r"(^|/)(gamma|beta|\w*bias)(:\d+)?$"
+
+
+def build_adamw(decay_power: float = 1.0, **settings: Any) -> AdamW:
+    """AdamW as BERT trains with it.
+
+    Args:
+        decay_power: power of the polynomial decay.
+        **settings: arguments of `build_scheduled`.
+    """
+    return build_scheduled(AdamW, _polynomial(decay_power), name="adamw", **settings)
+
+
+def build_lamb(decay_power: float = 1.0, **settings: Any) -> Lamb:
+    """LAMB, for batches of thousands.
+
+    Args:
+        decay_power: power of the polynomial decay.
+        **settings: arguments of `build_scheduled` and of `Lamb`.
+    """
+    return build_scheduled(Lamb, _polynomial(decay_power), name="lamb", **settings)
+
+
+def build_cosine_adamw(**settings: Any) -> AdamW:
+    """AdamW whose rate falls by a cosine, as Transformer-XL trains with it.
+
+    Args:
+        **settings: arguments of `build_scheduled`.
+    """
+    return build_scheduled(
+        AdamW, schedule.WarmupCosineDecay, name="cosine_adamw", **settings
+    )
+
+
+def build_stable_adamw(
+    *, num_updates: int, decay_share: float, **settings: Any
+) -> AdamW:
+    """AdamW on a warm-up–stable–decay schedule.
+
+    Args:
+        num_updates: updates of the whole run.
+        decay_share: share of the run, at its end, over which the rate falls.
+        **settings: further arguments of `build_scheduled`.
+    """
+    begin = num_updates - share_of_run(num_updates, decay_share)
+    stable = functools.partial(schedule.WarmupPolynomialDecay, decay_begin=begin)
+    return build_scheduled(
+        AdamW, stable, num_updates=num_updates, name="stable_adamw", **settings
+    )
+
+
+def build_scheduled(
+    optimizer_class: type[keras.optimizers.Optimizer],
+    make_schedule: Callable[..., schedule.WarmupDecay],
+    *,
+    num_updates: int,
+    learning_rate: float,
+    warmup_updates: int | None = None,
+    warmup_share: float = 0.01,
+    decay_updates: int | None = None,
+    decay_from_start: bool = False,
+    end_learning_rate: float = 0.0,
+    weight_decay: float = 0.01,
+    beta_1: float = 0.9,
+    beta_2: float = 0.999,
+    epsilon: float = 1e-6,
+    **arguments: Any,
+) -> keras.optimizers.Optimizer:
+    """An optimizer with two moments on a warm-up and decay schedule.
+
+    Its `iterations` is the one counter of updates; the schedule reads nothing
+    else. It does not clip: the training step does, before it comes here.
+
+    Args:
+        optimizer_class: AdamW or LAMB.
+        make_schedule: takes the arguments of `schedule.WarmupDecay`.
+        num_updates: updates of the whole run.
+        learning_rate: the effective, global peak rate.
+        warmup_updates: updates of linear warm-up; None takes `warmup_share`.
+        warmup_share: share of the run that is warm-up otherwise.
+        decay_updates: updates after which `end_learning_rate` is reached; None
+            takes the whole run, and more than that ends the run above it.
+        decay_from_start: whether the decay is counted from the first update.
+        end_learning_rate: the rate after the decay.
+        weight_decay: decay of the weights; none on LayerNorm and bias.
+        beta_1: decay of the first moment.
+        beta_2: decay of the second moment.
+        epsilon: added to the root of the second moment.
+        **arguments: further ones of `optimizer_class`.
+    """
+    if warmup_updates is None:
+        warmup_updates = share_of_run(num_updates, warmup_share)
+    optimizer = optimizer_class(
+        learning_rate=make_schedule(
+            peak_learning_rate=learning_rate,
+            decay_updates=num_updates if decay_updates is None else decay_updates,
+            warmup_updates=warmup_updates,
+            end_learning_rate=end_learning_rate,
+            decay_from_start=decay_from_start,
+        ),
+        weight_decay=weight_decay,
+        beta_1=beta_1,
+        beta_2=beta_2,
+        epsilon=epsilon,
+        **arguments,
+    )
+    optimizer.exclude_from_weight_decay(var_names=[NO_WEIGHT_DECAY])
+    return optimizer
+
+
+def rate_after(config: Any, num_updates: int, updates: int) -> float:
+    """Learning rate of the update after `updates`, in a run of `num_updates`.
+
+    Args:
+        config: the run's optimizer config.
+        num_updates: updates of the whole run.
+        updates: those done.
+    """
+    optimizer = configuration.build(config, num_updates=num_updates)
+    optimizer.iterations.assign(updates)
+    return float(optimizer.learning_rate)
+
+
+def _polynomial(power: float) -> Callable[..., schedule.WarmupPolynomialDecay]:
+    return functools.partial(schedule.WarmupPolynomialDecay, power=power)

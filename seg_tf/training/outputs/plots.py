@@ -1,0 +1,151 @@
+"""Curves of one run or several: losses and any other metric of the log."""
+
+import pathlib
+from collections.abc import Mapping, Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from seg_tf import files
+from seg_tf.training.outputs import run_log
+from seg_tf.training.run_folder import RunFolder
+
+LOSS = "loss"
+_NAMES = {run_log.TRAIN: "training", run_log.VALIDATION: "validation"}
+_STYLES = {
+    run_log.TRAIN: {"linewidth": 1, "alpha": 0.4},
+    run_log.VALIDATION: {"marker": "o", "markersize": 3},
+}
+# What guessing scores whatever the data.
+_CHANCE_OF = {
+    "kendall_tau": 0.0,
+    "mcc": 0.0,
+    "balanced_accuracy": 0.5,
+    "balanced_accuracy_at_rate": 0.5,
+    "pair_accuracy": 0.5,
+}
+_CHANCE = {"linestyle": "--", "linewidth": 1, "alpha": 0.7}
+
+
+def curves(
+    runs: Mapping[str, list[dict]],
+    *,
+    metrics: Sequence[str] = (LOSS,),
+    show_training: bool,
+) -> Figure:
+    """Draws metrics against updates.
+
+    What guessing would score is drawn dashed beside a metric whose log says it: its
+    `…_accuracy` has a `…_chance`, its `…perfect_match` a `…perfect_match_chance`. It
+    is 0 for Kendall's tau and Matthews' correlation, 0.5 for balanced accuracy and that
+    of pairs.
+
+    Args:
+        runs: rows of the log of each run, by its name.
+        metrics: what to draw, a panel each. A panel leaves out runs that lack it.
+        show_training: whether to draw the values of training beside those of
+            validation.
+
+    Returns:
+        A figure with one axes per metric. A run's curves have one colour in all.
+
+    Raises:
+        ValueError: if no run has one of the metrics.
+    """
+    columns = min(len(metrics), 2)
+    lines = -(-len(metrics) // columns)
+    figure = Figure(figsize=(8 * columns, 5 * lines), layout="constrained")
+    FigureCanvasAgg(figure)
+    kinds = [run_log.TRAIN] * show_training + [run_log.VALIDATION]
+    for number, metric in enumerate(metrics, start=1):
+        _check_metric(metric, runs, kinds)
+        axes = figure.add_subplot(lines, columns, number)
+        for run_number, (name, rows) in enumerate(runs.items()):
+            _draw_run(axes, name, rows, metric, kinds, color=f"C{run_number % 10}")
+        for ending, chance in _CHANCE_OF.items():
+            if metric.endswith(ending):
+                axes.axhline(chance, color="gray", label="chance", **_CHANCE)
+        axes.set_xlabel("updates")
+        axes.set_ylabel(metric)
+        axes.grid(visible=True, alpha=0.3)
+        axes.legend()
+    return figure
+
+
+def save_curves(
+    run_folders: Mapping[str, pathlib.Path],
+    output: pathlib.Path,
+    *,
+    metrics: Sequence[str] = (LOSS,),
+    show_training: bool = True,
+) -> None:
+    """Writes a PNG of the logs of runs, by name of run.
+
+    Raises:
+        ValueError: if a folder has no log, or no log has one of the metrics.
+    """
+    runs = {}
+    for name, folder in run_folders.items():
+        rows = run_log.read(RunFolder(folder).log_file)
+        if not rows:
+            raise ValueError(
+                f"`{folder}` must be the output folder of a run. Found no rows in "
+                f"{RunFolder(folder).log_file}"
+            )
+        runs[name] = rows
+    figure = curves(runs, metrics=metrics, show_training=show_training)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(files.aside(output), format="png", dpi=120)
+    files.publish(output)
+
+
+def chance_metric(metric: str) -> str:
+    """Under which name a log says what guessing would score in `metric`.
+
+    For example, `x_accuracy` has `x_chance`, `x_perfect_match` has
+    `x_perfect_match_chance`.
+    """
+    return f"{metric.removesuffix('_accuracy')}_chance"
+
+
+def _draw_run(
+    axes: Axes,
+    name: str,
+    rows: list[dict],
+    metric: str,
+    kinds: Sequence[str],
+    *,
+    color: str,
+) -> None:
+    for kind in kinds:
+        points = _points(rows, kind, metric)
+        if points:
+            label = f"{name}, {_NAMES[kind]}"
+            axes.plot(
+                *zip(*points, strict=True), color=color, label=label, **_STYLES[kind]
+            )
+    chance = _points(rows, run_log.VALIDATION, chance_metric(metric))
+    if chance:
+        label = f"{name}, chance"
+        axes.plot(*zip(*chance, strict=True), color=color, label=label, **_CHANCE)
+
+
+def _check_metric(
+    metric: str, runs: Mapping[str, list[dict]], kinds: Sequence[str]
+) -> None:
+    rows = [row for rows in runs.values() for row in rows if row["kind"] in kinds]
+    if not any(metric in row for row in rows):
+        found = sorted({name for row in rows for name in row} - {"kind", "updates"})
+        raise ValueError(
+            f"`metrics` must be in the log of a run; {' and '.join(kinds)} rows have "
+            f"{', '.join(found) or 'none'}. Received: {metric!r}"
+        )
+
+
+def _points(rows: list[dict], kind: str, metric: str) -> list[tuple[int, float]]:
+    return [
+        (row["updates"], row[metric])
+        for row in rows
+        if row["kind"] == kind and metric in row
+    ]

@@ -1,0 +1,219 @@
+"""The command that measures perplexity."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from absl import flags
+
+from data_pipelines import build_documents
+from data_pipelines.builds.document_options import DocumentOptions
+from seg_tf.commands import evaluate_perplexity
+from seg_tf.training.errors import CheckpointError
+from tests.data_pipelines.builders import random_tree, write_word_documents
+from tests.inference import commands
+from tests.inference import tiny_language_model as tiny
+from tests.sample_data import sample_data
+
+
+def run(run_dir, *arguments):
+    commands.run(evaluate_perplexity, f"--checkpoint={run_dir}", *arguments)
+
+
+@pytest.fixture
+def text(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text(tiny.TEXT)
+    return path
+
+
+@pytest.fixture
+def result(tmp_path):
+    """Reads what was written, once."""
+    path = tmp_path / "result.json"
+
+    def read():
+        return json.loads(path.read_text())
+
+    read.flag = f"--output={path}"
+    return read
+
+
+@pytest.fixture
+def records_dir(tmp_path):
+    """The text as the only document of the training split."""
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    (folder / "text.txt").write_text(tiny.TEXT)
+    (tmp_path / "words.txt").write_bytes(tiny.VOCABULARY.to_bytes())
+    options = DocumentOptions(
+        format="plain_text",
+        reader_options={"hard_wrapped": "no"},
+        input=str(folder),
+        vocab_file=str(tmp_path / "words.txt"),
+        tokenizer="whitespace",
+        validation_fraction=0.0,
+    )
+    build_documents.build_documents(options, tmp_path / "records")
+    return tmp_path / "records"
+
+
+def test_prints_both_perplexities_and_what_they_are_over(
+    language_model_dir, text, result, capsys
+):
+    run(language_model_dir, f"--text={text}", "--memory_length=40", result.flag)
+    losses = tiny.losses_of_text(tiny.load(language_model_dir, memory_length=40))
+    output = capsys.readouterr().out
+    assert "\nstandard count, lower bound " in output
+    rows = {
+        line[:9]: line.replace(",", "").split()[-3:] for line in output.splitlines()
+    }
+    tokens, loss, shown = rows["predicted"]
+    assert tokens == "30"
+    assert float(loss) == pytest.approx(losses.mean(), abs=2e-4)
+    assert float(shown) == pytest.approx(math.exp(losses.mean()), rel=1e-3)
+    tokens, loss, shown = rows["standard "]
+    assert tokens == "33"
+    assert float(loss) == pytest.approx(losses.sum() / 33, abs=2e-4)
+    assert float(shown) == pytest.approx(math.exp(losses.sum() / 33), rel=1e-3)
+    assert "text.txt: 5 lines, 2 of them blank" in output
+    assert "memory length 40, target length 6, lanes 1" in output
+    assert "10.00% of the predicted words" in output
+    written = result()
+    assert written["predicted"]["loss"] == pytest.approx(losses.mean(), abs=1e-5)
+    assert written["standard"]["tokens"] == 33
+    assert written["unknown_share"] == pytest.approx(0.1)
+    assert written["text"] == ["text.txt"]
+    assert written["checkpoint"].endswith("checkpoints/update-00000001")
+
+
+def test_defaults_are_those_of_training(language_model_dir, text, result):
+    run(language_model_dir, f"--text={text}", result.flag)
+    default = result()
+    assert (default["memory_length"], default["target_length"]) == (4, 6)
+    chosen = ("--memory_length=4", "--target_length=6", "--lanes=1")
+    run(language_model_dir, f"--text={text}", *chosen, result.flag)
+    assert result() == default
+    run(language_model_dir, f"--text={text}", "--memory_length=0", result.flag)
+    assert result()["predicted"]["loss"] != default["predicted"]["loss"]
+
+
+def test_records_give_the_loss_of_their_text(
+    language_model_dir, text, records_dir, result, capsys
+):
+    records = (f"--records_dir={records_dir}", "--split=train", result.flag)
+    run(language_model_dir, f"--text={text}", "--lanes=3", result.flag)
+    of_text = result()
+    run(language_model_dir, *records)
+    of_records = result()
+    for name in ("predicted", "unknown_share", "lanes", "memory_length"):
+        assert of_records[name] == of_text[name]
+    assert "standard" not in of_records
+    assert "split train" in capsys.readouterr().out
+    settings = ("--lanes=2", "--target_length=3", "--memory_length=9")
+    run(language_model_dir, f"--text={text}", *settings, result.flag)
+    of_text = result()
+    run(language_model_dir, *records, *settings)
+    assert result()["predicted"] == of_text["predicted"]
+    assert result()["lanes"] == 2
+
+
+def test_texts_are_read_one_after_the_other(language_model_dir, text, result):
+    other = text.with_name("other.txt")
+    other.write_text("= w20 =\n\nThe w20 w21 .\n\n")
+    run(language_model_dir, f"--text={other}", f"--text={text}", result.flag)
+    assert result()["text"] == ["other.txt", "text.txt"]
+    assert result()["predicted"]["tokens"] == 39
+    assert result()["standard"]["tokens"] == 44
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        pytest.param("The w20 w21 .\n\n", id="no heading"),
+        pytest.param("\n= = w20 = =\n\nThe w21 .\n", id="a section alone"),
+        pytest.param("w20\n= w21 =\nw22\n", id="an equation"),
+        pytest.param("= =\n\n=\n\n== w20 ==\n", id="signs alone"),
+    ],
+)
+def test_text_without_titles_of_wikitext_has_no_standard_count(
+    language_model_dir, text, result, capsys, lines
+):
+    other = text.with_name("other.txt")
+    other.write_text(lines)
+    # Nor has WikiText that is read with it.
+    for sources in ([other], [text, other]):
+        arguments = [f"--text={source}" for source in sources]
+        run(language_model_dir, *arguments, result.flag)
+        assert "standard" not in result()
+        shown = capsys.readouterr().out
+        assert "predicted words" in shown
+        assert "standard count" not in shown
+
+
+def test_a_book_has_no_standard_count(tmp_path, result, capsys):
+    path = sample_data("gutenberg", "blake-poems.txt")
+    run_dir = tiny.write_checkpoint(tmp_path / "run")
+    run(run_dir, f"--text={path}", "--lanes=100", "--target_length=64", result.flag)
+    assert result()["predicted"]["tokens"] > 5_000
+    assert "standard" not in result()
+    assert "standard count" not in capsys.readouterr().out
+
+
+def test_wikitext_has_its_standard_count(tmp_path, result, capsys):
+    path = sample_data("wikitext-2", "wiki.valid.tokens")
+    run_dir = tiny.write_checkpoint(tmp_path / "run")
+    run(run_dir, f"--text={path}", "--lanes=500", "--target_length=64", result.flag)
+    written = result()
+    assert written["blank_lines"] == 1_299
+    assert written["standard"]["tokens"] == 217_646
+    assert written["predicted"]["tokens"] == 217_646 - 1_299 - 1
+    assert "standard count, lower bound      217,646" in capsys.readouterr().out
+
+
+def test_users_errors_name_what_is_wrong(
+    language_model_dir, run_dir, text, records_dir, tmp_path
+):
+    for arguments, message in (
+        ([], "`--text` and `--records_dir`.*Received: neither"),
+        (
+            [f"--text={text}", f"--records_dir={records_dir}"],
+            "`--text` and `--records_dir`.*Received: both",
+        ),
+        (["--text=/nowhere"], "Received: '/nowhere'"),
+        ([f"--text={text}", "--output=/no/x.json"], "whose folder does not exist"),
+        ([f"--text={text}", "--lanes=31"], "Received: 31 words.*for 31 lanes"),
+        ([f"--records_dir={records_dir}"], "Received: 0 words"),
+        ([f"--records_dir={tmp_path}"], "there is no manifest"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            run(language_model_dir, *arguments)
+    (tmp_path / "blank").write_text("\n \n")
+    with pytest.raises(ValueError, match="Received: 0 words"):
+        run(language_model_dir, f"--text={tmp_path / 'blank'}")
+    for flag in ("--memory_length=-1", "--target_length=0", "--lanes=0"):
+        with pytest.raises(flags.IllegalFlagValueError, match=flag[2:].split("=")[0]):
+            run(language_model_dir, f"--text={text}", flag)
+    with pytest.raises(ValueError, match=r"language model.*masked_lm, objective_0"):
+        run(run_dir, f"--text={text}")
+    with pytest.raises(CheckpointError, match="`memory_length` must be a setting"):
+        run(run_dir, f"--text={text}", "--memory_length=5")
+
+
+def test_records_of_another_vocabulary_are_refused(language_model_dir, tmp_path):
+    size = tiny.VOCABULARY.size
+    tree = random_tree(np.random.default_rng(0), 50, size)
+    write_word_documents(tmp_path, {"validation": [[tree]]}, vocab_size=size)
+    with pytest.raises(ValueError, match="must be of the vocabulary of the checkpoint"):
+        run(language_model_dir, f"--records_dir={tmp_path}")
+
+
+def test_help_teaches():
+    process = commands.script(evaluate_perplexity, "--help")
+    output, errors = process.communicate()
+    assert "--text=wikitext-103/wiki.test.tokens" in output
+    for flag in ("checkpoint", "records_dir", "memory_length", "target_length"):
+        assert f"--{flag}" in output
+    assert "lower bound" in output
+    assert "Traceback" not in errors

@@ -1,0 +1,103 @@
+"""The command that scores answers to SQuAD."""
+
+import json
+
+import pytest
+
+from seg_tf.commands import evaluate_squad
+from tests.inference import commands
+from tests.tasks.squad.test_squad_files import V1, V2, write
+
+
+@pytest.fixture
+def path_of(tmp_path):
+    """Writes JSON under a name, and gives its path."""
+
+    def write_json(name, content):
+        path = tmp_path / name
+        path.write_text(json.dumps(content))
+        return path
+
+    return write_json
+
+
+def run(dataset, predictions, *arguments):
+    commands.run(
+        evaluate_squad,
+        f"--dataset={dataset}",
+        f"--predictions={predictions}",
+        *arguments,
+    )
+
+
+def test_scores_of_version_1_are_printed(tmp_path, path_of, capsys):
+    run(write(tmp_path, V1), path_of("p.json", {"q1": "a long river"}))
+    printed, noted = capsys.readouterr()
+    assert json.loads(printed) == {
+        "exact_match": 0.0,
+        "f1": pytest.approx(100 * 2 / 3),
+        "total": 1,
+        "missing_predictions": 0,
+    }
+    assert noted == ""
+
+
+def test_scores_of_version_2_are_printed(tmp_path, path_of, capsys):
+    odds = path_of("odds.json", {"q1": 3.5})
+    predictions = path_of("p.json", {"q1": "long"})
+    dataset = write(tmp_path, V2)
+    run(dataset, predictions, f"--null_odds={odds}")
+    scores = json.loads(capsys.readouterr().out)
+    assert (scores["exact"], scores["NoAns_f1"], scores["best_f1"]) == (100, 100, 100)
+    run(dataset, predictions, f"--null_odds={odds}", "--no_answer_threshold=inf")
+    assert json.loads(capsys.readouterr().out)["exact"] == 0
+    run(dataset, predictions)
+    assert "best_f1" not in json.loads(capsys.readouterr().out)
+
+
+def test_missing_predictions_are_noted(tmp_path, path_of, capsys):
+    content = json.loads(json.dumps(V1))
+    questions = content["data"][0]["paragraphs"][0]["qas"]
+    questions.append({**questions[0], "id": "q2"})
+    run(write(tmp_path, content), path_of("p.json", {"q1": "long"}))
+    printed, noted = capsys.readouterr()
+    assert json.loads(printed)["exact_match"] == 50
+    assert "1 of 2 questions have no prediction" in noted
+
+
+@pytest.mark.parametrize(
+    ("predictions", "message"),
+    [
+        (["long"], r"p.json: expected a JSON object. Received: .*long"),
+        ({"q1": None}, r"p.json: question 'q1' must have a string. Received: None"),
+        ({"q1": 3}, r"p.json: question 'q1' must have a string. Received: 3"),
+    ],
+)
+def test_predictions_of_another_form_are_refused(
+    tmp_path, path_of, predictions, message
+):
+    with pytest.raises(ValueError, match=message):
+        run(write(tmp_path, V1), path_of("p.json", predictions))
+
+
+@pytest.mark.parametrize("odds", ["1", True, float("nan")])
+def test_odds_are_numbers(tmp_path, path_of, odds):
+    arguments = [write(tmp_path, V2), path_of("p.json", {"q1": "x"})]
+    path = path_of("odds.json", {"q1": odds})
+    with pytest.raises(ValueError, match=r"odds.json: question 'q1' must have a num"):
+        run(*arguments, f"--null_odds={path}")
+
+
+def test_the_command_starts_without_tensorflow(tmp_path, path_of):
+    process = commands.script(
+        evaluate_squad,
+        f"--dataset={write(tmp_path, V1)}",
+        f"--predictions={path_of('p.json', {'other': 'x'})}",
+    )
+    printed, error = process.communicate()
+    assert process.returncode == 1
+    assert printed == ""
+    assert error.startswith("error: `predictions` must hold answers to some")
+    imports = "import sys, seg_tf.commands.evaluate_squad, seg_tf.tasks.squad.answers"
+    process = commands.python("-c", f"{imports}; print('tensorflow' in sys.modules)")
+    assert process.communicate()[0] == "False\n"

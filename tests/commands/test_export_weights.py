@@ -1,0 +1,82 @@
+"""The command that writes encoders in the form of other programs."""
+
+import keras
+import numpy as np
+import pytest
+
+from seg_tf.commands import export_weights, import_weights
+from seg_tf.interop.errors import ForeignWeightsError
+from seg_tf.training.pretrained import load_pretrained
+from tests.inference import commands
+from tests.interop import foreign_files
+
+
+@pytest.fixture(name="bert_dir", scope="module")
+def _bert_dir(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("bert") / "imported"
+    commands.run(
+        import_weights,
+        f"--from={foreign_files.HUGGING_FACE_DIR}",
+        f"--output_dir={folder}",
+        "--nolower_case",
+    )
+    return folder
+
+
+def run(checkpoint, *arguments):
+    commands.run(export_weights, f"--checkpoint={checkpoint}", *arguments)
+
+
+def test_bert_goes_out_as_it_came_in(bert_dir, tmp_path, capsys):
+    folder = tmp_path / "out"
+    run(
+        bert_dir,
+        "--to=hugging_face",
+        f"--output_dir={folder}",
+        "--scores=glue/mrpc F1=0.87,glue/rte=0.65",
+    )
+    assert f"{folder}: bert_from_hugging_face as a BERT of Hugging Face" in (
+        capsys.readouterr().out
+    )
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "README.md",
+        "config.json",
+        "model.safetensors",
+        "tokenizer_config.json",
+        "vocab.txt",
+    ]
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    assert "| glue/mrpc F1 | 0.87 |" in card
+    assert "| glue/rte | 0.65 |" in card
+    assert "| model.safetensors |" in card
+
+    again = tmp_path / "again"
+    commands.run(import_weights, f"--from={folder}", f"--output_dir={again}")
+    first, second = (load_pretrained(one).encoder for one in (bert_dir, again))
+    for ours, returned in zip(first.get_weights(), second.get_weights(), strict=True):
+        np.testing.assert_array_equal(returned, ours)
+
+
+def test_keras_file_is_the_encoder(run_dir, tmp_path):
+    run(run_dir, "--to=keras", f"--output_dir={tmp_path / 'out'}")
+    loaded = keras.saving.load_model(tmp_path / "out" / "model.keras")
+    expected = load_pretrained(run_dir).encoder.get_weights()
+    for found, value in zip(loaded.get_weights(), expected, strict=True):
+        np.testing.assert_array_equal(found, value)
+
+
+def test_what_cannot_be_written_leaves_nothing(run_dir, bert_dir, tmp_path):
+    folder = tmp_path / "out"
+    with pytest.raises(ForeignWeightsError, match=r"position_index alone.*sentence_id"):
+        run(run_dir, "--to=hugging_face", f"--output_dir={folder}")
+    with pytest.raises(ValueError, match=r"`--scores` must be name=value.*'0.87'"):
+        run(bert_dir, "--to=keras", f"--output_dir={folder}", "--scores=0.87")
+    (tmp_path / "manifest.json").write_text("{}")
+    with pytest.raises(ValueError, match="must be that of the run's records"):
+        run(
+            bert_dir,
+            "--to=keras",
+            f"--output_dir={folder}",
+            f"--manifest_file={tmp_path / 'manifest.json'}",
+        )
+    assert [path.name for path in tmp_path.iterdir()] == ["manifest.json"]

@@ -1,0 +1,199 @@
+"""The command that finds the sentences nearest to a query."""
+
+import json
+
+import numpy as np
+import pytest
+
+from seg_tf.commands import find_sentences
+from seg_tf.inference import texts
+from seg_tf.inference.sentence_vectors import SentenceVectors
+from seg_tf.training.pretrained import load_pretrained
+from tests.inference import commands, tiny_slm
+from tests.inference.tiny_slm import SPLITTER, sentence
+
+NUM_SENTENCES = 60
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    """A file of documents of four sentences, two a line."""
+    generator = np.random.default_rng(0)
+    path = tmp_path_factory.mktemp("corpus") / "corpus.txt"
+    sentences = [
+        sentence(generator, int(generator.integers(1, 12)))
+        for _ in range(NUM_SENTENCES)
+    ]
+    with open(path, "w") as file:
+        for begin in range(0, NUM_SENTENCES, 4):
+            one, two, three, four = sentences[begin : begin + 4]
+            file.write(f"{one} {two}\n{three} {four}\n\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def index_dir(run_dir, corpus, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("index")
+    run(run_dir, f"--corpus={corpus}", f"--index_dir={folder}", "--shard_sentences=25")
+    return folder
+
+
+def run(run_dir, *arguments):
+    commands.run(find_sentences, f"--checkpoint={run_dir}", *arguments)
+
+
+def test_answers_equal_brute_force(run_dir, corpus, index_dir, tmp_path):
+    generator = np.random.default_rng(1)
+    queries = [
+        f"{sentence(generator, 3)} {sentence(generator, 4)}",
+        f"{sentence(generator, 3)} {sentence(generator, 3)} {sentence(generator, 6)}",
+        sentence(generator, 5),
+    ]
+    (tmp_path / "queries.txt").write_text("\n".join(queries[1:]) + "\n\n")
+    output = tmp_path / "neighbours.jsonl"
+    run(
+        run_dir,
+        f"--index_dir={index_dir}",
+        f"--query={queries[0]}",
+        f"--queries={tmp_path / 'queries.txt'}",
+        "--num_neighbours=7",
+        f"--output={output}",
+    )
+    answers = [json.loads(line) for line in output.read_text().splitlines()]
+    assert len(answers) == 3
+
+    # All of it again, without shards, index or any of the command's code.
+    model = SentenceVectors(load_pretrained(run_dir), 1)
+    stream = texts.read_sentences({"corpus.txt": corpus}, SPLITTER)
+    in_context = list(texts.in_context(stream, 1))
+    assert len(in_context) == NUM_SENTENCES
+    vectors, _ = model.encode(in_context)
+    for query, answer in zip(queries, answers, strict=True):
+        spoken = list(texts.split_lines([query], "", SPLITTER))[-2:]
+        vector, _ = model.encode([spoken])
+        cosines = vectors @ vector[0]
+        nearest = np.argsort(-cosines)[:7]
+        assert answer["query"] == [one.text for one in spoken]
+        found = answer["neighbours"]
+        assert [one["rank"] for one in found] == [1, 2, 3, 4, 5, 6, 7]
+        np.testing.assert_allclose(
+            [one["cosine"] for one in found], cosines[nearest], atol=1e-4
+        )
+        for one, number in zip(found, nearest, strict=True):
+            *before, last = in_context[number]
+            assert one["sentence"] == last.text
+            assert one["before"] == [some.text for some in before]
+            assert one["document"] == 1 + number // 4
+            assert one["line"] == 1 + 3 * (number // 4) + number % 4 // 2
+            assert one["file"] == "corpus.txt"
+
+
+def test_a_pair_of_the_corpus_is_its_own_neighbour(run_dir, corpus, index_dir, capsys):
+    pair = corpus.read_text().split("\n")[3]  # the second document's first line
+    run(
+        run_dir,
+        f"--corpus={corpus}",
+        f"--index_dir={index_dir}",
+        "--shard_sentences=25",
+        f"--query={pair}",
+        "--num_neighbours=2",
+    )
+    output = capsys.readouterr().out
+    assert f"60 sentences in {index_dir}" in output
+    before, last = SPLITTER.split(pair)
+    shown = f"{before} **{last}**"
+    query, first, nearest, second, _ = output.splitlines()[-5:]
+    assert query == f"Query: {shown}"
+    assert first == "   1  1.0000  corpus.txt, document 2, line 4"
+    assert nearest == f"      {shown}"
+    assert second.startswith("   2  ")
+
+
+def test_queries_make_nothing_anew(run_dir, index_dir, corpus, capsys):
+    stamps = {path: path.stat().st_mtime_ns for path in index_dir.glob("shard*/*")}
+    assert len(stamps) == 6
+    run(run_dir, f"--index_dir={index_dir}", "--query=W3 w4.")
+    assert stamps == {
+        path: path.stat().st_mtime_ns for path in index_dir.glob("shard*/*")
+    }
+    assert capsys.readouterr().out.count("corpus.txt, document") == 5
+
+
+def test_users_errors_name_what_is_wrong(run_dir, index_dir, corpus, tmp_path):
+    with pytest.raises(ValueError, match=r"`--corpus` must name.*Received: neither"):
+        run(run_dir)
+    with pytest.raises(ValueError, match=r"`--index_dir` must hold.*--corpus"):
+        run(run_dir, f"--index_dir={tmp_path}", "--query=W1.")
+    with pytest.raises(ValueError, match="`--query` must hold a sentence"):
+        run(run_dir, f"--index_dir={index_dir}", "--query= ")
+    with pytest.raises(ValueError, match="context_sentences: 1 there, 0 now"):
+        run(run_dir, f"--index_dir={index_dir}", "--query=W1.", "--context_sentences=0")
+    with pytest.raises(ValueError, match=r"`context_sentences` must.*at most 3.*=4"):
+        run(run_dir, f"--corpus={corpus}", "--context_sentences=4")
+    with pytest.raises(ValueError, match="Received: '/nowhere'"):
+        run(run_dir, "--corpus=/nowhere")
+
+
+def test_vectors_of_other_weights_are_refused(run_dir, index_dir, tmp_path):
+    config = tiny_slm.config()
+    other = tiny_slm.write_checkpoint(tmp_path, config, seed=2)
+    with pytest.raises(ValueError, match="weights_sha256: "):
+        run(other, f"--index_dir={index_dir}", "--query=W1.")
+
+
+def test_what_can_be_refused_is_refused_before_anything_is_encoded(
+    run_dir, corpus, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(SentenceVectors, "encode", None)
+    arguments = (run_dir, f"--corpus={corpus}", f"--index_dir={tmp_path / 'index'}")
+    for option, expected in (
+        (f"--output={tmp_path}/no/n", "`--output` must .*/no/n, whose folder does not"),
+        (f"--output={tmp_path}", "`--output` must name a file.*which is a folder"),
+    ):
+        with pytest.raises(ValueError, match=expected):
+            run(*arguments, option)
+    assert not (tmp_path / "index").exists()
+
+
+# The script, to which Ctrl-C happens as soon as the first shard is there.
+INTERRUPTED = """
+import runpy, signal
+# Whoever starts a job in the background may have had it ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from seg_tf.inference import corpus_vectors
+write_shard = corpus_vectors.write_shard
+def write_shard_and_interrupt(*arguments):
+    write_shard(*arguments)
+    signal.raise_signal(signal.SIGINT)
+corpus_vectors.write_shard = write_shard_and_interrupt
+runpy.run_module("seg_tf.commands.find_sentences", run_name="__main__", alter_sys=True)
+"""
+
+
+def test_interrupted_command_goes_on_and_ends_with_the_same(
+    run_dir, corpus, index_dir, tmp_path
+):
+    arguments = (
+        f"--corpus={corpus}",
+        f"--index_dir={tmp_path}",
+        "--shard_sentences=25",
+    )
+    process = commands.python("-c", INTERRUPTED, f"--checkpoint={run_dir}", *arguments)
+    _, errors = process.communicate()
+    assert process.returncode == 1
+    assert errors.endswith("interrupted. Run the same command again to go on\n")
+    assert [path.name for path in tmp_path.glob("*shard-*")] == ["shard-00000"]
+    run(run_dir, *arguments)
+    written = [path for path in index_dir.rglob("*.*") if path.is_file()]
+    assert len(written) >= 1 + 3 * 2  # manifest, shards
+    for path in written:
+        again = tmp_path / path.relative_to(index_dir)
+        assert again.read_bytes() == path.read_bytes(), path.name
+
+
+def test_help_teaches():
+    output, errors = commands.script(find_sentences, "--help").communicate()
+    assert '--query="The waterwheel hammered on.' in output
+    for flag in ("corpus", "index_dir", "context_sentences", "limit"):
+        assert f"--{flag}" in output
+    assert "Traceback" not in errors

@@ -1,0 +1,67 @@
+"""The command that makes checkpoints of weights of other programs."""
+
+import pytest
+
+from seg_tf import configuration
+from seg_tf.commands import import_weights
+from seg_tf.interop import conversion
+from seg_tf.interop.errors import ForeignWeightsError
+from seg_tf.training.pretrained import load_pretrained
+from tests.inference import commands
+from tests.interop import foreign_files
+
+SIZES = {
+    "num_layers": foreign_files.LAYERS,
+    "hidden_size": foreign_files.WIDTH,
+    "num_heads": foreign_files.HEADS,
+    "intermediate_size": foreign_files.INNER,
+}
+
+
+def run(*arguments):
+    commands.run(import_weights, f"--from={foreign_files.HUGGING_FACE_DIR}", *arguments)
+
+
+def test_a_model_stays_what_it_is(tmp_path, capsys):
+    run(f"--output_dir={tmp_path / 'bert'}", "--nolower_case")
+    printed = capsys.readouterr().out
+    assert "Equal to the source: for every window" in printed
+    assert f"Written: {tmp_path / 'bert'}" in printed
+    report = (tmp_path / "bert" / conversion.REPORT_FILE).read_text(encoding="utf-8")
+    assert printed.startswith(report)
+    pretrained = load_pretrained(tmp_path / "bert")
+    assert pretrained.config.name == "bert_from_hugging_face"
+    assert pretrained.config.paper == "bert_base"
+    assert not pretrained.lower_case
+
+
+def test_another_model_takes_up_the_weights(tmp_path, capsys):
+    config = tmp_path / "config.py"
+    config.write_text(
+        "from configs import segabert_tiny\n"
+        "def get_config():\n"
+        "    config = segabert_tiny.get_config()\n"
+        f"    config.model.update({SIZES!r})\n"
+        "    config.model.index_tables.token_index = 20\n"
+        "    return config\n"
+    )
+    run(
+        f"--output_dir={tmp_path / 'segabert'}",
+        f"--config={config}",
+        f"--vocab_file={foreign_files.HUGGING_FACE_DIR / 'vocab.txt'}",
+    )
+    printed = capsys.readouterr().out
+    assert "for windows of token type 0 that hold one sentence" in printed
+    assert "of at most 10 pieces, were it not for model.layer_norm_epsilon" in printed
+    pretrained = load_pretrained(tmp_path / "segabert")
+    assert isinstance(pretrained.config.model, configuration.EncoderConfig)
+    assert pretrained.config.model.index_tables["token_index"] == 20
+
+
+def test_what_is_wrong_is_said_before_anything_is_written(tmp_path):
+    (tmp_path / "mine").write_text("kept")
+    with pytest.raises(ValueError, match="`--output_dir` must be a folder"):
+        run(f"--output_dir={tmp_path}")
+    with pytest.raises(ForeignWeightsError, match="`--config` must be of an encoder"):
+        run(f"--output_dir={tmp_path / 'new'}", "--config=configs/reat_tiny.py")
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]

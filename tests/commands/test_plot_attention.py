@@ -1,0 +1,204 @@
+"""The command that draws attention."""
+
+import csv
+import shutil
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from seg_tf.commands import plot_attention
+from seg_tf.inference import attention_maps, attention_plots, text_windows
+from seg_tf.training.pretrained import load_pretrained
+from tests.inference import commands, tiny_slm, tiny_windows
+
+PNG, PDF, SVG = b"\x89PNG\r\n\x1a\n", b"%PDF", b"<?xml"
+TEXT = "\ufeffW1 w2. W3.\n\n W4 w5 w6 w7.\n"
+# 10 of 23 word pieces, in 3 of 4 sentences.
+LONG_TEXT = TEXT + "W8 " + "w9 " * 11 + "."
+
+
+@pytest.fixture(name="runs", scope="module")
+def _runs(tmp_path_factory):
+    """Folders of a BERT and of a SegaBERT with a layer more."""
+    folder = tmp_path_factory.mktemp("runs")
+    tiny_windows.write_checkpoint(folder / "bert", tiny_windows.BERT)
+    tiny_windows.write_checkpoint(folder / "sega", tiny_windows.SEGABERT, num_layers=3)
+    return folder
+
+
+@pytest.fixture(name="text")
+def _text(tmp_path):
+    path = tmp_path / "article.txt"
+    path.write_text(TEXT, encoding="utf-8")
+    return path
+
+
+@pytest.fixture(name="drawn")
+def _drawn(monkeypatch):
+    """Arguments of each plot that is drawn."""
+    calls = []
+
+    def record(*arguments):
+        calls.append(arguments)
+        return heat_maps(*arguments)
+
+    heat_maps = attention_plots.heat_maps
+    monkeypatch.setattr(attention_plots, "heat_maps", record)
+    return calls
+
+
+def run(checkpoint, text, *arguments):
+    commands.run(
+        plot_attention, f"--checkpoint={checkpoint}", f"--text={text}", *arguments
+    )
+
+
+def slow_maps(run_dir, paragraphs):
+    pretrained = load_pretrained(run_dir)
+    tree = text_windows.read_tree(paragraphs, pretrained, tiny_slm.SPLITTER)
+    window = text_windows.lay_out(tree, pretrained)
+    return attention_maps.attention_maps(pretrained.encoder, window)
+
+
+def test_models_are_drawn_and_their_shares_told(runs, text, drawn, tmp_path, capsys):
+    output, table = tmp_path / "maps.png", tmp_path / "maps.csv"
+    output.write_text("of an earlier run")
+    run(
+        f"{runs}/bert,{runs}/sega",
+        text,
+        f"--output={output}",
+        f"--output_table={table}",
+    )
+    assert output.read_bytes().startswith(PNG)
+    ((maps, panels, title),) = drawn
+    assert (
+        title == "Attention in article.txt: 10 word pieces in 3 sentences, 2 paragraphs"
+    )
+    assert [(panel.layer, panel.head) for panel in panels] == [
+        *((0, None), (1, None), (2, None))
+    ]
+    expected = {
+        name: slow_maps(runs / name, ["W1 w2. W3.", "W4 w5 w6 w7."])
+        for name in ("bert", "sega")
+    }
+    assert list(maps) == list(expected)
+    for name, one in expected.items():
+        np.testing.assert_allclose(maps[name].weights, one.weights, atol=1e-6)
+
+    with open(table, newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    layers = [("bert", 0), ("bert", 1), ("sega", 0), ("sega", 1), ("sega", 2)]
+    assert [(row["model"], int(row["layer"])) for row in rows] == layers
+    shown, errors = capsys.readouterr()
+    assert "Note" not in errors
+    assert shown.count("10 word pieces in 3 sentences, 2 paragraphs") == 2
+    # Special tokens are two of twelve; sentences have 3, 2 and 5 pieces.
+    uniform = (9 + 4 + 25) / 10 / 12
+    for row in rows:
+        weights = expected[row["model"]].weights[int(row["layer"])].mean(axis=0)
+        special = (weights[1:-1, 0] + weights[1:-1, -1]).mean()
+        assert float(row["special_tokens"]) == pytest.approx(special, rel=1e-4)
+        assert float(row["uniform_special_tokens"]) == pytest.approx(2 / 12)
+        assert float(row["uniform_same_sentence"]) == pytest.approx(uniform)
+        assert row["head"] == "mean"
+        assert f"{special:.3f} ({special * 6:5.2f} x)" in shown
+    assert f"Written: {output}, {table}" in shown
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "article.txt",
+        "maps.png",
+        "maps.csv",
+    }
+
+
+@pytest.mark.parametrize(("suffix", "magic"), [("pdf", PDF), ("SVG", SVG)])
+def test_heads_and_layers_are_drawn_by_themselves(
+    runs, text, drawn, tmp_path, suffix, magic
+):
+    output = tmp_path / f"maps.{suffix}"
+    run(f"{runs}/sega", text, f"--output={output}", "--layers=2,0", "--heads=all")
+    assert output.read_bytes().startswith(magic)
+    ((_, panels, _),) = drawn
+    assert [(panel.layer, panel.head) for panel in panels] == [
+        *((2, 0), (2, 1), (0, 0), (0, 1))
+    ]
+
+
+def test_a_long_text_is_cut_to_what_all_models_take(
+    runs, run_dir, text, drawn, tmp_path, capsys
+):
+    text.write_text(LONG_TEXT, encoding="utf-8")
+    # The window of the SLM has room for the fourth sentence.
+    run(f"{runs}/bert,{run_dir}", text, f"--output={tmp_path / 'maps.png'}")
+    ((maps, _, _),) = drawn
+    assert [one.window.num_pieces for one in maps.values()] == [10, 10]
+    errors = capsys.readouterr().err
+    assert errors.count("Note: ") == 1
+    assert f"Note: bert, {run_dir.name}: the text has 23 word pieces" in errors
+    assert "in 4 sentences. Shown are the first 10, in 3:" in errors
+
+
+def test_models_are_called_after_their_runs_if_that_tells_them_apart(
+    runs, text, tmp_path, monkeypatch
+):
+    def names(*checkpoints):
+        run(",".join(map(str, checkpoints)), text, f"--output={tmp_path / 'maps.png'}")
+        return drawn.pop()
+
+    def draw_nothing(maps, *_):
+        drawn.append(list(maps))
+        return Figure(figsize=(1, 1))
+
+    drawn = []
+    monkeypatch.setattr(attention_plots, "heat_maps", draw_nothing)
+    bert = tmp_path / "bert"
+    shutil.copytree(runs / "bert", bert)
+    (update,) = (bert / "checkpoints").iterdir()
+    kept = shutil.copytree(update, bert / "checkpoints" / "kept")
+    final = shutil.copytree(update, tmp_path / "final")
+    assert names(final, runs / "sega") == ["final", "sega"]
+    assert names(bert, kept) == [f"bert/{update.name}", "bert/kept"]
+    assert names(bert, runs / "bert") == [
+        *(str(one / "checkpoints" / update.name) for one in (bert, runs / "bert"))
+    ]
+
+
+def test_what_cannot_be_drawn_is_refused(runs, text, tmp_path, monkeypatch):
+    (tmp_path / "blank.txt").write_text("\n \n")
+    (tmp_path / "latin.txt").write_bytes(b"W1.\nCaf\xe9.\n")
+    bert, output = f"{runs}/bert", f"--output={tmp_path}/a.png"
+    for arguments, expected in (
+        ([bert, text, "--output=a.jpg"], "end in one of .png, .pdf, .svg.*a.jpg"),
+        ([bert, text, f"--output={tmp_path}/no/a.png"], "whose folder does not exist"),
+        ([bert, text, output, "--output_table=/no/a"], "`--output_table` must name"),
+        ([bert, text, output, f"--output_table={text}"], "must not be the text itself"),
+        ([bert, tmp_path / "blank.txt", output], "must hold a sentence.*blank.txt"),
+        ([bert, tmp_path / "latin.txt", output], "latin.txt:2: expected UTF-8"),
+        ([f"{bert},{bert}", text, output], "each checkpoint once"),
+        ([bert, text, output, "--layers=2"], "from 0 to 1. Received: 2"),
+        ([bert, text, output, "--layers=-1"], "Received: -1"),
+        ([bert, text, output, "--heads=0,0"], "or `mean`, or different.*: 0,0"),
+        ([bert, text, output, "--heads="], "from 0 to 1. Received: $"),
+    ):
+        with pytest.raises(ValueError, match=expected):
+            run(*arguments)
+    monkeypatch.setattr(plot_attention, "_MAX_PANELS", 7)
+    with pytest.raises(ValueError, match=r"at most 7 panels.*4 panels of 2 models"):
+        run(f"{bert},{runs}/sega", text, output, "--heads=all", "--layers=0,1")
+    assert not (tmp_path / "a.png").exists()
+    with pytest.raises(OSError, match="nowhere"):
+        run(bert, "/nowhere", output)
+
+
+def test_other_models_are_refused(language_model_dir, text, tmp_path):
+    with pytest.raises(ValueError, match=r"that reads windows.*TransformerXL"):
+        run(language_model_dir, text, f"--output={tmp_path}/a.png")
+
+
+def test_help_teaches():
+    output, errors = commands.script(plot_attention, "--help").communicate()
+    assert "figures 3 to 7 of the Segatron paper" in output
+    for flag in ("text", "output", "output_table", "layers", "heads", "checkpoint"):
+        assert f"--{flag}" in output
+    assert "several, comma-separated" in output
+    assert "Traceback" not in errors

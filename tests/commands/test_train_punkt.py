@@ -1,0 +1,175 @@
+"""Training finds what it should in a small text, and is the same every time."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from nltk.tokenize import punkt
+
+from seg_tf.commands import train_punkt
+from seg_tf.commands.train_punkt import TrainingOptions
+from seg_tf.text.punkt import SentenceSplitter
+from seg_tf.text.punkt_parameters import PunktParameters
+
+_NOUNS = ["dog", "cat", "house", "river", "garden", "window", "letter", "summer"]
+_NAMES = ["Brown", "Green", "Baker", "Miller"]
+
+
+def _paragraphs(count=400):
+    """Text with two abbreviations, words that end sentences, and one starter."""
+    for number in range(count):
+        one = _NOUNS[number % len(_NOUNS)]
+        other = _NOUNS[(number // 8 + 3) % len(_NOUNS)]
+        name = _NAMES[number % len(_NAMES)]
+        yield (
+            f"The {one} was seen by Mr. {name} and the {other}. However the {other} "
+            f"was near the {one}. They saw tools, i.e. the {one}, and the {other}. "
+            f"The {one} was seen by the {other}."
+        )
+
+
+OPTIONS = TrainingOptions(
+    abbreviation_shard_size=10_000, shard_size=20_000, min_capitalised_count=1
+)
+
+
+def _train(paragraphs, options=OPTIONS):
+    shards = list(train_punkt.make_shards(paragraphs, options.abbreviation_shard_size))
+    abbreviations = train_punkt.learn_abbreviations(shards, options)
+    shards = train_punkt.make_shards(paragraphs, options.shard_size)
+    tally = train_punkt.collect(shards, abbreviations, options)
+    return train_punkt.make_parameters(
+        abbreviations, tally, options, name="small", provenance={}
+    )
+
+
+def test_what_a_small_text_teaches():
+    parameters = _train(list(_paragraphs()))
+    assert parameters.abbreviation_types == {"mr", "i.e"}
+    assert "however" in parameters.sentence_starters
+    assert {"the"} <= parameters.orthographic_context.keys()
+    assert not {"brown", "mr."} & parameters.orthographic_context.keys()
+    assert SentenceSplitter(parameters).split("I saw Mr. Baker. The dog ran.") == [
+        "I saw Mr. Baker.",
+        "The dog ran.",
+    ]
+
+
+def test_one_shard_with_the_word_but_no_period_is_outvoted():
+    spoilt = [*_paragraphs(), *["Mr and Mr and Mr and mr ran home again."] * 250]
+    assert "mr" in _train(spoilt).abbreviation_types
+    together = TrainingOptions(
+        abbreviation_shard_size=10**9, shard_size=20_000, min_shards=1
+    )
+    assert "mr" not in _train(spoilt, together).abbreviation_types
+
+
+def test_a_single_occurrence_in_a_shard_has_no_vote():
+    text = list(_paragraphs())
+    for place in range(20, 400, 80):
+        text[place] += " They went to an ox."
+    trainer = punkt.PunktTrainer()
+    trainer.train("\n\n".join(text[:40]), finalize=False)
+    trainer.find_abbrev_types()
+    assert "ox" in trainer.get_params().abbrev_types
+    assert "ox" not in _train(text).abbreviation_types
+
+
+def test_options_bound_what_is_kept():
+    text = list(_paragraphs())
+    strict = TrainingOptions(
+        abbreviation_shard_size=10_000,
+        shard_size=20_000,
+        min_shards=10**6,
+        min_capitalised_count=10**6,
+    )
+    assert _train(text, strict) == PunktParameters()
+
+
+@pytest.mark.parametrize(
+    ("blank_lines", "expected"),
+    [
+        (False, ["One two", "three.", "Four.", "Five."]),
+        (True, ["One two\nthree.", "Four.", "Five."]),
+    ],
+)
+def test_paragraphs_of_a_file(tmp_path, blank_lines, expected):
+    path = tmp_path / "text.txt"
+    path.write_text('One two\nthree.\n\n\nFour.\n<doc id="1">\n# Title\nFive.')
+    paragraphs = train_punkt.read_paragraphs(
+        str(path), blank_lines=blank_lines, skip_prefixes=["<", "#"]
+    )
+    assert list(paragraphs) == expected
+
+
+def test_shards_hold_every_paragraph_once_in_order():
+    paragraphs = ["a" * 3, "b" * 5, "c", "d" * 9]
+    shards = list(train_punkt.make_shards(paragraphs, 6))
+    assert shards == [["aaa", "bbbbb"], ["c", "d" * 9]]
+
+
+def test_files_are_sorted_and_counted_once(tmp_path):
+    for name in ("b.txt", "a.txt"):
+        (tmp_path / name).write_text("x")
+    (tmp_path / "folder.txt").mkdir()
+    found = train_punkt.find_files([f"{tmp_path}/*.txt", f"{tmp_path}/a.txt"])
+    assert found == [f"{tmp_path}/a.txt", f"{tmp_path}/b.txt"]
+    with pytest.raises(ValueError, match="`--input` must name files"):
+        train_punkt.find_files([f"{tmp_path}/*.md"])
+
+
+def test_training_without_nltk_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "nltk.tokenize", None)
+    with pytest.raises(ValueError, match="needs the package nltk"):
+        train_punkt.learn_abbreviations([["A dog."]], OPTIONS)
+
+
+def _run(*arguments, hash_seed="0"):
+    return subprocess.run(
+        [sys.executable, "-m", "seg_tf.commands.train_punkt", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONHASHSEED": hash_seed},
+    )
+
+
+def test_command_writes_the_same_bytes_every_time(tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text("\n".join(_paragraphs()))
+    written = []
+    for hash_seed in ("1", "2"):
+        output = tmp_path / f"{hash_seed}.json"
+        result = _run(
+            f"--input={text}",
+            f"--output={output}",
+            "--name=small",
+            "--description=made up",
+            "--abbreviation_shard_size=10000",
+            "--shard_size=20000",
+            hash_seed=hash_seed,
+        )
+        assert result.returncode == 0, result.stderr
+        assert "2 abbreviations" in result.stdout
+        written.append(output.read_bytes())
+    assert written[0] == written[1]
+    values = json.loads(written[0])
+    assert values["name"] == "small"
+    assert values["provenance"]["text"] == "made up"
+    assert values["provenance"]["num_files"] == 1
+    assert values["provenance"]["options"]["shard_size"] == 20_000
+    assert values["provenance"]["trainer"].startswith("NLTK ")
+
+
+def test_command_reports_an_error_in_one_line(tmp_path):
+    result = _run(f"--input={tmp_path}/none", f"--output={tmp_path}/out.json")
+    assert result.returncode == 1
+    assert result.stderr.strip().startswith("error: `--input` must name files")
+
+
+def test_help_teaches_the_command():
+    result = _run("--help")
+    assert "python -m seg_tf.commands.train_punkt" in result.stdout
+    assert "--paragraphs" in result.stdout

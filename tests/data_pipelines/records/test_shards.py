@@ -1,0 +1,138 @@
+"""Shards: random access, damage noticed, nothing half-written."""
+
+import os
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from data_pipelines.records import examples, record_schema, shards
+from seg_tf import files
+from seg_tf.text.tree import DocumentTree
+
+
+def test_records_read_at_random_equal_tensorflows_reader(tmp_path):
+    payloads = [os.urandom(size) for size in (0, 1, 7, 1000, 65_537)]
+    path = tmp_path / "a.tfrecord"
+    assert shards.write_shard(path, payloads) == 5
+    reader = shards.ShardReader(path)
+    assert [reader[i] for i in (4, 0, 2, 1, 3)] == [
+        payloads[i] for i in (4, 0, 2, 1, 3)
+    ]
+    expected = [r.numpy() for r in tf.data.TFRecordDataset(str(path))]
+    assert [reader[i] for i in range(len(reader))] == expected
+
+
+def test_an_empty_shard_can_be_read(tmp_path):
+    path = tmp_path / "a.tfrecord"
+    shards.write_shard(path, [])
+    assert len(shards.ShardReader(path)) == 0
+
+
+def test_records_of_several_shards_are_one_sequence(tmp_path):
+    sizes = [3, 0, 2]
+    paths = []
+    for number, size in enumerate(sizes):
+        paths.append(tmp_path / f"{number}.tfrecord")
+        shards.write_shard(paths[-1], [bytes([number, i]) for i in range(size)])
+    reader = shards.RecordReader(paths)
+    assert [reader[i] for i in range(len(reader))] == [
+        b"\0\0", b"\0\1", b"\0\2", b"\2\0", b"\2\1",
+    ]  # fmt: skip
+    assert reader.locate(3) == (2, 0)
+    with pytest.raises(IndexError, match="below the 5 records"):
+        reader[5]
+
+
+def test_every_flipped_bit_is_noticed(tmp_path):
+    path = tmp_path / "a.tfrecord"
+    shards.write_shard(path, [b"first", b"second record", b"third"])
+    sound = path.read_bytes()
+    begin = 12 + 5 + 4  # of the second record
+    end = begin + 12 + 13 + 4
+    for place in range(begin, end):
+        damaged = bytearray(sound)
+        damaged[place] ^= 1
+        path.write_bytes(damaged)
+        reader = shards.ShardReader(path)
+        with pytest.raises(shards.DamagedShardError, match=r"a\.tfrecord: record 1 "):
+            reader[1]
+        assert reader[0] == b"first"
+        assert reader[2] == b"third"
+
+
+def test_a_truncated_shard_is_refused_with_both_sizes(tmp_path):
+    path = tmp_path / "a.tfrecord"
+    shards.write_shard(path, [b"first", b"second"])
+    size = path.stat().st_size
+    os.truncate(path, size - 1)
+    with pytest.raises(
+        shards.DamagedShardError, match=f"expected {size} bytes.*found {size - 1}"
+    ):
+        shards.ShardReader(path)
+
+
+def test_a_failed_write_leaves_the_folder_as_it_was(tmp_path):
+    path = tmp_path / "a.tfrecord"
+    shards.write_shard(path, [b"old"])
+    before = sorted(p.name for p in tmp_path.iterdir())
+
+    def failing():
+        yield b"new"
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space left"):
+        shards.write_shard(path, failing())
+    assert sorted(p.name for p in tmp_path.iterdir()) == before
+    assert shards.ShardReader(path)[0] == b"old"
+
+
+def test_written_aside_replaces_only_on_success(tmp_path):
+    path = tmp_path / "x.json"
+    files.write_json(path, {"a": 1})
+    with pytest.raises(TypeError):
+        files.write_json(path, {"a": object()})
+    assert files.read_json(path) == {"a": 1}
+    path.write_text('{"a": 1,\n "b" 2}')
+    with pytest.raises(ValueError, match=r"x\.json:2:6: not valid JSON"):
+        files.read_json(path)
+
+
+@pytest.mark.parametrize("vocab_size", [30_522, 65_536, 65_537, 267_735])
+def test_a_record_survives_encoding(vocab_size):
+    tree = DocumentTree(
+        np.array([0, vocab_size - 1, 7]), np.array([1, 2]), np.array([2]), (3, 1, 4)
+    )
+    widths = record_schema.number_widths(vocab_size, 510)
+    serialized = examples.encode(tree, 12, widths, np.array([1, 0]))
+    decoded, document_id, permutation = examples.decode(serialized, widths)
+    np.testing.assert_array_equal(decoded.token_ids, tree.token_ids)
+    np.testing.assert_array_equal(decoded.sentence_lengths, tree.sentence_lengths)
+    np.testing.assert_array_equal(decoded.paragraph_lengths, tree.paragraph_lengths)
+    assert decoded.first_index == (3, 1, 4)
+    assert document_id == 12
+    np.testing.assert_array_equal(permutation, [1, 0])
+
+    parsed = examples.parse(tf.constant([serialized]), examples.NUMBER_LISTS)
+    for name, expected in (
+        ("token_ids", tree.token_ids),
+        ("sentence_lengths", tree.sentence_lengths),
+    ):
+        numbers, lengths = examples.decode_numbers(parsed[name], widths[name], 5)
+        assert lengths.numpy().tolist() == [len(expected)]
+        np.testing.assert_array_equal(numbers[0, : len(expected)], expected)
+        assert not numbers[0, len(expected) :].numpy().any()
+
+
+def test_widths_hold_the_longest_list():
+    assert record_schema.number_widths(30_522, 510)["sentence_lengths"] == "uint16"
+    assert record_schema.number_widths(30_522, None)["sentence_lengths"] == "uint32"
+    assert record_schema.number_widths(70_000, 510)["token_ids"] == "uint32"
+
+
+def test_a_foreign_record_is_refused():
+    with pytest.raises(ValueError, match=r"not a tf\.train\.Example"):
+        examples.decode(b"\xff\xfe garbage", record_schema.number_widths(100, 10))
+    empty = tf.train.Example().SerializeToString()
+    with pytest.raises(ValueError, match="`token_ids` is missing"):
+        examples.decode(empty, record_schema.number_widths(100, 10))

@@ -1,0 +1,295 @@
+"""The classifier: its head in NumPy, and what every Keras model can be asked for."""
+
+import random
+
+import keras
+import numpy as np
+import pytest
+
+from seg_tf.finetuning.classification.text_batches import text_batches
+from seg_tf.finetuning.classification.text_classifier import TextClassifier
+from seg_tf.finetuning.segments import encode_texts
+from seg_tf.finetuning.text_layout import text_layout
+from tests.finetuning.tiny_models import some_texts, tiny
+
+# One of each kind of layout and readout, and with all tables.
+each_kind = pytest.mark.parametrize(
+    "kind", ["bert", "segabert", "segabert_slm", "reat"]
+)
+
+
+def features_of(pretrained, texts):
+    """The features of all texts in one batch."""
+    layout = text_layout(pretrained)
+    room = layout.room(len(texts[0]))
+    examples = list(encode_texts(pretrained.text_encoder(), texts, room))
+    shapes = [layout.row_shape(example) for example in examples]
+    return layout.lay_out(examples, tuple(np.max(shapes, axis=0).tolist()))
+
+
+def classify(kind, texts, num_classes=3, **arguments):
+    """A classifier of its own, and its inputs."""
+    pretrained = tiny(kind)
+    features = features_of(pretrained, texts)
+    classifier = TextClassifier.from_pretrained(
+        pretrained, num_classes, len(texts[0]), seed=5, **arguments
+    )
+    return classifier, features
+
+
+def pairs(number, longest=12):
+    return some_texts(np.random.default_rng(number), 4, 2, longest)
+
+
+def slow_hidden(kind, classifier, features, num_texts):
+    """What the affine layer reads, row by row."""
+    sequence = np.asarray(classifier.encoder(features))
+    features = {name: np.asarray(values) for name, values in features.items()}
+    rows = []
+    for row, vectors in enumerate(sequence):
+        if kind.endswith("slm"):
+            ids = features["token_ids"][row].tolist()
+            at = [0] + [place for place, one in enumerate(ids) if one == 5]
+            assert len(at) == 1 + num_texts
+            rows.append(np.concatenate([vectors[place] for place in at]))
+            continue
+        pooler = classifier.encoder.pooler if kind == "reat" else classifier.pooler
+        kernel, bias = (np.asarray(weight, "float64") for weight in pooler.weights)
+        pooled = np.tanh(vectors @ kernel + bias)
+        if kind != "reat":
+            rows.append(pooled[0])
+            continue
+        starts, given = features["sentence_starts"][row], features["given_text"][row]
+        rows.append(
+            np.concatenate(
+                [
+                    np.mean([pooled[start] for start in starts[given == text]], axis=0)
+                    for text in range(1, 1 + num_texts)
+                ]
+            )
+        )
+    return np.array(rows)
+
+
+@each_kind
+@pytest.mark.parametrize("num_texts", [1, 2])
+def test_head_equals_plain_numpy(kind, num_texts):
+    # Some are so long that ReAT has them in parts.
+    texts = some_texts(np.random.default_rng(1), 4, num_texts, longest=25)
+    classifier, features = classify(kind, texts)
+    for weight in classifier.classifier.weights:
+        weight.assign(np.random.default_rng(2).normal(size=weight.shape))
+    kernel, bias = (np.asarray(one, "float64") for one in classifier.classifier.weights)
+    hidden = slow_hidden(kind, classifier, features, num_texts)
+    logits = classifier(features)
+    np.testing.assert_allclose(logits, hidden @ kernel + bias, atol=1e-5)
+    assert logits.shape == (4, 3)
+
+
+@each_kind
+def test_encoder_is_that_of_the_checkpoint(kind):
+    classifier, features = classify(kind, pairs(1))
+    pretrained = tiny(kind)
+    assert classifier.encoder is not pretrained.encoder
+    np.testing.assert_array_equal(
+        classifier.encoder(features), pretrained.encoder(features)
+    )
+
+
+@each_kind
+def test_padding_and_company_do_not_change_a_prediction(kind):
+    texts = [*pairs(1, longest=4), *pairs(2, longest=30)]
+    classifier, features = classify(kind, texts)
+    together = np.asarray(classifier(features))
+    assert np.ptp(together, axis=0).max() > 1e-3
+    for row, text in enumerate(texts):
+        alone = classifier(features_of(tiny(kind), [text]))
+        np.testing.assert_allclose(alone[0], together[row], atol=1e-5)
+
+
+@each_kind
+def test_both_texts_and_their_order_count(kind):
+    (first, second), (third, _), *_ = pairs(1)
+    texts = [(first, second), (second, first), (first, third), (third, second)]
+    classifier, features = classify(kind, texts)
+    logits = np.asarray(classifier(features))
+    for row in range(1, 4):
+        assert np.abs(logits[row] - logits[0]).max() > 1e-4
+
+
+@pytest.mark.parametrize(
+    ("kind", "freeze_encoder"),
+    [("bert", False), ("slm", True), ("reat", False), ("reat", True)],
+)
+def test_saved_file_gives_the_same_model(kind, freeze_encoder, tmp_path):
+    classifier, features = classify(
+        kind, pairs(1), dropout=0.25, freeze_encoder=freeze_encoder, name="given"
+    )
+    classifier.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(loaded(features), classifier(features))
+    assert isinstance(loaded, TextClassifier)
+    assert (loaded.name, loaded.dropout, loaded.num_classes) == ("given", 0.25, 3)
+    assert loaded.head_dropout.rate == 0.25
+    assert loaded.encoder.trainable != freeze_encoder
+    assert len(loaded.trainable_weights) == len(classifier.trainable_weights)
+    assert len(loaded.weights) == len(classifier.weights)
+
+
+def fit_until_learnt(classifier, batches):
+    """Trains until all is right in an epoch, at most 60 of them; what happened."""
+
+    class Stop(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            self.model.stop_training = logs["accuracy"] == 1.0
+
+    return classifier.fit(batches, epochs=60, callbacks=[Stop()], verbose=0).history
+
+
+def counted_words(num_examples):
+    """Texts, and whether they are longer than three words."""
+    texts = some_texts(np.random.default_rng(7), num_examples, 1, longest=6)
+    labels = [int(len(text.split()) > 3) for (text,) in texts]
+    assert num_examples / 4 < sum(labels) < num_examples * 3 / 4
+    return texts, labels
+
+
+@pytest.mark.parametrize("kind", ["segabert", "slm", "reat"])
+def test_a_rule_is_learnt_without_touching_the_checkpoint(kind):
+    pretrained = tiny(kind)
+    before = [weight.numpy() for weight in pretrained.encoder.weights]
+    texts, labels = counted_words(200)
+    classifier = TextClassifier.from_pretrained(pretrained, 2, dropout=0.0, seed=1)
+    classifier.compile(
+        keras.optimizers.Adam(1e-2),
+        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        metrics=["accuracy"],
+        jit_compile=False,
+    )
+    train = text_batches(pretrained, texts, labels, batch_size=25, seed=1)
+    history = fit_until_learnt(classifier, train)
+    assert history["accuracy"][-1] == 1.0
+    for weight, old in zip(pretrained.encoder.weights, before, strict=True):
+        np.testing.assert_array_equal(weight, old)
+
+
+def test_evaluation_and_prediction_are_of_all_texts_in_order():
+    pretrained = tiny("segabert")
+    texts, labels = counted_words(23)
+    classifier = TextClassifier.from_pretrained(pretrained, 2, seed=1)
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    classifier.compile(loss=loss, metrics=["accuracy"], jit_compile=False)
+    batches = text_batches(pretrained, texts, batch_size=10)
+    logits = classifier.predict(batches, verbose=0)
+    np.testing.assert_allclose(
+        logits, classifier(features_of(pretrained, texts)), atol=1e-5
+    )
+    batches = text_batches(pretrained, texts, labels, batch_size=10)
+    results = classifier.evaluate(batches, verbose=0, return_dict=True)
+    accuracy = (logits.argmax(axis=1) == labels).mean()
+    np.testing.assert_allclose(results["accuracy"], accuracy, atol=1e-6)
+    np.testing.assert_allclose(
+        results["loss"], loss(np.array(labels), logits), atol=1e-5
+    )
+
+
+def test_one_class_is_a_regression_and_a_frozen_encoder_stays():
+    pretrained = tiny("slm")
+    texts = some_texts(np.random.default_rng(7), 60, 2, longest=5)
+    labels = [float(len(one.split()) - len(other.split())) for one, other in texts]
+    classifier = TextClassifier.from_pretrained(
+        pretrained, 1, 2, freeze_encoder=True, seed=1
+    )
+    before = [weight.numpy() for weight in classifier.encoder.weights]
+    head = classifier.classifier.kernel.numpy()
+    classifier.compile(keras.optimizers.Adam(0.02), "mse", jit_compile=False)
+    train = text_batches(pretrained, texts, labels, batch_size=30, seed=1)
+    losses = classifier.fit(train, epochs=20, verbose=0).history["loss"]
+    assert losses[-1] < 0.7 * losses[0]
+    assert classifier.output_shape == (None, 1)
+    assert len(classifier.trainable_weights) == 2
+    assert (classifier.classifier.kernel.numpy() != head).any()
+    for weight, old in zip(classifier.encoder.weights, before, strict=True):
+        np.testing.assert_array_equal(weight, old)
+
+
+@each_kind
+def test_there_is_no_dropout_in_a_frozen_encoder(kind):
+    classifier, features = classify(kind, pairs(1), dropout=0.0, freeze_encoder=True)
+    np.testing.assert_array_equal(
+        classifier(features, training=True), classifier(features)
+    )
+    trained, _ = classify(kind, pairs(1), dropout=0.0)
+    difference = trained(features, training=True) - trained(features)
+    assert np.abs(difference).max() > 1e-4
+
+
+@each_kind
+def test_mixed_precision_follows_the_policy(kind):
+    expected = classify(kind, pairs(1))[0]
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    try:
+        classifier, features = classify(kind, pairs(1))
+    finally:
+        keras.config.set_dtype_policy("float32")
+    logits = classifier(features)
+    assert logits.dtype.name == "float32"
+    assert classifier.encoder(features).dtype.name == "bfloat16"
+    assert {weight.dtype for weight in classifier.trainable_weights} == {"float32"}
+    np.testing.assert_allclose(logits, expected(features), atol=0.15)
+
+
+@pytest.mark.parametrize("kind", ["segabert", "reat"])
+def test_a_seed_gives_the_same_new_weights(kind):
+    random.seed(3)
+    state = random.getstate()
+    twins = [classify(kind, pairs(1), randomly_initialised=True)[0] for _ in range(2)]
+    assert random.getstate() == state
+    for one, other in zip(*(twin.weights for twin in twins), strict=True):
+        np.testing.assert_array_equal(one, other)
+    # Dropout too.
+    _, features = classify(kind, pairs(1))
+    one, other = (np.asarray(twin(features, training=True)) for twin in twins)
+    np.testing.assert_array_equal(one, other)
+    again = TextClassifier.from_pretrained(tiny(kind), 3, 2, seed=6)
+    assert (again.classifier.kernel.numpy() != twins[0].classifier.kernel.numpy()).any()
+
+
+def test_a_baseline_has_the_architecture_and_no_weight_of_the_checkpoint():
+    baseline, _ = classify("segabert", pairs(1), randomly_initialised=True)
+    pretrained = tiny("segabert").encoder
+    for one, other in zip(baseline.encoder.weights, pretrained.weights, strict=True):
+        assert one.shape == other.shape
+        if one.path.endswith(("kernel", "_index", "embeddings")):
+            assert (one.numpy() != other.numpy()).mean() > 0.99, one.path
+
+
+def test_token_types_are_read_where_there_is_a_table():
+    pretrained = tiny("bert", num_token_types=2)
+    features = features_of(pretrained, pairs(1))
+    classifier = TextClassifier.from_pretrained(pretrained, 2, 2)
+    assert "token_type" in classifier.feature_names
+    one_type = {**features, "token_type": 0 * features["token_type"]}
+    np.testing.assert_array_equal(
+        classifier.encoder(one_type), pretrained.encoder(one_type)
+    )
+    difference = classifier(one_type) - classifier(features)
+    assert np.abs(difference).max() > 1e-3
+
+
+def test_a_folder_is_enough(run_dir):
+    classifier = TextClassifier.from_checkpoint(run_dir, 2, num_texts=2, seed=1)
+    assert classifier.classifier.kernel.shape == (3 * 16, 2)
+
+
+def test_a_missing_feature_is_named():
+    classifier, features = classify("segabert", pairs(1))
+    features = {**features, "other": 0}
+    del features["token_index"]
+    with pytest.raises(ValueError, match=r"lacks \['token_index'\]"):
+        classifier(features)
+
+
+def test_there_has_to_be_a_class():
+    with pytest.raises(ValueError, match=r"`num_classes`.*num_classes=0"):
+        TextClassifier.from_pretrained(tiny("bert"), 0)

@@ -1,0 +1,248 @@
+"""GLUE's files: the real ones as the csv module reads them, and each quirk."""
+
+import csv
+import dataclasses
+import logging
+import subprocess
+import sys
+
+import pytest
+
+from seg_tf import tasks
+from tests.sample_data import sample_data
+
+# Complete files of the sample data: their columns of texts and label by number, as
+# GLUE's paper and its users count them.
+COMPLETE = [
+    ("glue/cola", "train", "CoLA/train.tsv", (3,), 1, 8_551),
+    ("glue/cola", "dev", "CoLA/dev.tsv", (3,), 1, 1_043),
+    ("glue/cola", "test", "CoLA/test.tsv", (1,), None, 1_063),
+    ("glue/sst-2", "train", "SST-2/train.tsv", (0,), 1, 67_349),
+    ("glue/sst-2", "dev", "SST-2/dev.tsv", (0,), 1, 872),
+    ("glue/mrpc", "train", "MRPC/train.tsv", (3, 4), 0, 3_668),
+    ("glue/mrpc", "dev", "MRPC/dev.tsv", (3, 4), 0, 408),
+    ("glue/sts-b", "train", "STS-B/train.tsv", (7, 8), 9, 5_749),
+    ("glue/sts-b", "dev", "STS-B/dev.tsv", (7, 8), 9, 1_500),
+    ("glue/sts-b", "test", "STS-B/test.tsv", (7, 8), None, 1_379),
+    ("glue/qnli", "dev", "QNLI/dev.tsv", (1, 2), 3, 5_463),
+    ("glue/qnli", "test", "QNLI/test.tsv", (1, 2), None, 5_463),
+    ("glue/rte", "train", "RTE/train.tsv", (1, 2), 3, 2_490),
+    ("glue/rte", "dev", "RTE/dev.tsv", (1, 2), 3, 277),
+    ("glue/rte", "test", "RTE/test.tsv", (1, 2), None, 3_000),
+]
+# What `Split.num_examples` must say of the files that the sample data lacks.
+OTHER_SIZES = {
+    ("glue/sst-2", "test"): 1_821,
+    ("glue/mrpc", "test"): 1_725,
+    ("glue/qqp", "train"): 363_846,
+    ("glue/qqp", "dev"): 40_430,
+    ("glue/qqp", "test"): 390_965,
+    ("glue/mnli", "train"): 392_702,
+    ("glue/mnli", "dev_matched"): 9_815,
+    ("glue/mnli", "dev_mismatched"): 9_832,
+    ("glue/mnli", "test_matched"): 9_796,
+    ("glue/mnli", "test_mismatched"): 9_847,
+    ("glue/qnli", "train"): 104_743,
+    ("glue/wnli", "train"): 635,
+    ("glue/wnli", "dev"): 71,
+    ("glue/wnli", "test"): 146,
+    ("glue/ax", "test"): 1_104,
+}
+
+
+def csv_rows(path, *, has_header):
+    """The rows as the csv module gives them, of which quotes are no part."""
+    with open(path, encoding="utf-8", newline="") as file:
+        rows = list(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+    return rows[1:] if has_header else rows
+
+
+@pytest.mark.parametrize("name, split, file, texts, label, size", COMPLETE)
+def test_real_files_are_read_whole(name, split, file, texts, label, size):
+    folder, task = sample_data("glue"), tasks.get(name)
+    has_header = not (name == "glue/cola" and split != "test")
+    expected = csv_rows(folder / file, has_header=has_header)
+    found = tasks.read(task, folder, split)
+    assert len(found) == len(expected) == size == task.split(split).num_examples
+    assert [one.texts for one in found] == [
+        tuple(row[column] for column in texts) for row in expected
+    ]
+    if label is None:
+        assert {one.label for one in found} == {None}
+        assert [one.identifier for one in found] == [row[0] for row in expected]
+    else:
+        read = float if task.is_regression else task.labels.index
+        assert [one.label for one in found] == [read(row[label]) for row in expected]
+    assert [int(one.identifier) for one in found] == list(range(size))
+
+
+@pytest.mark.parametrize("key", OTHER_SIZES, ids=" ".join)
+def test_sizes_are_the_published_ones(key):
+    name, split = key
+    assert tasks.get(name).split(split).num_examples == OTHER_SIZES[key]
+
+
+def write(path, *lines):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def test_real_questions_of_quora(tmp_path):
+    source = sample_data("glue", "QQP", "train_slice_23k.tsv")
+    (tmp_path / "QQP").mkdir()
+    (tmp_path / "QQP" / "train.tsv").symlink_to(source)
+    found = tasks.read("glue/qqp", tmp_path, "train")
+    expected = csv_rows(source, has_header=True)
+    assert [(one.identifier, *one.texts, str(one.label)) for one in found] == [
+        (row[0], *row[3:]) for row in expected
+    ]
+
+
+QQP_HEADER = "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate"
+
+
+def test_broken_questions_are_left_out_and_said_to_be(tmp_path, caplog):
+    write(
+        tmp_path / "QQP" / "train.tsv",
+        QQP_HEADER,
+        "7\t1\t2\tWhy?\tHow?\t1",
+        '8\t3\t4\t"Was he real?',  # a line feed inside the first question
+        '"\tWhat is the evidence?\t0',
+        '9\t5\t6\tWho?\t"Where',  # and inside the second
+        '"\t1',
+        "10\t7\t8\tWhen?\tWhat?\t0",
+    )
+    with caplog.at_level(logging.WARNING):
+        found = tasks.read("glue/qqp", tmp_path, "train")
+    assert [(one.identifier, one.texts, one.label) for one in found] == [
+        ("7", ("Why?", "How?"), 1),
+        ("10", ("When?", "What?"), 0),
+    ]
+    (message,) = caplog.messages
+    assert "4 rows with too few columns are left out" in message
+    assert "(lines 3, 4, 5, 6)" in message
+    assert str(tmp_path / "QQP" / "train.tsv") in message
+
+
+def test_nothing_is_left_out_of_a_test_set_or_of_another_task(tmp_path):
+    write(tmp_path / "QQP" / "test.tsv", "id\tquestion1\tquestion2", "0\tWhy?")
+    with pytest.raises(ValueError, match=r"test\.tsv:2: a row must have 3 columns"):
+        tasks.read("glue/qqp", tmp_path, "test")
+    header = "index\tsentence1\tsentence2\tlabel"
+    write(tmp_path / "WNLI" / "train.tsv", header, "0\ta\tb")
+    with pytest.raises(ValueError, match=r"train\.tsv:2: a row must have 4 columns"):
+        tasks.read("glue/wnli", tmp_path, "train")
+
+
+MNLI_HEADER = (
+    "index\tpromptID\tpairID\tgenre\tsentence1_binary_parse\tsentence2_binary_parse\t"
+    "sentence1_parse\tsentence2_parse\tsentence1\tsentence2"
+)
+
+
+def test_mnli_takes_the_gold_label_and_no_annotators(tmp_path):
+    labels = "\tlabel1\tlabel2\tlabel3\tlabel4\tlabel5\tgold_label"
+    row = "4\t1\t2\tfiction\t(a)\t(b)\t(ROOT a)\t(ROOT b)\tA man.\tA dog."
+    votes = "\tneutral\tcontradiction\tcontradiction\tneutral\tcontradiction"
+    file = tmp_path / "MNLI" / "dev_mismatched.tsv"
+    write(file, MNLI_HEADER + labels, row + votes + "\tcontradiction")
+    assert tasks.read("glue/mnli", tmp_path, "dev_mismatched") == [
+        tasks.Example(("A man.", "A dog."), 2, "4")
+    ]
+    write(file, MNLI_HEADER + labels, row + votes + "\t-")
+    expected = r":2: column 16 \(gold_label\) must be one of entailment, .*: '-'"
+    with pytest.raises(ValueError, match=expected):
+        tasks.read("glue/mnli", tmp_path, "dev_mismatched")
+    write(tmp_path / "MNLI" / "test_matched.tsv", MNLI_HEADER, row)
+    assert tasks.read("glue/mnli", tmp_path, "test_matched") == [
+        tasks.Example(("A man.", "A dog."), None, "4")
+    ]
+
+
+def test_diagnostic_set_has_no_labels(tmp_path):
+    header = "index\tsentence1\tsentence2"
+    write(tmp_path / "diagnostic" / "diagnostic.tsv", header, "0\ta\tb")
+    assert tasks.read("glue/ax", tmp_path, "test") == [
+        tasks.Example(("a", "b"), None, "0")
+    ]
+
+
+def test_a_training_file_without_labels_is_refused(tmp_path):
+    write(tmp_path / "QNLI" / "train.tsv", "index\tquestion\tsentence", "0\ta\tb")
+    with pytest.raises(ValueError, match=r"train\.tsv:1: the header .* it lacks label"):
+        tasks.read("glue/qnli", tmp_path, "train")
+
+
+def test_a_header_in_cola_is_no_example(tmp_path):
+    write(tmp_path / "CoLA" / "train.tsv", "source\tlabel\tnote\tsentence")
+    with pytest.raises(ValueError, match=r":1: column 2 \(label\) .* 'label'"):
+        tasks.read("glue/cola", tmp_path, "train")
+
+
+def test_quotes_of_qnli_are_unbalanced_and_kept():
+    """The case that a reader of quoted fields would swallow rows in."""
+    found = tasks.read("glue/qnli", sample_data("glue"), "dev")
+    unbalanced = [one for one in found if sum(t.count('"') for t in one.texts) % 2]
+    assert len(unbalanced) > 20
+
+
+@pytest.mark.parametrize(
+    "name, hint", [("mrpc", "glue/mrpc"), ("GLUE/STSB", "glue/sts-b"), ("zzz", None)]
+)
+def test_unknown_tasks_are_told_the_known_ones(name, hint):
+    with pytest.raises(ValueError, match=f"Received: '{name}'") as caught:
+        tasks.get(name)
+    assert all(known in str(caught.value) for known in tasks.names())
+    assert (f"perhaps for '{hint}'" in str(caught.value)) == bool(hint)
+
+
+def test_unknown_splits_are_told_the_known_ones(tmp_path):
+    with pytest.raises(ValueError, match="glue/mnli must be one of train, dev_matched"):
+        tasks.read("glue/mnli", tmp_path, "dev")
+
+
+def test_a_task_of_ones_own_is_refused(tmp_path):
+    own = dataclasses.replace(tasks.get("glue/rte"), labels=("no", "yes"))
+    with pytest.raises(ValueError, match=r"one that `get` gives.*glue/rte.*'no'"):
+        tasks.read(own, tmp_path, "train")
+
+
+def test_missing_files_are_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"MNLI/dev_matched\.tsv"):
+        tasks.read("glue/mnli", tmp_path, "dev_matched")
+
+
+def test_every_task_is_complete():
+    assert len(tasks.names()) == len(set(tasks.names())) == 21
+    for name in tasks.names():
+        task = tasks.get(name)
+        assert task.num_outputs == (len(task.labels) or 1)
+        assert len(set(task.labels)) == len(task.labels)
+        assert task.main_metric in task.metrics
+
+
+def test_contradicting_tasks_are_refused():
+    settings = {
+        "name": "x",
+        "num_texts": 1,
+        "metrics": ("f1",),
+        "main_metric": "f1",
+        "splits": (),
+    }
+    with pytest.raises(ValueError, match="`labels` or a `score_range`"):
+        tasks.Task(labels=(), **settings)
+    with pytest.raises(ValueError, match="`main_metric` must be one of"):
+        tasks.Task(labels=("0", "1"), **{**settings, "main_metric": "accuracy"})
+
+
+def test_tasks_do_without_tensorflow():
+    code = """
+import sys
+import seg_tf.tasks.__main__, seg_tf.tasks.metrics, seg_tf.tasks.glue.prediction_files
+import seg_tf.tasks.discoeval.probes, seg_tf.tasks.finetuning_settings
+print([name for name in ("tensorflow", "keras") if name in sys.modules])
+"""
+    call = [sys.executable, "-c", code]
+    printed = subprocess.run(call, capture_output=True, text=True, check=True).stdout
+    assert printed == "[]\n"

@@ -1,0 +1,125 @@
+"""Sentences split in the graph are those of the splitter, whatever the text."""
+
+import functools
+import json
+import random
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from seg_tf.text.graph.sentences import GraphSentenceSplitter
+from seg_tf.text.punkt import SentenceSplitter
+from seg_tf.text.punkt_parameters import PunktParameters
+from tests.sample_data import sample_data
+from tests.text import test_punkt
+
+TABLES = {
+    "empty": PunktParameters,
+    "small": lambda: test_punkt.SMALL,
+    "english": PunktParameters.english,
+}
+PIECES = [piece for piece in test_punkt._PIECES if "\n" not in piece]
+# Ends of the tables, marks in odd places, and runs of dots that go over spaces.
+ODD = [
+    "",
+    " ",
+    ".",
+    " .",
+    '\t."',
+    "?!",
+    "a.b.c. D",
+    "x" * 3000 + ". Y",
+    "--a. B --. C",
+    "a..b. ... C",
+    "&&a. (((b.",
+    ".\u00a0. . a",
+    "x .\u00a0.\u00a0.]. Y",
+    "The?.\u00a0. . .b",
+    ".\u00a0.\u00a0. . .\u2028. No",
+    ". . .\u0085. . .».“'",
+    'He said: "No." \x1c',
+    "\x1f. A\x1d. B",
+]
+
+
+@functools.cache
+def splitters(table):
+    parameters = TABLES[table]()
+    in_graph = GraphSentenceSplitter(parameters)
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.int32)])
+    def split(code_points):
+        found = in_graph(code_points)
+        return found.starts, found.stops, found.paragraphs
+
+    return SentenceSplitter(parameters), split
+
+
+def assert_equal(table, paragraphs):
+    exact, split = splitters(table)
+    text = "".join(paragraph + "\n" for paragraph in paragraphs)
+    code_points = np.frombuffer(text.encode("utf-32-le"), np.int32)
+    found = [[] for _ in paragraphs]
+    for start, stop, paragraph in zip(
+        *(tensor.numpy() for tensor in split(code_points)), strict=True
+    ):
+        if start < stop:
+            found[paragraph].append(text[start:stop])
+    for paragraph, sentences in zip(paragraphs, found, strict=True):
+        assert sentences == exact.split(paragraph), repr(paragraph)
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_odd_paragraphs(table):
+    cases = [
+        case.values[0]
+        for test in (
+            test_punkt.test_decisions,
+            test_punkt.test_unusual_text_equals_nltk,
+        )
+        for mark in test.pytestmark
+        if mark.name == "parametrize" and mark.args[0] != "table"
+        for case in mark.args[1]
+    ]
+    lines = [line for case in cases for line in case.split("\n")]
+    assert len(lines) > 50
+    assert_equal(table, lines + ODD)
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_random_paragraphs(table):
+    generator = random.Random(5)
+    paragraphs = []
+    for _ in range(3000):
+        pieces = generator.choices(PIECES, k=generator.randrange(25))
+        ends = (". " if generator.random() < 0.15 else "" for _ in pieces)
+        paragraphs.append("".join(map("".join, zip(pieces, ends, strict=True))))
+    assert_equal(table, paragraphs)
+
+
+def test_what_a_paragraph_comes_to_hangs_on_no_other():
+    # A mark at the end, a word that would go on, a paragraph without words.
+    assert_equal("english", ["He ran.", "then", "", "by J.", "Brown.", " ", ".", "."])
+    assert_equal("english", [])
+
+
+def test_golden_rules():
+    path = sample_data("sentence_splitting", "golden_rules_english.json")
+    cases = [case["text"] for case in json.loads(path.read_text())["cases"]]
+    assert_equal("english", [line for text in cases for line in text.split("\n")])
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        pytest.param(("enwiki_wikiextractor_2015", "text", "AA", "wiki_07"), id="wiki"),
+        pytest.param(("gutenberg",), id="gutenberg"),
+    ],
+)
+def test_real_text(parts):
+    path = sample_data(*parts)
+    if path.is_dir():
+        path = min(path.rglob("*.txt"))
+    text = path.read_bytes()[:300_000].decode("utf-8", errors="replace")
+    assert_equal("english", text.split("\n"))

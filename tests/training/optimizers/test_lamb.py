@@ -1,0 +1,286 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from seg_tf.training.optimizers import schedule
+from seg_tf.training.optimizers.lamb import Lamb
+from seg_tf.training.optimizers.optimizer import NO_WEIGHT_DECAY
+from tests import official_models
+
+NUM_UPDATES = 25
+RATE = 2**-4  # exact in float32, which Keras keeps it in
+SETTINGS = {"weight_decay": 0.1, "beta_1": 0.8, "beta_2": 0.95, "epsilon": 1e-3}
+# What moves and what stays 0, what has a norm of 0 and for how long.
+SHAPES = {
+    "kernel": (4, 3),
+    "zero_kernel": (3, 2),  # starts at 0
+    "still_kernel": (2, 2),  # no gradient, only decay
+    "still_zero_kernel": (2,),  # neither weights nor gradients
+    "bias": (5,),  # starts at 0, as BERT's
+    "gamma": (3,),
+    "beta": (3,),  # not decayed, no gradient: its update is 0
+}
+DECAYED = {name for name in SHAPES if name.endswith("kernel")}
+
+
+def start_values(generator):
+    return {
+        name: np.zeros(shape)
+        if "zero" in name or name == "bias"
+        else generator.normal(size=shape)
+        for name, shape in SHAPES.items()
+    }
+
+
+def random_gradients(generator, updates=NUM_UPDATES):
+    return [
+        {
+            name: np.zeros(shape)
+            if "still" in name or name == "beta"
+            else generator.normal(scale=3.0, size=shape)
+            for name, shape in SHAPES.items()
+        }
+        for _ in range(updates)
+    ]
+
+
+def slow_lamb(values, gradients, *, decayed, adapted, rate=RATE, **settings):
+    """LAMB (arXiv:1904.00962, algorithm 2) a number at a time, in Python floats."""
+    beta_1, beta_2 = settings["beta_1"], settings["beta_2"]
+    values = {name: value.ravel().tolist() for name, value in values.items()}
+    first = {name: [0.0] * len(value) for name, value in values.items()}
+    second = {name: [0.0] * len(value) for name, value in values.items()}
+    for t, step in enumerate(gradients, start=1):
+        for name, weights in values.items():
+            update = []
+            for k, g in enumerate(step[name].ravel().tolist()):
+                m = first[name][k] = beta_1 * first[name][k] + (1 - beta_1) * g
+                v = second[name][k] = beta_2 * second[name][k] + (1 - beta_2) * g * g
+                m_hat, v_hat = m / (1 - beta_1**t), v / (1 - beta_2**t)
+                u = m_hat / (v_hat**0.5 + settings["epsilon"])
+                update.append(
+                    u + (name in decayed) * settings["weight_decay"] * weights[k]
+                )
+            lengths = [sum(x * x for x in xs) ** 0.5 for xs in (weights, update)]
+            ratio = 1.0
+            if name in adapted and lengths[0] > 0 and lengths[1] > 0:
+                ratio = lengths[0] / lengths[1]
+            values[name] = [
+                w - rate * ratio * u for w, u in zip(weights, update, strict=True)
+            ]
+    return {
+        name: np.reshape(value, gradients[0][name].shape)
+        for name, value in values.items()
+    }
+
+
+def make_variables(values, dtype="float32"):
+    return {
+        name: keras.Variable(value, name=name, dtype=dtype)
+        for name, value in values.items()
+    }
+
+
+def build(variables, cls=Lamb, **arguments):
+    optimizer = cls(learning_rate=RATE, **{**SETTINGS, **arguments})
+    optimizer.exclude_from_weight_decay(var_names=[NO_WEIGHT_DECAY])
+    optimizer.build(list(variables.values()))
+    return optimizer
+
+
+def apply(optimizer, step, dtype="float32"):
+    optimizer.apply([tf.constant(step[name], dtype) for name in SHAPES])
+
+
+@pytest.fixture
+def start():
+    return start_values(np.random.default_rng(1))
+
+
+@pytest.fixture
+def gradients():
+    return random_gradients(np.random.default_rng(2))
+
+
+def assert_close(variables, expected, rtol=1e-4, atol=1e-6):
+    for name, variable in variables.items():
+        np.testing.assert_allclose(
+            variable.numpy(), expected[name], rtol=rtol, atol=atol, err_msg=name
+        )
+
+
+@pytest.mark.parametrize("adapt_excluded", [True, False])
+@pytest.mark.parametrize(
+    "dtype, rtol", [("float64", 1e-10), ("float32", 1e-4)], ids=["float64", "float32"]
+)
+def test_updates_equal_lamb_in_plain_arithmetic(
+    start, gradients, adapt_excluded, dtype, rtol
+):
+    variables = make_variables(start, dtype)
+    optimizer = build(variables, adapt_excluded=adapt_excluded)
+    for step in gradients:
+        apply(optimizer, step, dtype)
+    adapted = set(SHAPES) if adapt_excluded else DECAYED
+    expected = slow_lamb(start, gradients, decayed=DECAYED, adapted=adapted, **SETTINGS)
+    assert_close(variables, expected, rtol=rtol, atol=rtol)
+
+
+def test_norms_of_zero_take_the_plain_rate(start, gradients):
+    variables = make_variables(start)
+    optimizer = build(variables)
+    apply(optimizer, gradients[0])
+    # Corrected for their bias the first moments are g and g², so the update is ±1.
+    sign = np.sign(gradients[0]["zero_kernel"])
+    np.testing.assert_allclose(
+        variables["zero_kernel"].numpy(), -RATE * sign, rtol=0.01
+    )
+    for name in ("still_zero_kernel", "beta"):
+        np.testing.assert_array_equal(
+            variables[name].numpy(), start[name].astype("float32"), err_msg=name
+        )
+    # Decay alone is as long as the variable, however small its factor.
+    np.testing.assert_allclose(
+        variables["still_kernel"].numpy(), (1 - RATE) * start["still_kernel"], rtol=1e-5
+    )
+
+
+@pytest.mark.parametrize("adapt_excluded", [True, False])
+def test_updates_equal_tf_models_official(start, gradients, adapt_excluded):
+    variables = make_variables(start)
+    optimizer = build(variables, adapt_excluded=adapt_excluded)
+    theirs = {
+        name: tf.Variable(value, name=name, dtype="float32")
+        for name, value in start.items()
+    }
+    undecayed = ["bias", "gamma", "beta"]
+    peer = official_models.lamb_class()(
+        learning_rate=RATE,
+        weight_decay_rate=SETTINGS["weight_decay"],
+        beta_1=SETTINGS["beta_1"],
+        beta_2=SETTINGS["beta_2"],
+        epsilon=SETTINGS["epsilon"],
+        exclude_from_weight_decay=undecayed,
+        # An empty list would mean the same as the other one.
+        exclude_from_layer_adaptation=["nothing"] if adapt_excluded else None,
+    )
+    for step in gradients:
+        apply(optimizer, step)
+        peer.apply_gradients(
+            (tf.constant(step[name], "float32"), theirs[name]) for name in SHAPES
+        )
+    assert_close(variables, {name: value.numpy() for name, value in theirs.items()})
+
+
+def test_keras_decays_outside_the_trust_ratio(start, gradients):
+    ours, theirs = make_variables(start), make_variables(start)
+    optimizers = build(ours), build(theirs, keras.optimizers.Lamb)
+    for step in gradients:
+        for optimizer in optimizers:
+            apply(optimizer, step)
+    difference = np.abs(ours["kernel"].numpy() - theirs["kernel"].numpy()).max()
+    assert difference > 0.05
+
+
+def test_without_decay_it_is_that_of_keras(start, gradients):
+    ours, theirs = make_variables(start), make_variables(start)
+    optimizers = (
+        build(ours, weight_decay=None),
+        build(theirs, keras.optimizers.Lamb, weight_decay=None),
+    )
+    for step in gradients:
+        for optimizer in optimizers:
+            apply(optimizer, step)
+    assert_close(ours, {name: value.numpy() for name, value in theirs.items()})
+
+
+@pytest.mark.parametrize("jit_compile", [False, True], ids=["graph", "xla"])
+def test_compiled_equals_eager(start, gradients, jit_compile):
+    eager, compiled = make_variables(start), make_variables(start)
+    optimizers = build(eager), build(compiled)
+
+    @tf.function(jit_compile=jit_compile)
+    def update(*gradients):
+        optimizers[1].apply(list(gradients))
+
+    for step in gradients:
+        apply(optimizers[0], step)
+        update(*[tf.constant(step[name], "float32") for name in SHAPES])
+    assert int(optimizers[1].iterations) == NUM_UPDATES
+    assert_close(compiled, {name: value.numpy() for name, value in eager.items()})
+
+
+def test_rows_of_a_table_that_come_twice_are_summed():
+    table = np.random.default_rng(3).normal(size=(4, 2))
+    rows = tf.constant([[1.0, 2.0], [3.0, -5.0], [-4.0, 1.0]])
+    sparse, dense = make_variables({"k": table}), make_variables({"k": table})
+    slices = tf.IndexedSlices(rows, tf.constant([2, 0, 2]), dense_shape=[4, 2])
+    for variables, gradient in (
+        (sparse, slices),
+        (dense, tf.constant([[3.0, -5.0], [0.0, 0.0], [-3.0, 3.0], [0.0, 0.0]])),
+    ):
+        optimizer = build(variables)
+        for _ in range(3):
+            optimizer.apply([gradient])
+    assert_close(sparse, {"k": dense["k"].numpy()})
+
+
+def test_variables_of_few_bits_are_updated_in_float32():
+    """0.999 is 1 in bfloat16, with which the second moment would divide by 0."""
+    generator = np.random.default_rng(4)
+    variables = make_variables({"kernel": generator.normal(size=(8, 8))}, "bfloat16")
+    gradient = tf.constant(generator.normal(size=(8, 8)), "bfloat16")
+    start = {"kernel": variables["kernel"].numpy().astype("float64")}
+    optimizer = build(variables, beta_2=0.999)
+    optimizer.apply([gradient])
+    expected = slow_lamb(
+        start,
+        [{"kernel": gradient.numpy().astype("float64")}],
+        decayed={"kernel"},
+        adapted={"kernel"},
+        **{**SETTINGS, "beta_2": 0.999},
+    )
+    found = variables["kernel"].numpy().astype("float64")
+    # Half of the last bit of bfloat16, where steps are about RATE.
+    np.testing.assert_allclose(found, expected["kernel"], rtol=2**-8, atol=2**-12)
+
+
+def test_accumulated_steps_of_keras_count_as_one_update(start, gradients):
+    """The moments are corrected for updates, not for micro-batches."""
+    whole, parts = make_variables(start), make_variables(start)
+    optimizers = build(whole), build(parts, gradient_accumulation_steps=2)
+    for step in gradients[:6]:
+        apply(optimizers[0], step)
+        apply(optimizers[1], {name: 0.5 * value for name, value in step.items()})
+        apply(optimizers[1], {name: 1.5 * value for name, value in step.items()})
+    assert_close(parts, {name: value.numpy() for name, value in whole.items()})
+
+
+def test_config_and_state_are_restored(start, gradients):
+    variables = make_variables(start)
+    rate = schedule.WarmupPolynomialDecay(0.1, 40, 5, power=0.5)
+    settings = {**SETTINGS, "adapt_excluded": False}
+    optimizer = Lamb(learning_rate=rate, **settings)
+    optimizer.build(list(variables.values()))
+    for step in gradients[:10]:
+        apply(optimizer, step)
+
+    # Compared with what went in: the copy must have every argument.
+    copy = keras.saving.deserialize_keras_object(
+        keras.saving.serialize_keras_object(optimizer)
+    )
+    assert type(copy) is Lamb
+    for name, value in settings.items():
+        assert getattr(copy, name) == value, name
+    np.testing.assert_allclose(float(copy.learning_rate), 0.1 / 5, rtol=1e-6)
+
+    restored = make_variables(
+        {n: variable.numpy() for n, variable in variables.items()}
+    )
+    copy.build(list(restored.values()))
+    copy.set_weights([variable.numpy() for variable in optimizer.variables])
+    for step in gradients[10:]:
+        apply(optimizer, step)
+        apply(copy, step)
+    for name, variable in variables.items():
+        np.testing.assert_array_equal(restored[name].numpy(), variable.numpy(), name)

@@ -1,0 +1,139 @@
+import dataclasses
+import types
+
+import pytest
+import tensorflow as tf
+from tensorflow.tsl.profiler.protobuf import xplane_pb2
+
+from seg_tf.training.outputs import profile_updates
+from seg_tf.training.outputs.profiler import Profiler
+
+
+def model(updates=0, is_chief=True):
+    """What the profiler reads of a pretrainer."""
+    distribution = types.SimpleNamespace(is_chief=is_chief)
+    options = types.SimpleNamespace(distribution=distribution)
+    return types.SimpleNamespace(updates=updates, step_options=options)
+
+
+@dataclasses.dataclass
+class Run:
+    """A run that only calls the callback, as Keras does."""
+
+    profiler: Profiler
+    reports: list
+
+    def train(self, model, last):
+        self.profiler.set_model(model)
+        self.profiler.on_train_begin()
+        for batch in range(last - model.updates):
+            self.profiler.on_train_batch_begin(batch)
+            tf.matmul(tf.ones([2, 2]), tf.ones([2, 2]))
+            self.profiler.on_train_batch_end(batch)
+
+
+@pytest.fixture
+def run(tmp_path):
+    reports = []
+    return Run(Profiler(range(3, 6), tmp_path, reports.append), reports)
+
+
+def profiles(folder):
+    """For each profile, the numbers of its updates and the names of its events."""
+    found = []
+    for path in sorted(folder.glob("plugins/profile/*/*.xplane.pb")):
+        space = xplane_pb2.XSpace.FromString(path.read_bytes())
+        steps, names = [], set()
+        for plane in space.planes:
+            stats = plane.stat_metadata
+            for event in (event for line in plane.lines for event in line.events):
+                name = plane.event_metadata[event.metadata_id].name
+                names.add(name)
+                values = {
+                    stats[stat.metadata_id].name: stat.int64_value
+                    for stat in event.stats
+                }
+                if name == "train":
+                    steps.append(values["step_num"])
+        found.append((steps, names))
+    return found
+
+
+def test_profile_is_of_the_updates_asked_for(run, tmp_path):
+    with run.profiler:
+        run.train(model(), last=10)
+    ((steps, names),) = profiles(tmp_path)
+    assert steps == [3, 4, 5]
+    assert any("MatMul" in name for name in names)
+    assert run.reports == [f"Profile of updates 3 to 5: {tmp_path}/plugins/profile"]
+
+
+def test_run_that_ends_within_the_range_leaves_what_it_has(run, tmp_path):
+    def train_and_fail():
+        with run.profiler:
+            run.train(model(), last=4)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train_and_fail()
+    ((steps, _),) = profiles(tmp_path)
+    assert steps == [3, 4]
+    assert "updates 3 to 4" in run.reports[0]
+
+
+def test_run_resumed_within_the_range_profiles_the_rest(run, tmp_path):
+    run.train(model(updates=4), last=8)
+    ((steps, _),) = profiles(tmp_path)
+    assert steps == [5]
+
+
+def test_run_resumed_after_the_range_says_that_there_is_no_profile(run, tmp_path):
+    run.train(model(updates=5), last=8)
+    assert not profiles(tmp_path)
+    assert run.reports == [
+        "No profile is written: the run goes on after update 5, the last to be "
+        "profiled is 5"
+    ]
+
+
+def test_only_the_chief_profiles(run, tmp_path):
+    with run.profiler:
+        run.train(model(is_chief=False), last=8)
+    assert not profiles(tmp_path)
+    assert run.reports == []
+
+
+def test_profile_that_fails_does_not_end_the_run(run, monkeypatch):
+    def stop():
+        raise tf.errors.UnavailableError(None, None, "the disk is full")
+
+    monkeypatch.setattr(tf.profiler.experimental, "start", lambda folder: None)
+    monkeypatch.setattr(tf.profiler.experimental, "stop", stop)
+    run.train(model(), last=8)
+    assert run.reports == ["No profile is written: the disk is full"]
+
+
+def test_flag_names_the_first_and_the_last_update():
+    assert profile_updates.parse("100:110") == range(100, 111)
+    assert list(profile_updates.parse("1:1", num_updates=1)) == [1]
+    assert 60 in profile_updates.parse("50:60", num_updates=60)
+
+
+@pytest.mark.parametrize(
+    "text, rule",
+    [
+        ("110:100", "must not end before it begins"),
+        ("0:5", "the first update is 1"),
+        ("a:b", "must be two numbers of updates, FIRST:LAST"),
+        ("100", "must be two numbers"),
+        ("1:2:3", "must be two numbers"),
+        ("-1:5", "must be two numbers"),
+        ("", "must be two numbers"),
+        ("50:61", "must lie within the run, which ends with update 60"),
+    ],
+)
+def test_wrong_flag_is_a_clear_error(text, rule):
+    with pytest.raises(ValueError, match=rf"`--profile_updates` .*Received: {text}"):
+        profile_updates.parse(text, num_updates=60)
+    with pytest.raises(ValueError, match=rule):
+        profile_updates.parse(text, num_updates=60)

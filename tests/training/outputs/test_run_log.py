@@ -1,0 +1,78 @@
+import json
+
+import pytest
+
+from seg_tf.training.outputs import run_log
+from seg_tf.training.outputs.run_log import RunLog
+
+
+def rows_of(path):
+    return [(row["kind"], row["updates"]) for row in run_log.read(path)]
+
+
+@pytest.fixture
+def log_file(tmp_path):
+    """The log of a run killed after 7 updates, validated after 3 and 6."""
+    path = tmp_path / "log.jsonl"
+    log = RunLog(path)
+    for updates in range(1, 8):
+        log.write("train", updates, {"loss": 1 / updates})
+        if updates % 3 == 0:
+            log.write("validation", updates, {"loss": 2 / updates})
+    return path
+
+
+def test_each_line_is_a_json_object_with_kind_and_updates(log_file):
+    lines = log_file.read_text().splitlines()
+    assert json.loads(lines[0]) == {"kind": "train", "updates": 1, "loss": 1.0}
+    assert json.loads(lines[3]) == {"kind": "validation", "updates": 3, "loss": 2 / 3}
+
+
+def test_rows_after_the_resumed_update_are_dropped(log_file):
+    log = RunLog(log_file, updates=4)
+    log.write("train", 5, {"loss": 9.0})
+    assert rows_of(log_file) == [
+        ("train", 1),
+        ("train", 2),
+        ("train", 3),
+        ("validation", 3),
+        ("train", 4),
+        ("train", 5),
+    ]
+    assert run_log.read(log_file)[-1]["loss"] == 9.0
+
+
+def test_last_value_before_the_resumed_update_is_kept(log_file):
+    assert RunLog(log_file, updates=4).last_kept("loss") == 1 / 4
+    assert RunLog(log_file, updates=0).last_kept("loss") is None
+    assert not RunLog(log_file).has_rows
+
+
+@pytest.mark.parametrize("validated", [False, True])
+def test_validation_at_the_resumed_update_stays_only_if_it_is_done(log_file, validated):
+    RunLog(log_file, updates=6, validated=validated)
+    assert (("validation", 6) in rows_of(log_file)) == validated
+    assert ("validation", 3) in rows_of(log_file)
+    assert ("train", 6) in rows_of(log_file)
+
+
+def test_line_cut_off_by_a_kill_is_dropped(log_file):
+    with open(log_file, "a") as file:
+        file.write('{"kind": "train", "upda')
+    assert rows_of(log_file)[-1] == ("train", 7)
+    RunLog(log_file, updates=7).write("train", 8, {})
+    assert rows_of(log_file)[-2:] == [("train", 7), ("train", 8)]
+
+
+def test_broken_line_in_the_middle_is_named(log_file):
+    lines = log_file.read_text().splitlines()
+    lines[2] = "{"
+    log_file.write_text("\n".join(lines) + "\n")
+    with pytest.raises(ValueError, match=r"log\.jsonl:3: not valid JSON"):
+        run_log.read(log_file)
+
+
+def test_new_run_starts_an_empty_log(tmp_path):
+    RunLog(tmp_path / "log.jsonl")
+    assert run_log.read(tmp_path / "log.jsonl") == []
+    assert run_log.read(tmp_path / "absent.jsonl") == []
