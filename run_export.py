@@ -60,6 +60,8 @@ from typing import Any
 from absl import flags
 
 from seg_tf import command_line, files, output_paths
+from seg_tf.checkpoints.errors import CheckpointError
+from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.commands import model_flags
 from seg_tf.export import saved_model
 from seg_tf.export.model_rows import model_rows
@@ -72,8 +74,6 @@ from seg_tf.finetuning.spans.span_extractor import SpanExtractor
 from seg_tf.finetuning.spans.squad_examples import window_sizes
 from seg_tf.finetuning.text_layout import text_layout
 from seg_tf.text.graph.sentences import GraphSentenceSplitter
-from seg_tf.training.errors import CheckpointError
-from seg_tf.training.pretrained import Pretrained
 
 _FORMAT_VERSION = 1
 # What a fine-tuned model of one kind has a use for, and others not.

@@ -59,9 +59,11 @@ from absl import flags
 
 import seg_tf.command_line as command_line
 from seg_tf import output_paths
+from seg_tf.checkpoints.errors import CheckpointError
+from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.commands import model_flags
 from seg_tf.finetuning import runners
-from seg_tf.finetuning.probing import MODES
+from seg_tf.finetuning.probing.frozen_encoder import MODES
 from seg_tf.finetuning.text_layout import text_layout
 from seg_tf.finetuning.trials import grid as trials_grid
 from seg_tf.finetuning.trials import results_report, trial_runs
@@ -73,7 +75,6 @@ from seg_tf.finetuning.trials.trial_progress import describe, trials_display
 from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.training import distribution
 from seg_tf.training.errors import TrainingStopped
-from seg_tf.training.pretrained import Pretrained
 
 _DTYPE_POLICIES = ("float32", "mixed_bfloat16", "mixed_float16")
 
@@ -359,4 +360,4 @@ def _say_nothing(_: str) -> None:
 
 if __name__ == "__main__":
     define_flags()
-    command_line.run(main, TrainingStopped, goes_on=True)
+    command_line.run(main, CheckpointError, TrainingStopped, goes_on=True)

@@ -21,7 +21,7 @@ from absl import flags
 import seg_tf.command_line as command_line
 from benchmarks import paired
 from seg_tf import configuration
-from seg_tf.training.pretrained import Pretrained, load_pretrained
+from seg_tf.checkpoints.pretrained import Pretrained, load_pretrained
 
 _RECORDS_DIR = flags.DEFINE_string(
     "records_dir", None, "Documents of words.", required=True

@@ -37,6 +37,7 @@ from data_pipelines.builds import (
     document_building,
     engine_flags,
     losses,
+    manifest_summary,
     rejections,
     sharded_build,
     source_checksums,
@@ -45,27 +46,19 @@ from data_pipelines.builds import (
 )
 from data_pipelines.builds.document_options import DocumentOptions
 from data_pipelines.builds.engine_flags import Engine
+from data_pipelines.builds.errors import BuildError
 from data_pipelines.builds.local_engine import LocalEngine
-from data_pipelines.builds.sharded_build import BuildError, ShardedBuild
+from data_pipelines.builds.sharded_build import ShardedBuild
 from data_pipelines.cleaning import drop_counts, steps
 from data_pipelines.cleaning import options as cleaning_options
-from data_pipelines.readers import COUNTED_REASONS
 from data_pipelines.readers.io import passed_over
 from data_pipelines.records import record_schema
-from data_pipelines.records.manifest import COUNTS, SPLITS, Manifest, Shard
+from data_pipelines.records.manifest import Manifest
 from data_pipelines.report import report_flag
 from seg_tf import file_listing, files, output_paths
 from seg_tf.text import casing, encoding
 from seg_tf.text.punkt_parameters import PARAMETERS_HELP, load_parameters
 from seg_tf.text.token_table import TokenTable
-
-REJECTED_FILE = "rejected.jsonl"
-
-_NO_VALIDATION = (
-    "warning: nothing is held out, so that nothing measures what a run has learned. "
-    "Build with a larger --validation_fraction or with --validation_input, or train "
-    "with --config.training.validation_interval=0"
-)
 
 
 def build_documents(
@@ -107,7 +100,7 @@ def build_documents(
     vocabulary = encoding.read_vocabulary(options.tokenizer, options.vocab_file)
     options = _with_casing(options, vocabulary)
     described = _describe(options, vocabulary)
-    rejected_file = output_dir / REJECTED_FILE
+    rejected_file = output_dir / rejections.FILE_NAME
     sizes = [[name, path.stat().st_size] for name, path in sources.items()]
     finished = None if overwrite else _finished_build(output_dir, described, sizes)
     if finished is not None:
@@ -164,7 +157,7 @@ def _check_kept(
     Raises:
         BuildError: if there was more, or if nothing is left.
     """
-    rejected_file = build.output_dir / REJECTED_FILE
+    rejected_file = build.output_dir / rejections.FILE_NAME
     # Slices may have been made without --strict, by a command that was killed.
     rejections.check_all_kept(options, manifest.rejected, rejected_file)
     try:
@@ -183,30 +176,6 @@ def _check_kept(
 def _warn(manifest: Manifest) -> None:
     for warning in text_counts.warnings(manifest):
         logging.warning("%s", warning)
-
-
-def summary(manifest: Manifest) -> str:
-    """The counts of a build as a few lines for people."""
-    lines = []
-    for split in SPLITS:
-        names = {name: name for name in COUNTS} | {"pieces": manifest.tokens_name}
-        counts = ", ".join(
-            f"{manifest.count(what, split):,} {name}" for what, name in names.items()
-        )
-        lines.append(f"{split}: {counts}")
-    if (text := text_counts.summary(manifest)) is not None:
-        lines.append(text)
-    if not manifest.count("records", "validation"):
-        lines.append(_NO_VALIDATION)
-    if manifest.rejected:
-        is_listed = not COUNTED_REASONS.issuperset(manifest.rejected)
-        where = f" (see {REJECTED_FILE})" if is_listed else ""
-        lines.append(f"left out: {rejections.in_words(manifest.rejected)}{where}")
-    if manifest.passed_over:
-        lines.append(passed_over.summary(manifest.passed_over))
-    if manifest.cleaning:
-        lines.append(drop_counts.summary(manifest.cleaning))
-    return "\n".join(lines)
 
 
 def _with_casing(options: DocumentOptions, vocabulary: TokenTable) -> DocumentOptions:
@@ -281,23 +250,13 @@ def _assemble(
         window_length=None,
         sources=tuple(described_sources),
         rejected=rejections.count(reports),
-        splits=collect_shards(reports),
+        splits=sharded_build.collect_shards(reports),
         cleaning=drop_counts.merge(
             reports[number]["cleaning"]
             for number in sorted(reports)
             if "cleaning" in reports[number]
         ),
     )
-
-
-def collect_shards(reports: Mapping[int, dict]) -> dict[str, tuple[Shard, ...]]:
-    """The shards of all reports, by split, in the order of their numbers."""
-    return {
-        split: tuple(
-            Shard(**reports[number]["shards"][split]) for number in sorted(reports)
-        )
-        for split in SPLITS
-    }
 
 
 # --- The script -----------------------------------------------------------------
@@ -356,14 +315,7 @@ def define_flags() -> None:
         upper_bound=1.0,
     )
     cleaning_options.define_flags()
-    define_run_flags()
-
-
-def define_run_flags() -> None:
-    """Flags that change nothing in the result."""
-    engine_flags.define_engine_flags()
-    flags.DEFINE_bool("overwrite", False, "Remove a build that lies in --output_dir.")
-    report_flag.define_flag()
+    engine_flags.define_run_flags()
 
 
 def options_from_flags() -> DocumentOptions:
@@ -385,7 +337,7 @@ def main(_: Sequence[str]) -> None:
         engine=engine_flags.engine_from_flags(),
         overwrite=values.overwrite,
     )
-    print(summary(manifest))
+    print(manifest_summary.summary(manifest))
     print(f"documents and manifest.json are in {values.output_dir}")
     report_flag.write_if_wanted(pathlib.Path(values.output_dir))
 

@@ -28,8 +28,8 @@ from absl import flags
 
 import seg_tf.command_line as command_line
 from data_pipelines import build_documents, build_windows
-from data_pipelines.builds import engine_flags, window_building
-from data_pipelines.builds.sharded_build import BuildError
+from data_pipelines.builds import engine_flags, manifest_summary, window_building
+from data_pipelines.builds.errors import BuildError
 from data_pipelines.report import report_flag
 from seg_tf import output_paths
 
@@ -57,10 +57,10 @@ def main(_: Sequence[str]) -> None:
         engine=engine,
         overwrite=values.overwrite,
     )
-    print(f"documents in {documents_dir}\n{build_documents.summary(documents)}")
+    print(f"documents in {documents_dir}\n{manifest_summary.summary(documents)}")
     print(
         f"windows of {windows.window_length} positions in {output_dir}\n"
-        f"{build_documents.summary(windows)}"
+        f"{manifest_summary.summary(windows)}"
     )
     report_flag.write_if_wanted(output_dir)
 

@@ -19,13 +19,18 @@ from collections.abc import Sequence
 from absl import flags
 
 import seg_tf.command_line as command_line
-from data_pipelines import build_documents
-from data_pipelines.builds import engine_flags, sharded_build, window_building
+from data_pipelines.builds import (
+    engine_flags,
+    manifest_summary,
+    sharded_build,
+    window_building,
+)
 from data_pipelines.builds.engine_flags import Engine
+from data_pipelines.builds.errors import BuildError
 from data_pipelines.builds.local_engine import LocalEngine
-from data_pipelines.builds.sharded_build import BuildError, ShardedBuild
+from data_pipelines.builds.sharded_build import ShardedBuild
 from data_pipelines.builds.window_building import WindowOptions
-from data_pipelines.records import record_schema, window_lengths
+from data_pipelines.records import record_schema, tree_shards
 from data_pipelines.records.manifest import FILE_NAME, Manifest
 from data_pipelines.report import report_flag
 from seg_tf import files, output_paths
@@ -98,7 +103,7 @@ def _build(
     all_options = {**documents.options, **described}
     finished = None if overwrite else _finished_build(output_dir, all_options)
     if finished is not None:
-        window_lengths.add_missing(finished, output_dir)
+        tree_shards.add_missing_lengths(finished, output_dir)
         return finished
 
     build = ShardedBuild(output_dir, described)
@@ -112,12 +117,12 @@ def _build(
                 documents.vocabulary["size"], options.capacity
             ),
             window_length=options.window_length,
-            splits=build_documents.collect_shards(reports),
+            splits=sharded_build.collect_shards(reports),
         )
         with files.written_aside(output_dir / "vocab.txt") as aside:
             shutil.copyfile(documents_dir / "vocab.txt", aside)
         # Slices that an earlier version finished have none.
-        window_lengths.add_missing(manifest, output_dir)
+        tree_shards.add_missing_lengths(manifest, output_dir)
         manifest.save(output_dir)
         build.close()
     return manifest
@@ -178,7 +183,7 @@ def main(_: Sequence[str]) -> None:
         engine=engine_flags.engine_from_flags(),
         overwrite=values.overwrite,
     )
-    print(build_documents.summary(manifest))
+    print(manifest_summary.summary(manifest))
     print(f"windows and manifest.json are in {values.output_dir}")
     report_flag.write_if_wanted(
         pathlib.Path(values.output_dir), pathlib.Path(values.documents_dir)
@@ -191,7 +196,7 @@ if __name__ == "__main__":
     )
     flags.DEFINE_string("output_dir", None, "Where the result goes.", required=True)
     define_flags()
-    build_documents.define_run_flags()
+    engine_flags.define_run_flags()
     sys.exit(
         command_line.run(
             main,

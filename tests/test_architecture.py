@@ -4,7 +4,8 @@
     evaluate_squad, export_weights, generate_text, import_weights, plot_attention,
     serve_check
           > export > finetuning > inference, interop
-          > training > objectives > models > layers > ops > tasks > text > fidelity
+          > training > checkpoints > objectives > models > layers > ops > tasks > text
+          > fidelity
           > features, configuration, files, file_listing, output_paths, command_line
 
 A module imports from its own part and from parts to its right. `data_pipelines` may
@@ -15,10 +16,15 @@ imports nothing but the standard library at the top of its modules, and Horovod 
 functions that only its child processes call: it examines the installation that the
 file of the rule takes for granted. `seg_tf.tasks` never imports TensorFlow or Keras:
 task files are read, and predictions scored, without them.
+
+No chain of imports is longer than `MOST_DEEP`, and none leads back to where it began,
+through imports in functions neither. Imports for annotations alone do not count.
 """
 
 import ast
 import dataclasses
+import functools
+import graphlib
 import pathlib
 import sys
 import tomllib
@@ -46,6 +52,7 @@ LEVELS = (
     {"layers"},
     {"models"},
     {"objectives"},
+    {"checkpoints"},
     {"training"},
     {"inference", "interop", "doctor"},
     {"finetuning"},
@@ -66,6 +73,8 @@ CONFIGS_MAY_IMPORT = {"configuration"}
 DEEP_LEARNING = {"tensorflow", "tensorflow_text", "keras", "keras_hub"}
 PACKAGES = ("seg_tf", "data_pipelines", "configs")
 HOROVOD_MODULE = "seg_tf.training.distribution"
+# Modules of the longest chain of imports, its first and its last included.
+MOST_DEEP = 12
 # Asks in a process of its own whether Horovod works at all.
 HOROVOD_PROBES = ("seg_tf.doctor.probes",)
 
@@ -77,6 +86,7 @@ class Import:
     imported: str
     line: int
     in_function: bool
+    for_annotations: bool = False
 
 
 def module_name(path: pathlib.Path) -> str:
@@ -93,8 +103,11 @@ def imports_of(source: str) -> list[Import]:
     """All imports in `source`, those by `importlib.import_module` too."""
     found = []
 
-    def visit(node, in_function):
+    def visit(node, in_function, for_annotations):
         in_function |= isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        for_annotations |= (
+            isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        )
         names = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -106,11 +119,13 @@ def imports_of(source: str) -> list[Import]:
             argument = getattr(node.args[0], "value", None)
             if function in ("import_module", "__import__") and argument:
                 names = [argument]
-        found.extend(Import(name, node.lineno, in_function) for name in names)
+        found.extend(
+            Import(name, node.lineno, in_function, for_annotations) for name in names
+        )
         for child in ast.iter_child_nodes(node):
-            visit(child, in_function)
+            visit(child, in_function, for_annotations)
 
-    visit(ast.parse(source), False)
+    visit(ast.parse(source), False, False)
     return found
 
 
@@ -191,6 +206,62 @@ def test_imports_point_one_way(path):
     assert not violations(module_name(path), path.read_text(encoding="utf-8"))
 
 
+def import_graph(sources, *, in_functions):
+    """Which modules each module imports, of those in `sources`, by name."""
+    graph = {}
+    for module, source in sources.items():
+        # Of `package.module.Name` or `package.module`, the module.
+        candidates = [
+            one.imported
+            for one in imports_of(source)
+            if not one.for_annotations and (in_functions or not one.in_function)
+        ]
+        found = {
+            name if name in sources else name.rpartition(".")[0] for name in candidates
+        }
+        graph[module] = (found & sources.keys()) - {module}
+    return graph
+
+
+def longest_chain(graph):
+    """The longest chain of imports; graphlib.CycleError if one is endless."""
+    chains = {}
+    for module in graphlib.TopologicalSorter(graph).static_order():
+        below = max((chains[one] for one in graph[module]), key=len, default=[])
+        chains[module] = [module, *below]
+    return max(chains.values(), key=len)
+
+
+@functools.cache
+def project_sources():
+    return {
+        module_name(path): path.read_text(encoding="utf-8") for path in project_files()
+    }
+
+
+def test_no_chain_of_imports_is_long():
+    chain = longest_chain(import_graph(project_sources(), in_functions=False))
+    assert len(chain) <= MOST_DEEP, " imports ".join(chain)
+
+
+def test_no_import_leads_back():
+    longest_chain(import_graph(project_sources(), in_functions=True))
+
+
+def test_chains_and_cycles_are_found():
+    sources = {
+        "p": "",
+        "p.a": "import p.b\nif TYPE_CHECKING:\n  from p import d",
+        "p.b": "from p.c import Name",
+        "p.c": "import os\ndef f():\n  from p import d",
+        "p.d": "import p.a",
+    }
+    graph = import_graph(sources, in_functions=False)
+    assert longest_chain(graph) == ["p.d", "p.a", "p.b", "p.c"]
+    with pytest.raises(graphlib.CycleError):
+        longest_chain(import_graph(sources, in_functions=True))
+
+
 def test_every_part_of_seg_tf_has_a_level():
     found = {
         path.stem
@@ -210,6 +281,7 @@ def test_every_part_of_seg_tf_has_a_level():
         ("seg_tf.interop.a", "import seg_tf.finetuning.b", "is not above"),
         ("seg_tf.models.a", "import seg_tf.unheard_of", "has no level"),
         ("seg_tf.text.a", "from data_pipelines import b", "never imports"),
+        ("seg_tf.checkpoints.a", "from seg_tf.training import b", "is not above"),
         ("seg_tf.training.a", "def f():\n  import configs.b", "never imports"),
         ("seg_tf.training.a", "import horovod.tensorflow as hvd", "only"),
         ("run_pretraining", "import horovod.tensorflow as hvd", "only"),

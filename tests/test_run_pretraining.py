@@ -13,9 +13,10 @@ from absl import flags
 
 import run_pretraining
 from seg_tf import configuration
-from seg_tf.training import checkpoint_files, config_overrides, devices
+from seg_tf.checkpoints import contents
+from seg_tf.checkpoints.pretrained import load_encoder
+from seg_tf.training import config_overrides, devices
 from seg_tf.training.checkpoint import Checkpoints
-from seg_tf.training.pretrained import load_encoder
 from tests import scripted_runs
 from tests.scripted_runs import (
     CONFIG,
@@ -362,7 +363,7 @@ def test_checkpoints_hold_the_vocabulary_of_the_records(unbroken, records):
     checkpoint = folder / "checkpoints" / "update-00000200"
     vocabulary = (records / "vocab.txt").read_bytes()
     assert (checkpoint / "vocab.txt").read_bytes() == vocabulary
-    text = checkpoint_files.read_state(checkpoint)["text"]
+    text = contents.read_state(checkpoint)["text"]
     assert text["lower_case"] is True
     assert text["sentence_splitter"]["name"] == "none"
 
@@ -427,7 +428,7 @@ def test_second_phase_starts_from_the_weights_of_the_first(
         np.testing.assert_array_equal(ours[name], theirs[name], err_msg=name)
     # Its own updates, samples and schedule begin at 0.
     assert log_of(tmp_path)[-1]["updates"] == 2
-    state = checkpoint_files.read_state(tmp_path / "checkpoints" / "update-00000002")
+    state = contents.read_state(tmp_path / "checkpoints" / "update-00000002")
     assert state["samples"] == 8
 
     # It is another run than one that starts from chance.

@@ -34,8 +34,9 @@ from data_pipelines.builds import (
 from data_pipelines.builds.beam_output import Place
 from data_pipelines.builds.beam_steps import KeyedItem, SourceFile
 from data_pipelines.builds.document_options import DocumentOptions
+from data_pipelines.builds.errors import BuildError
 from data_pipelines.builds.losses import Watch
-from data_pipelines.builds.sharded_build import REPORTS, BuildError, ShardedBuild
+from data_pipelines.builds.sharded_build import REPORTS, ShardedBuild
 from data_pipelines.builds.source_checksums import SourceLedger
 from data_pipelines.builds.window_building import WindowOptions
 from data_pipelines.records.manifest import Manifest

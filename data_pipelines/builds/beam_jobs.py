@@ -13,7 +13,7 @@ from typing import Any
 
 import psutil
 
-from data_pipelines.builds.sharded_build import BuildError
+from data_pipelines.builds.errors import BuildError
 
 # Adds a job's steps to a pipeline.
 Job = Callable[[Any], None]

@@ -7,7 +7,7 @@ import shutil
 import uuid
 from collections.abc import Iterator
 
-from data_pipelines.builds.sharded_build import BuildError
+from data_pipelines.builds.errors import BuildError
 from seg_tf import files
 
 _REFUSALS = "refusal-*.json"

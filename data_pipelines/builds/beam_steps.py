@@ -23,8 +23,9 @@ from data_pipelines.builds.beam_output import Place, new_name
 from data_pipelines.builds.document_options import DocumentOptions
 from data_pipelines.builds.document_slices import Cursor, Rejections, Slice
 from data_pipelines.builds.duplicate_search import Duplicates, SignatureMaker
+from data_pipelines.builds.errors import BuildError
 from data_pipelines.builds.losses import Losses
-from data_pipelines.builds.sharded_build import BuildError, report_name
+from data_pipelines.builds.sharded_build import report_name
 from data_pipelines.builds.slice_plan import Part, PlannedSlice
 from data_pipelines.builds.source_checksums import SourceRead
 from data_pipelines.builds.window_building import ShardPair, WindowOptions

@@ -8,8 +8,9 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 
 from data_pipelines.builds.document_options import DocumentOptions
+from data_pipelines.builds.errors import BuildError
 from data_pipelines.builds.losses import Losses, Watch
-from data_pipelines.builds.sharded_build import BuildError, Task
+from data_pipelines.builds.sharded_build import SliceTask
 from data_pipelines.builds.source_checksums import SourceLedger
 from data_pipelines.readers import (
     COUNTED_REASONS,
@@ -100,7 +101,7 @@ def read_slices(
     number: int,
     ledger: SourceLedger | None = None,
     watch: Watch | None = None,
-) -> Iterator[Task]:
+) -> Iterator[SliceTask]:
     """Reads the sources from `start` and cuts them into slices.
 
     The file that `start` lies in is read from its beginning.
@@ -175,9 +176,9 @@ def _task(
     rejected: Rejections,
     next_cursor: Cursor,
     progress: int,
-) -> Task:
+) -> SliceTask:
     payload = Slice(number, first_document_id, documents, rejected, next_cursor)
-    return Task(number, payload, progress)
+    return SliceTask(number, payload, progress)
 
 
 def check_strict(options: DocumentOptions, item: RejectedDocument) -> None:

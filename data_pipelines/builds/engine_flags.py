@@ -10,6 +10,7 @@ from data_pipelines.builds.document_options import DocumentOptions
 from data_pipelines.builds.local_engine import LocalEngine
 from data_pipelines.builds.sharded_build import ShardedBuild
 from data_pipelines.builds.window_building import WindowOptions
+from data_pipelines.report import report_flag
 
 
 class Engine(Protocol):
@@ -27,8 +28,8 @@ class Engine(Protocol):
     ) -> dict[int, dict]: ...
 
 
-def define_engine_flags() -> None:
-    """Defines `--num_workers`, `--engine` and `--runner`."""
+def define_run_flags() -> None:
+    """Defines flags that change nothing in the result."""
     flags.DEFINE_enum(
         "engine",
         "local",
@@ -50,6 +51,8 @@ def define_engine_flags() -> None:
     flags.DEFINE_multi_string(
         "beam_option", [], "One of what may follow after --, for scripts."
     )
+    flags.DEFINE_bool("overwrite", False, "Remove a build that lies in --output_dir.")
+    report_flag.define_flag()
 
 
 def parse(argv: Sequence[str]) -> list[str]:

@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 
 from data_pipelines.builds.document_options import DocumentOptions
-from data_pipelines.builds.sharded_build import BuildError
-from data_pipelines.readers import LEFT_OUT_REASONS, RejectedDocument
+from data_pipelines.builds.errors import BuildError
+from data_pipelines.readers.base import LEFT_OUT_REASONS, RejectedDocument
 from data_pipelines.records.manifest import Manifest
 
 NO_TOKENS_REASONS = ("no_word_pieces", "no_words")

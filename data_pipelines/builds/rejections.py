@@ -7,11 +7,13 @@ from collections.abc import Iterable, Mapping
 
 from data_pipelines.builds import losses
 from data_pipelines.builds.document_options import DocumentOptions
-from data_pipelines.builds.sharded_build import BuildError
+from data_pipelines.builds.errors import BuildError
 from data_pipelines.cleaning import drop_counts
 from data_pipelines.readers import RejectedDocument
 from data_pipelines.records.manifest import Manifest
 from seg_tf import files
+
+FILE_NAME = "rejected.jsonl"
 
 
 def of_reports(reports: Mapping[int, dict]) -> Iterable[dict]:

@@ -17,8 +17,9 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
 from data_pipelines.builds import worker_processes
+from data_pipelines.builds.errors import BuildError
 from data_pipelines.records import record_schema, window_lengths
-from data_pipelines.records.manifest import FILE_NAME, Manifest
+from data_pipelines.records.manifest import FILE_NAME, SPLITS, Manifest, Shard
 from seg_tf import files
 
 _PROGRESS_FOLDER = ".progress"
@@ -34,12 +35,8 @@ REPORTS = "task-*.json"
 """In the progress folder: a finished task's report."""
 
 
-class BuildError(Exception):
-    """A build cannot go on; the message says why and what to do."""
-
-
 @dataclasses.dataclass(frozen=True)
-class Task:
+class SliceTask:
     """One slice of the corpus.
 
     Attributes:
@@ -126,7 +123,7 @@ class ShardedBuild:
 
     def run(
         self,
-        tasks: Iterable[Task],
+        tasks: Iterable[SliceTask],
         work: Callable[[Any], dict],
         *,
         num_workers: int,
@@ -152,7 +149,7 @@ class ShardedBuild:
         """
         done = self.reports()
 
-        def finish(task: Task, report: dict) -> None:
+        def finish(task: SliceTask, report: dict) -> None:
             files.write_json(self.progress_dir / report_name(task.number), report)
             done[task.number] = report
             on_progress(task.progress)
@@ -218,6 +215,16 @@ def clear(output_dir: pathlib.Path) -> None:
         (output_dir / name).unlink(missing_ok=True)
 
 
+def collect_shards(reports: Mapping[int, dict]) -> dict[str, tuple[Shard, ...]]:
+    """The shards of all reports, by split, in the order of their numbers."""
+    return {
+        split: tuple(
+            Shard(**reports[number]["shards"][split]) for number in sorted(reports)
+        )
+        for split in SPLITS
+    }
+
+
 def finished_manifest(output_dir: pathlib.Path) -> Manifest | None:
     """The manifest of the finished build in a folder; None if there is none.
 
@@ -257,10 +264,10 @@ def check_same(
 
 
 def _skip_done(
-    tasks: Iterable[Task],
+    tasks: Iterable[SliceTask],
     done: Mapping[int, dict],
     on_progress: Callable[[int], None],
-) -> Iterator[Task]:
+) -> Iterator[SliceTask]:
     for task in tasks:
         if task.number in done:
             logging.info("slice %d was done before", task.number)
@@ -271,13 +278,13 @@ def _skip_done(
 
 def _run_in_pool(
     pool: concurrent.futures.Executor,
-    tasks: Iterator[Task],
+    tasks: Iterator[SliceTask],
     work: Callable[[Any], dict],
     num_workers: int,
-    finish: Callable[[Task, dict], None],
+    finish: Callable[[SliceTask, dict], None],
 ) -> None:
     """Keeps one task more than workers under way: memory stays bounded."""
-    running: dict[concurrent.futures.Future, Task] = {}
+    running: dict[concurrent.futures.Future, SliceTask] = {}
     exhausted = False
     while running or not exhausted:
         while not exhausted and len(running) <= num_workers:

@@ -7,23 +7,27 @@ corpus, each noted checksum is compared on the way. So no record is made of a te
 is not the one whose checksum the manifest holds.
 """
 
+from __future__ import annotations
+
 import json
 import logging
 import os
 import pathlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import seg_tf.command_line as command_line
-from data_pipelines.builds.sharded_build import BuildError
-from data_pipelines.readers import (
-    Document,
-    FileReader,
-    RejectedDocument,
-    UnparsedDocument,
-)
+from data_pipelines.builds.errors import BuildError
 from data_pipelines.readers.io import raw_files
 from seg_tf import file_listing
+
+if TYPE_CHECKING:
+    from data_pipelines.readers import (
+        Document,
+        FileReader,
+        RejectedDocument,
+        UnparsedDocument,
+    )
 
 NOTES_FILE = "read.jsonl"
 """In the progress folder: a line for each noted checksum."""

@@ -5,7 +5,7 @@ import pathlib
 from collections.abc import Iterator
 from typing import Any
 
-from data_pipelines.builds.sharded_build import Task
+from data_pipelines.builds.sharded_build import SliceTask
 from data_pipelines.records import record_schema
 from data_pipelines.records.manifest import (
     NUM_SPECIAL_TOKENS,
@@ -85,7 +85,7 @@ class ShardPair:
     shards: dict[str, Shard]
 
 
-def tasks(documents: Manifest) -> Iterator[Task]:
+def tasks(documents: Manifest) -> Iterator[SliceTask]:
     """One task a slice of documents.
 
     Raises:
@@ -100,7 +100,7 @@ def tasks(documents: Manifest) -> Iterator[Task]:
     for number in range(counts["train"]):
         shards = {split: documents.splits[split][number] for split in SPLITS}
         progress = sum(shard.bytes for shard in shards.values())
-        yield Task(number, ShardPair(number, shards), progress)
+        yield SliceTask(number, ShardPair(number, shards), progress)
 
 
 # --- In the workers -------------------------------------------------------------

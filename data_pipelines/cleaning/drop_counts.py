@@ -3,12 +3,16 @@
 The result depends on the documents alone, not on how they were cut into slices.
 """
 
+from __future__ import annotations
+
 import bisect
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from data_pipelines.readers import Document
+if TYPE_CHECKING:
+    from data_pipelines.readers import Document
+
 
 COUNTS = ("documents", "paragraphs", "characters")
 NUM_EXAMPLES = 5

@@ -6,17 +6,22 @@ of 5-grams. Signatures are cut into bands, and documents that agree in a whole b
 compared ("locality-sensitive hashing").
 """
 
+from __future__ import annotations
+
 import dataclasses
 import functools
 import hashlib
 import unicodedata
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 from datasketch import MinHash, MinHashLSH
 
 from data_pipelines.cleaning.options import NEAR, CleaningOptions
-from data_pipelines.readers import Document
+
+if TYPE_CHECKING:
+    from data_pipelines.readers import Document
 
 SHINGLE_WORDS = 5
 NUM_PERMUTATIONS = 128

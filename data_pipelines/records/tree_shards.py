@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import numpy as np
 
 from data_pipelines.records import examples, shards, window_lengths
-from data_pipelines.records.manifest import Shard
+from data_pipelines.records.manifest import Manifest, Shard
 from seg_tf import files
 from seg_tf.text.tree import DocumentTree
 
@@ -66,3 +66,17 @@ def read_trees(path: pathlib.Path, widths: Mapping[str, str]) -> Iterator[Item]:
     reader = shards.ShardReader(path)
     for number in range(len(reader)):
         yield examples.decode(reader[number], widths)
+
+
+def add_missing_lengths(manifest: Manifest, folder: pathlib.Path) -> None:
+    """Writes the lengths of shards that an earlier version left without them."""
+    for of_split in manifest.splits.values():
+        for shard in of_split:
+            path = folder / shard.file
+            missing = [
+                kind for kind in window_lengths.KINDS if not kind.path(path).is_file()
+            ]
+            if missing:
+                trees = read_trees(path, manifest.number_widths)
+                lengths = [tree.sentence_lengths for tree, _, _ in trees]
+                window_lengths.write(path, lengths, missing)

@@ -4,14 +4,19 @@ Packing windows or texts into rows needs all lengths of a split at once; the rec
 some ten to hundred times as large, need not be read for it.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import pathlib
 from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from data_pipelines.records.manifest import Manifest, Shard
 from seg_tf import files
+
+if TYPE_CHECKING:
+    from data_pipelines.records.manifest import Manifest, Shard
 
 # A window has at most 65,535 positions.
 _DTYPE = np.dtype("<u2")
@@ -121,19 +126,6 @@ def write(
     """
     for kind in kinds:
         kind.write(shard_path, kind.of_windows(windows))
-
-
-def add_missing(manifest: Manifest, folder: pathlib.Path) -> None:
-    """Writes the lengths of shards that an earlier version left without them."""
-    for shards in manifest.splits.values():
-        for shard in shards:
-            path = folder / shard.file
-            missing = [kind for kind in KINDS if not kind.path(path).is_file()]
-            if missing:
-                from data_pipelines.records import tree_shards
-
-                trees = tree_shards.read_trees(path, manifest.number_widths)
-                write(path, [tree.sentence_lengths for tree, _, _ in trees], missing)
 
 
 def read_sentences(

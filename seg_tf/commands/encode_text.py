@@ -45,13 +45,13 @@ import numpy as np
 from absl import flags
 
 from seg_tf import command_line, files, output_paths
+from seg_tf.checkpoints.errors import CheckpointError
+from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.commands import model_flags
 from seg_tf.inference import texts
 from seg_tf.inference.long_texts import EncodedText, LongTexts
 from seg_tf.inference.texts import Sentence
 from seg_tf.text.punkt import SentenceSplitter
-from seg_tf.training.errors import CheckpointError
-from seg_tf.training.pretrained import Pretrained
 
 _FORMAT_VERSION = 1
 _SUFFIX = ".npz"

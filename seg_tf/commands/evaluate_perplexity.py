@@ -49,10 +49,10 @@ from typing import Any
 from absl import flags
 
 from seg_tf import command_line, configuration, files, output_paths
+from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.commands import model_flags
 from seg_tf.inference import perplexity, texts, word_segments
 from seg_tf.inference.language_model import LanguageModel
-from seg_tf.training.errors import CheckpointError
 
 
 @dataclasses.dataclass(frozen=True)

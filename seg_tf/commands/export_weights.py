@@ -27,6 +27,8 @@ from collections.abc import Sequence
 from absl import flags
 
 from seg_tf import command_line, output_paths
+from seg_tf.checkpoints.errors import CheckpointError
+from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.commands import model_flags
 from seg_tf.interop import (
     hugging_face_export,
@@ -34,8 +36,6 @@ from seg_tf.interop import (
     model_card,
     new_folder,
 )
-from seg_tf.training.errors import CheckpointError
-from seg_tf.training.pretrained import Pretrained
 
 _KERAS_FILE = "model.keras"
 

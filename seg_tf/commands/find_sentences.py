@@ -39,14 +39,14 @@ from typing import Any
 from absl import flags
 
 from seg_tf import command_line, files, output_paths
+from seg_tf.checkpoints.errors import CheckpointError
+from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.commands import model_flags
 from seg_tf.inference import corpus_encoding, texts
 from seg_tf.inference.corpus_vectors import CorpusVectors
 from seg_tf.inference.sentence_vectors import SentenceVectors
 from seg_tf.inference.texts import Sentence
 from seg_tf.text.punkt import SentenceSplitter
-from seg_tf.training.errors import CheckpointError
-from seg_tf.training.pretrained import Pretrained
 
 
 def define_flags() -> None:

@@ -30,11 +30,11 @@ import numpy as np
 from absl import flags
 
 from seg_tf import command_line
+from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.commands import model_flags
 from seg_tf.inference.generation import TextGenerator
 from seg_tf.inference.language_model import LanguageModel
 from seg_tf.inference.sampling import Sampling
-from seg_tf.training.errors import CheckpointError
 
 
 def define_flags() -> None:

@@ -6,10 +6,10 @@ from typing import Any
 
 from absl import flags
 
+from seg_tf.checkpoints.pretrained import Pretrained, load_pretrained
 from seg_tf.inference import texts
 from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.text.punkt_parameters import PARAMETERS_HELP, load_parameters
-from seg_tf.training.pretrained import Pretrained, load_pretrained
 
 
 def define_model_flags(*, several: bool = False) -> None:

@@ -40,6 +40,8 @@ from collections.abc import Mapping, Sequence
 from absl import flags
 
 from seg_tf import command_line, files, output_paths
+from seg_tf.checkpoints.errors import CheckpointError
+from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.commands import model_flags
 from seg_tf.inference import (
     attention_maps,
@@ -52,8 +54,6 @@ from seg_tf.inference.attention_tables import AttentionTable
 from seg_tf.inference.text_windows import TextWindow, WindowRoom
 from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.text.tree import DocumentTree
-from seg_tf.training.errors import CheckpointError
-from seg_tf.training.pretrained import Pretrained
 from seg_tf.training.run_folder import RunFolder
 
 _FORMATS = (".png", ".pdf", ".svg")

@@ -38,12 +38,12 @@ from collections.abc import Iterator, Sequence
 from absl import flags
 
 from seg_tf import command_line, files, output_paths
+from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.commands import model_flags
 from seg_tf.inference import ordering, texts
 from seg_tf.inference.ordering import OrderedGroup
 from seg_tf.inference.texts import Sentence
 from seg_tf.text.punkt import SentenceSplitter
-from seg_tf.training.errors import CheckpointError
 
 _STDIN = "-"
 # Texts whose rows are put into batches together.

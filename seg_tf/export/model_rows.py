@@ -10,6 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from seg_tf import configuration
+from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.finetuning import graph_segments
 from seg_tf.finetuning.window_layout import index_caps
 from seg_tf.inference import graph_rows
@@ -20,7 +21,6 @@ from seg_tf.text.graph import block_rows
 from seg_tf.text.graph.characters import GraphTreeBuilder, TextTrees
 from seg_tf.text.graph.pieces import GraphWordPieces
 from seg_tf.text.graph.sentences import GraphSentenceSplitter
-from seg_tf.training.pretrained import Pretrained
 
 Features = Mapping[str, tf.Tensor]
 

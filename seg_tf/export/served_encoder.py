@@ -9,10 +9,10 @@ import keras
 import tensorflow as tf
 
 from seg_tf import features as batch_contract
+from seg_tf.checkpoints.encoder_copies import copy_encoder
+from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.export.model_rows import Features, ModelRows
 from seg_tf.finetuning.text_layout import text_layout
-from seg_tf.training.encoder_copies import copy_encoder
-from seg_tf.training.pretrained import Pretrained
 
 Signature = Callable[..., Mapping[str, tf.Tensor]]
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import tensorflow as tf
 
 from seg_tf import features as batch_contract
+from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.export.served_encoder import ServedModel
 from seg_tf.finetuning.sentence_layout import SentenceLayout
 from seg_tf.finetuning.spans import graph_answers, graph_windows
@@ -19,7 +20,6 @@ from seg_tf.finetuning.window_layout import index_caps
 from seg_tf.tasks.squad.windows import WindowSizes
 from seg_tf.text.graph.pieces import GraphWordPieces
 from seg_tf.text.graph.sentences import GraphSentenceSplitter
-from seg_tf.training.pretrained import Pretrained
 
 # Of a long context not all windows are in memory.
 _WINDOWS_AT_ONCE = 32

@@ -17,13 +17,13 @@ labels is what `predict` takes. `run_finetuning.py` runs whole tasks of benchmar
 `seg_tf.finetuning.runners`.
 """
 
+from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.finetuning.classification.text_batches import text_batches
 from seg_tf.finetuning.classification.text_classifier import TextClassifier
 from seg_tf.finetuning.optimizer import finetuning_optimizer
-from seg_tf.finetuning.probing import FrozenEncoder
+from seg_tf.finetuning.probing.frozen_encoder import FrozenEncoder
 from seg_tf.finetuning.spans.span_batches import SpanExample, span_batches
 from seg_tf.finetuning.spans.span_extractor import SpanExtractor
-from seg_tf.training.pretrained import load_pretrained
 
 __all__ = [
     "FrozenEncoder",

@@ -1,13 +1,18 @@
 """Texts as the sentences of one text, `<SS> <Attn> words </s>` each (ReAT)."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from seg_tf.finetuning.row_lengths import room_beside
 from seg_tf.finetuning.segments import Segment
 from seg_tf.text import text_blocks
-from seg_tf.training.pretrained import Pretrained
+
+if TYPE_CHECKING:
+    from seg_tf.checkpoints.pretrained import Pretrained
 
 _FEATURES_OF_POSITIONS = (
     "token_ids",

@@ -4,13 +4,13 @@ import pathlib
 
 import keras
 
+from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.finetuning.classification.text_classifier import TextClassifier
 from seg_tf.finetuning.sentence_layout import SentenceLayout
 from seg_tf.finetuning.spans.span_batches import span_layout
 from seg_tf.finetuning.spans.span_extractor import SpanExtractor
 from seg_tf.finetuning.text_layout import text_layout
 from seg_tf.finetuning.text_readout import TextReadout, text_readout
-from seg_tf.training.pretrained import Pretrained
 
 MODEL_FILE = "model.keras"
 

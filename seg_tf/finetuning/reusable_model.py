@@ -5,9 +5,9 @@ from typing import Any
 
 import keras
 
+from seg_tf.checkpoints.encoder_copies import under_dtype_policy
 from seg_tf.finetuning.optimizer import LinearWarmupDecay, scheduled_optimizer
 from seg_tf.training import devices
-from seg_tf.training.encoder_copies import under_dtype_policy
 
 
 class ReusableModel:

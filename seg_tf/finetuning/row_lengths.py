@@ -1,6 +1,11 @@
 """How long rows may be, and how many pieces go into one."""
 
-from seg_tf.training.pretrained import Pretrained
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from seg_tf.checkpoints.pretrained import Pretrained
 
 
 def longest_row(pretrained: Pretrained, max_length: int | None) -> int:

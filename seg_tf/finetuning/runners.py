@@ -6,13 +6,13 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from seg_tf import tasks
+from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.finetuning.classification.runner import ClassificationRunner
-from seg_tf.finetuning.probing import ProbeRunner
+from seg_tf.finetuning.probing.probe_runner import ProbeRunner
 from seg_tf.finetuning.spans import squad_runner
 from seg_tf.finetuning.spans.squad_runner import SquadRunner
 from seg_tf.finetuning.trials.trial import TaskRunner
 from seg_tf.text.punkt import SentenceSplitter
-from seg_tf.training.pretrained import Pretrained
 
 # In the folder of a task's trials: what probes read.
 VECTORS_FOLDER = "vectors"

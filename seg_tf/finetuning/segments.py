@@ -3,12 +3,16 @@
 Shape key: E examples, T texts of each.
 """
 
+from __future__ import annotations
+
 import dataclasses
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from seg_tf.text.encoding import TextEncoder
+if TYPE_CHECKING:
+    from seg_tf.text.encoding import TextEncoder
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

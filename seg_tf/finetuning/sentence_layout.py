@@ -1,6 +1,9 @@
 """Texts as `[CLS] [SENT] A [SENT] B [SEP]` (SLM and mixtures of it)."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,7 +13,9 @@ from seg_tf.finetuning.segments import Segment
 from seg_tf.finetuning.window_layout import index_caps
 from seg_tf.inference.row_runner import sentence_inputs
 from seg_tf.inference.rows import bucket_length
-from seg_tf.training.pretrained import Pretrained
+
+if TYPE_CHECKING:
+    from seg_tf.checkpoints.pretrained import Pretrained
 
 
 class SentenceLayout:

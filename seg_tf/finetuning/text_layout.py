@@ -1,7 +1,9 @@
 """From texts to the features that the encoder of a checkpoint reads."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -10,7 +12,9 @@ from seg_tf.finetuning.block_layout import BlockLayout
 from seg_tf.finetuning.segments import Segment
 from seg_tf.finetuning.sentence_layout import SentenceLayout
 from seg_tf.finetuning.window_layout import WindowLayout
-from seg_tf.training.pretrained import Pretrained
+
+if TYPE_CHECKING:
+    from seg_tf.checkpoints.pretrained import Pretrained
 
 # Static sizes of a batch's rows: of few values, each of which is compiled once.
 RowShape = tuple[int, ...]

@@ -1,7 +1,10 @@
 """Texts as `[CLS] A [SEP] B [SEP]` (BERT, BERT with P.S., SegaBERT)."""
 
+from __future__ import annotations
+
 import itertools
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -9,7 +12,9 @@ from seg_tf.finetuning.row_lengths import longest_row, room_beside
 from seg_tf.finetuning.row_of_runs import Run, lay_out_runs
 from seg_tf.finetuning.segments import Segment
 from seg_tf.inference.rows import bucket_length
-from seg_tf.training.pretrained import Pretrained
+
+if TYPE_CHECKING:
+    from seg_tf.checkpoints.pretrained import Pretrained
 
 
 class WindowLayout:

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from seg_tf import files
+from seg_tf.configuration.differences import differing_settings
 from seg_tf.inference.texts import Sentence
-from seg_tf.training.run_folder import differing_settings
 
 MANIFEST_FILE = "manifest.json"
 _VECTORS_FILE = "vectors.npy"

@@ -6,12 +6,12 @@ from typing import Any
 import tensorflow as tf
 
 from seg_tf import configuration
+from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.objectives.causal_lm import CausalLM
 from seg_tf.text import encoding
 from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.text.tree import DocumentTree, TreeBuilder
 from seg_tf.text.word_vocabulary import WordVocabulary
-from seg_tf.training.pretrained import Pretrained
 
 
 class LanguageModel:

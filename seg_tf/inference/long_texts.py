@@ -10,8 +10,8 @@ import numpy as np
 import tensorflow as tf
 
 from seg_tf import configuration, features
+from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.text import text_blocks
-from seg_tf.training.pretrained import Pretrained
 
 
 @dataclasses.dataclass(frozen=True)

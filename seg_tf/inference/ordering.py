@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.inference import rows
 from seg_tf.inference.row_runner import RowRunner
 from seg_tf.inference.texts import Sentence
 from seg_tf.objectives.sentence_unshuffling import SentenceUnshuffling
 from seg_tf.ops.gathering import gather_vectors
-from seg_tf.training.pretrained import Pretrained
 
 
 @dataclasses.dataclass(frozen=True)

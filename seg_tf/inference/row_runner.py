@@ -3,17 +3,21 @@
 Shape key: B rows, L row length, D hidden size.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
 
-from seg_tf import configuration
+from seg_tf.configuration.inputs import SentenceInputsConfig
 from seg_tf.inference import rows as rows_of_sentences
 from seg_tf.inference.rows import Row
 from seg_tf.text.sentence_rows import sentence_rows
-from seg_tf.training.pretrained import Pretrained
+
+if TYPE_CHECKING:
+    from seg_tf.checkpoints.pretrained import Pretrained
 
 # (sequence output `(B, L, D)`, features) -> tensors, one entry a row.
 Compute = Callable[[tf.Tensor, Mapping[str, tf.Tensor]], Sequence[tf.Tensor]]
@@ -137,14 +141,14 @@ class RowRunner:
         return self._functions[length]
 
 
-def sentence_inputs(pretrained: Pretrained) -> configuration.SentenceInputsConfig:
+def sentence_inputs(pretrained: Pretrained) -> SentenceInputsConfig:
     """The rows of sentences that a model was trained on.
 
     Raises:
         ValueError: if it was trained on others.
     """
     inputs = pretrained.config.inputs
-    if not isinstance(inputs, configuration.SentenceInputsConfig):
+    if not isinstance(inputs, SentenceInputsConfig):
         raise ValueError(
             "`checkpoint` must be of a model of sentences (SLM), trained with "
             "inputs of SentenceInputsConfig. Received: "

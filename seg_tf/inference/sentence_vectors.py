@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.inference import rows
 from seg_tf.inference.row_runner import RowRunner, sentence_inputs
 from seg_tf.inference.texts import Sentence
 from seg_tf.ops.gathering import gather_vectors
-from seg_tf.training.pretrained import Pretrained
 
 
 class SentenceVectors:

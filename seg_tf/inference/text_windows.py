@@ -14,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from seg_tf import configuration
+from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.inference import rows
 from seg_tf.inference.rows import Row
 from seg_tf.models.encoder import Encoder
@@ -22,7 +23,6 @@ from seg_tf.text.sentence_rows import sentence_rows
 from seg_tf.text.tree import DocumentTree, TreeBuilder
 from seg_tf.text.vocabulary import SENT
 from seg_tf.text.window_indices import add_indices
-from seg_tf.training.pretrained import Pretrained
 
 _SPECIAL_TOKENS = 2
 

@@ -4,13 +4,18 @@ UTF-8, a paragraph a line, a blank line ends a document. `python -m
 data_pipelines.readers --output=…` writes any other format so.
 """
 
+from __future__ import annotations
+
 import collections
 import dataclasses
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from seg_tf import file_listing
-from seg_tf.text.punkt import SentenceSplitter
+
+if TYPE_CHECKING:
+    from seg_tf.text.punkt import SentenceSplitter
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -1,13 +1,14 @@
 """Makes a checkpoint of ours from a foreign model."""
 
 import pathlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import keras
 import numpy as np
 
 from seg_tf import configuration, fidelity, files
+from seg_tf.checkpoints import contents, pretrained
 from seg_tf.interop import (
     bert_parts,
     new_folder,
@@ -26,8 +27,7 @@ from seg_tf.text import casing
 from seg_tf.text.encoding import WORD_PIECES
 from seg_tf.text.preparation import TextPreparation
 from seg_tf.text.vocabulary import Vocabulary
-from seg_tf.training import checkpoint_files, pretrained, versions
-from seg_tf.training.pretrainer import Pretrainer
+from seg_tf.training import versions
 
 REPORT_FILE = "import_report.txt"
 # Of masked-LM heads that hold the token table once more.
@@ -88,10 +88,10 @@ def convert(
         vocab_size,
         vocabulary.cls_id,
     )
-    pretrainer = _build(config, vocab_size)
+    encoder, objectives = _build(config, vocab_size)
     assigned = own_weights.assign_parts(
-        pretrainer.encoder,
-        pretrainer.objectives,
+        encoder,
+        objectives,
         {**_without_tables(parts, vocab_size), **tables.values},
     )
     tied, tied_notes = _tied(foreign, parts)
@@ -105,7 +105,7 @@ def convert(
             if bert_parts.group_of(part) != "tables"
         },
         tables={assigned[part]: how for part, how in tables.sources.items()},
-        new=_new_weights(pretrainer, set(assigned.values())),
+        new=_new_weights(encoder, objectives, set(assigned.values())),
         left_over=_left_over(parts, tables.unused, tied),
         missed=_names(parts, tables.missed, parts.missed),
         kept=_kept(parts),
@@ -130,11 +130,13 @@ def convert(
         (aside / REPORT_FILE).write_text(report.to_text() + "\n", encoding="utf-8")
         if report.kept:
             pooler_file.write(aside, _pooler(parts))
-        checkpoint_files.write_weights(aside, pretrainer, state, text.vocabulary)
+        contents.write(aside, encoder, objectives, state, text.vocabulary)
     return report
 
 
-def _build(config: configuration.RunConfig, vocab_size: int) -> Pretrainer:
+def _build(
+    config: configuration.RunConfig, vocab_size: int
+) -> tuple[keras.Model, dict[str, Any]]:
     """Encoder and objectives as a new run of the config would start."""
     keras.utils.set_random_seed(config.training.seed)
     before = keras.config.dtype_policy()
@@ -167,13 +169,18 @@ def _without_tables(parts: Parts, vocab_size: int) -> dict[str, np.ndarray]:
     }
 
 
-def _new_weights(pretrainer: Pretrainer, assigned: set[str]) -> tuple[str, ...]:
-    """Weights that nothing was loaded into, those of dropout's generators aside."""
-    known = own_weights.variables_of(pretrainer.encoder, pretrainer.objectives)
+def _new_weights(
+    encoder: keras.Model, objectives: Mapping[str, Any], assigned: set[str]
+) -> tuple[str, ...]:
+    """Weights that nothing was loaded into."""
+    known = own_weights.variables_of(encoder, objectives)
     of_source = {id(known[path]) for path in assigned}
     return tuple(
         variable.path
-        for variable in pretrainer.variables
+        for variable in (
+            *encoder.weights,
+            *contents.objective_variables(encoder, objectives),
+        )
         if variable.trainable and id(variable) not in of_source
     )
 

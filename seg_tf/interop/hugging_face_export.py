@@ -8,6 +8,7 @@ import numpy as np
 import safetensors.numpy
 
 from seg_tf import files
+from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.interop import (
     bert_parts,
     hugging_face_folders,
@@ -18,7 +19,6 @@ from seg_tf.interop import (
 )
 from seg_tf.interop.errors import ForeignWeightsError
 from seg_tf.text import vocabulary as vocabularies
-from seg_tf.training.pretrained import Pretrained
 
 # A tokenizer gives the second text of a pair the type 1, whether or not the model was
 # trained with types.

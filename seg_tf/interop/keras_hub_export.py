@@ -7,6 +7,8 @@ import keras_hub
 import numpy as np
 
 from seg_tf import files
+from seg_tf.checkpoints.encoder_copies import copy_encoder
+from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.interop import (
     bert_parts,
     layouts,
@@ -19,8 +21,6 @@ from seg_tf.interop.errors import ForeignWeightsError
 from seg_tf.interop.hugging_face_export import is_bert
 from seg_tf.interop.window_preprocessor import WindowPreprocessor
 from seg_tf.models.encoder import Encoder
-from seg_tf.training.encoder_copies import copy_encoder
-from seg_tf.training.pretrained import Pretrained
 
 # What keras-hub's BertBackbone computes with, and no argument changes.
 _EPSILON = 1e-12

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from seg_tf import configuration, fidelity, files
-from seg_tf.training import checkpoint_files
-from seg_tf.training.pretrained import Pretrained
+from seg_tf.checkpoints import contents
+from seg_tf.checkpoints.pretrained import Pretrained
 
 CARD_FILE = "README.md"
 
@@ -61,7 +61,7 @@ def model_card(
         scores: as for `write_model_card`.
         manifest: content of the manifest of the run's records.
     """
-    state = checkpoint_files.read_state(pretrained.folder)
+    state = contents.read_state(pretrained.folder)
     config = pretrained.config
     sections = {
         "Model": _table(_model_facts(pretrained)),
@@ -126,7 +126,7 @@ def _data(state: Mapping[str, Any], manifest: Mapping[str, Any] | None) -> list[
 
 
 def _manifest(pretrained: Pretrained, path: pathlib.Path) -> dict[str, Any]:
-    state = checkpoint_files.read_state(pretrained.folder)
+    state = contents.read_state(pretrained.folder)
     expected = (state.get("records") or {}).get("manifest_checksum")
     found = files.checksum(path)
     if found != expected:

@@ -5,13 +5,13 @@ from typing import Any
 
 import numpy as np
 
+from seg_tf.checkpoints import contents
+from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.interop import bert_parts, layouts
 from seg_tf.interop.bert_parts import BertSizes
 from seg_tf.interop.errors import ForeignWeightsError
 from seg_tf.models.encoder import Encoder
 from seg_tf.objectives.masked_lm import MaskedLM
-from seg_tf.training import checkpoint_files
-from seg_tf.training.pretrained import Pretrained
 
 _HEAD = "head"
 
@@ -73,7 +73,7 @@ def read_parts(
 
 def has_trained_head(pretrained: Pretrained) -> bool:
     """Whether a checkpoint's masked-LM head was trained, here or where it is from."""
-    imported = checkpoint_files.read_state(pretrained.folder).get("imported") or {}
+    imported = contents.read_state(pretrained.folder).get("imported") or {}
     untrained = tuple(imported.get("new", ()))
     heads = [
         name for name, one in pretrained.objectives.items() if isinstance(one, MaskedLM)

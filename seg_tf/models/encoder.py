@@ -51,7 +51,7 @@ class Encoder(keras_hub.models.Backbone):
         num_token_types: int. Rows of a token-type table whose row 0 is added at
             every position, as in the code of SegaBERT's authors; 0 has no table.
         reads_token_types: bool. Whether the feature `token_type` says which row of
-            that table is added. `seg_tf.training.pretrained` and all that is based
+            that table is added. `seg_tf.checkpoints.pretrained` and all that is based
             on it (fine-tuning, inference, export) load encoders that read it;
             pretraining, whose rows are of one text, builds them without. The weights
             are the same either way.

@@ -3,16 +3,20 @@
 Nothing here imports TensorFlow until word pieces are encoded.
 """
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.text.token_table import TokenTable
 from seg_tf.text.vocabulary import Vocabulary
 from seg_tf.text.word_vocabulary import WordVocabulary
+
+if TYPE_CHECKING:
+    from seg_tf.text.punkt import SentenceSplitter
 
 WORD_PIECES, WORDS, WHITESPACE = "word_pieces", "words", "whitespace"
 

@@ -1,15 +1,15 @@
-"""The checkpoints of a run: which are kept, and which is read."""
+"""Checkpoints of a run: writing them, keeping some, and going on from one."""
 
 import pathlib
 import shutil
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from seg_tf import configuration, files
+from seg_tf import files
+from seg_tf.checkpoints import contents, folders
+from seg_tf.checkpoints.errors import CheckpointError, DamagedCheckpointError
 from seg_tf.text.preparation import TextPreparation
-from seg_tf.training import checkpoint_files, checkpoint_names, run_folder
-from seg_tf.training.checkpoint_files import DamagedCheckpointError
-from seg_tf.training.errors import CheckpointError
+from seg_tf.training import training_state
 from seg_tf.training.pretrainer import Pretrainer
 
 
@@ -51,11 +51,11 @@ class Checkpoints:
         self.decay_begin = decay_begin
 
     def path(self, updates: int) -> pathlib.Path:
-        return self.folder / checkpoint_names.name(updates)
+        return self.folder / folders.name(updates)
 
     def updates(self) -> list[int]:
         """Updates after which there is a checkpoint, rising."""
-        return checkpoint_names.existing(self.folder)
+        return folders.existing(self.folder)
 
     def save(
         self,
@@ -91,10 +91,17 @@ class Checkpoints:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             files.remove_leftovers(self.folder)
-            size = checkpoint_files.size_in_bytes(pretrainer)
+            size = training_state.size_in_bytes(pretrainer)
             files.check_room(self.folder, size + len(self._vocabulary or b""))
             unfinished.mkdir()
-            checkpoint_files.write(unfinished, pretrainer, state, self._vocabulary)
+            contents.write(
+                unfinished,
+                pretrainer.encoder,
+                pretrainer.objectives,
+                state,
+                self._vocabulary,
+                training_state.groups(pretrainer),
+            )
             files.publish(final)
         except (OSError, RuntimeError) as error:  # h5py raises either
             shutil.rmtree(unfinished, ignore_errors=True)
@@ -109,29 +116,17 @@ class Checkpoints:
     def record_validation(self, updates: int, results: Mapping[str, float]) -> None:
         """Adds results to the checkpoint of `updates`, in one stroke."""
         folder = self.path(updates)
-        state = checkpoint_files.read_state(folder)
-        checkpoint_files.write_state(folder, {**state, "validation": dict(results)})
+        state = contents.read_state(folder)
+        contents.write_state(folder, {**state, "validation": dict(results)})
         self._remove_old()
 
     def best(self) -> int | None:
         """Updates of the checkpoint with the lowest validation loss, if any."""
-        losses = self._validation_losses()
-        return min(losses, key=lambda updates: (losses[updates], updates), default=None)
+        return folders.best(self.folder)
 
     def best_loss(self) -> float | None:
         """The lowest validation loss of a checkpoint, if any has one."""
-        return min(self._validation_losses().values(), default=None)
-
-    def _validation_losses(self) -> dict[int, float]:
-        losses = {}
-        for updates in self.updates():
-            try:
-                state = checkpoint_files.read_state(self.path(updates))
-            except CheckpointError:
-                continue
-            if state["validation"]:
-                losses[updates] = state["validation"]["loss"]
-        return losses
+        return min(folders.validation_losses(self.folder).values(), default=None)
 
     def newest_until(self, updates: int) -> int | None:
         """Updates of the newest checkpoint of at most so many, if any."""
@@ -154,7 +149,7 @@ class Checkpoints:
             if at_most is not None and updates > at_most:
                 continue
             try:
-                return read(self.path(updates))
+                return folders.read(self.path(updates))
             except DamagedCheckpointError as error:
                 damaged.append(str(error))
                 self.report(f"Damaged checkpoint, going to the one before. {error}")
@@ -185,7 +180,7 @@ class Checkpoints:
         target = folder / self.folder.name
         for newer in self.updates():
             if newer > updates:
-                kept = target / checkpoint_names.name(newer)
+                kept = target / folders.name(newer)
                 if kept.exists():  # of an earlier end at this length
                     files.remove_folder(kept)
                 target.mkdir(parents=True, exist_ok=True)
@@ -200,7 +195,7 @@ class Checkpoints:
 
     def restore(self, pretrainer: Pretrainer, updates: int) -> None:
         """Sets every variable of a built pretrainer."""
-        checkpoint_files.restore(self.path(updates), pretrainer)
+        training_state.restore(self.path(updates), pretrainer)
 
     def _remove_old(self) -> None:
         existing = self.updates()
@@ -210,99 +205,3 @@ class Checkpoints:
         for updates in existing:
             if updates not in kept:
                 files.remove_folder(self.path(updates))
-
-
-def read(folder: pathlib.Path) -> dict[str, Any]:
-    """Reads a checkpoint's state after checking all of its files.
-
-    Raises:
-        DamagedCheckpointError: naming the file, expected and found.
-    """
-    state = checkpoint_files.read_state(folder)
-    if checkpoint_names.updates_of(folder) not in (None, state["updates"]):
-        raise DamagedCheckpointError(
-            f"{folder}: its state is that of update {state['updates']}"
-        )
-    checkpoint_files.check(folder, state, sorted(state["checksums"]))
-    return state
-
-
-def weights_checksum(folder: pathlib.Path) -> str:
-    """Tells the weights of one checkpoint from those of another.
-
-    Raises:
-        CheckpointError: if its state cannot be read.
-    """
-    return checkpoint_files.read_state(folder)["checksums"][
-        checkpoint_files.ENCODER_FILE
-    ]
-
-
-def restore_weights(
-    folder: pathlib.Path,
-    pretrainer: Pretrainer,
-    config: configuration.RunConfig,
-    vocabulary: Mapping[str, Any],
-) -> None:
-    """Gives a pretrainer the weights of a checkpoint, and nothing else of it.
-
-    Encoder and objectives have to be those of the checkpoint; optimizer, schedule,
-    counters and length of the windows may differ, as between the two phases of a
-    recipe.
-
-    Args:
-        folder: a checkpoint folder.
-        pretrainer: built from `config`.
-        config: the run that starts from the weights.
-        vocabulary: `vocab_size` and `vocab_checksum` of its records.
-
-    Raises:
-        CheckpointError: if the checkpoint is damaged or of another model.
-    """
-    state = read(folder)
-    before, now = (
-        {
-            "model": one["model"],
-            "objectives": one["objectives"],
-            **{name: words[name] for name in ("vocab_size", "vocab_checksum")},
-        }
-        for one, words in (
-            (state["config"], state),
-            (configuration.to_dict(config), vocabulary),
-        )
-    )
-    differences = run_folder.differing_settings(before, now)
-    if differences:
-        raise CheckpointError(
-            f"{folder}: its weights are of another model. It differs in "
-            + "; ".join(differences)
-        )
-    checkpoint_files.restore_weights(folder, pretrainer)
-
-
-def find_checkpoint(
-    path: pathlib.Path, argument: str = "checkpoint_dir"
-) -> pathlib.Path:
-    """The checkpoint that a path stands for.
-
-    Args:
-        path: a checkpoint, or the output folder of a run, for whose best checkpoint by
-            validation loss it stands (without a validation, the newest).
-        argument: name of what the path was given by, for the message.
-
-    Raises:
-        CheckpointError: if there is none.
-    """
-    if (path / checkpoint_files.STATE_FILE).exists():
-        return path
-    checkpoints = Checkpoints(path / "checkpoints", keep=1)
-    existing = checkpoints.updates()
-    if not existing:
-        raise CheckpointError(
-            f"`{argument}` must be a checkpoint or the output folder of a run. "
-            f"Received: {path}, which has no {checkpoint_files.STATE_FILE} and no "
-            "checkpoints/update-*. Of weights of other programs `python -m "
-            "seg_tf.commands.import_weights` makes a checkpoint"
-        )
-    best = checkpoints.best()
-    return checkpoints.path(existing[-1] if best is None else best)

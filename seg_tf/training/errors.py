@@ -17,10 +17,6 @@ class OutputFolderError(TrainingStopped):
     """The output folder holds another run, or is in use."""
 
 
-class CheckpointError(TrainingStopped):
-    """A checkpoint could not be written, or no intact one could be read."""
-
-
 class NonFiniteLossError(TrainingStopped):
     """Loss or gradient became infinite or not a number."""
 

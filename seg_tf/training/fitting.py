@@ -1,7 +1,9 @@
 """Drives Keras's `fit` over the updates of a run, from wherever it stands."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import keras
 import tensorflow as tf
@@ -9,7 +11,9 @@ import tensorflow as tf
 from seg_tf import configuration
 from seg_tf.training.distribution import Distribution
 from seg_tf.training.pretrainer import Pretrainer
-from seg_tf.training.supervisor import Supervisor
+
+if TYPE_CHECKING:
+    from seg_tf.training.supervisor import Supervisor
 
 
 def fit(

@@ -9,7 +9,8 @@ import keras
 import tensorflow as tf
 
 from seg_tf import configuration, fidelity
-from seg_tf.training import checkpoint, fitting, versions
+from seg_tf.checkpoints import pretrained
+from seg_tf.training import fitting, versions
 from seg_tf.training.distribution import Distribution
 from seg_tf.training.errors import TrainingStopped
 from seg_tf.training.interrupts import stop_requests
@@ -165,7 +166,13 @@ def pretrain(
 
     def initialise() -> None:
         if initial_checkpoint:
-            checkpoint.restore_weights(initial_checkpoint, pretrainer, config, facts)
+            pretrained.restore_weights(
+                initial_checkpoint,
+                pretrainer.encoder,
+                pretrainer.objectives,
+                config,
+                facts,
+            )
             report(f"Starting from the weights of {initial_checkpoint}")
 
     with stop_requests() as stop_request:

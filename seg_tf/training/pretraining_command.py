@@ -10,9 +10,9 @@ from typing import Any
 import tensorflow as tf
 
 from seg_tf import configuration, fidelity, files, output_paths
+from seg_tf.checkpoints import contents, folders
+from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.training import (
-    checkpoint,
-    checkpoint_names,
     devices,
     distribution,
     measurement,
@@ -68,7 +68,7 @@ def run(config: configuration.RunConfig, options: Options) -> None:
     try:
         prepared = _prepare(config, options)
         deviations = fidelity.describe(config)
-    except (ValueError, OSError, TrainingStopped) as error:
+    except (ValueError, OSError, CheckpointError, TrainingStopped) as error:
         sys.exit(f"error: {error}")
     figures = run_estimate.make_plan(config, prepared.inputs, prepared.pretrainer)
     if prepared.processes.is_chief:
@@ -87,7 +87,7 @@ def _prepare(config: configuration.RunConfig, options: Options) -> _Prepared:
     description = run_folder.describe_run(
         config,
         _manifest_checksum(options.records_dir),
-        checkpoint.weights_checksum(initial) if initial else None,
+        contents.weights_checksum(initial) if initial else None,
     )
     if processes.is_chief:
         run_folder.check(folder, description, **options.choice)
@@ -160,7 +160,7 @@ def _train(
 def _initial_checkpoint(options: Options) -> pathlib.Path | None:
     if not options.initial_checkpoint:
         return None
-    return checkpoint.find_checkpoint(
+    return folders.find_checkpoint(
         pathlib.Path(options.initial_checkpoint), "--initial_checkpoint"
     )
 
@@ -196,7 +196,7 @@ What to do next:
   look at the curves    tensorboard --logdir={path}
   compare runs          python -m seg_tf.commands.plot_runs --runs={path}{training}
                         (others after it, with commas)
-  use the encoder       from seg_tf.training.pretrained import load_encoder
+  use the encoder       from seg_tf.checkpoints.pretrained import load_encoder
                         encoder, config = load_encoder("{folder.path}")
   train it for longer   the same command with {longer}:
                         it goes on from here, at the learning rates of that length"""
@@ -204,7 +204,7 @@ What to do next:
 
 def _last_checkpoint(result: pretraining.Result, folder: RunFolder) -> str:
     def path(updates: int) -> pathlib.Path:
-        return folder.checkpoints_folder / checkpoint_names.name(updates)
+        return folder.checkpoints_folder / folders.name(updates)
 
     if not result.validation:
         return (

@@ -7,7 +7,8 @@ from typing import Any
 import keras
 
 from seg_tf import configuration, fidelity, files
-from seg_tf.training import checkpoint_files, fitting, run_folder, run_length
+from seg_tf.checkpoints.errors import CheckpointError
+from seg_tf.training import fitting, run_folder, run_length, training_state
 from seg_tf.training.checkpoint import Checkpoints
 from seg_tf.training.errors import NonFiniteLossError, NonFiniteSteps, TrainingStopped
 from seg_tf.training.interrupts import StopRequest
@@ -114,7 +115,7 @@ class Run:
         self._distribution.broadcast(
             [
                 variable.value
-                for variable in checkpoint_files.all_variables(self._pretrainer)
+                for variable in training_state.all_variables(self._pretrainer)
             ]
         )
         self._pretrainer.memory.share()
@@ -255,6 +256,8 @@ class Run:
             ) from error
         except NonFiniteLossError as error:
             raise NonFiniteLossError(f"{error}. {self._way_out()}") from error
+        except CheckpointError as error:
+            raise TrainingStopped(str(error)) from error
         except OSError as error:
             raise TrainingStopped(
                 f"Stopped after update {self._pretrainer.updates:,}: {error}. "

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from seg_tf import configuration, files
-from seg_tf.training import checkpoint_names
+from seg_tf.checkpoints import folders
+from seg_tf.configuration.differences import differing_settings, flat
 from seg_tf.training.errors import OutputFolderError
 
 _LENGTH = "config.training.num_updates"
@@ -69,7 +70,7 @@ class RunFolder:
 
     def end_folder(self, num_updates: int) -> pathlib.Path:
         """The end of the run when its length was `num_updates`."""
-        return self.ends_folder / checkpoint_names.name(num_updates)
+        return self.ends_folder / folders.name(num_updates)
 
     def remove_run(self) -> None:
         """Removes what a run has written, and nothing else."""
@@ -184,14 +185,15 @@ def check(
     if overwrite or not folder.run_file.exists():
         return
     before = _read(folder)
-    differences = differing_settings(before, run)
+    free = {*_FREE_SETTINGS, _LENGTH, "history"}
+    differences = differing_settings(before, run, free)
     if differences:
         raise OutputFolderError(
             f"`--output_dir` holds another run: {path}. It differs in "
             + "; ".join(differences)
             + ". Choose another --output_dir, or remove that run with --overwrite"
         )
-    done = checkpoint_names.existing(folder.checkpoints_folder)
+    done = folders.existing(folder.checkpoints_folder)
     change = _length_change(before, run)
     if change and done and change.now < done[-1]:
         raise OutputFolderError(
@@ -207,22 +209,10 @@ def check(
         )
 
 
-def differing_settings(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """`name: value before, value now` of every setting that matters."""
-    # Through JSON, so that a tuple equals the list it is read back as.
-    old, new = _flat(before), _flat(json.loads(json.dumps(now)))
-    old.pop("history", None)
-    return [
-        f"{name}: {old.get(name, 'absent')} there, {new.get(name, 'absent')} now"
-        for name in sorted(old.keys() | new.keys())
-        if name not in _FREE_SETTINGS | {_LENGTH} and old.get(name) != new.get(name)
-    ]
-
-
 def _length_change(
     before: Mapping[str, Any], now: Mapping[str, Any]
 ) -> LengthChange | None:
-    old, new = (_flat(one).get(_LENGTH) for one in (before, now))
+    old, new = (flat(one).get(_LENGTH) for one in (before, now))
     return LengthChange(old, new) if before and old != new else None
 
 
@@ -240,13 +230,3 @@ def _read(folder: RunFolder) -> dict[str, Any]:
     except (TypeError, ValueError):  # of a config that this version does not know
         return run
     return {**run, "config": config}
-
-
-def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat = {}
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            flat.update(_flat(value, f"{prefix}{name}."))
-        else:
-            flat[f"{prefix}{name}"] = value
-    return flat

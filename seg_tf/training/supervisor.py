@@ -1,18 +1,22 @@
 """What happens around the updates: logging, checkpoints, stopping."""
 
+from __future__ import annotations
+
 import dataclasses
 import math
 import signal
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import keras
 
 from seg_tf import configuration
 from seg_tf.training.errors import Interrupted, NonFiniteLossError
 from seg_tf.training.interrupts import StopRequest
-from seg_tf.training.outputs.health import Health
-from seg_tf.training.outputs.run_outputs import SilentOutputs
+
+if TYPE_CHECKING:
+    from seg_tf.training.outputs.health import Health
+    from seg_tf.training.outputs.run_outputs import SilentOutputs
 
 
 @dataclasses.dataclass(frozen=True)

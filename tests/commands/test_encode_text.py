@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
+from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.commands import encode_text
 from seg_tf.inference.long_texts import LongTexts
-from seg_tf.training.pretrained import load_pretrained
 from tests.inference import commands, tiny_reat, tiny_slm
 from tests.inference.tiny_slm import sentence
 

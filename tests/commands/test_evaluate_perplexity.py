@@ -9,8 +9,8 @@ from absl import flags
 
 from data_pipelines import build_documents
 from data_pipelines.builds.document_options import DocumentOptions
+from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.commands import evaluate_perplexity
-from seg_tf.training.errors import CheckpointError
 from tests.data_pipelines.builders import random_tree, write_word_documents
 from tests.inference import commands
 from tests.inference import tiny_language_model as tiny

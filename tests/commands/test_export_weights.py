@@ -4,9 +4,9 @@ import keras
 import numpy as np
 import pytest
 
+from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.commands import export_weights, import_weights
 from seg_tf.interop.errors import ForeignWeightsError
-from seg_tf.training.pretrained import load_pretrained
 from tests.inference import commands
 from tests.interop import foreign_files
 

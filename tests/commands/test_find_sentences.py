@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 
+from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.commands import find_sentences
 from seg_tf.inference import texts
 from seg_tf.inference.sentence_vectors import SentenceVectors
-from seg_tf.training.pretrained import load_pretrained
 from tests.inference import commands, tiny_slm
 from tests.inference.tiny_slm import SPLITTER, sentence
 

@@ -3,10 +3,10 @@
 import pytest
 
 from seg_tf import configuration
+from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.commands import import_weights
 from seg_tf.interop import conversion
 from seg_tf.interop.errors import ForeignWeightsError
-from seg_tf.training.pretrained import load_pretrained
 from tests.inference import commands
 from tests.interop import foreign_files
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
+from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.commands import plot_attention
 from seg_tf.inference import attention_maps, attention_plots, text_windows
-from seg_tf.training.pretrained import load_pretrained
 from tests.inference import commands, tiny_slm, tiny_windows
 
 PNG, PDF, SVG = b"\x89PNG\r\n\x1a\n", b"%PDF", b"<?xml"

@@ -7,11 +7,11 @@ import types
 import numpy as np
 import pytest
 
+from seg_tf.checkpoints.errors import CheckpointError
+from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.commands import reorder_sentences
 from seg_tf.inference import ordering
 from seg_tf.inference.texts import Sentence
-from seg_tf.training.errors import CheckpointError
-from seg_tf.training.pretrained import load_pretrained
 from tests.inference import commands, tiny_slm
 from tests.inference.tiny_slm import sentence
 

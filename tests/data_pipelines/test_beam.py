@@ -28,8 +28,8 @@ from data_pipelines.builds import (
 )
 from data_pipelines.builds.document_options import DocumentOptions
 from data_pipelines.builds.document_slices import Cursor
+from data_pipelines.builds.errors import BuildError
 from data_pipelines.builds.local_engine import LocalEngine
-from data_pipelines.builds.sharded_build import BuildError
 from data_pipelines.builds.window_building import WindowOptions
 from data_pipelines.cleaning import signature_files
 from data_pipelines.cleaning.options import CleaningOptions

@@ -26,11 +26,12 @@ from data_pipelines import (
 from data_pipelines.builds import (
     document_building,
     document_slices,
+    manifest_summary,
     sharded_build,
     window_building,
 )
 from data_pipelines.builds.document_options import DocumentOptions
-from data_pipelines.builds.sharded_build import BuildError
+from data_pipelines.builds.errors import BuildError
 from data_pipelines.builds.window_building import WindowOptions
 from data_pipelines.records import tree_shards
 from data_pipelines.records.manifest import Manifest
@@ -612,7 +613,7 @@ def test_build_that_holds_nothing_out_says_so(corpus, tmp_path):
     for name, given in (("one", str(text)), ("all", str(corpus / "text"))):
         options = document_options(corpus, input=given, validation_fraction=0.01)
         manifest = build_documents.build_documents(options, tmp_path / name)
-        summary = build_documents.summary(manifest)
+        summary = manifest_summary.summary(manifest)
         warned.append("warning: nothing is held out" in summary)
         assert warned[-1] == ("--config.training.validation_interval=0" in summary)
     assert warned == [True, False]

@@ -7,6 +7,7 @@ import os
 import pytest
 
 from data_pipelines import build_documents, build_windows
+from data_pipelines.builds import manifest_summary
 from data_pipelines.builds.window_building import WindowOptions
 from data_pipelines.readers import get_reader
 from data_pipelines.readers.io.passed_over import PassedOver, summary
@@ -107,7 +108,7 @@ def test_a_build_warns_and_its_manifest_and_report_name_them(options, tmp_path, 
         WindowOptions(window_length=32), tmp_path / "documents", tmp_path / "windows"
     )
     for built in (documents, windows):
-        assert "passed over: 2 with a name" in build_documents.summary(built)
+        assert "passed over: 2 with a name" in manifest_summary.summary(built)
     written = json.loads((tmp_path / "windows" / "manifest.json").read_text())
     assert written["passed_over"] == OTHER_NAME
     assert "(c, sub/e.md)" in sections.rejected(Manifest.load(tmp_path / "documents"))
@@ -133,7 +134,7 @@ def test_nothing_passed_over_leaves_no_trace(options, tmp_path, text, caplog):
     for name in ("c", "sub/e.md"):
         (text / name).unlink()
     manifest = build_documents.build_documents(options, tmp_path / "out")
-    assert "passed over" not in caplog.text + build_documents.summary(manifest)
+    assert "passed over" not in caplog.text + manifest_summary.summary(manifest)
     assert "passed_over" not in json.loads(
         (tmp_path / "out" / "manifest.json").read_text()
     )

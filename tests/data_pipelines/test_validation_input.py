@@ -11,7 +11,7 @@ import pytest
 from data_pipelines import build_documents, build_windows, check_records
 from data_pipelines.builds import document_building, document_slices
 from data_pipelines.builds.document_options import DocumentOptions
-from data_pipelines.builds.sharded_build import BuildError
+from data_pipelines.builds.errors import BuildError
 from data_pipelines.builds.window_building import WindowOptions
 from data_pipelines.loading.lane_inputs import LaneInputs
 from data_pipelines.records import tree_shards

@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 import run_export
+from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.export.served_extractor import ServedExtractor
 from seg_tf.finetuning import SpanExtractor
 from seg_tf.finetuning.spans.graph_answers import NO_SCORE
@@ -27,7 +28,6 @@ from seg_tf.tasks.squad.windows import make_windows
 from seg_tf.text.graph.pieces import GraphWordPieces
 from seg_tf.text.graph.sentences import GraphSentenceSplitter
 from seg_tf.text.punkt import SentenceSplitter
-from seg_tf.training.pretrained import load_pretrained
 from tests.finetuning import tiny_models
 from tests.inference import commands, tiny_slm
 

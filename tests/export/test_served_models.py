@@ -12,6 +12,7 @@ import pytest
 import tensorflow as tf
 
 import run_export
+from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.commands import serve_check
 from seg_tf.export import saved_model
 from seg_tf.export.model_rows import model_rows
@@ -24,7 +25,6 @@ from seg_tf.inference import text_windows
 from seg_tf.inference.text_windows import WindowRoom
 from seg_tf.text.graph.sentences import GraphSentenceSplitter
 from seg_tf.text.punkt import SentenceSplitter
-from seg_tf.training.pretrained import load_pretrained
 from tests.export.test_served_rows import DOCUMENTS, EMPTY
 from tests.finetuning import tiny_models
 from tests.inference import commands, tiny_slm, tiny_windows

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.export.model_rows import model_rows
 from seg_tf.finetuning.graph_segments import cut_longest
 from seg_tf.finetuning.segments import as_tuples, encode_texts
@@ -15,7 +16,6 @@ from seg_tf.inference import text_windows
 from seg_tf.inference.text_windows import WindowRoom
 from seg_tf.text.graph.sentences import GraphSentenceSplitter
 from seg_tf.text.punkt import SentenceSplitter
-from seg_tf.training.pretrained import load_pretrained
 from tests.finetuning import tiny_models
 from tests.inference import tiny_language_model
 

@@ -5,7 +5,7 @@ import pytest
 from seg_tf import tasks
 from seg_tf.finetuning import runners
 from seg_tf.finetuning.classification.runner import ClassificationRunner
-from seg_tf.finetuning.probing import ProbeRunner
+from seg_tf.finetuning.probing.probe_runner import ProbeRunner
 from seg_tf.finetuning.spans.squad_runner import SquadRunner
 from tests.finetuning import task_folders, tiny_squad
 from tests.finetuning.tiny_models import tiny

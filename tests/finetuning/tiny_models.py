@@ -6,8 +6,8 @@ import pathlib
 import keras
 
 from seg_tf import configuration
+from seg_tf.checkpoints.pretrained import Pretrained, build_encoder
 from seg_tf.text.encoding import WORD_PIECES
-from seg_tf.training.pretrained import Pretrained, build_encoder
 from tests.inference.tiny_slm import VOCABULARY, WORDS
 
 WINDOW_LENGTH = 48

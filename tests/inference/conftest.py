@@ -2,7 +2,7 @@
 
 import pytest
 
-from seg_tf.training.pretrained import load_pretrained
+from seg_tf.checkpoints.pretrained import load_pretrained
 
 
 @pytest.fixture(scope="session")

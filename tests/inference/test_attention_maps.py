@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from seg_tf import configuration
+from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.inference import attention_maps, text_windows
 from seg_tf.inference.attention_maps import HeadChoice
 from seg_tf.inference.attention_tables import AttentionTable
 from seg_tf.inference.text_windows import TextWindow
-from seg_tf.training.pretrained import load_pretrained
 from tests import numpy_reference
 from tests.inference import tiny_slm, tiny_windows
 

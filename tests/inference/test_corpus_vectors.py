@@ -266,7 +266,7 @@ def test_cut_sentences_are_reported(pretrained, tmp_path):
 STOPPED = """
 import pathlib, sys
 from seg_tf import files
-from seg_tf.training.pretrained import load_pretrained
+from seg_tf.checkpoints.pretrained import load_pretrained
 from tests.inference import test_corpus_vectors as tests
 run_dir, folder, text = sys.argv[1:]
 publish = files.publish

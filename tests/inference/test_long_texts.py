@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from seg_tf import configuration
+from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.inference.long_texts import LongTexts
-from seg_tf.training.pretrained import Pretrained
 from tests.inference.tiny_reat import CONFIG, MODEL, padded_vectors, pieces_of
 from tests.inference.tiny_slm import VOCABULARY, sentence
 

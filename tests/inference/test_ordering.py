@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from seg_tf import configuration
+from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.inference.ordering import SentenceOrderer
 from seg_tf.inference.row_runner import RowRunner
 from seg_tf.inference.texts import Sentence
-from seg_tf.training.pretrained import load_pretrained
 from tests.inference import tiny_slm
 from tests.inference.tiny_slm import MAX_SENTENCES, ROW_LENGTH, sentence
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from seg_tf import configuration
+from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.inference import text_windows
 from seg_tf.inference.text_windows import WindowRoom
 from seg_tf.text.tree import DocumentTree
-from seg_tf.training.pretrained import load_pretrained
 from tests.inference import tiny_reat, tiny_slm, tiny_windows
 
 TEXT = ["W1 w2. W3.", "W4 w5 w6 w7."]

@@ -4,9 +4,9 @@ import keras
 import numpy as np
 
 from seg_tf import configuration
+from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.inference.language_model import LanguageModel
 from seg_tf.text.word_vocabulary import WordVocabulary
-from seg_tf.training.pretrained import load_pretrained
 from tests.inference import tiny_slm
 
 TARGET_LENGTH, MEMORY_LENGTH = 6, 4

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from seg_tf import configuration
+from seg_tf.checkpoints import pretrained
+from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.interop import bert_parts, conversion, formats, target_config
 from seg_tf.interop.import_report import ImportReport
 from seg_tf.interop.starting_tables import starting_tables
-from seg_tf.training import checkpoint, pretrained
-from seg_tf.training.pretrained import load_pretrained
 from tests.interop import foreign_files
 from tests.interop.foreign_files import HEADS, INNER, LAYERS, WIDTH
 
@@ -211,10 +211,11 @@ def test_pretraining_starts_from_the_checkpoint(tmp_path):
     model, report = converted(tmp_path / "model", config)
     assert report.new
     assert all("reconstructor" in path for path in report.new)
-    fresh = pretrained.assemble(config, model.vocabulary.size)
-    checkpoint.restore_weights(
+    encoder, objectives = pretrained.assemble(config, model.vocabulary.size)
+    pretrained.restore_weights(
         tmp_path / "model",
-        fresh,
+        encoder,
+        objectives,
         config,
         {
             "vocab_size": model.vocabulary.size,
@@ -222,9 +223,7 @@ def test_pretraining_starts_from_the_checkpoint(tmp_path):
         },
     )
     for name, objective in model.objectives.items():
-        for one, other in zip(
-            objective.weights, fresh.objectives[name].weights, strict=True
-        ):
+        for one, other in zip(objective.weights, objectives[name].weights, strict=True):
             np.testing.assert_array_equal(one.numpy(), other.numpy())
 
 

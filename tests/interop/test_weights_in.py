@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.interop import conversion, formats, keras_hub_presets
 from seg_tf.interop import tensorflow_checkpoints as checkpoints
-from seg_tf.training.pretrained import load_pretrained
 from tests import numpy_reference, official_models
 from tests.interop import foreign_files
 from tests.interop.foreign_files import (

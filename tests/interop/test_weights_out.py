@@ -10,6 +10,7 @@ import pytest
 import safetensors.numpy
 
 from seg_tf import configuration, files
+from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.finetuning.segments import Segment
 from seg_tf.finetuning.window_layout import WindowLayout
 from seg_tf.interop import conversion, formats, model_card
@@ -18,7 +19,6 @@ from seg_tf.interop.hugging_face_export import write_hugging_face
 from seg_tf.interop.keras_hub_export import write_keras_file, write_preset
 from seg_tf.interop.window_preprocessor import WindowPreprocessor
 from seg_tf.models.encoder import Encoder
-from seg_tf.training.pretrained import load_pretrained
 from tests.inference import tiny_slm
 from tests.interop import foreign_files
 from tests.interop.test_starting_tables import SEGABERT, run_config

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from seg_tf import configuration
-from seg_tf.training import checkpoint, checkpoint_files
+from seg_tf.checkpoints import contents, folders, pretrained
+from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.training.checkpoint import Checkpoints
-from seg_tf.training.errors import CheckpointError
 from tests.training.stand_ins import (
     VOCAB_SIZE,
     ArithmeticInputs,
@@ -93,7 +93,9 @@ def test_weights_alone_come_back_beside_a_fresh_optimizer(pretrainer, tmp_path):
     folder = checkpoints_in(tmp_path).save(pretrainer, updates=3, samples=12)
     other = small_config(seed=9, batch_size=8)
     fresh, untouched = small_pretrainer(other), small_pretrainer(other)
-    checkpoint.restore_weights(folder, fresh, other, VOCABULARY)
+    pretrained.restore_weights(
+        folder, fresh.encoder, fresh.objectives, other, VOCABULARY
+    )
     assert len(fresh.trainable_variables) > 20
     for one, two in zip(
         fresh.trainable_variables, pretrainer.trainable_variables, strict=True
@@ -112,10 +114,14 @@ def test_weights_of_another_model_are_refused(pretrainer, tmp_path):
     wider = dataclasses.replace(config.model, hidden_size=12)
     wider = dataclasses.replace(config, model=wider)
     with pytest.raises(CheckpointError, match="hidden_size: 8 there, 12 now"):
-        checkpoint.restore_weights(folder, pretrainer, wider, VOCABULARY)
+        pretrained.restore_weights(
+            folder, pretrainer.encoder, pretrainer.objectives, wider, VOCABULARY
+        )
     other = {**VOCABULARY, "vocab_checksum": "another"}
     with pytest.raises(CheckpointError, match="of fifty pieces there, another now"):
-        checkpoint.restore_weights(folder, pretrainer, config, other)
+        pretrained.restore_weights(
+            folder, pretrainer.encoder, pretrainer.objectives, config, other
+        )
 
 
 def test_bfloat16_weights_come_back(tmp_path):
@@ -184,9 +190,9 @@ DAMAGES = {"flipped bit": flip_a_bit, "truncated": truncate, "missing": os.remov
 @pytest.mark.parametrize(
     "name",
     [
-        checkpoint_files.ENCODER_FILE,
-        checkpoint_files.TRAINING_STATE_FILE,
-        checkpoint_files.STATE_FILE,
+        contents.ENCODER_FILE,
+        contents.TRAINING_STATE_FILE,
+        contents.STATE_FILE,
     ],
 )
 def test_damaged_newest_falls_back_to_the_one_before(
@@ -201,14 +207,14 @@ def test_damaged_newest_falls_back_to_the_one_before(
     assert len(reports) == 1
     assert str(checkpoints.path(2) / name) in reports[0]
     with pytest.raises(CheckpointError):
-        checkpoint.read(checkpoints.path(2))
+        folders.read(checkpoints.path(2))
 
 
 def test_every_checkpoint_damaged_is_an_error_that_names_them(pretrainer, tmp_path):
     checkpoints = checkpoints_in(tmp_path)
     for updates in (1, 2):
         checkpoints.save(pretrainer, updates=updates, samples=4 * updates)
-        flip_a_bit(checkpoints.path(updates) / checkpoint_files.ENCODER_FILE)
+        flip_a_bit(checkpoints.path(updates) / contents.ENCODER_FILE)
     with pytest.raises(CheckpointError, match="every checkpoint is damaged") as caught:
         checkpoints.newest_intact()
     assert "update-00000001" in str(caught.value)
@@ -240,7 +246,7 @@ def test_checkpoint_of_another_model_is_refused(pretrainer, tmp_path):
 FULL_DISK = """
 import pathlib, resource, signal, sys
 from seg_tf import files
-from seg_tf.training.errors import CheckpointError
+from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.training.step import StepOptions
 from tests.training.test_checkpoint import checkpoints_in, wide_pretrainer
 checkpoints = checkpoints_in(pathlib.Path(sys.argv[1]))
@@ -286,8 +292,8 @@ def test_full_disk_leaves_the_one_before(tmp_path, moment):
     encoder, training_state = (
         (tmp_path / "sizes" / "update-00000001" / name).stat().st_size
         for name in (
-            checkpoint_files.ENCODER_FILE,
-            checkpoint_files.TRAINING_STATE_FILE,
+            contents.ENCODER_FILE,
+            contents.TRAINING_STATE_FILE,
         )
     )
     # The encoder still fits, what comes after it does not.
@@ -326,7 +332,7 @@ def test_kill_at_any_moment_leaves_only_whole_checkpoints(tmp_path):
         checkpoints = checkpoints_in(tmp_path)
         assert checkpoints.updates()
         for updates in checkpoints.updates():
-            assert checkpoint.read(checkpoints.path(updates))["updates"] == updates
+            assert folders.read(checkpoints.path(updates))["updates"] == updates
     # What was left aside is gone after the next one is written.
     checkpoints.save(small_pretrainer(), updates=10**6, samples=1)
     assert {path.name[:7] for path in tmp_path.iterdir()} == {"update-"}

@@ -9,7 +9,7 @@ import tensorflow as tf
 from seg_tf import configuration
 from seg_tf.configuration import optimizers
 from seg_tf.finetuning.optimizer import finetuning_optimizer
-from seg_tf.training import checkpoint_files, devices
+from seg_tf.training import devices, training_state
 from tests.training.stand_ins import small_config, small_pretrainer
 
 
@@ -91,6 +91,6 @@ def test_optimizers_and_schedules_read_no_int32_variable(make, is_scaled):
 
 def test_state_of_pretraining_has_no_int32_variable():
     pretrainer = small_pretrainer(small_config(dtype_policy="mixed_float16"))
-    variables = checkpoint_files.all_variables(pretrainer) + pretrainer.random_states
+    variables = training_state.all_variables(pretrainer) + pretrainer.random_states
     assert len(variables) > 20
     assert "int32" not in {variable.dtype for variable in variables}

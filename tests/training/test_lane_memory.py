@@ -9,7 +9,8 @@ import pytest
 import tensorflow as tf
 
 from seg_tf import configuration
-from seg_tf.training import checkpoint_files, pretraining
+from seg_tf.training import pretraining
+from seg_tf.training.checkpoint import Checkpoints
 from seg_tf.training.distribution import Distribution
 from seg_tf.training.errors import Interrupted
 from seg_tf.training.lane_memory import LaneMemory, NoMemory
@@ -307,10 +308,11 @@ def test_restored_lanes_are_those_of_the_checkpoint(records, tmp_path):
         pretrainer.memory.write(rows, after)
 
     remember(3)
-    checkpoint_files.write(tmp_path, pretrainer, {})
+    checkpoints = Checkpoints(tmp_path, keep=1)
+    checkpoints.save(pretrainer, updates=1, samples=1)
     expected = memory_of(pretrainer)
     remember(4)
-    checkpoint_files.restore(tmp_path, pretrainer)
+    checkpoints.restore(pretrainer, 1)
     for name, value in memory_of(pretrainer).items():
         np.testing.assert_array_equal(value, expected[name])
         assert (value[1:3] == 3).all()

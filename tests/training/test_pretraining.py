@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from seg_tf.training import checkpoint_files, pretraining, run_folder
+from seg_tf.checkpoints import contents
+from seg_tf.checkpoints.pretrained import load_encoder
+from seg_tf.training import pretraining, run_folder
 from seg_tf.training.checkpoint import Checkpoints
 from seg_tf.training.errors import Interrupted, NonFiniteLossError, TrainingStopped
 from seg_tf.training.outputs import health, plots, run_log
 from seg_tf.training.outputs.run_outputs import Outputs
-from seg_tf.training.pretrained import load_encoder
 from seg_tf.training.run_folder import RunFolder
 from tests.training.stand_ins import (
     LENGTH,
@@ -117,9 +118,7 @@ def test_run_whose_newest_checkpoint_is_damaged_equals_an_unbroken_one(
 ):
     with pytest.raises(Interrupted):
         run(tmp_path, None, At(13, terminate))
-    damaged = (
-        tmp_path / "checkpoints" / "update-00000013" / checkpoint_files.ENCODER_FILE
-    )
+    damaged = tmp_path / "checkpoints" / "update-00000013" / contents.ENCODER_FILE
     damaged.write_bytes(damaged.read_bytes()[:-1])
     reports = []
     pretrainer, result = run(tmp_path, reports=reports)
@@ -134,7 +133,7 @@ def test_damaged_checkpoint_takes_no_place_of_a_whole_one(tmp_path):
         run(tmp_path, config, At(15, terminate))
     checkpoints = Checkpoints(tmp_path / "checkpoints", keep=1)
     assert 15 in checkpoints.updates()
-    (checkpoints.path(15) / checkpoint_files.ENCODER_FILE).write_bytes(b"")
+    (checkpoints.path(15) / contents.ENCODER_FILE).write_bytes(b"")
     # 8 is the best so far; from there the run is stopped again before 15.
     with pytest.raises(Interrupted):
         run(tmp_path, config, At(13, terminate))

@@ -9,9 +9,9 @@ import pytest
 from data_pipelines import build_windows
 from data_pipelines.builds.window_building import WindowOptions
 from seg_tf import configuration
+from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.training import pretraining, run_estimate
 from seg_tf.training.outputs import run_log
-from seg_tf.training.pretrained import load_pretrained
 from seg_tf.training.run_folder import RunFolder, describe_run
 from tests.training.test_sentence_unshuffling_run import (
     records_dir as _documents_dir,  # noqa: F401 - a fixture

@@ -5,7 +5,8 @@ import sys
 
 import pytest
 
-from seg_tf.training import checkpoint_names, run_folder
+from seg_tf.checkpoints import folders
+from seg_tf.training import run_folder
 from seg_tf.training.errors import OutputFolderError
 from seg_tf.training.run_folder import RunFolder
 from tests.training.stand_ins import small_config
@@ -22,7 +23,7 @@ def folder(tmp_path):
     """The folder of a run with one (empty) checkpoint."""
     folder = RunFolder(tmp_path / "run")
     run_folder.prepare(folder, describe(), **ALLOWED)
-    (folder.checkpoints_folder / checkpoint_names.name(5)).mkdir(parents=True)
+    (folder.checkpoints_folder / folders.name(5)).mkdir(parents=True)
     return folder
 
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from seg_tf import configuration
+from seg_tf.checkpoints.pretrained import load_encoder
 from seg_tf.training import run_folder
 from seg_tf.training.errors import Interrupted
 from seg_tf.training.outputs import run_log
-from seg_tf.training.pretrained import load_encoder
 from seg_tf.training.run_folder import RunFolder
 from tests.scripted_runs import variables_of
 from tests.training.stand_ins import At, small_config, terminate

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from seg_tf import configuration
-from seg_tf.training import checkpoint_files, pretraining
+from seg_tf.training import pretraining, training_state
 from seg_tf.training.distribution import Distribution
 from seg_tf.training.optimizers.loss_scale import DynamicLossScale
 from seg_tf.training.pretrainer import Pretrainer
@@ -244,7 +244,7 @@ def test_step_whose_sum_fails_leaves_no_trace(name):
     pretrainer = toy(
         objectives=objectives, loss_scale=scale, distribution=Failing(name)
     )
-    variables = checkpoint_files.all_variables(pretrainer)
+    variables = training_state.all_variables(pretrainer)
     variables += [pretrainer.wishes.agreed]
     before = [variable.numpy().copy() for variable in variables]
     with pytest.raises(tf.errors.InvalidArgumentError, match="failed"):

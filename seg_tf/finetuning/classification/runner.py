@@ -10,6 +10,7 @@ import keras
 import numpy as np
 
 from seg_tf import tasks
+from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.finetuning.classification.dev_scores import DevScores
 from seg_tf.finetuning.classification.split import (
     PredictedSplit,
@@ -24,7 +25,6 @@ from seg_tf.finetuning.trials.trial import Setting
 from seg_tf.tasks import Example, Task, metrics
 from seg_tf.tasks.glue import prediction_files
 from seg_tf.tasks.glue.averages import COLUMNS
-from seg_tf.training.pretrained import Pretrained
 
 
 class ClassificationRunner:

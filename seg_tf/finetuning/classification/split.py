@@ -14,10 +14,10 @@ import numpy as np
 import scipy.special
 
 from seg_tf import files
+from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.finetuning.classification.text_batches import TextExamples
 from seg_tf.finetuning.trials.divergence import check_finite
 from seg_tf.tasks import Example, Task, metrics
-from seg_tf.training.pretrained import Pretrained
 
 # No gradients, and twice the room: what it is hardly matters.
 _BATCH_SIZE = 64

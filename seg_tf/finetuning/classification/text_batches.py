@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.finetuning.row_batches import row_batches
 from seg_tf.finetuning.segments import as_tuples, encode_texts
 from seg_tf.finetuning.text_layout import text_layout
-from seg_tf.training.pretrained import Pretrained
 
 
 def text_batches(

@@ -9,6 +9,8 @@ from typing import Any, Self
 import keras
 from keras import ops
 
+from seg_tf.checkpoints.encoder_copies import copy_encoder, seeded
+from seg_tf.checkpoints.pretrained import Pretrained, load_pretrained
 from seg_tf.finetuning.feature_model import (
     FeatureModel,
     WithoutDropout,
@@ -16,8 +18,6 @@ from seg_tf.finetuning.feature_model import (
 )
 from seg_tf.finetuning.text_layout import text_layout
 from seg_tf.finetuning.text_readout import TextReadout, text_readout
-from seg_tf.training.encoder_copies import copy_encoder, seeded
-from seg_tf.training.pretrained import Pretrained, load_pretrained
 
 
 @keras.saving.register_keras_serializable(package="seg_tf")
@@ -157,7 +157,7 @@ class TextClassifier(FeatureModel):
         """As `from_pretrained`, from the folder of a checkpoint or a run.
 
         Args:
-            checkpoint_dir: as for `seg_tf.training.pretrained.load_pretrained`.
+            checkpoint_dir: as for `seg_tf.checkpoints.pretrained.load_pretrained`.
             num_classes: as for `from_pretrained`.
             num_texts: likewise.
             **arguments: further ones of `from_pretrained`.

@@ -12,11 +12,11 @@ import numpy as np
 import tensorflow as tf
 
 from seg_tf import features as batch_contract
+from seg_tf.checkpoints.encoder_copies import copy_encoder, seeded
+from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.finetuning.segments import EncodedTexts, Segment, encode_texts
 from seg_tf.finetuning.text_layout import RowShape, text_layout
 from seg_tf.finetuning.text_readout import text_readout
-from seg_tf.training.encoder_copies import copy_encoder, seeded
-from seg_tf.training.pretrained import Pretrained
 
 PER_SENTENCE = "per_sentence"
 JOINT = "joint"

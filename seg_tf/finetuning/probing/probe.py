@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from seg_tf.training.encoder_copies import seeded
+from seg_tf.checkpoints.encoder_copies import seeded
 
 # Those of PyTorch's Adam, which the benchmark's code leaves as they are.
 LEARNING_RATE = 1e-3

@@ -1,7 +1,10 @@
 """Questions about contexts as batches: where an answer may stand, and where it does."""
 
+from __future__ import annotations
+
 import dataclasses
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import tensorflow as tf
@@ -11,7 +14,9 @@ from seg_tf.finetuning.segments import Segment
 from seg_tf.finetuning.sentence_layout import SentenceLayout
 from seg_tf.finetuning.text_layout import text_layout
 from seg_tf.finetuning.window_layout import WindowLayout
-from seg_tf.training.pretrained import Pretrained
+
+if TYPE_CHECKING:
+    from seg_tf.checkpoints.pretrained import Pretrained
 
 SpanLayout = WindowLayout | SentenceLayout
 

@@ -8,12 +8,12 @@ from typing import Any, Self
 import keras
 from keras import ops
 
+from seg_tf.checkpoints.encoder_copies import copy_encoder, seeded
+from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.finetuning.feature_model import FeatureModel, feature_inputs
 from seg_tf.finetuning.sentence_layout import SentenceLayout
 from seg_tf.finetuning.spans.span_batches import span_layout
 from seg_tf.ops.gathering import gather_vectors
-from seg_tf.training.encoder_copies import copy_encoder, seeded
-from seg_tf.training.pretrained import Pretrained
 
 # Far below any logit, and a number in every precision that a loss is taken in.
 _IMPOSSIBLE = -1e9

@@ -10,6 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.finetuning.spans.span_batches import (
     context_positions,
     span_batches,
@@ -19,7 +20,6 @@ from seg_tf.finetuning.spans.squad_examples import SpanExamples
 from seg_tf.finetuning.trials.divergence import check_finite
 from seg_tf.tasks.squad.answers import WindowLogits
 from seg_tf.tasks.squad.windows import SpanWindow
-from seg_tf.training.pretrained import Pretrained
 
 # No gradients, and twice the room of training.
 _BATCH_SIZE = 64

@@ -10,6 +10,7 @@ from typing import Any
 import keras
 
 from seg_tf import command_line
+from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.finetuning.classification.dev_scores import DevScores
 from seg_tf.finetuning.model_files import save_finetuned
 from seg_tf.finetuning.reusable_model import ReusableModel
@@ -30,7 +31,6 @@ from seg_tf.tasks.squad.answers import RankedAnswers
 from seg_tf.tasks.squad.spans import SpanEncoder
 from seg_tf.tasks.squad.squad_files import SquadFile
 from seg_tf.text.punkt import SentenceSplitter
-from seg_tf.training.pretrained import Pretrained
 
 TASKS = ("squad/v1.1", "squad/v2.0")
 # As in BERT's published code.

@@ -5,8 +5,8 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
+from seg_tf.configuration.differences import differing_settings
 from seg_tf.finetuning.trials.trial_runs import TrialsFolder
-from seg_tf.training.run_folder import differing_settings
 
 # Without these the same: what was trained on, and what scores are of.
 _SAME = ("files_sha256", "limit", "dev_limit")

@@ -6,12 +6,12 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from seg_tf import configuration
+from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.finetuning.optimizer import WARMUP_SHARE
-from seg_tf.finetuning.probing import probe_setting
+from seg_tf.finetuning.probing.probe_runner import probe_setting
 from seg_tf.finetuning.trials.trial import Setting
 from seg_tf.tasks import finetuning_settings
 from seg_tf.tasks.finetuning_settings import Recipe
-from seg_tf.training.pretrained import Pretrained
 
 # Stands for the paper of the checkpoint's own model.
 PAPER = "paper"

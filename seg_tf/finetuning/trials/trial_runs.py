@@ -11,10 +11,10 @@ from typing import Any, Protocol
 import keras
 
 from seg_tf import files
+from seg_tf.configuration.differences import differing_settings
 from seg_tf.finetuning.classification.dev_scores import PREFIX
 from seg_tf.finetuning.trials.divergence import TrainingDiverged
 from seg_tf.finetuning.trials.trial import Setting, TaskRunner
-from seg_tf.training.run_folder import differing_settings
 
 SCORES_FILE = "scores.json"
 EPOCHS_FILE = "epochs.json"

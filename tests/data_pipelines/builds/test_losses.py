@@ -10,9 +10,9 @@ import pytest
 from data_pipelines import build_documents
 from data_pipelines.builds import document_building, losses
 from data_pipelines.builds.document_options import DocumentOptions
+from data_pipelines.builds.errors import BuildError
 from data_pipelines.builds.local_engine import LocalEngine
 from data_pipelines.builds.losses import TooManyRejectedError, Watch
-from data_pipelines.builds.sharded_build import BuildError
 from data_pipelines.readers import RejectedDocument
 from tests.data_pipelines import small_corpus
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from data_pipelines import build_documents
-from data_pipelines.builds import text_counts
+from data_pipelines.builds import manifest_summary, text_counts
 from data_pipelines.builds.document_options import DocumentOptions
 from data_pipelines.builds.text_counts import LONG_SENTENCE, TextCounter
 from data_pipelines.records.manifest import Manifest
@@ -93,7 +93,7 @@ def test_a_build_counts_and_warns_of_an_unknown_script(corpus, tmp_path, caplog)
     assert values["counts"]["train"]["words"] == 8
     assert "25.0% of all words (2 of 8) are unknown" in caplog.text
     assert "data_pipelines.build_vocab" in caplog.text
-    assert "2 (25.00%) unknown" in build_documents.summary(manifest)
+    assert "2 (25.00%) unknown" in manifest_summary.summary(manifest)
     page = sections.text_fit(manifest)
     assert "25.0 %" in page
     assert "are unknown to the vocabulary" in page
@@ -104,7 +104,7 @@ def test_text_that_fits_gets_no_warning(corpus, tmp_path, caplog):
     with caplog.at_level(logging.WARNING):
         manifest = build_documents.build_documents(options, tmp_path / "out")
     assert not caplog.records
-    assert "0 (0.00%) unknown" in build_documents.summary(manifest)
+    assert "0 (0.00%) unknown" in manifest_summary.summary(manifest)
 
 
 def test_text_without_ends_of_sentences_is_warned_of(corpus, tmp_path, caplog):

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from data_pipelines import check_records
-from data_pipelines.builds.sharded_build import BuildError
+from data_pipelines.builds.errors import BuildError
 from data_pipelines.cleaning import drop_counts, language, steps
 from data_pipelines.cleaning.options import CleaningOptions
 from data_pipelines.readers import Document

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import strategies
 
 from data_pipelines import build_windows, check_records, compare_records
-from data_pipelines.builds.sharded_build import BuildError
+from data_pipelines.builds.errors import BuildError
 from data_pipelines.builds.window_building import WindowOptions
 from data_pipelines.records import shards, window_lengths
 from data_pipelines.records.manifest import (

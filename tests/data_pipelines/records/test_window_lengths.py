@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from data_pipelines.records import window_lengths
+from data_pipelines.records import tree_shards, window_lengths
 from data_pipelines.records.window_lengths import SENTENCES, WINDOWS
 from tests.data_pipelines.builders import random_tree, read_split, write_windows
 
@@ -107,6 +107,6 @@ def test_only_missing_lengths_are_added(built, kind):
     missing.unlink()
     kept = {path: path.stat().st_mtime_ns for path in folder.glob("*lengths")}
     assert len(kept) == 5
-    window_lengths.add_missing(manifest, folder)
+    tree_shards.add_missing_lengths(manifest, folder)
     assert missing.read_bytes() == expected
     assert kept == {path: path.stat().st_mtime_ns for path in kept}

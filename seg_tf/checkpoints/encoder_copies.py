@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import keras
 
-from seg_tf.training.pretrained import Pretrained
+from seg_tf.checkpoints.pretrained import Pretrained
 
 
 def copy_encoder(

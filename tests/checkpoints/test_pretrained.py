@@ -2,6 +2,9 @@
 
 import dataclasses
 import re
+import subprocess
+import sys
+import types
 
 import keras
 import numpy as np
@@ -9,14 +12,14 @@ import pytest
 import tensorflow as tf
 
 from seg_tf import configuration
+from seg_tf.checkpoints import contents
+from seg_tf.checkpoints.errors import CheckpointError
+from seg_tf.checkpoints.pretrained import load_encoder, load_pretrained
 from seg_tf.text.preparation import TextPreparation
 from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from seg_tf.text.word_vocabulary import WordVocabulary
-from seg_tf.training import checkpoint_files
 from seg_tf.training.checkpoint import Checkpoints
-from seg_tf.training.errors import CheckpointError
 from seg_tf.training.lane_memory import NoMemory
-from seg_tf.training.pretrained import load_encoder, load_pretrained
 from seg_tf.training.step import StepOptions
 from tests.training.stand_ins import (
     VOCAB_SIZE,
@@ -53,8 +56,7 @@ def test_encoder_alone_can_be_loaded(tmp_path, index_tables):
     encoder = configuration.build(config.model, vocab_size=VOCAB_SIZE)
 
     class EncoderAlone:
-        variables = encoder.variables
-        random_states = ()
+        objectives = types.MappingProxyType({})
         interval_metrics = ()
         memory = NoMemory()
         step_options = StepOptions()
@@ -129,6 +131,26 @@ def test_checkpoint_alone_is_enough_to_use_the_model(pretrainer, tmp_path):
     np.testing.assert_array_equal(encoder(features), sequence)
 
 
+def test_reading_loads_nothing_of_training(pretrainer, tmp_path):
+    save_with_text(tmp_path, pretrainer)
+    program = """
+import sys
+from seg_tf.checkpoints.pretrained import load_pretrained
+load_pretrained(sys.argv[1])
+print(*sys.modules)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    loaded = done.stdout.split()
+    assert "seg_tf.checkpoints.pretrained" in loaded
+    above = ("seg_tf.training", "horovod")
+    assert not [name for name in loaded if name.startswith(above)]
+
+
 def test_loaded_encoder_reads_the_token_types_of_pairs(tmp_path):
     config = small_config()
     model = dataclasses.replace(config.model, num_token_types=2)
@@ -170,9 +192,9 @@ def test_checkpoint_says_that_its_text_became_words(pretrainer, tmp_path, tokeni
 
 def test_earlier_checkpoint_is_one_of_word_pieces(pretrainer, tmp_path):
     folder = save_with_text(tmp_path, pretrainer)
-    state = checkpoint_files.read_state(folder)
+    state = contents.read_state(folder)
     assert state["text"].pop("tokenizer") == "word_pieces"
-    checkpoint_files.write_state(folder, state)
+    contents.write_state(folder, state)
     loaded = load_pretrained(tmp_path)
     assert loaded.tokenizer == "word_pieces"
     assert loaded.text_encoder().decode([5, 6]) == "w0 w1"
@@ -238,7 +260,7 @@ def test_lower_case_must_be_that_of_the_run(pretrainer, tmp_path):
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
 def test_damaged_vocabulary_is_a_damaged_checkpoint(pretrainer, tmp_path, damage):
     folder = save_with_text(tmp_path, pretrainer)
-    damage(folder / checkpoint_files.VOCABULARY_FILE)
+    damage(folder / contents.VOCABULARY_FILE)
     with pytest.raises(CheckpointError, match=r"vocab\.txt"):
         load_pretrained(tmp_path)
     reports = []

@@ -1,4 +1,4 @@
-"""What lies in one checkpoint folder, how it is written, checked and read.
+"""Files of a checkpoint folder: how they are written, checked and read.
 
 `encoder.weights.h5` holds the encoder's weights in Keras's own format, which any
 encoder of the same config loads. `training_state.npz` holds every other variable
@@ -12,76 +12,48 @@ counters, the run's config and the checksums of the others, and of itself.
 
 import hashlib
 import json
-import math
 import pathlib
+import types
 import zipfile
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
 from seg_tf import files
-from seg_tf.training.errors import CheckpointError
-from seg_tf.training.pretrainer import Pretrainer
+from seg_tf.checkpoints.errors import CheckpointError, DamagedCheckpointError
 
 ENCODER_FILE = "encoder.weights.h5"
 TRAINING_STATE_FILE = "training_state.npz"
 VOCABULARY_FILE = "vocab.txt"
 STATE_FILE = "state.json"
-_OBJECTIVES = "objectives"
 _FORMAT_VERSION = 2
-
-
-class DamagedCheckpointError(CheckpointError):
-    """A checkpoint folder is not what was written."""
+_NONE: Mapping[str, Iterable[Any]] = types.MappingProxyType({})
 
 
 def write(
     folder: pathlib.Path,
-    pretrainer: Pretrainer,
+    encoder: keras.Model,
+    objectives: Mapping[str, Any],
     state: Mapping[str, Any],
     vocabulary: bytes | None = None,
+    training: Mapping[str, Iterable[Any]] = _NONE,
 ) -> None:
-    """Writes all files into `folder`, which exists and is empty.
+    """Writes all files into `folder`.
 
     Args:
-        folder: where they go.
-        pretrainer: the model, its optimizer and metrics.
+        folder: where they go; what else is in it becomes part of the checkpoint.
+        encoder: the encoder.
+        objectives: name -> objective.
         state: what `state.json` says besides the checksums.
         vocabulary: content of the `vocab.txt`; None writes none.
+        training: further variables, by group: those that a run needs to go on.
+            Without them a run can start from the checkpoint, but none can go on.
     """
-    _write(folder, pretrainer, _training_variables(pretrainer), state, vocabulary)
-
-
-def write_weights(
-    folder: pathlib.Path,
-    pretrainer: Pretrainer,
-    state: Mapping[str, Any],
-    vocabulary: bytes,
-) -> None:
-    """As `write`, but of a model without optimizer and counters.
-
-    A run can start from such a checkpoint, but none can go on from it.
-
-    Args:
-        folder: where the files go; what else is in it becomes part of the checkpoint.
-        pretrainer: the model. It needs no optimizer.
-        state: as for `write`.
-        vocabulary: as for `write`.
-    """
-    variables = _numbered(_OBJECTIVES, _objective_variables(pretrainer))
-    _write(folder, pretrainer, variables, state, vocabulary)
-
-
-def _write(
-    folder: pathlib.Path,
-    pretrainer: Pretrainer,
-    variables: Mapping[str, Any],
-    state: Mapping[str, Any],
-    vocabulary: bytes | None,
-) -> None:
-    pretrainer.encoder.save_weights(folder / ENCODER_FILE)
+    encoder.save_weights(folder / ENCODER_FILE)
+    variables = _by_name(encoder, objectives, training)
     _write_variables(folder / TRAINING_STATE_FILE, variables)
     if vocabulary is not None:
         (folder / VOCABULARY_FILE).write_bytes(vocabulary)
@@ -141,88 +113,56 @@ def check(folder: pathlib.Path, state: Mapping[str, Any], names: list[str]) -> N
             )
 
 
-def restore(folder: pathlib.Path, pretrainer: Pretrainer) -> None:
-    """Gives the variables of a built pretrainer the values they have in `folder`.
-
-    Args:
-        folder: a checkpoint.
-        pretrainer: of the same model.
-
-    Raises:
-        CheckpointError: if the folder is of another model.
-    """
-    pretrainer.encoder.load_weights(folder / ENCODER_FILE)
-    _read_variables(folder / TRAINING_STATE_FILE, _training_variables(pretrainer))
-    # What a process held of its lanes before is not of this checkpoint.
-    pretrainer.memory.share()
-
-
-def restore_weights(
-    folder: pathlib.Path, pretrainer: Pretrainer, cast: bool = False
+def restore(
+    folder: pathlib.Path,
+    encoder: keras.Model,
+    objectives: Mapping[str, Any],
+    training: Mapping[str, Iterable[Any]] = _NONE,
+    cast: bool = False,
 ) -> None:
-    """As `restore`, but without the optimizer, the counters and the loss scale.
+    """Gives built variables the values that they have in `folder`.
 
     Args:
         folder: a checkpoint.
-        pretrainer: of the same model. It needs no optimizer.
-        cast: whether the objectives may have another dtype policy than in `folder`.
+        encoder: of the same model.
+        objectives: of the same model.
+        training: as for `write`; without them, those of `folder` are left alone.
+        cast: whether variables may have another dtype policy than in `folder`.
 
     Raises:
         CheckpointError: if the folder is of another model.
     """
-    pretrainer.encoder.load_weights(folder / ENCODER_FILE)
-    variables = _numbered(_OBJECTIVES, _objective_variables(pretrainer))
+    encoder.load_weights(folder / ENCODER_FILE)
+    variables = _by_name(encoder, objectives, training)
     _read_variables(folder / TRAINING_STATE_FILE, variables, cast)
 
 
-def size_in_bytes(pretrainer: Pretrainer) -> int:
-    """About how much room `write` needs."""
-    return 2**20 + sum(
-        math.prod(variable.shape) * tf.as_dtype(variable.dtype).size
-        for variable in all_variables(pretrainer)
-    )
+def objective_variables(
+    encoder: keras.Model, objectives: Mapping[str, Any]
+) -> list[Any]:
+    """Weights of the objectives that are not the encoder's, each once, in order."""
+    seen = {id(variable) for variable in encoder.weights}
+    found = []
+    for objective in objectives.values():
+        for variable in objective.weights:
+            if id(variable) not in seen:
+                seen.add(id(variable))
+                found.append(variable)
+    return found
 
 
-def all_variables(pretrainer: Pretrainer) -> list[Any]:
-    """Everything that the next update depends on, in an order that the model fixes."""
-    return [*pretrainer.encoder.weights, *_training_variables(pretrainer).values()]
-
-
-def _training_variables(pretrainer: Pretrainer) -> dict[str, Any]:
-    """Everything but the encoder's weights, by its name in the archive."""
-    groups = {
-        _OBJECTIVES: _objective_variables(pretrainer),
-        "metrics": [
-            variable
-            for metric in pretrainer.interval_metrics
-            for variable in metric.variables
-        ],
-        "optimizer": pretrainer.optimizer.variables,
-        "loss_scale": pretrainer.step_options.loss_scale.variables,
-        "memory": pretrainer.memory.variables,
-    }
-    return {
-        name: variable
-        for group, variables in groups.items()
-        for name, variable in _numbered(group, variables).items()
-    }
-
-
-def _objective_variables(pretrainer: Pretrainer) -> list[Any]:
-    in_encoder_file = {id(variable) for variable in pretrainer.encoder.weights}
-    derived = {id(variable) for variable in pretrainer.random_states}
-    return [
-        variable
-        for variable in pretrainer.variables
-        if id(variable) not in in_encoder_file | derived
-    ]
-
-
-def _numbered(group: str, variables: Iterable[Any]) -> dict[str, Any]:
+def _by_name(
+    encoder: keras.Model,
+    objectives: Mapping[str, Any],
+    training: Mapping[str, Iterable[Any]],
+) -> dict[str, Any]:
+    """Variables by their names in the archive, the encoder's left out."""
+    groups = {"objectives": objective_variables(encoder, objectives), **training}
     # Numbers make the names unique. Keras numbers layers as they come in a process,
     # so that the paths of one variable differ between two builds of a model.
     return {
         f"{group}.{number:05d}.{variable.name}": variable
+        for group, variables in groups.items()
         for number, variable in enumerate(variables)
     }
 
@@ -282,6 +222,15 @@ def _set(variable: Any, value: np.ndarray, where: str, cast: bool) -> None:
             f"{variable.path} is {dtype} of shape {tuple(variable.shape)}"
         )
     variable.assign(value)
+
+
+def weights_checksum(folder: pathlib.Path) -> str:
+    """Checksum that tells the encoder's weights in a checkpoint from others.
+
+    Raises:
+        CheckpointError: if its state cannot be read.
+    """
+    return read_state(folder)["checksums"][ENCODER_FILE]
 
 
 def _state_checksum(state: Mapping[str, Any]) -> str:

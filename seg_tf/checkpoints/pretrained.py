@@ -1,4 +1,4 @@
-"""Loading what a checkpoint holds, to use the model."""
+"""Models from checkpoints: to use them on text, or to start a run from."""
 
 import dataclasses
 import pathlib
@@ -9,11 +9,11 @@ import keras
 import tensorflow as tf
 
 from seg_tf import configuration, features
+from seg_tf.checkpoints import contents, folders
+from seg_tf.checkpoints.errors import CheckpointError
+from seg_tf.configuration.differences import differing_settings
 from seg_tf.text import casing, encoding
 from seg_tf.text.token_table import TokenTable
-from seg_tf.training import checkpoint, checkpoint_files
-from seg_tf.training.errors import CheckpointError
-from seg_tf.training.pretrainer import Pretrainer
 
 
 def load_encoder(
@@ -38,12 +38,12 @@ def load_encoder(
     sequence = encoder({name: … for name in encoder.feature_names})
     ```
     """
-    folder = checkpoint.find_checkpoint(pathlib.Path(checkpoint_dir))
-    state = checkpoint_files.read_state(folder)
-    checkpoint_files.check(folder, state, [checkpoint_files.ENCODER_FILE])
+    folder = folders.find_checkpoint(pathlib.Path(checkpoint_dir))
+    state = contents.read_state(folder)
+    contents.check(folder, state, [contents.ENCODER_FILE])
     config = _config(state, None)
     encoder = build_encoder(config.model, state["vocab_size"])
-    encoder.load_weights(folder / checkpoint_files.ENCODER_FILE)
+    encoder.load_weights(folder / contents.ENCODER_FILE)
     return encoder, config
 
 
@@ -102,8 +102,8 @@ def load_pretrained(
             vocabulary and none is given, or what is given is not that of the run; or
             if its model has no such setting.
     """
-    folder = checkpoint.find_checkpoint(pathlib.Path(checkpoint_dir))
-    state = checkpoint.read(folder)
+    folder = folders.find_checkpoint(pathlib.Path(checkpoint_dir))
+    state = folders.read(folder)
     text = state.get("text", {})
     # Checkpoints of earlier versions do not say: there were word pieces alone.
     tokenizer = text.get("tokenizer", encoding.WORD_PIECES)
@@ -117,19 +117,63 @@ def load_pretrained(
             f"lower_case={lower_case}, {folder} says {known}"
         )
     config = _config(state, model_settings)
-    pretrainer = assemble(config, state["vocab_size"])
-    checkpoint_files.restore_weights(folder, pretrainer, cast=True)
+    encoder, objectives = assemble(config, state["vocab_size"])
+    contents.restore(folder, encoder, objectives, cast=True)
     return Pretrained(
-        encoder=pretrainer.encoder,
-        objectives=pretrainer.objectives,
+        encoder=encoder,
+        objectives=objectives,
         config=config,
         vocabulary=vocabulary,
         tokenizer=tokenizer,
         lower_case=known,
         sentence_splitter=text.get("sentence_splitter", {}),
         folder=folder,
-        weights_checksum=state["checksums"][checkpoint_files.ENCODER_FILE],
+        weights_checksum=state["checksums"][contents.ENCODER_FILE],
     )
+
+
+def restore_weights(
+    folder: pathlib.Path,
+    encoder: keras.Model,
+    objectives: Mapping[str, Any],
+    config: configuration.RunConfig,
+    vocabulary: Mapping[str, Any],
+) -> None:
+    """Gives a new run the weights of a checkpoint, and nothing else of it.
+
+    Encoder and objectives have to be those of the checkpoint; optimizer, schedule,
+    counters and length of the windows may differ, as between the two phases of a
+    recipe.
+
+    Args:
+        folder: a checkpoint folder.
+        encoder: built from `config`.
+        objectives: built from `config`.
+        config: the run that starts from the weights.
+        vocabulary: `vocab_size` and `vocab_checksum` of its records.
+
+    Raises:
+        CheckpointError: if the checkpoint is damaged or of another model.
+    """
+    state = folders.read(folder)
+    before, now = (
+        {
+            "model": one["model"],
+            "objectives": one["objectives"],
+            **{name: words[name] for name in ("vocab_size", "vocab_checksum")},
+        }
+        for one, words in (
+            (state["config"], state),
+            (configuration.to_dict(config), vocabulary),
+        )
+    )
+    differences = differing_settings(before, now)
+    if differences:
+        raise CheckpointError(
+            f"{folder}: its weights are of another model. It differs in "
+            + "; ".join(differences)
+        )
+    contents.restore(folder, encoder, objectives)
 
 
 def build_encoder(model: Any, vocab_size: int) -> keras.Model:
@@ -149,8 +193,10 @@ def build_encoder(model: Any, vocab_size: int) -> keras.Model:
     return configuration.build(model, vocab_size=vocab_size, **extra)
 
 
-def assemble(config: configuration.RunConfig, vocab_size: int) -> Pretrainer:
-    """Encoder and objectives of a run with every weight created, but no optimizer.
+def assemble(
+    config: configuration.RunConfig, vocab_size: int
+) -> tuple[keras.Model, dict[str, Any]]:
+    """Encoder and objectives of a run, by name, with every weight created.
 
     Args:
         config: the run.
@@ -161,13 +207,14 @@ def assemble(config: configuration.RunConfig, vocab_size: int) -> Pretrainer:
         name: configuration.build(objective, encoder=encoder)
         for name, objective in config.objectives.items()
     }
-    pretrainer = Pretrainer(encoder, objectives)
     # Rows of blocks are at least one block long.
     batch = _zeros(getattr(encoder, "block_length", 2))
-    sequence_output, _ = pretrainer.encode(batch)
+    output = encoder(batch)
+    # A model with memory returns that too.
+    sequence_output = output[0] if isinstance(output, tuple) else output
     for objective in objectives.values():
         objective(sequence_output, batch, training=False)
-    return pretrainer
+    return encoder, objectives
 
 
 def _config(
@@ -199,7 +246,7 @@ def _vocabulary(
     tokenizer: str,
     vocab_file: str | pathlib.Path | None,
 ) -> TokenTable:
-    own = folder / checkpoint_files.VOCABULARY_FILE
+    own = folder / contents.VOCABULARY_FILE
     expected = state["vocab_checksum"]
     if vocab_file is None and own.name not in state["checksums"]:
         raise CheckpointError(

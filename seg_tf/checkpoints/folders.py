@@ -1,0 +1,91 @@
+"""Folders of checkpoints: their names, which one is best, and which one is read."""
+
+import pathlib
+import re
+from typing import Any
+
+from seg_tf.checkpoints import contents
+from seg_tf.checkpoints.errors import CheckpointError, DamagedCheckpointError
+
+_NAME = re.compile(r"update-(\d{8,})")
+
+
+def name(updates: int) -> str:
+    """`update-00001000` for 1,000 updates done."""
+    return f"update-{updates:08d}"
+
+
+def updates_of(folder: pathlib.Path) -> int | None:
+    """Updates in the name of a folder; None if it is not that of a checkpoint."""
+    match = _NAME.fullmatch(folder.name)
+    return int(match[1]) if match else None
+
+
+def existing(folder: pathlib.Path) -> list[int]:
+    """Updates of the checkpoints that lie in `folder`, rising."""
+    if not folder.is_dir():
+        return []
+    found = (updates_of(path) for path in folder.iterdir())
+    return sorted(updates for updates in found if updates is not None)
+
+
+def validation_losses(folder: pathlib.Path) -> dict[int, float]:
+    """Validation losses of the checkpoints in `folder` that have one, by updates."""
+    losses = {}
+    for updates in existing(folder):
+        try:
+            state = contents.read_state(folder / name(updates))
+        except CheckpointError:
+            continue
+        if state["validation"]:
+            losses[updates] = state["validation"]["loss"]
+    return losses
+
+
+def best(folder: pathlib.Path) -> int | None:
+    """Updates of the checkpoint with the lowest validation loss, if any."""
+    losses = validation_losses(folder)
+    return min(losses, key=lambda updates: (losses[updates], updates), default=None)
+
+
+def read(folder: pathlib.Path) -> dict[str, Any]:
+    """Reads a checkpoint's state after checking all of its files.
+
+    Raises:
+        DamagedCheckpointError: naming the file, expected and found.
+    """
+    state = contents.read_state(folder)
+    if updates_of(folder) not in (None, state["updates"]):
+        raise DamagedCheckpointError(
+            f"{folder}: its state is that of update {state['updates']}"
+        )
+    contents.check(folder, state, sorted(state["checksums"]))
+    return state
+
+
+def find_checkpoint(
+    path: pathlib.Path, argument: str = "checkpoint_dir"
+) -> pathlib.Path:
+    """The checkpoint that a path stands for.
+
+    Args:
+        path: a checkpoint, or the output folder of a run, for whose best checkpoint by
+            validation loss it stands (without a validation, the newest).
+        argument: name of what the path was given by, for the message.
+
+    Raises:
+        CheckpointError: if there is none.
+    """
+    if (path / contents.STATE_FILE).exists():
+        return path
+    checkpoints = path / "checkpoints"
+    updates = existing(checkpoints)
+    if not updates:
+        raise CheckpointError(
+            f"`{argument}` must be a checkpoint or the output folder of a run. "
+            f"Received: {path}, which has no {contents.STATE_FILE} and no "
+            "checkpoints/update-*. Of weights of other programs `python -m "
+            "seg_tf.commands.import_weights` makes a checkpoint"
+        )
+    chosen = best(checkpoints)
+    return checkpoints / name(updates[-1] if chosen is None else chosen)
