@@ -114,7 +114,7 @@ def main(argv: Sequence[str]) -> None:
 
     pretraining_command.run(
         config,
-        pretraining_command.Options(
+        pretraining_command.RunOptions(
             records_dir=_RECORDS_DIR.value,
             output_dir=_OUTPUT_DIR.value or f"runs/{config.name}",
             initial_checkpoint=_INITIAL_CHECKPOINT.value,

@@ -35,7 +35,7 @@ from data_pipelines.builds.beam_output import Place
 from data_pipelines.builds.beam_steps import KeyedItem, SourceFile
 from data_pipelines.builds.document_options import DocumentOptions
 from data_pipelines.builds.errors import BuildError
-from data_pipelines.builds.losses import Watch
+from data_pipelines.builds.losses import LossWatch
 from data_pipelines.builds.sharded_build import REPORTS, ShardedBuild
 from data_pipelines.builds.source_checksums import SourceLedger
 from data_pipelines.builds.window_building import WindowOptions
@@ -147,7 +147,7 @@ class BeamEngine:
         if absent:
             raise _not_there(place.output_dir, f"the sizes of {len(absent)} files")
         num_items = []
-        watch = Watch(
+        watch = LossWatch(
             options.max_rejected_share,
             {source.name: ledger.size(source.number) for source in found},
         )

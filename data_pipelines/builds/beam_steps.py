@@ -22,11 +22,11 @@ from data_pipelines.builds import document_slices
 from data_pipelines.builds.beam_output import Place, new_name
 from data_pipelines.builds.document_options import DocumentOptions
 from data_pipelines.builds.document_slices import Cursor, Rejections, Slice
-from data_pipelines.builds.duplicate_search import Duplicates, SignatureMaker
+from data_pipelines.builds.duplicate_search import FoundDuplicates, SignatureMaker
 from data_pipelines.builds.errors import BuildError
 from data_pipelines.builds.losses import Losses
 from data_pipelines.builds.sharded_build import report_name
-from data_pipelines.builds.slice_plan import Part, PlannedSlice
+from data_pipelines.builds.slice_plan import FilePart, PlannedSlice
 from data_pipelines.builds.source_checksums import SourceRead
 from data_pipelines.builds.window_building import ShardPair, WindowOptions
 from data_pipelines.readers import RejectedDocument, get_reader
@@ -54,7 +54,7 @@ class SourceFile:
     path: pathlib.Path
     num_bytes: int
     known: Mapping[int, str] = dataclasses.field(default_factory=dict)
-    parts: tuple[Part, ...] = ()
+    parts: tuple[FilePart, ...] = ()
 
     def read(self, place: Place) -> SourceRead:
         """Begins to read the file for a build."""
@@ -250,7 +250,7 @@ class MakeDocuments(MakeSlices):
         super().__init__(place)
         self._options = options
         self._duplicates_file = None if duplicates is None else duplicates.absolute()
-        self._duplicates: Duplicates | None = None
+        self._duplicates: FoundDuplicates | None = None
         # Workers of other machines need not have these files.
         self._vocabulary = pathlib.Path(options.vocab_file).read_bytes()
         self._parameters = (
@@ -264,7 +264,7 @@ class MakeDocuments(MakeSlices):
 
     def _make(self, number: int, payload: Slice) -> None:
         if self._duplicates_file is not None:
-            self._duplicates = self._duplicates or Duplicates.load(
+            self._duplicates = self._duplicates or FoundDuplicates.load(
                 self._duplicates_file
             )
             payload = self._duplicates.given_to(payload)

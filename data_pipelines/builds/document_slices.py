@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from data_pipelines.builds.document_options import DocumentOptions
 from data_pipelines.builds.errors import BuildError
-from data_pipelines.builds.losses import Losses, Watch
+from data_pipelines.builds.losses import Losses, LossWatch
 from data_pipelines.builds.sharded_build import SliceTask
 from data_pipelines.builds.source_checksums import SourceLedger
 from data_pipelines.readers import (
@@ -100,7 +100,7 @@ def read_slices(
     start: Cursor,
     number: int,
     ledger: SourceLedger | None = None,
-    watch: Watch | None = None,
+    watch: LossWatch | None = None,
 ) -> Iterator[SliceTask]:
     """Reads the sources from `start` and cuts them into slices.
 

@@ -24,7 +24,7 @@ _RESULT_FILE = "duplicates.npy"
 
 
 @dataclasses.dataclass(frozen=True)
-class Duplicates:
+class FoundDuplicates:
     """The documents to drop.
 
     Attributes:
@@ -37,7 +37,7 @@ class Duplicates:
     duplicate_of: np.ndarray
 
     @classmethod
-    def load(cls, path: pathlib.Path) -> "Duplicates":
+    def load(cls, path: pathlib.Path) -> "FoundDuplicates":
         """Reads what `find_duplicates` wrote."""
         return cls(*np.load(path))
 
@@ -73,7 +73,8 @@ def find_duplicates(
             have its reports; what is done already is left as it is.
 
     Returns:
-        The file that `Duplicates.load` reads; None if the options do not ask for it.
+        The file that `FoundDuplicates.load` reads; None if the options do not ask for
+        it.
 
     Raises:
         BuildError: if a worker dies, or with `options.strict` a document is rejected.

@@ -13,8 +13,8 @@ from data_pipelines.builds import (
     window_building,
 )
 from data_pipelines.builds.document_options import DocumentOptions
-from data_pipelines.builds.duplicate_search import Duplicates
-from data_pipelines.builds.losses import Watch
+from data_pipelines.builds.duplicate_search import FoundDuplicates
+from data_pipelines.builds.losses import LossWatch
 from data_pipelines.builds.sharded_build import ShardedBuild
 from data_pipelines.builds.source_checksums import SourceLedger
 from data_pipelines.builds.window_building import WindowOptions
@@ -62,7 +62,7 @@ class LocalEngine:
                 search, options, sources, ledger, duplicate_search, "duplicates"
             ),
         )
-        duplicates = None if found is None else Duplicates.load(found)
+        duplicates = None if found is None else FoundDuplicates.load(found)
         reports = self._make_slices(
             build, options, sources, ledger, document_building, "documents", duplicates
         )
@@ -101,7 +101,7 @@ class LocalEngine:
         ledger: SourceLedger,
         job: types.ModuleType,
         name: str,
-        duplicates: Duplicates | None = None,
+        duplicates: FoundDuplicates | None = None,
     ) -> dict[int, dict]:
         """Does a module's work on every slice that has no report yet."""
         done = build.reports()
@@ -109,7 +109,7 @@ class LocalEngine:
         # Files that need not be read any more have to be what they were, too.
         ledger.compare(range(cursor.file_number))
         sizes = {name: ledger.size(place) for place, name in enumerate(sources)}
-        watch = Watch(options.max_rejected_share, sizes)
+        watch = LossWatch(options.max_rejected_share, sizes)
         watch.resume((done[before] for before in range(number)), cursor.document_id)
         tasks = document_slices.read_slices(
             options, sources, cursor, number, ledger, watch

@@ -9,7 +9,7 @@ The share is the larger of two:
   or what it lacks to the corpus's median file, if that is more. A file of which nothing
   could be read counts with its size, or with that of the median file, if that is more.
 
-`Watch` stops a build on the way, `check` at its end.
+`LossWatch` stops a build on the way, `check` at its end.
 """
 
 import dataclasses
@@ -94,7 +94,7 @@ class Losses:
         return {**vars(self), "reasons": dict(self.reasons)}
 
 
-class Watch:
+class LossWatch:
     """Stops the reading of a corpus as soon as too much of it is lost.
 
     That is at a lost document after the first `MIN_DOCUMENTS`, if the share of those

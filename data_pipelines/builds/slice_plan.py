@@ -32,7 +32,7 @@ class PlannedSlice:
 
 
 @dataclasses.dataclass(frozen=True)
-class Part:
+class FilePart:
     """What a slice takes from one file.
 
     Attributes:
@@ -84,7 +84,7 @@ def plan_slices(limit: int, sizes: Iterable[np.ndarray]) -> Iterator[PlannedSlic
 
 def parts_of_files(
     slices: Iterable[PlannedSlice], num_items: Sequence[int], done: Set[int]
-) -> Mapping[int, list[Part]]:
+) -> Mapping[int, list[FilePart]]:
     """What has to be read of each file, in order.
 
     Args:
@@ -95,7 +95,7 @@ def parts_of_files(
     Returns:
         Number of a file -> its parts; files of which nothing is wanted are left out.
     """
-    parts: dict[int, list[Part]] = {}
+    parts: dict[int, list[FilePart]] = {}
     for planned in slices:
         if planned.number in done:
             continue
@@ -108,5 +108,5 @@ def parts_of_files(
             first = begin.items_read if is_first else 0
             last = end.items_read if is_last else num_items[file_number]
             if first < last:
-                parts.setdefault(file_number, []).append(Part(planned, first, last))
+                parts.setdefault(file_number, []).append(FilePart(planned, first, last))
     return parts

@@ -1,0 +1,1 @@
+"""Checkpoint folders: what they hold, and models read from them."""

@@ -75,7 +75,7 @@ class TrainingOptions:
 
 
 @dataclasses.dataclass
-class Tally:
+class SecondRound:
     """Counts of the second round, added up over shards."""
 
     starters: collections.Counter
@@ -168,7 +168,7 @@ def collect(
     shards: Iterable[list[str]],
     abbreviations: frozenset[str],
     options: TrainingOptions,
-) -> Tally:
+) -> SecondRound:
     """Adds up the counts of all shards, abbreviations aside."""
     punkt = _import_nltk()
 
@@ -182,7 +182,7 @@ def collect(
         def _unique_types(self, tokens: list) -> set:
             return set()
 
-    tally = Tally(*(collections.Counter() for _ in range(5)))
+    tally = SecondRound(*(collections.Counter() for _ in range(5)))
     for shard in shards:
         trainer = TrainerWithAbbreviations()
         trainer.get_params().abbrev_types.update(abbreviations)
@@ -199,7 +199,7 @@ def collect(
 
 def make_parameters(
     abbreviations: frozenset[str],
-    tally: Tally,
+    tally: SecondRound,
     options: TrainingOptions,
     *,
     name: str,

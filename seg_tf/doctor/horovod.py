@@ -8,7 +8,7 @@ import sys
 
 from seg_tf.doctor import probes
 from seg_tf.doctor.findings import Finding, ok, problem, warning
-from seg_tf.doctor.probes import Answer
+from seg_tf.doctor.probes import ProbeAnswer
 
 _BUILD = "make setup HOROVOD=require"
 # Compares with the TensorFlow that is there, which `make setup` takes on trust.
@@ -54,7 +54,7 @@ def judge_build(version: str, tensorflow: str) -> Finding:
     return ok(f"{title} is built for the installed TensorFlow")
 
 
-def judge_sum(answer: Answer, command: str) -> Finding:
+def judge_sum(answer: ProbeAnswer, command: str) -> Finding:
     """Judges the answer of two processes to the probe `all_reduce`."""
     facts = answer.facts
     if facts.get("size") == 2 and facts.get("sum") == _SUM:

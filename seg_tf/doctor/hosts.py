@@ -12,7 +12,7 @@ from typing import Any
 
 from seg_tf.doctor import probes
 from seg_tf.doctor.findings import Finding, ok, problem, warning
-from seg_tf.doctor.probes import Answer
+from seg_tf.doctor.probes import ProbeAnswer
 
 _HOST = re.compile(r"(?P<name>[\w.][\w.-]*)(?::(?P<slots>[1-9]\d*))?")
 # The options of horovodrun, and neither a question nor a long wait.
@@ -30,9 +30,9 @@ def check(hosts: str, time_limit: float) -> list[Finding]:
         return [problem("Hosts", str(error), "--hosts=host1:8,host2:8")]
     own = probes.installation()
 
-    def ask(name: str) -> Answer:
+    def ask(name: str) -> ProbeAnswer:
         if name in ("localhost", socket.gethostname()):
-            return Answer(own)
+            return ProbeAnswer(own)
         return probes.run([*_SSH, name, remote_command()], time_limit)
 
     with concurrent.futures.ThreadPoolExecutor(min(16, len(parsed))) as pool:
@@ -70,7 +70,7 @@ def remote_command() -> str:
 
 
 def judge(
-    name: str, slots: int, answer: Answer, own: Mapping[str, Any], several: bool
+    name: str, slots: int, answer: ProbeAnswer, own: Mapping[str, Any], several: bool
 ) -> Finding:
     """Compares one host with this machine.
 

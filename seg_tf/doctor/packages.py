@@ -13,7 +13,7 @@ from typing import Any
 
 from seg_tf.doctor import probes
 from seg_tf.doctor.findings import Finding, ok, problem, warning
-from seg_tf.doctor.probes import REPOSITORY, Answer
+from seg_tf.doctor.probes import REPOSITORY, ProbeAnswer
 
 LOCK = REPOSITORY / "requirements" / "run.txt"
 _PIN = re.compile(r"([\w.-]+)==([^\s;]+)\s*(?:;\s*(.*?))?\s*\\?$")
@@ -124,7 +124,7 @@ def _gpus() -> tuple[int, str]:
     return number, (listed.stdout + listed.stderr).strip()
 
 
-def judge_gpus(answer: Answer, number: int, listed: str) -> list[Finding]:
+def judge_gpus(answer: ProbeAnswer, number: int, listed: str) -> list[Finding]:
     """Compares the GPUs that TensorFlow sees with those of the machine.
 
     Args:
@@ -174,7 +174,7 @@ def check_keras(time_limit: float) -> list[Finding]:
     return [judge_keras(probes.run(command, time_limit, TF_CPP_MIN_LOG_LEVEL="3"))]
 
 
-def judge_keras(answer: Answer) -> Finding:
+def judge_keras(answer: ProbeAnswer) -> Finding:
     """Judges the answer of the probe `keras`."""
     if answer.failure:
         if os.environ.get("TF_USE_LEGACY_KERAS"):
@@ -204,7 +204,7 @@ def check_tensorflow_text(time_limit: float) -> list[Finding]:
     return [ok(f"tensorflow-text {version} splits a sentence into the right pieces")]
 
 
-def _failed(name: str, answer: Answer) -> Finding:
+def _failed(name: str, answer: ProbeAnswer) -> Finding:
     slow = answer.failure.startswith("no answer")
     return problem(
         f"{name} does not work", answer.failure, _ANSWERS_SLOWLY if slow else _REINSTALL

@@ -47,7 +47,7 @@ _SENTENCE, _IDS = "Segments are UNBROKEN !! qed", [1, 2, 4, 5, 6, 7, 8, 8, 0]
 
 
 @dataclasses.dataclass(frozen=True)
-class Answer:
+class ProbeAnswer:
     """Outcome of a probe.
 
     Attributes:
@@ -66,7 +66,7 @@ def command_of(probe: str) -> list[str]:
     return [sys.executable, "-m", "seg_tf.doctor.probes", probe]
 
 
-def run(command: Sequence[str], time_limit: float, **variables: str) -> Answer:
+def run(command: Sequence[str], time_limit: float, **variables: str) -> ProbeAnswer:
     """Runs the command of a probe in a process group that ends with it.
 
     Args:
@@ -91,15 +91,15 @@ def run(command: Sequence[str], time_limit: float, **variables: str) -> Answer:
             start_new_session=True,
         )
     except OSError as error:
-        return Answer({}, f"{command[0]} cannot be started: {error}")
+        return ProbeAnswer({}, f"{command[0]} cannot be started: {error}")
     try:
         output, _ = process.communicate(timeout=time_limit)
     except subprocess.TimeoutExpired:
-        return Answer({}, f"no answer within {time_limit:g} s", _end(process))
+        return ProbeAnswer({}, f"no answer within {time_limit:g} s", _end(process))
     facts = _facts_in(output)
     if facts is not None and process.returncode == 0:
-        return Answer(facts, output=output)
-    return Answer({}, _failure(process.returncode, output), output)
+        return ProbeAnswer(facts, output=output)
+    return ProbeAnswer({}, _failure(process.returncode, output), output)
 
 
 def _end(process: subprocess.Popen[str]) -> str:

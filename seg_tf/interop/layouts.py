@@ -9,7 +9,7 @@ from seg_tf.interop.tensor_forms import (
     AsItIs,
     InputsByHead,
     OutputsByHead,
-    PackedRows,
+    StackedRows,
     TensorForm,
     Transposed,
 )
@@ -120,7 +120,7 @@ def hugging_face(
         *_, name = part.split("/")
         if packed and name in ("query", "key", "value"):
             module = module.removesuffix(name) + "query_key_value"
-            form = PackedRows(("query", "key", "value").index(name))
+            form = StackedRows(("query", "key", "value").index(name))
         else:
             form = Transposed() if weight == "kernel" else AsItIs()
         return StoredTensor(f"{module}.{weights[weight]}", form)

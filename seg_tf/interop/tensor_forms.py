@@ -85,7 +85,7 @@ class InputsByHead(TensorForm):
 
 
 @dataclasses.dataclass(frozen=True)
-class PackedRows(TensorForm):
+class StackedRows(TensorForm):
     """One of three parts that lie one below the other, kernels transposed.
 
     So Megatron-LM, on which SegaBERT's authors built, holds query, key and value.

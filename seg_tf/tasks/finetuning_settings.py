@@ -20,7 +20,7 @@ _SLM = "SLM (arXiv:2010.16249)"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class PaperSetting:
     """One way to fine-tune.
 
     Attributes:
@@ -57,7 +57,7 @@ class Recipe:
     learning_rates: tuple[float, ...]
     batch_sizes: tuple[int, ...]
     num_epochs: tuple[int, ...]
-    best: Setting | None
+    best: PaperSetting | None
     num_runs: int | None
     score: str
     row_length: int | None
@@ -65,12 +65,12 @@ class Recipe:
     freezes_encoder: bool = False
     source: str
 
-    def settings(self) -> Iterator[Setting]:
+    def settings(self) -> Iterator[PaperSetting]:
         """Every setting of the grid."""
         for learning_rate, batch_size, num_epochs in itertools.product(
             self.learning_rates, self.batch_sizes, self.num_epochs
         ):
-            yield Setting(
+            yield PaperSetting(
                 learning_rate=learning_rate,
                 batch_size=batch_size,
                 num_epochs=num_epochs,
@@ -100,7 +100,7 @@ def get(recipe: str, task: str) -> Recipe:
     return of_tasks[task]
 
 
-def _one(setting: Setting, source: str, num_runs: int | None = None) -> Recipe:
+def _one(setting: PaperSetting, source: str, num_runs: int | None = None) -> Recipe:
     """A grid of one setting."""
     return Recipe(
         learning_rates=(setting.learning_rate,),
@@ -128,8 +128,8 @@ _SEGATRON_GRID = Recipe(
     warmup_share=None,
     source=f"{_SEGATRON}, section 4.2 and table 2",
 )
-_SEGATRON_LARGE = Setting(learning_rate=3e-5, batch_size=256, num_epochs=3)
-_SEGATRON_SQUAD = Setting(learning_rate=3e-5, batch_size=128, num_epochs=4)
+_SEGATRON_LARGE = PaperSetting(learning_rate=3e-5, batch_size=256, num_epochs=3)
+_SEGATRON_SQUAD = PaperSetting(learning_rate=3e-5, batch_size=128, num_epochs=4)
 
 # Table 8, epochs and learning rate. Its "SPP" is SSP.
 _SLM_BEST: Mapping[str, tuple[int, float]] = {
@@ -166,7 +166,9 @@ def _slm(task: str, num_epochs: int, learning_rate: float) -> Recipe:
         learning_rates=(1e-5, 3e-5, 5e-5, 1e-4) if is_probe else (1e-5, 3e-5, 5e-5),
         batch_sizes=(32,),
         num_epochs=tuple(range(2, 16)) if is_probe else (2, 3, 4, 5),
-        best=Setting(learning_rate=learning_rate, batch_size=32, num_epochs=num_epochs),
+        best=PaperSetting(
+            learning_rate=learning_rate, batch_size=32, num_epochs=num_epochs
+        ),
         num_runs=5,
         score="best",
         row_length=_SLM_ROW_LENGTHS[benchmark],

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Row:
+class TableRow:
     """One row of a file.
 
     Attributes:
@@ -72,8 +72,8 @@ def read_rows(
     *,
     required: Sequence[str],
     columns: Sequence[str] = (),
-    on_short_row: Callable[[Row], None] | None = None,
-) -> Iterator[Row]:
+    on_short_row: Callable[[TableRow], None] | None = None,
+) -> Iterator[TableRow]:
     """The rows of a file, in order.
 
     Args:
@@ -100,7 +100,7 @@ def read_rows(
                 _check_header(path, names, required)
                 continue
             is_empty = False
-            row = Row(path, line, names, fields)
+            row = TableRow(path, line, names, fields)
             if len(fields) == len(names):
                 yield row
             elif on_short_row and len(fields) < len(names):
@@ -115,7 +115,7 @@ def read_rows(
         raise ValueError(f"{path} must hold rows. Received: a file without any")
 
 
-def number_of(row: Row, column: str, lowest: float, highest: float) -> float:
+def number_of(row: TableRow, column: str, lowest: float, highest: float) -> float:
     """The number in a column, which must lie in a range."""
     rule = f"a number from {lowest:g} to {highest:g}"
     try:
@@ -127,7 +127,7 @@ def number_of(row: Row, column: str, lowest: float, highest: float) -> float:
     return number
 
 
-def word_number(row: Row, column: str, words: Sequence[str]) -> int:
+def word_number(row: TableRow, column: str, words: Sequence[str]) -> int:
     """The number, among `words`, of the word in a column."""
     word = row.field(column)
     if word not in words:

@@ -3,10 +3,8 @@
 import os
 from typing import NamedTuple
 
-import tensorflow as tf
-from tensorflow.python.client import device_lib
-
 from seg_tf import host_memory
+from seg_tf.training import devices
 
 
 class DeviceMemory(NamedTuple):
@@ -22,11 +20,8 @@ def available() -> DeviceMemory:
     Of a GPU, as much as TensorFlow may take of it; of a host, the part of one of the
     processes that the launcher started on it.
     """
-    if tf.config.list_logical_devices("GPU"):
-        # The public interface tells how much is used, not how much there is.
-        for device in device_lib.list_local_devices():
-            if device.device_type == "GPU":
-                return DeviceMemory(device.memory_limit, "the GPU")
+    if (limit := devices.gpu_memory_limit()) is not None:
+        return DeviceMemory(limit, "the GPU")
     # Set by `horovodrun` and by MPI launchers that start Horovod.
     num_processes = int(os.environ.get("HOROVOD_LOCAL_SIZE", "1"))
     size = host_memory.total_bytes() // num_processes

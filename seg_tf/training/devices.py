@@ -1,10 +1,19 @@
-"""The GPU that a process may have, and the kernels that TensorFlow may use on it."""
+"""GPUs of a host and of a process, and the kernels that TensorFlow may use on them.
+
+Nothing else in training asks TensorFlow for GPUs, so that tests can replace the answer.
+"""
+
+from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
+from tensorflow.python.client import device_lib
 
-from seg_tf.configuration import TrainingConfig
+if TYPE_CHECKING:
+    from seg_tf.configuration import TrainingConfig
+
 
 _REASON = (
     "TensorFlow's deterministic kernels copy the whole of what they scatter into from "
@@ -15,6 +24,46 @@ _REASON = (
 def has_gpu() -> bool:
     """Returns whether this process computes on a GPU."""
     return bool(tf.config.list_logical_devices("GPU"))
+
+
+def gpu_name() -> str | None:
+    """Name of this process's GPU by its driver, maybe empty; None without a GPU."""
+    visible = tf.config.get_visible_devices("GPU")
+    if not visible:
+        return None
+    details = tf.config.experimental.get_device_details(visible[0])
+    return details.get("device_name", "")
+
+
+def gpu_memory_use() -> tuple[int, int] | None:
+    """Bytes that TensorFlow holds of the GPU now, and at most so far, for tensors."""
+    gpus = tf.config.list_logical_devices("GPU")
+    if not gpus:
+        return None
+    # The one GPU of a process of several; the first where one process sees more.
+    info = tf.config.experimental.get_memory_info(gpus[0].name)
+    return info["current"], info["peak"]
+
+
+def gpu_memory_limit() -> int | None:
+    """Bytes that TensorFlow may take of the GPU; None without one."""
+    if not has_gpu():
+        return None
+    # The public interface tells how much is used, not how much there is.
+    local = device_lib.list_local_devices()
+    return next((one.memory_limit for one in local if one.device_type == "GPU"), None)
+
+
+def num_gpus() -> int:
+    """GPUs of this host."""
+    return len(tf.config.list_physical_devices("GPU"))
+
+
+def use_one_gpu(number: int) -> None:
+    """Leaves this process one GPU of its host, and others the memory they need."""
+    gpu = tf.config.list_physical_devices("GPU")[number]
+    tf.config.set_visible_devices(gpu, "GPU")
+    tf.config.experimental.set_memory_growth(gpu, True)
 
 
 def set_determinism(settings: TrainingConfig, report: Callable[[str], None]) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from seg_tf.training import silent_ranks
+from seg_tf.training import devices, silent_ranks
 from seg_tf.training.errors import TrainingStopped
 
 # Where a launcher says how many processes there are: horovodrun with Gloo, Open MPI,
@@ -289,17 +289,16 @@ def set_time_limits(environment: MutableMapping[str, str], is_elastic: bool) -> 
 
 def _use_one_gpu(local_rank: int) -> None:
     """Leaves this process one GPU of its host, and others the memory they need."""
-    gpus = tf.config.list_physical_devices("GPU")
-    if not gpus:
+    num_gpus = devices.num_gpus()
+    if not num_gpus:
         return
-    if local_rank >= len(gpus):
+    if local_rank >= num_gpus:
         raise TrainingStopped(
             f"{socket.gethostname()}: process {local_rank} of this host has no GPU, "
-            f"since there are {len(gpus)}. Start at most as many processes a host as "
+            f"since there are {num_gpus}. Start at most as many processes a host as "
             "it has GPUs: horovodrun -H host:GPUs"
         )
-    tf.config.set_visible_devices(gpus[local_rank], "GPU")
-    tf.config.experimental.set_memory_growth(gpus[local_rank], True)
+    devices.use_one_gpu(local_rank)
 
 
 def _live_state(

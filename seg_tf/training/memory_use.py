@@ -6,7 +6,8 @@ import resource
 import sys
 
 import psutil
-import tensorflow as tf
+
+from seg_tf.training import devices
 
 _STATUS = pathlib.Path("/proc/self/status")
 
@@ -25,12 +26,8 @@ def memory_use() -> dict[str, int]:
         # The kernel adds up its counters lazily, so that a peak can lag behind.
         "host_memory_peak_bytes": max(held, _peak_of_host()),
     }
-    gpus = tf.config.list_logical_devices("GPU")
-    if gpus:
-        # The one GPU of a process of several; the first where one process sees more.
-        info = tf.config.experimental.get_memory_info(gpus[0].name)
-        figures["gpu_memory_bytes"] = info["current"]
-        figures["gpu_memory_peak_bytes"] = info["peak"]
+    if (of_gpu := devices.gpu_memory_use()) is not None:
+        figures["gpu_memory_bytes"], figures["gpu_memory_peak_bytes"] = of_gpu
     return figures
 
 

@@ -8,6 +8,8 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
+from seg_tf.training import devices
+
 # Products of square matrices, each of twice the size of the one before.
 _SIZES = (256, 512, 1024, 2048, 4096, 8192)
 _REPETITIONS = 5
@@ -79,11 +81,9 @@ def find_peak(dtype: str) -> Peak:
     That of a known GPU is its data sheet's. Any other device is measured, once in a
     process, for some tenths of a second.
     """
-    gpus = tf.config.list_physical_devices("GPU")
-    visible = [gpu for gpu in gpus if gpu in tf.config.get_visible_devices("GPU")]
-    if not visible:
+    name = devices.gpu_name()
+    if name is None:
         return Peak(measure(dtype), f"measured with {dtype} products on the CPU")
-    name = tf.config.experimental.get_device_details(visible[0]).get("device_name", "")
     uses_tensor_float_32 = tf.config.experimental.tensor_float_32_execution_enabled()
     known = peak_by_name(name, dtype, tensor_float_32=uses_tensor_float_32)
     return known or Peak(

@@ -17,7 +17,7 @@ from seg_tf.training.interrupts import stop_requests
 from seg_tf.training.lane_memory import LaneMemory, NoMemory
 from seg_tf.training.optimizers.loss_scale import NoLossScale
 from seg_tf.training.pretrainer import Pretrainer
-from seg_tf.training.run import Run
+from seg_tf.training.run import PretrainingRun
 from seg_tf.training.run_folder import RunFolder
 from seg_tf.training.step import StepOptions
 
@@ -176,7 +176,7 @@ def pretrain(
             report(f"Starting from the weights of {initial_checkpoint}")
 
     with stop_requests() as stop_request:
-        whole = Run(
+        whole = PretrainingRun(
             config,
             inputs,
             pretrainer,

@@ -28,7 +28,7 @@ from seg_tf.training.run_folder import RunFolder
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Options:
+class RunOptions:
     """Flags of the command beside the config; each is documented in its `--help`."""
 
     records_dir: str | None
@@ -58,7 +58,7 @@ class _Prepared:
     processes: Distribution
 
 
-def run(config: configuration.RunConfig, options: Options) -> None:
+def run(config: configuration.RunConfig, options: RunOptions) -> None:
     """Prints the plan of a run and, unless it is a dry run, trains.
 
     Raises:
@@ -80,7 +80,7 @@ def run(config: configuration.RunConfig, options: Options) -> None:
         _train(config, options, prepared)
 
 
-def _prepare(config: configuration.RunConfig, options: Options) -> _Prepared:
+def _prepare(config: configuration.RunConfig, options: RunOptions) -> _Prepared:
     processes = distribution.join()
     folder = RunFolder(output_paths.local_path(options.output_dir, "output_dir"))
     initial = _initial_checkpoint(options)
@@ -101,7 +101,7 @@ def _prepare(config: configuration.RunConfig, options: Options) -> _Prepared:
 
 def _end_dry_run(
     config: configuration.RunConfig,
-    options: Options,
+    options: RunOptions,
     prepared: _Prepared,
     figures: run_estimate.Plan,
 ) -> None:
@@ -128,7 +128,7 @@ def _end_dry_run(
 
 
 def _train(
-    config: configuration.RunConfig, options: Options, prepared: _Prepared
+    config: configuration.RunConfig, options: RunOptions, prepared: _Prepared
 ) -> None:
     is_chief = prepared.processes.is_chief
     try:
@@ -157,7 +157,7 @@ def _train(
         print(_ending(result, prepared.folder))
 
 
-def _initial_checkpoint(options: Options) -> pathlib.Path | None:
+def _initial_checkpoint(options: RunOptions) -> pathlib.Path | None:
     if not options.initial_checkpoint:
         return None
     return folders.find_checkpoint(

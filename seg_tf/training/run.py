@@ -25,7 +25,7 @@ _ADVICE = (
 )
 
 
-class Run:
+class PretrainingRun:
     """Trains until the run is complete, going on from wherever it stands.
 
     The chief alone looks at the output folder. It takes the run up from its newest

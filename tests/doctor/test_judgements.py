@@ -5,9 +5,9 @@ import sys
 import pytest
 
 from seg_tf.doctor import horovod, hosts, machine, packages, probes
-from seg_tf.doctor.probes import Answer
+from seg_tf.doctor.probes import ProbeAnswer
 
-FAILED = Answer({}, "ImportError: libfoo.so", "")
+FAILED = ProbeAnswer({}, "ImportError: libfoo.so", "")
 OWN = {
     "python": "3.11.7",
     "packages": {"tensorflow": "2.20.0", "horovod": "0.28.1"},
@@ -49,7 +49,7 @@ win.only==1 ; sys_platform == 'win32' \\
 def gpus(number, *capabilities, with_cuda=True, output=""):
     found = [{"name": "H100", "capability": list(one)} for one in capabilities]
     facts = {"gpus": found, "with_cuda": with_cuda, "path": "/env/tensorflow"}
-    return packages.judge_gpus(Answer(facts, output=output), number, "GPU 0: H100")
+    return packages.judge_gpus(ProbeAnswer(facts, output=output), number, "GPU 0: H100")
 
 
 @pytest.mark.parametrize(
@@ -83,10 +83,10 @@ def test_gpus_that_tensorflow_does_not_see(monkeypatch):
 def test_keras_has_to_run_on_tensorflow(monkeypatch):
     facts = {"keras": "3.15", "keras_hub": "0.32", "backend": "tensorflow"}
     facts["floatx"] = "float32"
-    assert packages.judge_keras(Answer(facts)).level == "ok"
-    finding = packages.judge_keras(Answer({**facts, "backend": "jax"}))
+    assert packages.judge_keras(ProbeAnswer(facts)).level == "ok"
+    finding = packages.judge_keras(ProbeAnswer({**facts, "backend": "jax"}))
     assert finding.cure == "export KERAS_BACKEND=tensorflow"
-    assert packages.judge_keras(Answer({**facts, "floatx": "float16"})).level == (
+    assert packages.judge_keras(ProbeAnswer({**facts, "floatx": "float16"})).level == (
         "warning"
     )
     monkeypatch.setenv("TF_USE_LEGACY_KERAS", "1")
@@ -104,8 +104,8 @@ def test_horovod_has_to_be_built_for_the_installed_tensorflow():
 
 def test_two_processes_have_to_add_up():
     facts = {"size": 2, "sum": [3.0, 7.5], "device": "CPU"}
-    assert horovod.judge_sum(Answer(facts), "").level == "ok"
-    wrong = horovod.judge_sum(Answer({**facts, "size": 1, "sum": [1.0, 2.5]}), "")
+    assert horovod.judge_sum(ProbeAnswer(facts), "").level == "ok"
+    wrong = horovod.judge_sum(ProbeAnswer({**facts, "size": 1, "sum": [1.0, 2.5]}), "")
     assert wrong.level == "problem"
     assert "[1.0, 2.5]" in wrong.cause
     assert horovod.judge_sum(FAILED, "horovodrun …").cause == FAILED.failure
@@ -156,7 +156,7 @@ def test_hosts_of_another_form_are_refused(text):
 
 
 def judge_host(answer=None, slots=8, several=True, **changes):
-    answer = answer or Answer({**OWN, **changes})
+    answer = answer or ProbeAnswer({**OWN, **changes})
     return hosts.judge("host2", slots, answer, OWN, several)
 
 
@@ -175,7 +175,7 @@ def test_hosts_are_compared_with_this_one():
 
 
 def test_a_host_that_cannot_be_reached_says_why():
-    refused = Answer({}, "me@host2: Permission denied (publickey).")
+    refused = ProbeAnswer({}, "me@host2: Permission denied (publickey).")
     finding = judge_host(refused)
     assert (finding.level, finding.cause) == ("problem", refused.failure)
     assert "ssh host2 true" in finding.cure

@@ -4,7 +4,7 @@ import pytest
 
 from seg_tf import tasks
 from seg_tf.tasks import finetuning_settings
-from seg_tf.tasks.finetuning_settings import Setting
+from seg_tf.tasks.finetuning_settings import PaperSetting
 
 # SLM, table 8, as printed but for SSP, which it misspells.
 SLM_TABLE_8 = """
@@ -37,7 +37,7 @@ def test_best_of_slm_is_table_8(prefix, epochs, rate):
     ]
     assert of_prefix
     for recipe in of_prefix:
-        expected = Setting(
+        expected = PaperSetting(
             learning_rate=float(rate), batch_size=32, num_epochs=int(epochs)
         )
         assert recipe.best == expected
@@ -56,7 +56,7 @@ def test_slm_has_every_task_but_wnli_and_the_diagnostic_set():
 def test_small_tasks_of_segatron_have_a_grid(task):
     recipe = finetuning_settings.get("segatron", f"glue/{task}")
     expected = {
-        Setting(learning_rate=rate, batch_size=size, num_epochs=epochs)
+        PaperSetting(learning_rate=rate, batch_size=size, num_epochs=epochs)
         for rate in (2e-5, 3e-5, 5e-5)
         for size in (16, 24, 32)
         for epochs in range(3, 11)
@@ -82,7 +82,7 @@ def test_small_tasks_of_segatron_have_a_grid(task):
 )
 def test_other_tasks_of_segatron_have_one_setting(recipe, task, rate, size, epochs):
     found = finetuning_settings.get(recipe, task)
-    expected = Setting(learning_rate=rate, batch_size=size, num_epochs=epochs)
+    expected = PaperSetting(learning_rate=rate, batch_size=size, num_epochs=epochs)
     assert found.best == expected
     assert list(found.settings()) == [expected]
 

@@ -17,7 +17,7 @@ import pathlib
 
 from seg_tf.tasks import task_files
 from seg_tf.tasks.example import Example, Split, Task
-from seg_tf.tasks.task_files import Row
+from seg_tf.tasks.task_files import TableRow
 
 _FILES = {"train": "train.txt", "dev": "valid.txt", "test": "test.txt"}
 _LABEL_NAMES = "labelset.txt"
@@ -144,7 +144,7 @@ def read(task: Task, data_dir: pathlib.Path, split_name: str) -> list[Example]:
     return examples
 
 
-def _both_orders(row: Row, number: int) -> tuple[Example, Example]:
+def _both_orders(row: TableRow, number: int) -> tuple[Example, Example]:
     return (
         Example(row.fields, 1, f"{number} in order"),
         Example(row.fields[::-1], 0, f"{number} swapped"),

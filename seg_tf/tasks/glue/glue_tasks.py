@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from seg_tf.tasks import task_files
 from seg_tf.tasks.example import Example, Split, Task
 from seg_tf.tasks.glue import mrpc_files
-from seg_tf.tasks.task_files import Row
+from seg_tf.tasks.task_files import TableRow
 
 _LOGGER = logging.getLogger(__name__)
 _ENTAILMENT = ("entailment", "not_entailment")
@@ -137,7 +137,7 @@ TASKS = tuple(_LAYOUTS)
 def read(task: Task, data_dir: pathlib.Path, split_name: str) -> list[Example]:
     """The examples of a split of a task in `TASKS`: see `registry.read`."""
     layout, split = _LAYOUTS[task], task.split(split_name)
-    broken: list[Row] = []
+    broken: list[TableRow] = []
     examples = [
         _example(task, layout, number, row)
         for number, row in enumerate(_rows(data_dir, layout, split, broken))
@@ -155,8 +155,8 @@ def read(task: Task, data_dir: pathlib.Path, split_name: str) -> list[Example]:
 
 
 def _rows(
-    data_dir: pathlib.Path, layout: _Layout, split: Split, broken: list[Row]
-) -> Iterator[Row]:
+    data_dir: pathlib.Path, layout: _Layout, split: Split, broken: list[TableRow]
+) -> Iterator[TableRow]:
     required = layout.texts
     if split.has_labels:
         required = (*required, layout.label)
@@ -173,7 +173,7 @@ def _rows(
     )
 
 
-def _example(task: Task, layout: _Layout, number: int, row: Row) -> Example:
+def _example(task: Task, layout: _Layout, number: int, row: TableRow) -> Example:
     label = None
     if layout.label in row.columns:
         if task.is_regression:

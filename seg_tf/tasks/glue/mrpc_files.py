@@ -14,7 +14,7 @@ import pathlib
 from collections.abc import Iterator, Sequence
 
 from seg_tf.tasks import task_files
-from seg_tf.tasks.task_files import Row
+from seg_tf.tasks.task_files import TableRow
 
 LABEL = "Quality"
 TEXTS = ("#1 String", "#2 String")
@@ -25,7 +25,7 @@ _DEV_IDS = "dev_ids.tsv"
 
 def read_rows(
     data_dir: pathlib.Path, folder: str, split: str, required: Sequence[str]
-) -> Iterator[Row]:
+) -> Iterator[TableRow]:
     """Rows of a split: see `task_files.read_rows`.
 
     Raises:
@@ -66,7 +66,7 @@ def _part_of(
     split: str,
     ids_of_dev: set[tuple[str, ...]],
     required: Sequence[str],
-) -> Iterator[Row]:
+) -> Iterator[TableRow]:
     """The rows of all pairs that belong to train, or to dev."""
     missing = set(ids_of_dev)
     for row in task_files.read_rows(path, required=required):
@@ -80,5 +80,5 @@ def _part_of(
         )
 
 
-def _ids(row: Row) -> tuple[str, ...]:
+def _ids(row: TableRow) -> tuple[str, ...]:
     return tuple(map(row.field, _IDS))

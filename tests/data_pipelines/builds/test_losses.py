@@ -12,7 +12,7 @@ from data_pipelines.builds import document_building, losses
 from data_pipelines.builds.document_options import DocumentOptions
 from data_pipelines.builds.errors import BuildError
 from data_pipelines.builds.local_engine import LocalEngine
-from data_pipelines.builds.losses import TooManyRejectedError, Watch
+from data_pipelines.builds.losses import LossWatch, TooManyRejectedError
 from data_pipelines.readers import RejectedDocument
 from tests.data_pipelines import small_corpus
 
@@ -55,8 +55,8 @@ def feed_file(watch, items):
 
 def test_reading_stops_at_a_loss_after_a_thousand_documents():
     items = [*[rejected()] * 60, *[9] * 939]
-    assert feed(Watch(0.05, {"a": 1}), items) is None
-    error = feed(Watch(0.05, {"a": 1}), [*items, rejected("not_utf8"), rejected()])
+    assert feed(LossWatch(0.05, {"a": 1}), items) is None
+    error = feed(LossWatch(0.05, {"a": 1}), [*items, rejected("not_utf8"), rejected()])
     assert error.startswith(
         "61 of the first 1,000 documents could not be read, 6.1% (60 malformed_json, "
         "1 not_utf8): more than --max_rejected_share=0.05 allows. The first: "
@@ -67,8 +67,8 @@ def test_reading_stops_at_a_loss_after_a_thousand_documents():
 def test_what_was_not_asked_for_is_no_loss():
     reasons = ("redirect", "other_namespace", "empty_document", "no_word_pieces")
     items = [rejected(reason) for reason in reasons] * 500
-    assert feed(Watch(0.0, {"a": 1}), [*items, 9]) is None
-    assert feed_file(Watch(0.0, {"a": 1}), [*items, 9]) is None
+    assert feed(LossWatch(0.0, {"a": 1}), [*items, 9]) is None
+    assert feed_file(LossWatch(0.0, {"a": 1}), [*items, 9]) is None
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -79,10 +79,10 @@ def test_a_measured_corpus_is_refused_where_a_read_one_is(seed):
         rejected(generator.choice(reasons)) if generator.random() < 0.1 else 9
         for _ in range(3000)
     ]
-    error = feed(Watch(0.05, {"a": 1}), items)
+    error = feed(LossWatch(0.05, {"a": 1}), items)
     assert "of the first" in error
     cut = generator.randrange(200, 900)
-    watch = Watch(0.05, {"a": 1})
+    watch = LossWatch(0.05, {"a": 1})
     assert feed_file(watch, items[:cut]) is None
     measured = feed_file(watch, items[cut:])
     # The reasons are counted up to the same document; examples are the same.
@@ -94,11 +94,11 @@ def test_reading_that_goes_on_counts_what_was_lost_before():
     first = losses.Losses()
     for item in items[:40]:
         first.add(item)
-    watch = Watch(0.05, {"a": 1})
+    watch = LossWatch(0.05, {"a": 1})
     watch.resume([{"losses": first.described()}, {}], 500)
     more = [*[9] * 440, *[rejected()] * 30]
-    assert feed(watch, more) == feed(Watch(0.05, {"a": 1}), [*items, *more])
-    assert "of the first 1,000" in feed(Watch(0.05, {"a": 1}), [*items, *more])
+    assert feed(watch, more) == feed(LossWatch(0.05, {"a": 1}), [*items, *more])
+    assert "of the first 1,000" in feed(LossWatch(0.05, {"a": 1}), [*items, *more])
 
 
 def test_what_is_missing_of_files_is_estimated_by_their_sizes():
@@ -114,14 +114,14 @@ def test_what_is_missing_of_files_is_estimated_by_their_sizes():
     whole = losses.describe_broken_files({"a": "rest"}, sizes)
     assert (whole["bytes"], whole["of_bytes"]) == (100, 401)
     end = [rejected("a", "left", "rest"), rejected("b", "gone", "whole")]
-    assert feed(Watch(0.4, sizes), end) is None
-    error = feed(Watch(0.39, sizes), end)
+    assert feed(LossWatch(0.4, sizes), end) is None
+    error = feed(LossWatch(0.39, sizes), end)
     assert error.startswith(
         "2 file(s) could not be read to their end, with an estimated 39.8% of the "
         "input's bytes (left, gone): more than --max_rejected_share=0.39 allows. The "
         "first: left, line 1: "
     )
-    assert feed_file(Watch(0.39, sizes), end) == error
+    assert feed_file(LossWatch(0.39, sizes), end) == error
 
 
 # --- Builds ---------------------------------------------------------------------
