@@ -1,18 +1,14 @@
 """The cleaning steps, each of which drops documents, or lines of them, by one rule."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from data_pipelines.builds.errors import BuildError
 from data_pipelines.cleaning import language
 from data_pipelines.cleaning.drop_counts import Tally
 from data_pipelines.cleaning.options import CleaningOptions
-
-if TYPE_CHECKING:
-    from data_pipelines.readers import Document
+from data_pipelines.readers import Document
 
 
 class Step(Protocol):

@@ -209,7 +209,7 @@ def assemble(
     }
     # Rows of blocks are at least one block long.
     batch = _zeros(getattr(encoder, "block_length", 2))
-    output = encoder(batch)
+    output = encoder(batch, training=False)
     # A model with memory returns that too.
     sequence_output = output[0] if isinstance(output, tuple) else output
     for objective in objectives.values():

@@ -4,23 +4,20 @@ Three forms, by what the encoder was pretrained to put where: `[CLS]` (BERT, Seg
 `[CLS]` and `[SENT]` (SLM), `<SS>` (ReAT).
 """
 
-from __future__ import annotations
-
 # Shape key: B batch, L row length, D width, T texts of an example, N sentences of a
 # row, V vectors that a head reads.
+
 import abc
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import keras
 from keras import ops
 
 from seg_tf.finetuning.block_layout import BlockLayout
 from seg_tf.finetuning.sentence_layout import SentenceLayout
+from seg_tf.finetuning.text_layout import TextLayout
 from seg_tf.ops.gathering import gather_vectors
-
-if TYPE_CHECKING:
-    from seg_tf.finetuning.text_layout import TextLayout
 
 
 class TextReadout(abc.ABC):

@@ -1,9 +1,7 @@
 """Drives Keras's `fit` over the updates of a run, from wherever it stands."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -11,9 +9,7 @@ import tensorflow as tf
 from seg_tf import configuration
 from seg_tf.training.distribution import Distribution
 from seg_tf.training.pretrainer import Pretrainer
-
-if TYPE_CHECKING:
-    from seg_tf.training.supervisor import Supervisor
+from seg_tf.training.supervisor import Supervisor
 
 
 def fit(

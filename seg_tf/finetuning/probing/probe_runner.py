@@ -1,18 +1,17 @@
 """DiscoEval's probes as trials: one runner a task and checkpoint."""
 
-from __future__ import annotations
-
 import functools
 import pathlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import keras
 import numpy as np
 
 from seg_tf import files, tasks
 from seg_tf.checkpoints.encoder_copies import under_dtype_policy
+from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.finetuning.classification.split import (
     checksum,
     write_predictions,
@@ -29,9 +28,6 @@ from seg_tf.finetuning.trials.trial import Setting
 from seg_tf.tasks import metrics
 from seg_tf.tasks.discoeval.probes import combine_vectors, settings_of
 from seg_tf.tasks.example import Example, Task
-
-if TYPE_CHECKING:
-    from seg_tf.checkpoints.pretrained import Pretrained
 
 _TEST = "test"
 

@@ -9,22 +9,18 @@ missing; another encoder, or other texts, are refused.
 Shape key: E examples, N texts of each, T texts of a row, D width.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json
 import pathlib
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from seg_tf import command_line, files
 from seg_tf.configuration.differences import differing_settings
-
-if TYPE_CHECKING:
-    from seg_tf.finetuning.probing.frozen_encoder import FrozenEncoder
+from seg_tf.finetuning.probing.frozen_encoder import FrozenEncoder
 
 SETTINGS_FILE = "settings.json"
 FORMAT_VERSION = 1

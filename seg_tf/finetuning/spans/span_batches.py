@@ -1,22 +1,17 @@
 """Questions about contexts as batches: where an answer may stand, and where it does."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import tensorflow as tf
 
+from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.finetuning.row_batches import row_batches
 from seg_tf.finetuning.segments import Segment
 from seg_tf.finetuning.sentence_layout import SentenceLayout
 from seg_tf.finetuning.text_layout import text_layout
 from seg_tf.finetuning.window_layout import WindowLayout
-
-if TYPE_CHECKING:
-    from seg_tf.checkpoints.pretrained import Pretrained
 
 SpanLayout = WindowLayout | SentenceLayout
 

@@ -1,21 +1,16 @@
 """Windows of SQuAD contexts as examples of a model: how long, and of which segments."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from seg_tf import configuration
+from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.finetuning.segments import Segment
 from seg_tf.finetuning.sentence_layout import SentenceLayout
 from seg_tf.finetuning.spans.span_batches import SpanExample, span_layout
 from seg_tf.inference.row_runner import sentence_inputs
 from seg_tf.tasks.squad.windows import SpanWindow, WindowSizes
-
-if TYPE_CHECKING:
-    from seg_tf.checkpoints.pretrained import Pretrained
 
 # BERT's published code, and SLM's appendix A.
 _LENGTH_OF_WINDOWS = 384
