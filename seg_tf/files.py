@@ -123,9 +123,11 @@ def locked(folder: pathlib.Path, refusal: Exception | None = None) -> Iterator[N
     Raises:
         Exception: `refusal`.
     """
-    with open(folder / _LOCK_FILE, "w") as lock:
-        with _held(lock.fileno(), fcntl.LOCK_EX, refusal):
-            yield
+    with (
+        open(folder / _LOCK_FILE, "w") as lock,
+        _held(lock.fileno(), fcntl.LOCK_EX, refusal),
+    ):
+        yield
 
 
 @contextlib.contextmanager
