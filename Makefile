@@ -7,10 +7,12 @@ HOROVOD ?= auto
 
 FORMAT ?= python_docs
 CORPUS ?=
-CONFIG ?= configs/segabert_tiny.py
+CONFIG ?= configs/segabert.py:tiny
 VOCAB ?=
 VOCAB_SIZE ?= 8192
-OUTPUT ?= runs/$(subst $() $(),-,$(strip $(basename $(notdir $(CONFIG))) $(FORMAT) $(notdir $(CORPUS:/=))))
+# configs/segabert.py:tiny is called segabert_tiny.
+CONFIG_NAME = $(subst :,_,$(patsubst %.py,%,$(subst .py:,:,$(notdir $(CONFIG)))))
+OUTPUT ?= runs/$(subst $() $(),-,$(strip $(CONFIG_NAME) $(FORMAT) $(notdir $(CORPUS:/=))))
 NUM_WORKERS ?= $(shell getconf _NPROCESSORS_ONLN)
 BUILD_ARGS ?=
 TRAIN_ARGS ?=
@@ -22,8 +24,8 @@ CORPUS_WITHOUT_FORMAT := $(and $(CORPUS),$(filter file,$(origin FORMAT)))
 # Read from the config, so that the two cannot differ.
 WINDOW_LENGTH = $(or $(shell $(RUN) -c "$(PRINT_WINDOW_LENGTH)"),$(error \
 	CONFIG=$(CONFIG) gives no inputs.window_length))
-PRINT_WINDOW_LENGTH = import runpy; \
-	print(runpy.run_path('$(CONFIG)')['get_config']().inputs.window_length)
+PRINT_WINDOW_LENGTH = from seg_tf.training import config_overrides; \
+	print(config_overrides.load_config('$(CONFIG)').inputs.window_length)
 VOCAB_FILE = $(or $(VOCAB),$(OUTPUT)/vocab.txt)
 
 RUN = $(VENV)/bin/python

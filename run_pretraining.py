@@ -1,9 +1,10 @@
 """Pretrains a text encoder on records that data_pipelines.build_records made.
 
-  python run_pretraining.py --config=configs/segabert_tiny.py --records_dir=records
+  python run_pretraining.py --config=configs/segabert.py:tiny --records_dir=records
 
-A config is a Python file; its docstring says what the run needs and yields. Any
-field can be overridden, nested ones too:
+A config is a Python file, with a variant of it after a colon; those of configs/ are
+tiny without one. The file's docstring says what each variant needs and yields, and
+`python -m configs` lists them. Any field can be overridden, nested ones too:
 
   --config.optimizer.learning_rate=3e-4 --config.training.num_updates=10000
   --config.optimizer.warmup_updates=500 --config.training.clip_norm=None
@@ -53,7 +54,9 @@ from seg_tf.training import config_overrides
 from seg_tf.training.outputs import profile_updates
 
 _CONFIG = config_flags.DEFINE_config_file(
-    "config", None, "Config file; its fields are flags too: --config.training.seed=1."
+    "config",
+    None,
+    "Config, FILE or FILE:VARIANT; its fields are flags too: --config.training.seed=1.",
 )
 _RECORDS_DIR = flags.DEFINE_string(
     "records_dir", None, "Folder that data_pipelines.build_records made."

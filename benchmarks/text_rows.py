@@ -3,7 +3,7 @@ r"""How full rows of texts are, in both lengths that ReAT is trained with.
   python -m benchmarks.text_rows
   python -m benchmarks.text_rows --records_dir=records/wikipedia_16384
 
-Beside the rows of `configs/reat_base.py`, in which short sentences share blocks, stand
+Beside the rows of `configs/reat.py:base`, in which short sentences share blocks, stand
 two other ways to lay out the same texts: the array of sentences × positions of the
 paper, and sentences in groups of like length, each padded to the longest of its group.
 Target: 0.8.
@@ -33,14 +33,15 @@ _GROUP = flags.DEFINE_integer("group", 16, "Step from a group of lengths to the 
 
 
 def _report(folder: pathlib.Path, *, long: bool) -> None:
-    from configs import reat_base
+    from configs import reat
     from data_pipelines.loading import text_packing
     from data_pipelines.loading.window_records import WindowRecords
     from seg_tf.training import pretraining
 
-    of_base = reat_base.RUN.inputs
+    base = reat.RUNS["base"]
+    of_base = base.inputs
     config = dataclasses.replace(
-        reat_base.RUN,
+        base,
         inputs=dataclasses.replace(of_base, long_rate=1.0 if long else 0.0),
     )
     inputs = pretraining.build_inputs(config, folder)
@@ -55,8 +56,8 @@ def _report(folder: pathlib.Path, *, long: bool) -> None:
         inputs.manifest, folder, "train", index_tables={}, masking=None
     )
     row = text_packing.RowShape(
-        of_base.row_length // reat_base.RUN.model.block_length,
-        reat_base.RUN.model.block_length,
+        of_base.row_length // base.model.block_length,
+        base.model.block_length,
         of_base.sentences_per_row,
     )
     texts = text_packing.cut_texts(*windows.sentence_lengths(), shape, row)

@@ -26,7 +26,9 @@ from data_pipelines.records.manifest import (
     vocabulary_path,
 )
 from seg_tf.configuration import EncoderConfig
-from seg_tf.text import encoding, window_indices
+from seg_tf.layouts.trees import Trees
+from seg_tf.layouts.windows import NUM_SPECIAL_TOKENS, window_rows
+from seg_tf.text import encoding
 from seg_tf.text.tree import DocumentTree
 
 _INDEX_NAMES = ("paragraph_index", "sentence_index", "token_index")
@@ -66,17 +68,14 @@ def token_table(
     tree: DocumentTree, tokens: Sequence[str], caps: Mapping[str, int]
 ) -> Iterator[str]:
     """One line a token, `[CLS]` and `[SEP]` included, with the capped indices."""
-    num_pieces = len(tree.token_ids)
-    shared = {
-        "num_pieces": np.array([num_pieces], np.int32),
-        "sentence_lengths": tree.sentence_lengths[np.newaxis].astype(np.int32),
-        "paragraph_lengths": tree.paragraph_lengths[np.newaxis].astype(np.int32),
-        "first_index": np.array([tree.first_index], np.int64),
-        "row_length": num_pieces + 2,
-    }
-    capped = window_indices.add_indices(**shared, caps=caps)
-    unbounded = window_indices.add_indices(
-        **shared, caps=dict.fromkeys(caps, np.iinfo(np.int32).max)
+    capped, unbounded = (
+        window_rows(
+            Trees.of_document(tree),
+            special_ids=dict.fromkeys(("cls", "sep", "pad"), 0),
+            row_length=len(tree.token_ids) + NUM_SPECIAL_TOKENS,
+            caps=some_caps,
+        )
+        for some_caps in (caps, dict.fromkeys(caps, np.iinfo(np.int32).max))
     )
     names = ["[CLS]", *(tokens[i] for i in tree.token_ids), "[SEP]"]
     yield f"{'position':>8}  {'paragraph':>9}  {'sentence':>8}  {'token':>6}  piece"

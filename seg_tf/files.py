@@ -123,8 +123,10 @@ def locked(folder: pathlib.Path, refusal: Exception | None = None) -> Iterator[N
     Raises:
         Exception: `refusal`.
     """
-    with open(folder / _LOCK_FILE, "w") as lock:
-        _take(lock.fileno(), fcntl.LOCK_EX, refusal)
+    with (
+        open(folder / _LOCK_FILE, "w") as lock,
+        _held(lock.fileno(), fcntl.LOCK_EX, refusal),
+    ):
         yield
 
 
@@ -146,15 +148,22 @@ def locked_for_reading(folder: pathlib.Path, refusal: Exception) -> Iterator[Non
         with contextlib.suppress(OSError):
             lock = os.open(folder / _LOCK_FILE, os.O_RDONLY | os.O_CREAT, 0o666)
             stack.callback(os.close, lock)
-            _take(lock, fcntl.LOCK_SH, refusal)
+            stack.enter_context(_held(lock, fcntl.LOCK_SH, refusal))
         yield
 
 
-def _take(lock: int, kind: int, refusal: Exception | None) -> None:
+@contextlib.contextmanager
+def _held(lock: int, kind: int, refusal: Exception | None) -> Iterator[None]:
     try:
         fcntl.flock(lock, kind | (fcntl.LOCK_NB if refusal else 0))
     except BlockingIOError:
         raise refusal from None
+    try:
+        yield
+    finally:
+        # Closing the file would not do: a process that is being started has a copy of
+        # its descriptor until it runs its own program, and holds the lock by it.
+        fcntl.flock(lock, fcntl.LOCK_UN)
 
 
 def write_text(path: pathlib.Path, text: str) -> None:

@@ -3,6 +3,7 @@
 import os
 import random
 import sys
+from collections.abc import Iterator
 
 # Read when TensorFlow is imported. tf-models-official, an oracle of some tests, needs
 # the Keras of its time; our own code imports `keras` and does not see the difference.
@@ -20,6 +21,16 @@ def _seeds() -> None:
     np.random.seed(0)  # noqa: NPY002 - what Keras and others draw from
     if "keras" in sys.modules:
         sys.modules["keras"].utils.set_random_seed(0)
+
+
+@pytest.fixture(autouse=True)
+def _environment() -> Iterator[None]:
+    """Variables that a command set in this process do not reach other tests."""
+    before = dict(os.environ)
+    yield
+    for name in os.environ.keys() - before.keys():
+        del os.environ[name]
+    os.environ.update(before)
 
 
 @pytest.fixture(scope="session")

@@ -47,6 +47,7 @@ LEVELS = (
     },
     {"fidelity"},
     {"text"},
+    {"layouts"},
     {"tasks"},
     {"ops"},
     {"layers"},
@@ -62,6 +63,7 @@ LEVELS = (
 LEVEL_OF = {part: level for level, parts in enumerate(LEVELS) for part in parts}
 DATA_PIPELINES_MAY_IMPORT = {
     "text",
+    "layouts",
     "features",
     "configuration",
     "files",

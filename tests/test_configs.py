@@ -3,36 +3,40 @@
 import dataclasses
 import importlib
 import pathlib
+import re
 
 import numpy as np
 import pytest
 
-from configs import (
-    segabert_base,
-    segabert_large,
-    segabert_tiny,
-    slm_base,
-    slm_tiny,
-)
+import configs
+from configs import __main__ as listing
 from seg_tf import configuration
 
-FOLDER = pathlib.Path(segabert_base.__file__).parent
-NAMES = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "__init__")
+FAMILIES = {
+    path.stem: importlib.import_module(f"configs.{path.stem}")
+    for path in sorted(pathlib.Path(configs.__file__).parent.glob("[!_]*.py"))
+}
+VARIANTS = [
+    (family, variant) for family in FAMILIES for variant in FAMILIES[family].RUNS
+]
+RUNS = {f"{one}_{variant}": FAMILIES[one].RUNS[variant] for one, variant in VARIANTS}
 PARAGRAPHS_AND_SENTENCES = {"paragraph_index": 50, "sentence_index": 100}
 
 
-def load(name):
-    return importlib.import_module(f"configs.{name}")
+def described(family, variant):
+    """The part of the family's docstring that is about the variant."""
+    start = rf"^{variant}: .*\n(?:(?:    .*)?\n)*"
+    return re.search(start, FAMILIES[family].__doc__, re.MULTILINE)[0]
 
 
 def test_the_nine_runs_are_there():
     sizes = ("tiny", "base", "large")
     models = ("bert", "bert_ps", "segabert")
-    assert set(NAMES) >= {f"{model}_{size}" for model in models for size in sizes}
+    assert set(RUNS) >= {f"{model}_{size}" for model in models for size in sizes}
 
 
 def test_the_two_phases_are_there_large_and_for_a_cpu():
-    assert {name for name in NAMES if "phase" in name} == {
+    assert {name for name in RUNS if "phase" in name} == {
         f"{model}_{size}_phase{phase}"
         for model in ("bert", "segabert")
         for size in ("tiny", "large")
@@ -40,19 +44,38 @@ def test_the_two_phases_are_there_large_and_for_a_cpu():
     }
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_config_survives_flags_and_is_named_after_its_file(name):
-    module = load(name)
-    assert configuration.from_config_dict(module.get_config()) == module.RUN
-    assert module.RUN.name == name
-    assert f"--config=configs/{name}.py" in module.__doc__
-    assert "Expected" in module.__doc__
+@pytest.mark.parametrize(("family", "variant"), VARIANTS)
+def test_config_survives_flags_and_is_named_after_its_file(family, variant):
+    module, run = FAMILIES[family], FAMILIES[family].RUNS[variant]
+    assert configuration.from_config_dict(module.get_config(variant)) == run
+    assert run.name == f"{family}_{variant}"
+    text = described(family, variant)
+    assert f"--config=configs/{family}.py:{variant} " in text
+    assert f"--output_dir=runs/{run.name}" in text
+    assert "Expected" in text
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_family_is_tiny_unless_told(family):
+    module = FAMILIES[family]
+    assert configuration.from_config_dict(module.get_config()) == module.RUNS["tiny"]
+    with pytest.raises(ValueError, match=r"must be one of tiny, .*Received: 'huge'"):
+        module.get_config("huge")
+
+
+def test_list_of_configs_has_a_line_for_each(capsys):
+    listing.main()
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert [line[0] for line in lines] == [
+        f"configs/{family}.py:{variant}" for family, variant in VARIANTS
+    ]
+    assert all(len(line) > 1 for line in lines)
 
 
 @pytest.mark.parametrize("size", ["tiny", "base", "large"])
 def test_ablations_differ_in_their_tables_only(size):
     ours, bert, bert_ps = (
-        load(f"{model}_{size}").RUN for model in ("segabert", "bert", "bert_ps")
+        RUNS[f"{model}_{size}"] for model in ("segabert", "bert", "bert_ps")
     )
     length = ours.inputs.window_length
     assert ours.model.index_tables == {**PARAGRAPHS_AND_SENTENCES, "token_index": 256}
@@ -72,11 +95,11 @@ def test_ablations_differ_in_their_tables_only(size):
 @pytest.mark.parametrize("phase", [1, 2])
 def test_bert_s_phases_differ_from_segabert_s_in_the_tables_only(size, phase):
     ours, bert = (
-        load(f"{model}_{size}_phase{phase}").RUN for model in ("segabert", "bert")
+        RUNS[f"{model}_{size}_phase{phase}"] for model in ("segabert", "bert")
     )
     # The tiny run of one phase has no dropout and larger weights, to learn sooner.
     assert ours.model == dataclasses.replace(
-        load(f"segabert_{size}").RUN.model, dropout=0.1, initializer_range=0.02
+        RUNS[f"segabert_{size}"].model, dropout=0.1, initializer_range=0.02
     )
     assert bert.model.index_tables == {"position_index": 512}
     model = dataclasses.replace(bert.model, index_tables=ours.model.index_tables)
@@ -96,7 +119,7 @@ def test_bert_s_phases_differ_from_segabert_s_in_the_tables_only(size, phase):
 def test_phases_are_those_of_nvidia(
     name, phase, length, predictions, batch, rate, warmup, updates
 ):
-    run = load(f"{name}_phase{phase}").RUN
+    run = RUNS[f"{name}_phase{phase}"]
     assert (run.model.num_layers, run.model.hidden_size) == (24, 1024)
     assert run.inputs.window_length == length
     assert run.inputs.masking.max_predictions == predictions
@@ -110,7 +133,7 @@ def test_phases_are_those_of_nvidia(
     assert (optimizer.beta_1, optimizer.beta_2) == (0.9, 0.999)
     assert (optimizer.epsilon, optimizer.weight_decay) == (1e-6, 0.01)
     # The commands' eight processes have whole micro-batches, on either card.
-    assert "horovodrun -np 8" in load(f"segabert_large_phase{phase}").__doc__
+    assert "horovodrun -np 8" in described("segabert", f"large_phase{phase}")
     share = batch // 8
     assert share % run.training.micro_batch_size == 0
     assert share % {1: 32, 2: 8}[phase] == 0
@@ -119,7 +142,7 @@ def test_phases_are_those_of_nvidia(
 @pytest.mark.parametrize("name", ["bert", "segabert"])
 def test_tiny_phases_are_the_large_ones_made_small(name):
     for phase in (1, 2):
-        tiny, large = (load(f"{name}_{s}_phase{phase}").RUN for s in ("tiny", "large"))
+        tiny, large = (RUNS[f"{name}_{s}_phase{phase}"] for s in ("tiny", "large"))
         assert tiny.paper == large.paper
         assert tiny.inputs == large.inputs
         for field in ("learning_rate", "warmup_updates"):
@@ -136,22 +159,24 @@ def test_tiny_phases_are_the_large_ones_made_small(name):
             assert training.micro_batch_size < training.batch_size // 2
 
 
-@pytest.mark.parametrize(
-    "name", ["bert_tiny", "bert_large", "segabert_tiny", "segabert_large"]
-)
-def test_second_phase_goes_on_from_the_weights_of_the_first(name):
-    first, second = (load(f"{name}_phase{phase}") for phase in (1, 2))
-    assert first.RUN.model == second.RUN.model
-    assert f"--output_dir=runs/{first.RUN.name}" in first.__doc__
-    assert f"--initial_checkpoint=runs/{first.RUN.name}" in second.__doc__
-    assert "--initial_checkpoint" not in first.__doc__
+@pytest.mark.parametrize("family", ["bert", "segabert"])
+@pytest.mark.parametrize("size", ["tiny", "large"])
+def test_second_phase_goes_on_from_the_weights_of_the_first(family, size):
+    first, second = (RUNS[f"{family}_{size}_phase{phase}"] for phase in (1, 2))
+    assert first.model == second.model
+    first_text, second_text = (
+        described(family, f"{size}_phase{phase}") for phase in (1, 2)
+    )
+    assert f"--output_dir=runs/{first.name}" in first_text
+    assert f"--initial_checkpoint=runs/{first.name}" in second_text
+    assert "--initial_checkpoint" not in first_text
 
 
 @pytest.mark.parametrize(
     ("run", "updates", "layers", "size", "heads", "intermediate"),
     [
-        (segabert_base.RUN, 500_000, 12, 768, 12, 3072),
-        (segabert_large.RUN, 1_000_000, 24, 1024, 16, 4096),
+        (RUNS["segabert_base"], 500_000, 12, 768, 12, 3072),
+        (RUNS["segabert_large"], 1_000_000, 24, 1024, 16, 4096),
     ],
     ids=["base", "large"],
 )
@@ -175,7 +200,7 @@ def test_values_are_those_of_the_paper(run, updates, layers, size, heads, interm
 
 def test_values_are_those_of_slm():
     """SLM, section 3.2 and table 7, and BERT where that paper says "same as BERT"."""
-    run = slm_base.RUN
+    run = RUNS["slm_base"]
     model, optimizer, training = run.model, run.optimizer, run.training
     assert (model.num_layers, model.hidden_size, model.num_heads) == (12, 768, 12)
     assert (model.intermediate_size, model.dropout) == (3072, 0.1)
@@ -212,12 +237,12 @@ def test_values_are_those_of_slm():
     ],
 )
 def test_slm_s_ablations_are_rows_of_its_table_5(name, shuffle_rate, reconstructor):
-    run = load(name).RUN
+    run = RUNS[name]
     assert run.inputs.shuffle_rate == shuffle_rate
     assert ("sentence_unshuffling" in run.objectives) == reconstructor
-    assert run.objectives["masked_lm"] == slm_base.RUN.objectives["masked_lm"]
+    assert run.objectives["masked_lm"] == RUNS["slm_base"].objectives["masked_lm"]
     # They differ in nothing else.
-    base = slm_base.RUN
+    base = RUNS["slm_base"]
     assert base == dataclasses.replace(
         run,
         name=base.name,
@@ -228,25 +253,25 @@ def test_slm_s_ablations_are_rows_of_its_table_5(name, shuffle_rate, reconstruct
 
 
 def test_slm_without_sentences_is_bert_on_the_same_windows():
-    run = load("slm_base_plain").RUN
+    run = RUNS["slm_base_plain"]
     assert run.model.index_tables == {"position_index": 512}
     assert run.inputs == configuration.WindowInputsConfig(
-        window_length=slm_base.RUN.inputs.window_length,
-        masking=slm_base.RUN.inputs.masking,
+        window_length=RUNS["slm_base"].inputs.window_length,
+        masking=RUNS["slm_base"].inputs.masking,
     )
     assert list(run.objectives) == ["masked_lm"]
     assert (run.optimizer, run.training) == (
-        slm_base.RUN.optimizer,
-        slm_base.RUN.training,
+        RUNS["slm_base"].optimizer,
+        RUNS["slm_base"].training,
     )
 
 
 def test_tiny_slm_reads_the_records_of_the_other_tiny_runs():
-    ours, other = slm_tiny.RUN, segabert_tiny.RUN
+    ours, other = RUNS["slm_tiny"], RUNS["segabert_tiny"]
     assert ours.inputs.window_length == other.inputs.window_length
     assert ours.inputs.row_length == ours.model.index_tables["position_index"] == 148
-    assert ours.inputs.max_sentences == slm_base.RUN.inputs.max_sentences
-    assert ours.objectives == slm_base.RUN.objectives
+    assert ours.inputs.max_sentences == RUNS["slm_base"].inputs.max_sentences
+    assert ours.objectives == RUNS["slm_base"].objectives
     assert ours.optimizer == dataclasses.replace(
         other.optimizer, warmup_share=ours.optimizer.warmup_share
     )
@@ -254,14 +279,14 @@ def test_tiny_slm_reads_the_records_of_the_other_tiny_runs():
 
 
 def test_second_phase_of_tiny_slm_shuffles_all_rows_of_the_same_model():
-    ours, other = slm_tiny.RUN, load("slm_tiny_shuffle_all").RUN
+    ours, other = RUNS["slm_tiny"], RUNS["slm_tiny_shuffle_all"]
     assert other.inputs == dataclasses.replace(ours.inputs, shuffle_rate=1.0)
     # Or it could not start from the weights of the first.
     assert (other.model, other.objectives) == (ours.model, ours.objectives)
 
 
 def test_tiny_slm_without_reconstructor_differs_in_the_objective_only():
-    ours, other = slm_tiny.RUN, load("slm_tiny_no_reconstructor").RUN
+    ours, other = RUNS["slm_tiny"], RUNS["slm_tiny_no_reconstructor"]
     assert list(other.objectives) == ["masked_lm"]
     assert ours == dataclasses.replace(
         other, name=ours.name, objectives=ours.objectives
@@ -271,7 +296,7 @@ def test_tiny_slm_without_reconstructor_differs_in_the_objective_only():
 @pytest.mark.parametrize("size", ["tiny", "base"])
 def test_segabert_with_slm_is_slm_with_segabert_s_tables(size):
     ours, slm, segabert = (
-        load(f"{name}_{size}").RUN for name in ("segabert_slm", "slm", "segabert")
+        RUNS[f"{name}_{size}"] for name in ("segabert_slm", "slm", "segabert")
     )
     tables = dict(ours.model.index_tables)
     assert tables.pop("sentence_id") == slm.model.index_tables["sentence_id"]
@@ -294,7 +319,7 @@ def test_segabert_with_slm_is_slm_with_segabert_s_tables(size):
 )
 def test_values_are_those_of_reat(name, layers, alpha, sentence, rate, updates, rows):
     """ReAT, section III and table 1."""
-    run = load(name).RUN
+    run = RUNS[name]
     model, inputs, optimizer, training = (
         run.model,
         run.inputs,
@@ -325,7 +350,7 @@ def test_values_are_those_of_reat(name, layers, alpha, sentence, rate, updates, 
 
 
 def test_tiny_reat_reads_the_same_records_in_the_same_way():
-    ours, base = load("reat_tiny").RUN, load("reat_base").RUN
+    ours, base = RUNS["reat_tiny"], RUNS["reat_base"]
     inputs = dataclasses.replace(
         ours.inputs,
         row_length=base.inputs.row_length,
@@ -348,11 +373,11 @@ def num_parameters(model, vocab_size):
 
 @pytest.mark.parametrize(
     "name",
-    [one for one in NAMES if "reat" not in one and "transformer_xl" not in one],
+    [one for one in RUNS if "reat" not in one and "transformer_xl" not in one],
 )
 def test_encoder_builds_at_its_size(name):
     # Two layers of it: more of them are more of the same.
-    model = dataclasses.replace(load(name).RUN.model, num_layers=2)
+    model = dataclasses.replace(RUNS[name].model, num_layers=2)
     encoder = configuration.build(model, vocab_size=1000)
     trainable = sum(np.prod(weight.shape) for weight in encoder.trainable_weights)
     assert trainable == num_parameters(model, 1000)
@@ -384,7 +409,7 @@ def num_reat_parameters(model, vocab_size):
 
 
 def test_reat_builds_at_its_size():
-    model = load("reat_tiny").RUN.model
+    model = RUNS["reat_tiny"].model
     reat = configuration.build(model, vocab_size=1000)
     assert reat.count_params() - _num_dropout_states(reat) == num_reat_parameters(
         model, 1000
@@ -401,7 +426,7 @@ def _num_dropout_states(model):
     [("reat_small", 51.4), ("reat_base", 147.5)],
 )
 def test_parameter_counts_of_reat(name, millions):
-    count = num_reat_parameters(load(name).RUN.model, 30_522)
+    count = num_reat_parameters(RUNS[name].model, 30_522)
     assert round(count / 1e6, 1) == millions
 
 
@@ -426,10 +451,10 @@ def num_decoder_parameters(model):
     return model.num_layers * layer + 2 * heads
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if "transformer_xl" in name])
+@pytest.mark.parametrize("name", [name for name in RUNS if "transformer_xl" in name])
 def test_transformer_xl_builds_at_its_size(name):
     model = dataclasses.replace(
-        load(name).RUN.model, num_layers=2, cutoffs=(100, 300), vocab_size=1000
+        RUNS[name].model, num_layers=2, cutoffs=(100, 300), vocab_size=1000
     )
     encoder = configuration.build(model)
     objective = configuration.build(configuration.CausalLMConfig(), encoder=encoder)
@@ -451,20 +476,24 @@ def test_transformer_xl_builds_at_its_size(name):
 def test_parameter_counts_are_transformer_xl_s(size, millions):
     # Published of base: 151M (Dai et al., table 1), of 267,735 words. Of large the
     # table says 257M, which the sizes that it is known by do not make.
-    model = load(f"sega_transformer_xl_{size}").RUN.model
+    model = RUNS[f"sega_transformer_xl_{size}"].model
     words = num_words_parameters(model, 267_735)
     assert round((words + num_decoder_parameters(model)) / 1e6) == millions
 
 
 def test_released_forms_are_called_so():
-    for name in NAMES:
-        form = getattr(load(name).RUN.model, "position_form", "eq3")
+    for name, run in RUNS.items():
+        form = getattr(run.model, "position_form", "eq3")
         assert (form == "released") == name.endswith("released")
 
 
 @pytest.mark.parametrize(
     ("run", "millions"),
-    [(segabert_base.RUN, 109), (segabert_large.RUN, 334), (slm_base.RUN, 109)],
+    [
+        (RUNS["segabert_base"], 109),
+        (RUNS["segabert_large"], 334),
+        (RUNS["slm_base"], 109),
+    ],
 )
 def test_parameter_counts_are_bert_s(run, millions):
     # BERT's published 110M and 340M are with the pooler and two token types.
@@ -472,4 +501,4 @@ def test_parameter_counts_are_bert_s(run, millions):
 
 
 def test_tiny_is_small_enough_for_a_laptop():
-    assert num_parameters(segabert_tiny.RUN.model, 8192) < 2_000_000
+    assert num_parameters(RUNS["segabert_tiny"].model, 8192) < 2_000_000

@@ -1,5 +1,4 @@
 import dataclasses
-import importlib
 import json
 from typing import ClassVar
 
@@ -7,6 +6,7 @@ import pytest
 from absl import flags
 from ml_collections import config_flags
 
+from configs import reat, sega_transformer_xl, segabert, slm
 from seg_tf import configuration
 from seg_tf.configuration import (
     AdamWConfig,
@@ -368,8 +368,8 @@ def test_warm_up_that_is_longer_than_the_run_is_refused_by_its_flags(
 
 
 def test_tiny_runs_can_be_shortened():
-    for name in ("segabert_tiny", "slm_tiny", "reat_tiny", "sega_transformer_xl_tiny"):
-        run = importlib.import_module(f"configs.{name}").RUN
+    for family in (segabert, slm, reat, sega_transformer_xl):
+        run = family.RUNS["tiny"]
         short = dataclasses.replace(
             run, training=dataclasses.replace(run.training, num_updates=20)
         )

@@ -1,5 +1,6 @@
 import dataclasses
 import importlib
+import re
 
 import pytest
 
@@ -26,7 +27,11 @@ PAPER_CONFIGS = [
 
 
 def load(name):
-    config = importlib.import_module(f"configs.{name}").get_config()
+    """The run called so: `bert_ps_base` is that of `configs/bert_ps.py:base`."""
+    family, variant = re.fullmatch(
+        r"(.+?)_((?:tiny|small|base|large).*)", name
+    ).groups()
+    config = importlib.import_module(f"configs.{family}").get_config(variant)
     return configuration.from_config_dict(config)
 
 

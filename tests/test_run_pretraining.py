@@ -156,6 +156,14 @@ def test_gpu_leaves_deterministic_kernels_off(main, records, tmp_path, monkeypat
         (["extra"], "unexpected argument 'extra'"),
         (["--config=configs/absent.py"], "Received: configs/absent.py, which is not"),
         (
+            ["--config", "configs/slm_tiny.py"],
+            "not there. configs has bert.py, bert_ps",
+        ),
+        (
+            ["--config=configs/slm.py:huge"],
+            "one of tiny, tiny_shuffle_all, tiny_no_rec",
+        ),
+        (
             ["--config.inputs.window_length=128"],
             f"the records have window_length={LENGTH}, the config has",
         ),
@@ -179,6 +187,47 @@ def test_users_error_is_one_line_that_says_what_to_do(
     assert errors.startswith("error: ")
     assert expected in errors
     assert not (tmp_path / "run").exists()
+
+
+@pytest.fixture
+def own_config(tmp_path):
+    """A user's config file, whose `get_config` takes an argument."""
+    path = tmp_path / "own.py"
+    path.write_text(
+        "from configs import segabert\n"
+        "def get_config(updates):\n"
+        "    config = segabert.get_config('tiny')\n"
+        "    config.name = f'own_{updates}'\n"
+        "    config.training.num_updates = int(updates)\n"
+        "    return config\n"
+    )
+    return path
+
+
+def test_own_config_file_gets_what_follows_the_colon(main, records, own_config):
+    code, output, errors = main(
+        f"--config={own_config}:80",
+        *CONFIG[1:8],
+        f"--records_dir={records}",
+        "--config.training.deterministic_ops=false",
+        "--dry_run",
+    )
+    assert code == 0, errors
+    assert "own_80" in output
+    assert "80 of 32 rows" in output
+
+
+@pytest.mark.parametrize(
+    ("argument", "expected"),
+    [
+        ("", ": get_config() missing 1 required positional argument: 'updates'\n"),
+        (":many", ":many: invalid literal for int() with base 10: 'many'\n"),
+    ],
+)
+def test_error_of_own_config_file_is_one_line(main, own_config, argument, expected):
+    code, _, errors = main(f"--config={own_config}{argument}")
+    assert code == 1
+    assert errors == f"error: --config={own_config}{expected}"
 
 
 def test_wrong_profile_is_an_error_before_tensorflow_is_imported():
@@ -226,7 +275,7 @@ except SystemExit as error:
     print(error.code)
 print(sorted({"tensorflow", "keras"} & sys.modules.keys()))
 """
-    short = ("--config=configs/slm_base.py", "--config.training.num_updates=20")
+    short = ("--config=configs/slm.py:base", "--config.training.num_updates=20")
     done = subprocess.run(
         [sys.executable, "-c", code, *short],
         cwd=REPOSITORY,

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from data_pipelines.loading import randomness
 from data_pipelines.loading.window_records import WindowRecords
-from seg_tf.text import window_indices
+from seg_tf.layouts.windows import WINDOW_INDICES
 
 
 class RowReader(Protocol):
@@ -63,7 +63,7 @@ class OneWindowLayout:
     """Every window is a row."""
 
     feature_names = ()
-    index_features = window_indices.WINDOW_INDICES
+    index_features = WINDOW_INDICES
 
     def read(self, windows: WindowRecords) -> RowReader:
         return OneWindowRows(windows)

@@ -17,7 +17,7 @@ from data_pipelines.loading import packing, randomness
 from data_pipelines.loading.window_records import WindowRecords
 from data_pipelines.records.manifest import NUM_SPECIAL_TOKENS
 from seg_tf import features
-from seg_tf.text import window_indices
+from seg_tf.layouts.windows import WINDOW_INDICES
 
 WINDOW_NUMBER = "window_number"
 
@@ -31,7 +31,7 @@ class PackedLayout:
     """
 
     feature_names = (WINDOW_NUMBER,)
-    index_features = window_indices.WINDOW_INDICES
+    index_features = WINDOW_INDICES
 
     def __init__(self, *, max_windows_per_row: int, seed: int):
         self._max_windows = max_windows_per_row

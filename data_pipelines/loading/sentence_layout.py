@@ -8,8 +8,8 @@ import tensorflow as tf
 from data_pipelines.loading import randomness
 from data_pipelines.loading.window_records import DecodedWindows, WindowRecords
 from seg_tf import features
-from seg_tf.text import window_indices
-from seg_tf.text.sentence_rows import sentence_rows
+from seg_tf.layouts.sentences import sentence_rows
+from seg_tf.layouts.trees import Trees
 
 
 class SentenceLayout:
@@ -99,18 +99,15 @@ class SentenceRows:
             else _drawn_keys(streams, self._max_sentences)
         )
         row = sentence_rows(
-            pieces=windows.pieces,
-            sentence_lengths=_merged_lengths(windows.sentence_lengths, firsts),
-            num_sentences=counts,
+            _merged(windows, firsts, counts),
             places=_places(keys, counts, is_shuffled),
-            **_structure(windows, firsts),
             row_length=self.row_length,
             special_ids=self._windows.special_ids,
             sent_id=self._sent_id,
             caps=self._windows.index_tables,
         )
         masked = self._windows.masking(
-            row["token_ids"], row.pop("sentence_numbers"), streams
+            row["token_ids"], row.pop("sentence_number"), streams
         )
         return {**row, **masked, "is_shuffled": is_shuffled}
 
@@ -162,16 +159,23 @@ def _merged_lengths(lengths: tf.Tensor, firsts: tf.Tensor) -> tf.Tensor:
     return ends - tf.gather(bounds, tf.minimum(firsts, last), batch_dims=1)
 
 
-def _structure(windows: DecodedWindows, firsts: tf.Tensor) -> dict[str, tf.Tensor]:
-    """Paragraph and sentence index, in the document, of each sentence of a row."""
-    first_paragraph, first_sentence, _ = tf.unstack(
-        tf.cast(windows.first_index, tf.int32)[:, :, tf.newaxis], axis=1
-    )
+def _merged(windows: DecodedWindows, firsts: tf.Tensor, counts: tf.Tensor) -> Trees:
+    """Windows with sentences merged, as `merge` says.
+
+    A row begins with a sentence of its own: token indices count from 0.
+    """
+    trees = windows.trees()
     sentence = tf.minimum(firsts, windows.num_sentences[:, tf.newaxis] - 1)
-    paragraph, sentence = window_indices.locate(
-        sentence, windows.paragraph_lengths, first_sentence
+    nothing = tf.zeros_like(firsts)
+    return Trees(
+        pieces=windows.pieces,
+        sentence_lengths=_merged_lengths(windows.sentence_lengths, firsts),
+        num_sentences=counts,
+        paragraphs=tf.gather(trees.paragraphs, sentence, batch_dims=1),
+        sentences=tf.gather(trees.sentences, sentence, batch_dims=1),
+        first_tokens=nothing,
+        texts=nothing,
     )
-    return {"paragraphs": paragraph + first_paragraph, "sentences": sentence}
 
 
 def _drawn_keys(streams: tf.Tensor, max_sentences: int) -> tf.Tensor:

@@ -19,7 +19,8 @@ from data_pipelines.records.manifest import (
     shard_paths,
     vocabulary_path,
 )
-from seg_tf.text import window_indices
+from seg_tf.layouts.trees import Trees
+from seg_tf.layouts.windows import window_rows
 from seg_tf.text.tree import DocumentTree
 from seg_tf.text.vocabulary import Vocabulary
 
@@ -45,6 +46,16 @@ class DecodedWindows:
     paragraph_lengths: tf.Tensor
     first_index: tf.Tensor
     shuffled_sentence_indices: tf.Tensor
+
+    def trees(self) -> Trees:
+        """The windows as layouts take them."""
+        return Trees.of_documents(
+            pieces=self.pieces,
+            sentence_lengths=self.sentence_lengths,
+            num_sentences=self.num_sentences,
+            paragraph_lengths=self.paragraph_lengths,
+            first_index=self.first_index,
+        )
 
 
 class WindowRecords:
@@ -125,31 +136,14 @@ class WindowRecords:
         Returns:
             `{feature name: tensor (W, …)}`.
         """
-        windows = self.read(numbers)
-        position = tf.range(self.window_length)[tf.newaxis, :]
-        end = windows.num_pieces[:, tf.newaxis] + 1
-        token_ids = tf.pad(windows.pieces, [[0, 0], [1, 1]])
-        token_ids = tf.where(position == 0, self.special_ids["cls"], token_ids)
-        token_ids = tf.where(position == end, self.special_ids["sep"], token_ids)
-        padding_mask = position <= end
-        token_ids = tf.where(padding_mask, token_ids, self.special_ids["pad"])
-        sentence_numbers = window_indices.sentence_numbers(
-            num_pieces=windows.num_pieces,
-            sentence_lengths=windows.sentence_lengths,
+        rows = window_rows(
+            self.read(numbers).trees(),
+            special_ids=self.special_ids,
             row_length=self.window_length,
+            caps=self.index_tables,
         )
-        return {
-            "padding_mask": padding_mask,
-            **window_indices.add_indices(
-                num_pieces=windows.num_pieces,
-                sentence_lengths=windows.sentence_lengths,
-                paragraph_lengths=windows.paragraph_lengths,
-                first_index=windows.first_index,
-                row_length=self.window_length,
-                caps=self.index_tables,
-            ),
-            **self.masking(token_ids, sentence_numbers, streams),
-        }
+        sentence_numbers = rows.pop("sentence_number")
+        return {**rows, **self.masking(rows["token_ids"], sentence_numbers, streams)}
 
     def read(self, numbers: tf.Tensor) -> DecodedWindows:
         """Reads windows as they are stored.

@@ -16,8 +16,8 @@ everything else that takes a --checkpoint. What can be read, by what lies there:
 To pretrain further, or to give another model a start, name its config:
 
   python -m seg_tf.commands.import_weights --from=uncased_L-12_H-768_A-12 \
-    --config=configs/segabert_base.py --output_dir=runs/bert_as_segabert
-  python run_pretraining.py --config=configs/segabert_base.py --records_dir=records \
+    --config=configs/segabert.py:base --output_dir=runs/bert_as_segabert
+  python run_pretraining.py --config=configs/segabert.py:base --records_dir=records \
     --initial_checkpoint=runs/bert_as_segabert --output_dir=runs/segabert
 
 The same --config and --config.… flags have to be given to both, and the records be made
@@ -42,8 +42,8 @@ def define_flags() -> None:
     config_flags.DEFINE_config_file(
         "config",
         None,
-        "Config whose model takes up the weights; its fields are flags too. Without, "
-        "the model stays what it is.",
+        "Config, FILE or FILE:VARIANT, whose model takes up the weights; its fields "
+        "are flags too. Without, the model stays what it is.",
     )
     flags.DEFINE_string(
         "from", None, "Folder, or prefix of a TensorFlow checkpoint.", required=True

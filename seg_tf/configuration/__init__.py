@@ -35,7 +35,7 @@ from seg_tf.configuration.registry import (
     to_config_dict,
     to_dict,
 )
-from seg_tf.configuration.run import RunConfig
+from seg_tf.configuration.run import RunConfig, get_variant
 from seg_tf.configuration.training import LossScaleConfig, TrainingConfig
 
 __all__ = [
@@ -62,6 +62,7 @@ __all__ = [
     "WindowInputsConfig",
     "build",
     "from_config_dict",
+    "get_variant",
     "register",
     "to_config_dict",
     "to_dict",

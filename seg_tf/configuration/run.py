@@ -57,3 +57,16 @@ class RunConfig:
         if not hasattr(self.optimizer, "decay_begin"):
             return None
         return self.optimizer.decay_begin(num_updates)
+
+
+def get_variant(runs: Mapping[str, RunConfig], variant: str) -> RunConfig:
+    """The run that a config file's `get_config(variant)` is asked for.
+
+    Raises:
+        ValueError: if there is none, with the names of all.
+    """
+    if variant not in runs:
+        raise ValueError(
+            f"`variant` must be one of {', '.join(runs)}. Received: {variant!r}"
+        )
+    return runs[variant]

@@ -12,9 +12,9 @@ import tensorflow as tf
 from seg_tf import configuration
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.finetuning import graph_segments
-from seg_tf.finetuning.window_layout import index_caps
-from seg_tf.inference import graph_rows
 from seg_tf.inference.text_windows import WindowRoom
+from seg_tf.layouts import sentences, windows
+from seg_tf.layouts.trees import Trees
 from seg_tf.ops.gathering import gather_vectors
 from seg_tf.text import text_blocks
 from seg_tf.text.graph import block_rows
@@ -104,18 +104,26 @@ class _IndexedRows(ModelRows):
         self, pretrained: Pretrained, splitter: GraphSentenceSplitter, room: WindowRoom
     ):
         super().__init__(pretrained, splitter, room)
-        self._caps = dict(pretrained.encoder.index_tables)
-        self._pair_caps = index_caps(pretrained)
+        self._caps = pretrained.encoder.index_caps
 
     def of_texts(self, texts: tf.Tensor) -> tuple[TextTrees, Features]:
         trees = self._build_trees(texts)
-        features = dict(self._rows(trees))
-        if "token_type" in self._pair_caps:
-            features["token_type"] = tf.zeros_like(features["token_ids"])
-        return trees, features
+        # A text without a piece has an empty sentence.
+        most = tf.maximum(tf.reduce_max(trees.num_sentences), 1)
+        lengths = tf.pad(trees.sentence_lengths, [[0, 0], [0, 1]])[:, :most]
+        of_documents = Trees.of_documents(
+            pieces=trees.pieces,
+            sentence_lengths=lengths,
+            num_sentences=trees.num_sentences,
+            paragraph_lengths=tf.pad(trees.paragraph_lengths, [[0, 0], [0, 1]]),
+        )
+        return trees, self._rows(of_documents)
+
+    def _segment_rows(self, segments: Sequence[tf.RaggedTensor]) -> Features:
+        return self._rows(Trees.of_texts(segments))
 
     @abc.abstractmethod
-    def _rows(self, trees: TextTrees) -> Features: ...
+    def _rows(self, trees: Trees) -> Features: ...
 
 
 class RowsOfWindows(_IndexedRows):
@@ -126,11 +134,14 @@ class RowsOfWindows(_IndexedRows):
 
     extra_features = ("sentence_number",)
 
-    def _rows(self, trees: TextTrees) -> Features:
-        return graph_rows.window_rows(trees, self._vocabulary, self._caps)
-
-    def _segment_rows(self, segments: Sequence[tf.RaggedTensor]) -> Features:
-        return graph_segments.window_rows(segments, self._vocabulary, self._pair_caps)
+    def _rows(self, trees: Trees) -> Features:
+        num_texts = 1 + tf.reduce_max(trees.texts)
+        return windows.window_rows(
+            trees,
+            special_ids=self._vocabulary.special_ids,
+            row_length=1 + num_texts + tf.reduce_max(trees.num_pieces()),
+            caps=self._caps,
+        )
 
     def sentence_vectors(
         self, encoder: Any, sequence_output: tf.Tensor, features: Features
@@ -143,19 +154,14 @@ class RowsOfSentences(_IndexedRows):
 
     extra_features = ("candidate_positions", "candidate_mask")
 
-    def _rows(self, trees: TextTrees) -> Features:
-        features = graph_rows.rows_of_sentences(
-            trees, self._vocabulary, self._caps, self.room.num_sentences
-        )
-        # As wide as the row with the most sentences.
-        most = tf.reduce_max(tf.maximum(trees.num_sentences, 1))
-        for name in self.extra_features:
-            features[name] = features[name][:, : most + 2]
-        return features
-
-    def _segment_rows(self, segments: Sequence[tf.RaggedTensor]) -> Features:
-        return graph_segments.rows_of_sentences(
-            segments, self._vocabulary, self._pair_caps
+    def _rows(self, trees: Trees) -> Features:
+        num_tokens = trees.num_pieces() + trees.num_sentences
+        return sentences.sentence_rows(
+            trees.as_one_text(),
+            special_ids=self._vocabulary.special_ids,
+            sent_id=self._vocabulary.sent_id,
+            row_length=sentences.NUM_SPECIAL_TOKENS + tf.reduce_max(num_tokens),
+            caps=self._caps,
         )
 
     def sentence_vectors(

@@ -13,10 +13,9 @@ from seg_tf.export.served_encoder import ServedModel
 from seg_tf.finetuning.sentence_layout import SentenceLayout
 from seg_tf.finetuning.spans import graph_answers, graph_windows
 from seg_tf.finetuning.spans.graph_contexts import GraphContextEncoder, encode_questions
-from seg_tf.finetuning.spans.graph_span_rows import span_rows
+from seg_tf.finetuning.spans.graph_span_rows import span_rows, span_trees
 from seg_tf.finetuning.spans.span_batches import span_layout
 from seg_tf.finetuning.spans.span_extractor import SpanExtractor
-from seg_tf.finetuning.window_layout import index_caps
 from seg_tf.tasks.squad.windows import WindowSizes
 from seg_tf.text.graph.pieces import GraphWordPieces
 from seg_tf.text.graph.sentences import GraphSentenceSplitter
@@ -87,7 +86,7 @@ class ServedExtractor(ServedModel):
         self._encode_contexts = GraphContextEncoder(splitter, self._word_pieces)
         of_sentences = isinstance(span_layout(pretrained), SentenceLayout)
         # Attributes that are containers would be saved.
-        vocabulary, caps = pretrained.vocabulary, index_caps(pretrained)
+        vocabulary, caps = pretrained.vocabulary, pretrained.encoder.index_caps
 
         @tf.function(
             input_signature=[
@@ -104,11 +103,9 @@ class ServedExtractor(ServedModel):
             windows = graph_windows.make_windows(
                 contexts, tf.cast(questions.row_lengths(), tf.int32), sizes
             )
-            features, positions = span_rows(
-                questions, contexts, windows, vocabulary, caps, of_sentences
-            )
+            trees = span_trees(questions, contexts, windows, of_sentences)
+            features, at = span_rows(trees, vocabulary, caps, of_sentences)
             logits = _logits(extractor, features)
-            at = tf.stack([windows.windows, positions], axis=1)
             found = graph_answers.best_answers(
                 contexts,
                 windows,

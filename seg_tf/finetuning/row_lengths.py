@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -42,3 +43,21 @@ def room_beside(num_specials: int, max_length: int, num_texts: int) -> int:
             f"{num_texts} texts. Received: max_length={max_length}"
         )
     return max_length - num_specials
+
+
+def check_lengths(lengths: Iterable[int], row_length: int) -> None:
+    """Checks that rows have capacity for examples.
+
+    Args:
+        lengths: positions that each example takes.
+        row_length: positions of a row.
+
+    Raises:
+        ValueError: if an example takes more.
+    """
+    longest = max(lengths)
+    if longest > row_length:
+        raise ValueError(
+            f"`rows` must have at most {row_length} positions. Received: a row of "
+            f"{longest}"
+        )

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+import tensorflow as tf
 
-from seg_tf.finetuning.row_lengths import longest_row, room_beside
-from seg_tf.finetuning.row_of_runs import Run, lay_out_runs
-from seg_tf.finetuning.segments import Segment
-from seg_tf.finetuning.window_layout import index_caps
+from seg_tf.finetuning.row_lengths import check_lengths, longest_row, room_beside
+from seg_tf.finetuning.segments import Segment, num_pieces, trees_of
 from seg_tf.inference.row_runner import sentence_inputs
 from seg_tf.inference.rows import bucket_length
+from seg_tf.layouts.sentences import NUM_SPECIAL_TOKENS, sentence_rows
 
 if TYPE_CHECKING:
     from seg_tf.checkpoints.pretrained import Pretrained
@@ -21,17 +21,8 @@ if TYPE_CHECKING:
 class SentenceLayout:
     """Lays out a `[SENT]` before every segment, in the order of the text.
 
-    For example, texts of the pieces [7, 8] and [9], the paragraphs 0 and 1, become
-
-      tokens               [CLS]  [SENT]  7  8  [SENT]  9  [SEP]
-      position_index           0       1  2  3       4  5      6
-      sentence_id              0       1  1  1       2  2      3
-      paragraph_index          0       0  0  0       1  1      1
-      token_index              0       0  1  2       0  1      2
-      candidate_positions      0  1  4  6
-
-    as in pretraining (SLM, section 2.1). Token types are the same for all but question
-    answering (section 2.2).
+    That is `sentence_rows`, as in pretraining (SLM, section 2.1). Token types are the
+    same for all but question answering (section 2.2).
 
     Args:
         pretrained: such a model.
@@ -54,7 +45,7 @@ class SentenceLayout:
         self.max_length = longest_row(pretrained, max_length)
         self._distinguishes_texts = distinguishes_texts
         self._vocabulary = pretrained.vocabulary
-        self._caps = index_caps(pretrained)
+        self._caps = pretrained.encoder.index_caps
 
     def room(self, num_texts: int) -> int:
         if num_texts > self._max_sentences:
@@ -65,23 +56,27 @@ class SentenceLayout:
         return room_beside(2 + num_texts, self.max_length, num_texts)
 
     def row_shape(self, example: Sequence[Segment]) -> tuple[int, int]:
-        length = sum(len(run.token_ids) for run in self._runs(example))
-        return bucket_length(length, self.max_length), len(example) + 2
+        length = bucket_length(_num_tokens(example), self.max_length)
+        return length, len(example) + NUM_SPECIAL_TOKENS
 
     def lay_out(
         self, examples: Sequence[Sequence[Segment]], row_shape: tuple[int, int]
     ) -> dict[str, np.ndarray]:
         row_length, num_candidates = row_shape
-        rows = [list(self._runs(example)) for example in examples]
-        features = lay_out_runs(rows, row_length, self._vocabulary.pad_id, self._caps)
-        positions = np.zeros((len(rows), num_candidates), np.int32)
-        mask = np.zeros((len(rows), num_candidates), bool)
-        for row, runs in enumerate(rows):
-            # Every run begins with its candidate.
-            lengths = np.array([len(run.token_ids) for run in runs])
-            positions[row, : len(runs)] = np.cumsum(lengths) - lengths
-            mask[row, : len(runs)] = True
-        return {**features, "candidate_positions": positions, "candidate_mask": mask}
+        check_lengths(map(_num_tokens, examples), row_length)
+        with tf.device("CPU"):
+            trees = trees_of(examples, num_candidates - NUM_SPECIAL_TOKENS)
+            if not self._distinguishes_texts:
+                trees = trees.as_one_text()
+            rows = sentence_rows(
+                trees,
+                special_ids=self._vocabulary.special_ids,
+                sent_id=self._vocabulary.sent_id,
+                row_length=row_length,
+                caps=self._caps,
+            )
+        del rows["sentence_number"], rows["gold_candidates"]
+        return {name: values.numpy() for name, values in rows.items()}
 
     def piece_starts(self, example: Sequence[Segment]) -> np.ndarray:
         """At which position of the row each segment's pieces begin."""
@@ -90,21 +85,6 @@ class SentenceLayout:
         num_sents = np.arange(1, 1 + len(example))
         return 1 + np.cumsum(lengths) - lengths + num_sents
 
-    def _runs(self, example: Sequence[Segment]) -> Iterator[Run]:
-        """`[CLS]`, the segments with their `[SENT]`, and `[SEP]`."""
-        first, last = example[0], example[-1]
-        yield Run([self._vocabulary.cls_id], 0, self._shared(first, 0))
-        for number, segment in enumerate(example, start=1):
-            token_ids = np.concatenate([[self._vocabulary.sent_id], segment.pieces])
-            yield Run(token_ids, segment.first_token, self._shared(segment, number))
-        behind = last.first_token + 1 + len(last.pieces)
-        shared = self._shared(last, len(example) + 1)
-        yield Run([self._vocabulary.sep_id], behind, shared)
 
-    def _shared(self, segment: Segment, sentence_id: int) -> dict[str, int]:
-        return {
-            "sentence_id": sentence_id,
-            "paragraph_index": segment.paragraph,
-            "sentence_index": segment.sentence,
-            "token_type": segment.text if self._distinguishes_texts else 0,
-        }
+def _num_tokens(example: Sequence[Segment]) -> int:
+    return num_pieces(example) + len(example) + NUM_SPECIAL_TOKENS

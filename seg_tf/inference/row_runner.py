@@ -14,7 +14,8 @@ import tensorflow as tf
 from seg_tf.configuration.inputs import SentenceInputsConfig
 from seg_tf.inference import rows as rows_of_sentences
 from seg_tf.inference.rows import Row
-from seg_tf.text.sentence_rows import sentence_rows
+from seg_tf.layouts.sentences import sentence_rows
+from seg_tf.layouts.trees import Trees
 
 if TYPE_CHECKING:
     from seg_tf.checkpoints.pretrained import Pretrained
@@ -109,27 +110,21 @@ class RowRunner:
             vocabulary = self._word_pieces.vocabulary
 
             def run(padded: Mapping[str, tf.Tensor]) -> Sequence[tf.Tensor]:
+                nothing = tf.zeros_like(padded["paragraphs"])
                 features = sentence_rows(
-                    **padded,
+                    Trees(**padded, first_tokens=nothing, texts=nothing),
                     row_length=length,
-                    special_ids={
-                        "pad": vocabulary.pad_id,
-                        "cls": vocabulary.cls_id,
-                        "sep": vocabulary.sep_id,
-                    },
+                    special_ids=vocabulary.special_ids,
                     sent_id=vocabulary.sent_id,
-                    caps=self._encoder.index_tables,
+                    caps=self._encoder.index_caps,
                 )
-                # Read by encoders with a table of types; a row is of one text.
-                types = {"token_type": tf.zeros_like(features["token_ids"])}
-                sequence = self._encoder({**features, **types}, training=False)
+                sequence = self._encoder(features, training=False)
                 return self._compute(sequence, features)
 
             of_sentence = tf.TensorSpec([None, self.max_sentences], tf.int32)
             signature = {
                 "pieces": tf.TensorSpec([None, length], tf.int32),
                 "num_sentences": tf.TensorSpec([None], tf.int32),
-                "places": of_sentence,
                 "sentence_lengths": of_sentence,
                 "paragraphs": of_sentence,
                 "sentences": of_sentence,

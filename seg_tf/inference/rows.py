@@ -98,7 +98,7 @@ def batches(
 def pad(
     rows: Sequence[Row], max_sentences: int, row_length: int
 ) -> dict[str, np.ndarray]:
-    """What `sentence_rows` takes of rows that are presented as they are.
+    """Rows as fields of `seg_tf.layouts.trees.Trees`.
 
     Args:
         rows: B of them.
@@ -106,7 +106,7 @@ def pad(
         row_length: P, more than there can be.
 
     Returns:
-        int32 arrays by the names of its arguments.
+        int32 arrays by the names of the fields.
     """
     numbers = {
         name: np.zeros((len(rows), max_sentences), np.int32)
@@ -120,10 +120,8 @@ def pad(
         numbers["sentence_lengths"][at, :count] = [len(one) for one in row.pieces]
         numbers["paragraphs"][at, :count] = row.paragraphs
         numbers["sentences"][at, :count] = row.sentences
-    places = np.arange(max_sentences, dtype=np.int32)
     return {
         "pieces": pieces,
         "num_sentences": np.array([len(row.pieces) for row in rows], np.int32),
-        "places": np.tile(places, (len(rows), 1)),
         **numbers,
     }

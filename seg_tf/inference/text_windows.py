@@ -1,9 +1,5 @@
 """A text as the one row that an encoder reads of it, and what stands where in it.
 
-A document, one row, by the very graph that lays out rows of pretraining. The texts of
-tasks, several a row and many rows a batch, are laid out by `seg_tf.finetuning`'s
-`window_layout` and `sentence_layout`; a test holds both to the same rows.
-
 Shape key: L positions of the row.
 """
 
@@ -11,20 +7,16 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import tensorflow as tf
 
 from seg_tf import configuration
 from seg_tf.checkpoints.pretrained import Pretrained
-from seg_tf.inference import rows
-from seg_tf.inference.rows import Row
+from seg_tf.layouts.sentences import sentence_rows
+from seg_tf.layouts.trees import Trees
+from seg_tf.layouts.windows import NUM_SPECIAL_TOKENS, window_rows
 from seg_tf.models.encoder import Encoder
 from seg_tf.text.punkt import SentenceSplitter
-from seg_tf.text.sentence_rows import sentence_rows
 from seg_tf.text.tree import DocumentTree, TreeBuilder
 from seg_tf.text.vocabulary import SENT
-from seg_tf.text.window_indices import add_indices
-
-_SPECIAL_TOKENS = 2
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -91,7 +83,7 @@ class WindowRoom:
                 f"{type(pretrained.encoder).__name__}"
             )
         return cls(
-            inputs.window_length - _SPECIAL_TOKENS,
+            inputs.window_length - NUM_SPECIAL_TOKENS,
             getattr(inputs, "max_sentences", None),
         )
 
@@ -162,82 +154,39 @@ def lay_out(tree: DocumentTree, pretrained: Pretrained) -> TextWindow:
         tree: a text that fits into a window.
         pretrained: a model that was trained on windows.
     """
-    is_sentence_model = isinstance(
-        pretrained.config.inputs, configuration.SentenceInputsConfig
-    )
-    lay_out_pieces = _row_of_sentences if is_sentence_model else _row_of_pieces
-    token_ids, is_piece, indices = lay_out_pieces(tree, pretrained)
+    vocabulary = pretrained.vocabulary
+    has_sent = isinstance(pretrained.config.inputs, configuration.SentenceInputsConfig)
     # Before each sentence's pieces, one position or none.
-    lengths = tree.sentence_lengths + int(is_sentence_model)
+    lengths = tree.sentence_lengths + int(has_sent)
+    shared = {
+        "special_ids": vocabulary.special_ids,
+        "row_length": int(lengths.sum()) + NUM_SPECIAL_TOKENS,
+        "caps": pretrained.encoder.index_caps,
+    }
+    if has_sent:
+        row = sentence_rows(
+            Trees.of_document(tree), sent_id=vocabulary.sent_id, **shared
+        )
+    else:
+        row = window_rows(Trees.of_document(tree), **shared)
+    features = {name: values.numpy() for name, values in row.items()}
+    features["window_number"] = np.ones_like(features["token_ids"])
     sentences = np.repeat(np.arange(len(lengths)), lengths)
     paragraph_of = np.repeat(
         np.arange(len(tree.paragraph_lengths)), tree.paragraph_lengths
     )
     sentences = np.pad(sentences, 1, mode="edge")  # [CLS] and [SEP]
-    tokens = pretrained.vocabulary.tokens_of(token_ids)
-    if is_sentence_model:
-        sent_id = pretrained.vocabulary.sent_id
+    token_ids = features["token_ids"][0]
+    tokens = vocabulary.tokens_of(token_ids)
+    if has_sent:
         tokens = [
-            SENT if token_id == sent_id else token
+            SENT if token_id == vocabulary.sent_id else token
             for token_id, token in zip(token_ids, tokens, strict=True)
         ]
-    features = {
-        "token_ids": token_ids,
-        "padding_mask": np.ones(len(token_ids), bool),
-        "window_number": np.ones(len(token_ids), np.int32),
-        "token_type": np.zeros(len(token_ids), np.int32),
-        **indices,
-    }
     return TextWindow(
-        features={
-            name: features[name][np.newaxis]
-            for name in pretrained.encoder.feature_names
-        },
+        features={name: features[name] for name in pretrained.encoder.feature_names},
         tokens=tuple(tokens),
         paragraphs=paragraph_of[sentences],
         sentences=sentences,
-        is_piece=is_piece,
+        is_piece=features["sentence_number"][0] > 0,
     )
-
-
-_LaidOut = tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]
-
-
-def _row_of_pieces(tree: DocumentTree, pretrained: Pretrained) -> _LaidOut:
-    vocabulary, num_pieces = pretrained.vocabulary, len(tree.token_ids)
-    indices = add_indices(
-        num_pieces=tf.constant([num_pieces]),
-        sentence_lengths=tf.constant([tree.sentence_lengths], tf.int32),
-        paragraph_lengths=tf.constant([tree.paragraph_lengths], tf.int32),
-        first_index=tf.constant([tree.first_index], tf.int32),
-        row_length=num_pieces + _SPECIAL_TOKENS,
-        caps=pretrained.encoder.index_tables,
-    )
-    token_ids = np.array(
-        [vocabulary.cls_id, *tree.token_ids, vocabulary.sep_id], np.int32
-    )
-    is_piece = np.pad(np.ones(num_pieces, bool), 1)
-    return token_ids, is_piece, {name: one.numpy()[0] for name, one in indices.items()}
-
-
-def _row_of_sentences(tree: DocumentTree, pretrained: Pretrained) -> _LaidOut:
-    vocabulary = pretrained.vocabulary
-    first_pieces = np.cumsum(tree.sentence_lengths) - tree.sentence_lengths
-    indices = tree.indices()
-    row = Row(
-        tuple(np.split(tree.token_ids, first_pieces[1:])),
-        *(
-            tuple(indices[name][first_pieces])
-            for name in ("paragraph_index", "sentence_index")
-        ),
-    )
-    padded = rows.pad([row], len(row.pieces), row.num_tokens)
-    found = sentence_rows(
-        **{name: tf.constant(array) for name, array in padded.items()},
-        row_length=row.num_tokens,
-        special_ids=vocabulary.special_ids,
-        sent_id=vocabulary.sent_id,
-        caps=pretrained.encoder.index_tables,
-    )
-    found = {name: tensor.numpy()[0] for name, tensor in found.items()}
-    return found["token_ids"], found["sentence_numbers"] > 0, found

@@ -199,6 +199,12 @@ class Encoder(keras_hub.models.Backbone):
             self.index_tables, self.packed_windows, self.reads_token_types
         )
 
+    @property
+    def index_caps(self) -> dict[str, int]:
+        """Rows of every table that indices are looked up in, token types included."""
+        types = {_TOKEN_TYPE: self.num_token_types} if self.num_token_types else {}
+        return {**self.index_tables, **types}
+
     def __call__(self, inputs: Mapping[str, Any], **kwargs: Any) -> Any:
         return super().__call__(own_features(inputs, self.feature_names), **kwargs)
 

@@ -1,6 +1,7 @@
-"""Command lines whose `--config.…` flags are wrong end in a line that says how."""
+"""Command lines whose `--config` flags are wrong end in a line that says how."""
 
 import difflib
+import os
 import pathlib
 import re
 import runpy
@@ -10,27 +11,53 @@ from collections.abc import Sequence
 import ml_collections
 from absl import app
 
-_CONFIG = re.compile(r"--?config=(.+)", re.DOTALL)
+# The value is the same argument's or the next one's.
+_CONFIG = re.compile(r"(?:^|\0)--?config[=\0]([^\0]+)")
 _OVERRIDE = re.compile(r"--?(?:no)?config\.([\w.]+)(?:=.*)?", re.DOTALL)
 
 
 def parse_flags(argv: Sequence[str]) -> list[str]:
     """For `app.run(main, flags_parser=parse_flags)`; needs a flag named `config`."""
+    given = _CONFIG.findall("\0".join(argv))
+    # ml_collections would print a stack trace.
+    config = load_config(given[-1]) if given else None
     try:
         return app.parse_flags_with_usage(argv)
     # What ml_collections lets through for a field, or a file, that does not exist.
     except (AttributeError, KeyError, TypeError, OSError) as error:
-        sys.exit(f"error: {_explain(argv) or error}")
+        sys.exit(f"error: {_explain(config, argv) or error}")
 
 
-def _explain(argv: Sequence[str]) -> str | None:
-    paths = [match[1] for match in map(_CONFIG.fullmatch, argv) if match]
-    if not paths:
-        return None
-    path = pathlib.Path(paths[-1])
+def load_config(value: str) -> ml_collections.ConfigDict:
+    """The config that `--config=value` asks for; one line and exit 1 if there is none.
+
+    Args:
+        value: str. `FILE` or `FILE:VARIANT`, for `get_config()` or
+            `get_config("VARIANT")` of that Python file.
+    """
+    name, colon, variant = value.partition(":")
+    path = pathlib.Path(name)
     if not path.is_file():
-        return f"`--config` must be a Python file. Received: {path}, which is not there"
-    config = runpy.run_path(str(path))["get_config"]()
+        files = sorted(other.name for other in path.parent.glob("[!_]*.py"))
+        sys.exit(
+            "error: `--config` must be a Python file, or FILE:VARIANT. Received: "
+            f"{value}, which is not there. {path.parent} has "
+            f"{', '.join(files) or 'no Python file'}"
+        )
+    get_config = runpy.run_path(name)["get_config"]
+    try:
+        return get_config(variant) if colon else get_config()
+    except (TypeError, ValueError) as error:
+        if os.environ.get("SEG_TF_TRACEBACK"):
+            raise
+        sys.exit(f"error: --config={value}: {error}")
+
+
+def _explain(
+    config: ml_collections.ConfigDict | None, argv: Sequence[str]
+) -> str | None:
+    if config is None:
+        return None
     overrides = [match[1] for match in map(_OVERRIDE.fullmatch, argv) if match]
     explanations = (unknown_field(config, override) for override in overrides)
     return next(filter(None, explanations), None)

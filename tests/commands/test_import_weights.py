@@ -38,9 +38,9 @@ def test_a_model_stays_what_it_is(tmp_path, capsys):
 def test_another_model_takes_up_the_weights(tmp_path, capsys):
     config = tmp_path / "config.py"
     config.write_text(
-        "from configs import segabert_tiny\n"
+        "from configs import segabert\n"
         "def get_config():\n"
-        "    config = segabert_tiny.get_config()\n"
+        "    config = segabert.get_config()\n"
         f"    config.model.update({SIZES!r})\n"
         "    config.model.index_tables.token_index = 20\n"
         "    return config\n"
@@ -63,5 +63,5 @@ def test_what_is_wrong_is_said_before_anything_is_written(tmp_path):
     with pytest.raises(ValueError, match="`--output_dir` must be a folder"):
         run(f"--output_dir={tmp_path}")
     with pytest.raises(ForeignWeightsError, match="`--config` must be of an encoder"):
-        run(f"--output_dir={tmp_path / 'new'}", "--config=configs/reat_tiny.py")
+        run(f"--output_dir={tmp_path / 'new'}", "--config=configs/reat.py:tiny")
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]

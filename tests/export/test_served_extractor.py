@@ -12,7 +12,7 @@ from seg_tf.export.served_extractor import ServedExtractor
 from seg_tf.finetuning import SpanExtractor
 from seg_tf.finetuning.spans.graph_answers import NO_SCORE
 from seg_tf.finetuning.spans.graph_contexts import GraphContextEncoder, encode_questions
-from seg_tf.finetuning.spans.graph_span_rows import span_rows
+from seg_tf.finetuning.spans.graph_span_rows import span_rows, span_trees
 from seg_tf.finetuning.spans.graph_windows import make_windows as make_graph_windows
 from seg_tf.finetuning.spans.span_batches import (
     context_positions,
@@ -20,7 +20,6 @@ from seg_tf.finetuning.spans.span_batches import (
     span_layout,
 )
 from seg_tf.finetuning.spans.squad_examples import span_example, window_sizes
-from seg_tf.finetuning.window_layout import index_caps
 from seg_tf.tasks.squad.answers import WindowLogits, rank_answers
 from seg_tf.tasks.squad.spans import SpanEncoder
 from seg_tf.tasks.squad.squad_files import Passage, Question
@@ -117,14 +116,14 @@ def test_rows_are_those_of_finetuning(kind):
     assert int(tf.reduce_sum(tf.cast(is_cut, tf.int32))) == (windows.num_cut_questions)
     encoded = GraphContextEncoder(splitter(), word_pieces)(contexts)
     found = make_graph_windows(encoded, tf.cast(spelled.row_lengths(), tf.int32), sizes)
-    features, positions = span_rows(
-        spelled,
-        encoded,
-        found,
+    of_sentences = "sentence_id" in tiny_models.TABLES[kind]
+    features, places = span_rows(
+        span_trees(spelled, encoded, found, of_sentences),
         pretrained.vocabulary,
-        index_caps(pretrained),
-        "sentence_id" in tiny_models.TABLES[kind],
+        pretrained.encoder.index_caps,
+        of_sentences,
     )
+    np.testing.assert_array_equal(places[:, 0], found.windows)
     windows = windows.windows
     assert len(windows) == len(found.lengths) > 2 * len(questions)
     expected = {"windows": [], "positions": [], "is_max_context": [], "starts": []}
@@ -156,7 +155,7 @@ def test_rows_are_those_of_finetuning(kind):
     first = tf.gather(encoded.texts.starts, tf.gather(found.contexts, found.windows))
     in_graph = {
         "windows": found.windows,
-        "positions": positions,
+        "positions": places[:, 1],
         "is_max_context": found.is_max_context,
         "starts": tf.gather(encoded.starts, found.pieces) - first,
         "stops": tf.gather(encoded.stops, found.pieces) - first,

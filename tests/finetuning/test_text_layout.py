@@ -11,7 +11,7 @@ from seg_tf.finetuning.text_layout import text_layout
 from seg_tf.inference import text_windows
 from seg_tf.text.tree import DocumentTree
 from tests.finetuning.tiny_models import KINDS, some_texts, tiny
-from tests.text.test_sentence_rows import slow_row
+from tests.layouts.test_sentences import slow_row
 
 CLS, SEP, SENT, ATTENTION = 2, 3, 5, 5
 # w0 is 7, w1 is 8, …

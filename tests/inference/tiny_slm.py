@@ -11,7 +11,7 @@ from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from seg_tf.text.word_pieces import WordPieces
 from seg_tf.training.checkpoint import Checkpoints
 from seg_tf.training.pretrainer import Pretrainer
-from tests.text.test_sentence_rows import slow_row
+from tests.layouts.test_sentences import slow_row
 
 MAX_SENTENCES = 4
 WINDOW_LENGTH = 44

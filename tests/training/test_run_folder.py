@@ -1,5 +1,7 @@
+import contextlib
 import json
 import os
+import pathlib
 import subprocess
 import sys
 
@@ -138,3 +140,19 @@ with RunFolder(pathlib.Path({str(folder.path)!r})).locked():
     process.communicate()
     with folder.locked():
         pass
+
+
+def test_lock_ends_though_a_starting_process_has_a_copy_of_its_file(tmp_path):
+    folder = RunFolder(tmp_path / "run")
+    copies = []
+    with folder.locked():
+        # As a process that was forked and has not run its own program yet.
+        for entry in pathlib.Path("/proc/self/fd").iterdir():
+            with contextlib.suppress(FileNotFoundError):
+                if entry.readlink().parent == folder.path:
+                    copies.append(os.dup(int(entry.name)))
+    assert copies
+    with folder.locked():
+        pass
+    for copy in copies:
+        os.close(copy)

@@ -19,7 +19,7 @@ from tests.data_pipelines.loading.test_window_inputs import (
     take_by_ranks,
     unmasked,
 )
-from tests.text.test_window_indices import slow_indices
+from tests.layouts.test_windows import slow_indices
 
 WINDOW_LENGTH = 32
 VOCAB_SIZE = 500

@@ -27,7 +27,7 @@ from tests.data_pipelines.loading.test_window_inputs import (
     take_by_ranks,
     unmasked,
 )
-from tests.text.test_sentence_rows import slow_row
+from tests.layouts.test_sentences import slow_row
 
 WINDOW_LENGTH = 40
 MAX_SENTENCES = 6
@@ -164,7 +164,7 @@ def test_rows_hold_every_piece_of_a_window_and_follow_from_its_order(
             sent_id=SENT,
         )
         assert token_ids.tolist() == expected.pop("token_ids")
-        sentence_numbers = expected.pop("sentence_numbers")
+        sentence_numbers = expected.pop("sentence_number")
         for name, values in expected.items():
             assert rows[name][number].tolist() == values, name
         # Neither [SENT] nor another special token is ever predicted.

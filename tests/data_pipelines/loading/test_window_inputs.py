@@ -16,7 +16,7 @@ from tests.data_pipelines.builders import (
     read_split,
     write_windows,
 )
-from tests.text.test_window_indices import slow_indices
+from tests.layouts.test_windows import slow_indices
 
 WINDOW_LENGTH = 32
 VOCAB_SIZE = 500

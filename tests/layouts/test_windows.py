@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seg_tf.text import window_indices
+from seg_tf.layouts.trees import Trees
+from seg_tf.layouts.windows import window_rows
 from seg_tf.text.tree import DocumentTree
 from tests.data_pipelines.builders import random_tree
 
+SPECIAL_IDS = {"cls": 1_001, "sep": 1_002, "pad": 1_003}
 UNBOUNDED = {
     "position_index": 10**6,
     "paragraph_index": 10**6,
@@ -47,26 +49,53 @@ def slow_indices(tree, row_length, caps):
     return dict(zip(("position_index", *names), table.T, strict=True))
 
 
-def graph_indices(trees, row_length, caps):
+def graph_rows(trees, row_length, caps):
+    """Rows of documents, as pretraining lays them out."""
+
     def padded(lists):
         longest = max(map(len, lists))
         return tf.constant(
             [list(row) + [0] * (longest - len(row)) for row in lists], tf.int32
         )
 
-    return tf.function(window_indices.add_indices)(
-        num_pieces=tf.constant([len(tree.token_ids) for tree in trees]),
+    @tf.function
+    def lay_out(**tensors):
+        return window_rows(
+            Trees.of_documents(**tensors),
+            special_ids=SPECIAL_IDS,
+            row_length=row_length,
+            caps=caps,
+        )
+
+    return lay_out(
+        pieces=padded([tree.token_ids for tree in trees]),
+        num_sentences=tf.constant([len(tree.sentence_lengths) for tree in trees]),
         sentence_lengths=padded([tree.sentence_lengths for tree in trees]),
         paragraph_lengths=padded([tree.paragraph_lengths for tree in trees]),
         first_index=tf.constant([tree.first_index for tree in trees], tf.int64),
-        row_length=row_length,
-        caps=caps,
     )
 
 
+def graph_indices(trees, row_length, caps):
+    rows = graph_rows(trees, row_length, caps)
+    return {name: rows[name] for name in caps}
+
+
 def assert_equal_to_slow(trees, row_length, caps):
-    found = graph_indices(trees, row_length, caps)
+    found = graph_rows(trees, row_length, caps)
     for number, tree in enumerate(trees):
+        length = len(tree.token_ids)
+        padding = [0] * (row_length - length - 2)
+        numbers = np.repeat(
+            np.arange(len(tree.sentence_lengths)) + 1, tree.sentence_lengths
+        )
+        tokens = [SPECIAL_IDS["cls"], *tree.token_ids, SPECIAL_IDS["sep"]]
+        tokens += [SPECIAL_IDS["pad"]] * len(padding)
+        assert found["token_ids"][number].numpy().tolist() == tokens
+        mask = [True] * (length + 2) + [False] * len(padding)
+        assert found["padding_mask"][number].numpy().tolist() == mask
+        sentence_number = [0, *numbers, 0, *padding]
+        assert found["sentence_number"][number].numpy().tolist() == sentence_number
         expected = slow_indices(tree, row_length, caps)
         for name in caps:
             np.testing.assert_array_equal(

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seg_tf.text.sentence_rows import sentence_rows
+from seg_tf.layouts.sentences import sentence_rows
+from seg_tf.layouts.trees import Trees
 
 SPECIAL_IDS = {"cls": 101, "sep": 102, "pad": 0}
 SENT = 1
@@ -41,7 +42,7 @@ def slow_row(
     for gold, pieces in enumerate(sentences):
         starts[gold] = end
         end += 1 + len(pieces)
-    row = {name: [0] * row_length for name in ("token_ids", "sentence_numbers", *caps)}
+    row = {name: [0] * row_length for name in ("token_ids", "sentence_number", *caps)}
     excess = max(max(paragraphs) - caps.get("paragraph_index", 1 << 30) + 1, 0)
     paragraphs = [one - min(excess, paragraphs[0]) for one in paragraphs]
 
@@ -73,7 +74,7 @@ def slow_row(
                 sentence_index=sentence_indices[place],
             )
             if offset:
-                row["sentence_numbers"][at] = gold + 1
+                row["sentence_number"][at] = gold + 1
             presented += 1
     write(
         end,
@@ -105,33 +106,29 @@ def lay_out(examples, caps=CAPS):
 
     pieces = [list(itertools.chain(*sentences)) for sentences, *_ in examples]
     lengths = [[len(sentence) for sentence in one] for one, *_ in examples]
-    function = tf.function(
-        lambda *tensors: sentence_rows(
-            **dict(
-                zip(
-                    (
-                        "pieces",
-                        "sentence_lengths",
-                        "num_sentences",
-                        "places",
-                        "paragraphs",
-                        "sentences",
-                    ),
-                    tensors,
-                    strict=True,
-                )
-            ),
+
+    @tf.function
+    def lay_out(places, **tensors):
+        nothing = tf.zeros_like(places)
+        return sentence_rows(
+            Trees(**tensors, first_tokens=nothing, texts=nothing),
+            places=places,
             row_length=ROW_LENGTH,
             special_ids=SPECIAL_IDS,
             sent_id=SENT,
             caps=caps,
         )
+
+    places, paragraphs, sentences = (
+        padded([one[part] for one in examples], MAX_SENTENCES) for part in (1, 2, 3)
     )
-    found = function(
-        padded(pieces, max(1, *map(len, pieces))),
-        padded(lengths, MAX_SENTENCES),
-        tf.constant([len(one) for one in lengths], tf.int32),
-        *(padded([one[part] for one in examples], MAX_SENTENCES) for part in (1, 2, 3)),
+    found = lay_out(
+        places,
+        pieces=padded(pieces, max(1, *map(len, pieces))),
+        sentence_lengths=padded(lengths, MAX_SENTENCES),
+        num_sentences=tf.constant([len(one) for one in lengths], tf.int32),
+        paragraphs=paragraphs,
+        sentences=sentences,
     )
     return {name: values.numpy() for name, values in found.items()}
 
@@ -177,7 +174,7 @@ def test_extremes(sentences):
 def test_only_indices_and_candidates_tell_the_order():
     sentences = [[10, 11, 12], [20], [30, 31]]
     rows = lay_out([(sentences, list(p), [0] * 3, [0] * 3) for p in PERMUTATIONS])
-    for name in ("token_ids", "padding_mask", "sentence_numbers", "candidate_mask"):
+    for name in ("token_ids", "padding_mask", "sentence_number", "candidate_mask"):
         assert (rows[name] == rows[name][:1]).all()
     # Read by their positions, the tokens are the sentences in the order presented.
     for number, places in enumerate(PERMUTATIONS):

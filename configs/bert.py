@@ -1,0 +1,89 @@
+r"""BERT: SegaBERT's runs with BERT's position table in place of the three.
+
+`--config=configs/bert.py:VARIANT`; without a variant it is tiny. Everything else,
+records included, is that of the same variant of `segabert.py`; so are hardware and
+time. No next sentence prediction. In the phases all 512 positions have their row, so
+that the second can start from the first. Figures of the paper (Segatron) were not run
+here.
+
+tiny: SegaBERT tiny with positions: 2 layers of width 128, for a CPU.
+    python run_pretraining.py --config=configs/bert.py:tiny \
+        --records_dir=records/wikipedia_128 --output_dir=runs/bert_tiny
+    Expected: with --config.training.num_updates=6000 on 155 MB of Wikipedia and books,
+    with a vocabulary of 8,192 pieces, validation loss 4.415 and accuracy 28.0 %, the
+    fast fall beginning after 2,500 updates (docs/pretraining.md).
+
+tiny_phase1: first phase of two, at a size for a CPU.
+    python run_pretraining.py --config=configs/bert.py:tiny_phase1 \
+        --records_dir=records/wikipedia_128 --output_dir=runs/bert_tiny_phase1
+    Expected: validation loss about 6.54, accuracy about 13.0 %, otherwise as there.
+
+tiny_phase2: second phase of two, from the weights of tiny_phase1.
+    python run_pretraining.py --config=configs/bert.py:tiny_phase2 \
+        --records_dir=records/wikipedia_512 --output_dir=runs/bert_tiny_phase2 \
+        --initial_checkpoint=runs/bert_tiny_phase1
+    Expected: validation loss about 6.42, accuracy about 13.3 %, otherwise as there.
+
+base: the paper's own baseline: 12 layers of width 768, 500,000 updates.
+    horovodrun -np 16 -H host1:8,host2:8 python run_pretraining.py \
+        --config=configs/bert.py:base --records_dir=records/wikipedia_512 \
+        --output_dir=runs/bert_base --config.training.dtype_policy=mixed_bfloat16
+    Expected, from the paper (tables 2, 4 and 6): GLUE dev average 82.2, test 77.7;
+    SQuAD 1.1 dev 81.9 EM, 89.4 F1; SQuAD 2.0 dev 75.4 EM, 78.2 F1.
+
+large: SegaBERT large with positions: 24 layers of width 1024, 1,000,000 updates.
+    horovodrun -np 16 -H host1:8,host2:8 python run_pretraining.py \
+        --config=configs/bert.py:large --records_dir=records/wikibooks_512 \
+        --output_dir=runs/bert_large --config.training.dtype_policy=mixed_bfloat16
+    Expected: the paper trained no large baseline. It quotes BERT large, which had next
+    sentence prediction too (tables 2 to 4): GLUE test average 82.1; SQuAD 1.1 dev 84.1
+    EM, 90.9 F1; SQuAD 2.0 dev 78.7 EM, 81.9 F1.
+
+large_phase1: first of the two phases of NVIDIA's BERT recipe: 128 positions.
+    horovodrun -np 8 python run_pretraining.py --config=configs/bert.py:large_phase1 \
+        --records_dir=records/wikibooks_128 --output_dir=runs/bert_large_phase1 \
+        --config.training.dtype_policy=mixed_bfloat16
+    Expected: NVIDIA reports no figure after this phase. Not run here.
+
+large_phase2: second of the two phases of NVIDIA's BERT recipe: 512 positions.
+    horovodrun -np 8 python run_pretraining.py --config=configs/bert.py:large_phase2 \
+        --records_dir=records/wikibooks_512 --output_dir=runs/bert_large_phase2 \
+        --initial_checkpoint=runs/bert_large_phase1 \
+        --config.training.dtype_policy=mixed_bfloat16
+    Expected: NVIDIA reports a final training loss of 1.67, which includes that of next
+    sentence prediction, and a fine-tuned F1 of 90.9 on the dev set of SQuAD 1.1. Not
+    run here; without next sentence prediction the loss is another.
+"""
+
+from dataclasses import replace
+
+import ml_collections
+
+from configs import segabert
+from seg_tf import configuration
+
+
+def _with_positions(variant: str, num_positions: int) -> configuration.RunConfig:
+    run = segabert.RUNS[variant]
+    return replace(
+        run,
+        name=f"bert_{variant}",
+        paper=run.paper.removeprefix("sega"),
+        model=replace(run.model, index_tables={"position_index": num_positions}),
+    )
+
+
+RUNS = {
+    "tiny": _with_positions("tiny", 128),
+    "tiny_phase1": _with_positions("tiny_phase1", 512),
+    "tiny_phase2": _with_positions("tiny_phase2", 512),
+    "base": _with_positions("base", 512),
+    "large": _with_positions("large", 512),
+    "large_phase1": _with_positions("large_phase1", 512),
+    "large_phase2": _with_positions("large_phase2", 512),
+}
+
+
+def get_config(variant: str = "tiny") -> ml_collections.ConfigDict:
+    """The variant's run, with every field open to `--config.…` flags."""
+    return configuration.to_config_dict(configuration.get_variant(RUNS, variant))

@@ -1,0 +1,275 @@
+r"""SegaBERT: BERT with indices of paragraph, sentence and token for the position.
+
+`--config=configs/segabert.py:VARIANT`; without a variant it is tiny. Figures that "the
+paper" reports are of Segatron (its table in brackets) and were not run here.
+
+tiny: 2 layers of width 128, for a CPU and a first look at the curves.
+    python run_pretraining.py --config=configs/segabert.py:tiny \
+        --records_dir=records/wikipedia_128 --output_dir=runs/segabert_tiny
+    Hardware: 2 CPU cores. Time: about twelve minutes for the 4,000 updates of 4,096
+    tokens, with a vocabulary of 8,192 pieces.
+    Expected: with --config.training.num_updates=6000 and
+    --config.optimizer.warmup_updates=200 on 155 MB of Wikipedia and books, with a
+    vocabulary of 8,192 pieces, validation loss 4.306 and accuracy 30.3 %. The loss
+    stays near 6, where the pieces' frequencies leave it, for the first 1,500 updates
+    and falls fast from there (docs/pretraining.md).
+
+tiny_packed: tiny with several windows a row, where one alone leaves positions empty.
+    python run_pretraining.py --config=configs/segabert.py:tiny_packed \
+        --records_dir=records/wikipedia_128 --output_dir=runs/segabert_tiny_packed
+    Records, hardware and everything else as tiny. Any other run is packed by a flag:
+    --config.inputs.type=PackedWindowInputsConfig. A row counts as one sample, so an
+    update sees more windows than with one a row; to keep their number, lower
+    --config.training.batch_size by the factor that --dry_run prints ("a row").
+    Expected: on 99 MB of Wikipedia rows of 128 are full to 0.875 instead of 0.844, rows
+    of 512 to 0.967 instead of 0.892; short documents gain far more (docs/records.md).
+
+tiny_wsd: tiny on a warm-up–stable–decay schedule: a run that can be made longer.
+    python run_pretraining.py --config=configs/segabert.py:tiny_wsd \
+        --records_dir=records/wikipedia_128 --output_dir=runs/segabert_tiny_wsd
+    Records, hardware, time and everything but the schedule as tiny. The same command
+    with a larger --config.training.num_updates continues from before the decay and ends
+    with the weights, bit for bit, of a run that had this length from the start
+    (docs/pretraining.md).
+    Expected: no figure was measured.
+
+tiny_phase1: first phase of two: large_phase1 at a size for a CPU.
+    python run_pretraining.py --config=configs/segabert.py:tiny_phase1 \
+        --records_dir=records/wikipedia_128 --output_dir=runs/segabert_tiny_phase1
+    A tenth of the updates and a thousandth of the batch of large_phase1, in
+    micro-batches all the same.
+    Hardware: 2 CPU cores. Time: about five minutes.
+    Expected: validation loss about 6.52, accuracy about 13.6 % on 41 MB of Wikipedia
+    with a vocabulary of 8,192 pieces, computed in batches of 64 at once.
+
+tiny_phase2: second phase of two: longer windows, from the weights of tiny_phase1.
+    python run_pretraining.py --config=configs/segabert.py:tiny_phase2 \
+        --records_dir=records/wikipedia_512 --output_dir=runs/segabert_tiny_phase2 \
+        --initial_checkpoint=runs/segabert_tiny_phase1
+    A tenth of the updates and a thousandth of the batch of large_phase2, in
+    micro-batches all the same; optimizer and schedule begin afresh.
+    Hardware: 2 CPU cores. Time: about three minutes.
+    Expected: validation loss about 6.41, accuracy about 14.2 % (after 50 updates 6.44
+    and 13.5 %), on the text of phase 1, computed in batches of 32 at once.
+
+base: 12 layers of width 768, English Wikipedia, 500,000 updates.
+    horovodrun -np 16 -H host1:8,host2:8 python run_pretraining.py \
+        --config=configs/segabert.py:base --records_dir=records/wikipedia_512 \
+        --output_dir=runs/segabert_base --config.training.dtype_policy=mixed_bfloat16
+    Hardware: 16 V100, as in the paper; the batch of 256 is split over the ranks. Time:
+    about a day in mixed precision, an estimate from the throughput that NVIDIA
+    publishes for BERT large.
+    Expected, from the paper (tables 2 to 4 and 6): GLUE dev average 82.9, test 79.2;
+    SQuAD 1.1 dev 83.2 EM, 90.2 F1; SQuAD 2.0 dev 76.3 EM, 79.2 F1.
+
+large: 24 layers of width 1024, Wikipedia and books, 1,000,000 updates.
+    horovodrun -np 16 -H host1:8,host2:8 python run_pretraining.py \
+        --config=configs/segabert.py:large --records_dir=records/wikibooks_512 \
+        --output_dir=runs/segabert_large --config.training.dtype_policy=mixed_bfloat16
+    Hardware: 16 V100, as in the paper; the batch of 256 is split over the ranks. Time:
+    about five days in mixed precision, at the 312 sequences/s that NVIDIA publishes for
+    BERT large on eight of them.
+    The paper's 24 heads do not divide the width; its authors' published configuration
+    has 16, and so has this one.
+    Expected, from the paper (tables 2 to 4): GLUE dev average 86.5, test 83.3; SQuAD
+    1.1 dev 85.3 EM, 92.4 F1; SQuAD 2.0 dev 81.8 EM, 85.2 F1.
+
+large_phase1: first of the two phases of NVIDIA's BERT recipe: 128 positions.
+    horovodrun -np 8 python run_pretraining.py \
+        --config=configs/segabert.py:large_phase1 \
+        --records_dir=records/wikibooks_128 --output_dir=runs/segabert_large_phase1 \
+        --config.training.dtype_policy=mixed_bfloat16
+    The model of large, trained by LAMB in batches of 65,536 for 7,038 updates.
+    Hardware: 8 A100 with 80 GB; an update is 32 micro-batches of 256 on each (NVIDIA's
+    scripts: 312, on 40 GB). On V100 with 32 GB (NVIDIA: 60), for the last line above:
+        --config.training.dtype_policy=mixed_float16 \
+        --config.training.micro_batch_size=32
+    Any number of GPUs and any micro-batch make the same update; the rate stays as it
+    is, being that of the whole batch.
+    Time, an estimate: 7,038 × 65,536 = 461 million windows, at the rates that NVIDIA
+    publishes for BERT large: 34 hours on 8 A100 (3,799 windows/s), 82 on 8 V100
+    (1,562).
+    Expected: unknown, and not run here. The recipe is NVIDIA's for BERT large.
+
+large_phase2: second of the two phases of NVIDIA's BERT recipe: 512 positions.
+    horovodrun -np 8 python run_pretraining.py \
+        --config=configs/segabert.py:large_phase2 \
+        --records_dir=records/wikibooks_512 --output_dir=runs/segabert_large_phase2 \
+        --initial_checkpoint=runs/segabert_large_phase1 \
+        --config.training.dtype_policy=mixed_bfloat16
+    From the weights of large_phase1, with a fresh optimizer and schedule: LAMB in
+    batches of 32,768 for 1,564 updates. The records are cut from the same documents as
+    those of phase 1 (docs/pretraining.md).
+    Hardware: 8 A100 with 80 GB; an update is 128 micro-batches of 32 on each (NVIDIA's
+    scripts: 40, on 40 GB). On V100 with 32 GB (NVIDIA: 10), for the last line above:
+        --config.training.dtype_policy=mixed_float16 \
+        --config.training.micro_batch_size=8
+    Time, an estimate: 1,564 × 32,768 = 51.2 million windows, at the rates that NVIDIA
+    publishes for BERT large: 22 hours on 8 A100 (650 windows/s), 46 on 8 V100 (312).
+    Expected: unknown, and not run here. The recipe is NVIDIA's for BERT large.
+"""
+
+from dataclasses import replace
+
+import ml_collections
+
+from seg_tf import configuration
+
+_TABLES = {"paragraph_index": 50, "sentence_index": 100, "token_index": 256}
+_WINDOWS_128 = configuration.WindowInputsConfig(
+    window_length=128, masking=configuration.MaskingConfig(max_predictions=20)
+)
+_WINDOWS_512 = configuration.WindowInputsConfig(
+    window_length=512, masking=configuration.MaskingConfig(max_predictions=80)
+)
+
+_TINY = configuration.RunConfig(
+    name="segabert_tiny",
+    paper="segabert_base",
+    model=configuration.EncoderConfig(
+        index_tables=_TABLES,
+        num_layers=2,
+        hidden_size=128,
+        num_heads=2,
+        intermediate_size=512,
+        # Else the loss stays for longer where the pieces' frequencies leave it: after
+        # 2,500 updates it was 5.84 with 0.1 and 0.05, and is 5.00 with these.
+        dropout=0.0,
+        initializer_range=0.1,
+    ),
+    inputs=_WINDOWS_128,
+    # With a peak of 4e-3 the loss stays where the pieces' frequencies leave it.
+    # 100 of the 4,000 updates; a share, so that a shorter run warms up too.
+    optimizer=configuration.AdamWConfig(learning_rate=2e-3, warmup_share=0.025),
+    training=configuration.TrainingConfig(
+        num_updates=4_000,
+        batch_size=32,
+        log_interval=20,
+        validation_interval=100,
+        validation_batches=20,
+        checkpoint_interval=200,
+    ),
+)
+_TINY_PHASE1 = configuration.RunConfig(
+    name="segabert_tiny_phase1",
+    paper="segabert_large_nvidia_phase1",
+    # As in the large recipe, with which the figures above were measured.
+    model=replace(_TINY.model, dropout=0.1, initializer_range=0.02),
+    inputs=_WINDOWS_128,
+    optimizer=configuration.LambConfig(learning_rate=1e-2, warmup_updates=200),
+    training=configuration.TrainingConfig(
+        num_updates=704,
+        batch_size=64,
+        micro_batch_size=16,
+        log_interval=20,
+        validation_interval=100,
+        validation_batches=10,
+        checkpoint_interval=200,
+    ),
+)
+_BASE = configuration.RunConfig(
+    name="segabert_base",
+    paper="segabert_base",
+    model=configuration.EncoderConfig(
+        index_tables=_TABLES,
+        num_layers=12,
+        hidden_size=768,
+        num_heads=12,
+        intermediate_size=3072,
+    ),
+    inputs=_WINDOWS_512,
+    optimizer=configuration.AdamWConfig(learning_rate=1e-4),
+    training=configuration.TrainingConfig(
+        num_updates=500_000,
+        batch_size=256,
+        validation_interval=5_000,
+        checkpoint_interval=5_000,
+    ),
+)
+_LARGE = replace(
+    _BASE,
+    name="segabert_large",
+    paper="segabert_large",
+    model=replace(
+        _BASE.model,
+        num_layers=24,
+        hidden_size=1024,
+        num_heads=16,
+        intermediate_size=4096,
+    ),
+    training=replace(_BASE.training, num_updates=1_000_000),
+)
+_LARGE_PHASE1 = configuration.RunConfig(
+    name="segabert_large_phase1",
+    paper="segabert_large_nvidia_phase1",
+    model=_LARGE.model,
+    inputs=_WINDOWS_128,
+    optimizer=configuration.LambConfig(learning_rate=6e-3, warmup_updates=2_000),
+    training=configuration.TrainingConfig(
+        num_updates=7_038,
+        batch_size=65_536,
+        micro_batch_size=256,
+        log_interval=10,
+        validation_interval=100,
+        validation_batches=1,
+        checkpoint_interval=100,
+    ),
+)
+
+RUNS = {
+    "tiny": _TINY,
+    "tiny_packed": replace(
+        _TINY,
+        name="segabert_tiny_packed",
+        inputs=configuration.PackedWindowInputsConfig(
+            window_length=_TINY.inputs.window_length, masking=_TINY.inputs.masking
+        ),
+    ),
+    "tiny_wsd": replace(
+        _TINY,
+        name="segabert_tiny_wsd",
+        optimizer=configuration.StableAdamWConfig(
+            learning_rate=_TINY.optimizer.learning_rate,
+            warmup_updates=100,
+            decay_share=0.1,
+        ),
+    ),
+    "tiny_phase1": _TINY_PHASE1,
+    "tiny_phase2": replace(
+        _TINY_PHASE1,
+        name="segabert_tiny_phase2",
+        paper="segabert_large_nvidia_phase2",
+        inputs=_WINDOWS_512,
+        optimizer=configuration.LambConfig(learning_rate=5e-3, warmup_updates=20),
+        training=configuration.TrainingConfig(
+            num_updates=156,
+            batch_size=32,
+            micro_batch_size=8,
+            log_interval=10,
+            validation_interval=50,
+            validation_batches=5,
+            checkpoint_interval=50,
+        ),
+    ),
+    "base": _BASE,
+    "large": _LARGE,
+    "large_phase1": _LARGE_PHASE1,
+    "large_phase2": replace(
+        _LARGE_PHASE1,
+        name="segabert_large_phase2",
+        paper="segabert_large_nvidia_phase2",
+        inputs=_WINDOWS_512,
+        optimizer=configuration.LambConfig(learning_rate=4e-3, warmup_updates=200),
+        training=replace(
+            _LARGE_PHASE1.training,
+            num_updates=1_564,
+            batch_size=32_768,
+            micro_batch_size=32,
+        ),
+    ),
+}
+
+
+def get_config(variant: str = "tiny") -> ml_collections.ConfigDict:
+    """The variant's run, with every field open to `--config.…` flags."""
+    return configuration.to_config_dict(configuration.get_variant(RUNS, variant))

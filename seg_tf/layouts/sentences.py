@@ -1,0 +1,128 @@
+"""Rows `[CLS] [SENT] s1 [SENT] s2 … [SEP]`, sentences in any order (SLM).
+
+Shape key: B rows, S sentences of a row, L row length, C = S + 2 candidates.
+"""
+
+from collections.abc import Mapping
+
+import tensorflow as tf
+
+from seg_tf.layouts.trees import Trees
+
+NUM_SPECIAL_TOKENS = 2
+
+
+def sentence_rows(
+    trees: Trees,
+    *,
+    special_ids: Mapping[str, int],
+    sent_id: int,
+    row_length: int | tf.Tensor,
+    caps: Mapping[str, int],
+    places: tf.Tensor | None = None,
+) -> dict[str, tf.Tensor]:
+    """Lays out a `[SENT]` before every sentence (SLM, section 2.1 and figure 3).
+
+    The tokens stay in gold order; the place where a sentence is presented shows in its
+    indices alone. For example, sentences [7, 8] and [9], presented in reverse order
+    (`places` [1, 0]), become
+
+      tokens                [CLS]  [SENT]  7  8  [SENT]  9  [SEP]
+      position_index            0       3  4  5       1  2      6
+      sentence_id               0       2  2  2       1  1      3
+      token_index               0       0  1  2       0  1      3
+      candidate_positions       0  4  1  6
+      gold_candidates           2  1  3
+
+    Paragraph and sentence index belong to the place, not to the sentence that is moved
+    there: the structure of the text stays, its contents move. `[CLS]` takes those of
+    the first place, `[SEP]` those of the last, its token index one higher than that of
+    the piece before it.
+
+    Args:
+        trees: the sentences in gold order.
+        special_ids: ids of "cls", "sep" and "pad".
+        sent_id: id of `[SENT]`.
+        row_length: L; the tokens have to fit.
+        caps: rows of each table; which indices are wanted, `token_type`, the number of
+            the text, among them.
+        places: int32 tensor `(B, S)`, at which place, from 0, each sentence is
+            presented; None presents them as they are.
+
+    Returns:
+        `token_ids`, `padding_mask`, the indices that `caps` names, below their cap, 0
+        at padding, and `candidate_positions`, `candidate_mask` and `gold_candidates`
+        as in the batch contract; and `sentence_number`, int32 `(B, L)`, which sentence
+        of the row, from 1, a piece belongs to, 0 at special tokens and padding.
+    """
+    max_sentences = trees.sentence_lengths.shape[1]
+    if max_sentences is None:
+        max_sentences = tf.shape(trees.sentence_lengths)[1]
+    is_sentence = trees.is_sentence()
+    count = trees.num_sentences[:, tf.newaxis]
+    # With their [SENT].
+    lengths = tf.where(is_sentence, trees.sentence_lengths + 1, 0)
+    starts = 1 + tf.cumsum(lengths, axis=1, exclusive=True)
+    end = 1 + tf.reduce_sum(lengths, axis=1, keepdims=True)
+
+    position = tf.range(row_length)[tf.newaxis, :] + tf.zeros_like(count)
+    is_cls, is_sep = position == 0, position == end
+    is_inside = (position > 0) & (position < end)
+    # As many [SENT] as stand up to here: the number of the sentence, from 1.
+    number = tf.searchsorted(starts, position, side="right")
+    sentence = tf.clip_by_value(number - 1, 0, count - 1)
+    offset = position - tf.gather(starts, sentence, batch_dims=1)
+    is_piece = is_inside & (offset > 0)
+
+    pieces = tf.pad(trees.pieces, [[0, 0], [0, 1]])
+    piece = tf.where(is_piece, position - 1 - number, 0)
+    token_ids = tf.gather(pieces, piece, batch_dims=1)
+    token_ids = tf.where(is_piece, token_ids, sent_id)
+    token_ids = tf.where(is_cls, special_ids["cls"], token_ids)
+    token_ids = tf.where(is_sep, special_ids["sep"], token_ids)
+    padding_mask = position <= end
+    token_ids = tf.where(padding_mask, token_ids, special_ids["pad"])
+
+    in_order = tf.range(max_sentences)[tf.newaxis, :] + tf.zeros_like(lengths)
+    places = in_order if places is None else tf.where(is_sentence, places, in_order)
+    order = tf.argsort(places, axis=1)
+    presented_lengths = tf.gather(lengths, order, batch_dims=1)
+    presented_starts = 1 + tf.cumsum(presented_lengths, axis=1, exclusive=True)
+    place = tf.gather(places, sentence, batch_dims=1)
+    # Of special tokens: the first place and the last.
+    place = tf.where(is_cls, 0, tf.where(is_sep, count - 1, place))
+    start = tf.gather(presented_starts, place, batch_dims=1)
+    last_length = tf.gather(presented_lengths, count - 1, batch_dims=1)
+    # `sentence` of [SEP] is the last, of [CLS] the first.
+    first_token = tf.gather(trees.first_tokens, sentence, batch_dims=1)
+    token_index = first_token + tf.where(is_sep, last_length, offset)
+    paragraphs = trees.paragraphs
+    if "paragraph_index" in caps:
+        paragraphs = trees.capped_paragraphs(caps["paragraph_index"])
+    indices = {
+        "position_index": tf.where(is_inside, start + offset, position),
+        "sentence_id": tf.where(is_inside, place + 1, tf.where(is_sep, count + 1, 0)),
+        "token_index": tf.where(is_cls, 0, token_index),
+        "paragraph_index": tf.gather(paragraphs, place, batch_dims=1),
+        "sentence_index": tf.gather(trees.sentences, place, batch_dims=1),
+        "token_type": tf.gather(trees.texts, sentence, batch_dims=1),
+    }
+
+    slot = tf.range(max_sentences + 2)[tf.newaxis, :]
+    candidate_mask = slot <= count + 1
+    presented = tf.pad(tf.gather(starts, order, batch_dims=1), [[0, 0], [1, 1]])
+    candidate_positions = tf.where(slot == count + 1, end, presented)
+    step = slot[:, :-1]
+    gold = tf.where(step < count, tf.pad(places + 1, [[0, 0], [0, 1]]), 0)
+    return {
+        "token_ids": token_ids,
+        "padding_mask": padding_mask,
+        **{
+            name: tf.where(padding_mask, tf.minimum(indices[name], cap - 1), 0)
+            for name, cap in caps.items()
+        },
+        "candidate_positions": tf.where(candidate_mask, candidate_positions, 0),
+        "candidate_mask": candidate_mask,
+        "gold_candidates": tf.where(step == count, count + 1, gold),
+        "sentence_number": tf.where(is_piece, number, 0),
+    }

@@ -1,0 +1,111 @@
+"""Rows `[CLS] A [SEP]` and `[CLS] A [SEP] B [SEP]` (BERT, BERT with P.S., SegaBERT).
+
+Shape key: B rows, S sentences of a row, L row length.
+"""
+
+from collections.abc import Mapping
+
+import tensorflow as tf
+
+from seg_tf.layouts.trees import Trees
+
+WINDOW_INDICES = ("position_index", "paragraph_index", "sentence_index", "token_index")
+NUM_SPECIAL_TOKENS = 2
+
+
+def window_rows(
+    trees: Trees,
+    *,
+    special_ids: Mapping[str, int],
+    row_length: int | tf.Tensor,
+    caps: Mapping[str, int],
+) -> dict[str, tf.Tensor]:
+    """Lays out `[CLS]`, and a `[SEP]` after each text.
+
+    For example, a text of two paragraphs, [[7, 8], [9]] and [[5]], becomes
+
+      tokens           [CLS]  7  8  9  5  [SEP]
+      position_index      0   1  2  3  4     5
+      paragraph_index     0   0  0  0  1     1
+      sentence_index      0   0  0  1  0     0
+      token_index         0   0  1  0  0     1
+      sentence_number     0   1  1  2  3     0
+
+    and two texts, [7, 8] and [9], the paragraphs 0 and 1,
+
+      tokens           [CLS]  7  8  [SEP]  9  [SEP]
+      paragraph_index      0  0  0      0  1      1
+      token_index          0  0  1      2  0      1
+      token_type           0  0  0      0  1      1
+
+    `[CLS]` takes the indices of the first piece; `[SEP]` those of the piece before it,
+    its token index one higher. The sentence index restarts in each paragraph, the
+    token index in each sentence (Segatron, section 3.2).
+
+    Args:
+        trees: the texts.
+        special_ids: ids of "cls", "sep" and "pad".
+        row_length: L; the tokens have to fit.
+        caps: rows of each table; which indices are wanted, `token_type`, the number of
+            the text, among them.
+
+    Returns:
+        `token_ids`, `padding_mask`, the indices that `caps` names, below their cap, 0
+        at padding, and `sentence_number`, which sentence of the row, from 1, a piece
+        belongs to, 0 at special tokens and padding; each `(B, L)`.
+    """
+    count = trees.num_sentences[:, tf.newaxis]
+    is_sentence = trees.is_sentence()
+    next_texts = tf.pad(trees.texts[:, 1:], [[0, 0], [0, 1]], constant_values=-1)
+    is_next = tf.pad(is_sentence[:, 1:], [[0, 0], [0, 1]])
+    ends_text = is_sentence & ((trees.texts != next_texts) | ~is_next)
+    # A sentence's positions include the special tokens that share its indices.
+    num_separators = tf.cast(ends_text, tf.int32)
+    lengths = tf.where(is_sentence, trees.sentence_lengths + num_separators, 0)
+    lengths += tf.pad(tf.ones_like(count), [[0, 0], [0, tf.shape(lengths)[1] - 1]])
+    ends = tf.cumsum(lengths, axis=1)
+
+    position = tf.range(row_length)[tf.newaxis, :] + tf.zeros_like(count)
+    sentence = tf.minimum(tf.searchsorted(ends, position, side="right"), count - 1)
+    of_sentences = {
+        "start": ends - lengths,
+        "separator": tf.where(ends_text, ends - 1, -1),
+        "separators_before": tf.cumsum(num_separators, axis=1, exclusive=True),
+        "first_token": trees.first_tokens,
+        "sentence_index": trees.sentences,
+        "token_type": trees.texts,
+    }
+    if "paragraph_index" in caps:
+        of_sentences["paragraph_index"] = trees.capped_paragraphs(
+            caps["paragraph_index"]
+        )
+    table = tf.gather(
+        tf.stack(list(of_sentences.values()), axis=2), sentence, batch_dims=1
+    )
+    here = dict(zip(of_sentences, tf.unstack(table, axis=2), strict=True))
+
+    is_cls, is_sep = position == 0, position == here["separator"]
+    is_token = position < ends[:, -1:]
+    is_piece = is_token & ~is_cls & ~is_sep
+    # One more, for rows without a piece.
+    pieces = tf.pad(trees.pieces, [[0, 0], [0, 1]])
+    piece = tf.where(is_piece, position - 1 - here["separators_before"], 0)
+    token_ids = tf.gather(pieces, piece, batch_dims=1)
+    token_ids = tf.where(is_cls, special_ids["cls"], token_ids)
+    token_ids = tf.where(is_sep, special_ids["sep"], token_ids)
+    # [CLS] stands where the first sentence begins, before its first piece.
+    offset = position - tf.maximum(here["start"], 1)
+    indices = {
+        **here,
+        "position_index": position,
+        "token_index": here["first_token"] + tf.maximum(offset, 0),
+    }
+    return {
+        "token_ids": tf.where(is_token, token_ids, special_ids["pad"]),
+        "padding_mask": is_token,
+        **{
+            name: tf.where(is_token, tf.minimum(indices[name], cap - 1), 0)
+            for name, cap in caps.items()
+        },
+        "sentence_number": tf.where(is_piece, sentence + 1, 0),
+    }
