@@ -288,7 +288,7 @@ def test_the_flag_takes_a_path_or_none(corpus, tmp_path):
         )
         assert finished.returncode == 0, finished.stderr
         assert f"the report is {expected}" in finished.stdout
-        assert "cleaned away: duplicates" in finished.stdout
+        assert finished.stdout.count("cleaned away: duplicates") == 1
         assert "Documents that repeat an earlier one" in expected.read_text()
 
 
