@@ -13,17 +13,19 @@ the same for any number of workers.
 import dataclasses
 import pathlib
 import shutil
-import sys
 from collections.abc import Sequence
 
 from absl import flags
 
-import seg_tf.command_line as command_line
-from data_pipelines import build_documents
-from data_pipelines.builds import engine_flags, sharded_build, window_building
+from data_pipelines.builds import (
+    document_build,
+    engine_flags,
+    sharded_build,
+    window_building,
+)
 from data_pipelines.builds.engine_flags import Engine
 from data_pipelines.builds.local_engine import LocalEngine
-from data_pipelines.builds.sharded_build import BuildError, ShardedBuild
+from data_pipelines.builds.sharded_build import ShardedBuild
 from data_pipelines.builds.window_building import WindowOptions
 from data_pipelines.records import record_schema, window_lengths
 from data_pipelines.records.manifest import FILE_NAME, Manifest
@@ -112,7 +114,7 @@ def _build(
                 documents.vocabulary["size"], options.capacity
             ),
             window_length=options.window_length,
-            splits=build_documents.collect_shards(reports),
+            splits=document_build.collect_shards(reports),
         )
         with files.written_aside(output_dir / "vocab.txt") as aside:
             shutil.copyfile(documents_dir / "vocab.txt", aside)
@@ -178,7 +180,7 @@ def main(_: Sequence[str]) -> None:
         engine=engine_flags.engine_from_flags(),
         overwrite=values.overwrite,
     )
-    print(build_documents.summary(manifest))
+    print(document_build.summary(manifest))
     print(f"windows and manifest.json are in {values.output_dir}")
     report_flag.write_if_wanted(
         pathlib.Path(values.output_dir), pathlib.Path(values.documents_dir)
@@ -191,13 +193,5 @@ if __name__ == "__main__":
     )
     flags.DEFINE_string("output_dir", None, "Where the result goes.", required=True)
     define_flags()
-    build_documents.define_run_flags()
-    sys.exit(
-        command_line.run(
-            main,
-            BuildError,
-            goes_on=True,
-            has_workers=True,
-            parse_flags=engine_flags.parse,
-        )
-    )
+    engine_flags.define_run_flags()
+    engine_flags.run(main)
