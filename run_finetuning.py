@@ -71,7 +71,7 @@ from seg_tf.finetuning.trials.compared_trials import Compared, compared_trials
 from seg_tf.finetuning.trials.divergence import ADVICE
 from seg_tf.finetuning.trials.grid import Grid
 from seg_tf.finetuning.trials.trial import TaskRunner
-from seg_tf.finetuning.trials.trial_progress import describe, trials_display
+from seg_tf.finetuning.trials.trial_progress import TrialsProgress, describe
 from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.training import distribution
 from seg_tf.training.errors import TrainingStopped
@@ -302,7 +302,7 @@ def _run(
             runner,
             folder,
             own,
-            trials_display(name, own, runner.main_metric, probe=values.probe),
+            TrialsProgress(name, own, runner.main_metric, probe=values.probe),
             patience=values.early_stopping,
         )
         # All have to come here: the others' trials are done when they do.

@@ -77,7 +77,8 @@ def _chapter() -> list[str]:
 
 def _build_records(num_words: int, folder: pathlib.Path) -> None:
     """Records of the first words of the chapter: one document, one window."""
-    from data_pipelines import build_documents, build_windows
+    from data_pipelines import build_windows
+    from data_pipelines.builds import document_build
     from data_pipelines.builds.document_options import DocumentOptions
     from data_pipelines.builds.window_building import WindowOptions
 
@@ -104,7 +105,7 @@ def _build_records(num_words: int, folder: pathlib.Path) -> None:
         validation_input=str(folder / "validation.md"),
         vocab_file=str(sample_data.VOCABULARY),
     )
-    documents = build_documents.build_documents(options, folder / "documents")
+    documents = document_build.build_documents(options, folder / "documents")
     windows = WindowOptions(
         window_length=documents.count("pieces", "train") + 2, short_window_rate=0.0
     )

@@ -41,7 +41,8 @@ def _copy_sample(folder: pathlib.Path) -> int:
 
 
 def _ours(text: pathlib.Path, output: pathlib.Path) -> None:
-    from data_pipelines import build_documents, build_windows
+    from data_pipelines import build_windows
+    from data_pipelines.builds import document_build
     from data_pipelines.builds.document_options import DocumentOptions
     from data_pipelines.builds.window_building import WindowOptions
 
@@ -49,7 +50,7 @@ def _ours(text: pathlib.Path, output: pathlib.Path) -> None:
     options = DocumentOptions(
         format="wikiextractor", input=str(text), vocab_file=_VOCAB.value
     )
-    build_documents.build_documents(options, output / "documents")
+    document_build.build_documents(options, output / "documents")
     build_windows.build_windows(
         WindowOptions(window_length=_LENGTH.value), output / "documents", output
     )

@@ -21,15 +21,12 @@ To look at the result: python -m data_pipelines.inspect_records --records_dir=re
 To verify it:          python -m data_pipelines.check_records --records_dir=records
 """
 
-import sys
 from collections.abc import Sequence
 
 from absl import flags
 
-import seg_tf.command_line as command_line
 from data_pipelines import build_documents, build_windows
-from data_pipelines.builds import engine_flags, manifest_summary, window_building
-from data_pipelines.builds.errors import BuildError
+from data_pipelines.builds import document_build, engine_flags, window_building
 from data_pipelines.report import report_flag
 from seg_tf import output_paths
 
@@ -44,7 +41,7 @@ def main(_: Sequence[str]) -> None:
     window_options = build_windows.options_from_flags()
     window_building.check_word_pieces(values.tokenizer)
     engine = engine_flags.engine_from_flags()
-    documents = build_documents.build_documents(
+    documents = document_build.build_documents(
         build_documents.options_from_flags(),
         documents_dir,
         engine=engine,
@@ -57,10 +54,10 @@ def main(_: Sequence[str]) -> None:
         engine=engine,
         overwrite=values.overwrite,
     )
-    print(f"documents in {documents_dir}\n{manifest_summary.summary(documents)}")
+    print(f"documents in {documents_dir}\n{document_build.summary(documents)}")
     print(
         f"windows of {windows.window_length} positions in {output_dir}\n"
-        f"{manifest_summary.summary(windows)}"
+        f"{document_build.counts(windows)}"
     )
     report_flag.write_if_wanted(output_dir)
 
@@ -68,12 +65,4 @@ def main(_: Sequence[str]) -> None:
 if __name__ == "__main__":
     build_documents.define_flags()
     build_windows.define_flags()
-    sys.exit(
-        command_line.run(
-            main,
-            BuildError,
-            goes_on=True,
-            has_workers=True,
-            parse_flags=engine_flags.parse,
-        )
-    )
+    engine_flags.run(main)

@@ -13,20 +13,17 @@ the same for any number of workers.
 import dataclasses
 import pathlib
 import shutil
-import sys
 from collections.abc import Sequence
 
 from absl import flags
 
-import seg_tf.command_line as command_line
 from data_pipelines.builds import (
+    document_build,
     engine_flags,
-    manifest_summary,
     sharded_build,
     window_building,
 )
 from data_pipelines.builds.engine_flags import Engine
-from data_pipelines.builds.errors import BuildError
 from data_pipelines.builds.local_engine import LocalEngine
 from data_pipelines.builds.sharded_build import ShardedBuild
 from data_pipelines.builds.window_building import WindowOptions
@@ -117,7 +114,7 @@ def _build(
                 documents.vocabulary["size"], options.capacity
             ),
             window_length=options.window_length,
-            splits=sharded_build.collect_shards(reports),
+            splits=document_build.collect_shards(reports),
         )
         with files.written_aside(output_dir / "vocab.txt") as aside:
             shutil.copyfile(documents_dir / "vocab.txt", aside)
@@ -183,7 +180,7 @@ def main(_: Sequence[str]) -> None:
         engine=engine_flags.engine_from_flags(),
         overwrite=values.overwrite,
     )
-    print(manifest_summary.summary(manifest))
+    print(document_build.summary(manifest))
     print(f"windows and manifest.json are in {values.output_dir}")
     report_flag.write_if_wanted(
         pathlib.Path(values.output_dir), pathlib.Path(values.documents_dir)
@@ -197,12 +194,4 @@ if __name__ == "__main__":
     flags.DEFINE_string("output_dir", None, "Where the result goes.", required=True)
     define_flags()
     engine_flags.define_run_flags()
-    sys.exit(
-        command_line.run(
-            main,
-            BuildError,
-            goes_on=True,
-            has_workers=True,
-            parse_flags=engine_flags.parse,
-        )
-    )
+    engine_flags.run(main)

@@ -6,10 +6,11 @@
           > export > finetuning > inference, interop
           > training > checkpoints > objectives > models > layers > ops > tasks > text
           > fidelity
-          > features, configuration, files, file_listing, output_paths, command_line
+          > features, configuration, files, file_listing, output_paths, command_line,
+            progress
 
 A module imports from its own part and from parts to its right. `data_pipelines` may
-import `seg_tf.text` and the six at the right end; `seg_tf` never imports
+import `seg_tf.text` and the six before `progress`; `seg_tf` never imports
 `data_pipelines`; `configs` import `seg_tf.configuration` alone. Horovod is imported in
 one file, and development packages nowhere at the top of a module. `seg_tf.doctor`
 imports nothing but the standard library at the top of its modules, and Horovod in
@@ -44,6 +45,7 @@ LEVELS = (
         "files",
         "host_memory",
         "output_paths",
+        "progress",
     },
     {"fidelity"},
     {"text"},

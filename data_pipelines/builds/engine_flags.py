@@ -1,16 +1,22 @@
 """Flags of every script that builds shards: what makes them, and on which machines."""
 
 import pathlib
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import NoReturn, Protocol
 
 from absl import app, flags
 
+import seg_tf.command_line as command_line
 from data_pipelines.builds.document_options import DocumentOptions
+from data_pipelines.builds.errors import BuildError
 from data_pipelines.builds.local_engine import LocalEngine
 from data_pipelines.builds.sharded_build import ShardedBuild
 from data_pipelines.builds.window_building import WindowOptions
 from data_pipelines.report import report_flag
+
+# So that `command_line.run` shows flags as those of the script that calls `run`.
+flags.disclaim_key_flags()
 
 
 class Engine(Protocol):
@@ -29,7 +35,7 @@ class Engine(Protocol):
 
 
 def define_run_flags() -> None:
-    """Defines flags that change nothing in the result."""
+    """Flags that change nothing in the result."""
     flags.DEFINE_enum(
         "engine",
         "local",
@@ -55,7 +61,16 @@ def define_run_flags() -> None:
     report_flag.define_flag()
 
 
-def parse(argv: Sequence[str]) -> list[str]:
+def run(main: Callable[[Sequence[str]], None]) -> NoReturn:
+    """Runs the `main` of a script that builds shards, and exits."""
+    sys.exit(
+        command_line.run(
+            main, BuildError, goes_on=True, has_workers=True, parse_flags=_parse
+        )
+    )
+
+
+def _parse(argv: Sequence[str]) -> list[str]:
     """Reads the flags; what follows after `--` becomes `--beam_option`s."""
     argv = list(argv)
     own, beam = argv, []

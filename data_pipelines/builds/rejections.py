@@ -13,8 +13,6 @@ from data_pipelines.readers import RejectedDocument
 from data_pipelines.records.manifest import Manifest
 from seg_tf import files
 
-FILE_NAME = "rejected.jsonl"
-
 
 def of_reports(reports: Mapping[int, dict]) -> Iterable[dict]:
     """Yields the listed documents of a build's reports, in order."""

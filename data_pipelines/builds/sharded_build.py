@@ -19,7 +19,7 @@ from typing import Any
 from data_pipelines.builds import worker_processes
 from data_pipelines.builds.errors import BuildError
 from data_pipelines.records import record_schema, window_lengths
-from data_pipelines.records.manifest import FILE_NAME, SPLITS, Manifest, Shard
+from data_pipelines.records.manifest import FILE_NAME, Manifest
 from seg_tf import files
 
 _PROGRESS_FOLDER = ".progress"
@@ -213,16 +213,6 @@ def clear(output_dir: pathlib.Path) -> None:
     files.remove_leftovers(output_dir)
     for name in _ABOUT_A_BUILD:
         (output_dir / name).unlink(missing_ok=True)
-
-
-def collect_shards(reports: Mapping[int, dict]) -> dict[str, tuple[Shard, ...]]:
-    """The shards of all reports, by split, in the order of their numbers."""
-    return {
-        split: tuple(
-            Shard(**reports[number]["shards"][split]) for number in sorted(reports)
-        )
-        for split in SPLITS
-    }
 
 
 def finished_manifest(output_dir: pathlib.Path) -> Manifest | None:

@@ -1,4 +1,7 @@
-"""How often each length occurs, and what people want to know of that."""
+"""Counts of lengths, with their mean, quantiles and histogram."""
+
+import itertools
+from collections import Counter
 
 import numpy as np
 
@@ -7,18 +10,17 @@ class LengthCounts:
     """Counts lengths, in memory that grows with the distinct ones alone."""
 
     def __init__(self):
-        self._counts: dict[int, int] = {}
+        self._counts: Counter[int] = Counter()
 
     def add(self, lengths: np.ndarray) -> None:
         """Counts some lengths, each at least 1."""
         values, counts = np.unique(lengths, return_counts=True)
-        for value, count in zip(values.tolist(), counts.tolist(), strict=True):
-            self._counts[value] = self._counts.get(value, 0) + count
+        self._counts.update(dict(zip(values.tolist(), counts.tolist(), strict=True)))
 
     @property
     def number(self) -> int:
-        """How many lengths were counted."""
-        return sum(self._counts.values())
+        """Number of lengths that were counted."""
+        return self._counts.total()
 
     @property
     def mean(self) -> float:
@@ -31,10 +33,9 @@ class LengthCounts:
 
     def quantile(self, share: float) -> int:
         """The shortest length that at least such a share does not exceed."""
-        lengths = np.array(sorted(self._counts))
-        counts = np.array([self._counts[length] for length in lengths.tolist()])
-        reached = np.cumsum(counts) >= share * counts.sum()
-        return int(lengths[np.argmax(reached)])
+        lengths, counts = zip(*sorted(self._counts.items()), strict=True)
+        reached = np.cumsum(counts) >= share * self.number
+        return lengths[np.argmax(reached)]
 
     def binned(self) -> list[tuple[int, int, int]]:
         """Two bins a doubling: 1, 2, 3, 4 to 5, 6 to 7, 8 to 11, 12 to 15 and so on.
@@ -43,16 +44,14 @@ class LengthCounts:
             First length, last length and count of each bin, from that of the shortest
             length to that of the longest.
         """
-        firsts, power = [1], 2
-        while firsts[-1] <= self.longest:
-            firsts += [power, power + power // 2]
-            power *= 2
-        lengths = np.array(list(self._counts))
-        counts = np.array(list(self._counts.values()))
-        totals, _ = np.histogram(lengths, bins=firsts, weights=counts)
-        bins = zip(firsts[:-1], np.array(firsts[1:]) - 1, totals, strict=True)
+        firsts = [1]
+        for power in range(1, self.longest.bit_length() + 1):
+            firsts += [2**power, 3 * 2 ** (power - 1)]
         return [
-            (first, int(last), int(count))
-            for first, last, count in bins
-            if last >= min(self._counts) and first <= self.longest
+            (
+                *(first, after - 1),
+                sum(n for length, n in self._counts.items() if first <= length < after),
+            )
+            for first, after in itertools.pairwise(firsts)
+            if after > min(self._counts) and first <= self.longest
         ]

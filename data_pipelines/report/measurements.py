@@ -1,10 +1,10 @@
-"""What the report measures of the documents: one pass, in bounded memory."""
+"""Measurements of documents for the report: one pass, in bounded memory."""
 
 import array
 import dataclasses
 import pathlib
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -29,7 +29,10 @@ WINDOW_LENGTHS = (128, 256, 512, 1024, 2048)
 # Rows of SegaBERT's index tables, the encoder's defaults.
 CAPS: Mapping[str, int] = EncoderConfig().index_tables
 _MAX_WINDOWS_PER_ROW = PackedWindowInputsConfig().max_windows_per_row
+# Beginnings of documents to show, and their sizes.
 _NUM_BEGINNINGS = 10
+_MAX_PARAGRAPHS = 4
+_MAX_TOKENS = 160
 _SEED = 0
 
 
@@ -93,15 +96,7 @@ class WindowCounts:
 
 @dataclasses.dataclass(frozen=True)
 class Beginning:
-    """How a document begins, as text.
-
-    Attributes:
-        split: which split it is in.
-        document_id: its number.
-        num_tokens: all of its tokens.
-        paragraphs: the sentences of its first paragraphs.
-        is_whole: whether that is all of it.
-    """
+    """The text of a document's first paragraphs, as lists of sentences."""
 
     split: str
     document_id: int
@@ -110,13 +105,15 @@ class Beginning:
     is_whole: bool
 
 
-@dataclasses.dataclass
 class Measurements:
-    """What was measured.
+    """Counts of the documents that were looked at.
+
+    Args:
+        manifest: that of the documents.
+        num_documents: documents that are looked at.
+        num_all_documents: documents that there are.
 
     Attributes:
-        num_documents: documents that were looked at.
-        num_all_documents: documents that there are.
         lengths: counts by what they are of.
         windows: by window length; none of documents of words.
         num_tokens: tokens that were looked at.
@@ -125,13 +122,39 @@ class Measurements:
         beginnings: of random documents.
     """
 
-    num_documents: int
-    num_all_documents: int
-    lengths: dict[str, LengthCounts]
-    windows: dict[int, WindowCounts]
-    num_tokens: int
-    over_cap: dict[str, int]
-    beginnings: list[Beginning]
+    def __init__(self, manifest: Manifest, num_documents: int, num_all_documents: int):
+        self.num_documents = num_documents
+        self.num_all_documents = num_all_documents
+        names = (
+            *("paragraphs a document", "sentences a paragraph"),
+            *(f"{manifest.tokens_name} a {unit}" for unit in ("sentence", "document")),
+        )
+        self.lengths = {name: LengthCounts() for name in names}
+        has_pieces = manifest.tokenizer == encoding.WORD_PIECES
+        window_lengths = WINDOW_LENGTHS if has_pieces else ()
+        self.windows = {length: WindowCounts(length) for length in window_lengths}
+        self.over_cap = dict.fromkeys(CAPS, 0) if has_pieces else {}
+        self.num_tokens = 0
+        self.beginnings: list[Beginning] = []
+
+    def add(self, tree: DocumentTree, document_id: int) -> None:
+        """Counts a document."""
+        num_tokens = len(tree.token_ids)
+        sizes = (
+            [len(tree.paragraph_lengths)],
+            tree.paragraph_lengths,
+            tree.sentence_lengths,
+            [num_tokens],
+        )
+        for counts, lengths in zip(self.lengths.values(), sizes, strict=True):
+            counts.add(lengths)
+        for counts in self.windows.values():
+            counts.add(tree, document_id)
+        self.num_tokens += num_tokens
+        if self.over_cap:
+            indices = tree.indices()
+            for name, cap in CAPS.items():
+                self.over_cap[name] += int(np.sum(indices[name] >= cap))
 
 
 def measure(folder: pathlib.Path, max_documents: int) -> Measurements:
@@ -152,83 +175,43 @@ def measure(folder: pathlib.Path, max_documents: int) -> Measurements:
     if len(reader) > max_documents:
         chosen = sorted(generator.sample(chosen, max_documents))
     shown = set(generator.sample(chosen, min(_NUM_BEGINNINGS, len(chosen))))
-    has_pieces = manifest.tokenizer == encoding.WORD_PIECES
-    found = Measurements(
-        num_documents=len(chosen),
-        num_all_documents=len(reader),
-        lengths={
-            "paragraphs a document": LengthCounts(),
-            "sentences a paragraph": LengthCounts(),
-            f"{manifest.tokens_name} a sentence": LengthCounts(),
-            f"{manifest.tokens_name} a document": LengthCounts(),
-        },
-        windows={
-            length: WindowCounts(length) for length in WINDOW_LENGTHS * has_pieces
-        },
-        num_tokens=0,
-        over_cap=dict.fromkeys(CAPS, 0) if has_pieces else {},
-        beginnings=[],
+    found = Measurements(manifest, len(chosen), len(reader))
+    vocabulary = encoding.read_vocabulary(
+        manifest.tokenizer, vocabulary_path(manifest, folder)
     )
-    show = _Beginnings(manifest, folder)
+    encoder = encoding.text_encoder(
+        manifest.tokenizer, vocabulary, manifest.vocabulary["lower_case"]
+    )
     num_train = manifest.count("records", "train")
     with command_line.progress_bar(len(chosen), "report", "documents") as bar:
         for number in chosen:
-            tree, document_id, _ = examples.decode(
-                reader[number], manifest.number_widths
-            )
-            _add(found, tree, document_id)
+            record = reader[number]
+            tree, document_id, _ = examples.decode(record, manifest.number_widths)
+            found.add(tree, document_id)
             if number in shown:
                 split = "train" if number < num_train else "validation"
-                found.beginnings.append(show.of(tree, document_id, split))
+                paragraphs, is_whole = _beginning(tree, encoder.decode)
+                num_tokens = len(tree.token_ids)
+                found.beginnings.append(
+                    Beginning(split, document_id, num_tokens, paragraphs, is_whole)
+                )
             bar.update()
     return found
 
 
-def _add(found: Measurements, tree: DocumentTree, document_id: int) -> None:
-    sizes = (
-        np.array([len(tree.paragraph_lengths)]),
-        tree.paragraph_lengths,
-        tree.sentence_lengths,
-        np.array([len(tree.token_ids)]),
-    )
-    for counts, lengths in zip(found.lengths.values(), sizes, strict=True):
-        counts.add(lengths)
-    for counts in found.windows.values():
-        counts.add(tree, document_id)
-    found.num_tokens += len(tree.token_ids)
-    if found.over_cap:
-        indices = tree.indices()
-        for name, cap in CAPS.items():
-            found.over_cap[name] += int(np.sum(indices[name] >= cap))
-
-
-class _Beginnings:
-    """Makes text of the beginnings of documents."""
-
-    _MAX_PARAGRAPHS = 4
-    _MAX_TOKENS = 160
-
-    def __init__(self, manifest: Manifest, folder: pathlib.Path):
-        vocabulary = encoding.read_vocabulary(
-            manifest.tokenizer, vocabulary_path(manifest, folder)
-        )
-        lower_case = manifest.vocabulary["lower_case"]
-        self._encoder = encoding.text_encoder(
-            manifest.tokenizer, vocabulary, lower_case
-        )
-
-    def of(self, tree: DocumentTree, document_id: int, split: str) -> Beginning:
-        begin, sentence, paragraphs = 0, 0, []
-        for num_sentences in tree.paragraph_lengths[: self._MAX_PARAGRAPHS]:
-            sentences = []
-            for length in tree.sentence_lengths[sentence : sentence + num_sentences]:
-                end = min(begin + int(length), self._MAX_TOKENS)
-                if begin < end:
-                    sentences.append(self._encoder.decode(tree.token_ids[begin:end]))
-                begin += int(length)
-            sentence += num_sentences
-            if sentences:
-                paragraphs.append(sentences)
-        num_tokens = len(tree.token_ids)
-        is_whole = begin == num_tokens <= self._MAX_TOKENS
-        return Beginning(split, document_id, num_tokens, paragraphs, is_whole)
+def _beginning(
+    tree: DocumentTree, decode: Callable[[np.ndarray], str]
+) -> tuple[list[list[str]], bool]:
+    """Text of the first paragraphs, and whether that is all of a document."""
+    begin, sentence, paragraphs = 0, 0, []
+    for num_sentences in tree.paragraph_lengths[:_MAX_PARAGRAPHS]:
+        sentences = []
+        for length in tree.sentence_lengths[sentence : sentence + num_sentences]:
+            end = min(begin + int(length), _MAX_TOKENS)
+            if begin < end:
+                sentences.append(decode(tree.token_ids[begin:end]))
+            begin += int(length)
+        sentence += num_sentences
+        if sentences:
+            paragraphs.append(sentences)
+    return paragraphs, begin == len(tree.token_ids) <= _MAX_TOKENS

@@ -1,7 +1,7 @@
-"""The sections of the report, each a function to HTML; every text is escaped."""
+"""Sections of the report, each a function to HTML; every text is escaped."""
 
-import html
 from collections.abc import Iterable, Mapping, Sequence
+from html import escape
 
 from data_pipelines.builds import text_counts
 from data_pipelines.cleaning import drop_counts
@@ -20,25 +20,23 @@ _STEP_NAMES = {
 }
 
 
-def _escape(value: object) -> str:
-    return html.escape(str(value))
-
-
 def _table(
     head: Sequence[str], rows: Iterable[Sequence[object]], *, text_columns: int = 1
 ) -> str:
-    """A table whose columns, but the first ones, are numbers."""
+    """A table; all of its columns but the first ones hold numbers."""
 
     def line(cells: Sequence[object], tag: str) -> str:
-        return "".join(
-            f"<{tag}{'' if number < text_columns else ' class=number'}>"
-            f"{_escape(f'{cell:,}' if isinstance(cell, int) else cell)}</{tag}>"
-            for number, cell in enumerate(cells)
+        opening = [f"<{tag}>"] * text_columns + [f"<{tag} class=number>"] * len(cells)
+        texts = (f"{c:,}" if isinstance(c, int) else str(c) for c in cells)
+        cells = (
+            f"{begin}{escape(text)}</{tag}>"
+            for begin, text in zip(opening, texts, strict=False)
         )
+        return f"<tr>{''.join(cells)}</tr>"
 
-    body = "".join(f"<tr>{line(cells, 'td')}</tr>" for cells in rows)
+    body = "".join(line(cells, "td") for cells in rows)
     return (
-        f'<div class="table"><table><thead><tr>{line(head, "th")}</tr></thead>'
+        f'<div class="table"><table><thead>{line(head, "th")}</thead>'
         f"<tbody>{body}</tbody></table></div>"
     )
 
@@ -46,21 +44,22 @@ def _table(
 def counts(documents: Manifest, windows: Manifest | None) -> str:
     """The counts of the build."""
     labels = {name: name for name in COUNTS} | {"pieces": documents.tokens_name}
-    things = ("documents", "paragraphs", "sentences", "pieces")
-    tiles = "".join(
-        f'<div class="tile"><b>{documents.count(what):,}</b>{labels[what]}</div>'
-        for what in things
-    )
+    counted = [
+        (documents, what, labels[what])
+        for what in ("documents", "paragraphs", "sentences", "pieces")
+    ]
     if windows is not None:
-        tiles += (
-            f'<div class="tile"><b>{windows.count("records"):,}</b>windows of '
-            f"{windows.window_length} positions</div>"
-        )
-    rows = []
-    for split in SPLITS:
-        row = [split, *(documents.count(what, split) for what in things)]
-        rows.append([*row, windows.count("records", split)] if windows else row)
-    head = ["split", *(labels[what] for what in things), *(["windows"] * bool(windows))]
+        label = f"windows of {windows.window_length} positions"
+        counted.append((windows, "records", label))
+    tiles = "".join(
+        f'<div class="tile"><b>{manifest.count(what):,}</b>{label}</div>'
+        for manifest, what, label in counted
+    )
+    rows = [
+        (split, *(manifest.count(what, split) for manifest, what, _ in counted))
+        for split in SPLITS
+    ]
+    head = ("split", *(label.split(" of ")[0] for *_, label in counted))
     return f'<div class="tiles">{tiles}</div>{_table(head, rows)}'
 
 
@@ -69,46 +68,39 @@ def text_fit(documents: Manifest) -> str:
     counts = documents.text_counts()
     if not counts:
         return "<p>The version that built these documents did not count it.</p>"
-    unknown, unsplit = text_counts.shares(documents, counts)
-    pieces, name = documents.count("pieces"), documents.tokens_name
+    unknown, unsplit = map(charts.percent, text_counts.shares(documents, counts))
+    name, words = documents.tokens_name, counts["words"]
+    long_paragraphs = (
+        f"{name} in paragraphs of one sentence longer than {text_counts.LONG_SENTENCE}"
+    )
     rows = [
-        ("words", counts["words"], ""),
-        (f"{name} a word", f"{pieces / max(counts['words'], 1):.2f}", ""),
-        ("unknown words", counts["unknown_words"], charts.percent(unknown)),
-        (
-            f"{name} in paragraphs of one sentence longer than "
-            f"{text_counts.LONG_SENTENCE}",
-            counts["unsplit_pieces"],
-            charts.percent(unsplit),
-        ),
+        ("words", words, ""),
+        (f"{name} a word", f"{documents.count('pieces') / max(words, 1):.2f}", ""),
+        ("unknown words", counts["unknown_words"], unknown),
+        (long_paragraphs, counts["unsplit_pieces"], unsplit),
     ]
     if documents.tokenizer != encoding.WORD_PIECES:
         del rows[1]  # One a word, beside the ends of paragraphs.
-    warnings = "".join(
-        f"<blockquote>{_escape(text)}.</blockquote>"
-        for text in text_counts.warnings(documents)
-    )
-    return f"{warnings}{_table(('', 'count', 'share'), rows)}"
+    warnings = text_counts.warnings(documents)
+    quoted = "".join(f"<blockquote>{escape(text)}.</blockquote>" for text in warnings)
+    return quoted + _table(("", "count", "share"), rows)
 
 
 def build(documents: Manifest, windows: Manifest | None) -> str:
     """Sources and options."""
-    sources = documents.sources
-    total = sum(source["bytes"] for source in sources)
-    rows = [(source["file"], source["bytes"]) for source in sources[:_MAX_SOURCES]]
-    if len(sources) > _MAX_SOURCES:
-        rest = sources[_MAX_SOURCES:]
-        rows.append(
-            (f"… and {len(rest):,} more", sum(source["bytes"] for source in rest))
-        )
+    sources = [(source["file"], source["bytes"]) for source in documents.sources]
+    total = sum(size for _, size in sources)
+    rows, rest = sources[:_MAX_SOURCES], sources[_MAX_SOURCES:]
+    if rest:
+        rows.append((f"… and {len(rest):,} more", sum(size for _, size in rest)))
     manifest = windows or documents
-    options = dict(_flat(manifest.options))
-    options["vocabulary"] = (
-        f"{manifest.vocabulary['size']:,} {documents.tokens_name}, "
-        f"{'lower-cased' if manifest.vocabulary['lower_case'] else 'cased'}, sha256 "
-        f"{manifest.vocabulary['sha256'][:16]}…"
-    )
-    options["sentence splitter"] = manifest.sentence_splitter["name"]
+    vocabulary = manifest.vocabulary
+    options = dict(_flat(manifest.options)) | {
+        "vocabulary": f"{vocabulary['size']:,} {documents.tokens_name}, "
+        f"{'lower-cased' if vocabulary['lower_case'] else 'cased'}, sha256 "
+        f"{vocabulary['sha256'][:16]}…",
+        "sentence splitter": manifest.sentence_splitter["name"],
+    }
     return (
         f"<p>{len(sources):,} source files, {total:,} bytes.</p>"
         f"{_table(('source', 'bytes'), rows)}"
@@ -125,11 +117,11 @@ def _flat(options: Mapping, prefix: str = "") -> Iterable[tuple[str, str]]:
 
 
 def rejected(documents: Manifest) -> str:
-    """Describes what could not be read, and the files that were passed over."""
+    """Documents that could not be read, and the files that were passed over."""
     passed_over = ""
     if documents.passed_over:
-        line = f"Files {passed_over_summary(documents.passed_over)}."
-        passed_over = f"<p>{_escape(line)}</p>"
+        names = passed_over_summary(documents.passed_over)
+        passed_over = f"<p>{escape(f'Files {names}.')}</p>"
     if not documents.rejected:
         return f"<p>Every document could be read.</p>{passed_over}"
     total = sum(documents.rejected.values())
@@ -142,34 +134,37 @@ def rejected(documents: Manifest) -> str:
 
 
 def cleaning(documents: Manifest) -> str:
-    """What each step dropped, with examples."""
+    """Counts and examples of the text that each step dropped."""
     found = documents.cleaning
     if found is None:
         return "<p>No cleaning step was on: all text that was read is there.</p>"
-    rows = [("read", *(found["before"][name] for name in drop_counts.COUNTS), "")]
+    before = found["before"]
+    described = {"read": before}
+    described |= {f"− {step}": dropped for step, dropped in found["steps"].items()}
+    described |= {"left": found["after"]}
+    rows = [
+        (
+            name,
+            *(counted[what] for what in drop_counts.COUNTS),
+            charts.percent(counted["characters"] / max(before["characters"], 1)),
+        )
+        for name, counted in described.items()
+    ]
+    parts = [_table(("step", *drop_counts.COUNTS, "of all characters"), rows)]
     for step, dropped in found["steps"].items():
-        share = dropped["characters"] / max(found["before"]["characters"], 1)
-        dropped_counts = (dropped[name] for name in drop_counts.COUNTS)
-        rows.append((f"− {step}", *dropped_counts, charts.percent(share)))
-    share = found["after"]["characters"] / max(found["before"]["characters"], 1)
-    left = (found["after"][name] for name in drop_counts.COUNTS)
-    rows.append(("left", *left, charts.percent(share)))
-    head = ("step", *drop_counts.COUNTS, "of all characters")
-    parts = [_table(head, rows)]
-    for step, dropped in found["steps"].items():
-        parts.append(f"<h3>{_escape(_STEP_NAMES.get(step, step))}</h3>")
-        examples = [_example(example) for example in dropped["examples"]]
-        parts.append("".join(examples) or "<p>None were found.</p>")
+        parts.append(f"<h3>{escape(_STEP_NAMES.get(step, step))}</h3>")
+        parts += map(_example, dropped["examples"])
+        if not dropped["examples"]:
+            parts.append("<p>None were found.</p>")
     return "".join(parts)
 
 
 def _example(example: Mapping) -> str:
-    place = f"document {example['document_id']}, {example['source']}, "
-    place += example["location"]
-    why = f' <span class="why">{_escape(example["why"])}</span>'
+    place = ("document {document_id}, {source}, {location}").format(**example)
+    why = f" ({example['why']})" if example["why"] else ""
     return (
-        f"<blockquote><cite>{_escape(place)}{why if example['why'] else ''}</cite>"
-        f"{_escape(example['text'])}</blockquote>"
+        f"<blockquote><cite>{escape(place + why)}</cite>"
+        f"{escape(example['text'])}</blockquote>"
     )
 
 
@@ -181,10 +176,8 @@ def lengths(found: Measurements) -> str:
         rows.append((name, f"{measured.mean:,.1f}", median, high, measured.longest))
         marks = [("median", median), ("95 %", high)] if high > median else []
         chart = charts.histogram(measured.binned(), marks)
-        figures.append(
-            f"<figure><figcaption>{_escape(name.capitalize())}</figcaption>{chart}"
-            "</figure>"
-        )
+        caption = f"<figcaption>{escape(name.capitalize())}</figcaption>"
+        figures.append(f"<figure>{caption}{chart}</figure>")
     head = ("", "mean", "median", "95 % have at most", "longest")
     return (
         f"{_table(head, rows)}"
@@ -198,34 +191,25 @@ def padding(found: Measurements) -> str:
     """Padding at each window length."""
     if not found.windows:
         return "<p>Documents of words are read as one stream, without padding.</p>"
-    measured = [
-        (length, counts, counts.padding, counts.packed_padding)
-        for length, counts in found.windows.items()
-    ]
-    rows = [
-        (
-            f"{length:,}",
-            len(counts.lengths),
-            f"{counts.pieces / len(counts.lengths):,.1f}",
-            charts.percent(alone),
-            charts.percent(packed),
-        )
-        for length, counts, alone, packed in measured
-    ]
+    bars, rows = [], []
+    for length, counts in found.windows.items():
+        shares = (counts.padding, counts.packed_padding)
+        bars.append((f"{length:,}", *shares))
+        number = len(counts.lengths)
+        mean = f"{counts.pieces / number:,.1f}"
+        rows.append((f"{length:,}", number, mean, *map(charts.percent, shares)))
+    chart = charts.paired_bars(bars, ("a window a row", "several windows a row"))
     head = ("positions", "windows", "pieces a window", "padding", "packed")
-    chart = charts.paired_bars([(f"{row[0]:,}", row[2], row[3]) for row in measured])
     return (
         "<p>Share of the positions of a batch that hold nothing, by the length of its "
-        "rows: windows of whole sentences, none of them shortened at random. "
-        '<span class="key bar"></span> a window a row '
-        '<span class="key second"></span> several windows a row '
-        "(<code>PackedWindowInputsConfig</code>)</p>"
+        "rows: windows of whole sentences, none of them shortened at random. Several "
+        "windows share a row with <code>PackedWindowInputsConfig</code>.</p>"
         f"<figure>{chart}</figure>{_table(head, rows)}"
     )
 
 
 def caps(found: Measurements) -> str:
-    """How much of the text has indices that the tables have no row for."""
+    """Share of the text whose indices are in no row of the tables."""
     if not found.over_cap:
         return "<p>Models of words have no tables of indices.</p>"
 
@@ -257,13 +241,11 @@ def caps(found: Measurements) -> str:
 
 
 def beginnings(found: Measurements) -> str:
-    """How random documents begin."""
+    """Beginnings of random documents."""
     parts = []
     for document in found.beginnings:
         paragraphs = "".join(
-            "<p>"
-            + " ".join(f"<span>{_escape(sentence)}</span>" for sentence in sentences)
-            + "</p>"
+            f"<p>{' '.join(f'<span>{escape(text)}</span>' for text in sentences)}</p>"
             for sentences in document.paragraphs
         )
         more = "" if document.is_whole else "<p>…</p>"

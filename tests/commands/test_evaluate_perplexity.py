@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from absl import flags
 
-from data_pipelines import build_documents
+from data_pipelines.builds import document_build
 from data_pipelines.builds.document_options import DocumentOptions
 from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.commands import evaluate_perplexity
@@ -55,7 +55,7 @@ def records_dir(tmp_path):
         tokenizer="whitespace",
         validation_fraction=0.0,
     )
-    build_documents.build_documents(options, tmp_path / "records")
+    document_build.build_documents(options, tmp_path / "records")
     return tmp_path / "records"
 
 

@@ -15,12 +15,13 @@ import numpy as np
 import psutil
 import pytest
 
-from data_pipelines import build_documents, build_windows
+from data_pipelines import build_windows
 from data_pipelines.builds import (
     beam_engine,
     beam_jobs,
     beam_output,
     beam_steps,
+    document_build,
     document_building,
     document_slices,
     sharded_build,
@@ -96,7 +97,7 @@ def options_of(corpus, **overrides):
 
 
 def build(corpus, output_dir, engine, **overrides):
-    build_documents.build_documents(
+    document_build.build_documents(
         options_of(corpus, **overrides), output_dir / "documents", engine=engine
     )
     build_windows.build_windows(
@@ -250,7 +251,7 @@ def test_a_validation_input_and_words_build_the_same(corpus, tmp_path, in_proces
         slice_megabytes=0.01,
     )
     for name, engine in (("local", LocalEngine()), ("beam", in_process)):
-        build_documents.build_documents(options, tmp_path / name, engine=engine)
+        document_build.build_documents(options, tmp_path / name, engine=engine)
     assert contents(tmp_path / "local") == contents(tmp_path / "beam")
 
 

@@ -18,15 +18,14 @@ import psutil
 import pytest
 
 from data_pipelines import (
-    build_documents,
     build_windows,
     check_records,
     inspect_records,
 )
 from data_pipelines.builds import (
+    document_build,
     document_building,
     document_slices,
-    manifest_summary,
     sharded_build,
     window_building,
 )
@@ -98,7 +97,7 @@ def document_options(corpus, **overrides):
 def build(
     corpus, output_dir, num_workers=1, window_options=WINDOW_OPTIONS, **overrides
 ):
-    build_documents.build_documents(
+    document_build.build_documents(
         document_options(corpus, **overrides),
         output_dir / "documents",
         num_workers=num_workers,
@@ -473,7 +472,7 @@ def test_overwrite_makes_the_new_build(corpus, built, tmp_path):
     build(corpus, tmp_path, slice_megabytes=0.01)
     # As a kill in the middle of an earlier removal leaves it.
     (tmp_path / ".aside-removed-.progress" / "signatures").mkdir(parents=True)
-    build_documents.build_documents(
+    document_build.build_documents(
         document_options(corpus), tmp_path / "documents", overwrite=True
     )
     build_windows.build_windows(
@@ -530,7 +529,7 @@ def test_two_builds_at_once_are_refused(corpus, tmp_path):
 
 
 def overwrite_documents(corpus, output_dir):
-    build_documents.build_documents(
+    document_build.build_documents(
         document_options(corpus, slice_megabytes=1.0),
         output_dir / "documents",
         overwrite=True,
@@ -612,8 +611,8 @@ def test_build_that_holds_nothing_out_says_so(corpus, tmp_path):
     warned = []
     for name, given in (("one", str(text)), ("all", str(corpus / "text"))):
         options = document_options(corpus, input=given, validation_fraction=0.01)
-        manifest = build_documents.build_documents(options, tmp_path / name)
-        summary = manifest_summary.summary(manifest)
+        manifest = document_build.build_documents(options, tmp_path / name)
+        summary = document_build.summary(manifest)
         warned.append("warning: nothing is held out" in summary)
         assert warned[-1] == ("--config.training.validation_interval=0" in summary)
     assert warned == [True, False]

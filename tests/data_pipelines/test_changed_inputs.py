@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from data_pipelines import build_documents
 from data_pipelines.builds import (
     beam_engine,
     beam_output,
     beam_steps,
+    document_build,
     document_building,
     document_slices,
     source_checksums,
@@ -66,7 +66,7 @@ def options_of(corpus, **overrides):
 
 
 def build(corpus, name="out", engine=None, **overrides):
-    return build_documents.build_documents(
+    return document_build.build_documents(
         options_of(corpus, **overrides), corpus / name, engine=engine
     )
 

@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from data_pipelines import build_documents, build_windows
-from data_pipelines.builds import manifest_summary
+from data_pipelines import build_windows
+from data_pipelines.builds import document_build
 from data_pipelines.builds.window_building import WindowOptions
 from data_pipelines.readers import get_reader
 from data_pipelines.readers.io.passed_over import PassedOver, summary
@@ -101,14 +101,14 @@ def test_a_summary_names_a_few_and_counts_the_rest():
 
 def test_a_build_warns_and_its_manifest_and_report_name_them(options, tmp_path, caplog):
     with caplog.at_level(logging.WARNING):
-        documents = build_documents.build_documents(options, tmp_path / "documents")
+        documents = document_build.build_documents(options, tmp_path / "documents")
     assert "(c, sub/e.md)" in caplog.text
     assert documents.passed_over == OTHER_NAME
     windows = build_windows.build_windows(
         WindowOptions(window_length=32), tmp_path / "documents", tmp_path / "windows"
     )
     for built in (documents, windows):
-        assert "passed over: 2 with a name" in manifest_summary.summary(built)
+        assert "passed over: 2 with a name" in document_build.summary(built)
     written = json.loads((tmp_path / "windows" / "manifest.json").read_text())
     assert written["passed_over"] == OTHER_NAME
     assert "(c, sub/e.md)" in sections.rejected(Manifest.load(tmp_path / "documents"))
@@ -121,7 +121,7 @@ def test_names_begin_with_the_split_where_there_are_two_inputs(options, tmp_path
     with_validation = small_corpus.options_of(
         text, vocabulary, format="plain_text", validation_input=str(validation)
     )
-    manifest = build_documents.build_documents(with_validation, tmp_path / "out")
+    manifest = document_build.build_documents(with_validation, tmp_path / "out")
     assert manifest.passed_over == {
         "other_name": {
             "count": 3,
@@ -133,8 +133,8 @@ def test_names_begin_with_the_split_where_there_are_two_inputs(options, tmp_path
 def test_nothing_passed_over_leaves_no_trace(options, tmp_path, text, caplog):
     for name in ("c", "sub/e.md"):
         (text / name).unlink()
-    manifest = build_documents.build_documents(options, tmp_path / "out")
-    assert "passed over" not in caplog.text + manifest_summary.summary(manifest)
+    manifest = document_build.build_documents(options, tmp_path / "out")
+    assert "passed over" not in caplog.text + document_build.summary(manifest)
     assert "passed_over" not in json.loads(
         (tmp_path / "out" / "manifest.json").read_text()
     )

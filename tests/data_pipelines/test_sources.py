@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from data_pipelines import build_documents, build_vocab, build_word_vocab, readers
-from data_pipelines.builds import rejections
+from data_pipelines import build_vocab, build_word_vocab, readers
+from data_pipelines.builds import document_build
 from data_pipelines.builds.document_options import DocumentOptions
 from data_pipelines.readers.io import raw_files
 from data_pipelines.records.manifest import Manifest
@@ -86,7 +86,7 @@ def build(folder, input_path, vocab_file, **options):
         slice_megabytes=0.005,
         **options,
     )
-    build_documents.build_documents(options, folder)
+    document_build.build_documents(options, folder)
     return Manifest.load(folder)
 
 
@@ -164,5 +164,5 @@ def test_strict_build_leaves_out_redirects(tmp_path, vocab_file):
     manifest = build(tmp_path / "out", tmp_path / "r.xml", vocab_file, **options)
     assert manifest.rejected == {"redirect": 1}
     # A Wikipedia has more of them than articles: they are counted, and not listed.
-    assert not (tmp_path / "out" / rejections.FILE_NAME).read_text()
+    assert not (tmp_path / "out" / document_build.REJECTED_FILE).read_text()
     assert "redirect" in readers.LEFT_OUT_REASONS

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from data_pipelines import build_documents, build_windows, check_records
-from data_pipelines.builds import document_building, document_slices
+from data_pipelines import build_windows, check_records
+from data_pipelines.builds import document_build, document_building, document_slices
 from data_pipelines.builds.document_options import DocumentOptions
 from data_pipelines.builds.errors import BuildError
 from data_pipelines.builds.window_building import WindowOptions
@@ -85,7 +85,7 @@ def contents(folder):
 @pytest.fixture(scope="module")
 def built(corpus, tmp_path_factory):
     folder = tmp_path_factory.mktemp("built")
-    build_documents.build_documents(options(corpus), folder)
+    document_build.build_documents(options(corpus), folder)
     return folder
 
 
@@ -161,7 +161,7 @@ def test_names_of_folders_do_not_decide(corpus, texts, tmp_path):
         input=str(tmp_path / "in"),
         validation_input=str(tmp_path / "train" / "*.jsonl"),
     )
-    manifest = build_documents.build_documents(given, tmp_path / "out")
+    manifest = document_build.build_documents(given, tmp_path / "out")
     assert manifest.count("documents", "train") == NUM_TRAIN
     assert manifest.count("documents", "validation") == NUM_VALIDATION
     assert [source["file"] for source in manifest.sources] == [
@@ -171,7 +171,7 @@ def test_names_of_folders_do_not_decide(corpus, texts, tmp_path):
 
 
 def test_bytes_are_the_same_for_two_workers(corpus, built, tmp_path):
-    build_documents.build_documents(options(corpus), tmp_path, num_workers=2)
+    document_build.build_documents(options(corpus), tmp_path, num_workers=2)
     assert contents(tmp_path) == contents(built)
 
 
@@ -180,20 +180,18 @@ def test_bytes_are_the_same_after_an_interrupted_build(corpus, built, tmp_path, 
     validation = sorted(shards_with(built, "validation"))
     stopped_at = validation[0 if where == "in the slice of both" else 2]
     with interrupted(document_building, stopped_at):
-        build_documents.build_documents(options(corpus), tmp_path)
+        document_build.build_documents(options(corpus), tmp_path)
     with pytest.raises(BuildError, match="an unfinished build with another"):
-        build_documents.build_documents(
-            options(corpus, validation_input=None), tmp_path
-        )
+        document_build.build_documents(options(corpus, validation_input=None), tmp_path)
     with noted(document_building) as made:
-        build_documents.build_documents(options(corpus), tmp_path)
+        document_build.build_documents(options(corpus), tmp_path)
     assert made == list(range(stopped_at, validation[-1] + 1))
     assert contents(tmp_path) == contents(built)
 
 
 def test_a_finished_build_is_left_as_it_is(corpus, built, monkeypatch):
     monkeypatch.delattr(document_slices, "read_slices")
-    build_documents.build_documents(options(corpus), built)
+    document_build.build_documents(options(corpus), built)
 
 
 @pytest.mark.parametrize(
@@ -209,12 +207,12 @@ def test_other_inputs_are_another_build(corpus, built, overrides):
     before = contents(built)
     paths = {key: value and str(corpus / value) for key, value in overrides.items()}
     with pytest.raises(BuildError, match=r"finished build with (an)?other "):
-        build_documents.build_documents(options(corpus, **paths), built)
+        document_build.build_documents(options(corpus, **paths), built)
     assert contents(built) == before
 
 
 def test_a_build_without_it_has_the_manifest_of_earlier_versions(corpus, tmp_path):
-    manifest = build_documents.build_documents(
+    manifest = document_build.build_documents(
         options(corpus, validation_input=None), tmp_path
     )
     assert manifest.options == {
@@ -268,7 +266,7 @@ def test_records_of_windows_take_it(corpus, tmp_path):
     vocab_file = str(corpus / "vocab.txt")
     given = options(corpus, tokenizer="word_pieces", vocab_file=vocab_file)
     expected = tmp_path / "expected"
-    build_documents.build_documents(given, expected / "documents")
+    document_build.build_documents(given, expected / "documents")
     build_windows.build_windows(
         WindowOptions(window_length=32), expected / "documents", expected
     )
@@ -319,7 +317,7 @@ def test_a_file_in_both_inputs_is_refused(corpus, tmp_path):
     linked = options(corpus, validation_input=str(tmp_path / "*.jsonl"))
     for given, name in ((inside, r"b\.jsonl"), (linked, r"other\.jsonl")):
         with pytest.raises(ValueError, match=f"no file that `input` holds.*{name}"):
-            build_documents.build_documents(given, tmp_path / "out")
+            document_build.build_documents(given, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -329,10 +327,10 @@ def test_an_input_without_a_document_is_refused_before_the_other_is_read(
     (tmp_path / "bad.jsonl").write_text("{broken\n")
     given = options(corpus, validation_input=str(tmp_path / "bad.jsonl"))
     with pytest.raises(ValueError, match=r"must hold a document.*bad\.jsonl.*json_l"):
-        build_documents.build_documents(given, tmp_path / "out")
+        document_build.build_documents(given, tmp_path / "out")
     missing = options(corpus, validation_input=str(tmp_path / "missing"))
     with pytest.raises(FileNotFoundError, match="missing"):
-        build_documents.build_documents(missing, tmp_path / "out")
+        document_build.build_documents(missing, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -344,7 +342,7 @@ def test_a_split_without_a_word_is_refused_with_its_list(corpus, tmp_path, split
     given = options(corpus, tokenizer="words", **{key: str(tmp_path / "empty.jsonl")})
     message = rf"in '.*empty\.jsonl'.*1 no_words; first {split}/empty\.jsonl, line 1"
     with pytest.raises(BuildError, match=message):
-        build_documents.build_documents(given, tmp_path / "out")
+        document_build.build_documents(given, tmp_path / "out")
     assert not list((tmp_path / "out").glob("*.tfrecord"))
     listed = (tmp_path / "out" / "rejected.jsonl").read_text()
     assert f'"source": "{split}/empty.jsonl"' in listed

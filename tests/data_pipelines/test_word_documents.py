@@ -7,8 +7,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from data_pipelines import build_documents, build_windows, check_records
+from data_pipelines import build_windows, check_records
 from data_pipelines.build_word_vocab import WordVocabularyOptions, build_word_vocabulary
+from data_pipelines.builds import document_build
 from data_pipelines.builds.document_options import DocumentOptions
 from data_pipelines.builds.window_building import WindowOptions
 from data_pipelines.loading.lane_inputs import LaneInputs
@@ -50,7 +51,7 @@ def options(corpus, **overrides):
 
 
 def test_every_paragraph_ends_with_its_mark(corpus, tmp_path):
-    manifest = build_documents.build_documents(options(corpus), tmp_path / "out")
+    manifest = document_build.build_documents(options(corpus), tmp_path / "out")
     trees = read_all(tmp_path / "out")
     assert len(trees) == 3
     for tree in trees:
@@ -70,7 +71,7 @@ def test_every_paragraph_ends_with_its_mark(corpus, tmp_path):
 
 def test_tokenised_words_stay_as_they_are(corpus, tmp_path):
     given = options(corpus, tokenizer="whitespace", lower_case=True)
-    manifest = build_documents.build_documents(given, tmp_path / "out")
+    manifest = document_build.build_documents(given, tmp_path / "out")
     tree = read_all(tmp_path / "out")[0]
     words = " ".join(WORDS[token_id] for token_id in tree.token_ids)
     # In lower case `the` is unknown, as are `ran.` and `sat!`.
@@ -88,10 +89,10 @@ def test_tokenised_words_stay_as_they_are(corpus, tmp_path):
     "overrides", [{"tokenizer": "whitespace"}, {"lower_case": True}]
 )
 def test_another_tokenizer_is_another_build(corpus, tmp_path, overrides):
-    build_documents.build_documents(options(corpus), tmp_path / "out")
+    document_build.build_documents(options(corpus), tmp_path / "out")
     (name,) = overrides
-    with pytest.raises(build_documents.BuildError, match=rf"`vocabulary\.{name}`"):
-        build_documents.build_documents(options(corpus, **overrides), tmp_path / "out")
+    with pytest.raises(document_build.BuildError, match=rf"`vocabulary\.{name}`"):
+        document_build.build_documents(options(corpus, **overrides), tmp_path / "out")
     with pytest.raises(ValueError, match="one of word_pieces, words, whitespace"):
         options(corpus, tokenizer="characters")
 
@@ -107,7 +108,7 @@ def test_tokens_of_wikitext_are_its_words_and_paragraphs(tmp_path):
     words_file = tmp_path / "words.txt"
     words_file.write_bytes(vocabulary.to_bytes())
     folder = tmp_path / "out"
-    manifest = build_documents.build_documents(
+    manifest = document_build.build_documents(
         DocumentOptions(
             format="wikitext",
             input=str(path),
@@ -212,7 +213,7 @@ def test_inspection_shows_words(folder):
 
 
 def test_training_reads_what_a_build_made(corpus, tmp_path):
-    build_documents.build_documents(options(corpus), tmp_path / "out")
+    document_build.build_documents(options(corpus), tmp_path / "out")
     inputs = LaneInputs(
         target_length=5, validation_lanes=2, records_dir=tmp_path / "out", seed=0
     )

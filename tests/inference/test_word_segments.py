@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from data_pipelines import build_documents
+from data_pipelines.builds import document_build
 from data_pipelines.builds.document_options import DocumentOptions
 from seg_tf import configuration
 from seg_tf.inference import word_segments
@@ -65,7 +65,7 @@ def test_segments_are_those_of_validation(model, tmp_path, lanes, target_length)
         tokenizer="whitespace",
         validation_fraction=0.0,
     )
-    build_documents.build_documents(options, tmp_path / "records")
+    document_build.build_documents(options, tmp_path / "records")
     inputs = configuration.build(
         configuration.LaneInputsConfig(
             target_length=target_length, validation_lanes=lanes

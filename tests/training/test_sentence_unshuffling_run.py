@@ -5,7 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from data_pipelines import build_documents, build_windows
+from data_pipelines import build_windows
+from data_pipelines.builds import document_build
 from data_pipelines.builds.document_options import DocumentOptions
 from data_pipelines.builds.window_building import WindowOptions
 from seg_tf import configuration
@@ -74,7 +75,7 @@ def write_records(folder):
     letters = [*"abcdefghijklmnopqrstuvwxyz.!?"]
     pieces = [*specials, *letters, *(f"##{one}" for one in letters), "and", "go", "on"]
     (folder / "vocab.txt").write_text("".join(f"{piece}\n" for piece in pieces))
-    build_documents.build_documents(
+    document_build.build_documents(
         DocumentOptions(
             format="json_lines",
             input=str(folder / "text.jsonl"),

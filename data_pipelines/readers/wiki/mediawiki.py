@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import importlib
 import io
 import os
 import re
@@ -28,19 +29,21 @@ class Reader(base.FileReader):
 
     The title comes first; paragraphs, headings and items of lists are paragraphs.
     Templates, tables, references, files, galleries, formulas and code are left out,
-    save templates that are words of a sentence (`inline_templates`), and so are
-    headings with nothing under them. Of several revisions of a page the last is
-    taken. Redirects and pages of other namespaces are rejected with reasons of their
-    own, so documents and rejections together are the pages.
+    save templates that show plain text (`templates`), and so are headings with nothing
+    under them. Of several revisions of a page the last is taken. Redirects and pages of
+    other namespaces are rejected with reasons of their own, so documents and rejections
+    together are the pages.
 
     Args:
         namespaces: numbers of the namespaces to read, joined by `+`: `0+118`.
         drop_title: whether to leave out the title, which is the first paragraph
             otherwise.
+        templates: name of a module that adds to `templates.TEXTS`.
     """
 
     namespaces: str = "0"
     drop_title: bool = False
+    templates: str = ""
 
     def __post_init__(self):
         if not re.fullmatch(r"-?\d+(?:\+-?\d+)*", self.namespaces):
@@ -48,6 +51,13 @@ class Reader(base.FileReader):
                 "`namespaces` must be numbers joined by `+`, such as 0 or 0+118. "
                 f"Received: {self.namespaces!r}"
             )
+        try:
+            importlib.import_module(self.templates or __name__)
+        except ImportError as error:
+            raise ValueError(
+                "`templates` must name a module that can be imported. "
+                f"Received: {self.templates!r}, {error}"
+            ) from error
 
     def files(
         self, input_path: str | os.PathLike[str], passed_over: PassedOver | None = None

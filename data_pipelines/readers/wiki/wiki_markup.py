@@ -8,7 +8,7 @@ import mwparserfromhell
 from mwparserfromhell import nodes
 
 from data_pipelines.readers.errors import DocumentError
-from data_pipelines.readers.wiki import inline_templates, wiki_cost, wiki_lines
+from data_pipelines.readers.wiki import templates, wiki_cost, wiki_lines
 from data_pipelines.readers.wiki.wiki_lines import (
     APOSTROPHE,
     BREAK,
@@ -182,16 +182,15 @@ def _external_link(node: nodes.ExternalLink) -> str:
 
 
 def _template(node: nodes.Template) -> str:
-    name = inline_templates.normalised_name(str(node.name))
+    name = " ".join(str(node.name).replace("_", " ").split()).lower()
     arguments = _arguments(node)
-
-    def named(key: str) -> str:
-        return _render(node.get(key).value.nodes) if node.has(key) else ""
-
-    quotation = inline_templates.quotation(name, arguments, named)
-    if quotation is not None:
-        return f"{BREAK}{quotation}{BREAK}"
-    return inline_templates.inline_text(name, arguments, named) or REMOVED
+    if name not in templates.QUOTATIONS:
+        return templates.shown(name, arguments) or REMOVED
+    quotation = arguments[0].strip() if arguments else ""
+    for key in ("text", "quote"):
+        if not quotation and node.has(key):
+            quotation = _render(node.get(key).value.nodes)
+    return f"{BREAK}{quotation}{BREAK}"
 
 
 def _arguments(node: nodes.Template) -> list[str]:

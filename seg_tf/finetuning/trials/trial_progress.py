@@ -1,16 +1,16 @@
-"""How far trials are, on stderr: bars in a terminal, plain lines elsewhere."""
+"""Progress of trials on stderr: bars in a terminal, plain lines elsewhere."""
 
-import sys
+import itertools
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
 import keras
-from tqdm import tqdm
 
 from seg_tf.finetuning.classification.dev_scores import PREFIX
 from seg_tf.finetuning.trials.trial import Setting
-from seg_tf.finetuning.trials.trial_runs import Trial, TrialsDisplay
+from seg_tf.finetuning.trials.trial_runs import Trial
+from seg_tf.progress import Progress, joined
 
 # Between two lines of one epoch, where there are no bars.
 _SECONDS_BETWEEN_LINES = 60
@@ -18,14 +18,10 @@ _SECONDS_BETWEEN_LINES = 60
 _MANY_EPOCHS = 50
 
 
-def trials_display(
-    name: str,
-    trials: Sequence[Trial],
-    main_metric: str,
-    stream: TextIO | None = None,
-    probe: str | None = None,
-) -> TrialsDisplay:
-    """The display that suits a stream.
+class TrialsProgress:
+    """A bar of all trials, in epochs, and one of the trial that runs, in updates.
+
+    Elsewhere than in a terminal, a line an epoch and a line a trial.
 
     Args:
         name: that of the task.
@@ -34,20 +30,13 @@ def trials_display(
         stream: where to write; None takes stderr.
         probe: as for `describe_setting`.
     """
-    stream = stream or sys.stderr
-    kind = TrialBars if stream.isatty() else TrialLines
-    return kind(name, trials, main_metric, stream, probe)
-
-
-class _TrialsShown:
-    """What both ways to show trials know of them."""
 
     def __init__(
         self,
         name: str,
         trials: Sequence[Trial],
         main_metric: str,
-        stream: TextIO,
+        stream: TextIO | None = None,
         probe: str | None = None,
     ):
         self._name = name
@@ -55,35 +44,29 @@ class _TrialsShown:
         self._main_metric = main_metric
         self._stream = stream
         self._probe = probe
-        self._num_epochs_before = _epochs_before(trials)
-
-
-class TrialBars(_TrialsShown):
-    """A bar of all trials, in epochs, and one of the trial that runs, in updates."""
-
-    def __init__(self, *args: Any, **kwargs: Any):
-        super().__init__(*args, **kwargs)
-        self._all = tqdm(
-            total=self._num_epochs_before[-1],
-            desc=self._name,
+        # Epochs of the trials before each, then those of all.
+        epochs = (trial.setting.epochs for trial in trials)
+        self._epochs_before = list(itertools.accumulate(epochs, initial=0))
+        self._last_line = time.monotonic()
+        self._all = Progress(
+            self._epochs_before[-1],
+            stream=stream,
+            desc=name,
             bar_format="{desc}, {n:.1f}/{total} epochs {percentage:3.0f}%|{bar}| "
             "[{elapsed}<{remaining}]{postfix}",
-            file=self._stream,
-            dynamic_ncols=True,
             smoothing=0,
         )
-        self._trial_bar: tqdm | None = None
 
     def begin(self, number: int, trial: Trial) -> keras.callbacks.Callback:
         self._number = number
-        self._all.set_description_str(
-            f"{self._name}: trial {number + 1}/{len(self._trials)}"
-        )
-        self._trial_bar = tqdm(
+        self._trial = trial
+        self._described = f"{self._name}: trial {number + 1}/{len(self._trials)}"
+        self._all.bar.set_description_str(self._described)
+        self._one = Progress(
+            0,
+            stream=self._stream,
             desc=f"  {describe(trial, self._probe)}",
             unit="update",
-            file=self._stream,
-            dynamic_ncols=True,
             leave=False,
             position=1,
         )
@@ -91,70 +74,42 @@ class TrialBars(_TrialsShown):
 
     def end(self, scores: Mapping[str, float] | None) -> None:
         # Early stopping may have left out epochs.
-        self._show_epochs(self._num_epochs_before[self._number + 1])
-        self._trial_bar.close()
-        score = _outcome(scores, self._main_metric)
-        self._all.set_postfix({f"last {self._main_metric}": score})
+        epochs = self._epochs_before[self._number + 1]
+        self._all.advance(epochs)
+        self._one.close()
+        outcome = "none: diverged"
+        if scores is not None:
+            outcome = f"{scores[self._main_metric]:.4f}"
+        self._all.bar.set_postfix({f"last {self._main_metric}": outcome})
+        self._line(
+            f"{describe(self._trial, self._probe)}: {self._main_metric} {outcome}",
+            epochs,
+        )
         if self._number + 1 == len(self._trials):
             self._all.close()
 
     def _show(
         self, epochs: float, updates: int, total: int, logs: Mapping[str, Any]
     ) -> None:
-        self._trial_bar.total = total
-        self._trial_bar.set_postfix(_shown(logs, self._main_metric), refresh=False)
-        self._trial_bar.update(updates - self._trial_bar.n)
-        self._show_epochs(self._num_epochs_before[self._number] + epochs)
-
-    def _show_epochs(self, epochs: float) -> None:
-        self._all.update(epochs - self._all.n)
-
-
-class TrialLines(_TrialsShown):
-    """A line an epoch, and a line a trial, for log files."""
-
-    def __init__(self, *args: Any, **kwargs: Any):
-        super().__init__(*args, **kwargs)
-        self._start = self._last_line = time.monotonic()
-
-    def begin(self, number: int, trial: Trial) -> keras.callbacks.Callback:
-        self._number = number
-        self._trial = trial
-        return _Watch(self._show)
-
-    def end(self, scores: Mapping[str, float] | None) -> None:
-        self._print(
-            f"{describe(self._trial, self._probe)}: {self._main_metric} "
-            f"{_outcome(scores, self._main_metric)}",
-            self._num_epochs_before[self._number + 1],
-        )
-
-    def _show(
-        self, epochs: float, updates: int, total: int, logs: Mapping[str, Any]
-    ) -> None:
+        names = ("loss", PREFIX + self._main_metric)
+        texts = {name: f"{float(logs[name]):.4f}" for name in names if name in logs}
+        all_epochs = self._epochs_before[self._number] + epochs
+        self._one.bar.total = total
+        self._one.bar.set_postfix(texts, refresh=False)
+        self._one.advance(updates)
+        self._all.advance(all_epochs)
+        num_epochs = self._trial.setting.epochs
         is_recent = time.monotonic() - self._last_line < _SECONDS_BETWEEN_LINES
-        ends_epoch = epochs.is_integer() and self._trial.setting.epochs <= _MANY_EPOCHS
-        if is_recent and not ends_epoch:
-            return
-        shown = "  ".join(
-            f"{name} {text}" for name, text in _shown(logs, self._main_metric).items()
-        )
-        self._print(
-            f"epoch {epochs:.3g}/{self._trial.setting.epochs}, update "
-            f"{updates:,}/{total:,}  {shown}",
-            self._num_epochs_before[self._number] + epochs,
-        )
+        if (epochs.is_integer() and num_epochs <= _MANY_EPOCHS) or not is_recent:
+            self._line(
+                f"epoch {epochs:.3g}/{num_epochs}, update {updates:,}/{total:,}  "
+                f"{joined(texts)}",
+                all_epochs,
+            )
 
-    def _print(self, text: str, epochs_done: float) -> None:
+    def _line(self, text: str, epochs: float) -> None:
         self._last_line = time.monotonic()
-        left = self._num_epochs_before[-1] - epochs_done
-        seconds = (self._last_line - self._start) / epochs_done * left
-        print(
-            f"{self._name}: trial {self._number + 1}/{len(self._trials)}, {text}  "
-            f"left {tqdm.format_interval(seconds)}",
-            file=self._stream,
-            flush=True,
-        )
+        self._all.line(f"{self._described}, {text}", epochs)
 
 
 def describe(trial: Trial, probe: str | None = None) -> str:
@@ -211,20 +166,3 @@ class _Watch(keras.callbacks.Callback):
             self.params["epochs"] * self._steps,
             logs or {},
         )
-
-
-def _outcome(scores: Mapping[str, float] | None, main_metric: str) -> str:
-    return "none: diverged" if scores is None else f"{scores[main_metric]:.4f}"
-
-
-def _epochs_before(trials: Sequence[Trial]) -> list[int]:
-    """Epochs of the trials before each, and behind that those of all."""
-    before = [0]
-    for trial in trials:
-        before.append(before[-1] + trial.setting.epochs)
-    return before
-
-
-def _shown(logs: Mapping[str, Any], main_metric: str) -> dict[str, str]:
-    names = ("loss", PREFIX + main_metric)
-    return {name: f"{float(logs[name]):.4f}" for name in names if name in logs}

@@ -1,1 +1,1 @@
-"""Files and messages that a run writes: logs, curves, progress, profiles."""
+"""Files that a run writes: logs, curves, profiles."""

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 
 from seg_tf import configuration
+from seg_tf.progress import Progress
 from seg_tf.training.checkpoint import Checkpoints
 from seg_tf.training.outputs import health, plots, run_log
 from seg_tf.training.outputs.event_file import EventFile
-from seg_tf.training.outputs.progress import progress
 from seg_tf.training.outputs.run_log import RunLog
 from seg_tf.training.pretrainer import Pretrainer
 from seg_tf.training.run_folder import RunFolder
@@ -75,7 +75,9 @@ class Outputs(SilentOutputs):
         self._saved = updates if updates in checkpoints.updates() else None
         self._log = RunLog(folder.log_file, updates, validated)
         self._events = EventFile(folder.events_folder, updates)
-        self._display = progress(settings.num_updates, updates)
+        self._display = Progress(
+            settings.num_updates, updates, unit="update", smoothing=0.05
+        )
         self._seconds_before = self._log.last_kept("total_seconds") or 0.0
 
     def advance(self, updates: int) -> None:

@@ -7,8 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from data_pipelines import build_documents
-from data_pipelines.builds import document_building, losses
+from data_pipelines.builds import document_build, document_building, losses
 from data_pipelines.builds.document_options import DocumentOptions
 from data_pipelines.builds.errors import BuildError
 from data_pipelines.builds.local_engine import LocalEngine
@@ -148,7 +147,7 @@ def options_of(corpus, **overrides):
 
 def build(corpus, output_dir, num_workers=1, **overrides):
     options = options_of(corpus, **overrides)
-    return build_documents.build_documents(options, output_dir, num_workers=num_workers)
+    return document_build.build_documents(options, output_dir, num_workers=num_workers)
 
 
 def contents(folder):
@@ -217,8 +216,8 @@ def test_a_wrong_option_is_told_early_and_in_the_way_of_none(corpus, tmp_path):
     output_dir = tmp_path / "out"
     wrong = options_of(corpus, input=str(text), reader_options={"text_field": "body"})
     with pytest.raises(BuildError, match=r"1,000 of the first 1,000 documents.*'body'"):
-        build_documents.build_documents(wrong, output_dir)
-    manifest = build_documents.build_documents(options, output_dir)
+        document_build.build_documents(wrong, output_dir)
+    manifest = document_build.build_documents(options, output_dir)
     assert manifest.count("documents") == 1100
 
 
@@ -267,7 +266,7 @@ def test_beam_refuses_what_the_local_engine_refuses(corpus, tmp_path):
     messages = []
     for one in (LocalEngine(), engine):
         with pytest.raises(TooManyRejectedError) as error:
-            build_documents.build_documents(
+            document_build.build_documents(
                 options_of(corpus), tmp_path / type(one).__name__, engine=one
             )
         messages.append(str(error.value))
@@ -281,7 +280,7 @@ def test_beam_refuses_once_files_are_measured(corpus, tmp_path, monkeypatch):
     monkeypatch.setattr(losses, "MIN_DOCUMENTS", 30)
     monkeypatch.setattr(beam_engine, "_slices_job", None)  # No slice is made.
     with pytest.raises(TooManyRejectedError) as measured:
-        build_documents.build_documents(
+        document_build.build_documents(
             options_of(corpus),
             tmp_path / "beam",
             engine=beam_engine.BeamEngine(("--runner=FnApiRunner",)),

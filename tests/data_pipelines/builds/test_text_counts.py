@@ -6,8 +6,7 @@ import logging
 import numpy as np
 import pytest
 
-from data_pipelines import build_documents
-from data_pipelines.builds import manifest_summary, text_counts
+from data_pipelines.builds import document_build, text_counts
 from data_pipelines.builds.document_options import DocumentOptions
 from data_pipelines.builds.text_counts import LONG_SENTENCE, TextCounter
 from data_pipelines.records.manifest import Manifest
@@ -82,7 +81,7 @@ def test_no_documents_have_counts_of_zero():
 def test_a_build_counts_and_warns_of_an_unknown_script(corpus, tmp_path, caplog):
     options = corpus("a ship came home.", "они дома.")
     with caplog.at_level(logging.WARNING):
-        manifest = build_documents.build_documents(options, tmp_path / "out")
+        manifest = document_build.build_documents(options, tmp_path / "out")
     assert manifest.text_counts() == {
         "words": 8,
         "unknown_words": 2,
@@ -93,7 +92,7 @@ def test_a_build_counts_and_warns_of_an_unknown_script(corpus, tmp_path, caplog)
     assert values["counts"]["train"]["words"] == 8
     assert "25.0% of all words (2 of 8) are unknown" in caplog.text
     assert "data_pipelines.build_vocab" in caplog.text
-    assert "2 (25.00%) unknown" in manifest_summary.summary(manifest)
+    assert "2 (25.00%) unknown" in document_build.summary(manifest)
     page = sections.text_fit(manifest)
     assert "25.0 %" in page
     assert "are unknown to the vocabulary" in page
@@ -102,15 +101,15 @@ def test_a_build_counts_and_warns_of_an_unknown_script(corpus, tmp_path, caplog)
 def test_text_that_fits_gets_no_warning(corpus, tmp_path, caplog):
     options = corpus("a ship came home. it sank.")
     with caplog.at_level(logging.WARNING):
-        manifest = build_documents.build_documents(options, tmp_path / "out")
+        manifest = document_build.build_documents(options, tmp_path / "out")
     assert not caplog.records
-    assert "0 (0.00%) unknown" in manifest_summary.summary(manifest)
+    assert "0 (0.00%) unknown" in document_build.summary(manifest)
 
 
 def test_text_without_ends_of_sentences_is_warned_of(corpus, tmp_path, caplog):
     options = corpus("a b " * LONG_SENTENCE, "a b.")
     with caplog.at_level(logging.WARNING):
-        manifest = build_documents.build_documents(options, tmp_path / "out")
+        manifest = document_build.build_documents(options, tmp_path / "out")
     assert manifest.text_counts()["unsplit_pieces"] == 2 * LONG_SENTENCE
     assert "--sentence_parameters" in caplog.text
     assert "seg_tf.commands.train_punkt" in caplog.text
@@ -123,14 +122,14 @@ def test_rare_words_are_left_out_of_word_vocabularies_without_a_warning(
     words.write_text("<eos>\n<unk>\na\n")
     options = corpus("a " * 19 + "b", vocab_file=words, tokenizer="words")
     with caplog.at_level(logging.WARNING):
-        manifest = build_documents.build_documents(options, tmp_path / "out")
+        manifest = document_build.build_documents(options, tmp_path / "out")
     assert manifest.text_counts()["unknown_words"] == 1
     assert not caplog.records
 
 
 def test_builds_of_earlier_versions_load_and_are_finished(corpus, tmp_path):
     out, options = tmp_path / "out", corpus("они дома.", "a ship.")
-    new = build_documents.build_documents(options, out)
+    new = document_build.build_documents(options, out)
     path = out / "manifest.json"
     values = files.read_json(path)
     for counts in (
@@ -144,7 +143,7 @@ def test_builds_of_earlier_versions_load_and_are_finished(corpus, tmp_path):
             del counts[name]
     files.write_json(path, values)
     before = path.read_bytes()
-    old = build_documents.build_documents(options, out)
+    old = document_build.build_documents(options, out)
     assert path.read_bytes() == before
     assert old.text_counts() == {}
     assert old.count("pieces") == new.count("pieces")
@@ -159,7 +158,7 @@ def test_a_cased_vocabulary_is_not_lower_cased(corpus, tmp_path, capsys):
     cased = tmp_path / "cased.txt"
     cased.write_text("".join(f"{t}\n" for t in [*SPECIAL_TOKENS, "Rome", "fell", "."]))
     options = corpus("Rome fell.", vocab_file=cased)
-    manifest = build_documents.build_documents(options, tmp_path / "out")
+    manifest = document_build.build_documents(options, tmp_path / "out")
     assert manifest.vocabulary["lower_case"] is False
     assert manifest.text_counts()["unknown_words"] == 0
     assert "1 of the 3 ordinary rows" in capsys.readouterr().err

@@ -3,7 +3,7 @@
 import json
 import random
 
-from data_pipelines import build_documents
+from data_pipelines.builds import document_build
 from data_pipelines.builds.document_options import DocumentOptions
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789.!?é"
@@ -78,7 +78,7 @@ def options(folder, cleaning, **overrides):
 
 
 def build(folder, output_dir, cleaning, num_workers=1, **overrides):
-    return build_documents.build_documents(
+    return document_build.build_documents(
         options(folder, cleaning, **overrides), output_dir, num_workers=num_workers
     )
 

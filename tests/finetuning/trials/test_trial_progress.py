@@ -6,7 +6,7 @@ import re
 import pytest
 
 from seg_tf.finetuning.trials.trial import Setting
-from seg_tf.finetuning.trials.trial_progress import trials_display
+from seg_tf.finetuning.trials.trial_progress import TrialsProgress
 from seg_tf.finetuning.trials.trial_runs import TrialsFolder, all_trials, run_trials
 from tests.finetuning.scripted_trials import ScriptedRunner
 
@@ -21,7 +21,7 @@ class Terminal(io.StringIO):
 def shown(tmp_path, stream, runner=None, **arguments):
     runner = runner or ScriptedRunner((0.25, 0.2, 0.1))
     folder = TrialsFolder(tmp_path)
-    display = trials_display("glue/mrpc", TRIALS, "f1", stream)
+    display = TrialsProgress("glue/mrpc", TRIALS, "f1", stream)
     run_trials(runner, folder, TRIALS, display, **arguments)
     return stream.getvalue()
 
@@ -48,7 +48,7 @@ def test_a_trial_without_scores_is_shown_as_diverged(tmp_path, stream):
 
 def test_a_probe_is_called_one(tmp_path):
     stream = io.StringIO()
-    display = trials_display("task", TRIALS, "f1", stream, "joint")
+    display = TrialsProgress("task", TRIALS, "f1", stream, "joint")
     display.begin(0, TRIALS[0])
     display.end({"f1": 0.5})
     assert "trial 1/2, probe, joint, seed 7: f1 0.5000" in stream.getvalue()

@@ -8,7 +8,7 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 
 from data_pipelines import readers
-from data_pipelines.readers.wiki import mediawiki_pages
+from data_pipelines.readers.wiki import mediawiki_pages, templates
 from tests.data_pipelines.readers import helpers
 from tests.sample_data import sample_data
 
@@ -66,6 +66,22 @@ def test_options(tmp_path):
     assert items[1].paragraphs == ("Talk.",)
     with pytest.raises(ValueError, match=r"`namespaces`.*Received: '0,1'"):
         readers.get_reader("mediawiki", namespaces="0,1")
+
+
+def test_a_module_adds_templates_that_show_text(tmp_path, monkeypatch):
+    monkeypatch.setattr(templates, "TEXTS", dict(templates.TEXTS))
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "quantities.py").write_text(
+        "from data_pipelines.readers.wiki import templates\n"
+        "templates.TEXTS['convert'] = lambda arguments: ' '.join(arguments[:2])\n"
+    )
+    text = HEAD + page("A {{Convert| 5 |km|mi}} {{x|y}} {{lang|fr|mot}}.") + TAIL
+    (item,) = read(tmp_path, text, drop_title="true")
+    assert item.paragraphs == ("A mot.",)
+    (item,) = read(tmp_path, text, drop_title="true", templates="quantities")
+    assert item.paragraphs == ("A 5 km mot.",)
+    with pytest.raises(ValueError, match=r"`templates`.*Received: 'no.such'"):
+        readers.get_reader("mediawiki", templates="no.such")
 
 
 def test_dump_without_numbers_of_namespaces(tmp_path):

@@ -1,6 +1,6 @@
 import io
 
-from seg_tf.training.outputs.progress import ProgressBar, ProgressLines, progress
+from seg_tf.progress import Progress
 
 
 class Terminal(io.StringIO):
@@ -10,8 +10,7 @@ class Terminal(io.StringIO):
 
 def test_file_gets_a_plain_line_for_each_report():
     stream = io.StringIO()
-    display = progress(1_000, updates=100, stream=stream)
-    assert isinstance(display, ProgressLines)
+    display = Progress(1_000, done=100, stream=stream)
     display.advance(101)
     display.show(
         150, {"loss": 2.5, "learning rate": 1e-4, "tokens per second": 12_345.6}
@@ -28,15 +27,14 @@ def test_time_left_goes_by_the_updates_of_this_process(monkeypatch):
     times = iter([0.0, 100.0])
     monkeypatch.setattr("time.monotonic", lambda: next(times))
     stream = io.StringIO()
-    display = ProgressLines(1_000, 900, stream)
+    display = Progress(1_000, 900, stream)
     display.show(950, {})  # 50 updates in 100 s, 50 to go
     assert stream.getvalue().endswith("left 01:40\n")
 
 
 def test_terminal_gets_a_bar_that_starts_where_the_run_stands():
     stream = Terminal()
-    display = progress(1_000, updates=400, stream=stream)
-    assert isinstance(display, ProgressBar)
+    display = Progress(1_000, done=400, stream=stream)
     display.show(500, {"loss": 2.5})
     display.show(500, {"validation loss": 2.75})
     display.advance(500)
