@@ -78,8 +78,9 @@ pretrain: setup ## Text to records to a pretrained model: CORPUS= FORMAT= CONFIG
 	$(RUN) run_pretraining.py --config="$(CONFIG)" --records_dir="$(OUTPUT)/records" \
 		--output_dir="$(OUTPUT)" $(TRAIN_ARGS)
 
-test: setup-dev ## All tests: TEST_ARGS= for pytest
-	$(RUN) -m pytest --numprocesses=logical --maxprocesses=8 --dist=loadfile $(TEST_ARGS)
+test: setup-dev ## All tests; the quick ones: TEST_ARGS="-m 'not slow'"
+	$(RUN) -m pytest --numprocesses=logical --maxprocesses=8 --dist=loadfile \
+		--no-loadscope-reorder $(TEST_ARGS)
 
 lint: setup-dev ## Style and likely bugs; changes nothing
 	$(RUN) -m ruff check .

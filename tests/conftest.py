@@ -1,6 +1,7 @@
 """What has to be so before any test module is imported, seeds, and a checkpoint."""
 
 import os
+import pathlib
 import random
 import sys
 from collections.abc import Iterator
@@ -12,6 +13,29 @@ os.environ["TF_USE_LEGACY_KERAS"] = "1"
 
 import numpy as np
 import pytest
+
+# The files that take longest, in this order: begun first, so that workers end together.
+_LONGEST = (
+    "test_distributed_runs.py",
+    "conformance/test_conformance.py",
+    "test_run_pretraining.py",
+    "training/test_pretraining.py",
+    "training/test_lane_memory.py",
+    "training/test_horovod.py",
+    "test_run_finetuning.py",
+    "export/test_served_models.py",
+    "doctor/test_main.py",
+    "training/test_exchange_leaks.py",
+    "finetuning/classification/test_text_classifier.py",
+    "training/test_order_leaks.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Orders the tests of long files before those of others."""
+    folder = pathlib.Path(__file__).parent
+    place = {folder / name: number for number, name in enumerate(_LONGEST)}
+    items.sort(key=lambda item: place.get(item.path, len(place)))
 
 
 @pytest.fixture(autouse=True)

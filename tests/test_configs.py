@@ -12,6 +12,8 @@ import configs
 from configs import __main__ as listing
 from seg_tf import configuration
 
+pytestmark = pytest.mark.slow
+
 FAMILIES = {
     path.stem: importlib.import_module(f"configs.{path.stem}")
     for path in sorted(pathlib.Path(configs.__file__).parent.glob("[!_]*.py"))

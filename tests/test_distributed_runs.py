@@ -18,6 +18,8 @@ import pytest
 from tests import scripted_runs
 from tests.scripted_runs import log_of, read_until, start, variables_of
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("horovod", reason="Horovod is not installed")
 
 HOROVODRUN = pathlib.Path(sys.executable).parent / "horovodrun"

@@ -17,6 +17,8 @@ from seg_tf import configuration
 from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from tests.inference import tiny_slm
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = pathlib.Path(__file__).resolve().parent.parent / "examples"
 NOTEBOOKS = sorted(EXAMPLES.glob("*.ipynb"))
 

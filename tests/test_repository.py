@@ -11,6 +11,8 @@ import tomllib
 import pytest
 from packaging.requirements import Requirement
 
+pytestmark = pytest.mark.slow
+
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
 REQUIREMENTS = REPOSITORY / "requirements"
 LOCKS = ("run.txt", "corpora.txt", "profile.txt", "dev.txt", "horovod-build.txt")

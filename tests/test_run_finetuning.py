@@ -17,6 +17,8 @@ from seg_tf.training.errors import TrainingStopped
 from tests.finetuning import task_folders, tiny_squad
 from tests.inference import commands
 
+pytestmark = pytest.mark.slow
+
 FAST = ["--learning_rate=0.003", "--batch_size=16", "--epochs=1"]
 
 

@@ -29,6 +29,8 @@ from tests.scripted_runs import (
     variables_of,
 )
 
+pytestmark = pytest.mark.slow
+
 # So long that a busy machine does not reach the end before the run is killed.
 LONGER = "--config.training.num_updates=200"
 

@@ -28,6 +28,8 @@ from tests.training.stand_ins import (
 )
 from tests.training.test_checkpoint import DAMAGES, checkpoints_in, trained
 
+pytestmark = pytest.mark.slow
+
 WORDS = Vocabulary([*SPECIAL_TOKENS, *(f"w{n}" for n in range(VOCAB_SIZE - 5))])
 TEXT = TextPreparation(WORDS.to_bytes(), False, {"name": "a splitter"})
 

@@ -11,6 +11,8 @@ from seg_tf.inference.long_texts import LongTexts
 from tests.inference import commands, tiny_reat, tiny_slm
 from tests.inference.tiny_slm import sentence
 
+pytestmark = pytest.mark.slow
+
 # Words of the sentences of each paragraph; paragraphs are parted in any way.
 PARAGRAPHS = ([3, 1], [7], [30, 2, 4], [5])
 TEMPLATE = "\ufeff{}\n\n{}\n \n\n{}\n{}"

@@ -16,6 +16,8 @@ from tests.inference import commands
 from tests.inference import tiny_language_model as tiny
 from tests.sample_data import sample_data
 
+pytestmark = pytest.mark.slow
+
 
 def run(run_dir, *arguments):
     commands.run(evaluate_perplexity, f"--checkpoint={run_dir}", *arguments)

@@ -12,6 +12,8 @@ from seg_tf.inference.sentence_vectors import SentenceVectors
 from tests.inference import commands, tiny_slm
 from tests.inference.tiny_slm import SPLITTER, sentence
 
+pytestmark = pytest.mark.slow
+
 NUM_SENTENCES = 60
 
 

@@ -8,6 +8,8 @@ from tests.inference import commands
 from tests.inference import tiny_language_model as tiny
 from tests.inference.test_generation import draw
 
+pytestmark = pytest.mark.slow
+
 
 def run(run_dir, *arguments):
     commands.run(generate_text, f"--checkpoint={run_dir}", *arguments)

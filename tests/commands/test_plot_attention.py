@@ -12,6 +12,8 @@ from seg_tf.commands import plot_attention
 from seg_tf.inference import attention_maps, attention_plots, text_windows
 from tests.inference import commands, tiny_slm, tiny_windows
 
+pytestmark = pytest.mark.slow
+
 PNG, PDF, SVG = b"\x89PNG\r\n\x1a\n", b"%PDF", b"<?xml"
 TEXT = "\ufeffW1 w2. W3.\n\n W4 w5 w6 w7.\n"
 # 10 of 23 word pieces, in 3 of 4 sentences.

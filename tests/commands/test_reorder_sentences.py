@@ -15,6 +15,8 @@ from seg_tf.inference.texts import Sentence
 from tests.inference import commands, tiny_slm
 from tests.inference.tiny_slm import sentence
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def sentences():

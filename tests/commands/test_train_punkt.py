@@ -13,6 +13,8 @@ from seg_tf.commands.train_punkt import TrainingOptions
 from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.text.punkt_parameters import PunktParameters
 
+pytestmark = pytest.mark.slow
+
 _NOUNS = ["dog", "cat", "house", "river", "garden", "window", "letter", "summer"]
 _NAMES = ["Brown", "Green", "Baker", "Miller"]
 

@@ -12,6 +12,8 @@ from seg_tf import layers, models, objectives
 from seg_tf.objectives.base import ObjectiveLayer
 from tests.conformance.cases import CASES
 
+pytestmark = pytest.mark.slow
+
 each_case = pytest.mark.parametrize(
     "case", [pytest.param(case, id=case.name) for case in CASES]
 )

@@ -42,6 +42,8 @@ from tests.data_pipelines.test_build_records import (
     random_paragraph,
 )
 
+pytestmark = pytest.mark.slow
+
 IN_PROCESS = ("--runner=FnApiRunner",)
 TWO_PROCESSES = (
     *IN_PROCESS,

@@ -42,6 +42,8 @@ from tests.data_pipelines.builders import read_split
 from tests.data_pipelines.builds.test_window_cutting import slow_full_windows
 from tests.data_pipelines.interruptions import interrupted, noted
 
+pytestmark = pytest.mark.slow
+
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 TEXT = "the a man woman ship sailed came saw went home away now then 1842 Mr. Dr."
 WORDS = TEXT.split()

@@ -28,6 +28,8 @@ from data_pipelines.readers.io import raw_files
 from tests.data_pipelines.interruptions import interrupted
 from tests.data_pipelines.test_build_records import contents
 
+pytestmark = pytest.mark.slow
+
 TEXTS = [f"The ship number {number} sailed away. It came home." for number in range(60)]
 CHANGED = "changed since the build in .* read it"
 

@@ -25,6 +25,8 @@ from seg_tf import files
 from tests.data_pipelines.builders import read_all
 from tests.data_pipelines.cleaning import corpora
 
+pytestmark = pytest.mark.slow
+
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 NASTY = "<script>alert(1)</script> & <img src=http://x/>"
 

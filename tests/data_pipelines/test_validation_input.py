@@ -20,6 +20,8 @@ from seg_tf import files
 from tests.data_pipelines.builders import read_split
 from tests.data_pipelines.interruptions import interrupted, noted
 
+pytestmark = pytest.mark.slow
+
 WORDS = [f"w{number}" for number in range(50)]
 NUM_TRAIN, NUM_VALIDATION = 40, 20
 

@@ -19,6 +19,8 @@ from seg_tf import configuration
 from tests.data_pipelines.builders import random_tree, read_all, write_word_documents
 from tests.sample_data import sample_data
 
+pytestmark = pytest.mark.slow
+
 WORDS = ["<eos>", "<unk>", "The", "dog", "ran", ".", "sat", "!", "(", ")"]
 TEXT = """\
 The dog ran. The cat sat!

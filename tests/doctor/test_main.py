@@ -10,6 +10,8 @@ import pytest
 from seg_tf.doctor import __main__ as doctor
 from seg_tf.doctor import findings
 
+pytestmark = pytest.mark.slow
+
 
 def run_doctor(*flags, **variables):
     return subprocess.run(

@@ -20,6 +20,8 @@ from seg_tf.text.graph.sentences import GraphSentenceSplitter
 from seg_tf.text.punkt import SentenceSplitter
 from tests.finetuning import tiny_models
 
+pytestmark = pytest.mark.slow
+
 SPLITTER = SentenceSplitter()
 # Of up to 8 sentences, or parts of 13 pieces of long ones.
 DOCUMENTS = [

@@ -30,6 +30,8 @@ from seg_tf.text.punkt import SentenceSplitter
 from tests.finetuning import tiny_models
 from tests.inference import commands, tiny_slm
 
+pytestmark = pytest.mark.slow
+
 KINDS = [kind for kind in tiny_models.KINDS if kind != "reat"]
 SPLITTER = SentenceSplitter()
 # Small, so that most contexts are read in several windows.

@@ -29,6 +29,8 @@ from tests.export.test_served_rows import DOCUMENTS, EMPTY
 from tests.finetuning import tiny_models
 from tests.inference import commands, tiny_slm, tiny_windows
 
+pytestmark = pytest.mark.slow
+
 SPLITTER = SentenceSplitter()
 PAIRS = [("W1 w2.", "w3"), ("", "w5 w6 [SEP] w7"), ("w1 " * 60, "w2 " * 50)]
 

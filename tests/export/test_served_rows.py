@@ -19,6 +19,8 @@ from seg_tf.text.punkt import SentenceSplitter
 from tests.finetuning import tiny_models
 from tests.inference import tiny_language_model
 
+pytestmark = pytest.mark.slow
+
 KINDS = [kind for kind in tiny_models.KINDS if kind != "reat"]
 SPLITTER = SentenceSplitter()
 DOCUMENTS = [

@@ -13,6 +13,8 @@ import tensorflow as tf
 from seg_tf.checkpoints.encoder_copies import seeded
 from seg_tf.finetuning.reusable_model import ReusableModel
 
+pytestmark = pytest.mark.slow
+
 INPUTS = np.random.default_rng(1).normal(size=(12, 3)).astype("float32")
 TARGETS = INPUTS.sum(axis=1, keepdims=True) ** 2
 

@@ -13,6 +13,8 @@ from seg_tf.text.tree import DocumentTree
 from tests.finetuning.tiny_models import KINDS, some_texts, tiny
 from tests.layouts.test_sentences import slow_row
 
+pytestmark = pytest.mark.slow
+
 CLS, SEP, SENT, ATTENTION = 2, 3, 5, 5
 # w0 is 7, w1 is 8, …
 SINGLE = ["w0 w1 w2"]

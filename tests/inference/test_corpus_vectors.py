@@ -14,6 +14,8 @@ from seg_tf.inference.texts import Sentence
 from tests.inference import commands, tiny_slm
 from tests.inference.tiny_slm import ROW_LENGTH, SPLITTER, sentence
 
+pytestmark = pytest.mark.slow
+
 SHARD_SENTENCES = 12
 
 

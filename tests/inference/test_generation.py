@@ -10,6 +10,8 @@ from seg_tf.inference.generation import TextGenerator
 from seg_tf.inference.sampling import Sampling
 from tests.inference import tiny_language_model as tiny
 
+pytestmark = pytest.mark.slow
+
 # The text begins with an <eos>, in a sentence and a paragraph of its own.
 WORDS = ["<eos>", *tiny.WORDS_OF_TEXT]
 SENTENCES = [0, *(1 + one for one in tiny.SENTENCES_OF_TEXT)]

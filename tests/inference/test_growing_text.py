@@ -10,6 +10,8 @@ from seg_tf.text.word_vocabulary import WordVocabulary
 from tests.inference import tiny_language_model as tiny
 from tests.sample_data import sample_data
 
+pytestmark = pytest.mark.slow
+
 SPLIT_TEXT = """\
  = = A <unk> of 3 @.@ 5 = =
 

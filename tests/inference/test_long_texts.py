@@ -12,6 +12,8 @@ from seg_tf.inference.long_texts import LongTexts
 from tests.inference.tiny_reat import CONFIG, MODEL, padded_vectors, pieces_of
 from tests.inference.tiny_slm import VOCABULARY, sentence
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(name="reat", scope="module")
 def _reat():

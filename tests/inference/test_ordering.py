@@ -14,6 +14,8 @@ from seg_tf.inference.texts import Sentence
 from tests.inference import tiny_slm
 from tests.inference.tiny_slm import MAX_SENTENCES, ROW_LENGTH, sentence
 
+pytestmark = pytest.mark.slow
+
 
 def text_of(*lengths, seed=0):
     generator = np.random.default_rng(seed)

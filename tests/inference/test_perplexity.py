@@ -9,6 +9,8 @@ from seg_tf.inference import perplexity, word_segments
 from seg_tf.inference.perplexity import Measured
 from tests.inference import tiny_language_model as tiny
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def text_path(tmp_path_factory):

@@ -12,6 +12,8 @@ from seg_tf.inference.text_windows import WindowRoom
 from seg_tf.text.tree import DocumentTree
 from tests.inference import tiny_reat, tiny_slm, tiny_windows
 
+pytestmark = pytest.mark.slow
+
 TEXT = ["W1 w2. W3.", "W4 w5 w6 w7."]
 TOKENS = ["[CLS]", "w1", "w2", ".", "w3", ".", "w4", "w5", "w6", "w7", ".", "[SEP]"]
 INDICES = {

@@ -14,6 +14,8 @@ from seg_tf.interop.starting_tables import starting_tables
 from tests.interop import foreign_files
 from tests.interop.foreign_files import HEADS, INNER, LAYERS, WIDTH
 
+pytestmark = pytest.mark.slow
+
 BERT_WITH_PS = {"position_index": 12, "paragraph_index": 4, "sentence_index": 5}
 SEGABERT = {"paragraph_index": 4, "sentence_index": 5, "token_index": 9}
 SLM = {"position_index": 12, "sentence_id": 6}

@@ -22,6 +22,8 @@ from tests.interop.foreign_files import (
     WIDTH,
 )
 
+pytestmark = pytest.mark.slow
+
 OFFICIAL = {
     "vocab_size": NUM_WORDS,
     "hidden_size": WIDTH,

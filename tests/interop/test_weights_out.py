@@ -24,6 +24,8 @@ from tests.interop import foreign_files
 from tests.interop.test_starting_tables import SEGABERT, run_config
 from tests.interop.test_weights_in import backbone_outputs, bert_backbone
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(name="bert", scope="module")
 def _bert(tmp_path_factory):

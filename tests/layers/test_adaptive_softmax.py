@@ -10,6 +10,8 @@ from seg_tf.layers.adaptive_embedding import AdaptiveEmbedding
 from seg_tf.layers.adaptive_softmax import AdaptiveSoftmax
 from tests import adaptive_reference
 
+pytestmark = pytest.mark.slow
+
 VOCAB_SIZE, HIDDEN_SIZE = 13, 6
 CUTOFFS = (4, 5, 9)  # the second part is a single word
 

@@ -16,6 +16,8 @@ from tests.relative_attention_cases import (
     stream_indices,
 )
 
+pytestmark = pytest.mark.slow
+
 ABLATIONS = [
     PARTS,
     ("token", "sentence"),

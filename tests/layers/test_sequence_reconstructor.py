@@ -11,6 +11,8 @@ import tensorflow as tf
 from seg_tf.layers.sequence_reconstructor import SequenceReconstructor
 from tests import candidate_batches, numpy_reference, official_models
 
+pytestmark = pytest.mark.slow
+
 WIDTH = 8
 SIZES = {"num_layers": 2, "num_heads": 2, "intermediate_size": 12}
 EPSILON = 1e-3

@@ -6,6 +6,8 @@ import pytest
 from seg_tf.models.encoder import Encoder
 from tests import numpy_reference, official_models
 
+pytestmark = pytest.mark.slow
+
 SIZES = {
     "vocab_size": 31,
     "num_layers": 2,

@@ -8,6 +8,8 @@ from seg_tf.models.reat import ReAT
 from tests import numpy_reat, numpy_reference
 from tests.text_batches import text_rows
 
+pytestmark = pytest.mark.slow
+
 BLOCK_LENGTH = 16
 SIZES = {
     "vocab_size": 31,

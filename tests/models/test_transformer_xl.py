@@ -6,6 +6,8 @@ import tensorflow as tf
 from seg_tf.layers.relative_positions import PARTS
 from seg_tf.models.transformer_xl import TransformerXL
 
+pytestmark = pytest.mark.slow
+
 VOCAB_SIZE, LENGTH = 50, 24
 SIZES = {
     "vocab_size": VOCAB_SIZE,

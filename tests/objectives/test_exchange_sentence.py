@@ -8,6 +8,8 @@ from seg_tf.objectives.masked_lm import MaskedLM
 from tests import numpy_reat, numpy_reference
 from tests.models.test_reat import SIZES, TEXTS, build_reat, rows_of, set_random_weights
 
+pytestmark = pytest.mark.slow
+
 
 def build_objective(**arguments):
     objective = ExchangeSentence(ReAT(**{**SIZES, **arguments}))

@@ -8,6 +8,8 @@ from seg_tf.models.encoder import Encoder
 from seg_tf.objectives.sentence_unshuffling import SentenceUnshuffling
 from tests import candidate_batches, numpy_reference
 
+pytestmark = pytest.mark.slow
+
 SIZES = {
     "vocab_size": 29,
     "index_tables": {"position_index": 12, "sentence_id": 7},

@@ -20,6 +20,8 @@ from seg_tf.text.punkt_parameters import Orthography, PunktParameters
 from tests.sample_data import sample_data
 from tests.text.nltk_punkt import nltk_splitter
 
+pytestmark = pytest.mark.slow
+
 # A table in which every heuristic has something to say, for words that are short.
 SMALL = PunktParameters(
     name="small",

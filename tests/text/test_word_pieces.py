@@ -18,6 +18,8 @@ from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from seg_tf.text.word_pieces import WordPieces
 from tests.sample_data import sample_data
 
+pytestmark = pytest.mark.slow
+
 BOTH_CASES = pytest.mark.parametrize(
     "lower_case", [True, False], ids=["lower case", "cased"]
 )

@@ -10,6 +10,8 @@ from seg_tf.training.pretrainer import Pretrainer
 from seg_tf.training.step import StepOptions
 from tests.word_encoder import WordEncoder
 
+pytestmark = pytest.mark.slow
+
 VOCAB_SIZE = 13
 SIZES = {
     "vocab_size": VOCAB_SIZE,

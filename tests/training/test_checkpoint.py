@@ -22,6 +22,8 @@ from tests.training.stand_ins import (
     small_pretrainer,
 )
 
+pytestmark = pytest.mark.slow
+
 VOCABULARY = {
     "vocab_size": VOCAB_SIZE,
     "vocab_checksum": ArithmeticInputs.vocab_checksum,

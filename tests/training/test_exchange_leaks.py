@@ -13,6 +13,8 @@ from seg_tf import configuration
 from seg_tf.text.tree import DocumentTree
 from tests.training.telling_words import NUM_SENTENCES, results_of_a_run, sentences
 
+pytestmark = pytest.mark.slow
+
 CONFIG = configuration.RunConfig(
     name="leaks",
     paper="reat_small",

@@ -7,6 +7,8 @@ from seg_tf.training.distribution import Distribution
 from seg_tf.training.step import StepOptions
 from tests.training.stand_ins import ArithmeticInputs, small_config
 
+pytestmark = pytest.mark.slow
+
 
 class Recorder(keras.Model):
     """Writes down the samples of every batch it is trained and tested on."""

@@ -23,6 +23,8 @@ from tests.training import (
 )
 from tests.training.stand_ins import VOCAB_SIZE, ArithmeticInputs, small_config
 
+pytestmark = pytest.mark.slow
+
 
 class ProductCounter:
     """FLOPs of the matrix products that were run while it listened."""

@@ -12,6 +12,8 @@ from seg_tf.training.step import _nearest_power_of_two
 from tests.training.stand_ins import ArithmeticInputs, small_config
 from tests.training.test_step import BATCH, gradient_by_hand, make_step, toy
 
+pytestmark = pytest.mark.slow
+
 NUM_ROWS = 32
 
 

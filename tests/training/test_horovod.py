@@ -13,6 +13,8 @@ import pytest
 from seg_tf.training.distribution import Distribution
 from tests.training import horovod_worker
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("horovod", reason="Horovod is not installed")
 
 REPOSITORY = pathlib.Path(__file__).parents[2]

@@ -22,6 +22,8 @@ from tests import scripted_runs
 from tests.training import word_runs
 from tests.training.stand_ins import At, terminate
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def records(tmp_path_factory):

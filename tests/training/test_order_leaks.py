@@ -11,6 +11,8 @@ from seg_tf import configuration
 from seg_tf.text.tree import DocumentTree
 from tests.training.telling_words import NUM_SENTENCES, results_of_a_run, sentences
 
+pytestmark = pytest.mark.slow
+
 WINDOW_LENGTH = 2 + 2 * NUM_SENTENCES
 ROW_LENGTH = WINDOW_LENGTH + NUM_SENTENCES
 CONFIG = configuration.RunConfig(

@@ -11,6 +11,8 @@ from seg_tf.configuration import PackedWindowInputsConfig, WindowInputsConfig
 from seg_tf.training import pretraining
 from tests.data_pipelines.builders import random_tree, write_windows
 
+pytestmark = pytest.mark.slow
+
 LENGTH = 32
 VOCAB_SIZE = 60
 TABLES = {

@@ -7,6 +7,8 @@ from seg_tf.objectives.base import ObjectiveOutput
 from seg_tf.training.pretrainer import Pretrainer
 from tests.training.stand_ins import ArithmeticInputs, small_config, small_pretrainer
 
+pytestmark = pytest.mark.slow
+
 DIM = 3
 ROWS = 7
 

@@ -27,6 +27,8 @@ from tests.training.stand_ins import (
     terminate,
 )
 
+pytestmark = pytest.mark.slow
+
 PNG = b"\x89PNG\r\n\x1a\n"
 
 

@@ -17,6 +17,8 @@ from tests.training.test_sentence_unshuffling_run import (
     records_dir as _documents_dir,  # noqa: F401 - a fixture
 )
 
+pytestmark = pytest.mark.slow
+
 CONFIG = configuration.RunConfig(
     name="reat",
     paper="reat_small",

@@ -16,6 +16,8 @@ from tests.training.stand_ins import (
     small_pretrainer,
 )
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def config():

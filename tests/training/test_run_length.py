@@ -16,6 +16,8 @@ from tests.scripted_runs import variables_of
 from tests.training.stand_ins import At, small_config, terminate
 from tests.training.test_pretraining import rows_of, run
 
+pytestmark = pytest.mark.slow
+
 WARMUP = 3
 
 

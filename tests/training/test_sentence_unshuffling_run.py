@@ -14,6 +14,8 @@ from seg_tf.training import pretraining
 from seg_tf.training.outputs import run_log
 from seg_tf.training.run_folder import RunFolder, describe_run
 
+pytestmark = pytest.mark.slow
+
 WINDOW_LENGTH = 48
 MAX_SENTENCES = 8
 CONFIG = configuration.RunConfig(

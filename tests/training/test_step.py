@@ -17,6 +17,8 @@ from seg_tf.training.step import StepOptions
 from tests.training.stand_ins import ArithmeticInputs, small_config
 from tests.training.test_pretrainer import DIM, ROWS, Squares, Table
 
+pytestmark = pytest.mark.slow
+
 
 def toy(rate=0.1, objectives=None, **options):
     pretrainer = Pretrainer(

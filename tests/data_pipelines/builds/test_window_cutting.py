@@ -9,6 +9,8 @@ from data_pipelines.builds import window_cutting
 from seg_tf.text.tree import DocumentTree
 from tests.data_pipelines.builders import random_tree
 
+pytestmark = pytest.mark.slow
+
 
 def cut(
     tree, capacity, short_window_rate=0.0, cut_sentences=False, document_id=0, seed=0

@@ -10,6 +10,8 @@ from data_pipelines.loading import randomness
 from data_pipelines.loading.masking import TokenMasking
 from data_pipelines.loading.span_masking import SpanMasking
 
+pytestmark = pytest.mark.slow
+
 CLS, SEP, MASK, PAD = 2, 3, 4, 0
 VOCAB_SIZE = 1000
 ROW_LENGTH = 64

@@ -21,6 +21,8 @@ from tests.data_pipelines.loading.test_window_inputs import (
 )
 from tests.layouts.test_windows import slow_indices
 
+pytestmark = pytest.mark.slow
+
 WINDOW_LENGTH = 32
 VOCAB_SIZE = 500
 MAX_WINDOWS = 4

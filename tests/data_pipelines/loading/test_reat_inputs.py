@@ -26,6 +26,8 @@ from tests.data_pipelines.loading.test_window_inputs import (
     unmasked,
 )
 
+pytestmark = pytest.mark.slow
+
 VOCAB_SIZE = 500
 ATTENTION = 5  # the first unused row of the vocabulary that the builder writes
 MODEL = configuration.ReATConfig(block_length=32, max_sentences=12)

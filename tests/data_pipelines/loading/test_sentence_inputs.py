@@ -29,6 +29,8 @@ from tests.data_pipelines.loading.test_window_inputs import (
 )
 from tests.layouts.test_sentences import slow_row
 
+pytestmark = pytest.mark.slow
+
 WINDOW_LENGTH = 40
 MAX_SENTENCES = 6
 ROW_LENGTH = WINDOW_LENGTH + MAX_SENTENCES

@@ -10,6 +10,8 @@ from seg_tf import configuration
 from tests.data_pipelines.loading import test_packed_window_inputs as packed
 from tests.data_pipelines.loading.test_window_inputs import take
 
+pytestmark = pytest.mark.slow
+
 MASK = 4
 LENGTHS = (0.4098, 0.3279, 0.2623)  # Geo(0.2) cut off at 3
 

@@ -18,6 +18,8 @@ from tests.data_pipelines.builders import (
 )
 from tests.layouts.test_windows import slow_indices
 
+pytestmark = pytest.mark.slow
+
 WINDOW_LENGTH = 32
 VOCAB_SIZE = 500
 TABLES = {

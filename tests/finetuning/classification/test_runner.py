@@ -20,6 +20,8 @@ from seg_tf.tasks import Example, get, read
 from tests.finetuning import task_folders
 from tests.finetuning.tiny_models import tiny
 
+pytestmark = pytest.mark.slow
+
 LEARNS = Setting(0.02, 8, 6)
 SHORT = Setting(0.01, 16, 1)
 

@@ -6,6 +6,8 @@ import pytest
 from seg_tf.finetuning.classification.text_batches import text_batches
 from tests.finetuning.tiny_models import some_texts, tiny
 
+pytestmark = pytest.mark.slow
+
 
 def batches(texts, labels=None, kind="bert", **arguments):
     return text_batches(tiny(kind), texts, labels, **{"batch_size": 2, **arguments})

@@ -12,6 +12,8 @@ from seg_tf.finetuning.segments import encode_texts
 from seg_tf.finetuning.text_layout import text_layout
 from tests.finetuning.tiny_models import some_texts, tiny
 
+pytestmark = pytest.mark.slow
+
 # One of each kind of layout and readout, and with all tables.
 each_kind = pytest.mark.parametrize(
     "kind", ["bert", "segabert", "segabert_slm", "reat"]

@@ -11,6 +11,8 @@ from seg_tf.finetuning.segments import encode_texts
 from seg_tf.finetuning.text_layout import text_layout
 from tests.finetuning.tiny_models import some_texts, tiny
 
+pytestmark = pytest.mark.slow
+
 each_kind = pytest.mark.parametrize(
     "kind", ["bert", "segabert", "segabert_slm", "reat"]
 )

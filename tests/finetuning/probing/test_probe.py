@@ -11,6 +11,8 @@ from seg_tf.finetuning.probing.probe import (
     predict,
 )
 
+pytestmark = pytest.mark.slow
+
 
 def some_data(num_examples, num_features, num_classes, seed, noise=1.0):
     """Vectors, and labels that a linear rule gives them, but for noise."""

@@ -17,6 +17,8 @@ from tests.finetuning.tiny_models import tiny
 from tests.inference.tiny_slm import WORDS
 from tests.sample_data import sample_data
 
+pytestmark = pytest.mark.slow
+
 IGNORED = Setting(learning_rate=1.0, batch_size=1, epochs=1)
 FOLDERS = {
     "discoeval/sp/wiki": "SP/wiki",

@@ -18,6 +18,8 @@ from seg_tf.finetuning.probing.probe_training import (
 from seg_tf.tasks.discoeval.probes import ProbeSettings
 from tests.finetuning.probing.test_probe import some_data
 
+pytestmark = pytest.mark.slow
+
 
 def settings(**changed):
     return ProbeSettings(features="only", **changed)

@@ -11,6 +11,8 @@ from seg_tf.finetuning.probing.frozen_encoder import FrozenEncoder
 from seg_tf.finetuning.probing.vector_files import sentence_vectors
 from tests.finetuning.tiny_models import some_texts, tiny
 
+pytestmark = pytest.mark.slow
+
 ROWS_OF_PART = 4
 
 

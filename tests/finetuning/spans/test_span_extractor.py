@@ -14,6 +14,8 @@ from seg_tf.finetuning.spans.span_batches import (
 from seg_tf.finetuning.spans.span_extractor import SpanExtractor
 from tests.finetuning.tiny_models import tiny
 
+pytestmark = pytest.mark.slow
+
 KINDS = ("bert", "segabert", "slm", "segabert_slm")
 each_kind = pytest.mark.parametrize("kind", KINDS)
 

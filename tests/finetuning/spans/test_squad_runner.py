@@ -21,6 +21,8 @@ from tests.finetuning.tiny_squad import (
     write_files,
 )
 
+pytestmark = pytest.mark.slow
+
 SETTING = Setting(learning_rate=1e-3, batch_size=8, epochs=1)
 
 

@@ -19,6 +19,8 @@ from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from tests import official_models
 from tests.sample_data import sample_data
 
+pytestmark = pytest.mark.slow
+
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 ENCODER = SpanEncoder(Vocabulary([*SPECIAL_TOKENS, *LETTERS]))
 SIZES = WindowSizes(max_length=20, stride=7, max_question_pieces=3)

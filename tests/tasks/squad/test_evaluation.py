@@ -11,6 +11,8 @@ from seg_tf.tasks.squad import evaluation, squad_files
 from seg_tf.tasks.squad.squad_files import Answer, Question
 from tests.sample_data import sample_data
 
+pytestmark = pytest.mark.slow
+
 # Articles, what looks like them, punctuation of ASCII and of other kinds, capitals that
 # grow when lower-cased, white space of all sorts.
 PARTS = [

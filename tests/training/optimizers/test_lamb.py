@@ -8,6 +8,8 @@ from seg_tf.training.optimizers.lamb import Lamb
 from seg_tf.training.optimizers.optimizer import NO_WEIGHT_DECAY
 from tests import official_models
 
+pytestmark = pytest.mark.slow
+
 NUM_UPDATES = 25
 RATE = 2**-4  # exact in float32, which Keras keeps it in
 SETTINGS = {"weight_decay": 0.1, "beta_1": 0.8, "beta_2": 0.95, "epsilon": 1e-3}

@@ -8,6 +8,8 @@ from hypothesis import strategies
 
 from data_pipelines.readers.wiki import wiki_lines, wiki_markup
 
+pytestmark = pytest.mark.slow
+
 # Each is easy to read, and reads a run again from each of its characters.
 SLOW_CLEANINGS = (
     (r"\x06", ""),
