@@ -55,9 +55,6 @@ def sentence_rows(
         as in the batch contract; and `sentence_number`, int32 `(B, L)`, which sentence
         of the row, from 1, a piece belongs to, 0 at special tokens and padding.
     """
-    max_sentences = trees.sentence_lengths.shape[1]
-    if max_sentences is None:
-        max_sentences = tf.shape(trees.sentence_lengths)[1]
     is_sentence = trees.is_sentence()
     count = trees.num_sentences[:, tf.newaxis]
     # With their [SENT].
@@ -83,7 +80,7 @@ def sentence_rows(
     padding_mask = position <= end
     token_ids = tf.where(padding_mask, token_ids, special_ids["pad"])
 
-    in_order = tf.range(max_sentences)[tf.newaxis, :] + tf.zeros_like(lengths)
+    in_order = tf.cumsum(tf.ones_like(lengths), axis=1, exclusive=True)
     places = in_order if places is None else tf.where(is_sentence, places, in_order)
     order = tf.argsort(places, axis=1)
     presented_lengths = tf.gather(lengths, order, batch_dims=1)
@@ -108,12 +105,6 @@ def sentence_rows(
         "token_type": tf.gather(trees.texts, sentence, batch_dims=1),
     }
 
-    slot = tf.range(max_sentences + 2)[tf.newaxis, :]
-    candidate_mask = slot <= count + 1
-    presented = tf.pad(tf.gather(starts, order, batch_dims=1), [[0, 0], [1, 1]])
-    candidate_positions = tf.where(slot == count + 1, end, presented)
-    step = slot[:, :-1]
-    gold = tf.where(step < count, tf.pad(places + 1, [[0, 0], [0, 1]]), 0)
     return {
         "token_ids": token_ids,
         "padding_mask": padding_mask,
@@ -121,8 +112,31 @@ def sentence_rows(
             name: tf.where(padding_mask, tf.minimum(indices[name], cap - 1), 0)
             for name, cap in caps.items()
         },
-        "candidate_positions": tf.where(candidate_mask, candidate_positions, 0),
-        "candidate_mask": candidate_mask,
-        "gold_candidates": tf.where(step == count, count + 1, gold),
+        **_candidates(count, tf.gather(starts, order, batch_dims=1), end, places),
         "sentence_number": tf.where(is_piece, number, 0),
+    }
+
+
+def _candidates(
+    count: tf.Tensor, presented: tf.Tensor, end: tf.Tensor, places: tf.Tensor
+) -> dict[str, tf.Tensor]:
+    """Positions that the reconstructor points at, and the right order of them.
+
+    Args:
+        count: int32 tensor `(B, 1)`, sentences of each row.
+        presented: int32 tensor `(B, S)`, position of the `[SENT]` of each place.
+        end: int32 tensor `(B, 1)`, position of `[SEP]`.
+        places: int32 tensor `(B, S)`.
+    """
+    # [CLS] is candidate 0.
+    positions = tf.pad(presented, [[0, 0], [1, 1]])
+    slot = tf.cumsum(tf.ones_like(positions), axis=1, exclusive=True)
+    mask = slot <= count + 1
+    positions = tf.where(slot == count + 1, end, positions)
+    step = slot[:, :-1]
+    gold = tf.where(step < count, tf.pad(places + 1, [[0, 0], [0, 1]]), 0)
+    return {
+        "candidate_positions": tf.where(mask, positions, 0),
+        "candidate_mask": mask,
+        "gold_candidates": tf.where(step == count, count + 1, gold),
     }
