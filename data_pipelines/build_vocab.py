@@ -15,13 +15,12 @@ A few megabytes of text take well under a minute, 100 MB some minutes. Next:
 
 import dataclasses
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from absl import flags
 
-import seg_tf.command_line as command_line
-from data_pipelines.builds import text_flags, vocabulary_files
+from data_pipelines.builds import vocabulary_files
 from data_pipelines.builds.word_counts import WordCounter, count_words
 from seg_tf.text.exact_tokenizer import word_splitter
 from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
@@ -109,8 +108,7 @@ def build_vocabulary(
 
 
 def _define_flags() -> None:
-    text_flags.define_text_flags()
-    vocabulary_files.define_output_flags()
+    vocabulary_files.define_flags()
     defaults = VocabularyOptions()
     flags.DEFINE_integer("vocab_size", defaults.vocab_size, "Number of tokens.")
     flags.DEFINE_bool(
@@ -141,21 +139,6 @@ def _define_flags() -> None:
     )
 
 
-def main(_: Sequence[str]) -> None:
-    values = flags.FLAGS
-    output = vocabulary_files.output_from_flags()
-    if output is None:
-        return
-    names = [field.name for field in dataclasses.fields(VocabularyOptions)]
-    vocabulary = build_vocabulary(
-        values.format,
-        values.input,
-        VocabularyOptions(**{name: values[name].value for name in names}),
-        text_flags.reader_options(),
-    )
-    vocabulary_files.write_vocabulary(vocabulary, output)
-
-
 if __name__ == "__main__":
     _define_flags()
-    sys.exit(command_line.run(main))
+    vocabulary_files.run(build_vocabulary, VocabularyOptions)

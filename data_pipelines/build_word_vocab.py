@@ -15,13 +15,12 @@ has), else right after <eos>. The same text gives the same file. Next:
 
 import dataclasses
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from absl import flags
 
-import seg_tf.command_line as command_line
-from data_pipelines.builds import text_flags, vocabulary_files
+from data_pipelines.builds import vocabulary_files
 from data_pipelines.builds.word_counts import WordCounter, count_words
 from seg_tf.text.word_vocabulary import EOS, UNK, WordVocabulary
 from seg_tf.text.words import SPLITTERS
@@ -127,8 +126,7 @@ def build_word_vocabulary(
 
 
 def _define_flags() -> None:
-    text_flags.define_text_flags()
-    vocabulary_files.define_output_flags()
+    vocabulary_files.define_flags()
     flags.DEFINE_enum(
         "tokenizer",
         None,
@@ -159,21 +157,6 @@ def _define_flags() -> None:
     )
 
 
-def main(_: Sequence[str]) -> None:
-    values = flags.FLAGS
-    output = vocabulary_files.output_from_flags()
-    if output is None:
-        return
-    names = [field.name for field in dataclasses.fields(WordVocabularyOptions)]
-    vocabulary = build_word_vocabulary(
-        values.format,
-        values.input,
-        WordVocabularyOptions(**{name: values[name].value for name in names}),
-        text_flags.reader_options(),
-    )
-    vocabulary_files.write_vocabulary(vocabulary, output)
-
-
 if __name__ == "__main__":
     _define_flags()
-    sys.exit(command_line.run(main))
+    vocabulary_files.run(build_word_vocabulary, WordVocabularyOptions)

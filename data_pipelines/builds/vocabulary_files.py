@@ -1,21 +1,53 @@
-"""What the scripts that make a vocabulary share: the file that they write."""
+"""Scripts that make a vocabulary of a text: their flags, their run, their file."""
 
+import dataclasses
 import pathlib
+import sys
+from collections.abc import Callable, Sequence
+from typing import NoReturn
 
 from absl import flags
 
+import seg_tf.command_line as command_line
+from data_pipelines.builds import text_flags
 from seg_tf import files, output_paths
 from seg_tf.text.token_table import TokenTable
 
 
-def define_output_flags() -> None:
-    """Defines `--output` and what becomes of a file that is there."""
+def define_flags() -> None:
+    """Defines the flags of the text, `--output` and those for a file that is there."""
+    text_flags.define_text_flags()
     flags.DEFINE_string("output", None, "The vocab.txt to write.", required=True)
     flags.DEFINE_bool("overwrite", False, "Replace an --output that is there.")
     flags.DEFINE_bool("skip_if_present", False, "Leave an --output that is there.")
 
 
-def output_from_flags() -> pathlib.Path | None:
+def run(build: Callable[..., TokenTable], options: type) -> NoReturn:
+    """Runs a script: reads the text of its flags, writes the vocabulary, exits.
+
+    Args:
+        build: makes a vocabulary of a format, an input, options and reader options.
+        options: dataclass of the options, whose fields are flags.
+    """
+
+    def main(_: Sequence[str]) -> None:
+        values = flags.FLAGS
+        output = _output_from_flags()
+        if output is None:
+            return
+        fields = [field.name for field in dataclasses.fields(options)]
+        vocabulary = build(
+            values.format,
+            values.input,
+            options(**{name: values[name].value for name in fields}),
+            text_flags.reader_options(),
+        )
+        write_vocabulary(vocabulary, output)
+
+    sys.exit(command_line.run(main))
+
+
+def _output_from_flags() -> pathlib.Path | None:
     """The file to write; None if it is there and is to stay.
 
     Raises:

@@ -8,6 +8,7 @@ from data_pipelines.loading.text_packing import RowShape, TextShape
 from data_pipelines.loading.text_rows import TextRows, TextsOfAKind
 from data_pipelines.loading.window_inputs import WindowInputs
 from data_pipelines.loading.window_records import WindowRecords
+from seg_tf.layouts.block_placing import SpecialIds
 
 # Packing counts lengths as 16-bit numbers.
 _LONGEST_ROW = 65_535
@@ -144,12 +145,16 @@ class TextLayout:
                 "so that windows begin and end inside of sentences. Build them without "
                 "it"
             )
+        # A vocabulary without them is refused before texts are packed.
+        special_ids = SpecialIds.of(windows.vocabulary())
         lengths, counts = windows.sentence_lengths()
         kinds = [
             TextsOfAKind(windows, lengths, counts, shape, self._row, self._seed)
             for shape in self._shapes
         ]
-        return TextRows(windows, self._row, *kinds, self._long_rate, *self._exchange)
+        return TextRows(
+            windows, special_ids, self._row, *kinds, self._long_rate, *self._exchange
+        )
 
 
 def _check(field: str, values: tuple[int, int], of_model: str, bound: int) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from data_pipelines.loading import packing
-from seg_tf.text import text_blocks
+from seg_tf.layouts import block_placing
 
 # How full rows are planned to be at first, and by how much less those that fail.
 _FIRST_SHARE = 0.985
@@ -52,7 +52,7 @@ class TextShape:
     @property
     def max_pieces(self) -> int:
         """The most word pieces of a sentence."""
-        return self.sentence_length - text_blocks.NUM_SPECIAL_TOKENS
+        return self.sentence_length - block_placing.NUM_SPECIAL_TOKENS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,8 +120,8 @@ def cut_texts(
         shape: how long texts may be.
         row: what a row has room for.
     """
-    pieces, part = text_blocks.split_long(sentence_lengths, shape.max_pieces)
-    positions = pieces + text_blocks.NUM_SPECIAL_TOKENS
+    pieces, part = block_placing.split_long(sentence_lengths, shape.max_pieces)
+    positions = pieces + block_placing.NUM_SPECIAL_TOKENS
     is_begin = np.append(part == 0, True)
     ends = np.concatenate([[0], np.cumsum(num_sentences, dtype=np.int64)])
     bounds = np.flatnonzero(is_begin)[ends]
@@ -225,7 +225,7 @@ def _fits(
     """Whether the sentences of each row find room, some thousand rows at a time."""
     for begin in range(0, len(members), _ROWS_AT_ONCE):
         lengths = sentence_matrix(texts, members[begin : begin + _ROWS_AT_ONCE])
-        _, succeeded = text_blocks.place_in_blocks(
+        _, succeeded = block_placing.place_in_blocks(
             lengths, row.num_blocks, row.block_length
         )
         yield succeeded & (np.count_nonzero(lengths, axis=1) <= row.num_sentences)

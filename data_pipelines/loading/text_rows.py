@@ -12,12 +12,11 @@ from data_pipelines.loading import randomness, sample_order, text_packing
 from data_pipelines.loading.sentence_exchange import exchange
 from data_pipelines.loading.text_packing import RowShape, TextShape
 from data_pipelines.loading.window_records import WindowRecords
-from seg_tf.text import text_blocks
+from seg_tf.layouts import block_placing, blocks
 
-# What a row is before anything is drawn: names of `features`, and what becomes some.
-_PER_POSITION = ("token_ids", "position_index", "sentence_number", "is_piece")
-_PER_SENTENCE = ("sentence_starts", "text_of_sentence", "place", "sentence_part")
-_BOOLEAN = ("is_piece",)
+# Names of what is read of a row, before anything is drawn.
+_PIECES = "pieces"
+_PER_SENTENCE = ("lengths", "starts", "text_of_sentence", "place", "sentence_part")
 
 
 class TextsOfAKind:
@@ -44,8 +43,6 @@ class TextsOfAKind:
         self._windows = windows
         self._shape = shape
         self._row = row
-        # Before anything dear is done.
-        self._special_ids = text_blocks.SpecialIds.of(windows.vocabulary())
         texts = text_packing.cut_texts(sentence_lengths, num_sentences, shape, row)
         self._texts, self._rows = text_packing.pack_texts(texts, row, seed=seed)
         self.num_tokens = int(texts.positions.sum(dtype=np.int64))
@@ -56,35 +53,29 @@ class TextsOfAKind:
         return len(self._rows)
 
     def read(self, number: int) -> dict[str, np.ndarray]:
-        """A row: arrays `(L,)` and `(N,)`, nothing exchanged, nothing masked."""
+        """What a row is made of: arrays `(L,)` and `(N,)`, padded with 0."""
         texts, members = self._texts, self._rows[number]
         (positions,) = text_packing.sentence_matrix(texts, [members])
-        starts, _ = text_blocks.place_in_blocks(
+        starts, _ = block_placing.place_in_blocks(
             positions[np.newaxis], self._row.num_blocks, self._row.block_length
         )
         counts = texts.counts[members]
-        lengths = positions - text_blocks.NUM_SPECIAL_TOKENS
+        lengths = positions - block_placing.NUM_SPECIAL_TOKENS
         pieces, parts = self._read_pieces(members, lengths)
-        per_sentence = {
-            "sentence_starts": starts[0],
+        values = {
+            _PIECES: pieces,
+            "lengths": lengths,
+            "starts": starts[0],
             "text_of_sentence": np.repeat(np.arange(1, len(members) + 1), counts),
             "place": np.concatenate([np.arange(count) for count in counts]),
             "sentence_part": parts,
         }
-        missing = self._row.num_sentences - len(lengths)
-        return {
-            **text_blocks.lay_out(
-                pieces=pieces,
-                lengths=lengths,
-                starts=starts[0],
-                row_length=self._row.length,
-                special_ids=self._special_ids,
-            ),
-            **{
-                name: np.pad(values, (0, missing)).astype(np.int32)
-                for name, values in per_sentence.items()
-            },
-        }
+        row = {}
+        for name, found in values.items():
+            capacity = self._row.length if name == _PIECES else self._row.num_sentences
+            row[name] = np.zeros(capacity, np.int32)
+            row[name][: len(found)] = found
+        return row
 
     def _read_pieces(
         self, members: np.ndarray, expected: np.ndarray
@@ -106,7 +97,7 @@ class TextsOfAKind:
         for tree, first, count in zip(
             trees, firsts, texts.counts[members], strict=True
         ):
-            lengths, part = text_blocks.split_long(
+            lengths, part = block_placing.split_long(
                 tree.sentence_lengths, self._shape.max_pieces
             )
             begin, end = lengths[:first].sum(), lengths[: first + count].sum()
@@ -132,6 +123,7 @@ class TextRows:
 
     Args:
         windows: the windows of the split.
+        special_ids: ids of the special tokens.
         row: what a row has room for.
         short: rows of short texts.
         long: rows of long texts.
@@ -146,6 +138,7 @@ class TextRows:
     def __init__(
         self,
         windows: WindowRecords,
+        special_ids: block_placing.SpecialIds,
         row: RowShape,
         short: TextsOfAKind,
         long: TextsOfAKind,
@@ -154,7 +147,12 @@ class TextRows:
         exchange_within: str,
     ):
         self._windows = windows
+        self._special_ids = special_ids
         self._row = row
+        self._widths = {
+            _PIECES: row.length,
+            **dict.fromkeys(_PER_SENTENCE, row.num_sentences),
+        }
         self._kinds = (short, long)
         self._num_short, self._num_long = _shares(len(short), len(long), long_rate)
         self._exchange_rate = exchange_rate
@@ -186,7 +184,6 @@ class TextRows:
         )
         return {
             **row,
-            "padding_mask": number > 0,
             "text_number": _at_positions(texts, number),
             "sentence_position": _at_positions(places, number),
             "sentence_mask": texts > 0,
@@ -224,19 +221,25 @@ class TextRows:
     def _read(
         self, numbers: tf.Tensor, long_numbers: tf.Tensor
     ) -> dict[str, tf.Tensor]:
-        names = (*_PER_POSITION, *_PER_SENTENCE)
         values = tf.numpy_function(
             self._read_arrays,
             [numbers, long_numbers],
-            [tf.bool if name in _BOOLEAN else tf.int32 for name in names],
+            [tf.int32] * len(self._widths),
             stateful=False,
         )
-        widths = [self._row.length] * len(_PER_POSITION)
-        widths += [self._row.num_sentences] * len(_PER_SENTENCE)
-        return {
+        read = {
             name: tf.ensure_shape(value, [*numbers.shape, width])
-            for name, value, width in zip(names, values, widths, strict=True)
+            for (name, width), value in zip(self._widths.items(), values, strict=True)
         }
+        laid_out = blocks.lay_out(
+            pieces=read.pop(_PIECES),
+            lengths=read.pop("lengths"),
+            starts=read["starts"],
+            is_sentence=read["text_of_sentence"] > 0,
+            row_length=self._row.length,
+            special_ids=self._special_ids,
+        )
+        return {**laid_out, "sentence_starts": read.pop("starts"), **read}
 
     def _read_arrays(
         self, numbers: Sequence[int], long_numbers: Sequence[int]
@@ -246,15 +249,10 @@ class TextRows:
             short.read(number) if number < self._num_short else long.read(long_number)
             for number, long_number in zip(numbers, long_numbers, strict=True)
         ]
-        arrays = []
-        for name in (*_PER_POSITION, *_PER_SENTENCE):
-            width = (
-                self._row.length if name in _PER_POSITION else self._row.num_sentences
-            )
-            dtype = bool if name in _BOOLEAN else np.int32
-            found = [row[name] for row in rows]
-            arrays.append(np.array(found, dtype).reshape(len(rows), width))
-        return arrays
+        return [
+            np.array([row[name] for row in rows], np.int32).reshape(len(rows), width)
+            for name, width in self._widths.items()
+        ]
 
 
 def _shares(num_short: int, num_long: int, long_rate: float) -> tuple[int, int]:

@@ -13,11 +13,9 @@ from seg_tf import configuration
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.finetuning import graph_segments
 from seg_tf.inference.text_windows import WindowRoom
-from seg_tf.layouts import sentences, windows
+from seg_tf.layouts import block_placing, blocks, sentences, windows
 from seg_tf.layouts.trees import Trees
 from seg_tf.ops.gathering import gather_vectors
-from seg_tf.text import text_blocks
-from seg_tf.text.graph import block_rows
 from seg_tf.text.graph.characters import GraphTreeBuilder, TextTrees
 from seg_tf.text.graph.pieces import GraphWordPieces
 from seg_tf.text.graph.sentences import GraphSentenceSplitter
@@ -47,32 +45,47 @@ class ModelRows(tf.Module, abc.ABC):
         self.room = room
         self.word_pieces = GraphWordPieces(pretrained.vocabulary, pretrained.lower_case)
         self._vocabulary = pretrained.vocabulary
+        # Of encoders whose indices are embedded.
+        self._encoder_caps = getattr(pretrained.encoder, "index_caps", {})
         self._build_trees = GraphTreeBuilder(
             splitter, self.word_pieces, room.num_pieces, room.num_sentences
         )
 
-    @abc.abstractmethod
     def of_texts(self, texts: tf.Tensor) -> tuple[TextTrees, Features]:
         """The beginnings of texts, and their rows as in pretraining.
 
         Args:
             texts: string `(B,)`; a line of a text is a paragraph.
         """
+        trees = self._trees(texts)
+        # A text without a piece has an empty sentence.
+        width = tf.maximum(tf.reduce_max(trees.num_sentences), 1)
+        lengths = tf.pad(trees.sentence_lengths, [[0, 0], [0, 1]])[:, :width]
+        of_documents = Trees.of_documents(
+            pieces=trees.pieces,
+            sentence_lengths=lengths,
+            num_sentences=trees.num_sentences,
+            paragraph_lengths=tf.pad(trees.paragraph_lengths, [[0, 0], [0, 1]]),
+        )
+        return trees, self._rows(of_documents)
 
     def of_segments(
         self, texts: Sequence[tf.Tensor], room: int
     ) -> tuple[tf.Tensor, Features]:
-        """Which examples were cut, and the rows of examples as in fine-tuning.
+        """Flags of examples that were cut, and the rows of examples as in fine-tuning.
 
         Args:
             texts: one or two string tensors `(B,)`.
             room: the most pieces of an example.
         """
         segments, is_cut = graph_segments.encode_segments(texts, self.word_pieces, room)
-        return is_cut, self._segment_rows(segments)
+        return is_cut, self._rows(Trees.of_texts(segments))
+
+    def _trees(self, texts: tf.Tensor) -> TextTrees:
+        return self._build_trees(texts)
 
     @abc.abstractmethod
-    def _segment_rows(self, segments: Sequence[tf.RaggedTensor]) -> Features: ...
+    def _rows(self, trees: Trees) -> Features: ...
 
     @abc.abstractmethod
     def sentence_vectors(
@@ -97,36 +110,7 @@ class ModelRows(tf.Module, abc.ABC):
         return sequence_output[:, 0]
 
 
-class _IndexedRows(ModelRows):
-    """Rows whose indices are embedded, from windows of a text."""
-
-    def __init__(
-        self, pretrained: Pretrained, splitter: GraphSentenceSplitter, room: WindowRoom
-    ):
-        super().__init__(pretrained, splitter, room)
-        self._caps = pretrained.encoder.index_caps
-
-    def of_texts(self, texts: tf.Tensor) -> tuple[TextTrees, Features]:
-        trees = self._build_trees(texts)
-        # A text without a piece has an empty sentence.
-        most = tf.maximum(tf.reduce_max(trees.num_sentences), 1)
-        lengths = tf.pad(trees.sentence_lengths, [[0, 0], [0, 1]])[:, :most]
-        of_documents = Trees.of_documents(
-            pieces=trees.pieces,
-            sentence_lengths=lengths,
-            num_sentences=trees.num_sentences,
-            paragraph_lengths=tf.pad(trees.paragraph_lengths, [[0, 0], [0, 1]]),
-        )
-        return trees, self._rows(of_documents)
-
-    def _segment_rows(self, segments: Sequence[tf.RaggedTensor]) -> Features:
-        return self._rows(Trees.of_texts(segments))
-
-    @abc.abstractmethod
-    def _rows(self, trees: Trees) -> Features: ...
-
-
-class RowsOfWindows(_IndexedRows):
+class RowsOfWindows(ModelRows):
     """`[CLS] pieces [SEP]` (BERT, BERT with P.S., SegaBERT).
 
     There is no token for a sentence, so its vector is the mean over its pieces.
@@ -140,7 +124,7 @@ class RowsOfWindows(_IndexedRows):
             trees,
             special_ids=self._vocabulary.special_ids,
             row_length=1 + num_texts + tf.reduce_max(trees.num_pieces()),
-            caps=self._caps,
+            caps=self._encoder_caps,
         )
 
     def sentence_vectors(
@@ -149,7 +133,7 @@ class RowsOfWindows(_IndexedRows):
         return _means(sequence_output, features["sentence_number"])
 
 
-class RowsOfSentences(_IndexedRows):
+class RowsOfSentences(ModelRows):
     """`[CLS] [SENT] s1 [SENT] s2 … [SEP]` (SLM); vectors are those of `[SENT]`."""
 
     extra_features = ("candidate_positions", "candidate_mask")
@@ -161,7 +145,7 @@ class RowsOfSentences(_IndexedRows):
             special_ids=self._vocabulary.special_ids,
             sent_id=self._vocabulary.sent_id,
             row_length=sentences.NUM_SPECIAL_TOKENS + tf.reduce_max(num_tokens),
-            caps=self._caps,
+            caps=self._encoder_caps,
         )
 
     def sentence_vectors(
@@ -188,34 +172,18 @@ class RowsOfBlocks(ModelRows):
         encoder = pretrained.encoder
         self._block_length = encoder.block_length
         self._max_parts = encoder.max_sentences
-        self._longest = encoder.block_length - text_blocks.NUM_SPECIAL_TOKENS
+        self._longest = encoder.block_length - block_placing.NUM_SPECIAL_TOKENS
         room = WindowRoom(self._max_parts * self._longest, self._max_parts)
         super().__init__(pretrained, splitter, room)
-        self._special_ids = text_blocks.SpecialIds.of(pretrained.vocabulary)
+        self._special_ids = block_placing.SpecialIds.of(pretrained.vocabulary)
 
-    def of_texts(self, texts: tf.Tensor) -> tuple[TextTrees, Features]:
-        trees = self._build_trees(texts).beginning(
+    def _trees(self, texts: tf.Tensor) -> TextTrees:
+        return self._build_trees(texts).beginning(
             lambda lengths: -(-lengths // self._longest), self._max_parts
         )
-        # An empty text has an empty sentence.
-        num_sentences = tf.maximum(trees.num_sentences, 1)
-        is_piece = tf.sequence_mask(trees.num_pieces, tf.shape(trees.pieces)[1])
-        lengths = tf.RaggedTensor.from_tensor(
-            tf.pad(trees.sentence_lengths, [[0, 0], [0, 1]]), num_sentences
-        )
-        return trees, self._block_rows(tf.boolean_mask(trees.pieces, is_piece), lengths)
 
-    def _segment_rows(self, segments: Sequence[tf.RaggedTensor]) -> Features:
-        lengths = tf.stack([one.row_lengths() for one in segments], axis=1)
-        return self._block_rows(
-            tf.concat(segments, axis=1).flat_values,
-            tf.RaggedTensor.from_tensor(tf.cast(lengths, tf.int32)),
-        )
-
-    def _block_rows(self, pieces: tf.Tensor, lengths: tf.RaggedTensor) -> Features:
-        return block_rows.block_rows(
-            pieces, lengths, self._block_length, self._special_ids
-        )
+    def _rows(self, trees: Trees) -> Features:
+        return blocks.block_rows(trees, self._block_length, self._special_ids)
 
     def sentence_vectors(
         self, encoder: Any, sequence_output: tf.Tensor, features: Features

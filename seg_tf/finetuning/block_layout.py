@@ -6,21 +6,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+import tensorflow as tf
 
 from seg_tf.finetuning.row_lengths import room_beside
 from seg_tf.finetuning.segments import Segment
-from seg_tf.text import text_blocks
+from seg_tf.layouts import block_placing, blocks
 
 if TYPE_CHECKING:
     from seg_tf.checkpoints.pretrained import Pretrained
-
-_FEATURES_OF_POSITIONS = (
-    "token_ids",
-    "position_index",
-    "sentence_number",
-    "text_number",
-    "sentence_position",
-)
 
 
 class BlockLayout:
@@ -51,10 +44,10 @@ class BlockLayout:
         encoder = pretrained.encoder
         self._block_length = encoder.block_length
         self._max_sentences = encoder.max_sentences
-        self._longest_part = encoder.block_length - text_blocks.NUM_SPECIAL_TOKENS
+        self._longest_part = encoder.block_length - block_placing.NUM_SPECIAL_TOKENS
         places = encoder.max_sentences * encoder.block_length
         self.max_length = places if max_length is None else max_length
-        self._special_ids = text_blocks.SpecialIds.of(pretrained.vocabulary)
+        self._special_ids = block_placing.SpecialIds.of(pretrained.vocabulary)
 
     def room(self, num_texts: int) -> int:
         if num_texts > self._max_sentences:
@@ -62,7 +55,7 @@ class BlockLayout:
                 "`texts` must be at most as many as the model takes sentences, "
                 f"{self._max_sentences}. Received: {num_texts} texts"
             )
-        num_specials = text_blocks.NUM_SPECIAL_TOKENS * num_texts
+        num_specials = block_placing.NUM_SPECIAL_TOKENS * num_texts
         wanted = room_beside(num_specials, self.max_length, num_texts)
         # Whatever their lengths, texts of so many pieces have no more parts than the
         # model has places: each wastes less than a part.
@@ -80,42 +73,43 @@ class BlockLayout:
         self, examples: Sequence[Sequence[Segment]], row_shape: tuple[int, int]
     ) -> dict[str, np.ndarray]:
         num_blocks, num_slots = row_shape
-        length = num_blocks * self._block_length
-        features = {
-            name: np.zeros((len(examples), length), np.int32)
-            for name in _FEATURES_OF_POSITIONS
+        capacity = num_blocks * self._block_length
+        numbers = {
+            name: np.zeros((len(examples), num_slots), np.int32)
+            for name in ("lengths", "starts", "given_text")
         }
-        of_slots = {
-            "sentence_starts": np.zeros((len(examples), num_slots), np.int32),
-            "sentence_mask": np.zeros((len(examples), num_slots), bool),
-            "given_text": np.zeros((len(examples), num_slots), np.int32),
-        }
-        for number, example in enumerate(examples):
+        pieces = np.zeros((len(examples), capacity), np.int32)
+        for row, example in enumerate(examples):
             parts, text_of_part = self._parts(example)
             starts, _ = self._place(parts)
-            row = text_blocks.lay_out(
-                pieces=np.concatenate([one.pieces for one in example]),
-                lengths=parts,
-                starts=starts,
-                row_length=length,
-                special_ids=self._special_ids,
+            joined = np.concatenate([one.pieces for one in example])
+            pieces[row, : len(joined)] = joined
+            numbers["lengths"][row, : len(parts)] = parts
+            numbers["starts"][row, : len(parts)] = starts
+            numbers["given_text"][row, : len(parts)] = 1 + text_of_part
+        given_text = numbers.pop("given_text")
+        with tf.device("CPU"):
+            rows = blocks.as_one_text(
+                blocks.lay_out(
+                    pieces=tf.constant(pieces),
+                    **{name: tf.constant(array) for name, array in numbers.items()},
+                    is_sentence=tf.constant(given_text > 0),
+                    row_length=capacity,
+                    special_ids=self._special_ids,
+                )
             )
-            of_row = {
-                **row,
-                "text_number": row["sentence_number"] > 0,
-                "sentence_position": np.maximum(row["sentence_number"] - 1, 0),
-            }
-            for name in _FEATURES_OF_POSITIONS:
-                features[name][number] = of_row[name]
-            of_slots["sentence_starts"][number, : len(parts)] = starts
-            of_slots["sentence_mask"][number, : len(parts)] = True
-            of_slots["given_text"][number, : len(parts)] = 1 + text_of_part
-        return {**features, **of_slots}
+        del rows["padding_mask"]
+        return {
+            **{name: values.numpy() for name, values in rows.items()},
+            "sentence_starts": numbers["starts"],
+            "sentence_mask": given_text > 0,
+            "given_text": given_text,
+        }
 
     def _parts(self, example: Sequence[Segment]) -> tuple[np.ndarray, np.ndarray]:
         """Pieces of each part, and which text it belongs to."""
         lengths = np.array([len(segment.pieces) for segment in example])
-        parts, number = text_blocks.split_long(lengths, self._longest_part)
+        parts, number = block_placing.split_long(lengths, self._longest_part)
         if len(parts) > self._max_sentences:
             raise ValueError(
                 "`example` must have at most as many sentences, or parts of them, as "
@@ -125,8 +119,8 @@ class BlockLayout:
         return parts, texts[np.cumsum(number == 0) - 1]
 
     def _place(self, parts: np.ndarray) -> tuple[np.ndarray, int]:
-        return text_blocks.place_in_fewest_blocks(
-            parts + text_blocks.NUM_SPECIAL_TOKENS, self._block_length
+        return block_placing.place_in_fewest_blocks(
+            parts + block_placing.NUM_SPECIAL_TOKENS, self._block_length
         )
 
 

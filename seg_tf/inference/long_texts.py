@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from seg_tf import configuration, features
 from seg_tf.checkpoints.pretrained import Pretrained
-from seg_tf.text import text_blocks
+from seg_tf.layouts import block_placing, blocks
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,7 +56,7 @@ class LongTexts:
             )
         self._encoder = pretrained.encoder
         self._word_pieces = pretrained.text_encoder()
-        self._special_ids = text_blocks.SpecialIds.of(pretrained.vocabulary)
+        self._special_ids = block_placing.SpecialIds.of(pretrained.vocabulary)
         specs = features.tensor_specs(
             self._encoder.feature_names, {"B": 1, "L": None, "N": None}
         )
@@ -81,20 +81,15 @@ class LongTexts:
             sentences: at least one, in order.
         """
         pieces, lengths = self._word_pieces.encode(sentences)
-        longest = self._encoder.block_length - text_blocks.NUM_SPECIAL_TOKENS
-        parts, number = text_blocks.split_long(np.asarray(lengths), longest)
+        longest = self._encoder.block_length - block_placing.NUM_SPECIAL_TOKENS
+        parts, number = block_placing.split_long(np.asarray(lengths), longest)
         ends = np.cumsum(parts)
         vectors = []
         for begin, end in _stretches(number == 0, self.max_sentences):
             of_stretch = slice(begin, end)
             first = ends[begin] - parts[begin]
             stretch = self._lay_out(pieces[first : ends[end - 1]], parts[of_stretch])
-            found = self._function(
-                {
-                    name: tf.constant(array[np.newaxis])
-                    for name, array in stretch.items()
-                }
-            )
+            found = self._function(stretch)
             vectors.append(found.numpy()[0, : len(parts[of_stretch])])
         firsts = np.flatnonzero(number == 0)
         sums = np.add.reduceat(np.concatenate(vectors), firsts, axis=0)
@@ -102,7 +97,7 @@ class LongTexts:
         return EncodedText(
             vectors=sums / counts[:, np.newaxis].astype(np.float32),
             num_parts=len(parts),
-            num_positions=int((parts + text_blocks.NUM_SPECIAL_TOKENS).sum()),
+            num_positions=int((parts + block_placing.NUM_SPECIAL_TOKENS).sum()),
             num_passes=len(vectors),
         )
 
@@ -111,33 +106,33 @@ class LongTexts:
         vectors = self._encoder.pool(sequence_output, batch["sentence_starts"])
         return tf.cast(vectors, tf.float32)
 
-    def _lay_out(
-        self, pieces: np.ndarray, lengths: np.ndarray
-    ) -> dict[str, np.ndarray]:
-        """The features of one text, `(L,)` and `(N,)`, in as few blocks as do."""
+    def _lay_out(self, pieces: np.ndarray, lengths: np.ndarray) -> dict[str, tf.Tensor]:
+        """One text as a batch, in as few blocks as it takes."""
         block_length = self._encoder.block_length
-        starts, num_blocks = text_blocks.place_in_fewest_blocks(
-            lengths + text_blocks.NUM_SPECIAL_TOKENS, block_length
+        starts, num_blocks = block_placing.place_in_fewest_blocks(
+            lengths + block_placing.NUM_SPECIAL_TOKENS, block_length
         )
-        row = text_blocks.lay_out(
-            pieces=pieces,
-            lengths=lengths,
-            starts=starts,
+        # Keras warns of attention to one place alone, which one sentence is.
+        missing = max(2 - len(lengths), 0)
+        lengths_1N, starts_1N = (
+            tf.constant(np.pad(values, (0, missing))[np.newaxis], tf.int32)
+            for values in (lengths, starts)
+        )
+        is_sentence_1N = tf.sequence_mask([len(lengths)], len(lengths) + missing)
+        row = blocks.lay_out(
+            pieces=tf.constant(pieces[np.newaxis], tf.int32),
+            lengths=lengths_1N,
+            starts=starts_1N,
+            is_sentence=is_sentence_1N,
             row_length=num_blocks * block_length,
             special_ids=self._special_ids,
         )
-        number = row["sentence_number"]
-        # Keras warns of attention to one place alone, which one sentence is.
-        missing = max(2 - len(lengths), 0)
-        return {
-            "token_ids": row["token_ids"],
-            "position_index": row["position_index"],
-            "sentence_number": number,
-            "text_number": (number > 0).astype(np.int32),
-            "sentence_position": np.maximum(number - 1, 0),
-            "sentence_starts": np.pad(starts, (0, missing)),
-            "sentence_mask": np.pad(np.ones(len(lengths), bool), (0, missing)),
+        features = {
+            **blocks.as_one_text(row),
+            "sentence_starts": starts_1N,
+            "sentence_mask": is_sentence_1N,
         }
+        return {name: features[name] for name in self._encoder.feature_names}
 
 
 def _stretches(is_begin: np.ndarray, longest: int) -> list[tuple[int, int]]:

@@ -14,8 +14,7 @@ from seg_tf.finetuning.segments import as_tuples, encode_texts
 from seg_tf.finetuning.text_layout import text_layout
 from seg_tf.finetuning.text_readout import text_readout
 from seg_tf.inference.long_texts import LongTexts
-from seg_tf.text import text_blocks
-from seg_tf.text.graph import block_rows
+from seg_tf.layouts import block_placing, blocks
 from seg_tf.text.graph.sentences import GraphSentenceSplitter
 from seg_tf.text.punkt import SentenceSplitter
 from tests.finetuning import tiny_models
@@ -131,17 +130,17 @@ def test_sentences_are_placed_as_in_numpy():
     generator = np.random.default_rng(1)
     lengths = generator.integers(0, 17, (40, 12))
     lengths[0] = 0
-    found = block_rows.place_in_blocks(tf.constant(lengths, tf.int32), 16).numpy()
+    found = blocks.place_in_blocks(tf.constant(lengths, tf.int32), 16).numpy()
     for row, starts in zip(lengths, found, strict=True):
-        expected, _ = text_blocks.place_in_fewest_blocks(row, 16)
+        expected, _ = block_placing.place_in_fewest_blocks(row, 16)
         np.testing.assert_array_equal(starts, expected)
 
 
 def test_long_sentences_are_split_as_in_numpy():
     rows = [[3, 10, 0, 27], [1], [13, 14, 40]]
-    parts, sentence = block_rows.split_long(tf.ragged.constant(rows, tf.int32), 13)
+    parts, sentence = blocks.split_long(tf.ragged.constant(rows, tf.int32), 13)
     for number, row in enumerate(rows):
-        lengths, part = text_blocks.split_long(np.array(row), 13)
+        lengths, part = block_placing.split_long(np.array(row), 13)
         assert parts[number].numpy().tolist() == lengths.tolist()
         assert sentence[number].numpy().tolist() == (np.cumsum(part == 0) - 1).tolist()
 

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from seg_tf import configuration, features
-from seg_tf.text.text_blocks import split_long
+from seg_tf.layouts.block_placing import split_long
 from seg_tf.text.tree import DocumentTree
 from tests.data_pipelines.builders import (
     FIRST_PIECE,

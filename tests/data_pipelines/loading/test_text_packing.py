@@ -10,7 +10,7 @@ from data_pipelines.loading.text_packing import (
     pack_texts,
     sentence_matrix,
 )
-from seg_tf.text.text_blocks import place_in_blocks, split_long
+from seg_tf.layouts.block_placing import place_in_blocks, split_long
 
 ROW = RowShape(num_blocks=8, block_length=64, num_sentences=40)
 SHAPE = TextShape(sentence_length=32, max_sentences=6)

@@ -1,12 +1,12 @@
-"""Rows of texts as sentences in blocks, `<SS> <Attn> words </s>` each (ReAT).
+"""Places of sentences in blocks, none of which spans two blocks (ReAT).
 
-In NumPy, since where a sentence goes depends on where all longer ones went.
+In NumPy, since where a sentence goes depends on where all longer ones went, and since
+batches are planned by it before anything is laid out; `blocks` lays rows out.
 
 Shape key: R rows, N sentences of a row, L row length, T block length.
 """
 
 import dataclasses
-from collections.abc import Mapping
 
 import numpy as np
 
@@ -14,8 +14,6 @@ from seg_tf.text.vocabulary import Vocabulary
 
 # <SS>, <Attn> and </s>.
 NUM_SPECIAL_TOKENS = 3
-# Positions of a sentence before its words.
-_BEFORE_WORDS = 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,61 +119,3 @@ def place_in_fewest_blocks(
         if succeeded.all():
             return starts[0], num_blocks
         num_blocks += 1
-
-
-def lay_out(
-    *,
-    pieces: np.ndarray,
-    lengths: np.ndarray,
-    starts: np.ndarray,
-    row_length: int,
-    special_ids: SpecialIds,
-) -> Mapping[str, np.ndarray]:
-    """The positions of a row from its sentences.
-
-    For example, sentences [7, 8] and [9] that begin at 5 and 0 become, with blocks of
-    10:
-
-      tokens           <SS> <Attn>  9 </s> [PAD] <SS> <Attn>  7  8 </s>
-      position_index      0      1  2    3     0    0      1  2  3    4
-      sentence_number     2      2  2    2     0    1      1  1  1    1
-      is_piece                      x                         x  x
-
-    Args:
-        pieces: int array, the word pieces of all sentences, one behind the other.
-        lengths: int array `(N,)`, pieces of each.
-        starts: int array `(N,)`, where each begins.
-        row_length: L.
-        special_ids: ids of the special tokens.
-
-    Returns:
-        int32 arrays `(L,)` `token_ids`, `position_index` and `sentence_number`, which
-        is 0 at padding, and bool array `(L,)` `is_piece`.
-    """
-    number = np.arange(1, len(lengths) + 1)
-    offset, sentence = _counts(lengths + NUM_SPECIAL_TOKENS)
-    positions = starts[sentence] + offset
-    row = {
-        name: np.zeros(row_length, np.int32)
-        for name in ("position_index", "sentence_number")
-    }
-    row["position_index"][positions] = offset
-    row["sentence_number"][positions] = number[sentence]
-
-    offset, sentence = _counts(lengths)
-    at_pieces = starts[sentence] + _BEFORE_WORDS + offset
-    is_piece = np.zeros(row_length, bool)
-    is_piece[at_pieces] = True
-    token_ids = np.full(row_length, special_ids.pad, np.int32)
-    token_ids[at_pieces] = pieces
-    token_ids[starts] = special_ids.ss
-    token_ids[starts + 1] = special_ids.attention
-    token_ids[starts + _BEFORE_WORDS + lengths] = special_ids.end
-    return {"token_ids": token_ids, **row, "is_piece": is_piece}
-
-
-def _counts(lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """0, 1, … for each length in turn, and which length each number belongs to."""
-    which = np.repeat(np.arange(len(lengths)), lengths)
-    begins = np.cumsum(lengths) - lengths
-    return np.arange(len(which)) - begins[which], which

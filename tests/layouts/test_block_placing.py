@@ -1,15 +1,11 @@
 import numpy as np
 import pytest
 
-from seg_tf.text.text_blocks import (
-    SpecialIds,
-    lay_out,
+from seg_tf.layouts.block_placing import (
     place_in_blocks,
     place_in_fewest_blocks,
     split_long,
 )
-
-IDS = SpecialIds(ss=2, attention=5, end=3, pad=0)
 
 
 def test_long_sentences_are_cut_into_even_parts():
@@ -88,31 +84,6 @@ def test_rows_without_sentences_succeed():
     starts, succeeded = place_in_blocks(np.zeros((2, 3), int), 2, 8)
     assert not starts.any()
     assert succeeded.all()
-
-
-def test_rows_are_laid_out_as_the_example_says():
-    row = lay_out(
-        pieces=np.array([7, 8, 9]),
-        lengths=np.array([2, 1]),
-        starts=np.array([5, 0]),
-        row_length=10,
-        special_ids=IDS,
-    )
-    assert row["token_ids"].tolist() == [2, 5, 9, 3, 0, 2, 5, 7, 8, 3]
-    assert row["position_index"].tolist() == [0, 1, 2, 3, 0, 0, 1, 2, 3, 4]
-    assert row["sentence_number"].tolist() == [2, 2, 2, 2, 0, 1, 1, 1, 1, 1]
-    assert np.flatnonzero(row["is_piece"]).tolist() == [2, 7, 8]
-
-
-def test_padding_has_the_id_of_padding():
-    row = lay_out(
-        pieces=np.array([7]),
-        lengths=np.array([1]),
-        starts=np.array([0]),
-        row_length=6,
-        special_ids=SpecialIds(ss=2, attention=5, end=3, pad=9),
-    )
-    assert row["token_ids"].tolist() == [2, 5, 7, 3, 9, 9]
 
 
 @pytest.mark.parametrize("seed", range(5))

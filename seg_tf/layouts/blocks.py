@@ -1,0 +1,201 @@
+"""Rows of texts as sentences in blocks, `<SS> <Attn> words </s>` each (ReAT).
+
+Shape key: B rows, M sentences of a row, N parts of sentences of a row, L row length,
+T block length.
+"""
+
+from collections.abc import Mapping
+
+import tensorflow as tf
+
+from seg_tf.layouts.block_placing import NUM_SPECIAL_TOKENS, SpecialIds
+from seg_tf.layouts.trees import Trees
+from seg_tf.text.marked_positions import count_off
+
+# Attention to a single place alone is nothing to Keras.
+_FEWEST_SLOTS = 2
+# Positions of a sentence before its words.
+_BEFORE_WORDS = 2
+
+
+def split_long(lengths: tf.RaggedTensor, longest: int) -> tuple[tf.RaggedTensor, ...]:
+    """Cuts sentences that are too long into even parts, as `block_placing.split_long`.
+
+    Args:
+        lengths: ragged int32 `(B, M)`, pieces of each sentence.
+        longest: the most pieces of a part.
+
+    Returns:
+        Two ragged int32 tensors `(B, N)`: pieces of each part, and which sentence of
+        its row it belongs to, from 0.
+    """
+    num_parts = tf.maximum(-(-lengths.flat_values // longest), 1)
+    part, whole = count_off(tf.zeros_like(num_parts), num_parts)
+    length, parts = (
+        tf.gather(values, whole) for values in (lengths.flat_values, num_parts)
+    )
+    of_part = length // parts + tf.cast(part < length % parts, tf.int32)
+    number = tf.ragged.range(tf.cast(lengths.row_lengths(), tf.int32)).flat_values
+    row = tf.gather(lengths.value_rowids(), whole)
+
+    def by_rows(values: tf.Tensor) -> tf.RaggedTensor:
+        return tf.RaggedTensor.from_value_rowids(
+            values, row, nrows=lengths.nrows(), validate=False
+        )
+
+    return by_rows(of_part), by_rows(tf.gather(number, whole))
+
+
+def place_in_blocks(lengths: tf.Tensor, block_length: int) -> tf.Tensor:
+    """First position of each sentence, as by `block_placing.place_in_fewest_blocks`.
+
+    First-fit decreasing: the longest first, each into the first block with room.
+
+    Args:
+        lengths: int32 `(B, N)`, positions of each sentence, none above T; 0 where there
+            is none.
+        block_length: T.
+
+    Returns:
+        int32 `(B, N)`, 0 where there is no sentence.
+    """
+    num_rows, num_slots = tf.unstack(tf.shape(lengths))
+    order = tf.argsort(-lengths, axis=1, stable=True)
+    falling = tf.transpose(tf.gather(lengths, order, batch_dims=1))
+    rows = tf.range(num_rows)
+
+    def place(
+        number: tf.Tensor, used: tf.Tensor, starts: tf.TensorArray
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.TensorArray]:
+        length = falling[number]
+        has_room = used + length[:, tf.newaxis] <= block_length
+        block = tf.argmax(tf.cast(has_room, tf.int32), axis=1, output_type=tf.int32)
+        at = tf.stack([rows, block], axis=1)
+        start = block * block_length + tf.gather_nd(used, at)
+        starts = starts.write(number, tf.where(length > 0, start, 0))
+        return number + 1, tf.tensor_scatter_nd_add(used, at, length), starts
+
+    _, _, starts = tf.while_loop(
+        lambda number, *_: number < num_slots,
+        place,
+        (
+            tf.constant(0),
+            # As many blocks as sentences always do.
+            tf.zeros([num_rows, num_slots], tf.int32),
+            tf.TensorArray(tf.int32, size=num_slots, element_shape=[None]),
+        ),
+    )
+    sorted_starts = tf.transpose(starts.stack())
+    return tf.gather(sorted_starts, tf.argsort(order, axis=1), batch_dims=1)
+
+
+def lay_out(
+    *,
+    pieces: tf.Tensor,
+    lengths: tf.Tensor,
+    starts: tf.Tensor,
+    is_sentence: tf.Tensor,
+    row_length: int | tf.Tensor,
+    special_ids: SpecialIds,
+) -> dict[str, tf.Tensor]:
+    """Lays out `<SS> <Attn> words </s>` for every sentence, wherever each begins.
+
+    For example, sentences [7, 8] and [9] that begin at 5 and 0 become, with blocks of
+    10:
+
+      tokens           <SS> <Attn>  9 </s> [PAD] <SS> <Attn>  7  8 </s>
+      position_index      0      1  2    3     0    0      1  2  3    4
+      sentence_number     2      2  2    2     0    1      1  1  1    1
+      is_piece                      x                         x  x
+
+    Args:
+        pieces: int32 tensor `(B, P)`, pieces of all sentences of a row, padded.
+        lengths: int32 tensor `(B, N)`, pieces of each sentence, 0 where there is none.
+        starts: int32 tensor `(B, N)`, position of each sentence.
+        is_sentence: bool tensor `(B, N)`, True for the first ones of each row.
+        row_length: L.
+        special_ids: ids of the special tokens.
+
+    Returns:
+        `token_ids`, `padding_mask`, `position_index`, `sentence_number`, which
+        sentence of the row, from 1, a position belongs to, 0 at padding, and
+        `is_piece`; each `(B, L)`.
+    """
+    starts = tf.where(is_sentence, starts, row_length)
+    order = tf.argsort(starts, axis=1, stable=True)
+    position = tf.range(row_length)[tf.newaxis, :] + tf.zeros_like(starts[:, :1])
+    slot = tf.searchsorted(
+        tf.gather(starts, order, batch_dims=1), position, side="right"
+    )
+    sentence = tf.gather(order, tf.maximum(slot - 1, 0), batch_dims=1)
+    table = tf.stack([starts, lengths, tf.cumsum(lengths, axis=1, exclusive=True)], 2)
+    start, length, pieces_before = tf.unstack(
+        tf.gather(table, sentence, batch_dims=1), axis=2
+    )
+    offset = position - start
+    last = length + NUM_SPECIAL_TOKENS - 1
+    is_token = (offset >= 0) & (offset <= last)
+    is_piece = (offset >= _BEFORE_WORDS) & (offset < last)
+    piece = tf.where(is_piece, pieces_before + offset - _BEFORE_WORDS, 0)
+    token = tf.gather(tf.pad(pieces, [[0, 0], [0, 1]]), piece, batch_dims=1)
+    token = tf.where(offset == 0, special_ids.ss, token)
+    token = tf.where(offset == 1, special_ids.attention, token)
+    token = tf.where(offset == last, special_ids.end, token)
+    return {
+        "token_ids": tf.where(is_token, token, special_ids.pad),
+        "padding_mask": is_token,
+        "position_index": tf.where(is_token, offset, 0),
+        "sentence_number": tf.where(is_token, sentence + 1, 0),
+        "is_piece": is_piece,
+    }
+
+
+def as_one_text(row: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    """Rows of `lay_out` whose sentences are one text, in order."""
+    number = row["sentence_number"]
+    return {
+        **{name: values for name, values in row.items() if name != "is_piece"},
+        "text_number": tf.cast(number > 0, tf.int32),
+        "sentence_position": tf.maximum(number - 1, 0),
+    }
+
+
+def block_rows(
+    trees: Trees, block_length: int, special_ids: SpecialIds
+) -> dict[str, tf.Tensor]:
+    """Rows of one text each, in as few blocks as all of them take.
+
+    Args:
+        trees: the texts; their paragraphs do not show.
+        block_length: T.
+        special_ids: ids of the special tokens.
+
+    Returns:
+        The features of `seg_tf.models.reat.ReAT`; `padding_mask`, and `given_text`
+        `(B, N)`, which sentence, from 1, a part belongs to, 0 where there is none.
+    """
+    parts, sentence = split_long(
+        tf.RaggedTensor.from_tensor(trees.sentence_lengths, trees.num_sentences),
+        block_length - NUM_SPECIAL_TOKENS,
+    )
+    num_parts = tf.cast(parts.row_lengths(), tf.int32)
+    num_slots = tf.maximum(tf.reduce_max(num_parts), _FEWEST_SLOTS)
+    mask = tf.sequence_mask(num_parts, num_slots)
+    shape = [tf.size(num_parts), num_slots]
+    lengths = parts.to_tensor(shape=shape)
+    spans = tf.where(mask, lengths + NUM_SPECIAL_TOKENS, 0)
+    starts = place_in_blocks(spans, block_length)
+    row = lay_out(
+        pieces=trees.pieces,
+        lengths=lengths,
+        starts=starts,
+        is_sentence=mask,
+        row_length=(1 + tf.reduce_max(starts) // block_length) * block_length,
+        special_ids=special_ids,
+    )
+    return {
+        **as_one_text(row),
+        "sentence_starts": starts,
+        "sentence_mask": mask,
+        "given_text": tf.where(mask, sentence.to_tensor(shape=shape) + 1, 0),
+    }
