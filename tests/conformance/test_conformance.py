@@ -123,20 +123,21 @@ def test_pure_half_precision_runs(case, dtype):
 
 
 @each_case
-@pytest.mark.parametrize("jit_compile", [False, True], ids=["graph", "xla"])
-def test_compiled_equals_eager(case, jit_compile):
+def test_compiled_equals_eager(case):
     layer, inputs = case.build(), case.inputs(batch=3)
     tensors = {name: tf.constant(value) for name, value in inputs.items()}
-    compiled = tf.function(
-        lambda inputs: keras.tree.flatten(case.apply(layer, inputs)),
-        jit_compile=jit_compile,
-    )
-    assert_close(compiled(tensors), case.apply(layer, inputs), atol=1e-5)
+
+    def compute(inputs):
+        return keras.tree.flatten(case.apply(layer, inputs))
+
+    eager = compute(tensors)
+    for jit_compile in (False, True):
+        compiled = tf.function(compute, jit_compile=jit_compile)
+        assert_close(compiled(tensors), eager, atol=1e-5)
 
 
 @each_case
-@pytest.mark.parametrize("jit_compile", [False, True], ids=["graph", "xla"])
-def test_compiled_gradients_equal_eager(case, jit_compile):
+def test_compiled_gradients_equal_eager(case):
     layer, inputs = case.build(), case.inputs(batch=3)
     tensors = {name: tf.constant(value) for name, value in inputs.items()}
 
@@ -154,12 +155,13 @@ def test_compiled_gradients_equal_eager(case, jit_compile):
 
     eager = gradients(tensors)
     assert bool(eager) == bool(layer.trainable_weights)
-    compiled = tf.function(gradients, jit_compile=jit_compile)(tensors)
-    for one, other in zip(compiled, eager, strict=True):
-        # Rounding errors grow with the gradient: with the largest entry, since an
-        # entry near zero is a difference of large ones.
-        size = max(1.0, float(tf.reduce_max(tf.abs(other))))
-        np.testing.assert_allclose(one, other, rtol=0, atol=1e-5 * size)
+    for jit_compile in (False, True):
+        compiled = tf.function(gradients, jit_compile=jit_compile)(tensors)
+        for one, other in zip(compiled, eager, strict=True):
+            # Rounding errors grow with the gradient: with the largest entry, since an
+            # entry near zero is a difference of large ones.
+            size = max(1.0, float(tf.reduce_max(tf.abs(other))))
+            np.testing.assert_allclose(one, other, rtol=0, atol=1e-5 * size)
 
 
 @each_case

@@ -18,8 +18,7 @@ from seg_tf.export import saved_model
 from seg_tf.export.model_rows import model_rows
 from seg_tf.export.served_classifier import ServedClassifier
 from seg_tf.export.served_encoder import ServedEncoder
-from seg_tf.finetuning import TextClassifier
-from seg_tf.finetuning.classification import text_batches
+from seg_tf.finetuning import TextClassifier, text_batches
 from seg_tf.finetuning.text_layout import text_layout
 from seg_tf.inference import text_windows
 from seg_tf.inference.text_windows import WindowRoom
