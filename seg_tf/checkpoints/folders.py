@@ -1,40 +1,18 @@
-"""Folders of checkpoints: their names, which one is best, and which one is read."""
+"""Folders of checkpoints: the best of them, and the one that is read."""
 
 import pathlib
-import re
 from typing import Any
 
-from seg_tf.checkpoints import contents
+from seg_tf.checkpoints import contents, names
 from seg_tf.checkpoints.errors import CheckpointError, DamagedCheckpointError
-
-_NAME = re.compile(r"update-(\d{8,})")
-
-
-def name(updates: int) -> str:
-    """`update-00001000` for 1,000 updates done."""
-    return f"update-{updates:08d}"
-
-
-def updates_of(folder: pathlib.Path) -> int | None:
-    """Updates in the name of a folder; None if it is not that of a checkpoint."""
-    match = _NAME.fullmatch(folder.name)
-    return int(match[1]) if match else None
-
-
-def existing(folder: pathlib.Path) -> list[int]:
-    """Updates of the checkpoints that lie in `folder`, rising."""
-    if not folder.is_dir():
-        return []
-    found = (updates_of(path) for path in folder.iterdir())
-    return sorted(updates for updates in found if updates is not None)
 
 
 def validation_losses(folder: pathlib.Path) -> dict[int, float]:
     """Validation losses of the checkpoints in `folder` that have one, by updates."""
     losses = {}
-    for updates in existing(folder):
+    for updates in names.existing(folder):
         try:
-            state = contents.read_state(folder / name(updates))
+            state = contents.read_state(folder / names.name(updates))
         except CheckpointError:
             continue
         if state["validation"]:
@@ -55,7 +33,7 @@ def read(folder: pathlib.Path) -> dict[str, Any]:
         DamagedCheckpointError: naming the file, expected and found.
     """
     state = contents.read_state(folder)
-    if updates_of(folder) not in (None, state["updates"]):
+    if names.updates_of(folder) not in (None, state["updates"]):
         raise DamagedCheckpointError(
             f"{folder}: its state is that of update {state['updates']}"
         )
@@ -79,7 +57,7 @@ def find_checkpoint(
     if (path / contents.STATE_FILE).exists():
         return path
     checkpoints = path / "checkpoints"
-    updates = existing(checkpoints)
+    updates = names.existing(checkpoints)
     if not updates:
         raise CheckpointError(
             f"`{argument}` must be a checkpoint or the output folder of a run. "
@@ -88,4 +66,4 @@ def find_checkpoint(
             "seg_tf.commands.import_weights` makes a checkpoint"
         )
     chosen = best(checkpoints)
-    return checkpoints / name(updates[-1] if chosen is None else chosen)
+    return checkpoints / names.name(updates[-1] if chosen is None else chosen)

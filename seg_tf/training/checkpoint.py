@@ -7,6 +7,7 @@ from typing import Any
 
 from seg_tf import files
 from seg_tf.checkpoints import contents, folders
+from seg_tf.checkpoints import names as checkpoint_names
 from seg_tf.checkpoints.errors import CheckpointError, DamagedCheckpointError
 from seg_tf.text.preparation import TextPreparation
 from seg_tf.training import training_state
@@ -51,11 +52,11 @@ class Checkpoints:
         self.decay_begin = decay_begin
 
     def path(self, updates: int) -> pathlib.Path:
-        return self.folder / folders.name(updates)
+        return self.folder / checkpoint_names.name(updates)
 
     def updates(self) -> list[int]:
         """Updates after which there is a checkpoint, rising."""
-        return folders.existing(self.folder)
+        return checkpoint_names.existing(self.folder)
 
     def save(
         self,
@@ -180,7 +181,7 @@ class Checkpoints:
         target = folder / self.folder.name
         for newer in self.updates():
             if newer > updates:
-                kept = target / folders.name(newer)
+                kept = target / checkpoint_names.name(newer)
                 if kept.exists():  # of an earlier end at this length
                     files.remove_folder(kept)
                 target.mkdir(parents=True, exist_ok=True)

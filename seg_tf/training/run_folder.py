@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from seg_tf import configuration, files
-from seg_tf.checkpoints import folders
+from seg_tf.checkpoints import names as checkpoint_names
 from seg_tf.configuration.differences import differing_settings, flat
 from seg_tf.training.errors import OutputFolderError
 
@@ -70,7 +70,7 @@ class RunFolder:
 
     def end_folder(self, num_updates: int) -> pathlib.Path:
         """The end of the run when its length was `num_updates`."""
-        return self.ends_folder / folders.name(num_updates)
+        return self.ends_folder / checkpoint_names.name(num_updates)
 
     def remove_run(self) -> None:
         """Removes what a run has written, and nothing else."""
@@ -193,7 +193,7 @@ def check(
             + "; ".join(differences)
             + ". Choose another --output_dir, or remove that run with --overwrite"
         )
-    done = folders.existing(folder.checkpoints_folder)
+    done = checkpoint_names.existing(folder.checkpoints_folder)
     change = _length_change(before, run)
     if change and done and change.now < done[-1]:
         raise OutputFolderError(
