@@ -45,8 +45,6 @@ class ModelRows(tf.Module, abc.ABC):
         self.room = room
         self.word_pieces = GraphWordPieces(pretrained.vocabulary, pretrained.lower_case)
         self._vocabulary = pretrained.vocabulary
-        # Of encoders whose indices are embedded.
-        self._encoder_caps = getattr(pretrained.encoder, "index_caps", {})
         self._build_trees = GraphTreeBuilder(
             splitter, self.word_pieces, room.num_pieces, room.num_sentences
         )
@@ -110,7 +108,17 @@ class ModelRows(tf.Module, abc.ABC):
         return sequence_output[:, 0]
 
 
-class RowsOfWindows(ModelRows):
+class _IndexedRows(ModelRows):
+    """Rows whose indices are embedded."""
+
+    def __init__(
+        self, pretrained: Pretrained, splitter: GraphSentenceSplitter, room: WindowRoom
+    ):
+        super().__init__(pretrained, splitter, room)
+        self._caps = pretrained.encoder.index_caps
+
+
+class RowsOfWindows(_IndexedRows):
     """`[CLS] pieces [SEP]` (BERT, BERT with P.S., SegaBERT).
 
     There is no token for a sentence, so its vector is the mean over its pieces.
@@ -124,7 +132,7 @@ class RowsOfWindows(ModelRows):
             trees,
             special_ids=self._vocabulary.special_ids,
             row_length=1 + num_texts + tf.reduce_max(trees.num_pieces()),
-            caps=self._encoder_caps,
+            caps=self._caps,
         )
 
     def sentence_vectors(
@@ -133,7 +141,7 @@ class RowsOfWindows(ModelRows):
         return _means(sequence_output, features["sentence_number"])
 
 
-class RowsOfSentences(ModelRows):
+class RowsOfSentences(_IndexedRows):
     """`[CLS] [SENT] s1 [SENT] s2 … [SEP]` (SLM); vectors are those of `[SENT]`."""
 
     extra_features = ("candidate_positions", "candidate_mask")
@@ -145,7 +153,7 @@ class RowsOfSentences(ModelRows):
             special_ids=self._vocabulary.special_ids,
             sent_id=self._vocabulary.sent_id,
             row_length=sentences.NUM_SPECIAL_TOKENS + tf.reduce_max(num_tokens),
-            caps=self._encoder_caps,
+            caps=self._caps,
         )
 
     def sentence_vectors(

@@ -93,9 +93,7 @@ def sentence_rows(
     # `sentence` of [SEP] is the last, of [CLS] the first.
     first_token = tf.gather(trees.first_tokens, sentence, batch_dims=1)
     token_index = first_token + tf.where(is_sep, last_length, offset)
-    paragraphs = trees.paragraphs
-    if "paragraph_index" in caps:
-        paragraphs = trees.capped_paragraphs(caps["paragraph_index"])
+    paragraphs = trees.capped_paragraphs(caps.get("paragraph_index"))
     indices = {
         "position_index": tf.where(is_inside, start + offset, position),
         "sentence_id": tf.where(is_inside, place + 1, tf.where(is_sep, count + 1, 0)),

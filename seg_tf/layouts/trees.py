@@ -129,7 +129,7 @@ class Trees:
         lengths = tf.where(self.is_sentence(), self.sentence_lengths, 0)
         return tf.reduce_sum(lengths, axis=1)
 
-    def capped_paragraphs(self, cap: int) -> tf.Tensor:
+    def capped_paragraphs(self, cap: int | None) -> tf.Tensor:
         """Paragraph index of each sentence, below `cap`: int32 tensor `(B, S)`.
 
         The paragraphs of a row slide down until the last one fits or the first one is
@@ -138,8 +138,10 @@ class Trees:
         of the authors' code of SegaBERT).
 
         Args:
-            cap: rows of the paragraph table.
+            cap: rows of the paragraph table; None if there is none.
         """
+        if cap is None:
+            return self.paragraphs
         is_sentence = self.is_sentence()
         last = tf.reduce_max(tf.where(is_sentence, self.paragraphs, 0), axis=1)
         excess = tf.maximum(last - (cap - 1), 0)

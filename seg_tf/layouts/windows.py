@@ -67,17 +67,17 @@ def window_rows(
 
     position = tf.range(row_length)[tf.newaxis, :] + tf.zeros_like(count)
     sentence = tf.minimum(tf.searchsorted(ends, position, side="right"), count - 1)
-    wanted = {
-        "sentence_index": lambda: trees.sentences,
-        "token_type": lambda: trees.texts,
-        "paragraph_index": lambda: trees.capped_paragraphs(caps["paragraph_index"]),
+    shared_indices = {
+        "paragraph_index": trees.capped_paragraphs(caps.get("paragraph_index")),
+        "sentence_index": trees.sentences,
+        "token_type": trees.texts,
     }
     of_sentences = {
         "start": ends - lengths,
         "separator": tf.where(ends_text, ends - 1, -1),
         "separators_before": tf.cumsum(num_separators, axis=1, exclusive=True),
         "first_token": trees.first_tokens,
-        **{name: values() for name, values in wanted.items() if name in caps},
+        **{name: values for name, values in shared_indices.items() if name in caps},
     }
     table = tf.gather(
         tf.stack(list(of_sentences.values()), axis=2), sentence, batch_dims=1
