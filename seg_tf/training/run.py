@@ -99,28 +99,12 @@ class PretrainingRun:
         Raises:
             TrainingStopped: if the chief cannot take the run up.
         """
-        if self._distribution.is_chief:
-            try:
-                with self._in_words():
-                    self._own_folder()
-                    self._take_up()
-            except TrainingStopped:
-                self._ownership.close()
-                raise
-        else:
-            # Until all has come: a broadcast that fails leaves half of one state and
-            # half of another. Should this process be the chief then, it goes by the
-            # folder.
-            self._has_state = False
-        self._distribution.broadcast(
-            [
-                variable.value
-                for variable in training_state.all_variables(self._pretrainer)
-            ]
-        )
-        self._pretrainer.memory.share()
-        self.validation = self._distribution.broadcast_object(self.validation)
-        self._has_state = True
+        try:
+            self._synchronise()
+        except BaseException:
+            # After a process failed another one may be the chief.
+            self._ownership.close()
+            raise
 
     def train(self) -> None:
         """Goes on from the state that the variables hold.
@@ -139,8 +123,27 @@ class PretrainingRun:
                 finally:
                     outputs.close()
         finally:
-            # After a process failed another one may be the chief.
             self._ownership.close()
+
+    def _synchronise(self) -> None:
+        if self._distribution.is_chief:
+            with self._in_words():
+                self._own_folder()
+                self._take_up()
+        else:
+            # Until all has come: a broadcast that fails leaves half of one state and
+            # half of another. Should this process be the chief then, it goes by the
+            # folder.
+            self._has_state = False
+        self._distribution.broadcast(
+            [
+                variable.value
+                for variable in training_state.all_variables(self._pretrainer)
+            ]
+        )
+        self._pretrainer.memory.share()
+        self.validation = self._distribution.broadcast_object(self.validation)
+        self._has_state = True
 
     def _take_up(self) -> None:
         if self._has_state:

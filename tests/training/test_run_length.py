@@ -104,9 +104,11 @@ def test_kill_before_the_new_length_is_recorded_changes_nothing(
     run(tmp_path, stable(20))
     with monkeypatch.context() as patch:
         patch.setattr(run_folder, "record", lambda *_: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
+        with pytest.raises(ZeroDivisionError) as killed:
             run(tmp_path, stable(30))
     run(tmp_path, stable(30))
+    # The run that failed still exists, in the error's traceback, and holds no lock.
+    assert killed.traceback
     assert_ends_alike(tmp_path, thirty, 30)
     assert [one["updates"] for one in run_folder.history(RunFolder(tmp_path))] == [16]
 
