@@ -27,31 +27,29 @@ which tells where there is a sentence. The vector of a sentence is that of its [
 (SLM), its pooled <SS> (ReAT) or the mean over its word pieces; the pooled vector is
 that of [CLS], or the mean of the sentences' (ReAT).
 
-A classifier that was fine-tuned, and saved by Keras, comes with the checkpoint that it
-started from, whose vocabulary and rows it reads:
+A fine-tuned model, as `run_finetuning.py --save_model` and `save_to_preset` keep it,
+says itself which it is:
 
-  python run_export.py --checkpoint=runs/segabert_base --finetuned_model=mrpc.keras \
-    --num_texts=2 --labels=different,same --output_dir=exported/mrpc
+  python run_export.py --checkpoint=finetuned/mrpc/…/model --output_dir=exported/mrpc
 
-Its `serving_default` takes `text` (and `second_text`), and gives `label` and
-`probabilities`; that of a regression gives `value`.
+`serving_default` of a classifier takes `text` (and `second_text`), and gives `label`
+and `probabilities`; that of a regression gives `value`. One that was fine-tuned on
+SQuAD answers questions:
 
-A model that was fine-tuned on SQuAD likewise answers questions:
-
-  python run_export.py --checkpoint=runs/segabert_base --finetuned_model=squad.keras \
-    --null_threshold=0 --output_dir=exported/squad
+  python run_export.py --checkpoint=finetuned/squad/…/model --null_threshold=0 \
+    --output_dir=exported/squad
 
 Its `serving_default` takes `question` and `context`, of any length, and gives `answer`,
 its `start` and `end` in characters of the context and its `score`. --null_threshold is
-for SQuAD 2.0, where there may be no answer: `null_odds` above it mean that. Windows and
-the choice of answers are set by --max_length, --stride, --max_question_pieces,
---max_answer_pieces and --num_best; they are those of fine-tuning by default.
+for SQuAD 2.0, where there may be no answer: `null_odds` above it mean that.
+
+In Python, `seg_tf.SentenceEncoder`, `seg_tf.TextClassifier` and
+`seg_tf.SpanExtractor` have `from_preset` and `export`.
 
 docs/export.md lists what signatures give; what an exported model takes is measured by
 `python -m seg_tf.commands.serve_check`.
 """
 
-import dataclasses
 import pathlib
 import time
 from collections.abc import Sequence
@@ -59,27 +57,16 @@ from typing import Any
 
 from absl import flags
 
-from seg_tf import command_line, files, output_paths
+from seg_tf import command_line, output_paths
 from seg_tf.checkpoints.errors import CheckpointError
-from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.commands import model_flags
 from seg_tf.export import saved_model
-from seg_tf.export.served_classifier import ServedClassifier
-from seg_tf.export.served_encoder import ServedEncoder, ServedModel
-from seg_tf.export.served_extractor import ServedExtractor
-from seg_tf.export.served_rows import ServedRows
-from seg_tf.finetuning.classification.text_classifier import TextClassifier
-from seg_tf.finetuning.model_files import load_finetuned
-from seg_tf.finetuning.spans.span_extractor import SpanExtractor
-from seg_tf.finetuning.spans.squad_examples import window_sizes
+from seg_tf.export.sentence_encoder import SentenceEncoder
+from seg_tf.finetuning import SpanExtractor
+from seg_tf.finetuning.task import Task, is_saved_task
 from seg_tf.text.graph.sentences import GraphSentenceSplitter
 
-_FORMAT_VERSION = 1
-# What a fine-tuned model of one kind has a use for, and others not.
-_OF_CLASSIFIERS = ("num_texts", "labels")
-_OF_WINDOWS = ("stride", "max_question_pieces")
 _OF_ANSWERS = ("max_answer_pieces", "num_best", "null_threshold")
-_OF_FINETUNED = (*_OF_CLASSIFIERS, "max_length", *_OF_WINDOWS, *_OF_ANSWERS)
 
 
 def define_flags() -> None:
@@ -88,31 +75,6 @@ def define_flags() -> None:
         "output_dir", None, "The folder of the SavedModel.", required=True
     )
     flags.DEFINE_bool("overwrite", False, "Replace a SavedModel that stands there.")
-    flags.DEFINE_string(
-        "finetuned_model",
-        None,
-        "What was fine-tuned from the checkpoint, a classifier or a model that answers "
-        "questions: a .keras file.",
-    )
-    flags.DEFINE_integer(
-        "num_texts",
-        1,
-        "Texts of a classifier's examples.",
-        lower_bound=1,
-        upper_bound=2,
-    )
-    flags.DEFINE_list("labels", [], "Names of its classes, in the order of numbers.")
-    flags.DEFINE_integer(
-        "max_length",
-        None,
-        "The most positions of a fine-tuned model's rows; those of fine-tuning.",
-    )
-    flags.DEFINE_integer(
-        "stride", None, "Word pieces from a window of a context to the next."
-    )
-    flags.DEFINE_integer(
-        "max_question_pieces", None, "Word pieces that are read of a question."
-    )
     flags.DEFINE_integer(
         "max_answer_pieces", 30, "Word pieces of the longest answer.", lower_bound=1
     )
@@ -130,94 +92,41 @@ def main(_: Sequence[str]) -> None:
     folder = output_paths.folder_path(values.output_dir)
     # Whatever can be refused, before a model is loaded.
     saved_model.check_output_dir(folder, values.overwrite)
-    if values.finetuned_model is None:
-        _check_unused("without a --finetuned_model", *_OF_FINETUNED)
     begin = time.perf_counter()
-    pretrained, splitter = model_flags.load_model()
-    graph_splitter = GraphSentenceSplitter(splitter.parameters)
-    model, settings = _model(pretrained, graph_splitter)
-    description = {
-        "format_version": _FORMAT_VERSION,
-        "checkpoint": str(pretrained.folder),
-        "run": pretrained.config.name,
-        "checkpoint_weights_sha256": pretrained.weights_checksum,
-        "vocab_sha256": pretrained.vocabulary.checksum,
-        "lower_case": pretrained.lower_case,
-        "sentence_splitter": splitter.name,
-        "sentence_parameters_sha256": splitter.parameters_checksum,
-        "signatures": list(model.functions),
-        **settings,
-    }
-    saved_model.write(model, folder, description)
+    model, choice = _model()
+    model.export(folder, values.overwrite, **choice)
+    _report(folder, time.perf_counter() - begin)
+
+
+def _model() -> tuple[SentenceEncoder | Task, dict[str, Any]]:
+    """The model, and how it is exported."""
+    values = flags.FLAGS
+    if not is_saved_task(values.checkpoint):
+        _check_unused(*_OF_ANSWERS)
+        pretrained, splitter = model_flags.load_model()
+        graph_splitter = GraphSentenceSplitter(splitter.parameters)
+        return SentenceEncoder(pretrained, graph_splitter), {}
+    task = Task.from_preset(values.checkpoint)
+    if not isinstance(task, SpanExtractor):
+        _check_unused(*_OF_ANSWERS, "sentence_parameters")
+        return task, {}
+    choice = {name: values[name].value for name in _OF_ANSWERS}
+    parameters = model_flags.load_splitter().parameters
+    return task, {"splitter": GraphSentenceSplitter(parameters), **choice}
+
+
+def _report(folder: pathlib.Path, seconds: float) -> None:
+    description = saved_model.describe(folder)
     megabytes = (
         sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6
     )
     print(
-        f"{folder}: {pretrained.config.name}, signatures {', '.join(model.functions)}, "
-        f"{megabytes:,.0f} MB, {time.perf_counter() - begin:.0f} s"
+        f"{folder}: {description['run']}, signatures "
+        f"{', '.join(description['signatures'])}, {megabytes:,.0f} MB, {seconds:.0f} s"
     )
 
 
-def _model(
-    pretrained: Pretrained, splitter: GraphSentenceSplitter
-) -> tuple[ServedModel, dict[str, Any]]:
-    """What is exported, and what it was set to."""
-    path = flags.FLAGS.finetuned_model
-    if path is None:
-        rows = ServedRows(pretrained, splitter)
-        return ServedEncoder(pretrained, rows), {
-            "most_pieces": rows.layout.text_capacity.num_pieces,
-            "most_sentences": rows.layout.text_capacity.num_sentences,
-        }
-    finetuned = load_finetuned(pathlib.Path(path), pretrained, flags.FLAGS.num_texts)
-    make = _extractor if isinstance(finetuned, SpanExtractor) else _classifier
-    model, settings = make(finetuned, pretrained, splitter)
-    return model, {
-        "finetuned_model": path,
-        "finetuned_model_sha256": files.checksum(pathlib.Path(path)),
-        **settings,
-    }
-
-
-def _classifier(
-    classifier: TextClassifier, pretrained: Pretrained, splitter: GraphSentenceSplitter
-) -> tuple[ServedModel, dict[str, Any]]:
-    values = flags.FLAGS
-    _check_unused("for a classifier", *_OF_WINDOWS, *_OF_ANSWERS)
-    labels = values.labels
-    if not labels and classifier.num_classes > 1:
-        labels = [str(number) for number in range(classifier.num_classes)]
-    layout = pretrained.layout(values.max_length)
-    model = ServedClassifier(
-        classifier,
-        ServedRows(pretrained, splitter),
-        labels,
-        values.num_texts,
-        layout.capacity(values.num_texts),
-    )
-    return model, {
-        "num_texts": values.num_texts,
-        "labels": labels,
-        "max_length": layout.max_length,
-    }
-
-
-def _extractor(
-    extractor: SpanExtractor, pretrained: Pretrained, splitter: GraphSentenceSplitter
-) -> tuple[ServedModel, dict[str, Any]]:
-    values = flags.FLAGS
-    _check_unused("for a model that answers questions", *_OF_CLASSIFIERS)
-    sizes = window_sizes(
-        pretrained,
-        max_length=values.max_length,
-        **{name: values[name].value for name in _OF_WINDOWS},
-    )
-    choice = {name: values[name].value for name in _OF_ANSWERS}
-    model = ServedExtractor(extractor, pretrained, splitter, sizes, **choice)
-    return model, {"windows": dataclasses.asdict(sizes), **choice}
-
-
-def _check_unused(where: str, *names: str) -> None:
+def _check_unused(*names: str) -> None:
     """Refuses flags that would do nothing.
 
     Raises:
@@ -226,8 +135,9 @@ def _check_unused(where: str, *names: str) -> None:
     given = [name for name in names if flags.FLAGS[name].present]
     if given:
         raise ValueError(
-            f"`--{given[0]}` does nothing {where}. Received: "
-            f"--{given[0]}={flags.FLAGS[given[0]].value}"
+            f"`--{given[0]}` does nothing for this model. Received: "
+            f"--{given[0]}={flags.FLAGS[given[0]].value} with "
+            f"--checkpoint={flags.FLAGS.checkpoint}"
         )
 
 

@@ -171,7 +171,7 @@ def define_flags() -> None:
         "Every trial does, so it has to be given from the start.",
     )
     flags.DEFINE_bool(
-        "save_model", False, "Keep the model of every trial, as its model.keras."
+        "save_model", False, "Keep the model of every trial, in its folder `model`."
     )
     flags.DEFINE_string(
         "compare", None, "Another --output_dir of the same tasks, to hold beside."

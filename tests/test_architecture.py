@@ -3,7 +3,7 @@
     run_*, reorder_sentences, find_sentences, encode_text, evaluate_perplexity,
     evaluate_squad, export_weights, generate_text, import_weights, plot_attention,
     serve_check
-          > export > finetuning > inference, interop
+          > finetuning > export > inference, interop
           > training > checkpoints > objectives > models > layers > layouts > ops
           > tasks > text
           > fidelity
@@ -59,8 +59,8 @@ LEVELS = (
     {"checkpoints"},
     {"training"},
     {"inference", "interop", "doctor"},
-    {"finetuning"},
     {"export"},
+    {"finetuning"},
     {"commands"},
 )
 LEVEL_OF = {part: level for level, parts in enumerate(LEVELS) for part in parts}

@@ -56,17 +56,18 @@ def load_model(
         ValueError: if the parameters of the splitter cannot be read.
     """
     settings = {} if memory_length is None else {"memory_length": memory_length}
-    splitter = _load_splitter()
+    splitter = load_splitter()
     return _load(flags.FLAGS.checkpoint, splitter, settings), splitter
 
 
 def load_models() -> tuple[list[Pretrained], SentenceSplitter]:
     """The models, of which `--checkpoint` names several; else as `load_model`."""
-    splitter = _load_splitter()
+    splitter = load_splitter()
     return [_load(one, splitter) for one in flags.FLAGS.checkpoint], splitter
 
 
-def _load_splitter() -> SentenceSplitter:
+def load_splitter() -> SentenceSplitter:
+    """The sentence splitter that `--sentence_parameters` names."""
     return SentenceSplitter(load_parameters(flags.FLAGS.sentence_parameters))
 
 

@@ -1,6 +1,7 @@
 """Writes a SavedModel: a folder that stands whole under its name or not at all."""
 
 import contextlib
+import json
 import pathlib
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -9,10 +10,12 @@ import tensorflow as tf
 from absl import logging
 
 from seg_tf import files
+from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.export.served_encoder import ServedModel
 
 DESCRIPTION_FILE = "export.json"
 _SAVED_MODEL_FILE = "saved_model.pb"
+_FORMAT_VERSION = 1
 
 
 def check_output_dir(folder: pathlib.Path, overwrite: bool) -> None:
@@ -46,21 +49,47 @@ def check_output_dir(folder: pathlib.Path, overwrite: bool) -> None:
 
 
 def write(
-    model: ServedModel, folder: pathlib.Path, description: Mapping[str, Any]
+    model: ServedModel,
+    folder: pathlib.Path,
+    pretrained: Pretrained,
+    settings: Mapping[str, Any],
+    *,
+    overwrite: bool = False,
 ) -> None:
-    """Writes a SavedModel, and beside its graph what it was made of.
+    """Writes a SavedModel, and `export.json` about what it was made of.
 
     Args:
         model: what is saved.
-        folder: where; what stands there is replaced.
-        description: becomes `export.json`.
+        folder: the folder to be.
+        pretrained: the checkpoint, or the saved task, that it is of.
+        settings: further entries of `export.json`.
+        overwrite: whether a SavedModel that is there is replaced.
+
+    Raises:
+        ValueError: as `check_output_dir`.
     """
+    check_output_dir(folder, overwrite)
+    description = {
+        "format_version": _FORMAT_VERSION,
+        "checkpoint": str(pretrained.folder),
+        "run": pretrained.config.name,
+        "checkpoint_weights_sha256": pretrained.weights_checksum,
+        "vocab_sha256": pretrained.vocabulary.checksum,
+        "lower_case": pretrained.lower_case,
+        "signatures": list(model.functions),
+        **settings,
+    }
     with files.written_aside(folder.absolute()) as unfinished:
         with _quiet():
             tf.saved_model.save(
                 model, str(unfinished), signatures=dict(model.functions)
             )
-        files.write_json(unfinished / DESCRIPTION_FILE, dict(description))
+        files.write_json(unfinished / DESCRIPTION_FILE, description)
+
+
+def describe(folder: pathlib.Path) -> dict[str, Any]:
+    """What `export.json` of a SavedModel says."""
+    return json.loads((folder / DESCRIPTION_FILE).read_text(encoding="utf-8"))
 
 
 @contextlib.contextmanager

@@ -5,12 +5,12 @@ Shape key: B examples, C classes.
 
 from collections.abc import Mapping, Sequence
 
+import keras
 import tensorflow as tf
 
 from seg_tf import features as batch_contract
 from seg_tf.export.served_encoder import ServedModel, text_specs
 from seg_tf.export.served_rows import ServedRows
-from seg_tf.finetuning.classification.text_classifier import TextClassifier
 
 
 class ServedClassifier(ServedModel):
@@ -29,19 +29,17 @@ class ServedClassifier(ServedModel):
         is_cut: bool `(B,)`, of `serving_default` alone.
 
     Args:
-        classifier: the fine-tuned model.
+        classifier: a `TextClassifier`.
         rows: what makes rows for it.
-        labels: names of the classes, in the order of their numbers.
+        labels: names of the classes, in the order of their numbers; none for a
+            regression.
         num_texts: texts of an example, one or two.
         capacity: the most word pieces of an example.
-
-    Raises:
-        ValueError: if there are not as many labels as classes.
     """
 
     def __init__(
         self,
-        classifier: TextClassifier,
+        classifier: keras.Model,
         rows: ServedRows,
         labels: Sequence[str],
         num_texts: int,
@@ -49,19 +47,6 @@ class ServedClassifier(ServedModel):
     ):
         super().__init__()
         num_classes = classifier.num_classes
-        if num_classes == 1 and labels:
-            raise ValueError(
-                "`labels` must be empty for a regression, which gives a value. "
-                f"Received: {', '.join(labels)}"
-            )
-        if num_classes > 1 and (
-            len(labels) != num_classes or len(set(labels)) != num_classes
-        ):
-            raise ValueError(
-                "`labels` must name every class of the model, in order and each once. "
-                f"Received: {len(labels)} labels ({', '.join(labels)}), {num_classes} "
-                "classes"
-            )
         self._rows = rows
         self.hold(classifier)
         names = tf.constant(list(labels) or [""])

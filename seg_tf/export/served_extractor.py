@@ -5,15 +5,16 @@ Shape key: B questions, W windows, L row length, N answers of a question.
 
 from collections.abc import Mapping
 
+import keras
 import tensorflow as tf
 
 from seg_tf import features as batch_contract
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.export.served_encoder import ServedModel
-from seg_tf.finetuning.spans import graph_answers, graph_windows
-from seg_tf.finetuning.spans.graph_contexts import GraphContextEncoder, encode_questions
-from seg_tf.finetuning.spans.graph_span_rows import span_rows, span_trees
-from seg_tf.finetuning.spans.span_extractor import SpanExtractor
+from seg_tf.export.spans import answers
+from seg_tf.export.spans.contexts import GraphContextEncoder, encode_questions
+from seg_tf.export.spans.span_rows import span_rows, span_trees
+from seg_tf.export.spans.windows import make_windows
 from seg_tf.tasks.squad.windows import WindowSizes
 from seg_tf.text.graph.pieces import GraphWordPieces
 from seg_tf.text.graph.sentences import GraphSentenceSplitter
@@ -47,7 +48,7 @@ class ServedExtractor(ServedModel):
             spans with texts of their own, if more than one is wanted.
 
     Args:
-        extractor: the fine-tuned model.
+        extractor: a `SpanExtractor`.
         pretrained: the checkpoint that it started from.
         splitter: what makes sentences of paragraphs.
         sizes: of the windows.
@@ -62,7 +63,7 @@ class ServedExtractor(ServedModel):
 
     def __init__(
         self,
-        extractor: SpanExtractor,
+        extractor: keras.Model,
         pretrained: Pretrained,
         splitter: GraphSentenceSplitter,
         sizes: WindowSizes,
@@ -96,7 +97,7 @@ class ServedExtractor(ServedModel):
                 question, self._word_pieces, sizes.max_question_pieces
             )
             contexts = self._encode_contexts(context)
-            windows = graph_windows.make_windows(
+            windows = make_windows(
                 contexts, tf.cast(questions.row_lengths(), tf.int32), sizes
             )
             trees = span_trees(
@@ -104,7 +105,7 @@ class ServedExtractor(ServedModel):
             )
             features, at = span_rows(trees, layout)
             logits = _logits(extractor, features)
-            found = graph_answers.best_answers(
+            found = answers.best_answers(
                 contexts,
                 windows,
                 *(tf.gather_nd(logits[name], at) for name in ("start", "end")),
@@ -120,7 +121,7 @@ class ServedExtractor(ServedModel):
             }
             if null_threshold is not None:
                 nulls = (logits[name][:, 0] for name in ("start", "end"))
-                null = graph_answers.null_scores(
+                null = answers.null_scores(
                     windows,
                     tf.add_n([tf.cast(one, tf.float64) for one in nulls]),
                     tf.size(context),
@@ -151,14 +152,14 @@ class ServedExtractor(ServedModel):
         }
 
 
-def _names(extractor: SpanExtractor) -> list[str]:
+def _names(extractor: keras.Model) -> list[str]:
     """Features that the answer hangs on."""
     of_sentences = ("candidate_positions", "can_hold_answer")
     return [name for name in extractor.feature_names if name not in of_sentences]
 
 
 def _pointers(
-    extractor: SpanExtractor, features: Mapping[str, tf.Tensor]
+    extractor: keras.Model, features: Mapping[str, tf.Tensor]
 ) -> dict[str, tf.Tensor]:
     """Logits of rows.
 
@@ -174,7 +175,7 @@ def _pointers(
 
 
 def _logits(
-    extractor: SpanExtractor, features: Mapping[str, tf.Tensor]
+    extractor: keras.Model, features: Mapping[str, tf.Tensor]
 ) -> dict[str, tf.Tensor]:
     """Float32 `(W, L)`: logits of all rows, some at a time."""
     num_windows, row_length = tf.unstack(tf.shape(features["token_ids"]))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from seg_tf.checkpoints.pretrained import Pretrained
-from seg_tf.finetuning import graph_segments
+from seg_tf.export.segments import encode_segments
 from seg_tf.layouts.layout import Features
 from seg_tf.layouts.trees import Trees
 from seg_tf.text.graph.characters import GraphTreeBuilder, TextTrees
@@ -67,7 +67,5 @@ class ServedRows(tf.Module):
             texts: one or two string tensors `(B,)`.
             capacity: the most pieces of an example.
         """
-        segments, is_cut = graph_segments.encode_segments(
-            texts, self._word_pieces, capacity
-        )
+        segments, is_cut = encode_segments(texts, self._word_pieces, capacity)
         return is_cut, self.layout.rows(Trees.of_texts(segments))

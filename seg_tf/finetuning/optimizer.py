@@ -13,6 +13,7 @@ from seg_tf.training.optimizers.adamw import AdamW
 # the Hugging Face library had (section 4.2), without its values.
 WARMUP_SHARE = 0.1
 CLIP_NORM = 1.0
+DEFAULT_LEARNING_RATE = 3e-5
 
 
 @keras.saving.register_keras_serializable(package="seg_tf")

@@ -6,7 +6,7 @@ Shape key: E examples, T texts of each.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -51,6 +51,16 @@ class EncodedTexts(Sequence):
             Segment(self._pieces[start : start + length], text, paragraph=text)
             for text, (start, length) in enumerate(texts)
         )
+
+
+def is_text(values: Any) -> bool:
+    """Whether values are texts or tuples of texts, not batches."""
+    if not isinstance(values, Sequence | np.ndarray) or not len(values):
+        return False
+    first = values[0]
+    return isinstance(first, str) or (
+        isinstance(first, Sequence) and all(isinstance(one, str) for one in first)
+    )
 
 
 def as_tuples(texts: Sequence[str | Sequence[str]]) -> list[tuple[str, ...]]:

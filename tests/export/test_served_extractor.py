@@ -9,11 +9,11 @@ import tensorflow as tf
 import run_export
 from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.export.served_extractor import ServedExtractor
+from seg_tf.export.spans.answers import NO_SCORE
+from seg_tf.export.spans.contexts import GraphContextEncoder, encode_questions
+from seg_tf.export.spans.span_rows import span_rows, span_trees
+from seg_tf.export.spans.windows import make_windows as make_graph_windows
 from seg_tf.finetuning import SpanExtractor
-from seg_tf.finetuning.spans.graph_answers import NO_SCORE
-from seg_tf.finetuning.spans.graph_contexts import GraphContextEncoder, encode_questions
-from seg_tf.finetuning.spans.graph_span_rows import span_rows, span_trees
-from seg_tf.finetuning.spans.graph_windows import make_windows as make_graph_windows
 from seg_tf.finetuning.spans.span_batches import (
     context_positions,
     span_batches,
@@ -247,22 +247,24 @@ def test_answers_are_those_of_keras():
 def test_an_extractor_is_exported(tmp_path):
     checkpoint = tiny_slm.write_checkpoint(tmp_path / "slm")
     pretrained = load_pretrained(checkpoint)
-    model, output = tmp_path / "model.keras", tmp_path / "served"
-    extractor = SpanExtractor.from_pretrained(pretrained, seed=1)
-    extractor.save(model)
-    arguments = (f"--checkpoint={checkpoint}", f"--output_dir={output}")
-    with pytest.raises(ValueError, match="`--stride` does nothing without a"):
-        commands.run(run_export, *arguments, "--stride=4")
-    arguments += (f"--finetuned_model={model}",)
-    with pytest.raises(ValueError, match="`--labels` does nothing for a model that"):
-        commands.run(run_export, *arguments, "--labels=a,b")
+    model, output = tmp_path / "model", tmp_path / "served"
+    extractor = SpanExtractor.from_pretrained(pretrained, seed=1, **SIZES)
+    extractor.save_to_preset(model)
+    choice = {"max_answer_pieces": MAX_ANSWER_PIECES}
+    with pytest.raises(ValueError, match="`--num_best` does nothing for this model"):
+        commands.run(
+            run_export,
+            f"--checkpoint={checkpoint}",
+            f"--output_dir={output}",
+            "--num_best=2",
+        )
     assert not output.exists()
 
     commands.run(
         run_export,
-        *arguments,
+        f"--checkpoint={model}",
+        f"--output_dir={output}",
         f"--max_answer_pieces={MAX_ANSWER_PIECES}",
-        *(f"--{name}={value}" for name, value in SIZES.items()),
     )
     expected = answers_of_keras(
         extractor,
@@ -276,11 +278,16 @@ def test_an_extractor_is_exported(tmp_path):
     questions, contexts = map(tf.constant, zip(*asked(), strict=True))
     found = loaded.signatures["serving_default"](question=questions, context=contexts)
     check_answers(found, expected, None, 1)
+    again = SpanExtractor.from_preset(model).answer(
+        *zip(*asked(), strict=True), **choice
+    )
+    for name, values in found.items():
+        np.testing.assert_array_equal(again[name], values)
 
 
 def test_what_is_no_model_of_questions_is_refused():
     pretrained = tiny_models.tiny("reat")
-    with pytest.raises(ValueError, match="`pretrained` must read question and context"):
+    with pytest.raises(ValueError, match="reads question and context"):
         window_sizes(pretrained)
     with pytest.raises(ValueError, match=r"`num_best` and .* Received: num_best=0"):
         ServedExtractor(None, pretrained, splitter(), None, num_best=0)

@@ -192,8 +192,6 @@ def test_a_classifier_answers_as_in_keras(kind, num_classes):
     np.testing.assert_allclose(found["logits"], expected, atol=2e-6)
     assert found["is_cut"].numpy().tolist() == [False, False, True]
     if num_classes == 1:
-        with pytest.raises(ValueError, match=r"empty for a regression.*no, maybe"):
-            ServedClassifier(classifier, rows, ["no", "maybe"], 2, room)
         np.testing.assert_array_equal(found["value"], found["logits"][:, 0])
     else:
         likeliest = [labels[number].encode() for number in expected.argmax(axis=1)]
@@ -203,25 +201,21 @@ def test_a_classifier_answers_as_in_keras(kind, num_classes):
 
 def test_labels_have_to_be_as_many_as_classes():
     pretrained = tiny_models.tiny("bert")
-    classifier = TextClassifier.from_pretrained(pretrained, 3)
-    rows = ServedRows(pretrained, GraphSentenceSplitter())
+    make = TextClassifier.from_pretrained
     with pytest.raises(ValueError, match=r"`labels` must .* 2 labels \(a, b\), 3"):
-        ServedClassifier(classifier, rows, ["a", "b"], 1, 9)
+        make(pretrained, 3, labels=["a", "b"])
     with pytest.raises(ValueError, match=r"each once.* 3 labels \(a, b, a\), 3"):
-        ServedClassifier(classifier, rows, ["a", "b", "a"], 1, 9)
+        make(pretrained, labels=["a", "b", "a"])
+    with pytest.raises(ValueError, match=r"empty for a regression.*no, maybe"):
+        make(pretrained, 1, labels=["no", "maybe"])
 
 
 def test_a_classifier_is_exported_and_measured(checkpoints, tmp_path, capsys):
-    model, output = tmp_path / "model.keras", tmp_path / "served"
+    model, output = tmp_path / "model", tmp_path / "served"
     pretrained = load_pretrained(checkpoints["segabert"])
-    classifier = TextClassifier.from_pretrained(pretrained, 2, num_texts=1)
-    classifier.save(model)
-    arguments = (
-        f"--checkpoint={checkpoints['segabert']}",
-        f"--output_dir={output}",
-        f"--finetuned_model={model}",
-        "--labels=no,yes",
-    )
+    classifier = TextClassifier.from_pretrained(pretrained, labels=["no", "yes"])
+    classifier.save_to_preset(model)
+    arguments = (f"--checkpoint={model}", f"--output_dir={output}")
     commands.run(run_export, *arguments)
     loaded = tf.saved_model.load(str(output))
     found = loaded.signatures["serving_default"](text=tf.constant(DOCUMENTS))
@@ -251,20 +245,12 @@ def test_a_classifier_is_exported_and_measured(checkpoints, tmp_path, capsys):
     before = (output / "saved_model.pb").stat().st_mtime_ns
     with pytest.raises(ValueError, match="--overwrite replaces it"):
         commands.run(run_export, *arguments)
-    with pytest.raises(ValueError, match="`labels` must"):
-        commands.run(run_export, *arguments[:3], "--labels=a", "--overwrite")
-    with pytest.raises(ValueError, match="examples of 2 texts"):
-        commands.run(
-            run_export,
-            f"--checkpoint={checkpoints['slm']}",
-            *arguments[1:],
-            "--num_texts=2",
-            "--overwrite",
-        )
+    with pytest.raises(ValueError, match="`--num_best` does nothing for this model"):
+        commands.run(run_export, *arguments, "--num_best=2", "--overwrite")
     assert (output / "saved_model.pb").stat().st_mtime_ns == before
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "latency.csv",
-        "model.keras",
+        "model",
         "served",
     ]
 
@@ -298,7 +284,7 @@ def test_a_killed_export_leaves_what_was_there(tmp_path, monkeypatch):
     pretrained = tiny_models.tiny("bert")
     served = ServedEncoder(pretrained, ServedRows(pretrained, GraphSentenceSplitter()))
     with pytest.raises(OSError, match="No space"):
-        saved_model.write(served, folder, {})
+        saved_model.write(served, folder, pretrained, {}, overwrite=True)
     assert [path.name for path in tmp_path.iterdir()] == ["served"]
     assert (folder / "saved_model.pb").read_text() == "of before"
 

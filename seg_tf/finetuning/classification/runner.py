@@ -18,8 +18,8 @@ from seg_tf.finetuning.classification.split import (
 )
 from seg_tf.finetuning.classification.text_batches import TextExamples
 from seg_tf.finetuning.classification.text_classifier import TextClassifier
-from seg_tf.finetuning.model_files import save_finetuned
 from seg_tf.finetuning.reusable_model import ReusableModel
+from seg_tf.finetuning.task import MODEL_FOLDER
 from seg_tf.finetuning.trials.results_report import LEADERBOARD_FOLDER
 from seg_tf.finetuning.trials.trial import Setting
 from seg_tf.tasks import Example, Task, metrics
@@ -47,7 +47,7 @@ class ClassificationRunner:
             holds.
         predict_test: whether to predict test splits as well: with labels they are
             scored as `test_…`; those of GLUE become files for its leaderboard.
-        save_model: whether every trial keeps its model, as `model.keras`.
+        save_model: whether every trial keeps its model, in its folder `model`.
         report: called with lines of text.
 
     Attributes:
@@ -89,6 +89,8 @@ class ClassificationRunner:
                 pretrained,
                 task.num_outputs,
                 task.num_texts,
+                labels=() if task.is_regression else task.labels,
+                max_length=max_length,
                 seed=seed,
                 randomly_initialised=randomly_initialised,
                 freeze_encoder=freeze_encoder,
@@ -160,7 +162,7 @@ class ClassificationRunner:
             callbacks=[DevScores(self._score), *callbacks],
         )
         if self._saves_model:
-            save_finetuned(model, folder)
+            model.save_to_preset(folder / MODEL_FOLDER)
         scores = {}
         for prefix, split in self._dev.items():
             outputs = split.outputs(model)

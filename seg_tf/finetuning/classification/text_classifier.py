@@ -3,32 +3,49 @@
 # Shape key: B batch, V vectors that the head reads, D width of the encoder.
 
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import keras
+import numpy as np
+import tensorflow as tf
 from keras import ops
 
 from seg_tf.checkpoints.encoder_copies import copy_encoder, seeded
-from seg_tf.checkpoints.pretrained import Pretrained, load_pretrained
-from seg_tf.finetuning.feature_model import (
-    FeatureModel,
-    WithoutDropout,
-    feature_inputs,
-)
+from seg_tf.checkpoints.pretrained import Pretrained
+from seg_tf.export import saved_model
+from seg_tf.export.served_classifier import ServedClassifier
+from seg_tf.export.served_rows import ServedRows
+from seg_tf.finetuning.classification.text_batches import text_batches
+from seg_tf.finetuning.feature_model import WithoutDropout, feature_inputs
+from seg_tf.finetuning.optimizer import DEFAULT_LEARNING_RATE, finetuning_optimizer
+from seg_tf.finetuning.segments import is_text
+from seg_tf.finetuning.task import Task
 from seg_tf.layouts.readouts import TextReadout
+from seg_tf.text.graph.sentences import GraphSentenceSplitter
+from seg_tf.training import devices
+
+_BATCH_SIZE = 32
 
 
 @keras.saving.register_keras_serializable(package="seg_tf")
-class TextClassifier(FeatureModel):
+class TextClassifier(Task):
     """An encoder, dropout and an affine layer on the vectors that stand for the texts.
 
     What these are depends on the encoder (see `seg_tf.layouts.readouts`): the
     pooled `[CLS]` (BERT, SegaBERT), `[CLS]` and `[SENT]`s (SLM, section 2.2 and figure
     4), the pooled `<SS>`s (ReAT, section III), one behind the other.
 
-    A Keras model like any other: `compile`, `fit`, `evaluate`, `predict`, `save`. With
+    A Keras model like any other, that takes texts as well as batches of features. With
     one class it is a regression: train it with a squared error.
+
+    Example:
+    ```
+    classifier = TextClassifier.from_preset("runs/segabert_base", num_classes=2)
+    classifier.fit(texts, labels, epochs=3)
+    classifier.save_to_preset("reviews")
+    classifier.export("served")
+    ```
 
     Args:
         encoder: from features to a sequence `(B, L, D)`. It becomes part of the model
@@ -115,9 +132,11 @@ class TextClassifier(FeatureModel):
     def from_pretrained(
         cls,
         pretrained: Pretrained,
-        num_classes: int,
+        num_classes: int | None = None,
         num_texts: int = 1,
         *,
+        labels: Sequence[str] = (),
+        max_length: int | None = None,
         randomly_initialised: bool = False,
         seed: int | None = None,
         **arguments: Any,
@@ -126,8 +145,11 @@ class TextClassifier(FeatureModel):
 
         Args:
             pretrained: what `load_pretrained` returned. It is left as it is.
-            num_classes: outputs; 1 is a regression.
+            num_classes: outputs; 1 is a regression. None is one for each of `labels`.
             num_texts: texts of an example: 2 for pairs.
+            labels: names of the classes, in the order of their numbers.
+            max_length: the most positions of an example; None takes those of
+                pretraining.
             randomly_initialised: whether the encoder starts from new weights, for a
                 baseline.
             seed: of the new weights and of dropout; None draws from Python's
@@ -135,38 +157,149 @@ class TextClassifier(FeatureModel):
             **arguments: further ones of the constructor.
 
         Raises:
-            ValueError: if the checkpoint is of no encoder, or it cannot read so many
-                texts at once.
+            ValueError: if the checkpoint is of no encoder, it cannot read so many
+                texts at once, or there are not as many labels as classes.
         """
-        readout = pretrained.layout().readout(num_texts)
+        num_classes = len(labels) if num_classes is None else num_classes
+        _check_labels(labels, num_classes)
+        readout = pretrained.layout(max_length).readout(num_texts)
         with seeded(seed):
             encoder = copy_encoder(
                 pretrained, randomly_initialised=randomly_initialised
             )
-            return cls(encoder, readout, num_classes, **arguments)
+            made = cls(encoder, readout, num_classes, **arguments)
+        return made._made_of(
+            pretrained,
+            {
+                "num_classes": num_classes,
+                "num_texts": num_texts,
+                "labels": list(labels),
+                "max_length": max_length,
+                "dropout": made.dropout,
+                "freeze_encoder": made.freeze_encoder,
+            },
+        )
 
-    @classmethod
-    def from_checkpoint(
-        cls,
-        checkpoint_dir: str | pathlib.Path,
-        num_classes: int,
-        num_texts: int = 1,
+    # === Text ===
+
+    def fit(
+        self,
+        x: Any = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        epochs: int = 1,
+        *,
+        validation_data: Any = None,
+        seed: int = 0,
         **arguments: Any,
-    ) -> Self:
-        """As `from_pretrained`, from the folder of a checkpoint or a run.
+    ) -> keras.callbacks.History:
+        """As of every Keras model, and on texts.
+
+        A model that was not compiled trains as BERT is fine-tuned: AdamW, whose rate
+        rises to 3e-5 over a tenth of the updates and falls to 0.
 
         Args:
-            checkpoint_dir: as for `seg_tf.checkpoints.pretrained.load_pretrained`.
-            num_classes: as for `from_pretrained`.
-            num_texts: likewise.
-            **arguments: further ones of `from_pretrained`.
+            x: texts, or tuples of texts, or batches of features with labels.
+            y: of texts: their labels, as numbers or names.
+            batch_size: texts of an update; None takes 32.
+            epochs: passes over the texts.
+            validation_data: texts and labels, or batches.
+            seed: of the order of texts.
+            **arguments: further ones of `keras.Model.fit`.
+        """
+        if is_text(x):
+            x, y, batch_size = self._batches(x, y, batch_size, seed), None, None
+        if validation_data is not None and is_text(validation_data[0]):
+            validation_data = self._batches(*validation_data)
+        if not self.compiled:
+            num_updates = int(x.cardinality()) * epochs
+            metrics = ["accuracy"] if self.num_classes > 1 else []
+            self.compile(
+                finetuning_optimizer(DEFAULT_LEARNING_RATE, num_updates),
+                self.loss_of_labels(),
+                metrics=metrics,
+                jit_compile=devices.has_gpu(),
+            )
+        return super().fit(
+            x,
+            y,
+            batch_size=batch_size,
+            epochs=epochs,
+            validation_data=validation_data,
+            **arguments,
+        )
+
+    def evaluate(
+        self,
+        x: Any = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        **arguments: Any,
+    ) -> Any:
+        """As of every Keras model, and on texts with their labels."""
+        if is_text(x):
+            x, y, batch_size = self._batches(x, y, batch_size), None, None
+        return super().evaluate(x, y, batch_size=batch_size, **arguments)
+
+    def predict(
+        self, x: Any, batch_size: int | None = None, **arguments: Any
+    ) -> np.ndarray:
+        """Logits `(E, num_classes)`, as of every Keras model, and of texts."""
+        if is_text(x):
+            x, batch_size = self._batches(x, None, batch_size), None
+        return super().predict(x, batch_size=batch_size, **arguments)
+
+    def export(self, folder: str | pathlib.Path, overwrite: bool = False) -> None:
+        """Writes a SavedModel that takes text: `seg_tf.export.served_classifier`.
+
+        Args:
+            folder: a new folder.
+            overwrite: whether a SavedModel that is there is replaced.
 
         Raises:
-            CheckpointError: if there is no checkpoint, or it is damaged.
-            ValueError: as in `from_pretrained`.
+            ValueError: if something else is there, or the model knows no vocabulary.
         """
-        pretrained = load_pretrained(checkpoint_dir)
-        return cls.from_pretrained(pretrained, num_classes, num_texts, **arguments)
+        pretrained, settings = self.prepared(), self.settings
+        num_texts = settings["num_texts"]
+        names = settings["labels"] or [str(one) for one in range(self.num_classes)]
+        layout = pretrained.layout(settings["max_length"])
+        served = ServedClassifier(
+            self,
+            ServedRows(pretrained, GraphSentenceSplitter()),
+            names if self.num_classes > 1 else [],
+            num_texts,
+            layout.capacity(num_texts),
+        )
+        saved_model.write(
+            served, pathlib.Path(folder), pretrained, settings, overwrite=overwrite
+        )
+
+    def _batches(
+        self,
+        texts: Any,
+        labels: Any,
+        batch_size: int | None = None,
+        seed: int | None = None,
+    ) -> tf.data.Dataset:
+        if labels is not None and len(labels) and isinstance(labels[0], str):
+            labels = [self._number_of(one) for one in labels]
+        return text_batches(
+            self.prepared(),
+            texts,
+            labels,
+            batch_size=batch_size or _BATCH_SIZE,
+            seed=seed,
+            max_length=self.settings["max_length"],
+        )
+
+    def _number_of(self, label: str) -> int:
+        names = self.settings["labels"]
+        if label not in names:
+            raise ValueError(
+                f"Labels must be among those of the model, {', '.join(names) or 'none'}"
+                f". Received: {label!r}"
+            )
+        return names.index(label)
 
     def loss_of_labels(self) -> keras.losses.Loss:
         """What `compile` wants: cross-entropy, or of one class the squared error."""
@@ -192,3 +325,17 @@ class TextClassifier(FeatureModel):
             for name in ("encoder", "readout")
         }
         return cls(**{**config, **made})
+
+
+def _check_labels(labels: Sequence[str], num_classes: int) -> None:
+    if num_classes == 1 and labels:
+        raise ValueError(
+            "`labels` must be empty for a regression, which gives a value. Received: "
+            f"{', '.join(labels)}"
+        )
+    if labels and (len(set(labels)), len(labels)) != (num_classes, num_classes):
+        raise ValueError(
+            "`labels` must name every class of the model, in order and each once. "
+            f"Received: {len(labels)} labels ({', '.join(labels)}), {num_classes} "
+            "classes"
+        )

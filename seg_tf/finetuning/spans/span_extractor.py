@@ -2,23 +2,34 @@
 
 # Shape key: B batch, L row length, D width of the encoder, C candidates.
 
-from collections.abc import Mapping
+import pathlib
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import keras
+import numpy as np
+import tensorflow as tf
 from keras import ops
 
 from seg_tf.checkpoints.encoder_copies import copy_encoder, seeded
 from seg_tf.checkpoints.pretrained import Pretrained
-from seg_tf.finetuning.feature_model import FeatureModel, feature_inputs
+from seg_tf.export import saved_model
+from seg_tf.export.served_extractor import ServedExtractor
+from seg_tf.finetuning.feature_model import feature_inputs
+from seg_tf.finetuning.spans.squad_examples import window_sizes
+from seg_tf.finetuning.task import Task
 from seg_tf.ops.gathering import gather_vectors
+from seg_tf.text.graph.sentences import GraphSentenceSplitter
 
 # Far below any logit, and a number in every precision that a loss is taken in.
 _IMPOSSIBLE = -1e9
 
+# Settings of a saved task that say which windows of a context it reads.
+_WINDOW_SETTINGS = ("max_length", "stride", "max_question_pieces")
+
 
 @keras.saving.register_keras_serializable(package="seg_tf")
-class SpanExtractor(FeatureModel):
+class SpanExtractor(Task):
     """An encoder and pointers to the first and the last piece of the answer.
 
     The logit of a position is an affine function of its vector (BERT, section 4.2).
@@ -92,6 +103,9 @@ class SpanExtractor(FeatureModel):
         cls,
         pretrained: Pretrained,
         *,
+        max_length: int | None = None,
+        stride: int | None = None,
+        max_question_pieces: int | None = None,
         randomly_initialised: bool = False,
         seed: int | None = None,
         **arguments: Any,
@@ -100,6 +114,9 @@ class SpanExtractor(FeatureModel):
 
         Args:
             pretrained: what `load_pretrained` returned. It is left as it is.
+            max_length: as for `squad_examples.window_sizes`.
+            stride: likewise.
+            max_question_pieces: likewise.
             randomly_initialised: whether the encoder starts from new weights, for a
                 baseline.
             seed: of the new weights and of dropout; None draws from Python's
@@ -107,14 +124,94 @@ class SpanExtractor(FeatureModel):
             **arguments: further ones of the constructor.
 
         Raises:
-            ValueError: if the checkpoint is of no encoder of windows.
+            ValueError: if the checkpoint is of no encoder of windows, or a window is
+                not possible.
         """
-        of_sentences = pretrained.layout().for_spans().sent_id is not None
+        sizes = window_sizes(
+            pretrained,
+            max_length=max_length,
+            stride=stride,
+            max_question_pieces=max_question_pieces,
+        )
+        arguments = {
+            "points_at_sentences": pretrained.layout().sent_id is not None,
+            **arguments,
+        }
         with seeded(seed):
             encoder = copy_encoder(
                 pretrained, randomly_initialised=randomly_initialised
             )
-            return cls(encoder, **{"points_at_sentences": of_sentences, **arguments})
+            made = cls(encoder, **arguments)
+        settings = {name: getattr(sizes, name) for name in _WINDOW_SETTINGS}
+        return made._made_of(
+            pretrained, {**settings, "points_at_sentences": made.points_at_sentences}
+        )
+
+    # === Text ===
+
+    def answer(
+        self,
+        questions: Sequence[str],
+        contexts: Sequence[str],
+        splitter: GraphSentenceSplitter | None = None,
+        **choice: Any,
+    ) -> dict[str, np.ndarray]:
+        """Answers to questions, cut out of contexts.
+
+        Args:
+            questions: any number.
+            contexts: as many; lines are paragraphs.
+            splitter: what makes sentences of paragraphs; None takes the English one.
+            **choice: `max_answer_pieces`, `num_best` and `null_threshold` of
+                `seg_tf.export.served_extractor.ServedExtractor`.
+
+        Returns:
+            The outputs of `ServedExtractor`, `answer` among them.
+        """
+        function = self._served(splitter, choice).functions["serving_default"]
+        found = function(tf.constant(list(questions)), tf.constant(list(contexts)))
+        return {name: values.numpy() for name, values in found.items()}
+
+    def export(
+        self,
+        folder: str | pathlib.Path,
+        overwrite: bool = False,
+        splitter: GraphSentenceSplitter | None = None,
+        **choice: Any,
+    ) -> None:
+        """Writes a SavedModel that answers questions.
+
+        Args:
+            folder: a new folder.
+            overwrite: whether a SavedModel that is there is replaced.
+            splitter: as for `answer`.
+            **choice: likewise.
+
+        Raises:
+            ValueError: if something else is there, or the model knows no vocabulary.
+        """
+        splitter = splitter or GraphSentenceSplitter()
+        checksum = splitter.parameters_checksum
+        saved_model.write(
+            self._served(splitter, choice),
+            pathlib.Path(folder),
+            self.prepared(),
+            {**self.settings, **choice, "sentence_parameters_sha256": checksum},
+            overwrite=overwrite,
+        )
+
+    def _served(
+        self, splitter: GraphSentenceSplitter | None, choice: Mapping[str, Any]
+    ) -> ServedExtractor:
+        pretrained = self.prepared()
+        sizes = {name: self.settings[name] for name in _WINDOW_SETTINGS}
+        return ServedExtractor(
+            self,
+            pretrained,
+            splitter or GraphSentenceSplitter(),
+            window_sizes(pretrained, **sizes),
+            **choice,
+        )
 
     def losses_of_pointers(self) -> dict[str, keras.losses.Loss]:
         """The loss of each output, for `compile`, which takes their sum."""

@@ -12,7 +12,6 @@ import keras
 from seg_tf import command_line
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.finetuning.classification.dev_scores import DevScores
-from seg_tf.finetuning.model_files import save_finetuned
 from seg_tf.finetuning.reusable_model import ReusableModel
 from seg_tf.finetuning.spans.span_batches import span_batches
 from seg_tf.finetuning.spans.span_extractor import SpanExtractor
@@ -25,6 +24,7 @@ from seg_tf.finetuning.spans.squad_splits import (
     make_split,
     read_split,
 )
+from seg_tf.finetuning.task import MODEL_FOLDER
 from seg_tf.finetuning.trials.trial import Setting
 from seg_tf.tasks.squad import answers as squad_answers
 from seg_tf.tasks.squad.answers import RankedAnswers
@@ -63,7 +63,7 @@ class SquadRunner:
             pretraining is worth.
         dtype_policy: as of Keras, such as "mixed_bfloat16"; None takes the one that
             holds.
-        save_model: whether every trial keeps its model, as `model.keras`.
+        save_model: whether every trial keeps its model, in its folder `model`.
         report: called with lines of text: how many questions, and what is out of
             reach.
         progress: makes the bar for the windows of a file.
@@ -123,7 +123,12 @@ class SquadRunner:
         self._splitter = splitter or SentenceSplitter()
         self._model = ReusableModel(
             lambda seed: SpanExtractor.from_pretrained(
-                pretrained, seed=seed, randomly_initialised=randomly_initialised
+                pretrained,
+                max_length=max_length,
+                stride=stride,
+                max_question_pieces=max_question_pieces,
+                seed=seed,
+                randomly_initialised=randomly_initialised,
             ),
             SpanExtractor.losses_of_pointers,
             dtype_policy,
@@ -193,7 +198,7 @@ class SquadRunner:
             callbacks=[DevScores(self._score), *callbacks],
         )
         if self._saves_model:
-            save_finetuned(model, folder)
+            model.save_to_preset(folder / MODEL_FOLDER)
         # Once more, for a callback may have gone back to the weights of another epoch.
         answers, _ = self._answer(model)
         scores = score_answers(self._dev.data, answers)

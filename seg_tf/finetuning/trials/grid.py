@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from seg_tf.checkpoints.pretrained import Pretrained
-from seg_tf.finetuning.optimizer import WARMUP_SHARE
+from seg_tf.finetuning.optimizer import DEFAULT_LEARNING_RATE, WARMUP_SHARE
 from seg_tf.finetuning.probing.probe_runner import probe_setting
 from seg_tf.finetuning.trials.trial import Setting
 from seg_tf.tasks import finetuning_settings
@@ -16,7 +16,11 @@ from seg_tf.tasks.finetuning_settings import Recipe
 PAPER = "paper"
 GRIDS = (PAPER, *finetuning_settings.RECIPES)
 # In both papers' grids, and the usual ones since BERT.
-_DEFAULTS = {"learning_rates": (3e-5,), "batch_sizes": (32,), "epochs": (3,)}
+_DEFAULTS = {
+    "learning_rates": (DEFAULT_LEARNING_RATE,),
+    "batch_sizes": (32,),
+    "epochs": (3,),
+}
 
 
 @dataclasses.dataclass(frozen=True)

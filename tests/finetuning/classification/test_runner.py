@@ -14,6 +14,7 @@ from seg_tf.finetuning.classification.split import (
     checksum,
 )
 from seg_tf.finetuning.classification.text_batches import text_batches
+from seg_tf.finetuning.classification.text_classifier import TextClassifier
 from seg_tf.finetuning.trials.divergence import TrainingDiverged
 from seg_tf.finetuning.trials.trial import Setting
 from seg_tf.tasks import Example, get, read
@@ -207,7 +208,7 @@ def test_a_kept_model_predicts_what_was_scored_and_is_not_compiled(tmp_path):
         folder = tmp_path / str(seed)
         folder.mkdir()
         scores = keeping.run(setting, seed, folder)
-        model = keras.saving.load_model(folder / "model.keras")
+        model = TextClassifier.from_preset(folder / "model")
         assert not model.compiled
         examples = task_examples("rte", "dev")
         texts = [one.texts for one in examples]

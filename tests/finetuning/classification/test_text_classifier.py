@@ -1,14 +1,19 @@
 """The classifier: its head in NumPy, and what every Keras model can be asked for."""
 
+import itertools
 import random
 
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
+from seg_tf.checkpoints.pretrained import load_encoder
 from seg_tf.finetuning.classification.text_batches import text_batches
 from seg_tf.finetuning.classification.text_classifier import TextClassifier
+from seg_tf.finetuning.optimizer import finetuning_optimizer
 from seg_tf.finetuning.segments import encode_texts
+from seg_tf.finetuning.spans.span_extractor import SpanExtractor
 from tests.finetuning.tiny_models import some_texts, tiny
 
 pytestmark = pytest.mark.slow
@@ -279,8 +284,91 @@ def test_token_types_are_read_where_there_is_a_table():
 
 
 def test_a_folder_is_enough(run_dir):
-    classifier = TextClassifier.from_checkpoint(run_dir, 2, num_texts=2, seed=1)
+    classifier = TextClassifier.from_preset(run_dir, num_classes=2, num_texts=2, seed=1)
     assert classifier.classifier.kernel.shape == (3 * 16, 2)
+
+
+# A contrast that word counts do not show: the last word decides.
+REVIEWS = [
+    (" ".join(["w1", *middle, last]), int(last == "w2"))
+    for last in ("w2", "w3")
+    for middle in itertools.product(("w4", "w5", "w6"), repeat=3)
+]
+
+
+def test_texts_are_learnt_saved_and_exported(run_dir, tmp_path):
+    texts, labels = zip(*REVIEWS, strict=True)
+    names = [["bad", "good"][label] for label in labels]
+    classifier = TextClassifier.from_preset(run_dir, labels=["bad", "good"], seed=1)
+    classifier.compile(
+        finetuning_optimizer(0.02, 40),
+        classifier.loss_of_labels(),
+        metrics=["accuracy"],
+    )
+    before, _ = classifier.evaluate(texts, names, verbose=0)
+    classifier.fit(texts, names, batch_size=16, epochs=10, verbose=0)
+    loss, accuracy = classifier.evaluate(texts, labels, verbose=0)
+    assert loss < before / 2
+    assert accuracy > 0.9
+    logits = classifier.predict(texts, verbose=0)
+    assert np.mean(logits.argmax(axis=1) == labels) == pytest.approx(accuracy)
+
+    classifier.save_to_preset(tmp_path / "reviews")
+    again = TextClassifier.from_preset(tmp_path / "reviews")
+    np.testing.assert_array_equal(again.predict(texts, verbose=0), logits)
+    again.export(tmp_path / "served")
+    served = tf.saved_model.load(str(tmp_path / "served"))
+    found = served.signatures["serving_default"](text=tf.constant(texts))
+    np.testing.assert_allclose(found["logits"], logits, atol=1e-5)
+    predicted = np.array([b"bad", b"good"])[logits.argmax(axis=1)]
+    assert found["label"].numpy().tolist() == predicted.tolist()
+
+
+def test_a_saved_task_is_a_checkpoint_with_settings_of_its_own(run_dir, tmp_path):
+    folder = tmp_path / "saved"
+    classifier = TextClassifier.from_preset(run_dir, num_classes=3, max_length=12)
+    classifier.save_to_preset(folder)
+    encoder, _ = load_encoder(folder)
+    for ours, theirs in zip(
+        classifier.encoder.get_weights(), encoder.get_weights(), strict=True
+    ):
+        np.testing.assert_array_equal(ours, theirs)
+    assert TextClassifier.from_preset(folder, max_length=12).num_classes == 3
+    with pytest.raises(ValueError, match=r"`num_classes` must.*=2.*saved with 3"):
+        TextClassifier.from_preset(folder, num_classes=2)
+    with pytest.raises(ValueError, match=r"must hold a SpanExtractor.*a TextClassif"):
+        SpanExtractor.from_preset(folder)
+    with pytest.raises(ValueError, match="new or empty"):
+        classifier.save_to_preset(folder)
+
+
+def test_texts_are_trained_on_without_compiling(run_dir):
+    classifier = TextClassifier.from_preset(run_dir, num_classes=1, seed=1)
+    texts = [text for text, _ in REVIEWS]
+    targets = np.linspace(-1, 1, len(texts))
+    history = classifier.fit(
+        texts,
+        targets,
+        validation_data=(texts[:4], targets[:4]),
+        epochs=2,
+        verbose=0,
+    ).history
+    assert set(history) == {"loss", "val_loss"}
+    assert len(history["loss"]) == 2
+
+
+def test_a_label_that_the_model_does_not_know_is_named(run_dir):
+    classifier = TextClassifier.from_preset(run_dir, labels=["bad", "good"])
+    with pytest.raises(ValueError, match=r"among .* bad, good. Received: 'fair'"):
+        classifier.fit(["w1", "w2"], ["good", "fair"])
+
+
+def test_a_model_of_a_keras_file_reads_no_texts(tmp_path):
+    classifier = TextClassifier.from_pretrained(tiny("bert"), 2)
+    classifier.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    with pytest.raises(ValueError, match="reads features, not text"):
+        loaded.predict(["w1"])
 
 
 def test_a_missing_feature_is_named():

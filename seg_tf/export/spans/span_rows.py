@@ -5,8 +5,8 @@ Shape key: W windows, L row length, S sentences of a row.
 
 import tensorflow as tf
 
-from seg_tf.finetuning.spans.graph_contexts import GraphContexts
-from seg_tf.finetuning.spans.graph_windows import GraphWindows
+from seg_tf.export.spans.contexts import GraphContexts
+from seg_tf.export.spans.windows import GraphWindows
 from seg_tf.layouts.layout import Layout
 from seg_tf.layouts.trees import Trees
 from seg_tf.text.marked_positions import shifted

@@ -8,7 +8,7 @@ import dataclasses
 
 import tensorflow as tf
 
-from seg_tf.finetuning.spans.graph_contexts import GraphContexts
+from seg_tf.export.spans.contexts import GraphContexts
 from seg_tf.tasks.squad.windows import WindowSizes
 from seg_tf.text.marked_positions import count_off
 

@@ -8,8 +8,8 @@ import dataclasses
 
 import tensorflow as tf
 
-from seg_tf.finetuning.spans.graph_contexts import GraphContexts
-from seg_tf.finetuning.spans.graph_windows import GraphWindows, first_of_best
+from seg_tf.export.spans.contexts import GraphContexts
+from seg_tf.export.spans.windows import GraphWindows, first_of_best
 
 # Of an answer that there is not: finite, for not every format knows more.
 NO_SCORE = -2e9

@@ -1,0 +1,86 @@
+"""Vectors of texts and of their sentences, by a pretrained encoder."""
+
+import pathlib
+from collections.abc import Sequence
+from typing import Self
+
+import numpy as np
+import tensorflow as tf
+
+from seg_tf.checkpoints.pretrained import Pretrained, load_pretrained
+from seg_tf.export import saved_model
+from seg_tf.export.served_encoder import ServedEncoder
+from seg_tf.export.served_rows import ServedRows
+from seg_tf.text.graph.sentences import GraphSentenceSplitter
+
+
+class SentenceEncoder:
+    """Encodes documents as in pretraining, all sentences in the context of the others.
+
+    Args:
+        pretrained: what `load_pretrained` returned.
+        splitter: what makes sentences of paragraphs; None takes the English one.
+
+    Example:
+    ```
+    encoder = SentenceEncoder.from_preset("runs/segabert_base")
+    found = encoder.predict(["One sentence. Another."])
+    found["sentence_vectors"][0], found["sentences"][0], found["pooled_output"][0]
+    ```
+    """
+
+    def __init__(
+        self, pretrained: Pretrained, splitter: GraphSentenceSplitter | None = None
+    ):
+        self._pretrained = pretrained
+        self._splitter = splitter or GraphSentenceSplitter()
+        self._rows = ServedRows(pretrained, self._splitter)
+        self._served = ServedEncoder(pretrained, self._rows)
+
+    @classmethod
+    def from_preset(
+        cls, folder: str | pathlib.Path, splitter: GraphSentenceSplitter | None = None
+    ) -> Self:
+        """An encoder of a run, a checkpoint or a saved task.
+
+        Args:
+            folder: the folder.
+            splitter: as for the constructor.
+
+        Raises:
+            CheckpointError: if there is no checkpoint, or it is damaged.
+            ValueError: if it reads no texts.
+        """
+        return cls(load_pretrained(folder), splitter)
+
+    def predict(self, texts: Sequence[str]) -> dict[str, np.ndarray]:
+        """The outputs of `seg_tf.export.served_encoder.ServedEncoder`.
+
+        Args:
+            texts: at least one, run together; a line of a text is a paragraph.
+        """
+        found = self._served.functions["serving_default"](tf.constant(list(texts)))
+        return {name: values.numpy() for name, values in found.items()}
+
+    def export(self, folder: str | pathlib.Path, overwrite: bool = False) -> None:
+        """Writes a SavedModel.
+
+        Args:
+            folder: a new folder.
+            overwrite: whether a SavedModel that is there is replaced.
+
+        Raises:
+            ValueError: if something else is there.
+        """
+        capacity = self._rows.layout.text_capacity
+        saved_model.write(
+            self._served,
+            pathlib.Path(folder),
+            self._pretrained,
+            {
+                "most_pieces": capacity.num_pieces,
+                "most_sentences": capacity.num_sentences,
+                "sentence_parameters_sha256": self._splitter.parameters_checksum,
+            },
+            overwrite=overwrite,
+        )
