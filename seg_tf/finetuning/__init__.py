@@ -1,20 +1,15 @@
 """Fine-tuning pretrained encoders on tasks: Keras models, and batches for them.
 
 ```python
-from seg_tf.finetuning import TextClassifier, finetuning_optimizer
-from seg_tf.finetuning import load_pretrained, text_batches
-
-checkpoint = load_pretrained("runs/segabert_base")
-train = text_batches(checkpoint, texts, labels, batch_size=32, seed=1)
-model = TextClassifier.from_pretrained(checkpoint, num_classes=2)
-model.compile(finetuning_optimizer(3e-5, 3 * len(train)), model.loss_of_labels())
-model.fit(train, epochs=3)
+classifier = TextClassifier.from_preset("runs/segabert_base", num_classes=2)
+classifier.fit(texts, labels, epochs=3)
+classifier.save_to_preset("reviews")
+classifier.export("served")
 ```
 
 What the encoder reads follows from the checkpoint: BERT, SegaBERT, SLM or ReAT.
-`texts` are strings, or tuples of them (`num_texts=2` for pairs). `text_batches` without
-labels is what `predict` takes. `run_finetuning.py` runs whole tasks of benchmarks, by
-`seg_tf.finetuning.runners`.
+`texts` are strings, or tuples of them (`num_texts=2` for pairs). `run_finetuning.py`
+runs whole tasks of benchmarks, by `seg_tf.finetuning.runners`.
 """
 
 from seg_tf.checkpoints.pretrained import load_pretrained
