@@ -14,6 +14,10 @@ from data_pipelines.loading.sentence_inputs import sentence_inputs
 from data_pipelines.loading.span_masking import SpanMasking
 from data_pipelines.loading.window_inputs import WindowInputs
 from seg_tf.configuration import inputs, masking, objectives
+from seg_tf.layouts.blocks import BlockLayout
+from seg_tf.layouts.layout import Layout
+from seg_tf.layouts.sentences import SentenceLayout
+from seg_tf.layouts.windows import WindowLayout
 from seg_tf.objectives.base import Objective
 from seg_tf.objectives.causal_lm import CausalLM
 from seg_tf.objectives.exchange_sentence import ExchangeSentence
@@ -28,6 +32,7 @@ INPUTS: list[Callable[..., Inputs]] = [
     reat_inputs,
     sentence_inputs,
 ]
+LAYOUTS: list[Callable[..., Layout]] = [BlockLayout, SentenceLayout, WindowLayout]
 MASKINGS: list[Callable[..., Masking]] = [SpanMasking, TokenMasking]
 OBJECTIVES: list[Callable[..., Objective]] = [
     CausalLM,
@@ -38,16 +43,21 @@ OBJECTIVES: list[Callable[..., Objective]] = [
 
 
 @pytest.mark.parametrize(
-    "configs, listed",
-    [(inputs, INPUTS), (masking, MASKINGS), (objectives, OBJECTIVES)],
+    "configs, reference, listed",
+    [
+        (inputs, "implementation", INPUTS),
+        (inputs, "layout", LAYOUTS),
+        (masking, "implementation", MASKINGS),
+        (objectives, "implementation", OBJECTIVES),
+    ],
 )
 def test_mypy_compares_all_that_configs_name(
-    configs: types.ModuleType, listed: list[Callable[..., Any]]
+    configs: types.ModuleType, reference: str, listed: list[Callable[..., Any]]
 ) -> None:
     named = {
-        config.implementation
+        getattr(config, reference)
         for config in vars(configs).values()
         if getattr(config, "__module__", None) == configs.__name__
-        and hasattr(config, "implementation")
+        and getattr(config, reference, None) is not None
     }
     assert named == {f"{one.__module__}:{one.__qualname__}" for one in listed}
