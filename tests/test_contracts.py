@@ -1,7 +1,7 @@
 """Implementations of the public contracts, which mypy compares with them here."""
 
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -32,8 +32,8 @@ INPUTS: list[Callable[..., Inputs]] = [
     reat_inputs,
     sentence_inputs,
 ]
-LAYOUTS: list[Callable[..., Layout]] = [BlockLayout, SentenceLayout, WindowLayout]
-MASKINGS: list[Callable[..., Masking]] = [SpanMasking, TokenMasking]
+LAYOUTS: list[type[Layout]] = [BlockLayout, SentenceLayout, WindowLayout]
+MASKINGS: list[type[Masking]] = [SpanMasking, TokenMasking]
 OBJECTIVES: list[Callable[..., Objective]] = [
     CausalLM,
     ExchangeSentence,
@@ -52,7 +52,7 @@ OBJECTIVES: list[Callable[..., Objective]] = [
     ],
 )
 def test_mypy_compares_all_that_configs_name(
-    configs: types.ModuleType, reference: str, listed: list[Callable[..., Any]]
+    configs: types.ModuleType, reference: str, listed: Sequence[Any]
 ) -> None:
     named = {
         getattr(config, reference)
