@@ -82,9 +82,10 @@ test: setup-dev ## All tests; the quick ones: TEST_ARGS="-m 'not slow'"
 	$(RUN) -m pytest --numprocesses=logical --maxprocesses=8 --dist=loadfile \
 		--no-loadscope-reorder $(TEST_ARGS)
 
-lint: setup-dev ## Style and likely bugs; changes nothing
+lint: setup-dev ## Style, likely bugs and types; changes nothing
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
+	$(RUN) -m mypy
 
 format: setup-dev ## Formats, and mends what can be mended safely
 	$(RUN) -m ruff check --fix .
@@ -110,7 +111,7 @@ lock: setup-dev ## Resolves requirements/*.txt anew: UPGRADE=1 for newer version
 		requirements/horovod-build.in
 
 clean: ## Removes caches of tools; keeps the environment, runs and records
-	rm -rf .pytest_cache .ruff_cache .hypothesis .coverage htmlcov build dist *.egg-info
+	rm -rf .pytest_cache .ruff_cache .mypy_cache .hypothesis .coverage htmlcov build dist *.egg-info
 	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 
 clean-all: clean ## Removes also the virtual environment and Horovod's wheel

@@ -53,7 +53,12 @@ def _report(folder: pathlib.Path, *, long: bool) -> None:
         )
     )
     windows = WindowRecords(
-        inputs.manifest, folder, "train", index_tables={}, masking=None
+        inputs.manifest,
+        folder,
+        "train",
+        window_length=of_base.window_length,
+        index_tables={},
+        masking=None,
     )
     row = text_packing.RowShape(
         of_base.row_length // base.model.block_length,

@@ -103,7 +103,9 @@ INDEX_FEATURES = (
 )
 
 
-def tensor_specs(names: Iterable[str], sizes: Mapping[str, int | None]) -> dict:
+def tensor_specs(
+    names: Iterable[str], sizes: Mapping[str, int | None]
+) -> dict[str, tuple[tuple[int | None, ...], str]]:
     """Keras tensor arguments of the named features.
 
     Args:

@@ -131,7 +131,8 @@ def test_data_files_are_packaged():
         if path.relative_to(REPOSITORY).parts[0] in ("seg_tf", "data_pipelines")
         and path.suffix != ".py"
     ]
-    assert data
+    typed = {path.parent.name for path in data if path.name == "py.typed"}
+    assert typed == {"seg_tf", "data_pipelines"}
     for path in data:
         assert any(path.match(pattern) for pattern in patterns), path.name
 

@@ -45,15 +45,15 @@ class RowReader(Protocol):
 
 
 class Layout(Protocol):
-    """How windows make rows.
+    """How windows make rows."""
 
-    Attributes:
-        feature_names: features of a row that a window alone does not have.
-        index_features: indices that its rows can have.
-    """
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Features of a row that a window alone does not have."""
 
-    feature_names: tuple[str, ...]
-    index_features: tuple[str, ...]
+    @property
+    def index_features(self) -> tuple[str, ...]:
+        """Indices that its rows can have."""
 
     def read(self, windows: WindowRecords) -> RowReader:
         """The rows of the windows of a split."""

@@ -36,6 +36,8 @@ class LaneInputs:
         text_preparation: how their text became words; None where the records'
             `vocab.txt` is not there any more.
         fill: 1, for training segments have no padding.
+        parts: None, for they are one stream.
+        parts_per_row: 1, the segment.
 
     Raises:
         ValueError: if the records do not fit the settings, saying which differs and
@@ -44,6 +46,8 @@ class LaneInputs:
 
     feature_names = FEATURE_NAMES
     fill = 1.0
+    parts = None
+    parts_per_row = 1.0
 
     def __init__(
         self,

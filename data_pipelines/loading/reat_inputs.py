@@ -148,12 +148,18 @@ class TextLayout:
         # A vocabulary without them is refused before texts are packed.
         special_ids = SpecialIds.of(windows.vocabulary())
         lengths, counts = windows.sentence_lengths()
-        kinds = [
+        short, long = (
             TextsOfAKind(windows, lengths, counts, shape, self._row, self._seed)
             for shape in self._shapes
-        ]
+        )
         return TextRows(
-            windows, special_ids, self._row, *kinds, self._long_rate, *self._exchange
+            windows,
+            special_ids,
+            self._row,
+            short,
+            long,
+            self._long_rate,
+            *self._exchange,
         )
 
 

@@ -125,7 +125,7 @@ def cut_texts(
     is_begin = np.append(part == 0, True)
     ends = np.concatenate([[0], np.cumsum(num_sentences, dtype=np.int64)])
     bounds = np.flatnonzero(is_begin)[ends]
-    firsts, stops, windows = [], [], []
+    cuts = []
     # A text of every window at a time, since where it ends the next one begins.
     window, first = np.arange(len(num_sentences)), bounds[:-1]
     before = np.concatenate([[0], np.cumsum(positions, dtype=np.int64)])
@@ -135,15 +135,10 @@ def cut_texts(
         stop = np.searchsorted(before, before[first] + room, side="right") - 1
         stop = np.maximum(np.minimum(stop, first + most), first + 1)
         stop = _whole(is_begin, first, np.minimum(stop, bounds[window + 1]))
-        firsts.append(first)
-        stops.append(stop)
-        windows.append(window)
+        cuts.append(np.stack([first, stop, window]))
         has_more = stop < bounds[window + 1]
         window, first = window[has_more], stop[has_more]
-    firsts, stops, windows = (
-        np.concatenate([*arrays, np.zeros(0, np.int64)])
-        for arrays in (firsts, stops, windows)
-    )
+    firsts, stops, windows = np.concatenate([*cuts, np.zeros((3, 0), np.int64)], axis=1)
     order = np.argsort(firsts)
     return Texts(
         positions=positions.astype(np.uint16),

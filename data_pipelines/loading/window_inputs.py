@@ -252,6 +252,7 @@ class WindowInputs:
                 self.manifest,
                 self._records_dir,
                 split,
+                window_length=self._window_length,
                 index_tables=self._index_tables,
                 masking=self._masking,
             )

@@ -7,11 +7,11 @@ import dataclasses
 import functools
 import pathlib
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from data_pipelines.loading.masking import Masking
 from data_pipelines.records import examples, record_schema, shards, window_lengths
 from data_pipelines.records.manifest import (
     NUM_SPECIAL_TOKENS,
@@ -65,6 +65,7 @@ class WindowRecords:
         manifest: what the records are.
         records_dir: where they lie.
         split: "train" or "validation".
+        window_length: L.
         index_tables: indices that are wanted, and the rows of their tables.
         masking: chooses what to predict, such as `TokenMasking`.
 
@@ -78,12 +79,13 @@ class WindowRecords:
         records_dir: pathlib.Path,
         split: str,
         *,
+        window_length: int,
         index_tables: Mapping[str, int],
-        masking: Any,
+        masking: Masking,
     ):
         self.manifest = manifest
         self.masking = masking
-        self.window_length = manifest.window_length
+        self.window_length = window_length
         self.special_ids = manifest.vocabulary["special_ids"]
         self.records_dir = records_dir
         self.split = split
@@ -182,5 +184,5 @@ class WindowRecords:
         )
 
 
-def _read_records(reader: shards.RecordReader, numbers: Sequence[int]) -> np.ndarray:
+def _read_records(reader: shards.RecordReader, numbers: np.ndarray) -> np.ndarray:
     return np.array([reader[number] for number in numbers.tolist()], dtype=object)

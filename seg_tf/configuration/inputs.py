@@ -59,7 +59,7 @@ class PackedWindowInputsConfig(WindowInputsConfig):
 
     max_windows_per_row: int = 8
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.max_windows_per_row < 1:
             raise ValueError(
                 "`max_windows_per_row` must be at least 1. Received: "
@@ -92,7 +92,7 @@ class SentenceInputsConfig(WindowInputsConfig):
     max_sentences: int = 20
     shuffle_rate: float = 0.5
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.max_sentences < 1:
             raise ValueError(
                 "`max_sentences` must be at least 1. Received: "
@@ -158,7 +158,7 @@ class ReATInputsConfig(WindowInputsConfig):
     exchange_rate: float = 0.2
     exchange_within: str = "text"
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name in (
             "sentences_per_row",
             "short_max_sentences",
@@ -210,7 +210,7 @@ class LaneInputsConfig:
     target_length: int = 150
     validation_lanes: int = 10
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name in ("target_length", "validation_lanes"):
             if getattr(self, name) < 1:
                 raise ValueError(

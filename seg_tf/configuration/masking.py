@@ -22,7 +22,7 @@ class MaskingConfig:
     mask_token_rate: float = 0.8
     random_token_rate: float = 0.1
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not 0 < self.mask_rate < 1:
             raise ValueError(
                 "`mask_rate` must lie between 0 and 1. "
@@ -52,7 +52,7 @@ class SpanMaskingConfig(MaskingConfig):
     max_span_length: int = 3
     span_end_rate: float = 0.2
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         if self.max_span_length < 1:
             raise ValueError(

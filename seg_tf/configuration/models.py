@@ -44,7 +44,7 @@ class EncoderConfig:
     approximate_gelu: bool = False
     num_token_types: int = 0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.hidden_size % self.num_heads:
             raise ValueError(
                 "`hidden_size` must be a multiple of `num_heads`. Received: "
@@ -115,7 +115,7 @@ class ReATConfig:
     initializer_range: float = 0.02
     approximate_gelu: bool = False
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for size, heads in (
             ("hidden_size", "num_heads"),
             ("alpha_hidden_size", "alpha_num_heads"),
@@ -210,7 +210,7 @@ class TransformerXLConfig:
     initializer_range: float = 0.02
     projection_range: float = 0.01
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         least = {
             "memory_length": 0,
             "num_layers": 1,

@@ -63,7 +63,7 @@ class _DecayingConfig(_AdamFamilyConfig):
     decay_updates: int | None = None
     decay_from_start: bool = False
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not 0 < self.warmup_share <= 1:
             raise ValueError(
                 "`warmup_share` must be above 0 and at most 1. Received: "
@@ -164,7 +164,7 @@ class StableAdamWConfig(_AdamFamilyConfig):
     warmup_updates: int = 1_000
     decay_share: float = 0.1
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not 0 < self.decay_share <= 1:
             raise ValueError(
                 "`decay_share` must be above 0 and at most 1. Received: "

@@ -33,7 +33,7 @@ class RunConfig:
     optimizer: Any = AdamWConfig()
     training: TrainingConfig = TrainingConfig()
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         # An optimizer of one's own need not have a schedule.
         if hasattr(self.optimizer, "check_length"):
             self.optimizer.check_length(self.training.num_updates)

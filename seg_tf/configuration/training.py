@@ -27,7 +27,7 @@ class LossScaleConfig:
     growth_interval: int = 2_000
     floor: float = 1.0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not 0 < self.floor <= self.initial:
             raise ValueError(
                 "`floor` must be positive and at most `initial`. Received: "
@@ -93,7 +93,7 @@ class TrainingConfig:
     checkpoint_interval: int = 5_000
     keep_checkpoints: int = 3
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name in (
             "num_updates",
             "batch_size",

@@ -142,7 +142,7 @@ class AdaptiveEmbedding(keras.layers.Layer):
             vectors_BLD = self._vectors_of_parts(token_ids)
         return ops.cast(vectors_BLD, self.compute_dtype)
 
-    def compute_output_shape(self, token_ids_shape: tuple) -> tuple:
+    def compute_output_shape(self, token_ids_shape: tuple[Any, ...]) -> tuple[Any, ...]:
         return (*token_ids_shape, self.hidden_size)
 
     def part_tables(self) -> list[Any]:

@@ -186,7 +186,9 @@ class AdaptiveSoftmax(keras.layers.Layer):
         return cls(**{**config, "embedding": embedding})
 
 
-def _every_loss(hidden_ND: Any, words_N: Any, is_in_tail_N: Any, layer: tuple) -> Any:
+def _every_loss(
+    hidden_ND: Any, words_N: Any, is_in_tail_N: Any, layer: tuple[Any, ...]
+) -> Any:
     """Losses of a tail, computed at every position and kept where it counts."""
     return ops.where(
         is_in_tail_N, _cross_entropy(_logits(hidden_ND, *layer), words_N), 0
@@ -194,7 +196,7 @@ def _every_loss(hidden_ND: Any, words_N: Any, is_in_tail_N: Any, layer: tuple) -
 
 
 def _gathered_losses(
-    hidden_ND: Any, words_N: Any, is_in_tail_N: Any, layer: tuple
+    hidden_ND: Any, words_N: Any, is_in_tail_N: Any, layer: tuple[Any, ...]
 ) -> Any:
     """The same, computed where it counts: shapes hang on how often that is."""
     (positions_M,) = ops.nonzero(is_in_tail_N)

@@ -94,7 +94,9 @@ class IndexEmbedding(keras.layers.Layer):
             sum_BLD = vectors_BLD if sum_BLD is None else sum_BLD + vectors_BLD
         return ops.cast(sum_BLD, self.compute_dtype)
 
-    def compute_output_shape(self, features_shape: Mapping[str, Any]) -> tuple:
+    def compute_output_shape(
+        self, features_shape: Mapping[str, Any]
+    ) -> tuple[Any, ...]:
         batch_and_length = next(iter(features_shape.values()))
         return (*batch_and_length, self.hidden_size)
 

@@ -161,7 +161,7 @@ class SequenceReconstructor(keras.layers.Layer):
         last_B = ops.sum(ops.cast(mask_BC, "int32"), axis=1) - 1
         is_sentence_BC = ops.logical_and(slots_C > 0, slots_C < last_B[:, None])
 
-        def point(step: Any, state: tuple) -> tuple:
+        def point(step: Any, state: tuple[Any, ...]) -> tuple[Any, ...]:
             left_BC, order_BS, probabilities_BS = state
             # Steps to come, whose input is not known yet, are not seen by this one.
             logits_BSC = self(candidates, mask_BC, order_BS, training=False)

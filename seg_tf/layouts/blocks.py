@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from seg_tf.layouts import block_placing, row_lengths
 from seg_tf.layouts.block_placing import NUM_SPECIAL_TOKENS, SpecialIds
-from seg_tf.layouts.layout import Features, Layout, TextCapacity
+from seg_tf.layouts.layout import Features, Layout, RowShape, TextCapacity
 from seg_tf.layouts.readouts import PooledSentences
 from seg_tf.layouts.segments import Example
 from seg_tf.layouts.trees import Trees
@@ -66,9 +66,9 @@ class BlockLayout(Layout):
         self.block_length = encoder.block_length
         self.max_sentences = encoder.max_sentences
         self.longest_part = encoder.block_length - NUM_SPECIAL_TOKENS
-        self.max_length = max_length
         if max_length is None:
-            self.max_length = encoder.max_sentences * encoder.block_length
+            max_length = encoder.max_sentences * encoder.block_length
+        self.max_length = max_length
         self.text_capacity = TextCapacity(
             self.max_sentences * self.longest_part, self.max_sentences
         )
@@ -98,7 +98,7 @@ class BlockLayout(Layout):
         return num_blocks, max(_FEWEST_SLOTS, len(parts))
 
     def lay_out(
-        self, examples: Sequence[Example], row_shape: tuple[int, int]
+        self, examples: Sequence[Example], row_shape: RowShape
     ) -> dict[str, np.ndarray]:
         num_blocks, num_slots = row_shape
         row_length = num_blocks * self.block_length
@@ -310,7 +310,7 @@ def lay_out(
 
 def one_text_rows(
     *, starts: tf.Tensor, is_sentence: tf.Tensor, **arguments: Any
-) -> Features:
+) -> dict[str, tf.Tensor]:
     """Rows of one text each, wherever its sentences begin.
 
     Args:

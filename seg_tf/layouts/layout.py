@@ -42,7 +42,8 @@ class TextCapacity:
 
     def shared(self, other: Self) -> Self:
         """Whatever fits into the rows of both."""
-        limits = {self.num_sentences, other.num_sentences} - {None}
+        numbers = (self.num_sentences, other.num_sentences)
+        limits = [number for number in numbers if number is not None]
         return dataclasses.replace(
             self,
             num_pieces=min(self.num_pieces, other.num_pieces),

@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from seg_tf.layouts import row_lengths
-from seg_tf.layouts.layout import Features, Layout, TextCapacity
+from seg_tf.layouts.layout import Features, Layout, RowShape, TextCapacity
 from seg_tf.layouts.readouts import SentenceTokens
 from seg_tf.layouts.segments import Example, num_pieces, trees_of
 from seg_tf.layouts.trees import Trees
@@ -55,7 +55,7 @@ class SentenceLayout(Layout):
         self.text_capacity = TextCapacity(
             inputs.window_length - NUM_SPECIAL_TOKENS, inputs.max_sentences
         )
-        self.sent_id = vocabulary.sent_id
+        self.sent_id: int = vocabulary.sent_id
         self._special_ids = vocabulary.special_ids
         self._caps = encoder.index_caps
         self._distinguishes_texts = False
@@ -82,7 +82,7 @@ class SentenceLayout(Layout):
         return length, len(example) + NUM_SPECIAL_TOKENS
 
     def lay_out(
-        self, examples: Sequence[Example], row_shape: tuple[int, int]
+        self, examples: Sequence[Example], row_shape: RowShape
     ) -> dict[str, np.ndarray]:
         row_length, num_candidates = row_shape
         row_lengths.check_lengths(map(num_tokens, examples), row_length)

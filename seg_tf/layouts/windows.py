@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from seg_tf.layouts import row_lengths
-from seg_tf.layouts.layout import Features, Layout, TextCapacity
+from seg_tf.layouts.layout import Features, Layout, RowShape, TextCapacity
 from seg_tf.layouts.readouts import FirstToken
 from seg_tf.layouts.segments import Example, num_pieces, trees_of
 from seg_tf.layouts.trees import Trees
@@ -66,7 +66,7 @@ class WindowLayout(Layout):
         return (row_lengths.bucket_length(_num_tokens(example), self.max_length),)
 
     def lay_out(
-        self, examples: Sequence[Example], row_shape: tuple[int]
+        self, examples: Sequence[Example], row_shape: RowShape
     ) -> dict[str, np.ndarray]:
         (row_length,) = row_shape
         row_lengths.check_lengths(map(_num_tokens, examples), row_length)

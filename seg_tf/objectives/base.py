@@ -67,6 +67,19 @@ class ObjectiveLayer(keras.layers.Layer):
         self.encoder = encoder
         self.loss_weight = loss_weight
 
+    def count(self, features: Mapping[str, Any]) -> Any:
+        """The weight that the loss will be over, as in `Objective`."""
+        raise NotImplementedError
+
+    def call(
+        self,
+        sequence_output: Any,
+        features: Mapping[str, Any],
+        training: bool | None = None,
+    ) -> ObjectiveOutput:
+        """Loss and metrics of a batch, as in `Objective`."""
+        raise NotImplementedError
+
     def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),

@@ -19,11 +19,11 @@ class Wishes:
         agreed: float64 variable `(2,)`, the last of these sums.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.own = tf.Variable([0.0, 0.0], dtype=tf.float64, trainable=False)
         self.agreed = tf.Variable([0.0, 0.0], dtype=tf.float64, trainable=False)
         self._sources: tuple[Callable[[], bool], ...] = (bool, bool)  # false
-        self._read = (False, False)
+        self._read: tuple[bool, ...] = (False, False)
 
     def listen(self, stop: Callable[[], bool], regroup: Callable[[], bool]) -> None:
         """Says where this process's wishes come from.

@@ -16,7 +16,7 @@ _CONFIG = re.compile(r"(?:^|\0)--?config[=\0]([^\0]+)")
 _OVERRIDE = re.compile(r"--?(?:no)?config\.([\w.]+)(?:=.*)?", re.DOTALL)
 
 
-def parse_flags(argv: Sequence[str]) -> list[str]:
+def parse_flags(argv: list[str]) -> list[str]:
     """For `app.run(main, flags_parser=parse_flags)`; needs a flag named `config`."""
     given = _CONFIG.findall("\0".join(argv))
     # ml_collections would print a stack trace.

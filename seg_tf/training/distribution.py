@@ -113,14 +113,14 @@ class Distribution:
 class HorovodDistribution(Distribution):
     """A run of as many processes as `horovodrun` started."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         import horovod.tensorflow as horovod
 
         self._horovod = horovod
         self.is_elastic = _launched_elastic()
         set_time_limits(os.environ, self.is_elastic)
         horovod.init()
-        self._state = None
+        self._state: Any = None
         _use_one_gpu(horovod.local_rank())
 
     @property

@@ -1,20 +1,20 @@
 """Drives Keras's `fit` over the updates of a run, from wherever it stands."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import keras
 import tensorflow as tf
 
 from seg_tf import configuration
 from seg_tf.training.distribution import Distribution
+from seg_tf.training.inputs import Inputs
 from seg_tf.training.pretrainer import Pretrainer
 from seg_tf.training.supervisor import Supervisor
 
 
 def fit(
     pretrainer: Pretrainer,
-    inputs: Any,
+    inputs: Inputs,
     settings: configuration.TrainingConfig,
     supervisor: Supervisor,
     callbacks: Iterable[keras.callbacks.Callback] = (),
@@ -28,7 +28,7 @@ def fit(
 
     Args:
         pretrainer: compiled and built.
-        inputs: input pipeline with `train_dataset` and `validation_dataset`.
+        inputs: the input pipeline of the run.
         settings: the run's `TrainingConfig`.
         supervisor: counts the updates, and stops at the last.
         callbacks: further Keras callbacks. A stop they ask for ends the run, and all
@@ -53,7 +53,7 @@ def fit(
 
 def validate(
     pretrainer: Pretrainer,
-    inputs: Any,
+    inputs: Inputs,
     settings: configuration.TrainingConfig,
     supervisor: Supervisor,
 ) -> None:
@@ -86,7 +86,7 @@ def _fit_calls(
 
 
 def train_dataset(
-    inputs: Any,
+    inputs: Inputs,
     settings: configuration.TrainingConfig,
     first_sample: int,
     distribution: Distribution,
@@ -102,7 +102,7 @@ def train_dataset(
 
 
 def validation_dataset(
-    inputs: Any, settings: configuration.TrainingConfig, distribution: Distribution
+    inputs: Inputs, settings: configuration.TrainingConfig, distribution: Distribution
 ) -> tf.data.Dataset | None:
     """This process's rows of the validation, a micro-batch at a time.
 

@@ -42,13 +42,16 @@ class StreamStatistics:
     tail_shares: tuple[float, ...]
 
 
+_NO_STREAM = StreamStatistics(runs=0, distances={}, tail_shares=())
+
+
 @dataclasses.dataclass(frozen=True)
 class _Setting:
     """Everything that the cost of a part of a model depends on, beside its config."""
 
     config: configuration.RunConfig
     vocab_size: int
-    stream: StreamStatistics | None
+    stream: StreamStatistics
 
     @property
     def row_length(self) -> int:
@@ -148,8 +151,9 @@ def _forward(
     config: configuration.RunConfig, vocab_size: int, stream: StreamStatistics | None
 ) -> _Cost:
     vocab_size = config.model.vocab_size or vocab_size
-    if stream is None and isinstance(config.model, configuration.TransformerXLConfig):
-        stream = typical_stream(config, vocab_size)
+    if stream is None:
+        reads_stream = isinstance(config.model, configuration.TransformerXLConfig)
+        stream = typical_stream(config, vocab_size) if reads_stream else _NO_STREAM
     run = _Setting(config, vocab_size, stream)
     objectives = (
         _objective_cost(objective, run) for objective in config.objectives.values()

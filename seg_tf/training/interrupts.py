@@ -3,6 +3,7 @@
 import contextlib
 import signal
 from collections.abc import Iterator
+from typing import Any
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
@@ -10,7 +11,7 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 class StopRequest:
     """Whether a signal has asked the run to stop, and which."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.signal_number: int | None = None
 
     def __bool__(self) -> bool:
@@ -24,7 +25,7 @@ def stop_requests() -> Iterator[StopRequest]:
     Outside the main thread, where Python cannot catch signals, nothing is caught.
     """
     request = StopRequest()
-    previous = {}
+    previous: dict[int, Any] = {}
 
     def restore() -> None:
         for number, handler in previous.items():

@@ -20,7 +20,10 @@ _NOT_HELD = -1
 class NoMemory:
     """That of models without any."""
 
-    variables: tuple[()] = ()
+    @property
+    def variables(self) -> tuple[Any, ...]:
+        """All of it, for a checkpoint."""
+        return ()
 
     def read(self, features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """The memory of the rows of a batch."""

@@ -2,17 +2,17 @@
 
 import statistics
 import time
-from typing import Any
 
 from seg_tf import configuration
 from seg_tf.training import fitting
+from seg_tf.training.inputs import Inputs
 from seg_tf.training.pretrainer import Pretrainer
 from seg_tf.training.run_estimate import Plan
 
 
 def measure(
     pretrainer: Pretrainer,
-    inputs: Any,
+    inputs: Inputs,
     settings: configuration.TrainingConfig,
     num_updates: int,
 ) -> list[float]:

@@ -124,7 +124,7 @@ def peak_by_name(
 
 def measure(
     dtype: str,
-    multiply: Callable[[int, str], Callable[[], None]] | None = None,
+    multiply: Callable[[int, str], Callable[[], object]] | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> float:
     """FLOPs per second of the fastest of some products of square matrices.
@@ -159,7 +159,7 @@ def in_words(flops_per_second: float) -> str:
     return f"{flops_per_second / unit:.4g} {name}"
 
 
-def _multiply(size: int, dtype: str) -> Callable[[], None]:
+def _multiply(size: int, dtype: str) -> Callable[[], object]:
     matrix = tf.fill([size, size], tf.cast(1 / size, dtype))
     # Reading a number waits for the device.
     return lambda: float(tf.matmul(matrix, matrix)[0, 0])

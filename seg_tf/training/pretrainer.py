@@ -6,6 +6,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from seg_tf.objectives.base import Objective
 from seg_tf.training import nonfinite_samples
 from seg_tf.training.collective_flags import Wishes
 from seg_tf.training.errors import NonFiniteSteps
@@ -21,6 +22,8 @@ from seg_tf.training.step import (
     named_pairs,
     pack_sums,
 )
+
+UpdateFunction = Callable[[Iterator[Features]], Any]
 
 # Kept over a log interval, beside the objectives' own.
 _GRADIENT_NORM = "gradient_norm"
@@ -55,10 +58,14 @@ class Pretrainer(keras.Model):
         ValueError: if there is no objective.
     """
 
+    # Keras's, which has them as None until they are made.
+    train_function: Any
+    test_function: Any
+
     def __init__(
         self,
         encoder: keras.layers.Layer,
-        objectives: Mapping[str, Any],
+        objectives: Mapping[str, Objective],
         options: StepOptions | None = None,
         max_skipped_steps: int = 20,
         memory: NoMemory | None = None,
@@ -196,7 +203,7 @@ class Pretrainer(keras.Model):
         _add(sums, self._validation_names, self.epoch_ratios)
         return self._epoch_results(self._validation_names)
 
-    def make_train_function(self, force: bool = False) -> Callable[[Iterator], Any]:
+    def make_train_function(self, force: bool = False) -> UpdateFunction:
         if self.train_function is None or force:
             # A graph for every shape: rows must be known, and change only when the
             # number of processes does.
@@ -204,19 +211,21 @@ class Pretrainer(keras.Model):
             self.train_function = lambda iterator: self._make_update(step, iterator)
         return self.train_function
 
-    def make_test_function(self, force: bool = False) -> Callable[[Iterator], Any]:
+    def make_test_function(self, force: bool = False) -> UpdateFunction:
         if self.test_function is None or force:
             super().make_test_function(force)
             measure = self.test_function
 
-            def read_and_measure(iterator: Iterator) -> Any:
+            def read_and_measure(iterator: Iterator[Features]) -> Any:
                 self.wishes.read()
                 return measure(iterator)
 
             self.test_function = read_and_measure
         return self.test_function
 
-    def _make_update(self, step: Callable, iterator: Iterator) -> Any:
+    def _make_update(
+        self, step: Callable[..., Any], iterator: Iterator[Features]
+    ) -> Any:
         """Takes batches until one gave an update."""
         for _ in range(self._max_skipped_steps + 1):
             features = self.stopwatch.next_of(iterator)

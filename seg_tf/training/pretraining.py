@@ -13,6 +13,7 @@ from seg_tf.checkpoints import pretrained
 from seg_tf.training import fitting, versions
 from seg_tf.training.distribution import Distribution
 from seg_tf.training.errors import TrainingStopped
+from seg_tf.training.inputs import Inputs
 from seg_tf.training.interrupts import stop_requests
 from seg_tf.training.lane_memory import LaneMemory, NoMemory
 from seg_tf.training.optimizers.loss_scale import NoLossScale
@@ -44,7 +45,7 @@ def build_inputs(
     config: configuration.RunConfig,
     records_dir: str,
     distribution: Distribution | None = None,
-) -> Any:
+) -> Inputs:
     """The input pipeline of a run.
 
     Args:
@@ -56,7 +57,7 @@ def build_inputs(
         ValueError: if the records do not fit the config, or cannot be read, or the
             processes cannot share the batch.
     """
-    inputs = configuration.build(
+    inputs: Inputs = configuration.build(
         config.inputs,
         records_dir=records_dir,
         seed=config.training.seed,
@@ -71,7 +72,7 @@ def build_inputs(
 
 def build_pretrainer(
     config: configuration.RunConfig,
-    inputs: Any,
+    inputs: Inputs,
     distribution: Distribution | None = None,
 ) -> Pretrainer:
     """Builds model, objectives and optimizer, with every variable created.
@@ -127,7 +128,7 @@ def build_pretrainer(
 
 def pretrain(
     config: configuration.RunConfig,
-    inputs: Any,
+    inputs: Inputs,
     pretrainer: Pretrainer,
     folder: RunFolder,
     run: Mapping[str, Any],
@@ -231,12 +232,12 @@ def _memories(encoder: Any, config: configuration.RunConfig) -> tuple[NoMemory, 
     return tuple(LaneMemory(encoder.initial_memory(number)) for number in num_lanes)
 
 
-def _vocab_size(config: configuration.RunConfig, inputs: Any) -> int:
+def _vocab_size(config: configuration.RunConfig, inputs: Inputs) -> int:
     return config.model.vocab_size or inputs.vocab_size
 
 
 def _facts(
-    config: configuration.RunConfig, inputs: Any, run: Mapping[str, Any]
+    config: configuration.RunConfig, inputs: Inputs, run: Mapping[str, Any]
 ) -> dict[str, Any]:
     """What every checkpoint says about the run it is of."""
     return {

@@ -23,6 +23,7 @@ from seg_tf.training import (
 )
 from seg_tf.training.distribution import Distribution
 from seg_tf.training.errors import NonFiniteSteps, TrainingStopped
+from seg_tf.training.inputs import Inputs
 from seg_tf.training.outputs.profiler import Profiler
 from seg_tf.training.pretrainer import Pretrainer
 from seg_tf.training.run_folder import RunFolder
@@ -41,11 +42,6 @@ class RunOptions:
     overwrite: bool = False
     profile_updates: range | None = None
 
-    @property
-    def choice(self) -> dict[str, bool]:
-        """Arguments that say what becomes of a run that the folder holds."""
-        return {"resume": self.resume, "overwrite": self.overwrite}
-
 
 @dataclasses.dataclass(frozen=True)
 class _Prepared:
@@ -54,7 +50,7 @@ class _Prepared:
     folder: RunFolder
     description: dict[str, Any]
     initial_checkpoint: pathlib.Path | None
-    inputs: Any
+    inputs: Inputs
     pretrainer: Pretrainer
     processes: Distribution
 
@@ -85,17 +81,20 @@ def _prepare(config: configuration.RunConfig, options: RunOptions) -> _Prepared:
     processes = distribution.join()
     folder = RunFolder(output_paths.local_path(options.output_dir, "output_dir"))
     initial = _initial_checkpoint(options)
+    manifest = _manifest(options.records_dir)
     description = run_folder.describe_run(
         config,
-        _manifest_checksum(options.records_dir),
+        files.checksum(manifest),
         contents.weights_checksum(initial) if initial else None,
     )
     if processes.is_chief:
-        run_folder.check(folder, description, **options.choice)
+        run_folder.check(
+            folder, description, resume=options.resume, overwrite=options.overwrite
+        )
     devices.set_determinism(
         config.training, print if processes.is_chief else lambda line: None
     )
-    inputs = pretraining.build_inputs(config, options.records_dir, processes)
+    inputs = pretraining.build_inputs(config, str(manifest.parent), processes)
     pretrainer = pretraining.build_pretrainer(config, inputs, processes)
     return _Prepared(folder, description, initial, inputs, pretrainer, processes)
 
@@ -148,7 +147,8 @@ def _train(
                 prepared.description,
                 initial_checkpoint=prepared.initial_checkpoint,
                 callbacks=callbacks,
-                **options.choice,
+                resume=options.resume,
+                overwrite=options.overwrite,
             )
     except TrainingStopped as stop:
         if is_chief or not stop.is_common:
@@ -166,7 +166,7 @@ def _initial_checkpoint(options: RunOptions) -> pathlib.Path | None:
     )
 
 
-def _manifest_checksum(records_dir: str | None) -> str:
+def _manifest(records_dir: str | None) -> pathlib.Path:
     if not records_dir:
         raise ValueError(
             "`--records_dir` must be given: a folder that `python -m "
@@ -178,7 +178,7 @@ def _manifest_checksum(records_dir: str | None) -> str:
             "`--records_dir` must be a folder that `python -m "
             f"data_pipelines.build_records` made. Found no {path}"
         )
-    return files.checksum(path)
+    return path
 
 
 def _ending(result: pretraining.Result, folder: RunFolder) -> str:
@@ -207,7 +207,7 @@ def _last_checkpoint(result: pretraining.Result, folder: RunFolder) -> str:
     def path(updates: int) -> pathlib.Path:
         return folder.checkpoints_folder / checkpoint_names.name(updates)
 
-    if not result.validation:
+    if not result.validation or result.best_updates is None:
         return (
             "  validation       none, as --config.training.validation_interval=0 says\n"
             f"  last checkpoint  {path(result.updates)}"

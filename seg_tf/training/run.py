@@ -11,6 +11,7 @@ from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.training import fitting, run_folder, run_length, training_state
 from seg_tf.training.checkpoint import Checkpoints
 from seg_tf.training.errors import NonFiniteLossError, NonFiniteSteps, TrainingStopped
+from seg_tf.training.inputs import Inputs
 from seg_tf.training.interrupts import StopRequest
 from seg_tf.training.outputs import health
 from seg_tf.training.outputs.run_outputs import Outputs, SilentOutputs
@@ -51,7 +52,7 @@ class PretrainingRun:
     def __init__(
         self,
         config: configuration.RunConfig,
-        inputs: Any,
+        inputs: Inputs,
         pretrainer: Pretrainer,
         folder: RunFolder,
         description: Mapping[str, Any],
@@ -68,8 +69,7 @@ class PretrainingRun:
             folder.checkpoints_folder,
             keep=config.training.keep_checkpoints,
             facts=facts,
-            # Inputs that are made of no text have none.
-            text_preparation=getattr(inputs, "text_preparation", None),
+            text_preparation=inputs.text_preparation,
             report=report,
             decay_begin=config.decay_begin(config.training.num_updates),
         )
@@ -156,7 +156,7 @@ class PretrainingRun:
         files.write_text(
             self._folder.deviations_file, fidelity.describe(self._config) + "\n"
         )
-        state = self.checkpoints.newest_intact()
+        state: Mapping[str, Any] | None = self.checkpoints.newest_intact()
         if change:
             state = run_length.take_over(
                 change,

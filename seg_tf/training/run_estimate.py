@@ -3,6 +3,7 @@
 import collections
 import dataclasses
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import keras
@@ -10,6 +11,7 @@ import tensorflow as tf
 
 from seg_tf import configuration
 from seg_tf.training import device_memory, flops
+from seg_tf.training.inputs import Inputs
 from seg_tf.training.optimizers import schedule
 from seg_tf.training.pretrainer import Pretrainer
 
@@ -83,7 +85,7 @@ class Plan:
 
 
 def make_plan(
-    config: configuration.RunConfig, inputs: Any, pretrainer: Pretrainer
+    config: configuration.RunConfig, inputs: Inputs, pretrainer: Pretrainer
 ) -> Plan:
     """Figures of `config` on the records behind `inputs`."""
     settings = config.training
@@ -91,7 +93,6 @@ def make_plan(
     num_processes = pretrainer.step_options.distribution.size
     rows = settings.micro_batch_size or settings.batch_size // num_processes
     rate = pretrainer.optimizer._learning_rate
-    parts = getattr(inputs, "parts", None)
     warms_up = isinstance(rate, schedule.WarmupDecay)
     vocab_size = config.model.vocab_size or inputs.vocab_size
     return Plan(
@@ -100,8 +101,8 @@ def make_plan(
         num_processes=num_processes,
         num_updates=settings.num_updates,
         num_samples=num_samples,
-        parts=parts,
-        num_parts=round(num_samples * inputs.parts_per_row) if parts else None,
+        parts=inputs.parts,
+        num_parts=round(num_samples * inputs.parts_per_row) if inputs.parts else None,
         epochs=num_samples / max(1, inputs.num_train_samples),
         tokens=round(num_samples * config.inputs.row_length * inputs.fill),
         peak_learning_rate=rate.peak_learning_rate if warms_up else None,
@@ -131,7 +132,7 @@ def count_parameters(pretrainer: Pretrainer) -> dict[str, int]:
     return {part: count for part, count in counts.items() if count}
 
 
-def describe(plan: Plan, inputs: Any) -> str:
+def describe(plan: Plan, inputs: Inputs) -> str:
     """The plan as text."""
     lines = [
         "Plan",
@@ -228,7 +229,7 @@ def _memory(
     }
 
 
-def _bytes(variables: list[Any]) -> int:
+def _bytes(variables: Iterable[Any]) -> int:
     return sum(
         math.prod(variable.shape) * tf.as_dtype(variable.dtype).size
         for variable in variables

@@ -212,8 +212,8 @@ def check(
 def _length_change(
     before: Mapping[str, Any], now: Mapping[str, Any]
 ) -> LengthChange | None:
-    old, new = (flat(one).get(_LENGTH) for one in (before, now))
-    return LengthChange(old, new) if before and old != new else None
+    old, new = flat(before).get(_LENGTH), flat(now)[_LENGTH]
+    return None if old in (None, new) else LengthChange(old, new)
 
 
 def _read(folder: RunFolder) -> dict[str, Any]:

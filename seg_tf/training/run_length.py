@@ -79,8 +79,8 @@ def _common_updates(
     config: configuration.RunConfig, change: LengthChange
 ) -> int | None:
     """Updates at which both lengths have the same rates; None if there are none."""
-    begins = [config.decay_begin(length) for length in (change.before, change.now)]
-    return None if None in begins else min(begins)
+    before, now = config.decay_begin(change.before), config.decay_begin(change.now)
+    return None if before is None or now is None else min(before, now)
 
 
 def _go_back(
@@ -91,14 +91,14 @@ def _go_back(
     folder: RunFolder,
     report: Callable[[str], None],
 ) -> Mapping[str, Any]:
-    if checkpoints.newest_until(common) is None:
+    state = checkpoints.newest_intact(at_most=common)
+    if state is None:
         report(
             f"No checkpoint is left from before update {common:,}, where the decay "
             "begins: the run goes on from its newest one, and will not equal one that "
             f"had {change.now:,} updates from the start"
         )
         return newest
-    state = checkpoints.newest_intact(at_most=common)
     end = folder.end_folder(change.before)
     checkpoints.set_aside_newer(state["updates"], end)
     report(

@@ -147,10 +147,11 @@ class TrainingStep:
         self._optimizer = optimizer
         self._num_sums = num_sums
         self._options = options
-        compiled = functools.partial(tf.function, autograph=False, jit_compile=True)
-        wrap = compiled if options.jit_compile else lambda function: function
-        self._gradients = wrap(self._gradients)
-        self._update = wrap(self._update)
+        self._take_gradients, self._make_update = self._gradients, self._update
+        if options.jit_compile:
+            compiled = functools.partial(tf.function, autograph=False, jit_compile=True)
+            self._take_gradients = compiled(self._gradients)
+            self._make_update = compiled(self._update)
 
     def __call__(
         self, features: Features, memory: Memory, wishes: tf.Tensor
@@ -171,7 +172,7 @@ class TrainingStep:
         gradients, factor = self._reduce(gradients, factor, batch)
         (sums,) = self._options.distribution.sum([sums], "sums")
         learning_rate = tf.convert_to_tensor(self._optimizer.learning_rate)
-        finite, norm = self._update(gradients, sums, factor)
+        finite, norm = self._make_update(gradients, sums, factor)
         # What is counted of a step counts once nothing can fail any more.
         with tf.control_dependencies([finite]):
             counted = (batch.rows, batch.tokens, batch.wishes)
@@ -191,10 +192,16 @@ class TrainingStep:
         vector = tf.concat([numbers, wishes], axis=0)
         (vector,) = self._options.distribution.sum([vector], "counts")
         num_objectives, num_counts = len(self._objectives), len(counts)
+        rows, tokens, micro_batches, processes = tf.unstack(
+            vector[num_objectives:num_counts]
+        )
         return _GlobalBatch(
-            tf.cast(vector[:num_objectives], tf.float32),
-            *tf.unstack(vector[num_objectives:num_counts]),
-            vector[num_counts:],
+            loss_weights=tf.cast(vector[:num_objectives], tf.float32),
+            rows=rows,
+            tokens=tokens,
+            micro_batches=micro_batches,
+            processes=processes,
+            wishes=vector[num_counts:],
         )
 
     def _accumulate(
@@ -205,7 +212,7 @@ class TrainingStep:
         num_rows = features["padding_mask"].shape[0]
         size = self._options.micro_batch_size or num_rows
         if num_rows == size:
-            return self._gradients(features, divisors)
+            return self._take_gradients(features, divisors)
         if num_rows is None or num_rows % size:
             raise ValueError(
                 "`micro_batch_size` must divide the rows of a batch. Received: "
@@ -213,10 +220,13 @@ class TrainingStep:
             )
 
         def add_next(
-            begin: tf.Tensor, gradients: list, sums: tf.Tensor, memory: dict
-        ) -> tuple:
+            begin: tf.Tensor,
+            gradients: list[tf.Tensor],
+            sums: tf.Tensor,
+            memory: dict[str, tf.TensorArray],
+        ) -> tuple[Any, ...]:
             rows = {name: _rows(value, begin, size) for name, value in features.items()}
-            more_gradients, more_sums, of_rows = self._gradients(rows, divisors)
+            more_gradients, more_sums, of_rows = self._take_gradients(rows, divisors)
             added = [a + b for a, b in zip(gradients, more_gradients, strict=True)]
             memory = {
                 name: parts.write(begin // size, of_rows[name])
@@ -342,7 +352,7 @@ class TrainingStep:
         return finite, norm
 
 
-def named_pairs(results: Results) -> list[tuple[str, tuple]]:
+def named_pairs(results: Results) -> list[tuple[str, tuple[Any, Any]]]:
     """(name, (sum, weight)) of every loss and metric of every objective."""
     pairs = []
     for objective, result in results.items():

@@ -21,6 +21,7 @@ class ArithmeticInputs:
 
     vocab_size = VOCAB_SIZE
     vocab_checksum = "of fifty pieces"
+    text_preparation = None
     num_train_samples = 1_000
     num_validation_samples = 20
     fill = 5 / 6

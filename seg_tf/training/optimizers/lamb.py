@@ -70,7 +70,7 @@ class Lamb(keras.optimizers.Lamb):
     def _apply_weight_decay(self, variables: Any) -> None:
         """Nothing beforehand: the decay is part of the update."""
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "adapt_excluded": self.adapt_excluded}
 
 

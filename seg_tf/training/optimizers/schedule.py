@@ -100,7 +100,7 @@ class WarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
         falling = end + (peak - end) * self.fall(share)
         return ops.where(updates < self.warmup_updates, rising, falling)
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         return {
             "peak_learning_rate": self.peak_learning_rate,
             "decay_updates": self.decay_updates,
@@ -153,7 +153,7 @@ class WarmupPolynomialDecay(WarmupDecay):
     def fall(self, remaining: Any) -> Any:
         return ops.power(remaining, self.power)
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "power": self.power}
 
 

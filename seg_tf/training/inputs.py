@@ -1,0 +1,74 @@
+"""Contract between the input pipeline of a run and training."""
+
+from typing import Protocol
+
+import tensorflow as tf
+
+from seg_tf.text.preparation import TextPreparation
+
+
+class Inputs(Protocol):
+    """The batches of a run, in an order that the seed of the run fixes."""
+
+    @property
+    def vocab_size(self) -> int:
+        """Entries of the vocabulary of the records."""
+
+    @property
+    def vocab_checksum(self) -> str:
+        """SHA-256 of that vocabulary."""
+
+    @property
+    def text_preparation(self) -> TextPreparation | None:
+        """Steps from text to ids, for checkpoints; None where they are unknown."""
+
+    @property
+    def num_train_samples(self) -> int:
+        """Samples, which are rows, of an epoch."""
+
+    @property
+    def num_validation_samples(self) -> int:
+        """Held-out samples."""
+
+    @property
+    def fill(self) -> float:
+        """Share of the positions of a training batch that are no padding."""
+
+    @property
+    def parts(self) -> str | None:
+        """Name of the parts of a row, "windows" or "texts"; None for a stream."""
+
+    @property
+    def parts_per_row(self) -> float:
+        """Parts of a training row on average."""
+
+    def train_dataset(
+        self,
+        batch_size: int,
+        first_sample: int = 0,
+        rank: int = 0,
+        num_ranks: int = 1,
+        micro_batch_size: int | None = None,
+    ) -> tf.data.Dataset:
+        """Endless batches of `{feature name: tensor}` with the rows of a rank.
+
+        Args:
+            batch_size: rows of a batch of all ranks together.
+            first_sample: samples that the run consumed before.
+            rank: this rank.
+            num_ranks: number of ranks.
+            micro_batch_size: rows of which a rank takes none without the others; None
+                gives all ranks equally many rows.
+        """
+
+    def validation_dataset(
+        self,
+        batch_size: int,
+        max_samples: int | None = None,
+        rank: int = 0,
+        num_ranks: int = 1,
+    ) -> tf.data.Dataset:
+        """Held-out batches, the same each time and equally many for every rank."""
+
+    def describe_sample(self, sample: int) -> str:
+        """Place of a training sample in the records, for error messages."""
