@@ -6,7 +6,7 @@ r"""Cuts the documents of a corpus into windows of a length, ready for training.
 Every window is a run of whole sentences of one document; a sentence is cut only
 where it is longer than a window, or where --cut_sentences fills every window to the
 last piece. Beside its pieces a window carries its place in the document and a seeded
-permutation of its sentences. A killed build goes on where it stopped; the result is
+permutation of its sentences. A killed build resumes where it stopped; the result is
 the same for any number of workers.
 """
 

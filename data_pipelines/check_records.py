@@ -107,7 +107,7 @@ def _check_shard(
     for name, count in counts.items():
         if count != getattr(shard, name):
             yield f"{path}: expected {getattr(shard, name)} {name}, found {count}"
-    # With a record that cannot be read, nobody knows where the next ones stand.
+    # After a record that cannot be read, the positions of the next are unknown.
     if manifest.kind == "windows" and len(sentence_lengths) == len(reader):
         for kind in window_lengths.KINDS:
             yield from _length_faults(path, kind, sentence_lengths)
@@ -118,7 +118,7 @@ def _length_faults(
     kind: window_lengths.Lengths,
     sentence_lengths: Sequence[np.ndarray],
 ) -> Iterator[str]:
-    """Where the lengths beside a shard are not those of its windows."""
+    """Yields the differences between a shard's lengths file and its windows."""
     try:
         lengths = kind.read_shard(path)
     except ValueError as error:

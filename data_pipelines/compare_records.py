@@ -61,7 +61,7 @@ def differences(folder: pathlib.Path, other: pathlib.Path) -> Iterator[str]:
 
 
 def _compared(manifest: Manifest, field: str) -> Any:
-    """What equal records have equal in a field of their manifests."""
+    """The part of a manifest's field that must agree between equal records."""
     value = getattr(manifest, field)
     if field != "options":
         return value

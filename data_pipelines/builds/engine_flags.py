@@ -20,7 +20,7 @@ flags.disclaim_key_flags()
 
 
 class Engine(Protocol):
-    """What makes the shards of a build: see `LocalEngine`."""
+    """Makes the shards of a build: `LocalEngine` or Beam's."""
 
     def make_documents(
         self,

@@ -59,7 +59,7 @@ class SourceRead:
     def items(
         self, reader: FileReader, name: str
     ) -> Iterator[Document | UnparsedDocument | RejectedDocument]:
-        """What a reader's `read_unparsed` yields, to the end of the file.
+        """Yields the items of the reader's `read_unparsed`, and hashes the file.
 
         Raises:
             BuildError: if the file is not what it was, or changes meanwhile.

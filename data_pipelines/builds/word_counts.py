@@ -1,4 +1,4 @@
-"""How often each word occurs in a corpus, in bounded memory."""
+"""Word frequencies of a corpus, counted in bounded memory."""
 
 import sys
 from collections import Counter
@@ -20,7 +20,7 @@ _SLACK = 4
 class WordCounter:
     """Counts the words of texts.
 
-    Text is counted by what stands between spaces first, so that each such string is
+    Strings between spaces are counted first, so that each distinct string is
     normalised and split once, however often it occurs.
 
     Args:

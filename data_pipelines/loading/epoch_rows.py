@@ -1,4 +1,4 @@
-"""How the windows of a split make the rows of an epoch: by default, one each.
+"""Rows of an epoch, made of the windows of a split: by default, one window each.
 
 Shape key: B batch.
 """
@@ -45,7 +45,7 @@ class RowReader(Protocol):
 
 
 class Layout(Protocol):
-    """How windows make rows.
+    """Arrangement of windows in rows.
 
     Attributes:
         feature_names: features of a row that a window alone does not have.

@@ -86,7 +86,7 @@ def options_of(format: str) -> dict[str, str]:
 
 
 def parse_options(assignments: Iterable[str]) -> dict[str, str]:
-    """Options as they stand in flags: `["text_field=body"]`."""
+    """Options in the form of flags: `["text_field=body"]`."""
     options = {}
     for assignment in assignments:
         name, separator, value = assignment.partition("=")

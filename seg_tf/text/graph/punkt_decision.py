@@ -84,8 +84,8 @@ class GraphPunktDecision(tf.Module):
         Returns:
             Bool tensor `(T,)`.
         """
-        left_word = _Words(self, characters, left)
-        right_word = _Words(self, characters, right)
+        left_word = _TokenTexts(self, characters, left)
+        right_word = _TokenTexts(self, characters, right)
         kind = left_word.kind()
         evidence, right_type = right_word.evidence_and_type()
         ends = tf.gather(_masks(ENDS_IF), kind) & evidence > 0
@@ -98,7 +98,7 @@ class GraphPunktDecision(tf.Module):
         return ends & ~is_collocation
 
 
-class _Words:
+class _TokenTexts:
     """Words of a text, looked up in the tables of Punkt."""
 
     def __init__(
