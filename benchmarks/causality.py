@@ -18,9 +18,8 @@ import numpy as np
 import tensorflow as tf
 from absl import flags
 
-import seg_tf.command_line as command_line
 from benchmarks import paired
-from seg_tf import configuration
+from seg_tf import command_line, configuration
 from seg_tf.checkpoints.pretrained import Pretrained, load_pretrained
 
 _RECORDS_DIR = flags.DEFINE_string(

@@ -25,9 +25,9 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import tensorflow as tf
 from absl import flags
 
-import seg_tf.command_line as command_line
 from benchmarks import encoder_step, paired
-from seg_tf.training import distribution as distributions
+from seg_tf import command_line
+from seg_tf.training import distribution
 from seg_tf.training.distribution import Distribution
 
 _MICRO_BATCHES = flags.DEFINE_integer("micro_batches", 1, "Of an update, per process.")
@@ -61,7 +61,7 @@ def _side(step: Callable[[], None], processes: Distribution) -> Callable[[], flo
 
 def _measure() -> None:
     """What each of the two processes does."""
-    processes = distributions.join()
+    processes = distribution.join()
     cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {cores[processes.rank % len(cores)]})
     tf.config.threading.set_intra_op_parallelism_threads(1)

@@ -35,8 +35,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 from absl import flags
 
-import seg_tf.command_line as command_line
 from benchmarks import paired, peak_memory, sample_data
+from seg_tf import command_line
 
 _BOOK = flags.DEFINE_string(
     "book",

@@ -33,8 +33,8 @@ import tensorflow as tf
 from absl import flags
 from keras import ops
 
-import seg_tf.command_line as command_line
 from benchmarks import paired, peak_memory
+from seg_tf import command_line
 from seg_tf.layers.relative_positions import PARTS, RelativePositions
 from seg_tf.layers.segment_relative_attention import SegmentRelativeAttention
 from seg_tf.ops import sinusoids

@@ -21,8 +21,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np
 from absl import flags
 
-import seg_tf.command_line as command_line
 from benchmarks import paired, sample_data
+from seg_tf import command_line
 
 _RECORDS = flags.DEFINE_string(
     "records_dir",

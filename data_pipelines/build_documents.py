@@ -30,7 +30,7 @@ from absl import flags
 
 from data_pipelines.builds import document_build, engine_flags, text_flags
 from data_pipelines.builds.document_options import DocumentOptions
-from data_pipelines.cleaning import options as cleaning_options
+from data_pipelines.cleaning import cleaning_options
 from data_pipelines.report import report_flag
 from seg_tf import output_paths
 from seg_tf.text import encoding

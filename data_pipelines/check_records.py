@@ -16,7 +16,6 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from absl import flags
 
-import seg_tf.command_line as command_line
 from data_pipelines.records import examples, shards, window_lengths
 from data_pipelines.records.manifest import (
     COUNTS,
@@ -26,7 +25,7 @@ from data_pipelines.records.manifest import (
     Shard,
     vocabulary_path,
 )
-from seg_tf import files
+from seg_tf import command_line, files
 from seg_tf.text.tree import DocumentTree
 from seg_tf.text.word_vocabulary import EOS
 

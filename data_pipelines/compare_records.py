@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 from absl import flags
 
-import seg_tf.command_line as command_line
 from data_pipelines.records import examples, shards
 from data_pipelines.records.manifest import COUNTS, SPLITS, Manifest, shard_paths
+from seg_tf import command_line
 
 _SHOWN_DOCUMENTS = 10
 _FIRST_SIZE = 1 << 16

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from data_pipelines.cleaning.options import NO_CLEANING, CleaningOptions
+from data_pipelines.cleaning.cleaning_options import NO_CLEANING, CleaningOptions
 from seg_tf.text import encoding
 
 

@@ -7,13 +7,13 @@ from typing import NoReturn, Protocol
 
 from absl import app, flags
 
-import seg_tf.command_line as command_line
 from data_pipelines.builds.document_options import DocumentOptions
 from data_pipelines.builds.errors import BuildError
 from data_pipelines.builds.local_engine import LocalEngine
 from data_pipelines.builds.sharded_build import ShardedBuild
 from data_pipelines.builds.window_building import WindowOptions
 from data_pipelines.report import report_flag
+from seg_tf import command_line
 
 # So that `command_line.run` shows flags as those of the script that calls `run`.
 flags.disclaim_key_flags()

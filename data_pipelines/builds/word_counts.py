@@ -5,11 +5,10 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import seg_tf.command_line as command_line
 from data_pipelines.readers import get_reader
 from data_pipelines.readers.base import Document
-from data_pipelines.readers.io.passed_over import PassedOver
-from data_pipelines.readers.io.passed_over import summary as passed_over_summary
+from data_pipelines.readers.io.passed_over import PassedOver, passed_over_summary
+from seg_tf import command_line
 
 # Distinct strings between spaces that are held before they are split into words.
 _MAX_CHUNKS = 1 << 20

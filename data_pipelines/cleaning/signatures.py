@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from datasketch import MinHash, MinHashLSH
 
-from data_pipelines.cleaning.options import NEAR, CleaningOptions
+from data_pipelines.cleaning.cleaning_options import NEAR, CleaningOptions
 
 if TYPE_CHECKING:
     from data_pipelines.readers import Document

@@ -6,8 +6,8 @@ from typing import Protocol
 
 from data_pipelines.builds.errors import BuildError
 from data_pipelines.cleaning import language
+from data_pipelines.cleaning.cleaning_options import CleaningOptions
 from data_pipelines.cleaning.drop_counts import DropCounter
-from data_pipelines.cleaning.options import CleaningOptions
 from data_pipelines.readers import Document
 
 

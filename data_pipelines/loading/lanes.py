@@ -54,7 +54,7 @@ class Lanes:
 
         Returns:
             `{feature name: array (b, …)}`. What is padding has ids 0, while its
-            counters go on.
+            counters continue.
         """
         shape = (len(lanes), self.target_length)
         batch = {

@@ -23,8 +23,8 @@ class SpanMasking(Masking):
     the span is as long as possible, and where every piece left touches a span, it is
     one such piece.
 
-    A span that went on into the next sentence would say, where sentences are shuffled,
-    which two of them are neighbours: both of its ends are masked.
+    A span across sentences, masked at both of its ends, would tell of shuffled
+    sentences which two of them are neighbours.
 
     Args:
         max_span_length: K.

@@ -77,7 +77,7 @@ class WordStream:
         """The words from `begin` on.
 
         After the last word of the split the first one follows, while sentences and
-        paragraphs go on being counted.
+        paragraphs continue being counted.
 
         Args:
             begin: which word, from 0.

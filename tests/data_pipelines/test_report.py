@@ -16,7 +16,7 @@ import pytest
 
 from data_pipelines import build_windows
 from data_pipelines.builds.window_building import WindowOptions
-from data_pipelines.cleaning.options import CleaningOptions
+from data_pipelines.cleaning.cleaning_options import CleaningOptions
 from data_pipelines.records.manifest import Manifest
 from data_pipelines.report import charts, page, report_flag
 from data_pipelines.report.length_counts import LengthCounts

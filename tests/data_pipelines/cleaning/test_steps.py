@@ -7,7 +7,7 @@ import pytest
 from data_pipelines import check_records
 from data_pipelines.builds.errors import BuildError
 from data_pipelines.cleaning import drop_counts, language, steps
-from data_pipelines.cleaning.options import CleaningOptions
+from data_pipelines.cleaning.cleaning_options import CleaningOptions
 from data_pipelines.readers import Document
 from data_pipelines.records.manifest import Manifest
 from tests.data_pipelines.cleaning import corpora
