@@ -1,4 +1,4 @@
-"""Names a rank whose process stands still or whose host is gone.
+"""Names a rank whose process is stopped or whose host is gone.
 
 Horovod's stall inspector names ranks that are late for a sum while their processes
 run. It waits for all ranks itself, though: a process that is stopped, swapped out or
@@ -126,7 +126,7 @@ class Watch:
     def forgive(self) -> None:
         """Begins the time of those who are not silent anew.
 
-        For when this process stood still itself, or the launcher did not answer.
+        For when this process was stopped itself, or the launcher did not answer.
         """
         now = self._clock()
         for rank in self._last.keys() - self._silent:

@@ -17,8 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from seg_tf import configuration
-from seg_tf.training import distribution as distributions
-from seg_tf.training import pretraining, run_folder
+from seg_tf.training import distribution, pretraining, run_folder
 from seg_tf.training.errors import TrainingStopped
 from seg_tf.training.run_folder import RunFolder
 from tests.training import word_runs
@@ -237,7 +236,7 @@ CHECKS = {
 
 def main() -> None:
     results, names = pathlib.Path(sys.argv[1]), sys.argv[2].split(",")
-    processes = distributions.join()
+    processes = distribution.join()
     folder = results / f"rank-{processes.rank}"
     folder.mkdir(parents=True)
     found = {name: CHECKS[name](processes, folder) for name in names}

@@ -336,7 +336,7 @@ class Regrouping(Distribution):
     def __init__(self):
         self.events = []
 
-    wishes_to_regroup = True
+    needs_regrouping = True
 
     def regroup(self):
         self.events.append("regroup")
@@ -351,7 +351,7 @@ def test_lanes_are_collected_before_processes_regroup(records, monkeypatch):
     )
     inputs = pretraining.build_inputs(config, str(records))
     pretrainer = pretraining.build_pretrainer(config, inputs, processes)
-    pretrainer.wishes.listen(stop=bool, regroup=lambda: True)
+    pretrainer.collective_flags.listen(stop=bool, regroup=lambda: True)
     supervisor = Supervisor(
         config.training,
         updates=0,
