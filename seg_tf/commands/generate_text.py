@@ -13,7 +13,7 @@ can read it. `<eos>`, which ends a paragraph and counts as a word, is printed as
 line, and never drawn twice in a row.
 
 The last line of a prompt is continued, unless a blank line follows it; lines before it
-are paragraphs of their own. --prompt_file=beginning.txt takes the prompt from a file.
+are paragraphs. --prompt_file=beginning.txt takes the prompt from a file.
 Without a prompt a paragraph is begun from nothing.
 
 A word sees the --memory_length words before it, as many as in training unless given.
@@ -58,7 +58,7 @@ def define_flags() -> None:
         lower_bound=0.0,
         upper_bound=1.0,
     )
-    flags.DEFINE_integer("seed", 0, "What chance hangs on.", lower_bound=0)
+    flags.DEFINE_integer("seed", 0, "Seed of the random draws.", lower_bound=0)
     flags.DEFINE_integer(
         "memory_length",
         None,

@@ -1,4 +1,4 @@
-r"""Makes a checkpoint of weights of other programs, to go on from.
+r"""Makes a checkpoint of weights of other programs, to continue from.
 
   python -m seg_tf.commands.import_weights --from=uncased_L-12_H-768_A-12 \
     --output_dir=runs/google_bert

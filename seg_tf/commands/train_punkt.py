@@ -1,7 +1,7 @@
 r"""Trains the tables of the Punkt sentence splitter on plain text.
 
 No annotation is needed, only much text of one language. One line of the input is
-one paragraph, or, with --paragraphs=blank_lines, what stands between blank lines
+one paragraph, or, with --paragraphs=blank_lines, what is between blank lines
 (hard-wrapped text). Files that WikiExtractor wrote and Markdown books can be given
 as they are: lines that start with < or # are left out.
 
