@@ -19,7 +19,7 @@ In --output_dir come, for a task,
   summary.txt       a line a setting: mean, standard deviation, min and max of its seeds
   learning_curves.png
 
-of all trials that the folder holds. Killed or stopped, the command goes on with the
+of all trials that the folder holds. Killed or stopped, the command continues with the
 first trial that is not finished when it is given again; with further values or seeds it
 runs the trials that are missing. One that diverges keeps no other from being run; it is
 named at the end, which is a failure. Of other models, files or options the folder must
@@ -57,19 +57,17 @@ from typing import Any
 
 from absl import flags
 
-import seg_tf.command_line as command_line
-from seg_tf import output_paths
+from seg_tf import command_line, output_paths
 from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.commands import model_flags
 from seg_tf.finetuning import runners
 from seg_tf.finetuning.probing.frozen_encoder import MODES
 from seg_tf.finetuning.text_layout import text_layout
-from seg_tf.finetuning.trials import grid as trials_grid
 from seg_tf.finetuning.trials import results_report, trial_runs
 from seg_tf.finetuning.trials.compared_trials import Compared, compared_trials
 from seg_tf.finetuning.trials.divergence import ADVICE
-from seg_tf.finetuning.trials.grid import Grid
+from seg_tf.finetuning.trials.grid import GRIDS, Grid, make_grid, probe_grid
 from seg_tf.finetuning.trials.trial import TaskRunner
 from seg_tf.finetuning.trials.trial_progress import TrialsProgress, describe
 from seg_tf.text.punkt import SentenceSplitter
@@ -113,7 +111,7 @@ def define_flags() -> None:
     flags.DEFINE_enum(
         "grid",
         None,
-        list(trials_grid.GRIDS),
+        list(GRIDS),
         "Tries what a paper tried; `paper` is that of the checkpoint's model.",
     )
     flags.DEFINE_list("learning_rate", [], "Highest learning rates. Default: 3e-5.")
@@ -271,8 +269,8 @@ def _make_grid(pretrained: Pretrained, name: str) -> Grid:
     values = flags.FLAGS
     seeds = _numbers("seeds", int)
     if values.probe:
-        return trials_grid.probe_grid(name, seeds)
-    return trials_grid.make_grid(
+        return probe_grid(name, seeds)
+    return make_grid(
         pretrained,
         name,
         values.grid,

@@ -17,7 +17,7 @@ five updates, of which nothing is kept, and says how long the run will take.
 
 A run writes checkpoints, log.jsonl, events for TensorBoard and loss_curve.png below
 --output_dir (default: runs/<name of the config>). Killed or stopped (Ctrl-C, SIGTERM),
-it goes on when the same command is given again, and ends with the same weights, bit
+it continues when the same command is given again, and ends with the same weights, bit
 for bit, as a run that was never stopped. With a larger --config.training.num_updates
 the same command trains it for longer, at the rates of the longer run from there on
 (docs/pretraining.md).

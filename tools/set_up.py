@@ -46,7 +46,7 @@ training on several (horovodrun) needs it. On Debian or Ubuntu:
 
 
 class SetUpError(Exception):
-    """Set-up cannot go on; the message says why and what to do."""
+    """Set-up cannot continue; the message says why and what to do."""
 
 
 def check_version(version: tuple, where: str) -> None:
@@ -229,7 +229,7 @@ class Environment:
         """Builds and installs Horovod, unless it is there.
 
         Args:
-            mode: `"auto"` goes on without it where no C++ compiler is found,
+            mode: `"auto"` continues without it where no C++ compiler is found,
                 `"require"` does not, `"skip"` leaves Horovod alone.
         """
         patched = checksum(HOROVOD / "tensorflow-2.20.patch")

@@ -39,7 +39,7 @@ class RelativePositions(keras.layers.Layer):
             this order. Tokens alone make Transformer-XL.
         form: `"eq3"`, or `"released"` for what the authors' code computes.
         dropout: float.
-        static_shapes: bool. Whether no shape hangs on the text, as XLA and JAX need.
+        static_shapes: bool. Whether no shape depends on the text, as XLA and JAX need.
             Slower, and the same otherwise, but that dropout of sentence and paragraph
             is drawn for every row, not for every distance.
         **kwargs: arguments of `keras.layers.Layer`.
@@ -199,7 +199,7 @@ def _is_before(tokens_BM: Any, first_B1: Any) -> Any:
 
 
 def _visible(is_there_BM: Any, num_queries: Any) -> Any:
-    """Nothing behind a query, and nothing absent: bool (B, 1, T, K)."""
+    """Nothing after a query, and nothing absent: bool (B, 1, T, K)."""
     memory_B1TM = ops.repeat(is_there_BM[:, None, None, :], num_queries, axis=2)
     places_T = ops.arange(num_queries, dtype="int32")
     causal_TT = places_T[None, :] <= places_T[:, None]

@@ -163,6 +163,6 @@ def _order_metrics(
 
 
 def _first(counts_B: Any, gold_BS: Any) -> Any:
-    """1 at so many steps of a row, from the first on, 0 behind: float32 (B, S)."""
+    """1 at so many steps of a row, from the first on, 0 after: float32 (B, S)."""
     is_step_BS = order_metrics.is_place(counts_B, ops.shape(gold_BS)[1])
     return ops.cast(is_step_BS, "float32")

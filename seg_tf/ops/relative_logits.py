@@ -53,7 +53,7 @@ class ExactPositions(NamedTuple):
             kernel: `(D, H, E)`, W_R.
 
         Returns:
-            `(B, H, T, K)`. Behind a query's own place the token term is not defined.
+            `(B, H, T, K)`. After a query's own place the token term is not defined.
         """
         begin, token_terms, to_runs = 0, [], []
         if self.token_vectors is not None:

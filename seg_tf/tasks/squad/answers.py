@@ -224,7 +224,7 @@ def write_predictions(
 
     `predictions.json` is what the official scripts read, `nbest_predictions.json` has
     all candidates, and for version 2.0 `null_odds.json` is what the official script
-    looks for the best threshold in. Each stands whole under its name or not at all.
+    looks for the best threshold in. Each appears whole under its name or not at all.
 
     Args:
         folder: made if it does not exist.

@@ -33,7 +33,7 @@ class Answer:
 
     @property
     def stop(self) -> int:
-        """Behind the last character in the context."""
+        """After the last character in the context."""
         return self.start + len(self.text)
 
 

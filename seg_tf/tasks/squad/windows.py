@@ -1,7 +1,7 @@
 """Windows of a context, each of which is read together with the question.
 
 Contexts longer than a row are read in windows that overlap, as BERT does (Devlin et
-al., 2019, and its published code): each starts `stride` pieces behind the one before.
+al., 2019, and its published code): each starts `stride` pieces after the one before.
 """
 
 import dataclasses
@@ -87,7 +87,7 @@ class SpanWindow:
             sentence 0, token index 0, 1, ….
         context: the whole context; many windows share it.
         start: the window's first piece in the context.
-        stop: the piece behind its last.
+        stop: the piece after its last.
         is_max_context: bool array `(stop - start,)`, True where no other window shows
             more of what surrounds the piece: answers are to start there only.
         answer: positions of first and last piece of the answer; None if the window
@@ -214,7 +214,7 @@ def make_windows(
 def window_bounds(
     context: EncodedContext, sizes: WindowSizes, num_question_pieces: int
 ) -> list[tuple[int, int]]:
-    """First piece of each window and the one behind its last; together they have all.
+    """First piece of each window and the one after its last; together they have all.
 
     Args:
         context: with at least one piece.
