@@ -11,7 +11,7 @@ exact form; the same in the form of the authors' code, which is not causal; and,
 paper writes it, with a vector for every pair. Sentences have random lengths, 21 words
 on average, and paragraphs have five.
 
-Peak memory is what a process of its own takes more for three passes of many rows than
+Peak memory is what a separate process takes more for three passes of many rows than
 before them: the median of several, which differ by what happens to run at once.
 
 Targets: the exact form at most 1.5 times Transformer-XL's time at base size (a ratio of

@@ -86,7 +86,7 @@ def test_padding_and_capped_paragraphs_are_those_of_plain_loops(built, window_le
     assert found.lengths.tolist() == lengths
     expected = 1 - sum(lengths) / (len(lengths) * window_length)
     assert math.isclose(found.padding, expected)
-    # No row holds more than it has room for, and packing is no worse than none.
+    # No row exceeds its length, and packing is no worse than none.
     assert 1 - sum(lengths) / (
         math.ceil(sum(lengths) / window_length) * window_length
     ) <= (found.packed_padding + 1e-9)

@@ -118,7 +118,7 @@ def check_memory(processes, folder):
 
 
 def fit_words(processes, folder, config=word_runs.CONFIG):
-    """Trains a model that remembers lanes."""
+    """Trains a model with memory of lanes."""
     records = word_runs.write_records(folder / "records")
     inputs = pretraining.build_inputs(config, str(records), processes)
     return fit(config, processes, inputs, updates=8)
@@ -209,7 +209,7 @@ def check_late(processes, folder):
 
 @contextlib.contextmanager
 def redirected(descriptor: int, path: pathlib.Path):
-    """What is written to a file descriptor goes to a file, C++'s output included."""
+    """Redirects a file descriptor to a file, C++'s output included."""
     before = os.dup(descriptor)
     with path.open("wb") as file:
         os.dup2(file.fileno(), descriptor)

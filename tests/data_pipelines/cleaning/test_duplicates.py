@@ -40,7 +40,7 @@ def built(corpus, tmp_path_factory):
 
 
 def dropped_of(slices, threshold=NEAR.duplicate_threshold):
-    """What is dropped of some slices' signatures."""
+    """Documents that are dropped, from the signatures of some slices."""
     with tempfile.TemporaryDirectory() as folder:
         for number, found in enumerate(slices):
             signature_files.save(pathlib.Path(folder), number, found)
