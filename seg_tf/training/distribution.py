@@ -229,7 +229,7 @@ class HorovodDistribution(Distribution):
     def _describe(self, error: tf.errors.OpError) -> str:
         return (
             f"Rank {self.rank} of {self.size} ({socket.gethostname()}): a sum over the "
-            "processes failed, because one of them failed, stood still or could not "
+            "processes failed, because one of them failed, was stopped or could not "
             "be reached; what it printed itself says more. The same command goes on "
             f"from what was saved last. Horovod says: {_first_line(error)}"
         )

@@ -120,7 +120,7 @@ class Watch:
             self._silent.add(rank)
             self._report(
                 f"Rank {rank} ({self._names[rank]}) has been silent for "
-                f"{silence:.0f} s: its process stands still or its host is gone"
+                f"{silence:.0f} s: its process is stopped or its host is gone"
             )
 
     def forgive(self) -> None:
