@@ -16,14 +16,13 @@ this project:
 Signatures of a pretrained encoder (BERT, SegaBERT, SLM, mixtures of them, ReAT):
 
   serving_default  `text`: documents, a line is a paragraph, read as in pretraining, up
-                   to the last sentence that fits into a row; `is_cut` says where a text
-                   goes on
+                   to the last sentence that fits into a row; `is_cut` marks cut texts
   encode_pairs     `text` and `second_text`: in one row, as in fine-tuning, the longer
-                   one cut to what a row has room for
+                   one cut to the capacity of a row
   encode_ids       the features of rows
 
 All give `sequence_output`, `pooled_output`, `sentence_vectors` and `sentence_mask`,
-which tells where there is a sentence. The vector of a sentence is that of its [SENT]
+which is True at sentences. The vector of a sentence is that of its [SENT]
 (SLM), its pooled <SS> (ReAT) or the mean over its word pieces; the pooled vector is
 that of [CLS], or the mean of the sentences' (ReAT).
 
@@ -88,11 +87,11 @@ def define_flags() -> None:
     flags.DEFINE_string(
         "output_dir", None, "The folder of the SavedModel.", required=True
     )
-    flags.DEFINE_bool("overwrite", False, "Replace a SavedModel that stands there.")
+    flags.DEFINE_bool("overwrite", False, "Replace an existing SavedModel.")
     flags.DEFINE_string(
         "finetuned_model",
         None,
-        "What was fine-tuned from the checkpoint, a classifier or a model that answers "
+        "Model fine-tuned from the checkpoint, a classifier or a model that answers "
         "questions: a .keras file.",
     )
     flags.DEFINE_integer(
@@ -162,7 +161,7 @@ def main(_: Sequence[str]) -> None:
 def _model(
     pretrained: Pretrained, splitter: GraphSentenceSplitter
 ) -> tuple[ServedModel, dict[str, Any]]:
-    """What is exported, and what it was set to."""
+    """Content of `export.json`: the exported model and its settings."""
     path = flags.FLAGS.finetuned_model
     if path is None:
         rows = model_rows(pretrained, splitter)

@@ -43,7 +43,7 @@ def define_flags() -> None:
     flags.DEFINE_string(
         "vocab_file", None, "A file with a token a line.", required=True
     )
-    flags.DEFINE_string("output_dir", None, "Where the result goes.", required=True)
+    flags.DEFINE_string("output_dir", None, "Folder to write to.", required=True)
     flags.DEFINE_enum(
         "tokenizer",
         encoding.WORD_PIECES,

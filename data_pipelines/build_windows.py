@@ -189,9 +189,9 @@ def main(_: Sequence[str]) -> None:
 
 if __name__ == "__main__":
     flags.DEFINE_string(
-        "documents_dir", None, "What build_documents made.", required=True
+        "documents_dir", None, "Folder of build_documents.", required=True
     )
-    flags.DEFINE_string("output_dir", None, "Where the result goes.", required=True)
+    flags.DEFINE_string("output_dir", None, "Folder to write to.", required=True)
     define_flags()
     engine_flags.define_run_flags()
     engine_flags.run(main)

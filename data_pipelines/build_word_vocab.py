@@ -131,16 +131,14 @@ def _define_flags() -> None:
         "tokenizer",
         None,
         list(SPLITTERS),
-        "How words are found: words splits at white space and punctuation, whitespace "
+        "Tokenizer: words splits at white space and punctuation, whitespace "
         "splits at white space (text that is tokenised already).",
         required=True,
     )
     flags.DEFINE_integer(
         "vocab_size", None, "The most tokens, <eos> and <unk> included.", lower_bound=3
     )
-    flags.DEFINE_integer(
-        "min_count", None, "How often a word has to occur.", lower_bound=1
-    )
+    flags.DEFINE_integer("min_count", None, "Least count of a word.", lower_bound=1)
     flags.DEFINE_bool(
         "lower_case",
         False,

@@ -155,7 +155,7 @@ if __name__ == "__main__":
     flags.DEFINE_string(
         "records_dir", None, "Folder with manifest.json.", required=True
     )
-    flags.DEFINE_enum("split", "train", SPLITS, "Which split.")
+    flags.DEFINE_enum("split", "train", SPLITS, "Name of the split.")
     flags.DEFINE_integer("record", 0, "Number of the record.", lower_bound=0)
     flags.DEFINE_integer(
         "random", 0, "Print so many records, drawn at random.", lower_bound=0

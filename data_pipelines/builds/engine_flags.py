@@ -40,8 +40,8 @@ def define_run_flags() -> None:
         "engine",
         "local",
         ["local", "beam"],
-        "What makes the shards. local: processes of this machine, --num_workers. beam: "
-        "Apache Beam, on what --runner names; options of Beam and of the runner follow "
+        "Engine of the build. local: processes of this machine, --num_workers. beam: "
+        "Apache Beam, on the --runner; options of Beam and of the runner follow "
         "after --, as in `--engine=beam --runner=FlinkRunner -- "
         "--flink_master=host:8081`. The result is the same.",
     )

@@ -146,7 +146,7 @@ def define_flags() -> None:
     flags.DEFINE_string(
         "language_function",
         None,
-        "What finds the language, as module:function: a function from a text to a "
+        "Language detector, as module:function: a function from a text to a "
         "code, or to (code, confidence).",
     )
     flags.DEFINE_float(

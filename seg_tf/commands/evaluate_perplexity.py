@@ -79,10 +79,10 @@ def define_flags() -> None:
         "text", [], "A text file or a folder of them; may be given several times."
     )
     flags.DEFINE_string(
-        "records_dir", None, "What build_documents made, instead of a text."
+        "records_dir", None, "Folder of build_documents, instead of a text."
     )
     flags.DEFINE_enum(
-        "split", "validation", ["validation", "train"], "Which of the records."
+        "split", "validation", ["validation", "train"], "Split of the records."
     )
     flags.DEFINE_integer(
         "memory_length",

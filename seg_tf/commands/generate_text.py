@@ -39,7 +39,7 @@ from seg_tf.inference.sampling import Sampling
 
 def define_flags() -> None:
     model_flags.define_model_flags()
-    flags.DEFINE_string("prompt", None, "The text to go on from.")
+    flags.DEFINE_string("prompt", None, "The text to continue.")
     flags.DEFINE_string("prompt_file", None, "A file that holds it.")
     flags.DEFINE_integer("num_words", 200, "Words to write.", lower_bound=1)
     flags.DEFINE_float(
@@ -62,7 +62,7 @@ def define_flags() -> None:
     flags.DEFINE_integer(
         "memory_length",
         None,
-        "Words that a word sees before it. Default: as in training.",
+        "Words before each that the model attends to. Default: as in training.",
         lower_bound=0,
     )
 

@@ -330,9 +330,9 @@ def define_flags() -> None:
     )
     flags.DEFINE_string("output", None, "JSON file to write.", required=True)
     flags.DEFINE_string("name", "punkt-custom", "Name of the table, for manifests.")
-    flags.DEFINE_string("description", "", "What text it is; goes into the file.")
+    flags.DEFINE_string("description", "", "Description of the text, for the file.")
     flags.DEFINE_enum(
-        "paragraphs", "lines", ["lines", "blank_lines"], "What parts paragraphs."
+        "paragraphs", "lines", ["lines", "blank_lines"], "Separator of paragraphs."
     )
     flags.DEFINE_list(
         "skip_prefixes", ["<", "#"], "Lines that start with one of these are left out."

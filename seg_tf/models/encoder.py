@@ -236,7 +236,7 @@ def _feature_names(
 
 
 def _same_window(inputs: Mapping[str, Any]) -> Any:
-    """Attention mask of positions of the same window: bool `(B, L, L)`.
+    """Attention mask: True for positions of the same window, bool `(B, L, L)`.
 
     Padding sees padding: with nothing to see, a softmax would be over nothing.
     """
