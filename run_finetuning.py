@@ -24,8 +24,8 @@ trial when it is given again; with further values or seeds it runs the missing t
 trial that diverges does not stop the others; the command then ends with an error that
 names it. Other models, files or options need another folder.
 
-Baselines are the score of the most frequent label, printed with the results, and that of
-the same model without pretraining:
+Baselines are the score of the most frequent label, printed with the results, and that
+of the same model without pretraining:
 
   … --output_dir=finetuned/mrpc_random --randomly_initialised
   … --output_dir=finetuned/mrpc --compare=finetuned/mrpc_random

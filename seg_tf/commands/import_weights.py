@@ -23,8 +23,8 @@ To pretrain further, or to give another model a start, name its config:
 The same --config and --config.… flags have to be given to both, and the records be made
 with the same vocab.txt. Tables that BERT lacks start so that the model equals BERT
 where that is possible: BERT with P.S. and SLM always, SegaBERT on windows of one
-sentence. A report of the loaded, new and unmatched weights, and of the windows for which
-the two are equal, is printed and kept as import_report.txt in the folder.
+sentence. A report of the loaded, new and unmatched weights, and of the windows for
+which the two are equal, is printed and kept as import_report.txt in the folder.
 """
 
 import pathlib
