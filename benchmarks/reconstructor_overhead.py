@@ -1,4 +1,4 @@
-r"""What sentence unshuffling costs: training steps with and without it.
+r"""Cost of sentence unshuffling: training steps with and without it.
 
   python -m benchmarks.reconstructor_overhead
   python -m benchmarks.reconstructor_overhead --batch_size=8 --micro_batch_size=4

@@ -1,4 +1,4 @@
-r"""What attention to sentences and paragraphs costs, beside Transformer-XL's.
+r"""Cost of attention to sentences and paragraphs, beside Transformer-XL's.
 
   python -m benchmarks.segment_attention
   python -m benchmarks.segment_attention --size=large --batch_size=1

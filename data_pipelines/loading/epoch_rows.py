@@ -44,7 +44,7 @@ class RowReader(Protocol):
         """
 
 
-class Layout(Protocol):
+class RowLayout(Protocol):
     """Arrangement of windows in rows.
 
     Attributes:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 import tensorflow as tf
 
 from data_pipelines.loading import randomness, sample_order
-from data_pipelines.loading.epoch_rows import Layout, OneWindowLayout, RowReader
+from data_pipelines.loading.epoch_rows import OneWindowLayout, RowLayout, RowReader
 from data_pipelines.loading.window_records import WindowRecords
 from data_pipelines.records.manifest import Manifest, text_preparation
 from seg_tf import configuration
@@ -51,7 +51,7 @@ class WindowInputs:
         index_tables: Mapping[str, int],
         seed: int,
         vocab_size: int | None = None,
-        layout: Layout | None = None,
+        layout: RowLayout | None = None,
     ):
         self.manifest = Manifest.load(pathlib.Path(records_dir))
         self._records_dir = pathlib.Path(records_dir)
