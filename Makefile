@@ -86,7 +86,7 @@ lint: setup-dev ## Style and likely bugs; changes nothing
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
 
-format: setup-dev ## Formats, and mends what can be mended safely
+format: setup-dev ## Formats, and applies safe fixes
 	$(RUN) -m ruff check --fix .
 	$(RUN) -m ruff format .
 

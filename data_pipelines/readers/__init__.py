@@ -1,7 +1,7 @@
 """Readers of raw text: one module per format, found by its name.
 
 A format is a module of `formats/` or `wiki/` with a class `Reader` (see `FileReader`),
-and has the name of that module. To add a format, add such a file.
+and has the name of that module. A new format is a new file.
 """
 
 import dataclasses

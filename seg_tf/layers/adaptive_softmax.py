@@ -26,7 +26,7 @@ class AdaptiveSoftmax(keras.layers.Layer):
     so that a tail's words cost nothing where the target is none of them.
 
     Word vectors are those of the embedding, and so are the projections of the tails.
-    The head has a projection of its own, as in Transformer-XL; where the embedding has
+    The head has a separate projection, as in Transformer-XL; where the embedding has
     none, nothing is projected here either.
 
     Products are taken in the compute dtype, softmaxes in float32.

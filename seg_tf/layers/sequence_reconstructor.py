@@ -23,7 +23,7 @@ class SequenceReconstructor(keras.layers.Layer):
     those read so far and to all candidates, and points at the next one by the inner
     product of its output with each candidate (eq. 1 and 2). The layers are post-norm.
 
-    Nothing here knows where a candidate stands: neither the candidates nor the steps
+    Nothing here knows the position of a candidate: neither the candidates nor the steps
     get a position, and permuting the candidates permutes the logits. So all that can
     give an order away is in the candidates themselves. The caller hands them over in
     an order that does not depend on the gold one.

@@ -27,7 +27,7 @@ class TransformerXL(keras.Model):
     Transformer-XL (Dai et al., 2019), all three parts are Sega-Transformer-XL.
 
     Memory goes in and comes out. It holds the input of every layer at the last
-    `memory_length` tokens, and where these stand in the stream, by which the model
+    `memory_length` tokens, and their positions in the stream, by which the model
     knows whether a memory belongs before the segment: one that does not is ignored.
     No gradient flows into it.
 

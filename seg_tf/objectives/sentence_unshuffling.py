@@ -31,7 +31,7 @@ class SentenceUnshuffling(ObjectiveLayer):
     mean over its steps; rows whose sentences were not shuffled count as well.
 
     Metrics are over the shuffled rows of two or more sentences: in others there is
-    nothing to find. Each stands beside its `chance`, what a guess would give.
+    nothing to find. Each comes with its `chance`, the score of a guess.
 
     Args:
         encoder: the encoder whose output is read. The reconstructor takes its sizes,

@@ -8,7 +8,7 @@ What the functions share:
 * `num_sentences` is an int tensor `(B,)`;
 * `weights`, a float tensor `(B,)`, leaves a row out where it is 0.
 
-All return two float32 scalars. Beside a metric stands its chance: what a guess gives.
+All return two float32 scalars. Each metric comes with its chance: the score of a guess.
 """
 
 # Shape key: B batch, S places of an order.
@@ -72,7 +72,7 @@ def kendall_tau(
 ) -> tuple[Any, Any]:
     """Kendall's rank correlation of order and gold, summed over rows.
 
-    The share of pairs of sentences that stand in the right order less the share of
+    The share of pairs of sentences that are in the right order less the share of
     those that do not; a random order has 0. A row of one sentence, which has no
     pairs, has 0 too and should have no weight.
     """

@@ -27,8 +27,8 @@ _TIME_LIMITS = {
     "HOROVOD_STALL_CHECK_TIME_SECONDS": 12,
     "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": 1_800,
 }
-# How long Gloo waits for another rank: at the start, and for a process that stands
-# still as a whole. Horovod's own 30 s end a run that is swapped out for a moment. An
+# How long Gloo waits for another rank: at the start, and for a process that is
+# stopped. Horovod's own 30 s end a run that is swapped out for a moment. An
 # elastic run keeps them: after that time it continues without a host that is gone.
 _GLOO_TIME_LIMIT = {"HOROVOD_GLOO_TIMEOUT_SECONDS": 300}
 

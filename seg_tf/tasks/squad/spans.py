@@ -20,7 +20,7 @@ FIRST_CONTEXT_PARAGRAPH = 1
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class EncodedContext:
-    """A context as word pieces that know where they stand in it.
+    """A context as word pieces with character offsets.
 
     Attributes:
         text: the context.

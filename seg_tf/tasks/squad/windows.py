@@ -153,7 +153,7 @@ class Windows:
     """The windows of questions, and what had to be left out.
 
     Attributes:
-        windows: those of a question stand together, in the order of the context.
+        windows: those of a question are adjacent, in the order of the context.
         num_questions: that were asked.
         num_cut_questions: of which not all pieces are read.
     """
@@ -233,9 +233,9 @@ def window_bounds(
     while stop < num_pieces:
         stop = int(np.searchsorted(needed, needed[start] + room))
         if sizes.max_sentences is not None:
-            behind = sentence_of[start] + sizes.max_sentences - 1
-            if behind < len(context.paragraph_index):
-                stop = min(stop, int(context.sentence_bounds[behind]))
+            after = sentence_of[start] + sizes.max_sentences - 1
+            if after < len(context.paragraph_index):
+                stop = min(stop, int(context.sentence_bounds[after]))
         bounds.append((start, stop))
         start += min(sizes.stride, stop - start)
     return bounds
