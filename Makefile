@@ -87,7 +87,7 @@ lint: setup-dev ## Style, likely bugs and types; changes nothing
 	$(RUN) -m ruff format --check .
 	$(RUN) -m mypy
 
-format: setup-dev ## Formats, and mends what can be mended safely
+format: setup-dev ## Formats, and applies safe fixes
 	$(RUN) -m ruff check --fix .
 	$(RUN) -m ruff format .
 

@@ -16,14 +16,13 @@ this project:
 Signatures of a pretrained encoder (BERT, SegaBERT, SLM, mixtures of them, ReAT):
 
   serving_default  `text`: documents, a line is a paragraph, read as in pretraining, up
-                   to the last sentence that fits into a row; `is_cut` says where a text
-                   goes on
+                   to the last sentence that fits into a row; `is_cut` marks cut texts
   encode_pairs     `text` and `second_text`: in one row, as in fine-tuning, the longer
-                   one cut to what a row has room for
+                   one cut to the capacity of a row
   encode_ids       the features of rows
 
 All give `sequence_output`, `pooled_output`, `sentence_vectors` and `sentence_mask`,
-which tells where there is a sentence. The vector of a sentence is that of its [SENT]
+which is True at sentences. The vector of a sentence is that of its [SENT]
 (SLM), its pooled <SS> (ReAT) or the mean over its word pieces; the pooled vector is
 that of [CLS], or the mean of the sentences' (ReAT).
 
@@ -74,7 +73,7 @@ def define_flags() -> None:
     flags.DEFINE_string(
         "output_dir", None, "The folder of the SavedModel.", required=True
     )
-    flags.DEFINE_bool("overwrite", False, "Replace a SavedModel that stands there.")
+    flags.DEFINE_bool("overwrite", False, "Replace an existing SavedModel.")
     flags.DEFINE_integer(
         "max_answer_pieces", 30, "Word pieces of the longest answer.", lower_bound=1
     )

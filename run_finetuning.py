@@ -1,10 +1,10 @@
-r"""Fine-tunes a pretrained encoder on tasks, and says how well it does.
+r"""Fine-tunes a pretrained encoder on tasks and reports scores.
 
   python run_finetuning.py --task=glue/mrpc --data_dir=glue \
     --checkpoint=runs/segabert_tiny --output_dir=finetuned/mrpc
 
-A trial is one training, with one setting and one seed. How much seeds differ is often
-more than settings do, and more than models do, so give some:
+A trial is one training, with one setting and one seed. Seeds often differ by more than
+settings or models do, so give several:
 
   … --learning_rate=2e-5,3e-5,5e-5 --batch_size=16,32 --epochs=3,4 --seeds=1,2,3
 
@@ -12,27 +12,26 @@ Several values are all tried, every setting with every seed. --grid=paper tries 
 the paper of the checkpoint's model, as many seeds as it ran; values that are given take
 the place of the grid's. --dry_run says how many trials that makes.
 
-In --output_dir come, for a task,
+--output_dir holds, for each task,
 
   trials/           scores and predictions, a folder a trial
   results.csv       a row a trial
   summary.txt       a line a setting: mean, standard deviation, min and max of its seeds
   learning_curves.png
 
-of all trials that the folder holds. Killed or stopped, the command goes on with the
-first trial that is not finished when it is given again; with further values or seeds it
-runs the trials that are missing. One that diverges keeps no other from being run; it is
-named at the end, which is a failure. Of other models, files or options the folder must
-be another.
+of all its trials. Killed or stopped, the command continues with the first unfinished
+trial when it is given again; with further values or seeds it runs the missing trials. A
+trial that diverges does not stop the others; the command then ends with an error that
+names it. Other models, files or options need another folder.
 
-What a score is worth is seen beside that of the most frequent label, and of a twin that
-was never pretrained:
+Baselines are the score of the most frequent label, printed with the results, and that
+of the same model without pretraining:
 
   … --output_dir=finetuned/mrpc_random --randomly_initialised
   … --output_dir=finetuned/mrpc --compare=finetuned/mrpc_random
 
-Several tasks, comma-separated, get folders of their names in --output_dir; what
---predict_test writes for GLUE's leaderboard comes together in submission:
+Several tasks, comma-separated, get folders of their names in --output_dir; the files
+of --predict_test for GLUE's leaderboard are collected in submission:
 
   … --task=glue/cola,glue/rte --predict_test --output_dir=finetuned/glue
 
@@ -57,18 +56,16 @@ from typing import Any
 
 from absl import flags
 
-import seg_tf.command_line as command_line
-from seg_tf import output_paths
+from seg_tf import command_line, output_paths
 from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.commands import model_flags
 from seg_tf.finetuning import runners
 from seg_tf.finetuning.probing.frozen_encoder import MODES
-from seg_tf.finetuning.trials import grid as trials_grid
 from seg_tf.finetuning.trials import results_report, trial_runs
 from seg_tf.finetuning.trials.compared_trials import Compared, compared_trials
 from seg_tf.finetuning.trials.divergence import ADVICE
-from seg_tf.finetuning.trials.grid import Grid
+from seg_tf.finetuning.trials.grid import GRIDS, Grid, make_grid, probe_grid
 from seg_tf.finetuning.trials.trial import TaskRunner
 from seg_tf.finetuning.trials.trial_progress import TrialsProgress, describe
 from seg_tf.text.punkt import SentenceSplitter
@@ -112,7 +109,7 @@ def define_flags() -> None:
     flags.DEFINE_enum(
         "grid",
         None,
-        list(trials_grid.GRIDS),
+        list(GRIDS),
         "Tries what a paper tried; `paper` is that of the checkpoint's model.",
     )
     flags.DEFINE_list("learning_rate", [], "Highest learning rates. Default: 3e-5.")
@@ -174,7 +171,7 @@ def define_flags() -> None:
         "save_model", False, "Keep the model of every trial, in its folder `model`."
     )
     flags.DEFINE_string(
-        "compare", None, "Another --output_dir of the same tasks, to hold beside."
+        "compare", None, "Another --output_dir of the same tasks, to compare with."
     )
     flags.DEFINE_bool("dry_run", False, "Print the trials and touch nothing.")
 
@@ -270,8 +267,8 @@ def _make_grid(pretrained: Pretrained, name: str) -> Grid:
     values = flags.FLAGS
     seeds = _numbers("seeds", int)
     if values.probe:
-        return trials_grid.probe_grid(name, seeds)
-    return trials_grid.make_grid(
+        return probe_grid(name, seeds)
+    return make_grid(
         pretrained,
         name,
         values.grid,

@@ -17,7 +17,7 @@ five updates, of which nothing is kept, and says how long the run will take.
 
 A run writes checkpoints, log.jsonl, events for TensorBoard and loss_curve.png below
 --output_dir (default: runs/<name of the config>). Killed or stopped (Ctrl-C, SIGTERM),
-it goes on when the same command is given again, and ends with the same weights, bit
+it resumes when the same command is given again, and ends with the same weights, bit
 for bit, as a run that was never stopped. With a larger --config.training.num_updates
 the same command trains it for longer, at the rates of the longer run from there on
 (docs/pretraining.md).
@@ -59,7 +59,7 @@ _CONFIG = config_flags.DEFINE_config_file(
     "Config, FILE or FILE:VARIANT; its fields are flags too: --config.training.seed=1.",
 )
 _RECORDS_DIR = flags.DEFINE_string(
-    "records_dir", None, "Folder that data_pipelines.build_records made."
+    "records_dir", None, "Folder of records (data_pipelines.build_records)."
 )
 _OUTPUT_DIR = flags.DEFINE_string(
     "output_dir", None, "Folder to write to. Default: runs/<name of the config>."

@@ -1,11 +1,11 @@
-r"""How much of later sentence breaks a language model sees: nothing, or a leak.
+r"""Causality of a language model: no probability depends on later sentence breaks.
 
   python -m benchmarks.causality --records_dir=records/wikipedia_words \
     --checkpoints=runs/sega_transformer_xl_tiny,runs/sega_transformer_xl_tiny_released
 
 Held-out segments are read twice, with memory: as they are, and as if one more sentence
-began at a word in their middle. Before that word nothing may change. What is reported
-is how the log-probabilities of the words before it do.
+began at a word in their middle. Before that word nothing may change. The report is of
+the change of the log-probabilities of the words before it.
 """
 
 import os
@@ -18,9 +18,8 @@ import numpy as np
 import tensorflow as tf
 from absl import flags
 
-import seg_tf.command_line as command_line
 from benchmarks import paired
-from seg_tf import configuration
+from seg_tf import command_line, configuration
 from seg_tf.checkpoints.pretrained import Pretrained, load_pretrained
 
 _RECORDS_DIR = flags.DEFINE_string(

@@ -19,8 +19,8 @@ from collections.abc import Sequence
 import psutil
 from absl import flags
 
-import seg_tf.command_line as command_line
 from benchmarks import paired, sample_data
+from seg_tf import command_line
 
 _INPUT = flags.DEFINE_string(
     "input", str(sample_data.WIKIPEDIA), "WikiExtractor files."

@@ -26,8 +26,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 from absl import flags
 
-import seg_tf.command_line as command_line
 from benchmarks import sample_data
+from seg_tf import command_line
 
 _LAYERS = flags.DEFINE_integer("layers", 4, "Transformer layers.")
 _HIDDEN_SIZE = flags.DEFINE_integer("hidden_size", 128, "Width; the inner is 4 times.")

@@ -5,7 +5,7 @@ r"""Training steps per second of two processes, with and without their all-reduc
   python -m benchmarks.horovod_step --layers=2 --hidden_size=128 --num_heads=2 \
       --vocab_size=8192 --micro_batch_size=32 --steps=5
 
-Starts two processes by `horovodrun`, each on a core of its own and with one thread,
+Starts two processes by `horovodrun`, each on a separate core and with one thread,
 and lets them train the same model twice: as one run that sums gradients, and as two
 that do not know of each other. They take turns round by round, and begin each round
 together; a round has ended when the slower of them is done. What is lost is the cost
@@ -25,9 +25,9 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import tensorflow as tf
 from absl import flags
 
-import seg_tf.command_line as command_line
 from benchmarks import encoder_step, paired
-from seg_tf.training import distribution as distributions
+from seg_tf import command_line
+from seg_tf.training import distribution
 from seg_tf.training.distribution import Distribution
 
 _MICRO_BATCHES = flags.DEFINE_integer("micro_batches", 1, "Of an update, per process.")
@@ -60,8 +60,8 @@ def _side(step: Callable[[], None], processes: Distribution) -> Callable[[], flo
 
 
 def _measure() -> None:
-    """What each of the two processes does."""
-    processes = distributions.join()
+    """Runs the benchmark in one of the two processes."""
+    processes = distribution.join()
     cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {cores[processes.rank % len(cores)]})
     tf.config.threading.set_intra_op_parallelism_threads(1)

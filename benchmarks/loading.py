@@ -15,8 +15,8 @@ from collections.abc import Iterator, Sequence
 
 from absl import flags
 
-import seg_tf.command_line as command_line
 from benchmarks import paired, sample_data
+from seg_tf import command_line
 
 _RECORDS = flags.DEFINE_string(
     "records_dir", None, "Window records. Default: made from some of the sample text."

@@ -11,7 +11,7 @@ pieces. Both have as many layers, of the same widths; of ReAT's, half are alpha 
 which have a second feed-forward block and a second attention.
 
 Encoding is timed in turn in one process, each length by itself. Peak memory is what a
-process of its own takes more than before, while it encodes, or makes the model and
+separate process takes more than before, while it encodes, or makes the model and
 takes one training step (masked LM; for ReAT also exchange sentence prediction).
 Nothing is kept of a layer when the next one is computed, so that the peak of encoding
 is that of one layer. A side that would need more than is free is left out, and that is
@@ -35,8 +35,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 from absl import flags
 
-import seg_tf.command_line as command_line
 from benchmarks import paired, peak_memory, sample_data
+from seg_tf import command_line
 
 _BOOK = flags.DEFINE_string(
     "book",
@@ -168,7 +168,7 @@ def _config(side: str, manifest: Any) -> Any:
 
 
 def _masking(length: int) -> Any:
-    """Masking of a row with room for all that is masked."""
+    """Masking of a row with capacity for all predictions."""
     from seg_tf import configuration
 
     return configuration.MaskingConfig(max_predictions=math.ceil(0.15 * length))
@@ -220,7 +220,7 @@ def _train(config: Any, inputs: Any) -> None:
 def _peak_memory(
     side: str, work: str, folder: pathlib.Path, arguments: Sequence[str]
 ) -> int:
-    """Bytes that some work of a side takes; called in a process of its own."""
+    """Bytes that some work of a side takes; called in a separate process."""
     flags.FLAGS(arguments)
     config, inputs = _build_inputs(side, folder)
     if work == _ENCODING:
@@ -229,7 +229,7 @@ def _peak_memory(
 
 
 def _memory(side: str, work: str, folder: pathlib.Path, needed: int) -> int | None:
-    """What some work takes, or None where that would be more than is free."""
+    """Bytes that some work takes, or None where they would be more than is free."""
     if needed > 0.9 * peak_memory.available():
         print(
             f"  {side}, {work}: left out, since it needs about "

@@ -10,7 +10,7 @@ Both sides read the same windows and train the same model, with the three tables
 SegaBERT, from the same weights: `fit`'s train function, float32, with dropout, its
 batches from the input pipeline. A real token is a position that is no padding; they
 are counted by the fill of the whole split, since a step takes as long for any rows.
-Beside the fill stands the most that any packing of these windows could reach.
+The fill is printed beside the most that any packing of these windows could reach.
 With `--unpacked_records_dir` the sides read two sets of windows of the same documents,
 say those built with `--cut_sentences`, packed, against whole sentences, one window a
 row.
@@ -29,8 +29,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 from absl import flags
 
-import seg_tf.command_line as command_line
 from benchmarks import paired, sample_data
+from seg_tf import command_line
 
 _RECORDS = flags.DEFINE_string(
     "records_dir", None, "Window records. Default: made from some of the sample text."

@@ -1,4 +1,4 @@
-"""Peak memory of work in a process of its own (Linux)."""
+"""Peak memory of work in a separate process (Linux)."""
 
 import multiprocessing
 import pathlib
@@ -17,7 +17,7 @@ def added_by(work: Callable[[], Any]) -> int:
 
 
 def in_own_process(function: Callable[..., Any], *arguments: Any) -> Any:
-    """What a function returns in a new process, where nothing is left behind.
+    """Calls a function in a new process, which leaves no memory in use.
 
     Memory that an earlier task has freed is still the process's, and would hide what
     a later one needs.

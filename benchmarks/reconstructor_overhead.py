@@ -1,4 +1,4 @@
-r"""What sentence unshuffling costs: training steps with and without it.
+r"""Cost of sentence unshuffling: training steps with and without it.
 
   python -m benchmarks.reconstructor_overhead
   python -m benchmarks.reconstructor_overhead --batch_size=8 --micro_batch_size=4
@@ -26,9 +26,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np
 from absl import flags
 
-import seg_tf.command_line as command_line
 from benchmarks import encoder_step, paired
-from seg_tf import configuration
+from seg_tf import command_line, configuration
 
 _BATCH_SIZE = flags.DEFINE_integer("batch_size", 4, "Rows of a step.")
 _MICRO_BATCH_SIZE = flags.DEFINE_integer(

@@ -1,4 +1,4 @@
-"""Where the benchmarks find real text unless told otherwise, and records of it."""
+"""Default locations of real text for the benchmarks, and records of it."""
 
 import os
 import pathlib

@@ -1,4 +1,4 @@
-r"""What attention to sentences and paragraphs costs, beside Transformer-XL's.
+r"""Cost of attention to sentences and paragraphs, beside Transformer-XL's.
 
   python -m benchmarks.segment_attention
   python -m benchmarks.segment_attention --size=large --batch_size=1
@@ -11,7 +11,7 @@ exact form; the same in the form of the authors' code, which is not causal; and,
 paper writes it, with a vector for every pair. Sentences have random lengths, 21 words
 on average, and paragraphs have five.
 
-Peak memory is what a process of its own takes more for three passes of many rows than
+Peak memory is what a separate process takes more for three passes of many rows than
 before them: the median of several, which differ by what happens to run at once.
 
 Targets: the exact form at most 1.5 times Transformer-XL's time at base size (a ratio of
@@ -33,8 +33,8 @@ import tensorflow as tf
 from absl import flags
 from keras import ops
 
-import seg_tf.command_line as command_line
 from benchmarks import paired, peak_memory
+from seg_tf import command_line
 from seg_tf.layers.relative_positions import PARTS, RelativePositions
 from seg_tf.layers.segment_relative_attention import SegmentRelativeAttention
 from seg_tf.ops import sinusoids

@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from absl import flags
 
-import seg_tf.command_line as command_line
 from benchmarks import paired, sample_data
+from seg_tf import command_line
 
 _INPUT = flags.DEFINE_multi_string(
     "input",

@@ -1,11 +1,11 @@
-r"""How full rows of texts are, in both lengths that ReAT is trained with.
+r"""Fill of rows of texts, for both lengths that ReAT is trained with.
 
   python -m benchmarks.text_rows
   python -m benchmarks.text_rows --records_dir=records/wikipedia_16384
 
-Beside the rows of `configs/reat.py:base`, in which short sentences share blocks, stand
-two other ways to lay out the same texts: the array of sentences × positions of the
-paper, and sentences in groups of like length, each padded to the longest of its group.
+The rows of `configs/reat.py:base`, in which short sentences share blocks, are compared
+with two other layouts of the same texts: the paper's array of sentences × positions,
+and sentences in groups of like length, each padded to the longest of its group.
 Target: 0.8.
 """
 
@@ -21,8 +21,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np
 from absl import flags
 
-import seg_tf.command_line as command_line
 from benchmarks import paired, sample_data
+from seg_tf import command_line
 
 _RECORDS = flags.DEFINE_string(
     "records_dir",

@@ -22,8 +22,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from absl import flags
 
-import seg_tf.command_line as command_line
 from benchmarks import paired, sample_data
+from seg_tf import command_line
 
 _INPUT = flags.DEFINE_string(
     "input", str(sample_data.WIKIPEDIA), "WikiExtractor files."
@@ -58,7 +58,7 @@ def _sentences(limit: float) -> list[str]:
 
 
 def _lines(path: pathlib.Path) -> Iterator[str]:
-    """Lines as they stand; JSON and bytes that are no UTF-8 are text as well."""
+    """Lines, unchanged; JSON and bytes that are no UTF-8 are text as well."""
     inside = sorted(p for p in path.rglob("*") if p.is_file())
     for file_path in inside or [path]:
         opener = gzip.open if file_path.suffix == ".gz" else open

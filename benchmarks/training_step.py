@@ -31,8 +31,8 @@ import numpy as np
 import tensorflow as tf
 from absl import flags, logging
 
-import seg_tf.command_line as command_line
 from benchmarks import encoder_step, paired
+from seg_tf import command_line
 
 _BATCH_SIZE = flags.DEFINE_integer("batch_size", 8, "Rows of a batch.")
 _STEPS = flags.DEFINE_integer("steps", 1, "Steps of a round.")

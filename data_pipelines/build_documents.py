@@ -1,6 +1,6 @@
 r"""Builds whole documents: reads text, splits sentences, makes ids of the words.
 
-This is the dear half of preparing a corpus and needs to be done once; windows of
+This is the slow half of preparing a corpus and needs to be done once; windows of
 any length are cut from its result in a moment (`data_pipelines.build_windows`).
 `data_pipelines.build_records` runs both.
 
@@ -11,14 +11,14 @@ Documents of whole words, for models that read a corpus as one stream, take
 --tokenizer=words or whitespace and a vocabulary of `data_pipelines.build_word_vocab`;
 they need no windows.
 
-A corpus that comes with a validation file of its own gives it as --validation_input;
+A corpus that comes with its own validation file gives it as --validation_input;
 --input is all trained on then:
 
   python -m data_pipelines.build_documents --format=wikitext --tokenizer=whitespace \
     --input=wiki.train.tokens --validation_input=wiki.valid.tokens \
     --vocab_file=words.txt --output_dir=records
 
-A killed build goes on where it stopped when the same command is given again. The
+A killed build resumes where it stopped when the same command is given again. The
 result is the same, byte for byte, for any number of workers.
 """
 
@@ -30,7 +30,7 @@ from absl import flags
 
 from data_pipelines.builds import document_build, engine_flags, text_flags
 from data_pipelines.builds.document_options import DocumentOptions
-from data_pipelines.cleaning import options as cleaning_options
+from data_pipelines.cleaning import cleaning_options
 from data_pipelines.report import report_flag
 from seg_tf import output_paths
 from seg_tf.text import encoding
@@ -43,7 +43,7 @@ def define_flags() -> None:
     flags.DEFINE_string(
         "vocab_file", None, "A file with a token a line.", required=True
     )
-    flags.DEFINE_string("output_dir", None, "Where the result goes.", required=True)
+    flags.DEFINE_string("output_dir", None, "Folder to write to.", required=True)
     flags.DEFINE_enum(
         "tokenizer",
         encoding.WORD_PIECES,

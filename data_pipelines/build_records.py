@@ -5,7 +5,7 @@ r"""Turns raw text into training records: documents first, then windows of them.
 
 The records, manifest.json and vocab.txt end up in --output_dir, the whole documents
 in its folder `documents` (windows of another length need only these:
-`data_pipelines.build_windows`). A killed build goes on where it stopped when the
+`data_pipelines.build_windows`). A killed build resumes where it stopped when the
 same command is given again, a finished one is left as it is, and the result is the
 same, byte for byte, for any number of workers. --validation_input takes the validation
 split of a corpus that comes with one.
@@ -37,7 +37,7 @@ def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
     output_dir = output_paths.local_path(values.output_dir, "output_dir")
     documents_dir = output_dir / DOCUMENTS_FOLDER
-    # Options are checked before the dear first half starts.
+    # Options are checked before the slow first half starts.
     window_options = build_windows.options_from_flags()
     window_building.check_word_pieces(values.tokenizer)
     engine = engine_flags.engine_from_flags()

@@ -28,7 +28,7 @@ from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class VocabularyOptions:
-    """What a vocabulary depends on beside the text.
+    """Options of a WordPiece vocabulary: size, casing and limits of learning.
 
     Attributes:
         vocab_size: number of tokens. There are fewer if the text has not as many

@@ -6,7 +6,7 @@ r"""Cuts the documents of a corpus into windows of a length, ready for training.
 Every window is a run of whole sentences of one document; a sentence is cut only
 where it is longer than a window, or where --cut_sentences fills every window to the
 last piece. Beside its pieces a window carries its place in the document and a seeded
-permutation of its sentences. A killed build goes on where it stopped; the result is
+permutation of its sentences. A killed build resumes where it stopped; the result is
 the same for any number of workers.
 """
 
@@ -189,9 +189,9 @@ def main(_: Sequence[str]) -> None:
 
 if __name__ == "__main__":
     flags.DEFINE_string(
-        "documents_dir", None, "What build_documents made.", required=True
+        "documents_dir", None, "Folder of build_documents.", required=True
     )
-    flags.DEFINE_string("output_dir", None, "Where the result goes.", required=True)
+    flags.DEFINE_string("output_dir", None, "Folder to write to.", required=True)
     define_flags()
     engine_flags.define_run_flags()
     engine_flags.run(main)

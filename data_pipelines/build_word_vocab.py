@@ -7,7 +7,7 @@ r"""Counts the words of a corpus and writes them as a vocabulary, frequent ones 
 
 The first line, id 0, is <eos>, the end of a paragraph. Words follow by falling
 frequency, which is what an adaptive softmax needs; ties in the order of the words.
-<unk>, any other word, stands where its frequency puts it in text that has it (WikiText
+<unk>, any other word, is placed by its frequency in text that has it (WikiText
 has), else right after <eos>. The same text gives the same file. Next:
 
   python -m data_pipelines.build_documents --tokenizer=words --vocab_file=words.txt …
@@ -28,10 +28,10 @@ from seg_tf.text.words import SPLITTERS
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class WordVocabularyOptions:
-    """What a vocabulary of words depends on beside the text.
+    """Options of a word vocabulary: tokenizer, size and limits of counting.
 
     Attributes:
-        tokenizer: how words are found, "words" or "whitespace".
+        tokenizer: "words" or "whitespace".
         vocab_size: the most tokens, `<eos>` and `<unk>` included; None for no limit.
         min_count: how often a word has to occur.
         lower_case: whether words are lower-cased and stripped of accents.
@@ -131,16 +131,14 @@ def _define_flags() -> None:
         "tokenizer",
         None,
         list(SPLITTERS),
-        "How words are found: words splits at white space and punctuation, whitespace "
-        "takes what stands between white space (text that is tokenised already).",
+        "Tokenizer: words splits at white space and punctuation, whitespace "
+        "splits at white space (text that is tokenised already).",
         required=True,
     )
     flags.DEFINE_integer(
         "vocab_size", None, "The most tokens, <eos> and <unk> included.", lower_bound=3
     )
-    flags.DEFINE_integer(
-        "min_count", None, "How often a word has to occur.", lower_bound=1
-    )
+    flags.DEFINE_integer("min_count", None, "Least count of a word.", lower_bound=1)
     flags.DEFINE_bool(
         "lower_case",
         False,

@@ -16,7 +16,6 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from absl import flags
 
-import seg_tf.command_line as command_line
 from data_pipelines.records import examples, shards, window_lengths
 from data_pipelines.records.manifest import (
     COUNTS,
@@ -26,7 +25,7 @@ from data_pipelines.records.manifest import (
     Shard,
     vocabulary_path,
 )
-from seg_tf import files
+from seg_tf import command_line, files
 from seg_tf.text.tree import DocumentTree
 from seg_tf.text.word_vocabulary import EOS
 
@@ -107,7 +106,7 @@ def _check_shard(
     for name, count in counts.items():
         if count != getattr(shard, name):
             yield f"{path}: expected {getattr(shard, name)} {name}, found {count}"
-    # With a record that cannot be read, nobody knows where the next ones stand.
+    # After a record that cannot be read, the positions of the next are unknown.
     if manifest.kind == "windows" and len(sentence_lengths) == len(reader):
         for kind in window_lengths.KINDS:
             yield from _length_faults(path, kind, sentence_lengths)
@@ -118,7 +117,7 @@ def _length_faults(
     kind: window_lengths.Lengths,
     sentence_lengths: Sequence[np.ndarray],
 ) -> Iterator[str]:
-    """Where the lengths beside a shard are not those of its windows."""
+    """Yields the differences between a shard's lengths file and its windows."""
     try:
         lengths = kind.read_shard(path)
     except ValueError as error:

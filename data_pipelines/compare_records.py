@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 from absl import flags
 
-import seg_tf.command_line as command_line
 from data_pipelines.records import examples, shards
 from data_pipelines.records.manifest import COUNTS, SPLITS, Manifest, shard_paths
+from seg_tf import command_line
 
 _SHOWN_DOCUMENTS = 10
 _FIRST_SIZE = 1 << 16
@@ -61,7 +61,7 @@ def differences(folder: pathlib.Path, other: pathlib.Path) -> Iterator[str]:
 
 
 def _compared(manifest: Manifest, field: str) -> Any:
-    """What equal records have equal in a field of their manifests."""
+    """The part of a manifest's field that must agree between equal records."""
     value = getattr(manifest, field)
     if field != "options":
         return value

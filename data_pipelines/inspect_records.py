@@ -17,7 +17,6 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from absl import flags
 
-import seg_tf.command_line as command_line
 from data_pipelines.records import examples, shards
 from data_pipelines.records.manifest import (
     SPLITS,
@@ -25,6 +24,7 @@ from data_pipelines.records.manifest import (
     shard_paths,
     vocabulary_path,
 )
+from seg_tf import command_line
 from seg_tf.configuration import EncoderConfig
 from seg_tf.layouts.trees import Trees
 from seg_tf.layouts.windows import NUM_SPECIAL_TOKENS, window_rows
@@ -155,7 +155,7 @@ if __name__ == "__main__":
     flags.DEFINE_string(
         "records_dir", None, "Folder with manifest.json.", required=True
     )
-    flags.DEFINE_enum("split", "train", SPLITS, "Which split.")
+    flags.DEFINE_enum("split", "train", SPLITS, "Name of the split.")
     flags.DEFINE_integer("record", 0, "Number of the record.", lower_bound=0)
     flags.DEFINE_integer(
         "random", 0, "Print so many records, drawn at random.", lower_bound=0

@@ -30,7 +30,7 @@ _quiet_tensorflow()
 # `_show_all_flags` adopts flags for the script that calls `run`, not for this module.
 flags.disclaim_key_flags()
 
-# Errors that are the user's to mend; anything else keeps its stack trace.
+# Errors that are the user's to fix; anything else keeps its stack trace.
 USER_ERRORS = (ValueError, OSError)
 
 _TERMINATED = 128 + signal.SIGTERM  # As a shell says it.
@@ -51,8 +51,8 @@ def run(
 
     Args:
         main: what to run.
-        *more_errors: errors that are the user's to mend, besides `USER_ERRORS`.
-        goes_on: whether the same command, given again, goes on where it stopped.
+        *more_errors: errors that are the user's to fix, besides `USER_ERRORS`.
+        goes_on: whether the same command, given again, continues where it stopped.
         has_workers: whether `main` starts processes, which it ends when `Terminated`
             is raised. SIGTERM ends other commands at once.
         parse_flags: reads the flags, for a command that has more to say where one is

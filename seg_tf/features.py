@@ -29,7 +29,7 @@ class Feature:
 
 FEATURES: Mapping[str, Feature] = {
     "token_ids": Feature("int32", ("B", "L"), "vocabulary ids, specials included"),
-    "padding_mask": Feature("bool", ("B", "L"), "True where a token stands"),
+    "padding_mask": Feature("bool", ("B", "L"), "True at tokens, False at padding"),
     "window_number": Feature(
         "int32", ("B", "L"), "which window of a packed row, from 1; 0 at padding"
     ),
@@ -61,7 +61,7 @@ FEATURES: Mapping[str, Feature] = {
         "int32", ("B", "L"), "place of the sentence in its text, as presented"
     ),
     "sentence_starts": Feature(
-        "int32", ("B", "N"), "positions of <SS>, behind each of which is <Attn>"
+        "int32", ("B", "N"), "positions of <SS>, each followed by <Attn>"
     ),
     "sentence_mask": Feature("bool", ("B", "N"), "True where there is a sentence"),
     "sentence_part": Feature(
@@ -77,7 +77,7 @@ FEATURES: Mapping[str, Feature] = {
     "is_moved": Feature("bool", ("B", "N"), "whether a sentence was displaced"),
     "can_move": Feature("bool", ("B", "N"), "whether its text has another sentence"),
     "masked_positions": Feature("int32", ("B", "P"), "positions to predict, rising"),
-    "masked_ids": Feature("int32", ("B", "P"), "the pieces that stood there"),
+    "masked_ids": Feature("int32", ("B", "P"), "the original pieces there"),
     "masked_weights": Feature(
         "float32", ("B", "P"), "1 for a prediction, 0 for padding"
     ),
@@ -89,8 +89,8 @@ FEATURES: Mapping[str, Feature] = {
     "stream_paragraph": Feature(
         "int32", ("B", "L"), "paragraph of the stream, likewise"
     ),
-    "lane": Feature("int32", ("B",), "lane of the stream that this row goes on with"),
-    "sample_number": Feature("int64", ("B",), "which sample of the run this row is"),
+    "lane": Feature("int32", ("B",), "lane of the stream that this row continues"),
+    "sample_number": Feature("int64", ("B",), "number of this row's sample in the run"),
 }
 
 # The features that an embedding table can be made for.

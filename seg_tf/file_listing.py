@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import upath
 
 Path = "pathlib.Path | upath.UPath"
-"""A local file, or one behind a URL: `stat`, `open`, `name` and `suffix` are alike."""
+"""A local file, or one at a URL: `stat`, `open`, `name` and `suffix` are alike."""
 
 HIDDEN = "hidden"
 HIDDEN_FOLDER = "hidden_folder"
@@ -43,7 +43,7 @@ def to_path(path: "str | os.PathLike[str] | Path") -> Path:
 
 
 def _is_url(text: str) -> bool:
-    """Whether `text` is a URL; a file of that very name comes first."""
+    """Recognises a URL, unless there is a file of that very name."""
     return bool(_URL.match(text)) and not os.path.exists(text)
 
 
@@ -186,7 +186,7 @@ def _remote_files(
         ]
     except OSError:
         raise
-    # Each kind of storage has exceptions of its own.
+    # Each kind of storage raises different exceptions.
     except Exception as error:
         raise OSError(
             f"{url}: cannot be listed: {type(error).__name__}: {error}"
@@ -217,7 +217,7 @@ def _remote_walk(
 
 
 def _sibling(path: "upath.UPath", name: str) -> "upath.UPath":
-    """What the file system of `path` calls `name`."""
+    """The path with `name` in the file system of `path`."""
     return _remote(path.fs.unstrip_protocol(name))
 
 
@@ -252,7 +252,7 @@ def relative_name(path: Path, input_path: str | os.PathLike[str]) -> str:
 
 
 def _is_glob(text: str) -> bool:
-    """Whether `text` is a pattern; a file of that very name comes first."""
+    """Recognises a glob pattern, unless there is a file of that very name."""
     return bool(_WILDCARDS.intersection(text)) and not os.path.exists(text)
 
 

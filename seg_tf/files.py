@@ -1,4 +1,4 @@
-"""Files and folders that stand whole under their final name or not at all."""
+"""Files and folders that appear whole under their final name or not at all."""
 
 import contextlib
 import errno
@@ -77,9 +77,9 @@ def check_room(folder: pathlib.Path, num_bytes: int) -> None:
     HDF5 does not survive a disk that fills up while it writes: the process dies.
 
     Raises:
-        OSError: if there is no room.
+        OSError: if there is not enough space.
     """
-    reservation = aside(folder / "room")
+    reservation = aside(folder / "reservation")
     try:
         with open(reservation, "wb") as file:
             os.posix_fallocate(file.fileno(), 0, num_bytes)
@@ -95,7 +95,7 @@ def check_room(folder: pathlib.Path, num_bytes: int) -> None:
 def written_aside(path: pathlib.Path) -> Iterator[pathlib.Path]:
     """Gives a name to write to; what is there becomes `path` if the block succeeds.
 
-    When the block raises (a full disk, an interrupt), it is removed and whatever stood
+    When the block raises (a full disk, an interrupt), it is removed and whatever was
     under `path` before stays as it was.
     """
     unfinished = aside(path)

@@ -1,4 +1,4 @@
-"""Where results go, as flags name it: refused before long work if it cannot be written.
+"""Output paths given by flags: refused before long work if they cannot be written.
 
 Inputs may be URLs; results are locked, renamed and waited for on the disk, which only a
 file system can do.

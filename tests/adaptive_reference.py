@@ -27,7 +27,7 @@ def softmax_weights(layer) -> dict[str, np.ndarray]:
 
 
 def part_of(word: int, cutoffs: Sequence[int]) -> int:
-    """Which part a word is in: 0 for the head."""
+    """The part that a word is in: 0 for the head."""
     return sum(word >= cutoff for cutoff in cutoffs)
 
 

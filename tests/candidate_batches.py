@@ -15,7 +15,7 @@ def candidate_features(
     Args:
         orders: for each row the presented places of its sentences, from 1, in gold
             order; None is a row of padding.
-        num_candidates: C; None has room for the longest row alone.
+        num_candidates: C; None is enough for the longest row alone.
         is_shuffled: which rows are; None is all.
     """
     width = num_candidates or 2 + max(len(order or ()) for order in orders)

@@ -101,7 +101,7 @@ def softmax(scores: np.ndarray):
 
 
 def visible_positions(features: Mapping[str, np.ndarray]):
-    """Which position may look at which: (B, L, L)."""
+    """Attention mask of positions that may see each other: (B, L, L)."""
     padding_mask = np.asarray(features["padding_mask"]).astype(bool)
     batch, length = padding_mask.shape
     visible = np.zeros((batch, length, length), bool)

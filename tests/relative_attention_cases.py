@@ -56,5 +56,5 @@ class Attention:
         return keras.ops.convert_to_numpy(self(hidden, memory, indices, memory_indices))
 
     def arguments(self):
-        """What the NumPy form needs beside the inputs."""
+        """Weights that the NumPy form needs beside the inputs."""
         return named_weights(self.layer), self.biases, self.parts

@@ -212,7 +212,7 @@ def test_imports_point_one_way(path):
 
 
 def import_graph(sources, *, in_functions):
-    """Which modules each module imports, of those in `sources`, by name."""
+    """Names of the modules in `sources` that each of them imports."""
     graph = {}
     for module, source in sources.items():
         # Of `package.module.Name` or `package.module`, the module.

@@ -33,7 +33,7 @@ def cells_of(notebook, kind="code"):
 
 
 def run(notebook, **environment):
-    """What the code of a notebook prints, run where the notebook lies."""
+    """Output of a notebook's code, run in the notebook's folder."""
     return subprocess.run(
         [sys.executable, "-c", "\n\n".join(cells_of(notebook))],
         cwd=notebook.parent,

@@ -188,7 +188,7 @@ def test_spans_are_a_deviation_of_segabert():
 
 
 def test_slm_without_sentences_has_shorter_rows_than_the_paper():
-    """They leave out the room for [SENT], so that the text stays the same."""
+    """They leave out the positions for [SENT], so that the text stays the same."""
     (found,) = fidelity.deviations(load("slm_base_plain"))
     assert (found.setting, found.paper, found.run) == ("inputs.row_length", 512, 492)
 

@@ -85,7 +85,7 @@ def test_trials_a_table_and_curves(fine_tune, tmp_path, capsys):
         fine_tune("--limit=8")
     assert len(rows_of(out)) == 3
 
-    # Its twin without pretraining stands beside.
+    # Its counterpart without pretraining is listed beside it.
     fine_tune("--randomly_initialised", output="random")
     fine_tune("--seeds=1,2", f"--compare={tmp_path / 'random'}")
     said = capsys.readouterr().out

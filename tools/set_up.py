@@ -7,7 +7,7 @@
 
 `make` calls it before every target. Three phases, each skipped when it is done:
 a virtual environment, the packages of a lock file under requirements/, and Horovod
-(see third_party/horovod). What is done stands in `set-up.json` in the environment.
+(see third_party/horovod). `set-up.json` in the environment lists what is done.
 An environment that an interrupted set-up left half-installed is made anew.
 
 Runs on Python 3.6 and later, with nothing installed, so that it can say which Python
@@ -46,7 +46,7 @@ training on several (horovodrun) needs it. On Debian or Ubuntu:
 
 
 class SetUpError(Exception):
-    """Set-up cannot go on; the message says why and what to do."""
+    """Set-up cannot continue; the message says why and what to do."""
 
 
 def check_version(version: tuple, where: str) -> None:
@@ -78,7 +78,7 @@ def checksum(path: pathlib.Path) -> str:
 
 
 def count_packages(lock: pathlib.Path) -> int:
-    """How many packages a lock file pins, whatever their markers."""
+    """Number of packages that a lock file pins, whatever their markers."""
     lines = lock.read_text().splitlines()
     return len({line.split("==")[0] for line in lines if "==" in line})
 
@@ -229,7 +229,7 @@ class Environment:
         """Builds and installs Horovod, unless it is there.
 
         Args:
-            mode: `"auto"` goes on without it where no C++ compiler is found,
+            mode: `"auto"` does without it where no C++ compiler is found,
                 `"require"` does not, `"skip"` leaves Horovod alone.
         """
         patched = checksum(HOROVOD / "tensorflow-2.20.patch")

@@ -24,7 +24,7 @@ from data_pipelines.builds.local_engine import LocalEngine
 from data_pipelines.builds.sharded_build import ShardedBuild
 from data_pipelines.cleaning import drop_counts, steps
 from data_pipelines.readers import COUNTED_REASONS
-from data_pipelines.readers.io import passed_over
+from data_pipelines.readers.io.passed_over import PassedOver, passed_over_summary
 from data_pipelines.records import record_schema
 from data_pipelines.records.manifest import COUNTS, SPLITS, Manifest, Shard
 from seg_tf import file_listing, files
@@ -76,10 +76,10 @@ def build_documents(
     """
     # A language function that is missing is told before anything is read.
     steps.steps_of_documents(options.cleaning)
-    not_read = passed_over.PassedOver()
+    not_read = PassedOver()
     sources = document_building.list_sources(options, not_read)
     if not_read.names:
-        logging.warning("%s", passed_over.summary(not_read.described()))
+        logging.warning("%s", passed_over_summary(not_read.described()))
     vocabulary = encoding.read_vocabulary(options.tokenizer, options.vocab_file)
     options = _with_casing(options, vocabulary)
     described = _describe(options, vocabulary)
@@ -183,7 +183,7 @@ def summary(manifest: Manifest) -> str:
         where = f" (see {REJECTED_FILE})" if is_listed else ""
         lines.append(f"left out: {rejections.in_words(manifest.rejected)}{where}")
     if manifest.passed_over:
-        lines.append(passed_over.summary(manifest.passed_over))
+        lines.append(passed_over_summary(manifest.passed_over))
     if manifest.cleaning:
         lines.append(drop_counts.summary(manifest.cleaning))
     return "\n".join(lines)

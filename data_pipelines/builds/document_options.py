@@ -1,26 +1,26 @@
-"""What the documents of a corpus depend on, beside the text itself."""
+"""Options of a document build."""
 
 import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from data_pipelines.cleaning.options import NO_CLEANING, CleaningOptions
+from data_pipelines.cleaning.cleaning_options import NO_CLEANING, CleaningOptions
 from seg_tf.text import encoding
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DocumentOptions:
-    """What the documents of a corpus depend on, beside the text itself.
+    """Settings that determine the records of a document build.
 
     Attributes:
         format: name of a reader.
         reader_options: options of that reader.
-        input: file, folder or glob, or what else the format takes as its input.
+        input: file, folder or glob, or another input that the format accepts.
         vocab_file: a file with a token a line.
-        tokenizer: what the tokens are, one of `seg_tf.text.encoding.TOKENIZERS`.
+        tokenizer: one of `seg_tf.text.encoding.TOKENIZERS`.
         lower_case: whether text is lower-cased and stripped of accents; None does so
             if the vocabulary is uncased (`seg_tf.text.casing`).
-        sentence_parameters: what `load_parameters` of the splitter takes.
+        sentence_parameters: argument of the splitter's `load_parameters`.
         validation_input: file, folder or glob of the validation split, where the
             corpus comes with one; all of `input` is the training split then.
         validation_fraction: every `1 / validation_fraction`-th document of `input` is
@@ -30,7 +30,7 @@ class DocumentOptions:
         strict: whether a rejected document stops the build.
         max_rejected_share: the share of the corpus that may be lost, see
             `data_pipelines.builds.losses`; a build that loses more ends with an error.
-        cleaning: what is dropped of what was read.
+        cleaning: the cleaning steps.
     """
 
     format: str

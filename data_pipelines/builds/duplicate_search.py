@@ -1,4 +1,4 @@
-"""Which documents of a corpus repeat an earlier one: read once before records are made.
+"""Search for documents that repeat an earlier one, in a pass before the records.
 
 Workers make signatures of one slice of documents after the other, as the other cleaning
 steps leave them; the parent process then compares those of the whole corpus. What is
@@ -16,7 +16,7 @@ from data_pipelines.builds.document_options import DocumentOptions
 from data_pipelines.builds.document_slices import Rejections, Slice
 from data_pipelines.builds.sharded_build import ShardedBuild
 from data_pipelines.cleaning import signature_files, steps
-from data_pipelines.cleaning.drop_counts import Tally
+from data_pipelines.cleaning.drop_counts import DropCounter
 from data_pipelines.readers import get_reader
 from seg_tf import files
 
@@ -62,7 +62,7 @@ def find_duplicates(
 ) -> pathlib.Path | None:
     """Finds the documents of a corpus that repeat an earlier one.
 
-    A killed search goes on where it stopped; a finished one is only read.
+    A killed search resumes where it stopped; a finished one is only read.
 
     Args:
         options: the build's options.
@@ -121,8 +121,8 @@ class SignatureMaker:
         documents = document_slices.parsed_documents(
             self._options, self._reader, payload, rejected=Rejections()
         )
-        tally = Tally([step.name for step in self._steps])
-        cleaned = steps.clean(documents, self._steps, tally)
+        counter = DropCounter([step.name for step in self._steps])
+        cleaned = steps.clean(documents, self._steps, counter)
         found = signatures.signatures_of(cleaned, self._options.cleaning)
         signature_files.save(self._folder, payload.number, found)
         return payload.described()

@@ -7,20 +7,20 @@ from typing import NoReturn, Protocol
 
 from absl import app, flags
 
-import seg_tf.command_line as command_line
 from data_pipelines.builds.document_options import DocumentOptions
 from data_pipelines.builds.errors import BuildError
 from data_pipelines.builds.local_engine import LocalEngine
 from data_pipelines.builds.sharded_build import ShardedBuild
 from data_pipelines.builds.window_building import WindowOptions
 from data_pipelines.report import report_flag
+from seg_tf import command_line
 
 # So that `command_line.run` shows flags as those of the script that calls `run`.
 flags.disclaim_key_flags()
 
 
 class Engine(Protocol):
-    """What makes the shards of a build: see `LocalEngine`."""
+    """Makes the shards of a build: `LocalEngine` or Beam's."""
 
     def make_documents(
         self,
@@ -40,8 +40,8 @@ def define_run_flags() -> None:
         "engine",
         "local",
         ["local", "beam"],
-        "What makes the shards. local: processes of this machine, --num_workers. beam: "
-        "Apache Beam, on what --runner names; options of Beam and of the runner follow "
+        "Engine of the build. local: processes of this machine, --num_workers. beam: "
+        "Apache Beam, on the --runner; options of Beam and of the runner follow "
         "after --, as in `--engine=beam --runner=FlinkRunner -- "
         "--flink_master=host:8081`. The result is the same.",
     )

@@ -2,4 +2,4 @@
 
 
 class BuildError(Exception):
-    """A build cannot go on; the message says why and what to do."""
+    """A build cannot continue; the message says why and what to do."""

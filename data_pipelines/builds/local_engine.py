@@ -5,7 +5,6 @@ import pathlib
 import types
 from collections.abc import Mapping
 
-import seg_tf.command_line as command_line
 from data_pipelines.builds import (
     document_building,
     document_slices,
@@ -19,6 +18,7 @@ from data_pipelines.builds.sharded_build import ShardedBuild
 from data_pipelines.builds.source_checksums import SourceLedger
 from data_pipelines.builds.window_building import WindowOptions
 from data_pipelines.records.manifest import Manifest
+from seg_tf import command_line
 
 
 @dataclasses.dataclass(frozen=True)

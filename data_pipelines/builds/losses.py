@@ -43,7 +43,7 @@ class TooManyRejectedError(BuildError):
 
 
 def is_lost(reason: str) -> bool:
-    """Whether documents rejected for `reason` are a loss."""
+    """Returns True if documents rejected for `reason` count as lost text."""
     return reason not in LEFT_OUT_REASONS and reason not in NO_TOKENS_REASONS
 
 
@@ -116,7 +116,7 @@ class LossWatch:
         self._lost_bytes, self._num_bytes = 0, sum(sizes.values())
 
     def resume(self, reports: Iterable[Mapping[str, Any]], num_documents: int) -> None:
-        """Takes up where reading stopped.
+        """Continues from the counts of an interrupted reading.
 
         Args:
             reports: those of all slices read before, in order.

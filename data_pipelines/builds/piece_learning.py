@@ -50,18 +50,18 @@ def learn_tokens(
         The tokens: reserved, then characters, then pieces by falling frequency.
 
     Raises:
-        ValueError: if there are no words, or `vocab_size` leaves no room.
+        ValueError: if there are no words, or `vocab_size` is too small.
     """
-    room = vocab_size - len(reserved_tokens)
+    num_free = vocab_size - len(reserved_tokens)
     if not word_counts:
         raise ValueError("`word_counts` must hold words. Received: none")
-    if room < 2:
+    if num_free < 2:
         raise ValueError(
             "`vocab_size` must leave room for pieces beside "
             f"{len(reserved_tokens)} reserved tokens. Received: {vocab_size}"
         )
     # Each takes up to two pieces.
-    characters = frequent_characters(word_counts, min(max_characters, room // 2))
+    characters = frequent_characters(word_counts, min(max_characters, num_free // 2))
     words = [
         (word, count)
         for word, count in word_counts.items()
@@ -132,7 +132,7 @@ def _search(
 
 
 def _next_threshold(tries: list[tuple[int, int]], aim: float) -> int:
-    """Where the number of pieces would be `aim` if it fell as a power."""
+    """Extrapolates the threshold that gives `aim` pieces, by a power law."""
     threshold, size = tries[-1]
     exponent = _FIRST_EXPONENT
     if len(tries) > 1 and tries[-2][1] != size:

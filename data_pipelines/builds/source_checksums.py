@@ -16,10 +16,9 @@ import pathlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-import seg_tf.command_line as command_line
 from data_pipelines.builds.errors import BuildError
 from data_pipelines.readers.io import raw_files
-from seg_tf import file_listing
+from seg_tf import command_line, file_listing
 
 if TYPE_CHECKING:
     from data_pipelines.readers import (
@@ -59,7 +58,7 @@ class SourceRead:
     def items(
         self, reader: FileReader, name: str
     ) -> Iterator[Document | UnparsedDocument | RejectedDocument]:
-        """What a reader's `read_unparsed` yields, to the end of the file.
+        """Yields the items of the reader's `read_unparsed`, and hashes the file.
 
         Raises:
             BuildError: if the file is not what it was, or changes meanwhile.

@@ -1,4 +1,4 @@
-"""How well vocabulary and sentence splitter fit a text: counts and warnings.
+"""Counts that show if vocabulary and sentence splitter fit a text, and warnings.
 
 Counted while documents are built, in every shard:
 

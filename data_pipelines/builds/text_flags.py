@@ -1,4 +1,4 @@
-"""Flags of every script that reads raw text: which, and how it is stored."""
+"""Flags of every script that reads raw text: the input and its format."""
 
 from typing import Any
 

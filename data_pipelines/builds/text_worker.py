@@ -1,4 +1,4 @@
-"""What a worker does with a slice of documents: trees, then shards."""
+"""A worker's job on a slice of documents: text to trees, trees to shards."""
 
 import copy
 import pathlib
@@ -9,7 +9,7 @@ from data_pipelines.builds.document_options import DocumentOptions
 from data_pipelines.builds.document_slices import Slice
 from data_pipelines.builds.text_counts import TextCounter
 from data_pipelines.cleaning import steps
-from data_pipelines.cleaning.drop_counts import Tally
+from data_pipelines.cleaning.drop_counts import DropCounter
 from data_pipelines.readers import Document, RejectedDocument, get_reader
 from data_pipelines.records import record_schema, tree_shards
 from data_pipelines.records.manifest import SPLITS, shard_name
@@ -66,13 +66,13 @@ class SliceMaker:
         documents = document_slices.parsed_documents(
             self._options, self._reader, payload, rejected
         )
-        tally = None
+        counter = None
         if self._options.cleaning.is_on:
             cleaning_steps = list(self._steps)
             if self._options.cleaning.duplicates:
                 cleaning_steps.append(steps.Duplicates(payload.duplicates))
-            tally = Tally([step.name for step in cleaning_steps])
-            documents = steps.clean(documents, cleaning_steps, tally)
+            counter = DropCounter([step.name for step in cleaning_steps])
+            documents = steps.clean(documents, cleaning_steps, counter)
         for document_id, document, tree in self._with_trees(documents):
             if len(tree.token_ids):
                 split = self._options.split_of(document_id, document.source)
@@ -99,7 +99,7 @@ class SliceMaker:
             "counted": rejected.counted,
             **payload.described(),
         }
-        return report if tally is None else {**report, "cleaning": tally.report()}
+        return report if counter is None else {**report, "cleaning": counter.report()}
 
     def _with_trees(
         self, documents: Iterable[tuple[int, Document]]

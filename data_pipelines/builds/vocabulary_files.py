@@ -8,9 +8,8 @@ from typing import NoReturn
 
 from absl import flags
 
-import seg_tf.command_line as command_line
 from data_pipelines.builds import text_flags
-from seg_tf import files, output_paths
+from seg_tf import command_line, files, output_paths
 from seg_tf.text.token_table import TokenTable
 
 

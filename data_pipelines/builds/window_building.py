@@ -1,4 +1,4 @@
-"""Whole documents to windows of a length; no text is needed any more."""
+"""Cuts the shards of whole documents into shards of windows."""
 
 import dataclasses
 import pathlib
@@ -19,7 +19,7 @@ from seg_tf.text import encoding
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class WindowOptions:
-    """What the windows of a corpus depend on, beside its documents.
+    """Settings that determine the windows cut from documents.
 
     Attributes:
         window_length: positions of a window, `[CLS]` and `[SEP]` included.

@@ -34,7 +34,7 @@ def cut_windows(
     """Cuts a document into consecutive windows; no piece is lost or repeated.
 
     A window takes whole sentences while they fit. A sentence that is longer than a
-    window is cut, and the next window goes on inside it with its true token index.
+    window is cut, and the next window continues it at its true token index.
     With probability `short_window_rate` a window aims at a length drawn uniformly
     from 2 to `capacity` instead (BERT's trick against a mismatch with short inputs
     in fine-tuning; 0.01 in the authors' Segatron code).

@@ -1,15 +1,14 @@
-"""How often each word occurs in a corpus, in bounded memory."""
+"""Word frequencies of a corpus, counted in bounded memory."""
 
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import seg_tf.command_line as command_line
 from data_pipelines.readers import get_reader
 from data_pipelines.readers.base import Document
-from data_pipelines.readers.io.passed_over import PassedOver
-from data_pipelines.readers.io.passed_over import summary as passed_over_summary
+from data_pipelines.readers.io.passed_over import PassedOver, passed_over_summary
+from seg_tf import command_line
 
 # Distinct strings between spaces that are held before they are split into words.
 _MAX_CHUNKS = 1 << 20
@@ -20,7 +19,7 @@ _SLACK = 4
 class WordCounter:
     """Counts the words of texts.
 
-    Text is counted by what stands between spaces first, so that each such string is
+    Strings between spaces are counted first, so that each distinct string is
     normalised and split once, however often it occurs.
 
     Args:

@@ -1,4 +1,4 @@
-"""Which documents repeat an earlier one, given buckets of documents that may.
+"""Finds documents that repeat an earlier one, given buckets of candidates.
 
 A document is a duplicate if an earlier one of one of its buckets is similar enough and
 stays itself. "Earlier" is by number, so the answer depends on no order of work.
@@ -46,7 +46,7 @@ def pairs_in_buckets(
 def are_similar(
     signatures: np.ndarray, others: np.ndarray, threshold: float
 ) -> np.ndarray:
-    """Whether the estimated similarities of pairs reach the threshold.
+    """Compares the estimated similarities of pairs with the threshold.
 
     Args:
         signatures: uint32 array `(m, 128)`.
@@ -62,10 +62,10 @@ def are_similar(
 def similar_pairs(
     hashes: np.ndarray, numbers: np.ndarray, compare: Compare
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """The pairs of one band that turn out to be similar.
+    """Pairs of one band that are similar.
 
     Each document is compared with the first of its bucket; those that differ from it
-    form a bucket of their own, some times over, so that pages which share a template
+    form a separate bucket, some times over, so that pages which share a template
     do not hide copies among themselves.
 
     Args:

@@ -1,4 +1,4 @@
-"""What cleaning steps dropped: counted in each slice, added up for the manifest.
+"""Counts of dropped text: collected in each slice, added up for the manifest.
 
 The result depends on the documents alone, not on how they were cut into slices.
 """
@@ -19,7 +19,7 @@ NUM_EXAMPLES = 5
 _EXAMPLE_CHARACTERS = 300
 
 
-class Tally:
+class DropCounter:
     """Counts what goes in and what each step drops, and keeps examples.
 
     The examples of a step are those with the lowest hash of what was dropped, so they
@@ -129,7 +129,7 @@ def _add(total: dict[str, Any], counts: Mapping[str, Any]) -> None:
 
 
 def summary(cleaning: Mapping[str, Any]) -> str:
-    """What each step dropped, in a line for people."""
+    """The dropped documents and paragraphs of each step, as a line for people."""
     dropped = [
         f"{step} {found['documents']:,} documents, {found['paragraphs']:,} paragraphs"
         for step, found in cleaning["steps"].items()

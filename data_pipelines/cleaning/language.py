@@ -40,7 +40,7 @@ def load_function(name: str) -> Callable[[str], object]:
 
 
 def code_and_confidence(name: str, answer: object) -> tuple[str, float | None]:
-    """What a language function answered; no confidence where it gave a code alone.
+    """Checks a language function's answer; the confidence is None if it gave none.
 
     Args:
         name: `module:function`, for the message.

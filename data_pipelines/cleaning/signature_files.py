@@ -6,7 +6,7 @@ import pathlib
 import numpy as np
 
 from data_pipelines.cleaning import buckets
-from data_pipelines.cleaning.options import NEAR, CleaningOptions
+from data_pipelines.cleaning.cleaning_options import NEAR, CleaningOptions
 from data_pipelines.cleaning.signatures import Signatures
 from seg_tf import files
 

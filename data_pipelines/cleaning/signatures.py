@@ -1,4 +1,4 @@
-"""What is compared of documents in order to find those that repeat others.
+"""Signatures of documents, compared to find those that repeat others.
 
 The signature of a document is a MinHash (Broder, 1997) of its word 5-grams: the share
 of places in which two signatures agree estimates the Jaccard similarity of the two sets
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from datasketch import MinHash, MinHashLSH
 
-from data_pipelines.cleaning.options import NEAR, CleaningOptions
+from data_pipelines.cleaning.cleaning_options import NEAR, CleaningOptions
 
 if TYPE_CHECKING:
     from data_pipelines.readers import Document
@@ -86,7 +86,7 @@ def signature(words: list[str]) -> np.ndarray:
 def signatures_of(
     documents: Iterable[tuple[int, Document]], options: CleaningOptions
 ) -> Signatures:
-    """What later steps need to know of documents to find repetitions among all.
+    """Computes the text and band hashes, and MinHashes, of documents.
 
     Args:
         documents: numbered, rising, after the other cleaning steps.

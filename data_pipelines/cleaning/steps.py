@@ -6,8 +6,8 @@ from typing import Protocol
 
 from data_pipelines.builds.errors import BuildError
 from data_pipelines.cleaning import language
-from data_pipelines.cleaning.drop_counts import Tally
-from data_pipelines.cleaning.options import CleaningOptions
+from data_pipelines.cleaning.cleaning_options import CleaningOptions
+from data_pipelines.cleaning.drop_counts import DropCounter
 from data_pipelines.readers import Document
 
 
@@ -21,13 +21,13 @@ class Step(Protocol):
     name: str
 
     def apply(
-        self, document_id: int, document: Document, tally: Tally
+        self, document_id: int, document: Document, counter: DropCounter
     ) -> Document | None:
-        """What is left of a document; None drops it. Says so to `tally`."""
+        """Returns the document without what it drops, or None; counts what it drops."""
 
 
 def num_words(text: str) -> int:
-    """What stands between white space."""
+    """Number of words, which white space separates."""
     return len(text.split())
 
 
@@ -39,14 +39,14 @@ class ShortLines:
     name = "short_lines"
 
     def apply(
-        self, document_id: int, document: Document, tally: Tally
+        self, document_id: int, document: Document, counter: DropCounter
     ) -> Document | None:
         dropped = [
             line for line in document.paragraphs if num_words(line) < self.min_words
         ]
         if not dropped:
             return document
-        tally.drop_lines(self.name, document_id, document, dropped)
+        counter.drop_lines(self.name, document_id, document, dropped)
         kept = tuple(
             line for line in document.paragraphs if num_words(line) >= self.min_words
         )
@@ -61,12 +61,12 @@ class ShortDocuments:
     name = "short_documents"
 
     def apply(
-        self, document_id: int, document: Document, tally: Tally
+        self, document_id: int, document: Document, counter: DropCounter
     ) -> Document | None:
         found = sum(map(num_words, document.paragraphs))
         if found >= self.min_words:
             return document
-        tally.drop_document(self.name, document_id, document, f"{found} words")
+        counter.drop_document(self.name, document_id, document, f"{found} words")
         return None
 
 
@@ -93,7 +93,7 @@ class OtherLanguages:
         self._min_confidence = min_confidence
 
     def apply(
-        self, document_id: int, document: Document, tally: Tally
+        self, document_id: int, document: Document, counter: DropCounter
     ) -> Document | None:
         place = f"{document.source}, {document.location}"
         try:
@@ -110,7 +110,7 @@ class OtherLanguages:
         if code in self._languages and self._is_certain(confidence, place):
             return document
         sure = "" if confidence is None else f" with confidence {confidence:.2f}"
-        tally.drop_document(self.name, document_id, document, f"{code}{sure}")
+        counter.drop_document(self.name, document_id, document, f"{code}{sure}")
         return None
 
     def _is_certain(self, confidence: float | None, place: str) -> bool:
@@ -137,13 +137,13 @@ class Duplicates:
     name = "duplicates"
 
     def apply(
-        self, document_id: int, document: Document, tally: Tally
+        self, document_id: int, document: Document, counter: DropCounter
     ) -> Document | None:
         earlier = self.duplicate_of.get(document_id)
         if earlier is None:
             return document
         why = f"repeats document {earlier}"
-        tally.drop_document(self.name, document_id, document, why)
+        counter.drop_document(self.name, document_id, document, why)
         return None
 
 
@@ -170,13 +170,15 @@ def steps_of_documents(options: CleaningOptions) -> list[Step]:
 
 
 def clean(
-    documents: Iterable[tuple[int, Document]], steps: Sequence[Step], tally: Tally
+    documents: Iterable[tuple[int, Document]],
+    steps: Sequence[Step],
+    counter: DropCounter,
 ) -> Iterator[tuple[int, Document]]:
-    """What the steps leave of numbered documents."""
+    """Yields numbered documents as the steps leave them."""
     for document_id, document in documents:
-        tally.see(document)
+        counter.see(document)
         for step in steps:
-            document = step.apply(document_id, document, tally)
+            document = step.apply(document_id, document, counter)
             if document is None:
                 break
         else:

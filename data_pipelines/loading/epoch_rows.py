@@ -1,4 +1,4 @@
-"""How the windows of a split make the rows of an epoch: by default, one each.
+"""Rows of an epoch, made of the windows of a split: by default, one window each.
 
 Shape key: B batch.
 """
@@ -44,8 +44,8 @@ class RowReader(Protocol):
         """
 
 
-class Layout(Protocol):
-    """How windows make rows."""
+class RowLayout(Protocol):
+    """Arrangement of windows in rows."""
 
     @property
     def feature_names(self) -> tuple[str, ...]:

@@ -123,7 +123,7 @@ class LaneInputs:
         num_ranks: int = 1,
         micro_batch_size: int | None = None,
     ) -> tf.data.Dataset:
-        """Endless batches, a row a lane; a lane goes on where it stopped.
+        """Endless batches, a row a lane; each batch continues the lanes of the last.
 
         Args:
             batch_size: lanes, which are rows of a batch of all ranks together.
@@ -232,7 +232,7 @@ class LaneInputs:
         )
 
     def describe_sample(self, sample: int) -> str:
-        """Which words of the training split a sample is, for error messages."""
+        """Describes the words that make up a training sample, for error messages."""
         if self._train_lanes is None:
             return f"sample {sample}"
         stream = self._stream("train", 1)

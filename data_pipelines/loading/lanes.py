@@ -24,14 +24,13 @@ FEATURE_NAMES = (*_FEATURES_OF_WORDS, "lane", "sample_number")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Lanes:
-    """How a stream is cut into lanes, each of which is read segment by segment.
+    """Division of a stream into lanes, each of which is read segment by segment.
 
     Attributes:
         number: B.
         length: words between the begins of two lanes.
         target_length: L.
-        num_targets: words that are to be predicted, each by one lane; None lets every
-            lane go on for ever.
+        num_targets: words to predict, each by one lane; None makes the lanes endless.
     """
 
     number: int
@@ -40,7 +39,7 @@ class Lanes:
     num_targets: int | None = None
 
     def begin(self, step: int, lane: int) -> int:
-        """Where in the stream a segment begins."""
+        """The position in the stream of a segment's first word."""
         return lane * self.length + step * self.target_length
 
     def batch(
@@ -55,7 +54,7 @@ class Lanes:
 
         Returns:
             `{feature name: array (b, …)}`. What is padding has ids 0, while its
-            counters go on.
+            counters continue.
         """
         shape = (len(lanes), self.target_length)
         batch = {
@@ -82,7 +81,7 @@ class Lanes:
         return np.arange(self.target_length)
 
     def _is_target(self, step: int, begin: int) -> np.ndarray | bool:
-        """Which words of a segment predict the next; the rest is padding."""
+        """Mask of the words that predict the next word; the rest is padding."""
         if self.num_targets is None:
             return True
         in_lane = step * self.target_length + self._positions < self.length

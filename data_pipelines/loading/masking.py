@@ -11,7 +11,7 @@ from data_pipelines.loading import randomness
 
 
 class Masking(abc.ABC):
-    """How many word pieces are predicted, and what is put in their place.
+    """Chooses the word pieces to predict and replaces them in the input.
 
     BERT's rule (Devlin et al., 2018, section 3.1): `mask_rate` of the pieces of a
     row, rounded, at least one and at most `max_predictions`; special tokens never.
@@ -77,7 +77,7 @@ class Masking(abc.ABC):
             self.max_predictions,
             axis=1,
         )
-        # Padded predictions write what stands at position 0, [CLS], to position 0.
+        # Padded predictions write the id at position 0, [CLS], to position 0.
         token_ids = tf.tensor_scatter_nd_update(
             token_ids, tf.stack([rows, positions], axis=-1), replacements
         )
@@ -89,7 +89,7 @@ class Masking(abc.ABC):
         }
 
     def num_predictions(self, num_pieces: tf.Tensor) -> tf.Tensor:
-        """How many of `num_pieces` (int32, any shape) pieces are predicted."""
+        """Number of predictions among `num_pieces` (int32, any shape) pieces."""
         wanted = tf.round(tf.cast(num_pieces, tf.float32) * self._mask_rate)
         return tf.minimum(
             tf.maximum(tf.cast(wanted, tf.int32), 1),

@@ -1,9 +1,9 @@
 """Rows that hold several windows each: `[CLS] a [SEP] [CLS] b [SEP] … padding`.
 
-Every window keeps what it would have in a row of its own: its indices, which start
+Every window keeps what it would have alone in a row: its indices, which start
 anew, its masks and its predictions. `window_number` says which positions belong
 together, and the encoder lets only those see each other. So the loss, summed over the
-predictions, is that of the windows in rows of their own.
+predictions, equals that of one window a row.
 
 Shape key: W windows of a batch, B rows, L row length.
 """
@@ -110,7 +110,7 @@ def join_windows(
     max_predictions: int,
     pad_id: int,
 ) -> dict[str, tf.Tensor]:
-    """Puts windows one behind the other into rows.
+    """Concatenates windows into rows.
 
     For example, windows `[CLS] 7 [SEP]` and `[CLS] 8 9 [SEP]` become
 
@@ -119,7 +119,7 @@ def join_windows(
       position_index       0  1      2      0  1  2      3      0
 
     Args:
-        windows: `{feature name: tensor (W, …)}` of windows in rows of their own,
+        windows: `{feature name: tensor (W, …)}` of one window a row,
             masked.
         row_sizes: int64 tensor `(B,)`, how many of the windows each row takes, in
             order.
@@ -161,15 +161,15 @@ def join_windows(
 
 
 def _sources(is_taken: tf.Tensor, row_sizes: tf.Tensor, width: int) -> tf.Tensor:
-    """Which of the windows' values, counted through, each place of a row takes.
+    """Flat index of the windows' value that fills each position of a row.
 
     Args:
-        is_taken: bool tensor `(W, N)`, which values of the windows are wanted.
+        is_taken: bool tensor `(W, N)`, the values of the windows to take.
         row_sizes: int64 tensor `(B,)`, how many windows each row takes.
-        width: places of a row.
+        width: positions of a row.
 
     Returns:
-        int64 tensor `(B, width)`; W × N, one too many, behind a row's last value.
+        int64 tensor `(B, width)`; W × N, out of range, after a row's last value.
     """
     counts = _by_row(tf.math.count_nonzero(is_taken, axis=1), row_sizes)
     counts = tf.reduce_sum(counts, axis=1)

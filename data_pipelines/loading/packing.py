@@ -1,4 +1,4 @@
-"""Which windows share a row: best-fit decreasing over the histogram of lengths.
+"""Packing of windows into rows: best-fit decreasing over the histogram of lengths.
 
 Rows that hold the same lengths are one pattern with a count, as in the histogram
 packing of Krell et al., 2021 ("Efficient sequence packing without

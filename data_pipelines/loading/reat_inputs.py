@@ -82,7 +82,7 @@ def reat_inputs(
             int(masking.mask_rate * row_length),
             masking.mask_rate,
         )
-    layout = TextLayout(
+    layout = ReatRowLayout(
         row=RowShape(row_length // block_length, block_length, sentences_per_row),
         short=TextShape(short_sentence_length, short_max_sentences),
         long=TextShape(long_sentence_length, long_max_sentences),
@@ -96,13 +96,13 @@ def reat_inputs(
     )
 
 
-class TextLayout:
+class ReatRowLayout:
     """Rows of texts of two kinds, short ones and long ones.
 
     Args:
-        row: what a row has room for.
-        short: how long texts of the first kind may be.
-        long: how long those of the second.
+        row: capacity of a row.
+        short: greatest length of texts of the first kind.
+        long: greatest length of those of the second.
         long_rate: share of the rows that hold texts of the second.
         exchange_rate: share of the sentences that are displaced.
         exchange_within: "text" or "row", where they change places.

@@ -1,4 +1,4 @@
-"""Which record is sample k of epoch e: a pure function of (seed, e, k).
+"""Order of samples: the record of sample k of epoch e, a pure function of (seed, e, k).
 
 A run consumes samples 0, 1, 2, …; with n records, sample c is number `c % n` of
 epoch `c // n`. Each epoch is a permutation of the records that is computed entry by

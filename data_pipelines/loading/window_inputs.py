@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 import tensorflow as tf
 
 from data_pipelines.loading import randomness, sample_order
-from data_pipelines.loading.epoch_rows import Layout, OneWindowLayout, RowReader
+from data_pipelines.loading.epoch_rows import OneWindowLayout, RowLayout, RowReader
 from data_pipelines.loading.window_records import WindowRecords
 from data_pipelines.records.manifest import Manifest, text_preparation
 from seg_tf import configuration
@@ -51,7 +51,7 @@ class WindowInputs:
         index_tables: Mapping[str, int],
         seed: int,
         vocab_size: int | None = None,
-        layout: Layout | None = None,
+        layout: RowLayout | None = None,
     ):
         self.manifest = Manifest.load(pathlib.Path(records_dir))
         self._records_dir = pathlib.Path(records_dir)
@@ -141,12 +141,12 @@ class WindowInputs:
 
     @property
     def parts(self) -> str:
-        """What the rows are made of, "windows" or "texts"."""
+        """Units that the rows are made of, "windows" or "texts"."""
         return self._rows("train").parts
 
     @property
     def parts_per_row(self) -> float:
-        """How many of these a training row holds on average."""
+        """Mean number of these units in a training row."""
         rows = self._rows("train")
         return rows.num_parts / max(len(rows), 1)
 
@@ -164,7 +164,7 @@ class WindowInputs:
         num_ranks: int = 1,
         micro_batch_size: int | None = None,
     ) -> tf.data.Dataset:
-        """Endless batches, epoch after epoch, each in an order of its own.
+        """Endless batches, epoch after epoch, each in a different order.
 
         Args:
             batch_size: rows of a batch of all ranks together.
@@ -222,7 +222,7 @@ class WindowInputs:
         return _pipelined(tf.data.Dataset.range(num_batches), make_batch)
 
     def describe_sample(self, sample: int) -> str:
-        """Which row of the training split a sample is, for error messages."""
+        """Describes a sample by its epoch and row, for error messages."""
         num_rows = self.num_train_samples
         _, rows = sample_order.epochs_and_records(
             tf.constant([sample], tf.int64), num_rows, self._seed

@@ -77,7 +77,7 @@ class WordStream:
         """The words from `begin` on.
 
         After the last word of the split the first one follows, while sentences and
-        paragraphs go on being counted.
+        paragraphs continue being counted.
 
         Args:
             begin: which word, from 0.
@@ -105,7 +105,7 @@ class WordStream:
         )
 
     def locate(self, token: int) -> str:
-        """Where a word of the stream stands, for messages."""
+        """Shard and record of a word of the stream, for messages."""
         shard, record = self._locate(token % self.num_tokens)
         return f"{self._paths[shard].name}, record {record}"
 
@@ -186,10 +186,10 @@ class _Document:
 
 
 def _running_totals(sizes: list[tuple[int, int, int]]) -> np.ndarray:
-    """What lies before each entry, with one more for the end: int64 `(n + 1, 3)`."""
+    """Sums of all entries before each one, and of all: int64 `(n + 1, 3)`."""
     return np.cumsum([(0, 0, 0), *sizes], axis=0, dtype=np.int64)
 
 
 def _last_not_above(rising: np.ndarray, value: int) -> int:
-    """Where the last of the numbers stands that are not above `value`."""
+    """Index of the last number that is not above `value`."""
     return int(np.searchsorted(rising, value, side="right")) - 1

@@ -1,7 +1,7 @@
 """Readers of raw text: one module per format, found by its name.
 
 A format is a module of `formats/` or `wiki/` with a class `Reader` (see `FileReader`),
-and has the name of that module. To add a format, add such a file.
+and has the name of that module. A new format is a new file.
 """
 
 import dataclasses
@@ -86,7 +86,7 @@ def options_of(format: str) -> dict[str, str]:
 
 
 def parse_options(assignments: Iterable[str]) -> dict[str, str]:
-    """Options as they stand in flags: `["text_field=body"]`."""
+    """Options in the form of flags: `["text_field=body"]`."""
     options = {}
     for assignment in assignments:
         name, separator, value = assignment.partition("=")

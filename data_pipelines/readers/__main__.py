@@ -61,13 +61,11 @@ from collections.abc import Iterator, Sequence
 
 from absl import flags
 
-import seg_tf.command_line as command_line
 from data_pipelines import readers
 from data_pipelines.builds import text_flags
 from data_pipelines.readers import text_output
-from data_pipelines.readers.io.passed_over import PassedOver
-from data_pipelines.readers.io.passed_over import summary as passed_over_summary
-from seg_tf import file_listing, output_paths
+from data_pipelines.readers.io.passed_over import PassedOver, passed_over_summary
+from seg_tf import command_line, file_listing, output_paths
 
 text_flags.define_text_flags()
 _NUM_DOCUMENTS = flags.DEFINE_integer(

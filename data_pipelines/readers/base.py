@@ -1,4 +1,4 @@
-"""What a reader yields, and what readers of every format share."""
+"""Documents and rejections that readers yield, and the readers' base classes."""
 
 import dataclasses
 import io
@@ -171,7 +171,7 @@ class FileReader:
     def read_unparsed(
         self, path: str | os.PathLike[str], source: str | None = None
     ) -> Iterator["Document | UnparsedDocument | RejectedDocument"]:
-        """`read` without what is dear and can be done by other processes: `parse`.
+        """`read` without the expensive part, `parse`, which other processes can do.
 
         An engine numbers what this yields, rejected documents aside.
         """
@@ -194,9 +194,9 @@ class FileReader:
             yield from self.read(path, self.source_name(path, input_path))
 
     def parse(self, item: "UnparsedDocument") -> Document | RejectedDocument:
-        """What an unparsed document turns out to be.
+        """Parses an unparsed document.
 
-        Formats whose `read_stream` yields documents have no need of it.
+        Formats whose `read_stream` yields documents do not need it.
         """
         raise NotImplementedError(f"{type(self).__name__} yields parsed documents")
 
@@ -261,7 +261,7 @@ def document_or_rejection(
 def reject(
     error: DocumentError, source: str, location: str = WHOLE_FILE
 ) -> RejectedDocument:
-    """The rejection that `error` stands for; its own location comes first."""
+    """The rejection for `error`; the error's location takes precedence."""
     return RejectedDocument(
         source, error.location or location, error.reason, error.message
     )

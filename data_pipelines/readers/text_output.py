@@ -20,7 +20,7 @@ def write(
     sources: Sequence[str],
     documents_of: Callable[[str], Iterable[Document]],
 ) -> None:
-    """Writes the documents of all sources; no file stands half-written.
+    """Writes the documents of all sources; no file is left half-written.
 
     Args:
         output: a file for all, of JSON lines if it is named so; or an existing folder

@@ -1,8 +1,8 @@
 """One document, or one window of a document, as a `tf.train.Example`.
 
 Number lists are little-endian unsigned integers in a bytes feature: a quarter of
-the size of int64 lists and 2.6 times as fast to read. Which width each list has
-stands in the manifest.
+the size of int64 lists and 2.6 times as fast to read. The manifest says the width of
+each list.
 """
 
 from collections.abc import Mapping, Sequence

@@ -59,8 +59,8 @@ class Manifest:
         number_widths: type of each number list of a record.
         window_length: positions of a window, `[CLS]` and `[SEP]` included; None
             for documents.
-        sources: file, bytes, sha256 of every input file; where validation had an input
-            of its own, `file` begins with the split.
+        sources: file, bytes, sha256 of every input file; where validation had a
+            separate input, `file` begins with the split.
         rejected: reason -> number of documents that were left out.
         splits: split name -> its shards.
         cleaning: documents, paragraphs and characters before cleaning, dropped by each
@@ -86,12 +86,12 @@ class Manifest:
 
     @property
     def tokenizer(self) -> str:
-        """What the ids stand for, one of `seg_tf.text.encoding.TOKENIZERS`."""
+        """Name of the tokenizer, one of `seg_tf.text.encoding.TOKENIZERS`."""
         return self.vocabulary.get("tokenizer", encoding.WORD_PIECES)
 
     @property
     def tokens_name(self) -> str:
-        """What people call the tokens; `pieces` counts them, whatever they are."""
+        """Name of the tokens in messages; the field `pieces` counts either kind."""
         return "pieces" if self.tokenizer == encoding.WORD_PIECES else "words"
 
     def count(self, what: str, split: str | None = None) -> int:
@@ -247,7 +247,7 @@ def vocabulary_path(manifest: Manifest, folder: pathlib.Path) -> pathlib.Path:
 def text_preparation(
     manifest: Manifest, folder: pathlib.Path
 ) -> TextPreparation | None:
-    """How text became these records; None where their vocabulary is not there any more.
+    """Text preprocessing of the records; None if their vocabulary is gone.
 
     Raises:
         ValueError: if the vocabulary beside the shards is another.

@@ -1,4 +1,4 @@
-"""What a record holds: the names of its features, and how wide its numbers are.
+"""Schema of a record: the names of its features, and the widths of its numbers.
 
 Processes that only plan and count need this without TensorFlow, which takes seconds to
 import.

@@ -31,7 +31,7 @@ class DamagedShardError(ValueError):
 
 
 def write_shard(path: pathlib.Path, records: Iterable[bytes]) -> int:
-    """Writes a shard and its offsets; neither stands half-written.
+    """Writes a shard and its offsets; neither is left half-written.
 
     Args:
         path: the `.tfrecord` file.

@@ -155,7 +155,7 @@ def read_sentences(
 def _count(
     windows: np.ndarray, sentences: np.ndarray, shard: Shard, folder: pathlib.Path
 ) -> np.ndarray:
-    """How many sentences each window of a shard has; no sentence is empty."""
+    """Number of sentences of each window of a shard; no sentence is empty."""
     window_ends = np.cumsum(windows, dtype=np.int64)
     sentence_ends = np.cumsum(sentences, dtype=np.int64)
     last = np.searchsorted(sentence_ends, window_ends)

@@ -17,9 +17,8 @@ from collections.abc import Sequence
 
 from absl import flags
 
-import seg_tf.command_line as command_line
 from data_pipelines.report import FILE_NAME, page
-from seg_tf import output_paths
+from seg_tf import command_line, output_paths
 
 
 def main(_: Sequence[str]) -> None:

@@ -32,7 +32,7 @@ class LengthCounts:
         return max(self._counts)
 
     def quantile(self, share: float) -> int:
-        """The shortest length that at least such a share does not exceed."""
+        """The shortest length that at least this share does not exceed."""
         lengths, counts = zip(*sorted(self._counts.items()), strict=True)
         reached = np.cumsum(counts) >= share * self.number
         return lengths[np.argmax(reached)]

@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-import seg_tf.command_line as command_line
-from data_pipelines.builds import window_cutting as windows
+from data_pipelines.builds.window_cutting import cut_windows
 from data_pipelines.loading import packing
 from data_pipelines.records import examples, shards
 from data_pipelines.records.manifest import (
@@ -20,6 +19,7 @@ from data_pipelines.records.manifest import (
     vocabulary_path,
 )
 from data_pipelines.report.length_counts import LengthCounts
+from seg_tf import command_line
 from seg_tf.configuration import EncoderConfig
 from seg_tf.configuration.inputs import PackedWindowInputsConfig
 from seg_tf.text import encoding
@@ -58,7 +58,7 @@ class WindowCounts:
 
     def add(self, tree: DocumentTree, document_id: int) -> None:
         """Cuts a document into windows and counts them."""
-        for window in windows.cut_windows(
+        for window in cut_windows(
             tree,
             document_id,
             capacity=self.window_length - NUM_SPECIAL_TOKENS,

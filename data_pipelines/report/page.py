@@ -4,8 +4,7 @@ import html
 import pathlib
 import string
 
-from data_pipelines.records.manifest import FILE_NAME as MANIFEST_NAME
-from data_pipelines.records.manifest import Manifest
+from data_pipelines.records.manifest import FILE_NAME, Manifest
 from data_pipelines.report import sections
 from data_pipelines.report.measurements import Measurements, measure
 from seg_tf import files
@@ -48,9 +47,9 @@ def _documents_of(
     records_dir: pathlib.Path, windows: Manifest, documents_dir: pathlib.Path
 ) -> Manifest:
     held = "no manifest"
-    if (documents_dir / MANIFEST_NAME).is_file():
+    if (documents_dir / FILE_NAME).is_file():
         documents = Manifest.load(documents_dir)
-        found = files.checksum(documents_dir / MANIFEST_NAME)
+        found = files.checksum(documents_dir / FILE_NAME)
         if found == windows.options.get("documents_manifest_sha256"):
             return documents
         held = f"other {documents.kind}"

@@ -5,7 +5,7 @@ from html import escape
 
 from data_pipelines.builds import text_counts
 from data_pipelines.cleaning import drop_counts
-from data_pipelines.readers.io.passed_over import summary as passed_over_summary
+from data_pipelines.readers.io.passed_over import passed_over_summary
 from data_pipelines.records.manifest import COUNTS, SPLITS, Manifest
 from data_pipelines.report import charts
 from data_pipelines.report.measurements import CAPS, Measurements

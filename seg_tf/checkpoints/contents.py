@@ -49,8 +49,8 @@ def write(
         objectives: name -> objective.
         state: what `state.json` says besides the checksums.
         vocabulary: content of the `vocab.txt`; None writes none.
-        training: further variables, by group: those that a run needs to go on.
-            Without them a run can start from the checkpoint, but none can go on.
+        training: further variables, by group: those that a run needs to continue.
+            Without them a run can start from the checkpoint, but none can continue.
     """
     encoder.save_weights(folder / ENCODER_FILE)
     variables = _by_name(encoder, objectives, training)
@@ -178,7 +178,7 @@ def _write_variables(path: pathlib.Path, variables: Mapping[str, Any]) -> None:
 def _read_variables(
     path: pathlib.Path, variables: Mapping[str, Any], cast: bool = False
 ) -> None:
-    """Sets variables to what stands in the archive under their numbers.
+    """Sets variables to the values in the archive under their numbers.
 
     Args:
         path: the archive.

@@ -3,16 +3,16 @@
 import pathlib
 from typing import Any
 
-from seg_tf.checkpoints import contents, names
+from seg_tf.checkpoints import contents, folder_names
 from seg_tf.checkpoints.errors import CheckpointError, DamagedCheckpointError
 
 
 def validation_losses(folder: pathlib.Path) -> dict[int, float]:
     """Validation losses of the checkpoints in `folder` that have one, by updates."""
     losses = {}
-    for updates in names.existing(folder):
+    for updates in folder_names.existing(folder):
         try:
-            state = contents.read_state(folder / names.name(updates))
+            state = contents.read_state(folder / folder_names.name(updates))
         except CheckpointError:
             continue
         if state["validation"]:
@@ -33,7 +33,7 @@ def read(folder: pathlib.Path) -> dict[str, Any]:
         DamagedCheckpointError: naming the file, expected and found.
     """
     state = contents.read_state(folder)
-    if names.updates_of(folder) not in (None, state["updates"]):
+    if folder_names.updates_of(folder) not in (None, state["updates"]):
         raise DamagedCheckpointError(
             f"{folder}: its state is that of update {state['updates']}"
         )
@@ -44,11 +44,11 @@ def read(folder: pathlib.Path) -> dict[str, Any]:
 def find_checkpoint(
     path: pathlib.Path, argument: str = "checkpoint_dir"
 ) -> pathlib.Path:
-    """The checkpoint that a path stands for.
+    """The checkpoint that a path refers to.
 
     Args:
-        path: a checkpoint, or the output folder of a run, for whose best checkpoint by
-            validation loss it stands (without a validation, the newest).
+        path: a checkpoint, or the output folder of a run, whose best checkpoint by
+            validation loss it means (without a validation, the newest).
         argument: name of what the path was given by, for the message.
 
     Raises:
@@ -57,7 +57,7 @@ def find_checkpoint(
     if (path / contents.STATE_FILE).exists():
         return path
     checkpoints = path / "checkpoints"
-    updates = names.existing(checkpoints)
+    updates = folder_names.existing(checkpoints)
     if not updates:
         raise CheckpointError(
             f"`{argument}` must be a checkpoint or the output folder of a run. "
@@ -66,4 +66,4 @@ def find_checkpoint(
             "seg_tf.commands.import_weights` makes a checkpoint"
         )
     chosen = best(checkpoints)
-    return checkpoints / names.name(updates[-1] if chosen is None else chosen)
+    return checkpoints / folder_names.name(updates[-1] if chosen is None else chosen)

@@ -16,7 +16,7 @@ What is written is a NumPy archive:
   found = numpy.load("chapter.npz")
   found["vectors"]      float32 (S, D), the model's pooled <SS> of each sentence
   found["sentences"]    JSON: the S sentences, a list
-  found["paragraphs"]   int32 (S,), which paragraph each stands in, from 0
+  found["paragraphs"]   int32 (S,), number of each sentence's paragraph, from 0
   found["lines"]        int32 (S,), which line of the file, from 1
   found["settings"]     JSON: text, weights and settings that the vectors depend on
 
@@ -107,7 +107,7 @@ def main(_: Sequence[str]) -> None:
 
 
 def _outputs(names: Sequence[str]) -> Mapping[str, pathlib.Path]:
-    """Where the vectors of each text go."""
+    """Output path of the vectors of each text."""
     values = flags.FLAGS
     if bool(values.output) == bool(values.output_dir):
         raise ValueError(

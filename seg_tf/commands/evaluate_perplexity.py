@@ -14,12 +14,11 @@ Several texts (--text given again, or a folder) are read as one, in that order.
 takes the documents of records instead. `--split=train` is for records that were built
 of a test set with --validation_fraction=0.
 
-What a word sees before it: of its own segment of --target_length words what comes
-before, and --memory_length words before the segment, both as in training unless given
-here. More memory can be had without training, for it has no weights. Text is read in
-one lane, so that no word lacks memory but the first ones; records in as many as in the
-validation of training, which is faster and forgets at the beginning of each lane.
---lanes sets the number for either.
+Each word attends to the earlier words of its segment (--target_length) and to the
+--memory_length words before it, both as in training unless given here. A longer memory
+needs no training, since memory has no weights. Text is read in one lane, so that only
+the first words lack memory; records in as many lanes as in the validation of training,
+which is faster and starts each lane without memory. --lanes sets the number for either.
 
 Printed are the loss in nats and the perplexity, its exponential, over
 
@@ -35,10 +34,10 @@ Printed are the loss in nats and the perplexity, its exponential, over
 
 Perplexities can be compared where the words are the same. A run on words that were cut
 at punctuation (--tokenizer=words) predicts more and easier words of the same text than
-stand between white space; and the more words are `<unk>`, whose share is printed, the
-easier a text is.
+one on words between white space; and the more words are `<unk>`, whose share is
+printed, the easier a text is.
 
---output=result.json has it all for scripts.
+--output=result.json writes all results as JSON.
 """
 
 import dataclasses
@@ -80,15 +79,15 @@ def define_flags() -> None:
         "text", [], "A text file or a folder of them; may be given several times."
     )
     flags.DEFINE_string(
-        "records_dir", None, "What build_documents made, instead of a text."
+        "records_dir", None, "Folder of build_documents, instead of a text."
     )
     flags.DEFINE_enum(
-        "split", "validation", ["validation", "train"], "Which of the records."
+        "split", "validation", ["validation", "train"], "Split of the records."
     )
     flags.DEFINE_integer(
         "memory_length",
         None,
-        "Words before a segment that are remembered. Default: as in training.",
+        "Words before a segment that the model attends to. Default: as in training.",
         lower_bound=0,
     )
     flags.DEFINE_integer(

@@ -42,7 +42,7 @@ _KERAS_FILE = "model.keras"
 
 def define_flags() -> None:
     model_flags.define_model_flags()
-    flags.DEFINE_enum("to", None, list(_FORMS), "What to write.", required=True)
+    flags.DEFINE_enum("to", None, list(_FORMS), "Format to write.", required=True)
     flags.DEFINE_string("output_dir", None, "Folder, new or empty.", required=True)
     flags.DEFINE_string(
         "manifest_file", None, "manifest.json of the run's records, for the card."

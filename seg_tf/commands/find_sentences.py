@@ -6,18 +6,18 @@ r"""Finds the sentences of a corpus whose meaning in context is nearest to a que
 
 Like section 5.3 and table 6 of the SLM paper: the vector of a sentence is the output
 at its [SENT] token, encoded together with the sentence before it
-(--context_sentences), and near is what has a high cosine. Of a query the last sentence
-is searched for; those before it are its context. Printed are rank, cosine, where the
-sentence stands, and it with the sentences before it.
+(--context_sentences); similarity is the cosine. The last sentence of a query is
+searched for; those before it are its context. Each result is printed as rank, cosine,
+location, and the sentence with those before it.
 
 --corpus names text files or folders: UTF-8, a paragraph a line, a blank line ends a
-document. Other formats become that by
+document. Other formats are converted by
 
   python -m data_pipelines.readers --format=wikiextractor --input=enwiki/text \
     --output=enwiki.txt
 
-The vectors go to --index_dir, in shards. A killed job goes on where it stopped when the
-same command is given again. Once they are complete, nothing is encoded but queries, and
+The vectors go to --index_dir, in shards. A killed job resumes where it stopped when the
+same command is given again. Once they are complete, only queries are encoded, and
 --corpus may be left out:
 
   python -m seg_tf.commands.find_sentences --checkpoint=runs/slm_base \
@@ -109,7 +109,7 @@ def _queries_of_file() -> list[str]:
 
 
 def _sentences_of(query: str, splitter: SentenceSplitter) -> list[Sentence]:
-    """The last sentence of a query, behind its context."""
+    """The last sentence of a query, after its context."""
     sentences = list(texts.split_lines(query.split("\n"), "query", splitter))
     if not sentences:
         raise ValueError(f"`--query` must hold a sentence. Received: {query!r}")

@@ -13,7 +13,7 @@ can read it. `<eos>`, which ends a paragraph and counts as a word, is printed as
 line, and never drawn twice in a row.
 
 The last line of a prompt is continued, unless a blank line follows it; lines before it
-are paragraphs of their own. --prompt_file=beginning.txt takes the prompt from a file.
+are paragraphs. --prompt_file=beginning.txt takes the prompt from a file.
 Without a prompt a paragraph is begun from nothing.
 
 A word sees the --memory_length words before it, as many as in training unless given.
@@ -39,7 +39,7 @@ from seg_tf.inference.sampling import Sampling
 
 def define_flags() -> None:
     model_flags.define_model_flags()
-    flags.DEFINE_string("prompt", None, "The text to go on from.")
+    flags.DEFINE_string("prompt", None, "The text to continue.")
     flags.DEFINE_string("prompt_file", None, "A file that holds it.")
     flags.DEFINE_integer("num_words", 200, "Words to write.", lower_bound=1)
     flags.DEFINE_float(
@@ -58,11 +58,11 @@ def define_flags() -> None:
         lower_bound=0.0,
         upper_bound=1.0,
     )
-    flags.DEFINE_integer("seed", 0, "What chance hangs on.", lower_bound=0)
+    flags.DEFINE_integer("seed", 0, "Seed of the random draws.", lower_bound=0)
     flags.DEFINE_integer(
         "memory_length",
         None,
-        "Words that a word sees before it. Default: as in training.",
+        "Words before each that the model attends to. Default: as in training.",
         lower_bound=0,
     )
 

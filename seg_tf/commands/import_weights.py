@@ -1,10 +1,10 @@
-r"""Makes a checkpoint of weights of other programs, to go on from.
+r"""Makes a checkpoint of weights of other programs, to continue from.
 
   python -m seg_tf.commands.import_weights --from=uncased_L-12_H-768_A-12 \
     --output_dir=runs/google_bert
 
 reads a BERT and writes a checkpoint with the same model, for fine-tuning and for
-everything else that takes a --checkpoint. What can be read, by what lies there:
+everything else that takes a --checkpoint. Formats and their files:
 
   google        bert_model.ckpt.*, bert_config.json, vocab.txt (BERT's authors, TF 1)
   official      a TF 2 checkpoint of tf-models-official, with or without
@@ -23,8 +23,8 @@ To pretrain further, or to give another model a start, name its config:
 The same --config and --config.… flags have to be given to both, and the records be made
 with the same vocab.txt. Tables that BERT lacks start so that the model equals BERT
 where that is possible: BERT with P.S. and SLM always, SegaBERT on windows of one
-sentence. What was loaded, what is new, what was left over and when the two are equal is
-printed, and kept as import_report.txt in the folder.
+sentence. A report of the loaded, new and unmatched weights, and of the windows for
+which the two are equal, is printed and kept as import_report.txt in the folder.
 """
 
 import pathlib
@@ -42,7 +42,7 @@ def define_flags() -> None:
     config_flags.DEFINE_config_file(
         "config",
         None,
-        "Config, FILE or FILE:VARIANT, whose model takes up the weights; its fields "
+        "Config, FILE or FILE:VARIANT, whose model gets the weights; its fields "
         "are flags too. Without, the model stays what it is.",
     )
     flags.DEFINE_string(

@@ -1,4 +1,4 @@
-"""What the commands that use a pretrained model share: it, what they read and write."""
+"""Flags shared by the commands that use a pretrained model: checkpoint and texts."""
 
 import sys
 from collections.abc import Mapping

@@ -20,16 +20,15 @@ such as [SEP], may draw far more). --heads=all or --heads=0,3 draws heads by the
 Layers and heads count from 0.
 
 A file (UTF-8) is one text, whatever is in it: each line that is not blank is a
-paragraph. What is longer than the models' windows is cut behind the last sentence that
+paragraph. What is longer than the models' windows is cut after the last sentence that
 fits, and the output says so. Models are BERT, BERT with P.S., SegaBERT, SLM and their
 mixtures.
 
-Printed, and written to --output_table as CSV, is where the attention of the word pieces
-goes: which share stays in their sentence and in their paragraph (that sentence
-included), which goes to special tokens such as [CLS], and the rest to other paragraphs.
-Behind a share stands how many times as much it is as if every token attended to all
-alike. A model that attends to neighbours, whatever the structure, exceeds that too:
-compare models, not a model with uniform attention alone.
+The command prints, and writes to --output_table as CSV, the shares of the word pieces'
+attention: to their sentence, to their paragraph (that sentence included), to special
+tokens such as [CLS], and the rest to other paragraphs. Each share is followed by its
+ratio to that of uniform attention. A model that attends to neighbours, whatever the
+structure, exceeds 1 too: compare models, not a model with uniform attention alone.
 """
 
 import functools
@@ -138,7 +137,7 @@ def _outputs() -> tuple[pathlib.Path, pathlib.Path | None]:
 
 
 def _names(models: Sequence[Pretrained]) -> list[str]:
-    """What the models are called: the folders of their runs, if that tells them apart.
+    """Names of the models: the folders of their runs, if these differ.
 
     Otherwise a checkpoint of the run is added, or it is the whole path.
     """

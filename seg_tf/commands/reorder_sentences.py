@@ -110,7 +110,7 @@ def _batches(items: list) -> Iterator[list]:
 
 def _read(name: str, path: str, splitter: SentenceSplitter | None) -> list[Sentence]:
     """The sentences of a file; lines are sentences where there is no splitter."""
-    # A blank line begins no text of its own here.
+    # A blank line does not begin a new text here.
     lines = model_flags.read_lines(path)
     if splitter is None:
         return [Sentence(line, name) for line in lines]

@@ -49,7 +49,7 @@ def define_flags() -> None:
     flags.DEFINE_list("batch_sizes", ["1", "8", "32"], "Texts of a call.")
     flags.DEFINE_list("words", ["16", "128", "1024"], "Words of a text.")
     flags.DEFINE_float(
-        "seconds", 3.0, "How long each pair of them is measured.", lower_bound=0
+        "seconds", 3.0, "Seconds to measure each batch size and length.", lower_bound=0
     )
     flags.DEFINE_string("csv", None, "File to write the table to.")
 

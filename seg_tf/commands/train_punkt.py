@@ -1,7 +1,7 @@
 r"""Trains the tables of the Punkt sentence splitter on plain text.
 
 No annotation is needed, only much text of one language. One line of the input is
-one paragraph, or, with --paragraphs=blank_lines, what stands between blank lines
+one paragraph, or, with --paragraphs=blank_lines, what is between blank lines
 (hard-wrapped text). Files that WikiExtractor wrote and Markdown books can be given
 as they are: lines that start with < or # are left out.
 
@@ -182,45 +182,45 @@ def collect(
         def _unique_types(self, tokens: list) -> set:
             return set()
 
-    tally = SecondRound(*(collections.Counter() for _ in range(5)))
+    totals = SecondRound(*(collections.Counter() for _ in range(5)))
     for shard in shards:
         trainer = TrainerWithAbbreviations()
         trainer.get_params().abbrev_types.update(abbreviations)
         trainer.train("\n\n".join(shard))
         found = trainer.get_params()
-        tally.starters.update(found.sent_starters)
-        tally.collocations.update(found.collocations)
+        totals.starters.update(found.sent_starters)
+        totals.collocations.update(found.collocations)
         for word, seen in found.ortho_context.items():
-            tally.orthographic_context[word] |= seen
-        tally.shards_with.update(_count_types(shard).keys())
-        tally.capitalised_after_period.update(_capitalised_after_period(shard))
-    return tally
+            totals.orthographic_context[word] |= seen
+        totals.shards_with.update(_count_types(shard).keys())
+        totals.capitalised_after_period.update(_capitalised_after_period(shard))
+    return totals
 
 
 def make_parameters(
     abbreviations: frozenset[str],
-    tally: SecondRound,
+    totals: SecondRound,
     options: TrainingOptions,
     *,
     name: str,
     provenance: dict[str, Any],
 ) -> PunktParameters:
-    """The tables that the tally amounts to, with no entry that decides nothing."""
+    """The tables that the second round yields, without entries that decide nothing."""
     starters = frozenset(
         word
-        for word, count in tally.starters.items()
+        for word, count in totals.starters.items()
         if count >= options.min_shards
-        and count >= options.starter_share * tally.shards_with[word]
+        and count >= options.starter_share * totals.shards_with[word]
     )
     collocations = frozenset(
         pair
-        for pair, count in tally.collocations.items()
+        for pair, count in totals.collocations.items()
         if count >= options.min_shards and pair[1] not in starters
     )
     context = {
         word: seen
-        for word, seen in tally.orthographic_context.items()
-        if tally.capitalised_after_period[word] >= options.min_capitalised_count
+        for word, seen in totals.orthographic_context.items()
+        if totals.capitalised_after_period[word] >= options.min_capitalised_count
     }
     return PunktParameters(
         abbreviation_types=abbreviations,
@@ -293,12 +293,12 @@ def main(argv: Sequence[str]) -> None:
         make_shards(paragraphs("abbreviations"), options.abbreviation_shard_size),
         options,
     )
-    tally = collect(
+    totals = collect(
         make_shards(paragraphs("all else"), options.shard_size), abbreviations, options
     )
     parameters = make_parameters(
         abbreviations,
-        tally,
+        totals,
         options,
         name=_FLAGS.name,
         provenance={
@@ -330,9 +330,9 @@ def define_flags() -> None:
     )
     flags.DEFINE_string("output", None, "JSON file to write.", required=True)
     flags.DEFINE_string("name", "punkt-custom", "Name of the table, for manifests.")
-    flags.DEFINE_string("description", "", "What text it is; goes into the file.")
+    flags.DEFINE_string("description", "", "Description of the text, for the file.")
     flags.DEFINE_enum(
-        "paragraphs", "lines", ["lines", "blank_lines"], "What parts paragraphs."
+        "paragraphs", "lines", ["lines", "blank_lines"], "Separator of paragraphs."
     )
     flags.DEFINE_list(
         "skip_prefixes", ["<", "#"], "Lines that start with one of these are left out."

@@ -1,4 +1,4 @@
-"""Views of the records: what a row of a batch is."""
+"""Configs of the input pipelines: the content of a row."""
 
 import dataclasses
 import types
@@ -43,7 +43,7 @@ class WindowInputsConfig:
 @register
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PackedWindowInputsConfig(WindowInputsConfig):
-    """Several windows a row, each as in a row of its own, told apart by the model.
+    """Several windows a row, told apart by the model, each as if alone.
 
     Attributes:
         max_windows_per_row: the most windows of a row. More than three fill rows
@@ -72,8 +72,8 @@ class PackedWindowInputsConfig(WindowInputsConfig):
 class SentenceInputsConfig(WindowInputsConfig):
     """One window a row, `[SENT]` before every sentence, sentences shuffled (SLM).
 
-    A row is longer than a window by `max_sentences`, so that no piece has to make
-    room for a `[SENT]`.
+    A row is longer than a window by `max_sentences`, so that no piece is dropped
+    for a `[SENT]`.
 
     Attributes:
         max_sentences: the most sentences of a row; where a window has more, adjacent
@@ -194,7 +194,7 @@ class LaneInputsConfig:
     """A corpus as one stream of words, read in lanes side by side (Transformer-XL).
 
     A batch has a row for every lane, its next `target_length` words; the batch after
-    it goes on where each lane stopped. Training has as many lanes as a batch has rows.
+    it continues each lane. Training has as many lanes as a batch has rows.
 
     Attributes:
         target_length: words of a row, each of which predicts the one after it.

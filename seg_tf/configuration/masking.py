@@ -1,4 +1,4 @@
-"""Which positions a model has to predict."""
+"""Configs of the choice of positions that a model predicts."""
 
 import dataclasses
 from typing import ClassVar
@@ -9,7 +9,7 @@ from seg_tf.configuration.registry import register
 @register
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MaskingConfig:
-    """Which positions masked LM predicts, and what stands there instead.
+    """Positions that masked LM predicts, and their replacements in the input.
 
     Defaults are BERT's: 15 % of the positions, at most `max_predictions` of
     them; 80 % become `[MASK]`, 10 % a random piece, the rest stay.

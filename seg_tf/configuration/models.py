@@ -59,7 +59,7 @@ class EncoderConfig:
 
     @property
     def inputs_arguments(self) -> Mapping[str, Any]:
-        """What the inputs of such a model have to know of it."""
+        """Arguments that the input pipeline takes from the model."""
         return {"index_tables": self.index_tables, "vocab_size": self.vocab_size}
 
     def row_activations(self, inputs: Any, vocab_size: int) -> int:
@@ -128,7 +128,7 @@ class ReATConfig:
 
     @property
     def inputs_arguments(self) -> Mapping[str, Any]:
-        """What the inputs of such a model have to know of it."""
+        """Arguments that the input pipeline takes from the model."""
         index_tables = {
             "position_index": self.block_length,
             "sentence_position": self.max_sentences,
@@ -170,7 +170,7 @@ class TransformerXLConfig:
             Transformer-XL; all three are Sega-Transformer-XL.
         position_form: `eq3` computes the paper's equation 3; `released` computes what
             the authors' code does, which lets words see later sentence breaks.
-        hidden_size: width of the layers; heads have a size of their own.
+        hidden_size: width of the layers; heads have a separate size.
         intermediate_size: width inside the feed-forward blocks.
         memory_length: positions before a segment that it sees.
         dropout: rate after the embeddings, on the position vectors and after both
@@ -227,7 +227,7 @@ class TransformerXLConfig:
 
     @property
     def inputs_arguments(self) -> Mapping[str, Any]:
-        """What the inputs of such a model have to know of it."""
+        """Arguments that the input pipeline takes from the model."""
         return {"vocab_size": self.vocab_size}
 
     def row_activations(self, inputs: Any, vocab_size: int) -> int:

@@ -38,7 +38,7 @@ class SentenceUnshufflingConfig:
 @register
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExchangeSentenceConfig:
-    """Whether each sentence was moved elsewhere in its text (ReAT, section II.E)."""
+    """Detection of sentences moved within their text (ReAT, section II.E)."""
 
     implementation: ClassVar[str] = (
         "seg_tf.objectives.exchange_sentence:ExchangeSentence"

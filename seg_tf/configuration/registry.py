@@ -1,4 +1,4 @@
-"""Which dataclasses are configs, what each builds, and configs as plain values."""
+"""Registry of config classes: what each builds, and its form as plain values."""
 
 import dataclasses
 import importlib

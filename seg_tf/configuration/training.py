@@ -47,7 +47,7 @@ class TrainingConfig:
 
     Attributes:
         num_updates: updates of the whole run; the schedule ends with them. The one
-            setting of what is learned that may change while a run goes on.
+            setting of what is learned that may change when a run is resumed.
         batch_size: rows of an update, of all processes together.
         micro_batch_size: rows that a process computes at once; it adds up the
             gradients of its share of the batch in micro-batches of this size. None

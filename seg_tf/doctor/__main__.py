@@ -65,7 +65,7 @@ def checks(options: Options) -> dict[str, Check]:
 
 
 def run_check(check: Check) -> list[Finding]:
-    """Runs `check`; an error of its own becomes a finding."""
+    """Runs `check`; an error in it becomes a finding."""
     try:
         return check()
     except Exception as error:

@@ -54,7 +54,7 @@ def judge_cores(cores: int, memory: int, gpus: int) -> Finding:
 
 
 def judge_disk(folder: str, free: int, writable: bool) -> Finding:
-    """Room for checkpoints, in a folder that this user may write to."""
+    """Disk space for checkpoints, in a folder that this user may write to."""
     title = f"{_gib(free)} free for {folder}"
     cure = "another --output_dir, here and for run_pretraining.py"
     if not writable:

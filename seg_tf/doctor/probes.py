@@ -1,4 +1,4 @@
-"""Probes: facts that are learnt in a process of their own, here or on another host.
+"""Probes: facts that are learnt in a separate process, here or on another host.
 
 An import of a damaged package may raise, crash or hang. So each probe is a command,
 
@@ -70,7 +70,7 @@ def run(command: Sequence[str], time_limit: float, **variables: str) -> ProbeAns
     """Runs the command of a probe in a process group that ends with it.
 
     Args:
-        command: `command_of` a probe, perhaps behind a launcher such as ssh.
+        command: `command_of` a probe, perhaps after a launcher such as ssh.
         time_limit: seconds after which the process counts as hung.
         **variables: environment variables of the process.
     """

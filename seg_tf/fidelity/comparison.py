@@ -104,7 +104,7 @@ def _windows_per_row(config: configuration.RunConfig, value: Any) -> Any:
     return 1 if value == "absent" else value
 
 
-# Settings whose value in a config stands for another one.
+# Settings whose value in a config means another one.
 _READERS: Mapping[str, Callable[[configuration.RunConfig, Any], Any]] = {
     "inputs": _type_name,
     "inputs.masking": _type_name,

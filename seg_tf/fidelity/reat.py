@@ -25,7 +25,7 @@ _AS_BERT_CODE = f"unsaid; {BERT_CODE}"
 
 
 def _all_masked(config: configuration.RunConfig) -> int:
-    """Room for what is masked in a row without padding."""
+    """Largest number of predictions of a row without padding."""
     return math.ceil(getattr(config.inputs, "row_length", 0) * 0.15)
 
 
@@ -43,7 +43,7 @@ _SHARED = (
     PaperValue("inputs.long_rate", 0.1, _PRETRAINING),
     PaperValue("inputs.exchange_rate", 0.2, _PRETRAINING),
     PaperValue("inputs.exchange_within", "text", "unsaid; sentences of one text"),
-    # Of Wikipedia, such a row holds 258 sentences on average.
+    # A row of Wikipedia holds 258 sentences on average.
     PaperValue("inputs.row_length", 7_168, f"{_TABLE_1}: 256 sentences, or twice that"),
     PaperValue("inputs.masking", "MaskingConfig", f"{_REAT}, section II.D"),
     PaperValue("inputs.masking.mask_rate", 0.15, _PRETRAINING),

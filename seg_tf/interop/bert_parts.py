@@ -76,7 +76,7 @@ def part_shapes(sizes: BertSizes, tables: tuple[str, ...]) -> dict[str, Shape]:
 
 
 def group_of(part: str) -> str:
-    """What a part belongs to, such as `tables`, `layers` or `pooler`."""
+    """The group of a part, such as `tables`, `layers` or `pooler`."""
     return part.partition("/")[0]
 
 

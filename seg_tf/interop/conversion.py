@@ -45,12 +45,12 @@ def convert(
 
     It is one like those of a run, without optimizer: `load_pretrained` reads it, and
     pretraining of the same config starts from it by `--initial_checkpoint`. The folder
-    stands whole under its name or not at all.
+    appears whole under its name or not at all.
 
     Args:
         foreign: the model.
         output_dir: the checkpoint's folder, new or empty.
-        config: the run whose model takes up the weights; None makes the foreign model
+        config: the run whose model gets the weights; None makes the foreign model
             itself one of ours.
         vocab_file: its vocabulary, where the foreign folder has none.
         lower_case: whether text has to be lower-cased; None takes what the foreign
@@ -106,7 +106,7 @@ def convert(
         },
         tables={assigned[part]: how for part, how in tables.sources.items()},
         new=_new_weights(encoder, objectives, set(assigned.values())),
-        left_over=_left_over(parts, tables.unused, tied),
+        unmatched=_unmatched(parts, tables.unused, tied),
         missed=_names(parts, tables.missed, parts.missed),
         kept=_kept(parts),
         settings=target_config.differing_settings(config.model, foreign),
@@ -186,8 +186,8 @@ def _new_weights(
 
 
 def _tied(foreign: ForeignModel, parts: Parts) -> tuple[str | None, tuple[str, ...]]:
-    """A copy of the token table for outputs, if there is one, and what to say of it."""
-    for name in parts.left_over:
+    """The output copy of the token table, if there is one, and notes on it."""
+    for name in parts.unmatched:
         if name.endswith(_OUTPUT_TABLES):
             if np.array_equal(foreign.store.read(name), parts.values[bert_parts.WORDS]):
                 return name, ()
@@ -227,10 +227,10 @@ def _pooler(parts: Parts) -> Pooler:
     )
 
 
-def _left_over(
+def _unmatched(
     parts: Parts, unused: Iterable[str], tied: str | None
 ) -> tuple[str, ...]:
-    names = _names(parts, unused, parts.left_over)
+    names = _names(parts, unused, parts.unmatched)
     return tuple(name for name in names if name != tied)
 
 
@@ -268,7 +268,7 @@ def _state(
     vocabulary: Vocabulary,
     report: ImportReport,
 ) -> dict[str, Any]:
-    """What `state.json` says."""
+    """Content of the checkpoint's `state.json`."""
     return {
         "config": configuration.to_dict(config),
         "records": None,

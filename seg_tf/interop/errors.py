@@ -1,4 +1,4 @@
-"""What is wrong with weights of other programs."""
+"""Errors of weights of other programs."""
 
 
 class ForeignWeightsError(ValueError):

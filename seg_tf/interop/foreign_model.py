@@ -11,7 +11,7 @@ from seg_tf.interop.tensor_stores import TensorStore
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ForeignModel:
-    """What has to be known of a foreign checkpoint to read it.
+    """A foreign checkpoint: its tensors, sizes, settings and vocabulary.
 
     Attributes:
         format: one of `seg_tf.interop.formats.FORMATS`.
@@ -21,12 +21,12 @@ class ForeignModel:
         table_rows: index feature, or `token_type`, -> rows of its table.
         vocab_size: pieces of its vocabulary, as its config says; None where none says.
         layer_norm_epsilon: float.
-        approximate_gelu: whether GELU is by tanh.
+        approximate_gelu: True for GELU by tanh.
         dropout: rate.
         initializer_range: standard deviation of what it was initialised with.
         vocabulary: its vocabulary file, if it has one.
         lower_case: whether text has to be lower-cased; None where no file says.
-        notes: what a reader of the report has to know.
+        notes: lines for the report.
         files: the files that the weights came from.
     """
 
@@ -53,5 +53,5 @@ class ForeignModel:
 
     @property
     def is_segabert(self) -> bool:
-        """Whether it has SegaBERT's tables."""
+        """True if it has SegaBERT's tables."""
         return "token_index" in self.table_rows

@@ -1,4 +1,4 @@
-"""Which formats can be read, and which one a path is in."""
+"""The formats of checkpoints that can be read, and their detection."""
 
 import pathlib
 

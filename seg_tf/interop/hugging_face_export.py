@@ -18,7 +18,7 @@ from seg_tf.interop import (
     pooler_file,
 )
 from seg_tf.interop.errors import ForeignWeightsError
-from seg_tf.text import vocabulary as vocabularies
+from seg_tf.text.vocabulary import CLS, MASK, PAD, SEP, UNK
 
 # A tokenizer gives the second text of a pair the type 1, whether or not the model was
 # trained with types.
@@ -34,7 +34,7 @@ def write_hugging_face(pretrained: Pretrained, folder: pathlib.Path) -> None:
 
     Args:
         pretrained: a BERT, whose only index table is that of positions.
-        folder: where the files go, new or empty; it stands whole or not at all.
+        folder: where the files go, new or empty; it appears whole or not at all.
 
     Raises:
         ForeignWeightsError: if the model is another, naming the tables that Hugging
@@ -61,7 +61,7 @@ def write_hugging_face(pretrained: Pretrained, folder: pathlib.Path) -> None:
 
 
 def is_bert(encoder: Any) -> bool:
-    """Whether an encoder is BERT: one table of positions, with or without types."""
+    """Recognises BERT: an encoder with one table, of positions, besides types."""
     return list(getattr(encoder, "index_tables", {})) == ["position_index"]
 
 
@@ -142,9 +142,9 @@ def _tokenizer_config(pretrained: Pretrained) -> dict[str, Any]:
         "strip_accents": None,
         "tokenize_chinese_chars": True,
         "model_max_length": pretrained.encoder.index_tables["position_index"],
-        "unk_token": vocabularies.UNK,
-        "sep_token": vocabularies.SEP,
-        "pad_token": vocabularies.PAD,
-        "cls_token": vocabularies.CLS,
-        "mask_token": vocabularies.MASK,
+        "unk_token": UNK,
+        "sep_token": SEP,
+        "pad_token": PAD,
+        "cls_token": CLS,
+        "mask_token": MASK,
     }

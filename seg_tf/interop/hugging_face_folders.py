@@ -84,7 +84,7 @@ def read(folder: pathlib.Path) -> ForeignModel:
 
 
 def is_one(folder: pathlib.Path) -> bool:
-    """Whether a folder holds a config in Hugging Face's form."""
+    """Recognises a folder by its config in Hugging Face's form."""
     path = folder / CONFIG_FILE
     return path.is_file() and "model_type" in bert_config_file.read_config(path)
 

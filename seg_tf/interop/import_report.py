@@ -1,4 +1,4 @@
-"""What became of a foreign checkpoint: loaded, new, left over, and when it is equal."""
+"""Report of an import: loaded, new and unmatched weights, and equality."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping
@@ -10,7 +10,7 @@ _SHOWN = 12
 
 @dataclasses.dataclass(frozen=True)
 class ImportReport:
-    """Says of every weight where it is from.
+    """Report of an import: the origin of every weight.
 
     Attributes:
         format: of the source.
@@ -19,14 +19,14 @@ class ImportReport:
         loaded: our weight -> the tensor it was loaded from.
         tables: our table -> how it came about.
         new: our weights that start as in a new model.
-        left_over: tensors that nothing was loaded from.
-        kept: what is kept in files of its own.
+        unmatched: tensors that match none of our weights.
+        kept: parts that are kept in separate files.
         settings: model setting in which ours differs from the source -> (ours,
             theirs).
         notes: further lines.
         equal_for: windows for which the encoder equals its source, empty if there
             are none.
-        missed: tensors left over that the source's encoder computes with, or may; with
+        missed: unmatched tensors that the source's encoder computes with, or may; with
             any, the two are not equal.
     """
 
@@ -36,7 +36,7 @@ class ImportReport:
     loaded: Mapping[str, str]
     tables: Mapping[str, str]
     new: tuple[str, ...]
-    left_over: tuple[str, ...]
+    unmatched: tuple[str, ...]
     kept: Mapping[str, str]
     settings: Mapping[str, tuple[Any, Any]]
     notes: tuple[str, ...]
@@ -60,7 +60,7 @@ class ImportReport:
         lines.append("Tables:")
         lines += [f"  {name}: {how}" for name, how in self.tables.items()]
         lines += _listed("New, as in a model that starts from chance", self.new)
-        lines += _listed("Left over, of no use to this model", self.left_over)
+        lines += _listed("Unmatched, of no use to this model", self.unmatched)
         lines += [
             f"Kept beside the model: {name}, {what}" for name, what in self.kept.items()
         ]
@@ -69,12 +69,12 @@ class ImportReport:
         return "\n".join(lines)
 
     def equality(self) -> str:
-        """For which windows the encoder gives what the source gives."""
+        """States the windows for which the encoder equals its source."""
         if self.missed:
             return "\n".join(
                 _listed(
                     "Equal to the source: for no window; of what it computes with, or "
-                    "may, is left over",
+                    "may, is unmatched",
                     self.missed,
                 )
             )

@@ -62,7 +62,7 @@ def write_preset(pretrained: Pretrained, folder: pathlib.Path) -> str:
 
     Args:
         pretrained: an encoder like BERT.
-        folder: new or empty; it stands whole or not at all.
+        folder: new or empty; it appears whole or not at all.
 
     Returns:
         Name of the class of the backbone, and why if it is not keras-hub's own.
@@ -104,7 +104,7 @@ def write_preset(pretrained: Pretrained, folder: pathlib.Path) -> str:
 
 
 def why_not_bert_backbone(encoder: Encoder) -> list[str]:
-    """What keeps an encoder from being a `BertBackbone` with the same outputs."""
+    """Reasons why no `BertBackbone` has the outputs of an encoder; [] if one has."""
     reasons = []
     if not is_bert(encoder):
         reasons.append(f"it embeds {', '.join(encoder.index_tables)}")

@@ -60,7 +60,7 @@ def read(folder: pathlib.Path) -> ForeignModel:
 
 
 def is_one(folder: pathlib.Path) -> bool:
-    """Whether a folder holds the config of a Keras model."""
+    """Recognises a folder by its config of a Keras model."""
     path = folder / CONFIG_FILE
     return path.is_file() and "registered_name" in bert_config_file.read_config(path)
 

@@ -1,4 +1,4 @@
-"""A folder that is written aside and stands whole under its name or not at all."""
+"""A folder that is written aside and appears whole under its name or not at all."""
 
 import contextlib
 import pathlib

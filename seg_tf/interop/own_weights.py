@@ -27,7 +27,7 @@ def sizes_of(model: Any) -> BertSizes:
 
 
 def tables_of(model: Any) -> tuple[str, ...]:
-    """What an encoder, or the config of one, has tables for beside word pieces."""
+    """Features that an encoder, or the config of one, embeds beside word pieces."""
     types = ("token_type",) if model.num_token_types else ()
     return (*model.index_tables, *types)
 
@@ -72,7 +72,7 @@ def read_parts(
 
 
 def has_trained_head(pretrained: Pretrained) -> bool:
-    """Whether a checkpoint's masked-LM head was trained, here or where it is from."""
+    """True if a checkpoint's masked-LM head was trained, here or at its source."""
     imported = contents.read_state(pretrained.folder).get("imported") or {}
     untrained = tuple(imported.get("new", ()))
     heads = [

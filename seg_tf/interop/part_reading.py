@@ -14,18 +14,18 @@ from seg_tf.interop.tensor_stores import TensorStore
 
 @dataclasses.dataclass(frozen=True)
 class Parts:
-    """What was read.
+    """Parts that were read, and the unmatched tensors.
 
     Attributes:
         values: float32 array of each part.
         names: the tensor that each part came from.
-        left_over: names of the tensors that no part came from.
+        unmatched: names of the tensors that belong to no part.
         missed: those of them that the source's encoder may compute with.
     """
 
     values: Mapping[str, np.ndarray]
     names: Mapping[str, str]
-    left_over: tuple[str, ...]
+    unmatched: tuple[str, ...]
     missed: tuple[str, ...]
 
 

@@ -1,11 +1,11 @@
-"""What the tables of an encoder start from, so that it equals the model it came from.
+"""Initial index tables with which an encoder equals the model it came from.
 
 Tables that the source lacks start at zero: adding them changes nothing. That is enough
 for BERT with P.S. and for SLM, which keep BERT's positions. SegaBERT has none: the
 token index restarts in every sentence. Within the first sentence of a window it is
 BERT's position less one, as `[CLS]` shares the index 0 of the first piece. So row t of
-the token table becomes BERT's position t + 1, and the vector of `[CLS]`, which stands
-at position 0 and nowhere else, takes up the difference of the positions 0 and 1. Then
+the token table becomes BERT's position t + 1, and the vector of `[CLS]`, which occurs
+at position 0 alone, absorbs the difference of the positions 0 and 1. Then
 SegaBERT equals BERT on windows of one sentence. Of more sentences it cannot: where a
 sentence begins is no function of its paragraph and sentence index.
 """
@@ -126,7 +126,7 @@ def _missed(
 def _used_tables(
     found: Mapping[str, np.ndarray], index_tables: Mapping[str, int]
 ) -> tuple[str, ...]:
-    """Index features whose tables of the source the encoder takes up.
+    """Index features whose tables the encoder takes from the source.
 
     A file of SegaBERT's authors holds positions beside the three of SegaBERT. An
     encoder with positions and no token index starts from what it has a place for.

@@ -54,7 +54,7 @@ class Transposed(TensorForm):
 
 @dataclasses.dataclass(frozen=True)
 class OutputsByHead(TensorForm):
-    """What leads to the heads: a kernel `(D, H, K)` or a bias `(H, K)`."""
+    """Projection to the heads: a kernel `(D, H, K)` or a bias `(H, K)`."""
 
     num_heads: int
 
@@ -70,7 +70,7 @@ class OutputsByHead(TensorForm):
 
 @dataclasses.dataclass(frozen=True)
 class InputsByHead(TensorForm):
-    """What leads from the heads: a kernel `(H, K, D)`."""
+    """Projection from the heads: a kernel `(H, K, D)`."""
 
     num_heads: int
 

@@ -144,7 +144,7 @@ class TensorFlowStore(TensorStore):
 
 
 def prefix_of(names: Iterable[str], ending: str) -> str | None:
-    """What stands before `ending` in the shortest name that ends so, if one does."""
+    """The prefix before `ending` of the shortest name that has it; None if none."""
     found = [name for name in names if name.endswith(ending)]
     return min(found, key=len).removesuffix(ending) if found else None
 

@@ -23,7 +23,7 @@ _INDEX = ".index"
 
 
 def find_prefix(path: pathlib.Path) -> pathlib.Path | None:
-    """The checkpoint that a path, a folder or a prefix of files, stands for.
+    """The checkpoint that a path, a folder or a prefix of files, refers to.
 
     Raises:
         ForeignWeightsError: if a folder holds several.

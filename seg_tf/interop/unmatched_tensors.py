@@ -1,4 +1,4 @@
-"""What it means that a checkpoint has tensors which no part of a BERT came from."""
+"""Tensors of a checkpoint that match no part of a BERT."""
 
 import itertools
 import re
@@ -62,12 +62,12 @@ def name_in_layer(layout: Layout, name: str, layer: int) -> str:
     return f"{start}{layer}{name.removeprefix(f'{start}0')}"
 
 
-def of_encoder(layout: Layout, left_over: Iterable[str]) -> tuple[str, ...]:
-    """Those left over that an encoder may compute with: all not known to be harmless.
+def of_encoder(layout: Layout, unmatched: Iterable[str]) -> tuple[str, ...]:
+    """The unmatched tensors that an encoder may compute with: not known as harmless.
 
     Args:
         layout: names of the tensors that were looked for.
-        left_over: names of those that nothing was loaded from.
+        unmatched: names of the tensors that belong to no part.
     """
     common = _common_start(
         [
@@ -79,7 +79,7 @@ def of_encoder(layout: Layout, left_over: Iterable[str]) -> tuple[str, ...]:
     prefix = re.match(r"(.*[./])?", common)[0]
     return tuple(
         name
-        for name in left_over
+        for name in unmatched
         if name.startswith(prefix) and not _HARMLESS.search(name)
     )
 

@@ -177,7 +177,7 @@ class AdaptiveEmbedding(keras.layers.Layer):
     def _vectors_of_parts(self, token_ids: Any) -> Any:
         """Every part's vectors at every position, those of other parts' words 0.
 
-        The shapes do not hang on the words, and the projections of the tails, being
+        The shapes do not depend on the words, and the projections of the tails, being
         narrow, cost less than finding out where they are needed.
         """
         sum_BLD = 0
@@ -193,7 +193,7 @@ class AdaptiveEmbedding(keras.layers.Layer):
     def _vectors(self, number: int, rows_BL: Any, is_in_part_BL1: Any = None) -> Any:
         """Rows of a table, 0 where they are not asked for, projected and scaled."""
         table_VE = self._tables[number]
-        # Behind the reshape, the gradient is an ordinary tensor, not a list of rows
+        # After the reshape, the gradient is an ordinary tensor, not a list of rows
         # of which some occur twice (`IndexEmbedding` says what becomes of these).
         vectors_BLE = ops.take(ops.reshape(table_VE, table_VE.shape), rows_BL, axis=0)
         if is_in_part_BL1 is not None:
@@ -221,7 +221,7 @@ class AdaptiveEmbedding(keras.layers.Layer):
 
 
 def split_rows(table: Any, cutoffs: Sequence[int]) -> list[Any]:
-    """The rows before, between and behind the cutoffs.
+    """The rows before, between and after the cutoffs.
 
     The gradient of a split is one concatenation; that of slices would be as many
     arrays of the table's size as there are slices, to be summed.

@@ -26,7 +26,7 @@ class AdaptiveSoftmax(keras.layers.Layer):
     so that a tail's words cost nothing where the target is none of them.
 
     Word vectors are those of the embedding, and so are the projections of the tails.
-    The head has a projection of its own, as in Transformer-XL; where the embedding has
+    The head has a separate projection, as in Transformer-XL; where the embedding has
     none, nothing is projected here either.
 
     Products are taken in the compute dtype, softmaxes in float32.
@@ -34,7 +34,7 @@ class AdaptiveSoftmax(keras.layers.Layer):
     Args:
         embedding: `AdaptiveEmbedding`. Where words, parts and vectors come from.
         static_shapes: bool. Whether to compute every tail at every position, which
-            gives the same numbers in shapes that do not hang on the targets, for XLA
+            gives the same numbers in shapes that do not depend on the targets, for XLA
             and JAX. It costs the time and the memory of a softmax over all words.
         **kwargs: arguments of `keras.layers.Layer`.
 
@@ -198,7 +198,7 @@ def _every_loss(
 def _gathered_losses(
     hidden_ND: Any, words_N: Any, is_in_tail_N: Any, layer: tuple[Any, ...]
 ) -> Any:
-    """The same, computed where it counts: shapes hang on how often that is."""
+    """The same, computed where it counts: shapes depend on how often that is."""
     (positions_M,) = ops.nonzero(is_in_tail_N)
     hidden_MD = ops.take(hidden_ND, positions_M, axis=0)
     words_M = ops.take(words_N, positions_M, axis=0)

@@ -16,9 +16,9 @@ from seg_tf.ops.sentence_blocks import same_text
 class AlphaTransformerLayer(keras.layers.Layer):
     """An alpha transformer layer (ReAT, section II.C and figure 2), with a batch.
 
-    Four blocks, each with a residual connection and LayerNorm behind it: attention
+    Four blocks, each with a residual connection and LayerNorm after it: attention
     inside the sentence, feed-forward, *attention token mixing*, and a second
-    feed-forward with weights of its own. In mixing, every position of a text attends
+    feed-forward with separate weights. In mixing, every position of a text attends
     to the `<Attn>` positions of the sentences of its text, and to nothing else. Of all
     computation this alone goes across sentences.
 

@@ -58,7 +58,7 @@ class IndexEmbedding(keras.layers.Layer):
                 "`tables` must name at least one feature and give each at least "
                 f"one row. Received: tables={dict(tables)}"
             )
-        # Weights are saved in the order of the tables, which must not hang on how
+        # Weights are saved in the order of the tables, which must not depend on how
         # somebody happened to write them down.
         self.tables = dict(sorted(tables.items()))
         self.hidden_size = hidden_size
@@ -87,7 +87,7 @@ class IndexEmbedding(keras.layers.Layer):
         for name, table in self.embeddings.items():
             # The gradient of gathering from a variable is a list of rows, some
             # twice, whose squares Keras' Adam sums where it has to square the
-            # sum. Behind a reshape it is an ordinary tensor, which for tables of
+            # sum. After a reshape it is an ordinary tensor, which for tables of
             # this size is also the faster form.
             table_RD = ops.reshape(table, (self.tables[name], self.hidden_size))
             vectors_BLD = ops.take(table_RD, features[name], axis=0)

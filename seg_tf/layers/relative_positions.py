@@ -17,7 +17,7 @@ from seg_tf.ops.relative_logits import (
     StaticPositions,
 )
 
-# The parts of a relative position vector, as they stand in it and in the indices.
+# The parts of a relative position vector, in the order of it and of the indices.
 PARTS = ("token", "sentence", "paragraph")
 
 
@@ -26,7 +26,7 @@ class RelativePositions(keras.layers.Layer):
     """Prepares the relative position vectors of Segatron's eq. 3, once for all layers.
 
     Distances are those of counters over a whole stream. Tokens are numbered without
-    a gap; a key of the memory that does not stand where the number of the first query
+    a gap; a key of the memory that is not where the number of the first query
     puts it is taken for absent, so that a memory of another place, or of none, does no
     harm. Sentences and paragraphs may have any numbers.
 
@@ -39,7 +39,7 @@ class RelativePositions(keras.layers.Layer):
             this order. Tokens alone make Transformer-XL.
         form: `"eq3"`, or `"released"` for what the authors' code computes.
         dropout: float.
-        static_shapes: bool. Whether no shape hangs on the text, as XLA and JAX need.
+        static_shapes: bool. Whether no shape depends on the text, as XLA and JAX need.
             Slower, and the same otherwise, but that dropout of sentence and paragraph
             is drawn for every row, not for every distance.
         **kwargs: arguments of `keras.layers.Layer`.
@@ -199,7 +199,7 @@ def _is_before(tokens_BM: Any, first_B1: Any) -> Any:
 
 
 def _visible(is_there_BM: Any, num_queries: Any) -> Any:
-    """Nothing behind a query, and nothing absent: bool (B, 1, T, K)."""
+    """Nothing after a query, and nothing absent: bool (B, 1, T, K)."""
     memory_B1TM = ops.repeat(is_there_BM[:, None, None, :], num_queries, axis=2)
     places_T = ops.arange(num_queries, dtype="int32")
     causal_TT = places_T[None, :] <= places_T[:, None]
@@ -213,7 +213,7 @@ def _runs(segments_BKP: Any) -> tuple[Any, Any]:
 
     Returns:
         Indices of each run, `(B, S, P)`, and which keys are of it, bool `(B, S, K)`.
-        Rows with fewer runs than others have some without keys behind.
+        Rows with fewer runs than others end with runs without keys.
     """
     differs = ops.not_equal(segments_BKP[:, 1:], segments_BKP[:, :-1])
     begins_BK = ops.pad(ops.any(differs, axis=-1), [[0, 0], [1, 0]])
@@ -239,7 +239,7 @@ def _distances(index_BS: Any, own_run_BTS: Any) -> tuple[Any, Any]:
     own_run_BT1 = ops.argmax(ops.cast(own_run_BTS, "int32"), axis=-1)[..., None]
     index_BTS = ops.take_along_axis(index_BS[:, None, :], own_run_BT1, axis=2)
     distance_BTS = index_BTS - index_BS[:, None, :]
-    # To what comes after there is none: such a run is not seen.
+    # To later keys there is none: their runs are not seen.
     later_BTS = ops.arange(ops.shape(index_BS)[1]) > own_run_BT1
     distance_BTS = ops.where(later_BTS, 0, distance_BTS)
     return ops.unique(distance_BTS, return_inverse=True)

@@ -23,7 +23,7 @@ class SegmentRelativeAttention(keras.layers.Layer):
 
     where R_ij is what `RelativePositions` prepared: of tokens, sentences and
     paragraphs it is Sega-Transformer-XL, of tokens alone Transformer-XL (Dai et al.,
-    2019, section 3.3). No projection has a bias of its own.
+    2019, section 3.3). No projection has a separate bias.
 
     Args:
         num_heads: int.

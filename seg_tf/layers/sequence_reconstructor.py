@@ -23,7 +23,7 @@ class SequenceReconstructor(keras.layers.Layer):
     those read so far and to all candidates, and points at the next one by the inner
     product of its output with each candidate (eq. 1 and 2). The layers are post-norm.
 
-    Nothing here knows where a candidate stands: neither the candidates nor the steps
+    Nothing here knows the position of a candidate: neither the candidates nor the steps
     get a position, and permuting the candidates permutes the logits. So all that can
     give an order away is in the candidates themselves. The caller hands them over in
     an order that does not depend on the gold one.
@@ -47,7 +47,7 @@ class SequenceReconstructor(keras.layers.Layer):
         training: bool. Whether there is dropout.
 
     Returns:
-        Logits, a float32 tensor `(B, S, C)`. Steps behind a row's last hold numbers
+        Logits, a float32 tensor `(B, S, C)`. Steps after a row's last hold numbers
         without meaning.
 
     Raises:
@@ -152,7 +152,7 @@ class SequenceReconstructor(keras.layers.Layer):
 
         Returns:
             The order, int32 `(B, S)` with S = C - 1: the candidate of each step, the
-            row's `[SEP]` behind all its sentences, then 0. And the probability of
+            row's `[SEP]` after all its sentences, then 0. And the probability of
             each among the candidates that its step still had, float32 `(B, S)`.
         """
         mask_BC = ops.cast(candidate_mask, "bool")

@@ -9,7 +9,7 @@ import keras
 import keras_hub
 from keras import ops
 
-from seg_tf import features as batch_contract
+from seg_tf.features import INDEX_FEATURES, tensor_specs
 from seg_tf.layers.index_embedding import IndexEmbedding
 from seg_tf.models.own_features import own_features
 from seg_tf.ops.activations import gelu
@@ -155,7 +155,7 @@ class Encoder(keras_hub.models.Backbone):
 
         # === Functional model ===
         names = _feature_names(index_tables, packed_windows, reads_token_types)
-        specs = batch_contract.tensor_specs(names, {"B": None, "L": None})
+        specs = tensor_specs(names, {"B": None, "L": None})
         inputs = {
             name: keras.Input(batch_shape=shape, dtype=feature_dtype, name=name)
             for name, (shape, feature_dtype) in specs.items()
@@ -236,7 +236,7 @@ def _feature_names(
 
 
 def _same_window(inputs: Mapping[str, Any]) -> Any:
-    """Which positions see which: bool `(B, L, L)`.
+    """Attention mask: True for positions of the same window, bool `(B, L, L)`.
 
     Padding sees padding: with nothing to see, a softmax would be over nothing.
     """
@@ -254,13 +254,11 @@ def _check_sizes(
             "`vocab_size` must be at least 1; where a config leaves it to the "
             f"records, pass theirs. Received: vocab_size={vocab_size}"
         )
-    unknown = [
-        name for name in index_tables if name not in batch_contract.INDEX_FEATURES
-    ]
+    unknown = [name for name in index_tables if name not in INDEX_FEATURES]
     if unknown:
         raise ValueError(
             "`index_tables` must be named after index features of the batch contract "
-            f"({', '.join(batch_contract.INDEX_FEATURES)}). Received: {unknown}"
+            f"({', '.join(INDEX_FEATURES)}). Received: {unknown}"
         )
     if hidden_size % num_heads:
         raise ValueError(

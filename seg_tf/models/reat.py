@@ -9,7 +9,7 @@ from typing import Any
 import keras
 import keras_hub
 
-from seg_tf import features as batch_contract
+from seg_tf.features import tensor_specs
 from seg_tf.layers.alpha_transformer_layer import AlphaTransformerLayer
 from seg_tf.layers.index_embedding import IndexEmbedding
 from seg_tf.layers.sentence_transformer_layer import SentenceTransformerLayer
@@ -206,9 +206,7 @@ class ReAT(keras_hub.models.Backbone):
             self.pooler.build((None, None, alpha_hidden_size))
 
         # === Functional model ===
-        specs = batch_contract.tensor_specs(
-            _FEATURES, {"B": None, "L": None, "N": None}
-        )
+        specs = tensor_specs(_FEATURES, {"B": None, "L": None, "N": None})
         inputs = {
             name: keras.Input(batch_shape=shape, dtype=feature_dtype, name=name)
             for name, (shape, feature_dtype) in specs.items()

@@ -1,4 +1,4 @@
-"""Transformer-XL and Sega-Transformer-XL: a decoder that remembers earlier segments."""
+"""Transformer-XL and Sega-Transformer-XL: decoders with memory of earlier segments."""
 
 # Shape key: B batch, T tokens of a segment, M memory, N layers, D hidden size.
 
@@ -27,7 +27,7 @@ class TransformerXL(keras.Model):
     Transformer-XL (Dai et al., 2019), all three parts are Sega-Transformer-XL.
 
     Memory goes in and comes out. It holds the input of every layer at the last
-    `memory_length` tokens, and where these stand in the stream, by which the model
+    `memory_length` tokens, and their positions in the stream, by which the model
     knows whether a memory belongs before the segment: one that does not is ignored.
     No gradient flows into it.
 
@@ -51,7 +51,7 @@ class TransformerXL(keras.Model):
         initializer_range: float. Standard deviation of the normal distribution that
             weights start from.
         projection_range: float. That of the projections of word vectors.
-        static_shapes: bool. Whether no shape hangs on the text, as XLA and JAX need.
+        static_shapes: bool. Whether no shape depends on the text, as XLA and JAX need.
             Slower, and the same otherwise.
         dtype: dtype or dtype policy of all layers; None takes the global policy.
         **kwargs: `name` and `trainable`.
@@ -157,7 +157,7 @@ class TransformerXL(keras.Model):
             )
 
     def build(self, input_shape: Any = None) -> None:
-        """Creates every weight: none hangs on the shape of the inputs."""
+        """Creates every weight: none depends on the shape of the inputs."""
         self.token_embedding.build()
         for layer in self.transformer_layers:
             layer.build((None, None, self.hidden_size))

@@ -52,7 +52,7 @@ class Objective(Protocol):
 
 
 class ObjectiveLayer(keras.layers.Layer):
-    """An objective with weights of its own, on the output of one encoder.
+    """An objective with weights, on the output of one encoder.
 
     Args:
         encoder: the encoder whose output is read. Sizes, initializer and dtype policy

@@ -1,4 +1,4 @@
-"""Masked language modelling: predict the word pieces behind the masks."""
+"""Masked language modelling: predict the word pieces that were masked."""
 
 # Shape key: B batch, L sequence length, D hidden size, P predictions, V vocabulary.
 

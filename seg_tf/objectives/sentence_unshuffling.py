@@ -31,7 +31,7 @@ class SentenceUnshuffling(ObjectiveLayer):
     mean over its steps; rows whose sentences were not shuffled count as well.
 
     Metrics are over the shuffled rows of two or more sentences: in others there is
-    nothing to find. Each stands beside its `chance`, what a guess would give.
+    nothing to find. Each comes with its `chance`, the score of a guess.
 
     Args:
         encoder: the encoder whose output is read. The reconstructor takes its sizes,
@@ -163,6 +163,6 @@ def _order_metrics(
 
 
 def _first(counts_B: Any, gold_BS: Any) -> Any:
-    """1 at so many steps of a row, from the first on, 0 behind: float32 (B, S)."""
+    """1 at so many steps of a row, from the first on, 0 after: float32 (B, S)."""
     is_step_BS = order_metrics.is_place(counts_B, ops.shape(gold_BS)[1])
     return ops.cast(is_step_BS, "float32")

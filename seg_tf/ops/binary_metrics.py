@@ -1,7 +1,7 @@
 """Metrics of binary classification as `(sum, weight)`, and quotients of them.
 
 With few positives accuracy says little: who always says no has the accuracy of the
-majority. So every number stands beside what it takes to read it.
+majority. So every number comes with its baseline.
 """
 
 # Shape key: B rows, N answers of a row.

@@ -8,7 +8,7 @@ from keras import ops
 
 
 def gather_vectors(sequence: Any, positions: Any) -> Any:
-    """The vectors that stand at some positions of each row.
+    """The vectors at some positions of each row.
 
     Args:
         sequence: tensor `(B, L, D)`.

@@ -4,11 +4,11 @@ What the functions share:
 
 * `order` and `gold`, int tensors `(B, S)`, name a sentence for each of the first
   `num_sentences` places of a row; both are permutations of the same names there, and
-  anything behind;
+  anything after;
 * `num_sentences` is an int tensor `(B,)`;
 * `weights`, a float tensor `(B,)`, leaves a row out where it is 0.
 
-All return two float32 scalars. Beside a metric stands its chance: what a guess gives.
+All return two float32 scalars. Each metric comes with its chance: the score of a guess.
 """
 
 # Shape key: B batch, S places of an order.
@@ -72,7 +72,7 @@ def kendall_tau(
 ) -> tuple[Any, Any]:
     """Kendall's rank correlation of order and gold, summed over rows.
 
-    The share of pairs of sentences that stand in the right order less the share of
+    The share of pairs of sentences that are in the right order less the share of
     those that do not; a random order has 0. A row of one sentence, which has no
     pairs, has 0 too and should have no weight.
     """
@@ -116,7 +116,7 @@ def _sum_of_places(num_sentences: Any, weights_B: Any) -> Any:
 
 
 def _inverse_choices(num_sentences: Any, num_places: int, beyond: float) -> Any:
-    """1 / (N - i) at place i of N, `beyond` behind them: float32 (B, S)."""
+    """1 / (N - i) at place i of N, `beyond` after them: float32 (B, S)."""
     places_S = ops.arange(num_places, dtype="float32")
     left_BS = ops.cast(num_sentences, "float32")[:, None] - places_S
     return ops.where(left_BS > 0, 1 / ops.maximum(left_BS, 1), beyond)

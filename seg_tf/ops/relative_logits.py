@@ -7,7 +7,7 @@ one by one. But there are few distances.
 
 Tokens are numbered without a gap: all pairs share as many distances as there are keys,
 and every query's products with them, shifted by its place, are its logits
-(Transformer-XL, appendix B). The numbers of sentences and of paragraphs stand still and
+(Transformer-XL, appendix B). The numbers of sentences and of paragraphs stay equal and
 step, and a shift would be wrong. They are the same for a run of keys, though, and so is
 the distance of a query to each key of the run. So every query's products are made with
 the few distances that occur, picked for each run, and brought to the keys of the runs
@@ -53,7 +53,7 @@ class ExactPositions(NamedTuple):
             kernel: `(D, H, E)`, W_R.
 
         Returns:
-            `(B, H, T, K)`. Behind a query's own place the token term is not defined.
+            `(B, H, T, K)`. After a query's own place the token term is not defined.
         """
         begin, token_terms, to_runs = 0, [], []
         if self.token_vectors is not None:

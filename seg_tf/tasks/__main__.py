@@ -16,8 +16,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from absl import flags
 
-import seg_tf.command_line as command_line
-from seg_tf import tasks
+from seg_tf import command_line, tasks
 from seg_tf.tasks.example import Example, Split, Task
 
 _QUANTILES = {"shortest": 0, "half": 50, "95 %": 95, "longest": 100}

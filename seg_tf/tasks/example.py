@@ -24,7 +24,7 @@ class Split:
     """Part of a task's data.
 
     Attributes:
-        name: "train", "dev", "test", or with what makes it different behind, as in
+        name: "train", "dev", "test", or with what makes it different after, as in
             "dev_matched".
         num_examples: how many it has as published.
         has_labels: whether every row must have a label.

@@ -17,7 +17,7 @@ class TableRow:
         path: the file.
         line: number of the line, from 1.
         columns: names of the columns.
-        fields: what stands in them.
+        fields: their contents.
     """
 
     path: pathlib.Path
@@ -29,7 +29,7 @@ class TableRow:
         return self.fields[self.columns.index(column)]
 
     def error(self, column: str, rule: str) -> ValueError:
-        """An error about what stands in a column, which `rule` forbids."""
+        """An error about the content of a column, which `rule` forbids."""
         number = self.columns.index(column)
         return ValueError(
             f"{self.path}:{self.line}: column {number + 1} ({column}) must be {rule}. "

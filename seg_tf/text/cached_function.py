@@ -1,15 +1,15 @@
-"""A function of short strings that remembers its values, within bounds."""
+"""A function of short strings with a bounded cache."""
 
 from collections.abc import Callable
 from typing import Any
 
 
-class Remembered(dict):
-    """`remembered[text]` is `function(text)`, worked out once while there is room.
+class CachedFunction(dict):
+    """Cache of a function: `cache[text]` is `function(text)`.
 
     Args:
         function: of a string.
-        max_entries: values that are held before all are forgotten.
+        max_entries: values that are held before all are dropped.
     """
 
     MAX_KEY_LENGTH = 40

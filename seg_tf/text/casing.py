@@ -46,7 +46,7 @@ class Casing:
 
     @property
     def is_uncased(self) -> bool:
-        """Whether text is to be lower-cased and stripped of accents."""
+        """True if text is to be lower-cased and stripped of accents."""
         return self.num_changed <= MAX_UNCASED_SHARE * self.num_rows
 
     def __str__(self) -> str:
@@ -89,6 +89,6 @@ def choose(vocabulary: TokenTable, lower_case: bool | None = None) -> bool:
 
 
 def _has_letters_with_case(vocabulary: TokenTable) -> bool:
-    """Whether most ordinary rows could be written in capitals."""
+    """True if most ordinary rows could be written in capitals."""
     ordinary = [token for token in vocabulary.tokens if not _SPECIAL.fullmatch(token)]
     return 2 * sum(token != token.upper() for token in ordinary) > len(ordinary)

@@ -28,7 +28,7 @@ TOKENIZERS = {
 
 
 class TextEncoder(Protocol):
-    """What `WordPieces` and `Words` have in common."""
+    """Common interface of `WordPieces` and `Words`."""
 
     vocabulary: TokenTable
 
@@ -64,11 +64,11 @@ def read_vocabulary(tokenizer: str, path: str | os.PathLike) -> TokenTable:
 def text_encoder(
     tokenizer: str, vocabulary: TokenTable, lower_case: bool | None = None
 ) -> TextEncoder:
-    """What encodes texts as ids and decodes them.
+    """Makes the encoder of a tokenizer: texts to ids and back.
 
     Args:
         tokenizer: one of `TOKENIZERS`.
-        vocabulary: what `read_vocabulary` gave.
+        vocabulary: as `read_vocabulary` returns it.
         lower_case: whether text is lower-cased and stripped of accents first; None
             does so if the vocabulary is uncased.
 

@@ -94,7 +94,7 @@ def _encode_joined(
 
 
 def without_unmatchable(tokens: Sequence[str]) -> list[str]:
-    """Puts stand-ins for tokens with white space or control characters.
+    """Puts placeholders for tokens with white space or control characters.
 
     They match no word, but the kernel would match white space across words, and its
     tables cannot be built with some control characters.

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 
 class MarkedPositions:
-    """Finds the nearest marked position before or behind others, in the graph.
+    """Finds the nearest marked position before or after others, in the graph.
 
     Args:
         is_marked: bool tensor `(N,)`.
@@ -16,7 +16,7 @@ class MarkedPositions:
     def __init__(self, is_marked: tf.Tensor):
         self._length = tf.size(is_marked)
         self.positions = tf.cast(tf.where(is_marked)[:, 0], tf.int32)
-        # How many there are before each position, and behind all.
+        # How many there are before each position, and after all.
         self._before = tf.pad(tf.cumsum(tf.cast(is_marked, tf.int32)), [[1, 0]])
 
     def count_before(self, position: tf.Tensor) -> tf.Tensor:
@@ -35,7 +35,7 @@ class MarkedPositions:
 
 
 def count_off(starts: tf.Tensor, lengths: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Runs of numbers, one behind the other.
+    """Runs of numbers, one after the other.
 
     For example, starts [5, 0] and lengths [2, 3] give [5, 6, 0, 1, 2] and the runs
     [0, 0, 1, 1, 1] that these belong to.

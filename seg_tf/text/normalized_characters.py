@@ -19,11 +19,11 @@ import tokenizers
 from seg_tf.text.exact_tokenizer import exact_normalizer
 from seg_tf.text.graph.code_point_table import NUM_CODE_POINTS
 
-# What a normalised character is: part of a word, a word of its own, or white space.
+# Kinds of normalised characters: part of a word, a whole word, or white space.
 PART, ALONE, BLANK = range(3)
 
 _SURROGATES = range(0xD800, 0xE000)
-# A mark that the normaliser leaves alone, and a letter: nothing goes on past them.
+# A mark that the normaliser leaves alone, and a letter: nothing continues past them.
 _BAR, _LETTER = "|", "a"
 _AT_ONCE = 1 << 12
 
@@ -37,7 +37,7 @@ class NormalizedCharacters:
             if it stays as it is.
         lengths: int32, of every sequence.
         starts: int32, where in `sequences` each begins.
-        sequences: int32, code points, one sequence behind the other.
+        sequences: int32, code points, one sequence after the other.
         kind: int32 `(0x110000,)`, `PART`, `ALONE` or `BLANK`, of what comes out.
     """
 
@@ -60,7 +60,7 @@ def normalized_characters(lower_case: bool) -> NormalizedCharacters:
     alone = []
     for code_point, normalized in enumerate(_normalized(lower_case)):
         kept = normalized.strip(" ") or normalized[:1]
-        # Ideographs get spaces around them: they are words of their own.
+        # Ideographs get spaces around them: each is a word.
         if kept != normalized:
             alone += map(ord, kept)
         if kept != chr(code_point):

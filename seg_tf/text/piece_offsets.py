@@ -1,4 +1,4 @@
-"""Word pieces and the characters of the text that each of them stands for."""
+"""Word pieces with their character offsets in the text."""
 
 import re
 import unicodedata
@@ -16,7 +16,7 @@ _REPLACEMENT = "\ufffd"
 
 
 class PieceOffsets:
-    """Encodes text as word pieces that know where in the text they stand.
+    """Encodes text as word pieces with character offsets.
 
     The ids are those of `WordPieces`. Much slower, and meant for texts that answers
     are to be cut out of.
@@ -48,8 +48,8 @@ class PieceOffsets:
 
         Returns:
             `(ids, starts, stops)`: the int32 ids, and int64 arrays of the first
-            character of each piece and of the one behind its last. White space and
-            characters that are dropped belong to no piece where they stand between
+            character of each piece and of the one after its last. White space and
+            characters that are dropped belong to no piece where they are between
             two, but marks that are combined with a character go with it.
         """
         encoding = self._tokenizer.encode(_SURROGATE.sub(_REPLACEMENT, text))
@@ -58,14 +58,14 @@ class PieceOffsets:
         starts, stops = offsets[:, 0].copy(), offsets[:, 1].copy()
         if not text.isascii():
             # Without accents, é in two characters is an e; the answer "café" shall
-            # come back as it stands in the text all the same.
+            # come back unchanged all the same.
             for piece, stop in enumerate(stops.tolist()):
-                stops[piece] = _behind_marks(text, stop)
+                stops[piece] = _after_marks(text, stop)
         return ids, starts, stops
 
 
-def _behind_marks(text: str, position: int) -> int:
-    """The first position from this one on where no combining mark stands."""
+def _after_marks(text: str, position: int) -> int:
+    """The first position from this one on that is no combining mark."""
     while position < len(text) and unicodedata.category(text[position])[0] == "M":
         position += 1
     return position

@@ -15,7 +15,7 @@ class TextPreparation:
         vocabulary: content of the `vocab.txt`.
         lower_case: whether text was lower-cased and stripped of accents.
         sentence_splitter: name and checksum of its parameters, as in a manifest.
-        tokenizer: what the ids stand for, one of `seg_tf.text.encoding.TOKENIZERS`.
+        tokenizer: one of `seg_tf.text.encoding.TOKENIZERS`.
     """
 
     vocabulary: bytes = dataclasses.field(repr=False)

@@ -1,8 +1,8 @@
 """Splits a paragraph into sentences: Punkt, in a form made for speed.
 
 Most of a text never matters to Punkt, and what matters repeats. So one regular
-expression jumps from chunk to chunk (what stands between white space) that holds
-a sentence end mark, what a chunk comes to is worked out once and remembered, and
+expression jumps from chunk to chunk (strings between white space) that holds
+a sentence end mark, the result for a chunk is computed once and cached, and
 the word after it is looked at only where the answer depends on it.
 """
 
@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from seg_tf.text.cached_function import Remembered
+from seg_tf.text.cached_function import CachedFunction
 from seg_tf.text.punkt_decision import (
     ASCII_WHITE_SPACE,
     CLOSERS,
@@ -42,7 +42,7 @@ _END = re.compile(
     rf"[{SENTENCE_ENDS}](?=(?P<mark>[{re.escape(WORD_ENDS)}])"
     rf"|{_SPACE}+(?P<word>{_NO_SPACE}+))"
 )
-# Closing marks that stand alone go with the sentence before them.
+# Separate closing marks go with the sentence before them.
 _LONE_CLOSERS = re.compile(rf"([{re.escape(CLOSERS)}]++)(?:{_SPACE}+|(?=--)|\Z)")
 _ANY_SPACE = re.compile(r"\s*")
 
@@ -94,8 +94,8 @@ class SentenceSplitter:
             parameters = PunktParameters.english()
         self.parameters = parameters
         self._decision = PunktDecision(self.parameters)
-        self._candidates = Remembered(self._candidate_of_chunk)
-        self._followers = Remembered(self._follower)
+        self._candidates = CachedFunction(self._candidate_of_chunk)
+        self._followers = CachedFunction(self._follower)
 
     @property
     def name(self) -> str:
@@ -236,7 +236,7 @@ def _last_ends(text: str) -> Iterator[tuple[int, re.Match]]:
 
 
 def _give_closers(text: str, stop: int, begin: int) -> Boundary:
-    """The boundary, moved behind closing marks that stand alone at `begin`."""
+    """The boundary, moved after separate closing marks at `begin`."""
     closers = _LONE_CLOSERS.match(text, begin)
     return (closers.end(1), closers.end()) if closers else (stop, begin)
 

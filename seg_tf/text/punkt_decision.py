@@ -25,9 +25,9 @@ WHITE_SPACE = (
 )
 ASCII_WHITE_SPACE = "\t\n\v\f\r "
 SENTENCE_ENDS = ".?!"
-# No word goes on past one of these, and a sentence may end right before it.
+# No word continues past one of these, and a sentence may end right before it.
 WORD_ENDS = ")\";}]*:@'({[\u2018\u2019\u201c\u201d\xab\xbb?!"
-# Marks of the sentence before, where they stand alone after its end.
+# Marks of the sentence before, where they are separate after its end.
 CLOSERS = "\"')]}\u2018\u2019\u201c\u201d\xab\xbb"
 
 # Nothing but white space and these cannot be the first character of a word.
@@ -174,7 +174,7 @@ class PunktDecision:
     def after(self, token: str) -> After:
         """`token` as the right side of a possible boundary."""
         word_type = type_of(token)
-        # A full stop of its own is not part of the word, an abbreviation's is.
+        # A separate full stop is not part of the word, an abbreviation's is.
         if (
             token.endswith(".")
             and not _is_ellipsis(token)

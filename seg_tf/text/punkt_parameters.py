@@ -106,7 +106,7 @@ class PunktParameters:
         """Reads what `save` wrote.
 
         Raises:
-            ValueError: if the file is missing or is not such a file.
+            ValueError: if the file is missing or has another format.
         """
         path = pathlib.Path(path)
         if not path.is_file():

@@ -14,7 +14,7 @@ _WHITE_SPACE = re.compile(r"[ \t\r\f\v]")
 
 @dataclasses.dataclass(frozen=True)
 class TokenTable:
-    """What vocabularies of every kind are: tokens, each once, in the order of ids.
+    """Base class of vocabularies: distinct tokens in the order of their ids.
 
     Args:
         tokens: one string per id.

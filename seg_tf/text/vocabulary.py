@@ -38,7 +38,7 @@ class Vocabulary(TokenTable):
 
     @functools.cached_property
     def attention_id(self) -> int:
-        """Id of `[ATTN]`, ReAT's `<Attn>`: of such a row, or of the first unused one.
+        """Id of ReAT's `<Attn>`: the row `[ATTN]`, or the first unused one.
 
         Raises:
             ValueError: if there is neither.

@@ -27,9 +27,9 @@ class WordPieces:
 
     Words are split at white space and around punctuation marks and ideographs, then
     into the longest pieces that the vocabulary holds, from left to right; a word
-    without such a split is `[UNK]`. The ids are those of Hugging Face's `tokenizers`,
-    except that special tokens never come out of text: a literal `[MASK]` is `[`,
-    `mask`, `]`.
+    that cannot be split so is `[UNK]`. The ids are those of Hugging Face's
+    `tokenizers`, except that text never yields special tokens: a literal `[MASK]` is
+    `[`, `mask`, `]`.
 
     ASCII text takes the fast tokenizer as it is, other text takes it where no
     difference may occur; of the rest, only the words in question take the exact one.
@@ -105,7 +105,7 @@ class WordPieces:
         return " ".join(words)
 
     def _ways(self, texts: Sequence[str]) -> np.ndarray:
-        """How each text is to be encoded."""
+        """Chooses the fastest exact tokenizer for each text."""
         is_ascii = map_to_array(str.isascii, texts, bool)
         ways = np.where(is_ascii, _ASCII, _UNICODE)
         if not is_ascii.all():

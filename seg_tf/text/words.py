@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from seg_tf.text import casing
-from seg_tf.text.cached_function import Remembered
+from seg_tf.text.cached_function import CachedFunction
 from seg_tf.text.exact_tokenizer import (
     check_texts,
     drop_surrogates,
@@ -15,15 +15,15 @@ from seg_tf.text.exact_tokenizer import (
 )
 from seg_tf.text.word_vocabulary import EOS, WordVocabulary
 
-# Distinct strings between spaces whose words are remembered.
+# Distinct strings between spaces whose words are cached.
 _MAX_CHUNKS = 1 << 20
 
 
 def white_space_splitter(lower_case: bool) -> Callable[[str], list[str]]:
-    """A function from a text whose words stand apart to these words, unchanged.
+    """Returns a function that splits text at white space, words unchanged.
 
     Args:
-        lower_case: whether they are lower-cased and stripped of accents after all.
+        lower_case: whether words are lower-cased and stripped of accents after all.
     """
     if not lower_case:
         return lambda text: drop_surrogates(text).split()
@@ -49,7 +49,7 @@ class Words:
     Args:
         vocabulary: the words and their ids.
         splitting: "words" splits at white space and around punctuation marks and
-            ideographs, as BERT does; "whitespace" takes what stands between white
+            ideographs, as BERT does; "whitespace" takes the strings between white
             space, for text that is tokenised already.
         lower_case: whether text is lower-cased and stripped of accents first; None
             does so if the vocabulary is uncased.
@@ -82,7 +82,7 @@ class Words:
         self.lower_case = lower_case
         self._split = SPLITTERS[splitting](lower_case)
         self._ids = {**vocabulary.ids, EOS: vocabulary.unk_id}
-        self._chunks = Remembered(self._encode_chunk, _MAX_CHUNKS)
+        self._chunks = CachedFunction(self._encode_chunk, _MAX_CHUNKS)
 
     def encode(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """Word ids of many texts.

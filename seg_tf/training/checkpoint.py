@@ -1,4 +1,4 @@
-"""Checkpoints of a run: writing them, keeping some, and going on from one."""
+"""Checkpoints of a run: writing them, keeping some, and continuing from one."""
 
 import pathlib
 import shutil
@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from seg_tf import files
-from seg_tf.checkpoints import contents, folders
-from seg_tf.checkpoints import names as checkpoint_names
+from seg_tf.checkpoints import contents, folder_names, folders
 from seg_tf.checkpoints.errors import CheckpointError, DamagedCheckpointError
 from seg_tf.text.preparation import TextPreparation
 from seg_tf.training import training_state
@@ -52,11 +51,11 @@ class Checkpoints:
         self.decay_begin = decay_begin
 
     def path(self, updates: int) -> pathlib.Path:
-        return self.folder / checkpoint_names.name(updates)
+        return self.folder / folder_names.name(updates)
 
     def updates(self) -> list[int]:
         """Updates after which there is a checkpoint, rising."""
-        return checkpoint_names.existing(self.folder)
+        return folder_names.existing(self.folder)
 
     def save(
         self,
@@ -108,7 +107,7 @@ class Checkpoints:
             shutil.rmtree(unfinished, ignore_errors=True)
             raise CheckpointError(
                 f"{final}: could not write the checkpoint: {error}. "
-                f"{self.describe_newest()}; make room or mend the disk, then start "
+                f"{self.describe_newest()}; free or repair the disk, then start "
                 "the same command again"
             ) from error
         self._remove_old()
@@ -175,20 +174,20 @@ class Checkpoints:
         """Moves the checkpoints after `updates` into the output folder of an end.
 
         Args:
-            updates: those of the checkpoint that the run goes on from.
+            updates: those of the checkpoint that the run continues from.
             folder: where they go, below `checkpoints`, as an output folder has them.
         """
         target = folder / self.folder.name
         for newer in self.updates():
             if newer > updates:
-                kept = target / checkpoint_names.name(newer)
+                kept = target / folder_names.name(newer)
                 if kept.exists():  # of an earlier end at this length
                     files.remove_folder(kept)
                 target.mkdir(parents=True, exist_ok=True)
                 self.path(newer).rename(kept)
 
     def describe_newest(self) -> str:
-        """Which checkpoint there is, as part of a message."""
+        """Names the newest checkpoint, as part of a message."""
         existing = self.updates()
         if not existing:
             return "No checkpoint was written before"

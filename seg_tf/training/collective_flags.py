@@ -1,8 +1,8 @@
-"""What one process wishes and all have to do at the same update.
+"""Stop and regroup requests, agreed on by all ranks.
 
-A signal to stop reaches one process, or each at another update; if one left and the
-others went on, they would wait for it in the next sum for ever. So each process adds
-its wishes to the sums of every step, and all follow the sum.
+SIGTERM reaches ranks at different steps, or a single one; a rank that left early would
+deadlock the next all-reduce. So each step all-reduces two flags, and all ranks act on
+the sum.
 """
 
 from collections.abc import Callable
@@ -11,8 +11,8 @@ import numpy as np
 import tensorflow as tf
 
 
-class Wishes:
-    """This process's wishes, and those of all in the last step.
+class CollectiveFlags:
+    """This process's stop and regroup flags, and their sums of the last step.
 
     Attributes:
         own: float64 variable `(2,)`, to be summed over the processes in each step.
@@ -26,7 +26,7 @@ class Wishes:
         self._read: tuple[bool, ...] = (False, False)
 
     def listen(self, stop: Callable[[], bool], regroup: Callable[[], bool]) -> None:
-        """Says where this process's wishes come from.
+        """Sets the functions that this process's flags are read from.
 
         Args:
             stop: whether the run shall end.
@@ -37,12 +37,12 @@ class Wishes:
 
     def read(self) -> None:
         """Reads the sources; before every step."""
-        wishes = tuple(bool(source()) for source in self._sources)
-        if wishes != self._read:
-            self._read = wishes
-            self.own.assign(np.array(wishes, "float64"))
+        flags = tuple(bool(source()) for source in self._sources)
+        if flags != self._read:
+            self._read = flags
+            self.own.assign(np.array(flags, "float64"))
 
     def agreed_on(self) -> tuple[bool, bool]:
-        """Whether any process wished to stop, and to regroup, in the last step."""
+        """Stop and regroup, each True if any process requested it in the last step."""
         stop, regroup = self.agreed.numpy() > 0
         return bool(stop), bool(regroup)

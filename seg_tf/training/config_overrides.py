@@ -64,7 +64,7 @@ def _explain(
 
 
 def unknown_field(config: ml_collections.ConfigDict, path: str) -> str | None:
-    """What is wrong with `path`, or None if the config has such a field."""
+    """Message for a `path` that is no field of the config; None if it is one."""
     at = "config"
     value = config
     for name in path.split("."):

@@ -27,9 +27,9 @@ _TIME_LIMITS = {
     "HOROVOD_STALL_CHECK_TIME_SECONDS": 12,
     "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": 1_800,
 }
-# How long Gloo waits for another rank: at the start, and for a process that stands
-# still as a whole. Horovod's own 30 s end a run that is swapped out for a moment. An
-# elastic run keeps them: after that time it goes on without a host that is gone.
+# How long Gloo waits for another rank: at the start, and for a process that is
+# stopped. Horovod's own 30 s end a run that is swapped out for a moment. An
+# elastic run keeps them: after that time it continues without a host that is gone.
 _GLOO_TIME_LIMIT = {"HOROVOD_GLOO_TIMEOUT_SECONDS": 300}
 
 
@@ -49,12 +49,12 @@ class Distribution:
 
     @property
     def size(self) -> int:
-        """How many processes train together."""
+        """Number of processes that train together."""
         return 1
 
     @property
     def is_chief(self) -> bool:
-        """Whether this process writes checkpoints and logs; exactly one does."""
+        """True for the one process that writes checkpoints and logs."""
         return self.rank == 0
 
     def sum(
@@ -62,7 +62,7 @@ class Distribution:
     ) -> list[tf.Tensor]:
         """Adds tensors up over the processes, in one operation.
 
-        Every process gets the same bits. Inside a compiled function it cannot stand.
+        Every process gets the same bits. Cannot be called inside a compiled function.
 
         Args:
             tensors: of one dtype; as many and of the same shapes on each process.
@@ -88,8 +88,8 @@ class Distribution:
         return [value]
 
     @property
-    def wishes_to_regroup(self) -> bool:
-        """Whether this process has heard of hosts that came or will go."""
+    def needs_regrouping(self) -> bool:
+        """True if this process was told of hosts that came or will go."""
         return False
 
     def regroup(self) -> None:
@@ -100,8 +100,8 @@ class Distribution:
 
         Args:
             synchronise: called before; gives all processes the state of the chief.
-            train: goes on from the state there is. It has to leave a state that can
-                be gone on from wherever a sum fails.
+            train: continues from the state there is. Wherever a sum fails, it has to
+                leave a state that training can continue from.
 
         Returns:
             What `train` returned.
@@ -143,7 +143,7 @@ class HorovodDistribution(Distribution):
             list(tensors),
             op=self._horovod.Sum,
             compression=compression.fp16 if as_float16 else compression.none,
-            # By the name, which stands in every error, a failure is known for one of
+            # The name, which every error quotes, marks a failure as one of
             # Horovod's: its text may be of Gloo's or NCCL's alone.
             name=f"Horovod_{name}",
             # Graphs of two processes may differ in their scopes, as by accumulation.
@@ -171,7 +171,7 @@ class HorovodDistribution(Distribution):
         )
 
     @property
-    def wishes_to_regroup(self) -> bool:
+    def needs_regrouping(self) -> bool:
         return self._state is not None and not self._state._host_messages.empty()
 
     def regroup(self) -> None:
@@ -229,7 +229,7 @@ class HorovodDistribution(Distribution):
     def _describe(self, error: tf.errors.OpError) -> str:
         return (
             f"Rank {self.rank} of {self.size} ({socket.gethostname()}): a sum over the "
-            "processes failed, because one of them failed, stood still or could not "
+            "processes failed, because one of them failed, was stopped or could not "
             "be reached; what it printed itself says more. The same command goes on "
             f"from what was saved last. Horovod says: {_first_line(error)}"
         )
@@ -307,7 +307,7 @@ def _live_state(
     broadcast_object: Callable[[Any], Any],
     get_rank: Callable[[], int],
 ) -> Any:
-    """What Horovod Elastic synchronises: the variables as they are.
+    """State that Horovod Elastic synchronises: the variables as they are.
 
     Horovod's own states keep copies of all weights to go back to when a process
     fails. A training step changes nothing before its last sum, so there is nothing

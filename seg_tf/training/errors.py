@@ -1,4 +1,4 @@
-"""What ends a run for a reason that its user can act on."""
+"""Errors that end a run for a reason that its user can act on."""
 
 
 class TrainingStopped(Exception):

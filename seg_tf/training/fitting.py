@@ -1,4 +1,4 @@
-"""Drives Keras's `fit` over the updates of a run, from wherever it stands."""
+"""Drives Keras's `fit` over the remaining updates of a run."""
 
 from collections.abc import Iterable, Iterator
 
@@ -22,7 +22,7 @@ def fit(
     """Trains from `supervisor.updates` to the end of the run.
 
     A Keras epoch is a validation interval, or the whole run if it has none. A run that
-    is taken up inside one finishes it in a `fit` call of its own. Within a call Keras
+    is resumed inside one finishes it in a separate `fit` call. Within a call Keras
     reads one iterator from end to end, so that batches are neither dropped nor seen
     twice.
 

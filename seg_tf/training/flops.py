@@ -85,7 +85,7 @@ def flops_per_update(
 
     Args:
         config: the run.
-        vocab_size: entries of the vocabulary; a config that has one of its own in
+        vocab_size: entries of the vocabulary; a config that has its own in
             `model.vocab_size` has the same.
         num_processes: processes that share the batch. It matters for Transformer-XL
             only, which makes its position vectors once for each micro-batch.

@@ -1,4 +1,4 @@
-"""Turns SIGTERM and SIGINT into a wish to stop that the training loop reads."""
+"""Turns SIGTERM and SIGINT into a stop request that the training loop reads."""
 
 import contextlib
 import signal
@@ -9,7 +9,7 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class StopRequest:
-    """Whether a signal has asked the run to stop, and which."""
+    """Stop request: the signal that asked the run to stop; falsy before one."""
 
     def __init__(self) -> None:
         self.signal_number: int | None = None

@@ -1,8 +1,8 @@
-"""What a model remembers of the text that it read before, kept from step to step.
+"""Memory of a model for the text of each lane, kept from step to step.
 
-A batch has a row for every lane of a stream, and goes on where the one before it
+A batch has a row for every lane of a stream, and continues where the one before it
 stopped. Models with memory take that of their rows with the features and return the
-memory for the next batch; here it waits.
+memory for the next batch, which is stored here.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ _NOT_HELD = -1
 
 
 class NoMemory:
-    """That of models without any."""
+    """Memory of models without memory: nothing."""
 
     @property
     def variables(self) -> tuple[Any, ...]:
@@ -46,12 +46,12 @@ class LaneMemory(NoMemory):
 
     The lanes of the rows of a batch are held on the device that computes, and every
     step assigns them whole: a scatter into all lanes would be copied through the host
-    by TensorFlow's deterministic kernels. All lanes have room on the host of each
+    by TensorFlow's deterministic kernels. All lanes have storage on the host of each
     process, so that a checkpoint of the chief is whole once they were collected, and
     any number of processes can continue from it. When a batch comes with other lanes,
     those held are kept there and the others are taken from there.
 
-    Lanes of a process that died are behind then; what they hold does not precede the
+    Lanes of a process that died lag behind then; what they hold does not precede the
     text that comes next, and models ignore it.
 
     Args:
@@ -161,7 +161,7 @@ def _of_any_length(value: tf.Tensor) -> tf.Variable:
 
 
 def _are_finite(value: tf.Tensor) -> tf.Tensor:
-    """Which rows are finite throughout: bool (rows,)."""
+    """Mask of the rows that are finite throughout: bool (rows,)."""
     if not value.dtype.is_floating:
         return tf.ones([tf.shape(value)[0]], tf.bool)
     axes = list(range(1, value.shape.rank))
@@ -169,5 +169,5 @@ def _are_finite(value: tf.Tensor) -> tf.Tensor:
 
 
 def _over_rows(of_rows: tf.Tensor, value: tf.Tensor) -> tf.Tensor:
-    """Numbers of rows in a shape that they can stand beside a value of rows in."""
+    """Reshapes one number a row so that it broadcasts over a value of the rows."""
     return tf.reshape(of_rows, [-1] + [1] * (value.shape.rank - 1))

@@ -1,4 +1,4 @@
-"""Speed of a run, measured by some real updates that leave nothing behind."""
+"""Speed of a run, measured by some real updates; nothing is written."""
 
 import statistics
 import time

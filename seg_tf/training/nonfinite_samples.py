@@ -1,4 +1,4 @@
-"""Which samples make a loss infinite or not a number."""
+"""Finds the samples that make a loss infinite or not a number."""
 
 from collections.abc import Callable
 

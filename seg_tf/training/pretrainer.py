@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from seg_tf.objectives.base import Objective
 from seg_tf.training import nonfinite_samples
-from seg_tf.training.collective_flags import Wishes
+from seg_tf.training.collective_flags import CollectiveFlags
 from seg_tf.training.errors import NonFiniteSteps
 from seg_tf.training.lane_memory import NoMemory
 from seg_tf.training.metrics import Latest, Ratio, Total
@@ -49,10 +49,10 @@ class Pretrainer(keras.Model):
         encoder: layer from a batch of features to a sequence `(B, L, D)`; one with
             memory returns the sequence and the memory for the next batch.
         objectives: mapping of name to a `seg_tf.objectives.base.Objective`.
-        options: how a step is made.
-        max_skipped_steps: how many steps in a row may not be finite.
-        memory: what the encoder remembers between training steps.
-        validation_memory: what it remembers between the batches of a validation.
+        options: those of a step.
+        max_skipped_steps: greatest number of consecutive steps that are not finite.
+        memory: the encoder's memory between training steps.
+        validation_memory: its memory between the batches of a validation.
 
     Raises:
         ValueError: if there is no objective.
@@ -83,7 +83,7 @@ class Pretrainer(keras.Model):
         self.step_options = options or StepOptions()
         self.memory = memory or NoMemory()
         self._validation_memory = validation_memory or NoMemory()
-        self.wishes = Wishes()
+        self.collective_flags = CollectiveFlags()
         self.stopwatch = Stopwatch()
         self._max_skipped_steps = max_skipped_steps
         # Filled by `build_from`, once the objectives have said what they measure, in
@@ -140,12 +140,12 @@ class Pretrainer(keras.Model):
 
     @property
     def metrics(self) -> list[keras.metrics.Metric]:
-        """What Keras resets at the start of a Keras epoch and of a validation."""
+        """Metrics that Keras resets at the start of an epoch and of a validation."""
         return list(self.epoch_ratios.values())
 
     @property
     def interval_metrics(self) -> list[keras.metrics.Metric]:
-        """What is read at a log interval: ratios, and others that nothing resets."""
+        """Metrics read at a log interval: ratios, totals and the learning rate."""
         return [
             *self.interval_ratios.values(),
             *self.totals.values(),
@@ -184,9 +184,11 @@ class Pretrainer(keras.Model):
 
     def train_step(self, features: Features) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
         """One step from one batch; returns logs and whether it was an update."""
-        result = self._step(features, self.memory.read(features), self.wishes.own)
+        result = self._step(
+            features, self.memory.read(features), self.collective_flags.own
+        )
         self.memory.write(features, result.memory)
-        self.wishes.agreed.assign(result.wishes)
+        self.collective_flags.agreed.assign(result.flags)
         self._measure(result)
         return self._epoch_results(self._training_names), result.finite
 
@@ -196,10 +198,10 @@ class Pretrainer(keras.Model):
         results, after = self._forward({**features, **memory.read(features)}, False)
         memory.write(features, after)
         sums = pack_sums(results)
-        sums, wishes = self.step_options.distribution.sum(
-            [sums, self.wishes.own], "validation"
+        sums, flags = self.step_options.distribution.sum(
+            [sums, self.collective_flags.own], "validation"
         )
-        self.wishes.agreed.assign(wishes)
+        self.collective_flags.agreed.assign(flags)
         _add(sums, self._validation_names, self.epoch_ratios)
         return self._epoch_results(self._validation_names)
 
@@ -217,7 +219,7 @@ class Pretrainer(keras.Model):
             measure = self.test_function
 
             def read_and_measure(iterator: Iterator[Features]) -> Any:
-                self.wishes.read()
+                self.collective_flags.read()
                 return measure(iterator)
 
             self.test_function = read_and_measure
@@ -229,7 +231,7 @@ class Pretrainer(keras.Model):
         """Takes batches until one gave an update."""
         for _ in range(self._max_skipped_steps + 1):
             features = self.stopwatch.next_of(iterator)
-            self.wishes.read()
+            self.collective_flags.read()
             logs, finite = step(features)
             if finite:
                 return logs
@@ -283,7 +285,7 @@ class Pretrainer(keras.Model):
         return {"loss": sum(losses), **results}
 
     def _derived(self, results: Mapping[str, Any]) -> dict[str, Any]:
-        """What objectives make of their own results, if there are any."""
+        """Metrics that objectives derive from their results."""
         derived = {}
         for name, objective in self.objectives.items():
             prefix = f"{name}_"

@@ -25,7 +25,7 @@ from seg_tf.training.step import StepOptions
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """Where a run ended.
+    """Result of a run.
 
     Attributes:
         updates: updates done.
@@ -114,7 +114,7 @@ def build_pretrainer(
             optimizer=configuration.build(
                 config.optimizer, num_updates=settings.num_updates
             ),
-            # The step compiles its parts, between which stands the all-reduce.
+            # The step compiles its parts; the all-reduce is between them.
             jit_compile=False,
             auto_scale_loss=False,
         )
@@ -139,7 +139,7 @@ def pretrain(
     callbacks: Iterable[keras.callbacks.Callback] = (),
     report: Callable[[str], None] = print,
 ) -> Result:
-    """Trains until the run is complete, going on from what its folder holds.
+    """Trains until the run is complete, continuing from what its folder holds.
 
     Args:
         config: the run.
@@ -147,7 +147,7 @@ def pretrain(
         pretrainer: what `build_pretrainer` made.
         folder: where it writes.
         run: what `run_folder.describe_run` says of it.
-        resume: whether to go on from the folder's checkpoints.
+        resume: whether to continue from the folder's checkpoints.
         overwrite: whether to remove the run that the folder holds first.
         initial_checkpoint: checkpoint whose weights a new run starts from.
         callbacks: further Keras callbacks.
@@ -225,7 +225,7 @@ def _compiled_arguments(
 
 
 def _memories(encoder: Any, config: configuration.RunConfig) -> tuple[NoMemory, ...]:
-    """What the encoder remembers between training steps, and in a validation."""
+    """The encoder's memories for training and for validation."""
     if not hasattr(encoder, "initial_memory"):
         return NoMemory(), NoMemory()
     num_lanes = (config.training.batch_size, config.inputs.validation_lanes)
@@ -239,7 +239,7 @@ def _vocab_size(config: configuration.RunConfig, inputs: Inputs) -> int:
 def _facts(
     config: configuration.RunConfig, inputs: Inputs, run: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """What every checkpoint says about the run it is of."""
+    """Description of the run that every checkpoint contains."""
     return {
         **run,
         "seed": config.training.seed,

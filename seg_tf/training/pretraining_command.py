@@ -10,8 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from seg_tf import configuration, fidelity, files, output_paths
-from seg_tf.checkpoints import contents, folders
-from seg_tf.checkpoints import names as checkpoint_names
+from seg_tf.checkpoints import contents, folder_names, folders
 from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.training import (
     devices,
@@ -205,7 +204,7 @@ What to do next:
 
 def _last_checkpoint(result: pretraining.Result, folder: RunFolder) -> str:
     def path(updates: int) -> pathlib.Path:
-        return folder.checkpoints_folder / checkpoint_names.name(updates)
+        return folder.checkpoints_folder / folder_names.name(updates)
 
     if not result.validation or result.best_updates is None:
         return (

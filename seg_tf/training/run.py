@@ -27,11 +27,11 @@ _ADVICE = (
 
 
 class PretrainingRun:
-    """Trains until the run is complete, going on from wherever it stands.
+    """Trains until the run is complete, continuing from its current state.
 
     The chief alone looks at the output folder. It takes the run up from its newest
     checkpoint, once; the others get its state. From then on the state is what the
-    variables hold, so that a process can fail and others can go on.
+    variables hold, so that a process can fail and others can continue.
 
     Args:
         config: the run.
@@ -41,7 +41,7 @@ class PretrainingRun:
         description: what `run_folder.describe_run` says of the run.
         stop_request: true once a signal has come to this process.
         facts: what every checkpoint says about the run.
-        resume: whether to go on from the folder's checkpoints.
+        resume: whether to continue from the folder's checkpoints.
         overwrite: whether to remove the run that the folder holds first.
         initialise: called on the chief where a run starts from nothing.
         callbacks: further Keras callbacks, which have to decide alike on every
@@ -88,9 +88,9 @@ class PretrainingRun:
         self._ownership = contextlib.ExitStack()
         # Whether the variables hold a state of this run.
         self._has_state = False
-        pretrainer.wishes.listen(
+        pretrainer.collective_flags.listen(
             stop=lambda: bool(stop_request),
-            regroup=lambda: self._distribution.wishes_to_regroup,
+            regroup=lambda: self._distribution.needs_regrouping,
         )
 
     def synchronise(self) -> None:
@@ -264,7 +264,7 @@ class PretrainingRun:
         except OSError as error:
             raise TrainingStopped(
                 f"Stopped after update {self._pretrainer.updates:,}: {error}. "
-                f"{self.checkpoints.describe_newest()}; make room or mend the disk, "
+                f"{self.checkpoints.describe_newest()}; free or repair the disk, "
                 "then start the same command again"
             ) from error
 

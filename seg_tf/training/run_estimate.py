@@ -1,4 +1,4 @@
-"""What a run is going to do, in figures, before it does it."""
+"""Figures of a run before it starts: updates, parameters, FLOPs and memory."""
 
 import collections
 import dataclasses
@@ -68,7 +68,7 @@ class Plan:
 
     @property
     def fits(self) -> bool:
-        """Whether the memory that a process needs is less than it has."""
+        """True if a process has the memory that it needs."""
         return self._fits(self.micro_batch_size)
 
     @property
@@ -87,7 +87,7 @@ class Plan:
 def make_plan(
     config: configuration.RunConfig, inputs: Inputs, pretrainer: Pretrainer
 ) -> Plan:
-    """Figures of `config` on the records behind `inputs`."""
+    """Figures of `config` for the records of `inputs`."""
     settings = config.training
     num_samples = settings.num_updates * settings.batch_size
     num_processes = pretrainer.step_options.distribution.size
@@ -224,7 +224,7 @@ def _memory(
         "weights": weights,
         "gradients": weights,
         "optimizer": _bytes(pretrainer.optimizer.variables),
-        "what is remembered of lanes": _bytes(pretrainer.memory.variables),
+        "memory of lanes": _bytes(pretrainer.memory.variables),
         ACTIVATIONS: _activations(config, vocab_size, rows),
     }
 
@@ -237,9 +237,9 @@ def _bytes(variables: Iterable[Any]) -> int:
 
 
 def _activations(config: configuration.RunConfig, vocab_size: int, rows: int) -> int:
-    """What a forward and backward pass holds at its peak.
+    """Bytes held at the peak of a forward and backward pass.
 
-    What the model says of itself, and per masked position five times the vocabulary.
+    The model's `row_activations`, and per masked position five times the vocabulary.
     On a CPU, three small encoders (2 to 4 layers of width 128 and 256, windows of 128
     to 512) made the process grow by this, by their gradients and by another 90 to 150
     MiB.

@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from seg_tf import configuration, files
-from seg_tf.checkpoints import names as checkpoint_names
+from seg_tf.checkpoints import folder_names
 from seg_tf.configuration.differences import differing_settings, flat
 from seg_tf.training.errors import OutputFolderError
 
 _LENGTH = "config.training.num_updates"
-# Settings that may change while a run goes on: its weights do not depend on them.
+# Settings that may change when a run is resumed: its weights do not depend on them.
 _FREE_SETTINGS = frozenset(
     {
         "config.name",
@@ -70,7 +70,7 @@ class RunFolder:
 
     def end_folder(self, num_updates: int) -> pathlib.Path:
         """The end of the run when its length was `num_updates`."""
-        return self.ends_folder / checkpoint_names.name(num_updates)
+        return self.ends_folder / folder_names.name(num_updates)
 
     def remove_run(self) -> None:
         """Removes what a run has written, and nothing else."""
@@ -103,7 +103,7 @@ class RunFolder:
 
 @dataclasses.dataclass(frozen=True)
 class LengthChange:
-    """A run that goes on with another `num_updates`: what they were, and are now."""
+    """The `num_updates` of a run before and after its length was changed."""
 
     before: int
     now: int
@@ -114,7 +114,7 @@ def describe_run(
     manifest_checksum: str,
     initial_weights: str | None = None,
 ) -> dict[str, Any]:
-    """What makes two runs the same run, as plain values.
+    """Identity of a run, as plain values: its config, records and initial weights.
 
     Args:
         config: the run's.
@@ -139,7 +139,7 @@ def prepare(
     Args:
         folder: the output folder.
         run: the answer of `describe_run`.
-        resume: whether a run that the folder holds may go on.
+        resume: whether a run that the folder holds may continue.
         overwrite: whether to remove a run that the folder holds.
 
     Returns:
@@ -147,7 +147,7 @@ def prepare(
 
     Raises:
         OutputFolderError: if the folder holds another run, naming the settings that
-            differ, or one that must not go on, or one that is longer already.
+            differ, or one that must not continue, or one that is longer already.
     """
     check(folder, run, resume=resume, overwrite=overwrite)
     if overwrite:
@@ -193,7 +193,7 @@ def check(
             + "; ".join(differences)
             + ". Choose another --output_dir, or remove that run with --overwrite"
         )
-    done = checkpoint_names.existing(folder.checkpoints_folder)
+    done = folder_names.existing(folder.checkpoints_folder)
     change = _length_change(before, run)
     if change and done and change.now < done[-1]:
         raise OutputFolderError(

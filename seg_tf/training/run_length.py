@@ -1,4 +1,4 @@
-"""A run that is given another length: from which update on, and at which rate."""
+"""Change of a run's length: the update and the learning rate it continues from."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -20,9 +20,9 @@ def take_over(
     description: Mapping[str, Any],
     report: Callable[[str], None],
 ) -> Mapping[str, Any] | None:
-    """Decides where a run of another length goes on, and records that.
+    """Chooses the checkpoint that a run of another length continues from.
 
-    It goes on from its newest checkpoint, at the rates that the new length gives the
+    It continues from its newest checkpoint, at the rates that the new length gives the
     updates from there on. Where the schedule does not depend on the length up to its
     decay, the run goes back to the newest checkpoint from before both decays: then it
     equals, bit for bit, a run that had the new length from the start. The checkpoints
@@ -41,7 +41,7 @@ def take_over(
         report: called with each line worth saying.
 
     Returns:
-        State of the checkpoint to go on from; None if there is none.
+        State of the checkpoint to continue from; None if there is none.
 
     Raises:
         CheckpointError: if no checkpoint from before the decay is whole.

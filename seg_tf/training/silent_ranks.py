@@ -1,4 +1,4 @@
-"""Names a rank whose process stands still or whose host is gone.
+"""Names a rank whose process is stopped or whose host is gone.
 
 Horovod's stall inspector names ranks that are late for a sum while their processes
 run. It waits for all ranks itself, though: a process that is stopped, swapped out or
@@ -120,13 +120,13 @@ class Watch:
             self._silent.add(rank)
             self._report(
                 f"Rank {rank} ({self._names[rank]}) has been silent for "
-                f"{silence:.0f} s: its process stands still or its host is gone"
+                f"{silence:.0f} s: its process is stopped or its host is gone"
             )
 
     def forgive(self) -> None:
         """Begins the time of those who are not silent anew.
 
-        For when this process stood still itself, or the launcher did not answer.
+        For when this process was stopped itself, or the launcher did not answer.
         """
         now = self._clock()
         for rank in self._last.keys() - self._silent:

@@ -22,15 +22,15 @@ Memory = Mapping[str, tf.Tensor]
 
 @dataclasses.dataclass(frozen=True)
 class StepOptions:
-    """How a step is made.
+    """Options of a training step.
 
     Attributes:
         micro_batch_size: B; None takes all rows of this process at once.
         clip_norm: bound on the global gradient norm; None does not clip.
-        loss_scale: what keeps float16 gradients from vanishing.
+        loss_scale: keeps float16 gradients from vanishing.
         compress_gradients: whether gradients travel as float16.
         jit_compile: whether XLA compiles the gradients and the update. The
-            all-reduce stands between the two, outside of both.
+            all-reduce is between the two, outside of both.
         seed: of dropout.
         distribution: the processes that train together.
     """
@@ -47,7 +47,7 @@ class StepOptions:
 
 
 class StepResult(NamedTuple):
-    """What a step did. All numbers are those of the global batch.
+    """Outcome of a step. All numbers are those of the global batch.
 
     Attributes:
         finite: bool. Whether loss and gradient were; if not, no weight has changed.
@@ -56,8 +56,8 @@ class StepResult(NamedTuple):
         learning_rate: of this update.
         rows: rows of the batch.
         tokens: of these rows, padding left out.
-        wishes: float64 `(W,)`. How many processes have each wish.
-        memory: what the model remembers of this process's rows, by name.
+        flags: float64 `(2,)`. Number of processes that set each flag.
+        memory: the model's memory of this process's rows, by name.
     """
 
     finite: tf.Tensor
@@ -66,7 +66,7 @@ class StepResult(NamedTuple):
     learning_rate: tf.Tensor
     rows: tf.Tensor
     tokens: tf.Tensor
-    wishes: tf.Tensor
+    flags: tf.Tensor
     memory: Memory
 
 
@@ -79,7 +79,7 @@ class _GlobalBatch(NamedTuple):
         tokens: of these rows, padding left out.
         micro_batches: on all processes together.
         processes: those that share the batch.
-        wishes: float64 `(W,)`. How many processes have each wish.
+        flags: float64 `(2,)`. Number of processes that set each flag.
     """
 
     loss_weights: tf.Tensor
@@ -87,7 +87,7 @@ class _GlobalBatch(NamedTuple):
     tokens: tf.Tensor
     micro_batches: tf.Tensor
     processes: tf.Tensor
-    wishes: tf.Tensor
+    flags: tf.Tensor
 
 
 class TrainingStep:
@@ -116,18 +116,18 @@ class TrainingStep:
     Dropout of a micro-batch is a function of the seed and of the number of its first
     sample, so it is the same on whichever process and after whatever restart.
 
-    Everything that a step changes it changes after the last all-reduce. If a process
+    A step changes all variables after the last all-reduce. If a process
     fails, the others are left with the state of a step that was made on all, or not.
 
     Args:
         forward: from features of some rows to the result of each objective and to
-            what the model remembers of them, `{}` for a model without memory.
+            the model's memory of them, `{}` for a model without memory.
         objectives: by the names of these results.
         variables: what is trained.
         random_states: states of the generators of dropout.
-        optimizer: built, without clipping of its own.
+        optimizer: built, without clipping.
         num_sums: N, how many numbers `pack_sums` gives for the results.
-        options: how.
+        options: those of the step.
     """
 
     def __init__(
@@ -154,17 +154,17 @@ class TrainingStep:
             self._make_update = compiled(self._update)
 
     def __call__(
-        self, features: Features, memory: Memory, wishes: tf.Tensor
+        self, features: Features, memory: Memory, flags: tf.Tensor
     ) -> StepResult:
         """Makes one step.
 
         Args:
             features: this process's rows `(R, …)`; R is a multiple of B.
-            memory: what the model remembers of the text before them, `(R, …)`; it
+            memory: the model's memory of the text before them, `(R, …)`; it
                 gets this among the features.
-            wishes: float64 `(W,)`: what this process wishes.
+            flags: float64 `(2,)`: `CollectiveFlags.own` of this process.
         """
-        batch = self._count(features, wishes)
+        batch = self._count(features, flags)
         factor = _nearest_power_of_two(batch.micro_batches)
         gradients, sums, memory = self._accumulate(
             features, memory, batch.loss_weights / factor
@@ -175,11 +175,11 @@ class TrainingStep:
         finite, norm = self._make_update(gradients, sums, factor)
         # What is counted of a step counts once nothing can fail any more.
         with tf.control_dependencies([finite]):
-            counted = (batch.rows, batch.tokens, batch.wishes)
+            counted = (batch.rows, batch.tokens, batch.flags)
             result = (sums, norm, learning_rate, *counted, memory)
             return StepResult(finite, *tf.nest.map_structure(tf.identity, result))
 
-    def _count(self, features: Features, wishes: tf.Tensor) -> _GlobalBatch:
+    def _count(self, features: Features, flags: tf.Tensor) -> _GlobalBatch:
         """Counts the global batch before any gradient is taken."""
         mask = features["padding_mask"]
         size = self._options.micro_batch_size
@@ -189,7 +189,7 @@ class TrainingStep:
         counts.append(tf.shape(mask)[0] // size if size else 1)
         counts.append(1)  # this process
         numbers = tf.stack([tf.cast(count, tf.float64) for count in counts])
-        vector = tf.concat([numbers, wishes], axis=0)
+        vector = tf.concat([numbers, flags], axis=0)
         (vector,) = self._options.distribution.sum([vector], "counts")
         num_objectives, num_counts = len(self._objectives), len(counts)
         rows, tokens, micro_batches, processes = tf.unstack(
@@ -201,7 +201,7 @@ class TrainingStep:
             tokens=tokens,
             micro_batches=micro_batches,
             processes=processes,
-            wishes=vector[num_counts:],
+            flags=vector[num_counts:],
         )
 
     def _accumulate(

@@ -1,4 +1,4 @@
-"""What happens around the updates: logging, checkpoints, stopping."""
+"""Actions after each update: logging, checkpoints, stopping."""
 
 from __future__ import annotations
 
@@ -154,11 +154,11 @@ class Supervisor(keras.callbacks.Callback):
             )
 
     def _do_what_was_agreed(self) -> None:
-        stop, regroup = self.model.wishes.agreed_on()
+        stop, regroup = self.model.collective_flags.agreed_on()
         if stop:
             self._stop()
         if regroup:
-            # Of those who are there then, all have to know what each remembers.
+            # All processes after the regrouping need the memory of all lanes.
             self.model.memory.collect(self.model.step_options.distribution)
             self.model.step_options.distribution.regroup()
 

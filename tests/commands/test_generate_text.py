@@ -16,7 +16,7 @@ def run(run_dir, *arguments):
 
 
 def written(model, token_ids):
-    """What a text of words apart looks like, after a prompt."""
+    """Pattern of a text of separate words, after a prompt."""
     words = model.vocabulary.tokens_of(token_ids)
     return "".join(f" {word}" for word in words).replace(" <eos>", "\n")
 

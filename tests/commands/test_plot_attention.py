@@ -130,7 +130,7 @@ def test_a_long_text_is_cut_to_what_all_models_take(
     runs, run_dir, text, drawn, tmp_path, capsys
 ):
     text.write_text(LONG_TEXT, encoding="utf-8")
-    # The window of the SLM has room for the fourth sentence.
+    # The window of the SLM can hold the fourth sentence.
     run(f"{runs}/bert,{run_dir}", text, f"--output={tmp_path / 'maps.png'}")
     ((maps, _, _),) = drawn
     assert [one.window.num_pieces for one in maps.values()] == [10, 10]

@@ -22,7 +22,7 @@ class Case:
         golden: what `reference` says for `inputs(batch=2, length=3)`, 5 digits.
         float32_output: whether the output is float32 whatever the policy.
         is_sum: whether the outputs are sums over the rows of a batch.
-        make_inputs: makes the inputs from batch and length, where they hang on one
+        make_inputs: makes the inputs from batch and length, where they depend on one
             another; None fills every shape for itself.
         saved_within: the class whose case saves it, where a functional model cannot:
             Keras would give it lists in place of named tuples.

@@ -99,7 +99,7 @@ def _reconstructor_inputs(batch, length):
 
 
 def _pointer_probabilities(layer, inputs):
-    """What the logits say, 0 at steps that a row does not have."""
+    """The logits, 0 at steps that a row does not have."""
     names = ("candidates", "candidate_mask", "gold_candidates")
     probabilities_BSC = ops.softmax(layer(*(inputs[name] for name in names)), axis=-1)
     is_step_BS = ops.cast(inputs["candidate_mask"][:, 1:], "float32")

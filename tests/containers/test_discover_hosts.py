@@ -10,7 +10,7 @@ SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "containers/discover_host
 
 
 def discover(folder, hosts):
-    """What the script prints where only hosts called up… answer."""
+    """Output of the script where only hosts called up… answer."""
     ssh = folder / "ssh"
     # Eats its input, as ssh would without -n, so that the loop needs that flag.
     ssh.write_text(

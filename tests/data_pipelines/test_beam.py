@@ -33,7 +33,7 @@ from data_pipelines.builds.errors import BuildError
 from data_pipelines.builds.local_engine import LocalEngine
 from data_pipelines.builds.window_building import WindowOptions
 from data_pipelines.cleaning import signature_files
-from data_pipelines.cleaning.options import CleaningOptions
+from data_pipelines.cleaning.cleaning_options import CleaningOptions
 from data_pipelines.records.manifest import Manifest
 from tests.data_pipelines import dying_steps
 from tests.data_pipelines.test_build_records import (

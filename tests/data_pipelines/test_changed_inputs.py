@@ -23,7 +23,7 @@ from data_pipelines.builds.document_slices import Cursor
 from data_pipelines.builds.errors import BuildError
 from data_pipelines.builds.local_engine import LocalEngine
 from data_pipelines.cleaning import signature_files
-from data_pipelines.cleaning.options import CleaningOptions
+from data_pipelines.cleaning.cleaning_options import CleaningOptions
 from data_pipelines.readers.io import raw_files
 from tests.data_pipelines.interruptions import interrupted
 from tests.data_pipelines.test_build_records import contents

@@ -10,7 +10,7 @@ from data_pipelines import build_windows
 from data_pipelines.builds import document_build
 from data_pipelines.builds.window_building import WindowOptions
 from data_pipelines.readers import get_reader
-from data_pipelines.readers.io.passed_over import PassedOver, summary
+from data_pipelines.readers.io.passed_over import PassedOver, passed_over_summary
 from data_pipelines.records.manifest import Manifest
 from data_pipelines.report import sections
 from tests.data_pipelines import small_corpus
@@ -93,7 +93,7 @@ def test_a_summary_names_a_few_and_counts_the_rest():
     for number in range(1007):
         passed_over.add("other_name", f"{number}.md")
     passed_over.add("hidden", ".x")
-    assert summary(passed_over.described()) == (
+    assert passed_over_summary(passed_over.described()) == (
         "passed over: 1 hidden (.x); 1,007 with a name that is not of the format "
         "(0.md, 1.md, 2.md, 3.md, 4.md and 1,002 more)"
     )

@@ -16,7 +16,7 @@ import pytest
 
 from data_pipelines import build_windows
 from data_pipelines.builds.window_building import WindowOptions
-from data_pipelines.cleaning.options import CleaningOptions
+from data_pipelines.cleaning.cleaning_options import CleaningOptions
 from data_pipelines.records.manifest import Manifest
 from data_pipelines.report import charts, page, report_flag
 from data_pipelines.report.length_counts import LengthCounts
@@ -86,7 +86,7 @@ def test_padding_and_capped_paragraphs_are_those_of_plain_loops(built, window_le
     assert found.lengths.tolist() == lengths
     expected = 1 - sum(lengths) / (len(lengths) * window_length)
     assert math.isclose(found.padding, expected)
-    # No row holds more than it has room for, and packing is no worse than none.
+    # No row exceeds its length, and packing is no worse than none.
     assert 1 - sum(lengths) / (
         math.ceil(sum(lengths) / window_length) * window_length
     ) <= (found.packed_padding + 1e-9)

@@ -72,7 +72,7 @@ def main() -> None:
 
 
 def load_model(folder):
-    """What transformers makes of a folder, with every tensor used and none missing."""
+    """Loads a folder by transformers, with every tensor used and none missing."""
     import tensorflow as tf
     from transformers import BertConfig, TFBertForPreTraining
     from transformers.modeling_tf_pytorch_utils import (

@@ -137,7 +137,7 @@ def test_settings_that_differ_are_told():
         kept={},
         source="there",
         new=(),
-        left_over=(),
+        unmatched=(),
         settings=settings,
         notes=(),
         equal_for="every window",
@@ -172,12 +172,12 @@ def test_no_other_model_is_said_to_equal_segabert(tmp_path, index_tables):
         for kind in ("para", "sent", "token")
         if kind == "token" or index_tables is not BERT_WITH_PS
     }
-    assert set(report.missed) == left <= set(report.left_over)
+    assert set(report.missed) == left <= set(report.unmatched)
     assert all(name in said for name in left)
 
 
 @pytest.mark.parametrize("prefix", ["", "bert."])
-def test_a_left_over_of_the_encoder_takes_equality_away(tmp_path, prefix):
+def test_an_unmatched_tensor_of_the_encoder_takes_equality_away(tmp_path, prefix):
     tensors = {
         name.replace("bert.", prefix): one
         for name, one in foreign_files.hugging_face_tensors().items()
@@ -195,7 +195,7 @@ def test_a_left_over_of_the_encoder_takes_equality_away(tmp_path, prefix):
     )
     report = conversion.convert(formats.open_model(folder), tmp_path / "another")
     assert report.missed == (extra,)
-    assert extra in report.left_over
+    assert extra in report.unmatched
     assert report.equality().startswith("Equal to the source: for no window")
     assert extra in report.equality()
     assert report.equal_for == ""

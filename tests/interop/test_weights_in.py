@@ -78,7 +78,7 @@ def test_hugging_face_gives_the_outputs_of_transformers(tmp_path):
         np.asarray(logits)[mask], outputs["logits"][mask], atol=1e-5
     )
     assert pretrained.lower_case
-    assert report.left_over == (
+    assert report.unmatched == (
         "cls.seq_relationship.bias",
         "cls.seq_relationship.weight",
     )
@@ -136,7 +136,7 @@ def test_google_s_checkpoint_equals_its_conversion_by_tf_models_official(tmp_pat
     }.items():
         name = f"bert/cls/predictions/{theirs}"
         np.testing.assert_array_equal(head[ours], reader.get_tensor(name))
-    assert len(report.left_over) == 2
+    assert len(report.unmatched) == 2
 
 
 @pytest.mark.parametrize("with_optimizer", [False, True])
@@ -158,7 +158,7 @@ def test_tf_models_official_gives_the_same_outputs(tmp_path, with_optimizer):
         encode(pretrained, *rows), official_outputs(encoder, *rows), atol=1e-5
     )
     assert report.format == "official"
-    assert report.left_over == ("save_counter",)
+    assert report.unmatched == ("save_counter",)
 
 
 def test_names_of_tf_models_official_may_have_a_prefix(tmp_path):
@@ -232,7 +232,7 @@ def test_keras_hub_gives_the_same_outputs(tmp_path):
         backbone_outputs(backbone, *rows)["sequence_output"],
         atol=1e-5,
     )
-    assert report.left_over == ()
+    assert report.unmatched == ()
 
 
 def authors_outputs(tensors, features, epsilon=1e-5):
@@ -305,7 +305,7 @@ def test_segabert_as_its_authors_released_it(tmp_path):
     assert np.abs(found - authors_outputs(tensors, features, 1e-2)[mask]).max() > 1e-3
     assert pretrained.encoder.vocab_size == NUM_WORDS
     assert report.format == "segabert"
-    assert report.left_over == (
+    assert report.unmatched == (
         "bert.embeddings.position_embeddings.weight",
         "cls.seq_relationship.bias",
         "cls.seq_relationship.weight",
@@ -322,7 +322,7 @@ def test_an_output_table_of_its_own_is_told(tmp_path):
     )
     folder = foreign_files.write_hugging_face(tmp_path / "theirs", tensors)
     _, report = imported(folder, tmp_path / "ours")
-    assert "cls.predictions.decoder_weight" in report.left_over
+    assert "cls.predictions.decoder_weight" in report.unmatched
     assert "differs from the token table" in "\n".join(report.notes)
 
 

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 WIDTH = 8
 SIZES = {"num_layers": 2, "num_heads": 2, "intermediate_size": 12}
 EPSILON = 1e-3
-# Rows of one sentence and of as many as there is room for, and of padding alone.
+# Rows of one sentence, of as many as fit, and of padding alone.
 ORDERS = ([2, 4, 1, 3, 5], [1], [3, 1, 2], None, [2, 1])
 NUM_CANDIDATES = 7
 

@@ -227,7 +227,7 @@ def test_below_the_alpha_layers_each_sentence_is_encoded_as_by_bert():
 
 
 def test_one_sentence_has_an_ordinary_layer_and_one_vector_added_everywhere():
-    """What mixing is where there is nothing to mix with."""
+    """Mixing where there is nothing to mix with."""
     reat = build_reat(num_sentence_layers=0, num_alpha_layers=1)
     (alpha,) = reat.alpha_layers
     hidden = np.random.default_rng(5).normal(size=(1, BLOCK_LENGTH, 12))

@@ -110,11 +110,11 @@ def test_what_comes_after_changes_not_one_bit(changed, place):
     features = stream()
     before, _ = model(features)
     features = {**features, changed: features[changed].copy()}
-    behind = features[changed][:, place:]
+    after = features[changed][:, place:]
     if changed == "token_ids":
-        behind[:] = (behind + 1 + np.arange(LENGTH - place)) % VOCAB_SIZE
+        after[:] = (after + 1 + np.arange(LENGTH - place)) % VOCAB_SIZE
     else:
-        behind[:] += 1 + np.arange(LENGTH - place) // 2
+        after[:] += 1 + np.arange(LENGTH - place) // 2
     after, _ = model(features)
     np.testing.assert_array_equal(after[:, :place], before[:, :place])
     if changed == "token_ids" or place:

@@ -13,7 +13,7 @@ PLACES = 6
 
 
 def random_orders():
-    """Orders and gold of rows of `SIZES`, and noise behind them."""
+    """Orders and gold of rows of `SIZES`, and noise after them."""
     generator = np.random.default_rng(8)
     noise = generator.integers(0, 9, (2, len(SIZES), PLACES)).astype("int32")
     noise[:, :, -1] = 7  # equal in both: must not be taken for a hit
@@ -27,7 +27,7 @@ def random_orders():
 
 
 def rows():
-    """(order, gold, weight) of each row without what stands behind."""
+    """(order, gold, weight) of each row without padding."""
     order, gold = random_orders()
     return [
         (order[row, :size].tolist(), gold[row, :size].tolist(), WEIGHTS[row])

@@ -14,10 +14,10 @@ def test_nearest_marked_positions(marks):
     found = MarkedPositions(tf.constant([mark == "1" for mark in marks], tf.bool))
     for at in range(len(marks) + 1):
         before = [one for one in marked if one < at]
-        behind = [one for one in marked if one >= at]
+        after = [one for one in marked if one >= at]
         assert found.count_before(at) == len(before)
         assert found.last_before(at) == (before[-1] if before else -1)
-        assert found.next_from(at) == (behind[0] if behind else len(marks))
+        assert found.next_from(at) == (after[0] if after else len(marks))
 
 
 def test_runs_are_counted_off():

@@ -14,7 +14,7 @@ import regex
 from hypothesis import strategies
 
 from seg_tf.text import punkt, punkt_decision
-from seg_tf.text.cached_function import Remembered
+from seg_tf.text.cached_function import CachedFunction
 from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.text.punkt_parameters import Orthography, PunktParameters
 from tests.sample_data import sample_data
@@ -313,7 +313,7 @@ def test_time_is_linear(piece):
 
 def test_memory_is_bounded(monkeypatch):
     monkeypatch.setattr(
-        punkt, "Remembered", functools.partial(Remembered, max_entries=10)
+        punkt, "CachedFunction", functools.partial(CachedFunction, max_entries=10)
     )
     splitter, theirs = SentenceSplitter(SMALL), nltk_splitter(SMALL)
     text = " ".join(f"Word{number}. Mr. Name{number} ran." for number in range(100))
@@ -321,7 +321,7 @@ def test_memory_is_bounded(monkeypatch):
     assert len(splitter._candidates) <= 10
     assert len(splitter._followers) <= 10
     splitter.split("x" * 1000 + ". Yes")
-    assert max(map(len, splitter._candidates)) <= Remembered.MAX_KEY_LENGTH
+    assert max(map(len, splitter._candidates)) <= CachedFunction.MAX_KEY_LENGTH
 
 
 def test_a_splitter_travels_to_workers_without_its_memory():

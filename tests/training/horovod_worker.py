@@ -17,8 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from seg_tf import configuration
-from seg_tf.training import distribution as distributions
-from seg_tf.training import pretraining, run_folder
+from seg_tf.training import distribution, pretraining, run_folder
 from seg_tf.training.errors import TrainingStopped
 from seg_tf.training.run_folder import RunFolder
 from tests.training import word_runs
@@ -119,7 +118,7 @@ def check_memory(processes, folder):
 
 
 def fit_words(processes, folder, config=word_runs.CONFIG):
-    """Trains a model that remembers lanes."""
+    """Trains a model with memory of lanes."""
     records = word_runs.write_records(folder / "records")
     inputs = pretraining.build_inputs(config, str(records), processes)
     return fit(config, processes, inputs, updates=8)
@@ -210,7 +209,7 @@ def check_late(processes, folder):
 
 @contextlib.contextmanager
 def redirected(descriptor: int, path: pathlib.Path):
-    """What is written to a file descriptor goes to a file, C++'s output included."""
+    """Redirects a file descriptor to a file, C++'s output included."""
     before = os.dup(descriptor)
     with path.open("wb") as file:
         os.dup2(file.fileno(), descriptor)
@@ -237,7 +236,7 @@ CHECKS = {
 
 def main() -> None:
     results, names = pathlib.Path(sys.argv[1]), sys.argv[2].split(",")
-    processes = distributions.join()
+    processes = distribution.join()
     folder = results / f"rank-{processes.rank}"
     folder.mkdir(parents=True)
     found = {name: CHECKS[name](processes, folder) for name in names}

@@ -53,7 +53,7 @@ class Recorder(keras.optimizers.SGD):
 
 
 def gradients_of(dtype_policy, num_processes, **training):
-    """What the optimizer gets, and the targets of the global batch."""
+    """Gradients that the optimizer gets, and the targets of the global batch."""
     config = small_config(
         dropout=0.0,
         batch_size=NUM_ROWS,

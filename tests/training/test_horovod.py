@@ -22,7 +22,7 @@ HOROVODRUN = pathlib.Path(sys.executable).parent / "horovodrun"
 
 
 def run_ranks(number, folder, checks):
-    """What each rank found in the named checks."""
+    """Results of each rank in the named checks."""
     call = [HOROVODRUN, "-np", number, "--gloo", sys.executable, "-m"]
     call += ["tests.training.horovod_worker", folder, ",".join(checks)]
     done = subprocess.run(

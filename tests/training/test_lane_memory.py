@@ -1,4 +1,4 @@
-"""What a model remembers, from step to step, in checkpoints and on several ranks."""
+"""Memory of lanes, from step to step, in checkpoints and on several ranks."""
 
 import dataclasses
 import itertools
@@ -135,9 +135,9 @@ def test_memory_that_is_not_finite_is_not_kept(records):
     features = {name: value.numpy() for name, value in next(iter(dataset)).items()}
     for name in ("stream_token", "stream_sentence", "stream_paragraph"):
         features[name] += 1_000
-    remembered = {**features, **pretrainer.memory.read(features)}
+    with_memory = {**features, **pretrainer.memory.read(features)}
     np.testing.assert_array_equal(
-        pretrainer.encoder(remembered)[0], pretrainer.encoder(features)[0]
+        pretrainer.encoder(with_memory)[0], pretrainer.encoder(features)[0]
     )
 
 
@@ -304,16 +304,16 @@ def test_restored_lanes_are_those_of_the_checkpoint(records, tmp_path):
     pretrainer = pretraining.build_pretrainer(word_runs.CONFIG, inputs)
     rows = {"lane": tf.constant([1, 2])}
 
-    def remember(value):
+    def fill(value):
         before = pretrainer.memory.read(rows)
         after = {name: tf.ones_like(one) * value for name, one in before.items()}
         pretrainer.memory.write(rows, after)
 
-    remember(3)
+    fill(3)
     checkpoints = Checkpoints(tmp_path, keep=1)
     checkpoints.save(pretrainer, updates=1, samples=1)
     expected = memory_of(pretrainer)
-    remember(4)
+    fill(4)
     checkpoints.restore(pretrainer, 1)
     for name, value in memory_of(pretrainer).items():
         np.testing.assert_array_equal(value, expected[name])
@@ -336,7 +336,7 @@ class Regrouping(Distribution):
     def __init__(self):
         self.events = []
 
-    wishes_to_regroup = True
+    needs_regrouping = True
 
     def regroup(self):
         self.events.append("regroup")
@@ -351,7 +351,7 @@ def test_lanes_are_collected_before_processes_regroup(records, monkeypatch):
     )
     inputs = pretraining.build_inputs(config, str(records))
     pretrainer = pretraining.build_pretrainer(config, inputs, processes)
-    pretrainer.wishes.listen(stop=bool, regroup=lambda: True)
+    pretrainer.collective_flags.listen(stop=bool, regroup=lambda: True)
     supervisor = Supervisor(
         config.training,
         updates=0,

@@ -258,7 +258,7 @@ def test_what_is_remembered_of_lanes_is_counted(tmp_path):
     found = run_estimate.make_plan(config, inputs, pretrainer)
     lanes, layers, length, width = 4, 2, 7, 12
     numbers = lanes * length * (layers * width + 3)
-    assert found.memory["what is remembered of lanes"] == 4 * numbers
+    assert found.memory["memory of lanes"] == 4 * numbers
     # Two rows at once, without masked positions.
     numbers = config.model.row_activations(config.inputs, word_runs.VOCAB_SIZE)
     assert found.memory["activations, roughly"] == 4 * 2 * numbers

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from seg_tf.checkpoints import names as checkpoint_names
+from seg_tf.checkpoints import folder_names
 from seg_tf.training import run_folder
 from seg_tf.training.errors import OutputFolderError
 from seg_tf.training.run_folder import RunFolder
@@ -25,7 +25,7 @@ def folder(tmp_path):
     """The folder of a run with one (empty) checkpoint."""
     folder = RunFolder(tmp_path / "run")
     run_folder.prepare(folder, describe(), **ALLOWED)
-    (folder.checkpoints_folder / checkpoint_names.name(5)).mkdir(parents=True)
+    (folder.checkpoints_folder / folder_names.name(5)).mkdir(parents=True)
     return folder
 
 

@@ -1,4 +1,4 @@
-"""Runs that are given another length while they go on."""
+"""Runs that are given another length while they continue."""
 
 import dataclasses
 import json

@@ -33,7 +33,7 @@ def test_silent_rank_is_named_once_and_again_when_it_is_back(watch):
         watch.see(1, b"5")
         watch.see(2, b"%d" % second)
     assert watch.lines == [
-        "Rank 1 (process 7 on a) has been silent for 9 s: its process stands still or "
+        "Rank 1 (process 7 on a) has been silent for 9 s: its process is stopped or "
         "its host is gone"
     ]
     watch.see(1, b"6")

@@ -247,7 +247,7 @@ def test_step_whose_sum_fails_leaves_no_trace(name):
         objectives=objectives, loss_scale=scale, distribution=Failing(name)
     )
     variables = training_state.all_variables(pretrainer)
-    variables += [pretrainer.wishes.agreed]
+    variables += [pretrainer.collective_flags.agreed]
     before = [variable.numpy().copy() for variable in variables]
     with pytest.raises(tf.errors.InvalidArgumentError, match="failed"):
         make_step(pretrainer)

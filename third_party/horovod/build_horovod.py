@@ -77,7 +77,7 @@ def chosen_options(environment: dict[str, str]) -> dict[str, str]:
 def local_version(
     tensorflow_version: str, patch: bytes, options: dict[str, str]
 ) -> str:
-    """What follows `0.28.1+` in the version of the wheel: all that it depends on."""
+    """The local version of the wheel, after `0.28.1+`: all that it depends on."""
     release = re.match(r"[0-9.]+", tensorflow_version).group().rstrip(".")
     label = f"tf{release}.patch{hashlib.sha256(patch).hexdigest()[:8]}"
     if options:

@@ -29,7 +29,7 @@ _CODE = re.compile(
     r"(?<![\\`])(?P<mark>`{1,2})(?![\s`])"
     r"(?P<text>(?:(?!(?P=mark)).)+)(?<!\s)(?P=mark)(?![\w`])"
 )
-# A mark opens before text and closes after it, and never stands inside a word:
+# A mark opens before text and closes after it, and never occurs inside a word:
 # `snake_case`, `2 * 3` and `____` are text.
 _EMPHASIS = re.compile(
     r"(?<![\w\\*_])(?P<mark>\*{1,3}|_{1,3})(?![\s*_])"
@@ -49,7 +49,7 @@ class Reader(base.TextReader):
     """Reads Markdown books and articles.
 
     Blank lines separate paragraphs, whose lines are joined by a space. Headings and
-    list items are paragraphs of their own. Removed are
+    each list item is a paragraph. Removed are
 
     * the marks of headings (`#`), quotes (`>`), list items (`-`, `*`, `+`; numbers
       stay), and the lines under headings;
@@ -145,7 +145,7 @@ def _without_front_matter(lines: list[str]) -> tuple[str, list[str]]:
 
 
 def _is_next_number(block: list[str], line: str) -> bool:
-    """Whether a line is a numbered list's first item, or one after another item.
+    """Recognises a numbered list's first item, or one after another item.
 
     A sentence may happen to break before a number and full stop.
     """

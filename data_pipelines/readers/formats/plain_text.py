@@ -151,7 +151,7 @@ def join_wrapped_lines(lines: Sequence[str]) -> list[str]:
 
 
 def is_hard_wrapped(lines: Sequence[str]) -> bool:
-    """Whether a file's line ends are mere line breaks.
+    """Decides if a file's line ends are mere line breaks.
 
     The lines that matter are those that another follows without a blank line
     between them. They are taken for wrapped if

@@ -75,9 +75,9 @@ def prose_paragraphs(docstring: str) -> Iterator[str]:
 
 
 def is_prose(paragraph: str) -> bool:
-    """Whether a paragraph reads as a sentence or more, not as a list or code."""
+    """Recognises a paragraph of sentences, as opposed to a list or code."""
     if not paragraph.isprintable():
-        return False  # Escapes in a docstring may stand for anything.
+        return False  # Escapes in a docstring may mean anything.
     if not _SENTENCE_START.match(paragraph) or _BOILERPLATE.match(paragraph):
         return False
     if not (_SENTENCE_END.search(paragraph) or _SENTENCE_INSIDE.search(paragraph)):

@@ -119,7 +119,7 @@ class Reader(base.FileReader):
 
 def _parse(code: bytes) -> ast.Module:
     with warnings.catch_warnings():
-        # Invalid escapes and the like are for the authors of that code to mend.
+        # Invalid escapes and the like are for the authors of that code to fix.
         warnings.simplefilter("ignore")
         try:
             return ast.parse(code)

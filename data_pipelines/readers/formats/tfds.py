@@ -33,8 +33,8 @@ class Reader(base.FileReader):
     """Reads the shards of a prepared dataset; an example is a document.
 
     The input is `name`, `name/config` or `name/config:version` as in `tfds.load`, or
-    the folder of a prepared dataset; `tfds:` may stand in front, and the split in
-    brackets behind: `wiki40b/en:1.3.0[validation]`. Line ends in the text separate
+    the folder of a prepared dataset; a prefix `tfds:` and the split in brackets are
+    allowed: `wiki40b/en:1.3.0[validation]`. Line ends in the text separate
     paragraphs; wiki40b's markers become title, headings and paragraphs.
 
     Args:
@@ -199,7 +199,7 @@ def _builder(dataset: str, data_dir: str, download: bool) -> Any:
     try:
         builder.download_and_prepare()
     except ImportError as error:
-        # Many datasets are made with packages of their own.
+        # Many datasets are made with additional packages.
         raise ValueError(
             f"{dataset!r} cannot be prepared without the package {error.name!r}, "
             "which is not installed"
@@ -228,7 +228,7 @@ def _prepared_folder(path: str) -> "file_listing.Path | None":
 
 @functools.lru_cache(maxsize=4)
 def _features_of(folder: str) -> Any:
-    """How the examples of the dataset in a folder are to be read."""
+    """Feature specification of the dataset in a folder."""
     return _tfds().builder_from_directory(folder).info.features
 
 

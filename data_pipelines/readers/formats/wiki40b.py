@@ -12,7 +12,7 @@ _NEW_LINE = "_NEWLINE_"
 
 
 def is_marked(text: str) -> bool:
-    """Whether a text is one of wiki40b's."""
+    """Recognises wiki40b's texts by their first marker."""
     return text.lstrip().startswith(_ARTICLE)
 
 

@@ -22,7 +22,7 @@ class Reader(base.TextReader):
     with their marks too; words stay as they are tokenised, `<unk>` included. A
     document begins at a line ` = Title = ` with a blank line (or the file's edge)
     on either side: without those, a line of a formula such as
-    ` = 1 rad / s … = ` would pass for a title. What stands before the first title
+    ` = 1 rad / s … = ` would pass for a title. Text before the first title
     is a document without one.
     """
 

@@ -20,7 +20,7 @@ class Compression(NamedTuple):
     """A kind of compression.
 
     Attributes:
-        name: as it stands in the reasons of rejections.
+        name: the name used in reasons of rejections.
         suffix: what names of such files end in.
         magic: the first bytes of every such file.
         chunk_bytes: bytes that are decompressed at once. Small, because a chunk of
@@ -56,7 +56,7 @@ class _Bzip2:
 
     @property
     def has_more(self) -> bool:
-        """Whether `decompress(b"")` gives more of what was put in before."""
+        """True if `decompress(b"")` returns more output of earlier input."""
         return not (self._decompressor.needs_input or self._decompressor.eof)
 
     def decompress(self, data: bytes) -> bytes:
@@ -64,7 +64,7 @@ class _Bzip2:
 
 
 _COMPRESSIONS = (
-    # 16 more than the largest window stand for a gzip header.
+    # `wbits` of 16 more than the largest window expects a gzip header.
     Compression(
         "gzip",
         ".gz",

@@ -47,7 +47,7 @@ class PassedOver:
         }
 
 
-def summary(described: Mapping[str, Mapping[str, Any]]) -> str:
+def passed_over_summary(described: Mapping[str, Mapping[str, Any]]) -> str:
     """Returns a line for people on what `PassedOver.described` returns."""
     parts = []
     for reason, found in described.items():

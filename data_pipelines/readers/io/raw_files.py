@@ -14,7 +14,7 @@ _CHUNK_BYTES = 1 << 20
 
 
 class UnreachableError(OSError):
-    """A remote file cannot be read, through no fault of its own perhaps.
+    """A remote file cannot be reached; the file itself may be fine.
 
     It is no reason to leave a file out of a corpus: it stops whoever reads.
     """
@@ -196,7 +196,7 @@ def _reach(path: file_listing.Path, call: Callable[[], Any]) -> Any:
     """Calls what reaches for a remote file."""
     try:
         return call()
-    # Each kind of storage has exceptions of its own.
+    # Each kind of storage raises different exceptions.
     except Exception as error:
         raise UnreachableError(
             f"{path}: cannot be read: {type(error).__name__}: {error}. What "
@@ -205,7 +205,7 @@ def _reach(path: file_listing.Path, call: Callable[[], Any]) -> Any:
 
 
 class _Remote(io.RawIOBase):
-    """A file behind a URL; whatever goes wrong with it is an UnreachableError."""
+    """A remote file; whatever goes wrong with it is an UnreachableError."""
 
     def __init__(self, path: file_listing.Path):
         super().__init__()

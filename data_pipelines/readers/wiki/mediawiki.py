@@ -31,7 +31,7 @@ class Reader(base.FileReader):
     Templates, tables, references, files, galleries, formulas and code are left out,
     save templates that show plain text (`templates`), and so are headings with nothing
     under them. Of several revisions of a page the last is taken. Redirects and pages of
-    other namespaces are rejected with reasons of their own, so documents and rejections
+    other namespaces are rejected with separate reasons, so documents and rejections
     together are the pages.
 
     Args:

@@ -1,4 +1,4 @@
-"""The pages of a MediaWiki XML dump, one at a time, as they stand in it."""
+"""Reads the pages of a MediaWiki XML dump, one at a time, unchanged."""
 
 import io
 import xml.parsers.expat
@@ -12,7 +12,7 @@ _ROOT = "mediawiki"
 _NAMESPACE_PATH = (_ROOT, "siteinfo", "namespaces", "namespace")
 _ROOT_TAG, _ROOT_END, _PAGE_TAG = b"<mediawiki>", b"</mediawiki>", b"<page>"
 _PAGE_PATH = (_ROOT, "page")
-# Where a page's fields stand; a contributor has an `<id>` as well.
+# Paths of a page's fields; a contributor has an `<id>` as well.
 _FIELDS = {
     (*_PAGE_PATH, "title"): "title",
     (*_PAGE_PATH, "ns"): "namespace",

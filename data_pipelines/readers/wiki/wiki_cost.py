@@ -48,7 +48,7 @@ def check(markup: str) -> None:
 
 
 def characters_read(markup: str) -> int:
-    """How many characters the parser reads in vain: from each opening to the end."""
+    """Characters that the parser reads in vain: from each opening to the end."""
     return _characters_read(markup, _never_closed(markup))
 
 
@@ -61,7 +61,7 @@ def _characters_read(markup: str, never_closed: dict[str, list[int]]) -> int:
 
 
 def _never_closed(markup: str) -> dict[str, list[int]]:
-    """For each kind of opening where those stand that nothing closes."""
+    """Positions of the openings that nothing closes, by kind."""
     is_open = defaultdict(list)
     for match in _MARK.finditer(markup):
         is_end, tag, ends_itself = match[1], match[2], match[3]

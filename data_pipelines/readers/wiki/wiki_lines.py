@@ -19,7 +19,7 @@ APOSTROPHE = "\x05"
 NOTE = "\x03\x06"
 """A footnote was left out here; its line is a line of text all the same."""
 JOINED = "\x03\x07"
-"""Markup was left out here that stands inside of words."""
+"""Markup inside a word was left out here."""
 UNCLOSED = "\x03\x08"
 """A template that is never closed began here; lines of arguments may follow."""
 _TAILS = NOTE[1] + JOINED[1] + UNCLOSED[1]
@@ -42,7 +42,7 @@ _RUNS = (
 _CLEANINGS = tuple(
     (re.compile(pattern), replacement)
     for pattern, replacement in (
-        # Words that something stood between do not run together, other than at notes.
+        # Words that something separated do not run together, other than at notes.
         (r"(?<=\w)(?:\x03[\x06-\x08])*\x03(?![\x06-\x08])[\x03\x06-\x08]*(?=\w)", " "),
         (r"[\x06-\x08]", ""),
         (r"\s+", " "),
@@ -75,7 +75,7 @@ class _Block(NamedTuple):
 def to_paragraphs(rendered: str) -> list[str]:
     """Paragraphs and headings in order; headings of empty sections are left out."""
     blocks = []
-    # Whether a table or a template began that is never closed.
+    # True after the beginning of a table or template that is never closed.
     is_open = False
     for chunk in rendered.split(BREAK):
         if chunk.startswith(HEADING):
@@ -106,7 +106,7 @@ def to_paragraphs(rendered: str) -> list[str]:
 
 
 def without_breaks(rendered: str) -> str:
-    """The same as one run of text."""
+    """The rendered text without marks of blocks, as one line."""
     return re.sub(f"[{BREAK}{ITEM}]|{HEADING}\\d", " ", rendered)
 
 
@@ -117,7 +117,7 @@ def _add(blocks: list[_Block], text: str, level: int = 0) -> None:
 
 
 def _is_of_table(line: str, is_open: bool) -> bool:
-    """Whether a line is of a table or a template that is not closed."""
+    """Recognises a line of a table or of a template that is not closed."""
     if _TABLE_START.match(line) or _TABLE_MARK.match(line):
         return True
     return is_open and _CELL.match(line) is not None
@@ -138,7 +138,7 @@ def _line_heading(line: str) -> tuple[int, str] | None:
 
 
 def _was_emptied(inside: str) -> bool:
-    """Whether what stood in brackets was left out."""
+    """True if the content of brackets was left out."""
     return REMOVED in inside.rpartition("&nbsp;")[2]
 
 
@@ -152,7 +152,7 @@ def _clean(text: str) -> str:
 
 def _without_empty_sections(blocks: list[_Block]) -> list[str]:
     kept = []
-    # The level of headings that text stands under, going up from the end.
+    # Level of the headings that have text below them, from the end upwards.
     level_with_text = 0
     for block in reversed(blocks):
         if not block.level:

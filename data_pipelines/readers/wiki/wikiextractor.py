@@ -16,7 +16,7 @@ _ID = re.compile(rb'<doc id="([^"]*)"')
 _TITLE = re.compile(r'\stitle="(.*)"\s*>\s*$')
 _SHOWN_BYTES = 40
 
-# What WikiExtractor's versions leave behind. Other tags may be the text's own: an
+# Tags that WikiExtractor's versions leave in. Other tags may belong to the text: an
 # article on HTML has every right to its `<title>`.
 _LINE_BREAK = re.compile(r"</?br\b[^<>\n]*>", re.IGNORECASE)
 _STRAY_TAG = re.compile(
@@ -33,7 +33,7 @@ class Reader(base.TextReader):
 
     Which of the two a file holds is seen from its first line. Every line that is
     not blank is a paragraph, headings too. Entities such as `&amp;` are replaced,
-    tags that WikiExtractor leaves behind (`<br>`, `</dl>`) removed. An article
+    tags that WikiExtractor leaves in (`<br>`, `</dl>`) removed. An article
     without a line of text is rejected, even if it has a title.
 
     Args:
@@ -90,7 +90,7 @@ class Reader(base.TextReader):
         return paragraphs
 
 
-class _Block(NamedTuple):
+class _DocBlock(NamedTuple):
     """The lines from a `<doc>` to before its `</doc>`."""
 
     line: int
@@ -100,7 +100,7 @@ class _Block(NamedTuple):
 
 def _blocks(
     stream: io.BufferedReader, max_bytes: int
-) -> Iterator[_Block | DocumentError]:
+) -> Iterator[_DocBlock | DocumentError]:
     """Cuts a file into blocks, and what is none into errors; holds one at a time.
 
     Of a block that is longer than `max_bytes` only the first line is held.
@@ -130,7 +130,7 @@ def _blocks(
             yield too_long(max_bytes, _location(lines[0], first_line))
             lines = None
         elif lines is not None:
-            yield _Block(first_line, first_offset, b"".join(lines))
+            yield _DocBlock(first_line, first_offset, b"".join(lines))
             lines = None
         elif not line.isspace():
             if not first_line:

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from seg_tf import features as batch_contract
 from seg_tf.checkpoints.encoder_copies import copy_encoder, seeded
 from seg_tf.checkpoints.pretrained import Pretrained
+from seg_tf.features import FEATURES, Feature
 from seg_tf.finetuning.segments import EncodedTexts, encode_texts
 from seg_tf.layouts.layout import RowShape
 from seg_tf.layouts.segments import Example
@@ -30,7 +30,7 @@ _NAMES = ("name", "trainable")
 class FrozenEncoder:
     """Encodes texts, each alone or those of an example together, without dropout.
 
-    The vector of a text is the last layer's output at the token that stands for it:
+    The vector of a text is the last layer's output at its token:
     `[CLS]` (BERT, SegaBERT), its `[SENT]` (SLM), its pooled `<SS>` (ReAT). DiscoEval's
     code wants to be told what of BERT it shall take: the `[CLS]` of a layer, the mean
     of its outputs at all layers, or its pooled output, which needs the pooler of next
@@ -38,12 +38,12 @@ class FrozenEncoder:
 
     Args:
         pretrained: what `load_pretrained` returned. It is left as it is.
-        mode: "per_sentence" gives each text a row of its own, as DiscoEval's code
+        mode: "per_sentence" gives each text a separate row, as DiscoEval's code
             does; "joint" puts the texts of an example into one, where they see each
             other.
         num_texts: texts of an example.
-        randomly_initialised: whether the encoder starts from new weights, to see what
-            pretraining is worth.
+        randomly_initialised: whether the encoder gets new weights, as the baseline
+            that shows the effect of pretraining.
         seed: of the new weights.
         max_length: the most positions of a row; None takes those of pretraining.
         tokens_per_batch: about how many positions are run at once.
@@ -82,7 +82,7 @@ class FrozenEncoder:
                 f"{pretrained.folder}, the run {pretrained.config.name!r}"
             )
         readout = self._layout.readout(self.row_texts)
-        self._room = self._layout.capacity(self.row_texts)
+        self._capacity = self._layout.capacity(self.row_texts)
         self._word_pieces = pretrained.text_encoder()
         self._tokens_per_batch = tokens_per_batch
         with seeded(seed):
@@ -116,7 +116,7 @@ class FrozenEncoder:
         self._run = function.get_concrete_function()
 
     def describe(self) -> dict[str, Any]:
-        """What vectors depend on, beside the texts."""
+        """Settings that the vectors depend on, beside the texts."""
         return {**self._settings, "encoder_sha256": self._checksum()}
 
     def rows_of(self, examples: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
@@ -142,7 +142,7 @@ class FrozenEncoder:
         Returns:
             float32 array `(R, T, D)`, and how many rows were too long and cut.
         """
-        examples = encode_texts(self._word_pieces, rows, self._room)
+        examples = encode_texts(self._word_pieces, rows, self._capacity)
         shapes = [self._layout.row_shape(example) for example in examples]
         vectors = None
         for shape, numbers in self._batches(examples, shapes):
@@ -177,9 +177,9 @@ class FrozenEncoder:
             for name, feature in self._contract().items()
         }
 
-    def _contract(self) -> dict[str, batch_contract.Feature]:
+    def _contract(self) -> dict[str, Feature]:
         """Of the features that are read."""
-        return {name: batch_contract.FEATURES[name] for name in self._names}
+        return {name: FEATURES[name] for name in self._names}
 
     def _checksum(self) -> str:
         """SHA-256 of what the encoder is and of its weights."""

@@ -84,19 +84,19 @@ def predict(model: keras.Model, features: np.ndarray) -> np.ndarray:
 def pass_function(
     probe: keras.Model, examples: Labelled, batch_size: int
 ) -> Callable[[np.ndarray], float]:
-    """What trains a probe on all examples, once each.
+    """Makes a function that trains a probe on all examples, once each.
 
     A pass is one graph. `fit` calls one for each batch, which with so small a model
     takes ten times as long.
 
     Args:
-        probe: what `make_probe` returned.
-        examples: what is learnt from.
+        probe: as `make_probe` returns it.
+        examples: the training data.
         batch_size: examples of an update; the last one may have fewer.
 
     Returns:
-        From the order of the examples to the mean loss of the updates, the penalty
-        included.
+        Function from the order of the examples to the mean loss of the updates,
+        penalty included.
     """
     features, labels = tf.constant(examples.features), tf.constant(examples.labels)
     count = len(examples.labels)

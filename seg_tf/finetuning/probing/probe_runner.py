@@ -125,7 +125,7 @@ class ProbeRunner:
         self.baseline = self._majority_scores()
 
     def describe(self) -> dict[str, Any]:
-        """What the scores of a trial depend on, besides arguments: the files."""
+        """Checksums of the files that the scores of a trial depend on."""
         return {split: checksum(found) for split, found in self._examples.items()}
 
     def run(
@@ -226,7 +226,7 @@ class ProbeRunner:
         return tasks.read(self._task, data_dir, split)
 
     def _story_of(self, trained: Sequence[TrainedProbe]) -> dict[str, Any]:
-        """How the trainings went, the best one first."""
+        """Accuracies and losses of the trainings, the best one first."""
         return {
             "passes_per_evaluation": self._settings.passes_per_evaluation,
             "probes": [

@@ -1,4 +1,4 @@
-"""How a probe is trained: until dev says so, once for each strength of its penalty."""
+"""Training of a probe: with early stopping on dev, for each strength of its penalty."""
 
 import dataclasses
 import itertools
@@ -91,7 +91,7 @@ def train_probe(
             TrainedProbe(model, l2, max(accuracies), tuple(accuracies), tuple(losses))
         )
     listeners.on_train_end()
-    # Last, since a callback may have left weights of its own choice.
+    # Last, since a callback may have set other weights.
     for probe, weights in zip(trained, best_weights, strict=True):
         probe.model.set_weights(weights)
     return sorted(trained, key=lambda probe: -probe.dev_accuracy)
@@ -141,7 +141,7 @@ def _epoch(
     listeners: keras.callbacks.CallbackList,
     l2: float,
 ) -> Callable[[], float]:
-    """What makes some passes and takes the accuracy on dev; tells the listeners."""
+    """Makes a function that trains some passes and returns the accuracy on dev."""
     make_pass = pass_function(model, train, settings.batch_size)
     generator = np.random.default_rng(seed)
 

@@ -3,7 +3,7 @@
   settings.json    what the vectors depend on: encoder, vocabulary, texts, how they lie
   part-00000.npy   float32 `(rows, T, D)`, and so on
 
-Each file is written aside and renamed. A killed job goes on with the parts that are
+Each file is written aside and renamed. A killed job continues with the parts that are
 missing; another encoder, or other texts, are refused.
 
 Shape key: E examples, N texts of each, T texts of a row, D width.

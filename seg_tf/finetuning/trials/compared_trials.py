@@ -12,7 +12,7 @@ from seg_tf.finetuning.trials.trial_runs import TrialsFolder
 _SAME = ("files_sha256", "limit", "dev_limit")
 # Who compares may want it other, but has to know.
 _TOLD = ("max_length", "early_stopping")
-# Of SQuAD: how texts were read, which hangs on the model.
+# Of SQuAD: how texts were read, which depends on the model.
 _READING = ("windows", "sentence_splitter")
 
 
@@ -69,7 +69,7 @@ def compared_trials(path: pathlib.Path, settings: Mapping[str, Any]) -> Compared
 
 
 def _of_data(settings: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
-    """What has to be the same; test splits that the others do not have need not."""
+    """Settings that must agree; test splits that the others lack need not."""
     found = {name: settings.get(name) for name in _SAME}
     of_others = others["files_sha256"]
     found["files_sha256"] = {

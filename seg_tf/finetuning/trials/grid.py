@@ -1,4 +1,4 @@
-"""Which settings are tried: those of a paper, or values that are given."""
+"""Grids of settings to try: those of a paper, or given values."""
 
 import dataclasses
 import itertools
@@ -12,7 +12,7 @@ from seg_tf.finetuning.trials.trial import Setting
 from seg_tf.tasks import finetuning_settings
 from seg_tf.tasks.finetuning_settings import Recipe
 
-# Stands for the paper of the checkpoint's own model.
+# Means the paper of the checkpoint's model.
 PAPER = "paper"
 GRIDS = (PAPER, *finetuning_settings.RECIPES)
 # In both papers' grids, and the usual ones since BERT.
@@ -25,14 +25,14 @@ _DEFAULTS = {
 
 @dataclasses.dataclass(frozen=True)
 class Grid:
-    """What to try.
+    """Settings and seeds to try.
 
     Attributes:
         settings: each once.
         seeds: of every setting.
         row_length: the most positions of a row; None where a paper leaves it open.
         freezes_encoder: whether only what is above the encoder is trained.
-        notes: what else there is to know about a paper's grid, as lines of text.
+        notes: remarks on a paper's grid, as lines of text.
     """
 
     settings: tuple[Setting, ...]
@@ -113,7 +113,7 @@ def probe_grid(task: str, seeds: Sequence[int] = ()) -> Grid:
 def _settings(
     given: Mapping[str, Sequence[float]], others: Mapping[str, Sequence[float]]
 ) -> tuple[Setting, ...]:
-    """All combinations, each once; others stand in where nothing is given."""
+    """All combinations, each once, with defaults where nothing is given."""
     tried = [values or others[name] for name, values in given.items()]
     return tuple(dict.fromkeys(itertools.starmap(Setting, itertools.product(*tried))))
 
@@ -125,7 +125,7 @@ def _checked_seeds(seeds: Sequence[int]) -> tuple[int, ...]:
 
 
 def _notes(recipe: Recipe) -> Iterator[str]:
-    """Where trials deviate from a paper, or fill in what it leaves open."""
+    """Yields the deviations from a paper, and choices that it leaves open."""
     if recipe.warmup_share is None:
         yield (
             f"{recipe.source}: does not say how the learning rate rises; here it does "

@@ -1,4 +1,4 @@
-"""What trials gave: a table of them all, and a summary of settings over seeds."""
+"""Results of trials: a table of them all, and a summary of settings over seeds."""
 
 import csv
 import dataclasses
@@ -14,7 +14,7 @@ from seg_tf.finetuning.trials.trial_progress import describe_setting
 from seg_tf.finetuning.trials.trial_runs import FinishedTrial
 
 _ABSENT = "–"
-# What a runner chose on dev stands among scores, but is none.
+# Choices that a runner made on dev, listed among the scores.
 _CHOICES = ("l2", "null_threshold")
 
 

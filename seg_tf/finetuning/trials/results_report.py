@@ -1,4 +1,4 @@
-"""What stands in a folder of trials, for people: table, curves, predictions."""
+"""Report on a folder of trials: table, curves, predictions."""
 
 import pathlib
 from collections.abc import Sequence
@@ -98,7 +98,7 @@ def write_submission(
 
 
 def describe_submission(output_dir: pathlib.Path) -> str:
-    """Whether the leaderboard would take a folder, and if not, why."""
+    """States that the leaderboard would accept a folder, or why it would not."""
     problems = prediction_files.problems(output_dir)
     if not problems:
         return f"{output_dir}: complete; zip its files for the leaderboard"

@@ -1,4 +1,4 @@
-"""What a trial is: one training of a task, with one setting and one seed."""
+"""A trial: one training of a task, with one setting and one seed."""
 
 import dataclasses
 import pathlib
@@ -10,7 +10,7 @@ import keras
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """What papers try several values of.
+    """Hyperparameters that papers try several values of.
 
     Attributes:
         learning_rate: its highest value.
@@ -45,10 +45,10 @@ class TaskRunner(Protocol):
     num_examples: int
 
     def describe(self) -> dict[str, Any]:
-        """What scores depend on, besides the checkpoint and the command's options.
+        """Further inputs that scores depend on, beside checkpoint and options.
 
         Returns:
-            What can be written as JSON: checksums of files, above all.
+            JSON-able values, above all checksums of files.
         """
 
     def run(

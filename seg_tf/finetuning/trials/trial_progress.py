@@ -148,7 +148,7 @@ class _Watch(keras.callbacks.Callback):
     def on_train_batch_end(
         self, batch: int, logs: Mapping[str, Any] | None = None
     ) -> None:
-        # The last update does not end the epoch: the dev split comes behind it.
+        # The last update does not end the epoch: the dev split comes after it.
         self._show(min(batch + 1, self._steps - 0.5), batch + 1, logs)
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:

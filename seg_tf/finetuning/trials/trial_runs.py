@@ -1,4 +1,4 @@
-"""Trials of a task, one folder each, that go on where they were cut off."""
+"""Trials of a task, one folder each, that continue where they were cut off."""
 
 import contextlib
 import dataclasses
@@ -29,17 +29,17 @@ class Trial:
 
     @property
     def name(self) -> str:
-        """That of its folder, as in "learning_rate=3e-05,batch_size=16,epochs=3,…"."""
+        """Name of its folder: "learning_rate=3e-05,batch_size=16,epochs=3,…"."""
         values = {**dataclasses.asdict(self.setting), "seed": self.seed}
         return ",".join(f"{name}={value}" for name, value in values.items())
 
 
 @dataclasses.dataclass(frozen=True)
 class FinishedTrial:
-    """What is left of a trial.
+    """Results of a finished trial.
 
     Attributes:
-        trial: which one.
+        trial: the trial.
         scores: of the model that it ended with.
         epochs: logs of each epoch.
         folder: with its predictions.
@@ -126,7 +126,7 @@ class TrialsFolder:
         files.write_json(self._settings_file, dict(settings))
 
     def settings(self) -> Mapping[str, Any]:
-        """What its trials have in common.
+        """Settings that the trials share.
 
         Raises:
             ValueError: if the folder holds no trials.

@@ -28,7 +28,7 @@ _IDENTIFIERS = ("index", "id")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Layout:
+class _GlueFiles:
     """Place of a task's files and the columns that are read.
 
     Attributes:
@@ -50,13 +50,13 @@ class _Layout:
 
 def _task(
     name: str,
-    layout: _Layout,
+    layout: _GlueFiles,
     sizes: tuple[int, ...],
     labels: tuple[str, ...] = ("0", "1"),
     metrics: tuple[str, ...] = ("accuracy",),
     split_names: tuple[str, ...] = ("train", "dev", "test"),
     score_range: tuple[float, float] | None = None,
-) -> tuple[Task, _Layout]:
+) -> tuple[Task, _GlueFiles]:
     """A task whose main metric is the first: that of Segatron's and BERT's tables."""
     splits = tuple(
         Split(split, size, has_labels=not split.startswith("test"))
@@ -81,25 +81,25 @@ _MNLI_SPLITS = (
     "test_matched",
     "test_mismatched",
 )
-_COLA = _Layout(
+_COLA = _GlueFiles(
     "CoLA",
     ("sentence",),
     headerless=("source", "label", "original_label", "sentence"),
 )
-_MRPC = _Layout("MRPC", mrpc_files.TEXTS, mrpc_files.LABEL)
-_QQP = _Layout("QQP", ("question1", "question2"), "is_duplicate", may_be_broken=True)
+_MRPC = _GlueFiles("MRPC", mrpc_files.TEXTS, mrpc_files.LABEL)
+_QQP = _GlueFiles("QQP", ("question1", "question2"), "is_duplicate", may_be_broken=True)
 # A submission must have it too: predicted by a model of MNLI, and scored by the
 # leaderboard alone.
-_DIAGNOSTIC = _Layout("diagnostic", _PAIR, file_names=("diagnostic.tsv", "AX.tsv"))
+_DIAGNOSTIC = _GlueFiles("diagnostic", _PAIR, file_names=("diagnostic.tsv", "AX.tsv"))
 
 _LAYOUTS = dict(
     (
         _task("cola", _COLA, (8_551, 1_043, 1_063), metrics=("matthews",)),
-        _task("sst-2", _Layout("SST-2", ("sentence",)), (67_349, 872, 1_821)),
+        _task("sst-2", _GlueFiles("SST-2", ("sentence",)), (67_349, 872, 1_821)),
         _task("mrpc", _MRPC, (3_668, 408, 1_725), metrics=("f1", "accuracy")),
         _task(
             "sts-b",
-            _Layout("STS-B", _PAIR, "score"),
+            _GlueFiles("STS-B", _PAIR, "score"),
             (5_749, 1_500, 1_379),
             labels=(),
             metrics=("spearman", "pearson"),
@@ -108,19 +108,19 @@ _LAYOUTS = dict(
         _task("qqp", _QQP, (363_846, 40_430, 390_965), metrics=("f1", "accuracy")),
         _task(
             "mnli",
-            _Layout("MNLI", _PAIR, "gold_label"),
+            _GlueFiles("MNLI", _PAIR, "gold_label"),
             (392_702, 9_815, 9_832, 9_796, 9_847),
             labels=_NLI_LABELS,
             split_names=_MNLI_SPLITS,
         ),
         _task(
             "qnli",
-            _Layout("QNLI", ("question", "sentence")),
+            _GlueFiles("QNLI", ("question", "sentence")),
             (104_743, 5_463, 5_463),
             labels=_ENTAILMENT,
         ),
-        _task("rte", _Layout("RTE", _PAIR), (2_490, 277, 3_000), labels=_ENTAILMENT),
-        _task("wnli", _Layout("WNLI", _PAIR), (635, 71, 146)),
+        _task("rte", _GlueFiles("RTE", _PAIR), (2_490, 277, 3_000), labels=_ENTAILMENT),
+        _task("wnli", _GlueFiles("WNLI", _PAIR), (635, 71, 146)),
         _task(
             "ax",
             _DIAGNOSTIC,
@@ -155,7 +155,7 @@ def read(task: Task, data_dir: pathlib.Path, split_name: str) -> list[Example]:
 
 
 def _rows(
-    data_dir: pathlib.Path, layout: _Layout, split: Split, broken: list[TableRow]
+    data_dir: pathlib.Path, layout: _GlueFiles, split: Split, broken: list[TableRow]
 ) -> Iterator[TableRow]:
     required = layout.texts
     if split.has_labels:
@@ -173,7 +173,7 @@ def _rows(
     )
 
 
-def _example(task: Task, layout: _Layout, number: int, row: TableRow) -> Example:
+def _example(task: Task, layout: _GlueFiles, number: int, row: TableRow) -> Example:
     label = None
     if layout.label in row.columns:
         if task.is_regression:

@@ -24,7 +24,7 @@ def write(
     predictions: Sequence[int | float],
     output_dir: pathlib.Path,
 ) -> pathlib.Path:
-    """Writes the file of a column; it stands whole under its name or not at all.
+    """Writes the file of a column; it appears whole under its name or not at all.
 
     Args:
         column: one of `glue_averages.COLUMNS`, as in "MNLI-m".

@@ -61,7 +61,7 @@ class RankedAnswers:
 
     Attributes:
         identifier: of the question.
-        candidates: best first, each with a text of its own.
+        candidates: best first, with distinct texts.
         null: what speaks for no answer; None in version 1.1.
     """
 
@@ -119,7 +119,7 @@ def rank_answers(
     in BERT's published code.
 
     Args:
-        windows: those of a question stand together.
+        windows: those of a question are adjacent.
         logits: of each window, in the same order.
         num_best: how many answers are wanted; there are fewer if the windows do not
             have as many.
@@ -224,7 +224,7 @@ def write_predictions(
 
     `predictions.json` is what the official scripts read, `nbest_predictions.json` has
     all candidates, and for version 2.0 `null_odds.json` is what the official script
-    looks for the best threshold in. Each stands whole under its name or not at all.
+    looks for the best threshold in. Each appears whole under its name or not at all.
 
     Args:
         folder: made if it does not exist.

@@ -20,13 +20,13 @@ FIRST_CONTEXT_PARAGRAPH = 1
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class EncodedContext:
-    """A context as word pieces that know where they stand in it.
+    """A context as word pieces with character offsets.
 
     Attributes:
         text: the context.
         token_ids: int32 array `(n,)`, its pieces without special tokens.
         starts: int array `(n,)`, first character of each piece.
-        stops: int array `(n,)`, the character behind it.
+        stops: int array `(n,)`, the character after it.
         sentence_bounds: int array `(s + 1,)`, first piece of each sentence, and n.
         paragraph_index: int array `(s,)`, paragraph of each sentence, from 1.
         sentence_index: int array `(s,)`, number of each in its paragraph.

@@ -33,7 +33,7 @@ class Answer:
 
     @property
     def stop(self) -> int:
-        """Behind the last character in the context."""
+        """After the last character in the context."""
         return self.start + len(self.text)
 
 
@@ -97,7 +97,7 @@ def read(path: str | os.PathLike) -> SquadFile:
     """Reads a SQuAD file.
 
     It is of version 2.0 if it says so (`"version": "v2.0"`), or if a question has
-    `is_impossible`. Whether answers stand where they say is left to `align`: scores
+    `is_impossible`. The positions of answers are left to `align`: scores
     need their text alone.
 
     Args:
@@ -121,7 +121,7 @@ def read(path: str | os.PathLike) -> SquadFile:
 
 
 def align(data: SquadFile) -> tuple[SquadFile, int]:
-    """Moves answers that do not stand where they say to where they stand.
+    """Corrects the start of answers whose text is not found there.
 
     Official files hold none; files whose contexts other software has stripped of
     leading space, or translated, do. An answer is moved to the nearest place in the
@@ -134,7 +134,7 @@ def align(data: SquadFile) -> tuple[SquadFile, int]:
         The same data, every answer in its place, and how many were moved.
 
     Raises:
-        ValueError: if the text of an answer stands nowhere in its context, naming
+        ValueError: if the text of an answer is nowhere in its context, naming
             file and question.
     """
     num_moved = 0
@@ -188,10 +188,10 @@ def check_answered(data: SquadFile) -> None:
 def _nearest(context: str, answer: Answer) -> int:
     """Occurrence of the answer's text that is nearest to its start; -1 for none."""
     before = context.rfind(answer.text, 0, answer.stop)
-    behind = context.find(answer.text, answer.start)
-    if before < 0 or behind < 0:
-        return max(before, behind)
-    return min(before, behind, key=lambda start: abs(start - answer.start))
+    after = context.find(answer.text, answer.start)
+    if before < 0 or after < 0:
+        return max(before, after)
+    return min(before, after, key=lambda start: abs(start - answer.start))
 
 
 class _Reader:

@@ -1,7 +1,7 @@
 """Windows of a context, each of which is read together with the question.
 
 Contexts longer than a row are read in windows that overlap, as BERT does (Devlin et
-al., 2019, and its published code): each starts `stride` pieces behind the one before.
+al., 2019, and its published code): each starts `stride` pieces after the one before.
 """
 
 import dataclasses
@@ -87,7 +87,7 @@ class SpanWindow:
             sentence 0, token index 0, 1, ….
         context: the whole context; many windows share it.
         start: the window's first piece in the context.
-        stop: the piece behind its last.
+        stop: the piece after its last.
         is_max_context: bool array `(stop - start,)`, True where no other window shows
             more of what surrounds the piece: answers are to start there only.
         answer: positions of first and last piece of the answer; None if the window
@@ -153,7 +153,7 @@ class Windows:
     """The windows of questions, and what had to be left out.
 
     Attributes:
-        windows: those of a question stand together, in the order of the context.
+        windows: those of a question are adjacent, in the order of the context.
         num_questions: that were asked.
         num_cut_questions: of which not all pieces are read.
     """
@@ -214,7 +214,7 @@ def make_windows(
 def window_bounds(
     context: EncodedContext, sizes: WindowSizes, num_question_pieces: int
 ) -> list[tuple[int, int]]:
-    """First piece of each window and the one behind its last; together they have all.
+    """First piece of each window and the one after its last; together they have all.
 
     Args:
         context: with at least one piece.
@@ -233,9 +233,9 @@ def window_bounds(
     while stop < num_pieces:
         stop = int(np.searchsorted(needed, needed[start] + room))
         if sizes.max_sentences is not None:
-            behind = sentence_of[start] + sizes.max_sentences - 1
-            if behind < len(context.paragraph_index):
-                stop = min(stop, int(context.sentence_bounds[behind]))
+            after = sentence_of[start] + sizes.max_sentences - 1
+            if after < len(context.paragraph_index):
+                stop = min(stop, int(context.sentence_bounds[after]))
         bounds.append((start, stop))
         start += min(sizes.stride, stop - start)
     return bounds

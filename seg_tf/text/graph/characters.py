@@ -16,12 +16,12 @@ from seg_tf.text.marked_positions import MarkedPositions, shifted
 
 @dataclasses.dataclass(frozen=True)
 class FlatTexts:
-    """Texts, one behind the other.
+    """Texts, one after the other.
 
     Attributes:
-        code_points: int32 `(N,)`; there is a line feed behind every text.
+        code_points: int32 `(N,)`; there is a line feed after every text.
         starts: int32 `(B,)`, the first character of each text, and `ends`, int32
-            `(B,)`, the line feed behind it.
+            `(B,)`, the line feed after it.
     """
 
     code_points: tf.Tensor
@@ -67,7 +67,7 @@ class TextTrees:
         sentence_lengths: int32 `(B, M)`, pieces of each sentence, padded with 0.
         num_sentences: int32 `(B,)`.
         paragraph_lengths: int32 `(B, G)`, sentences of each paragraph, padded with 0.
-        sentences: string `(B, M)`, the sentences as they stand in the text.
+        sentences: string `(B, M)`, the sentences, unchanged.
         is_cut: bool `(B,)`, whether the text has more pieces.
     """
 
@@ -106,7 +106,7 @@ class TextTrees:
 
 
 class GraphTreeBuilder(tf.Module):
-    """Makes trees of texts, of each as much as its row has room for.
+    """Makes trees of texts, each cut to the capacity of its row.
 
     As where records are made, a line is a paragraph, sentences and paragraphs without
     a piece are left out; and as where they are cut, a beginning is whole sentences, or
@@ -143,7 +143,7 @@ class GraphTreeBuilder(tf.Module):
             found.starts,
             found.stops,
             text,
-            # One more than there is room for, so that what is cut off shows.
+            # One more than fits, so that what is cut off shows.
             most_words=self._most_pieces + 1,
         )
         lengths = tf.math.bincount(
@@ -163,7 +163,7 @@ class GraphTreeBuilder(tf.Module):
         paragraphs = tf.boolean_mask(found.paragraphs, is_sentence)
         is_first = paragraphs != shifted(paragraphs, -1, -1)
         firsts = MarkedPositions(is_first).positions
-        behind = tf.concat([firsts, [tf.size(paragraphs)]], 0)[1:]
+        after = tf.concat([firsts, [tf.size(paragraphs)]], 0)[1:]
 
         def padded(values: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
             ragged = tf.RaggedTensor.from_value_rowids(
@@ -184,9 +184,7 @@ class GraphTreeBuilder(tf.Module):
             num_sentences=tf.math.bincount(
                 sentence_texts, minlength=num_texts, dtype=tf.int32
             ),
-            paragraph_lengths=padded(
-                behind - firsts, tf.gather(sentence_texts, firsts)
-            ),
+            paragraph_lengths=padded(after - firsts, tf.gather(sentence_texts, firsts)),
             sentences=padded(
                 flat.strings(
                     tf.boolean_mask(found.starts, is_sentence),

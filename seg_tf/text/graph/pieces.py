@@ -35,7 +35,7 @@ class Pieces:
         ids: int32, vocabulary ids.
         spans: int32, which span each belongs to.
         starts: int32, the character that each begins with.
-        stops: int32, the position behind the last character of each.
+        stops: int32, the position after the last character of each.
     """
 
     ids: tf.Tensor
@@ -94,7 +94,7 @@ class GraphWordPieces(tf.Module):
 
         Args:
             code_points: int32 tensor `(N,)`.
-            starts: int32 tensor `(R,)`, where spans start, and `stops`, behind their
+            starts: int32 tensor `(R,)`, where spans start, and `stops`, after their
                 last character.
             texts: int32 tensor `(R,)`, which text each belongs to, not falling.
             most_words: further words of a text are left out. Each would have been at
@@ -128,8 +128,8 @@ class GraphWordPieces(tf.Module):
         end = tf.searchsorted(
             byte_before, base + tf.cast(ends.values, tf.int32), side="left"
         )
-        behind = tf.gather(character + words.lengths, word)
-        end = tf.where(tf.gather(is_long, word), behind, end)
+        after = tf.gather(character + words.lengths, word)
+        end = tf.where(tf.gather(is_long, word), after, end)
         return Pieces(
             ids=ids.values,
             spans=tf.gather(words.spans, word),
@@ -154,16 +154,16 @@ class GraphWordPieces(tf.Module):
         kind = self._kind(normalized)
         span = tf.gather(span, source)
         is_part = kind == normalized_characters.PART
-        goes_on = is_part & shifted(is_part, -1, False)
-        goes_on &= span == shifted(span, -1, -1)
+        continues = is_part & shifted(is_part, -1, False)
+        continues &= span == shifted(span, -1, -1)
         is_kept = kind != normalized_characters.BLANK
-        first = tf.cast(tf.where(tf.boolean_mask(~goes_on, is_kept))[:, 0], tf.int32)
+        first = tf.cast(tf.where(tf.boolean_mask(~continues, is_kept))[:, 0], tf.int32)
         characters = tf.boolean_mask(normalized, is_kept)
-        behind = tf.concat([first, [tf.size(characters)]], 0)[1:]
+        after = tf.concat([first, [tf.size(characters)]], 0)[1:]
         return _Words(
             characters=characters,
             origins=tf.boolean_mask(tf.gather(position, source), is_kept),
-            lengths=behind - first,
+            lengths=after - first,
             spans=tf.gather(tf.boolean_mask(span, is_kept), first),
         )
 

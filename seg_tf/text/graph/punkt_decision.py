@@ -36,7 +36,7 @@ class Spans:
 
     Attributes:
         starts: the first position of each.
-        ends: the position behind each.
+        ends: the position after each.
         are_dots: bool `(T,)`, which of them are runs of dots.
     """
 
@@ -84,8 +84,8 @@ class GraphPunktDecision(tf.Module):
         Returns:
             Bool tensor `(T,)`.
         """
-        left_word = _Words(self, characters, left)
-        right_word = _Words(self, characters, right)
+        left_word = _TokenTexts(self, characters, left)
+        right_word = _TokenTexts(self, characters, right)
         kind = left_word.kind()
         evidence, right_type = right_word.evidence_and_type()
         ends = tf.gather(_masks(ENDS_IF), kind) & evidence > 0
@@ -98,7 +98,7 @@ class GraphPunktDecision(tf.Module):
         return ends & ~is_collocation
 
 
-class _Words:
+class _TokenTexts:
     """Words of a text, looked up in the tables of Punkt."""
 
     def __init__(
@@ -116,9 +116,9 @@ class _Words:
         self._lowered = characters_lowered(decision._lower, characters)
         self._stem = self._text(spans.starts, stems)
         dash = MarkedPositions(characters.equal(DASH)).last_before(stems)
-        behind_dash = self._text(tf.maximum(spans.starts, dash + 1), stems)
+        after_dash = self._text(tf.maximum(spans.starts, dash + 1), stems)
         known = decision._abbreviations.lookup(self._stem)
-        known |= decision._abbreviations.lookup(behind_dash)
+        known |= decision._abbreviations.lookup(after_dash)
         self._is_abbreviation = self._has_period & (known > 0)
         self._is_number = self._find_numbers()
 

@@ -2,7 +2,7 @@
 
 The same tokens as of `seg_tf.text.punkt_decision.tokenize`. There, an expression goes
 from token to token; here, every position is asked whether a token begins at it, which
-hangs on the characters around it and on a few positions before.
+depends on the characters around it and on a few positions before.
 
 Shape key: N characters.
 """
@@ -105,9 +105,9 @@ class Tokens:
 
     Attributes:
         starts: which positions are the first of a token.
-        ends: int32 tensor, for every token the position behind it.
+        ends: int32 tensor, for every token the position after it.
         is_dots: bool tensor, whether a token is a run of dots.
-        linked_dots: bool tensor `(N,)`, dots with another one behind a space that does
+        linked_dots: bool tensor `(N,)`, dots with another one after a space that does
             not part chunks.
     """
 
@@ -120,10 +120,10 @@ class Tokens:
 def find_tokens(characters: Characters) -> Tokens:
     """The tokens of every paragraph.
 
-    A run (`--`, `..`, or `. . .` with spaces that do not part chunks) begins where
-    nothing of it stands before; a word goes on to the first character that stops it;
-    whatever can begin neither is a token of its own. So a token begins where a word
-    begins, where something stops one, behind a run, and behind every token of a single
+    A run (`--`, `..`, or `. . .` with spaces that do not part chunks) begins at its
+    first character; a word continues to the first character that stops it; any other
+    character is a token by itself. So a token begins where a word begins, where
+    something stops one, after a run, and after every token of a single
     character, which is a chain that goes back to one of these places.
 
     Args:
@@ -139,8 +139,8 @@ def find_tokens(characters: Characters) -> Tokens:
     is_single = characters.has(NEVER_BEGINS_WORD) & ~runs.begins & ~runs.inside
 
     may_begin = ~is_space & ~runs.inside
-    behind = shifted(is_space, -1, True) | shifted(runs.inside, -1, False)
-    begins_for_sure = may_begin & (stops | behind)
+    after = shifted(is_space, -1, True) | shifted(runs.inside, -1, False)
+    begins_for_sure = may_begin & (stops | after)
     # The chain: from the last sure place on there are only single characters.
     position = tf.range(tf.size(is_space))
     sure = MarkedPositions(begins_for_sure).last_before(position)

@@ -26,7 +26,7 @@ class Sentences:
 
     Attributes:
         starts: the first character of each.
-        stops: the character behind each; some sentences may be empty.
+        stops: the character after each; some sentences may be empty.
         paragraphs: which paragraph each belongs to, from 0.
     """
 
@@ -42,7 +42,7 @@ class GraphSentenceSplitter(tf.Module):
         parameters: the tables of a language. Default: the built-in English one.
 
     Call arguments:
-        code_points: int32 tensor `(N,)`: paragraphs, each with a line feed behind it
+        code_points: int32 tensor `(N,)`: paragraphs, each with a line feed after it
             and none inside.
 
     Returns:
@@ -76,13 +76,13 @@ class GraphSentenceSplitter(tf.Module):
         """
         every = Spans(tokens.starts.positions, tokens.ends, tokens.is_dots)
         is_left = self._decision.can_be_left(characters, every)
-        # The last token has none behind it.
+        # The last token has none after it.
         is_left &= tf.range(tf.size(is_left)) < tf.size(is_left) - 1
         left = tf.cast(tf.where(is_left)[:, 0], tf.int32)
         is_end = self._decision.ends(
             characters, _some(every, left), _some(every, left + 1)
         )
-        # Tokens behind which a sentence ends, counted.
+        # Tokens after which a sentence ends, counted.
         end_token = MarkedPositions(
             tf.scatter_nd(
                 left[:, tf.newaxis], tf.cast(is_end, tf.int32), tf.shape(is_left)
@@ -91,29 +91,29 @@ class GraphSentenceSplitter(tf.Module):
         )
         first = tokens.starts.count_before(ends.chunk_starts)
         # Of a mark that is alone in its context: the tokens of the next word.
-        behind = ends.positions + 1
+        after = ends.positions + 1
         first = tf.where(
             ends.is_alone, tokens.starts.count_before(ends.next_words), first
         )
         last = tokens.starts.count_before(
-            tf.where(ends.has_mark, behind, ends.next_word_ends)
+            tf.where(ends.has_mark, after, ends.next_word_ends)
         )
         last = tf.maximum(last - 1, first)
         inside = end_token.count_before(last) > end_token.count_before(first)
 
-        own = tf.maximum(tokens.starts.count_before(behind) - 1, 0)
+        own = tf.maximum(tokens.starts.count_before(after) - 1, 0)
         of_own = _some(every, own)
         closed = Spans(
             tf.where(ends.is_alone, ends.positions, of_own.starts),
-            behind,
+            after,
             of_own.are_dots & ~ends.is_alone,
         )
-        following = tf.minimum(tokens.starts.count_before(behind), tf.size(is_left) - 1)
+        following = tf.minimum(tokens.starts.count_before(after), tf.size(is_left) - 1)
         of_word = _some(every, following)
         # The context of a mark that is alone ends before the run that it begins.
         begins_run = ends.is_alone & tf.gather(tokens.linked_dots, ends.positions)
         is_character = ends.has_mark | begins_run
-        begin = tf.where(ends.has_mark, behind, ends.next_words)
+        begin = tf.where(ends.has_mark, after, ends.next_words)
         opened = Spans(
             tf.where(is_character, begin, of_word.starts),
             tf.where(is_character, begin + 1, of_word.ends),
@@ -131,8 +131,8 @@ class GraphSentenceSplitter(tf.Module):
         )
         contain = inside | (between > 0)
 
-        # Dots that are linked to the mark go on, over the space, to a dot in the next
-        # word: one token, behind which a sentence ends if the word has more.
+        # Dots that are linked to the mark reach, over the space, to a dot in the next
+        # word: one token, after which a sentence ends if the word has more.
         links = MarkedPositions(
             tokens.linked_dots & ~shifted(tokens.linked_dots, -2, False)
         )
@@ -140,15 +140,15 @@ class GraphSentenceSplitter(tf.Module):
         is_linked = tf.gather(shifted(tokens.linked_dots, -2, False), ends.positions)
         is_linked &= ~ends.has_mark & ~ends.is_alone
         is_linked &= ends.next_words == ends.positions + 2
-        is_linked &= characters.flag_at(behind, punkt_tokens.ASCII_SPACE)
+        is_linked &= characters.flag_at(after, punkt_tokens.ASCII_SPACE)
         is_linked &= characters.at(ends.next_words) == DOT
         of_dot = tf.maximum(tokens.starts.count_before(dot + 1) - 1, first)
         before = end_token.count_before(of_dot) > end_token.count_before(first)
         before |= characters.flag_at(tf.maximum(dot - 1, 0), punkt_tokens.END_MARK) & (
             tf.gather(every.starts, of_dot) == dot - 1
         )
-        goes_on = ends.next_word_ends > ends.next_words + 1
-        return tf.where(is_linked, before | goes_on, contain)
+        continues = ends.next_word_ends > ends.next_words + 1
+        return tf.where(is_linked, before | continues, contain)
 
 
 def _some(spans: Spans, numbers: tf.Tensor) -> Spans:
@@ -226,10 +226,10 @@ class _PossibleEnds:
     """Marks that may end a sentence, the last of each chunk, each with its context.
 
     Attributes:
-        positions: int32 `(M,)`, where the marks stand.
+        positions: int32 `(M,)`, positions of the marks.
         chunk_starts: where their chunks begin.
         next_words: where the next word begins, and `next_word_ends` where it ends.
-        has_mark: bool `(M,)`, whether a mark follows that no word goes on past.
+        has_mark: bool `(M,)`, whether a mark follows that no word continues past.
         is_alone: whether it is the first character of its chunk, and another one the
             last mark.
     """
@@ -271,20 +271,20 @@ class _PossibleEnds:
     def boundaries(self, characters: Characters, paragraphs: _Paragraphs) -> tf.Tensor:
         """For each the mark, the end of its sentence and the start of the next.
 
-        Closing marks that stand alone go with the sentence before them.
+        Separate closing marks go with the sentence before them.
         """
         stop = self.positions + 1
         begin = tf.where(self.has_mark, stop, self.next_words)
-        behind = MarkedPositions(~characters.has(punkt_tokens.CLOSER)).next_from(begin)
-        is_space = characters.flag_at(behind, punkt_tokens.SPACE)
+        after = MarkedPositions(~characters.has(punkt_tokens.CLOSER)).next_from(begin)
+        is_space = characters.flag_at(after, punkt_tokens.SPACE)
         is_dash = characters.equal(DASH)
-        two_dashes = tf.gather(is_dash & shifted(is_dash, 1, False), behind)
+        two_dashes = tf.gather(is_dash & shifted(is_dash, 1, False), after)
         is_alone = is_space | two_dashes
-        is_alone |= behind == paragraphs.end_of_text(self.positions)
-        gives = (behind > begin) & is_alone
+        is_alone |= after == paragraphs.end_of_text(self.positions)
+        gives = (after > begin) & is_alone
         words = MarkedPositions(~characters.is_space)
-        begin = tf.where(gives, words.next_from(behind), begin)
-        stop = tf.where(gives, behind, stop)
+        begin = tf.where(gives, words.next_from(after), begin)
+        stop = tf.where(gives, after, stop)
         # Python counts some separators as white space.
         begin = tf.minimum(
             paragraphs.words.next_from(begin), paragraphs.end_of_text(self.positions)

@@ -24,7 +24,7 @@ class AdamW(keras.optimizers.AdamW):
     Variables that are not float32, and AMSGrad, are left to Keras.
 
     The config holds the names of what does not decay, which Keras's forgets: the
-    optimizer of a model that is saved and loaded would go on otherwise than before.
+    optimizer of a model that is saved and loaded would continue differently.
 
     Args:
         *args: as for Keras's.
@@ -69,7 +69,7 @@ class AdamW(keras.optimizers.AdamW):
 
 
 def _handle(variable: Any) -> tf.Tensor:
-    """That of a Keras variable, or of the TensorFlow variable that stands for it."""
+    """Resource handle of a Keras variable or of a TensorFlow variable."""
     if isinstance(variable, keras.Variable):
         variable = variable.value
     return variable.handle

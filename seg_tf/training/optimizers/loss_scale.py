@@ -49,7 +49,7 @@ class DynamicLossScale:
 
     @property
     def variables(self) -> tuple[Any, ...]:
-        """What a checkpoint has to hold."""
+        """State to save in checkpoints."""
         return (self._value, self._good_steps)
 
     def update(self, finite: tf.Tensor) -> None:

@@ -12,11 +12,11 @@ _Event = tf.compat.v1.Event
 
 
 class EventFile:
-    """Writes scalars to an event file of its own in `folder`.
+    """Writes scalars to a new event file in `folder`.
 
     A file of events is a file of records, one protocol buffer each. Written like
     this, rather than with `tf.summary`, it can tell TensorBoard to forget what a
-    killed process wrote after the update at which this one takes up.
+    killed process wrote after the update from which this one continues.
 
     Args:
         folder: the folder that TensorBoard is pointed at, or one below it.

@@ -100,7 +100,7 @@ def of_run(
     pretrainer: Pretrainer,
     report: Callable[[str], None],
 ) -> Health:
-    """The health of a run that begins or goes on now.
+    """The health of a run that begins or continues now.
 
     Finds the peak of the device, and adds up those of all processes; each of them
     has to call this.

@@ -17,7 +17,7 @@ class RunLog:
 
     Args:
         path: the file. A log that is there is continued.
-        updates: updates that are done when the run starts or goes on. Rows that
+        updates: updates that are done when the run starts or continues. Rows that
             a previous process wrote after them are dropped, since they will be
             written again.
         validated: whether the validation after `updates` is done too.

@@ -1,4 +1,4 @@
-"""What a run writes while it trains; only the chief of its processes does."""
+"""Files that the chief process of a run writes while it trains."""
 
 from collections.abc import Mapping
 
@@ -13,7 +13,7 @@ from seg_tf.training.run_folder import RunFolder
 
 
 class SilentOutputs:
-    """Those of a process that writes nothing."""
+    """Outputs of a process that writes nothing."""
 
     def advance(self, updates: int) -> None:
         """An update was made."""
@@ -36,7 +36,7 @@ class SilentOutputs:
         """Writes a checkpoint of now, unless there is one."""
 
     def describe_checkpoint(self, updates: int) -> str:
-        """Where the checkpoint of so many updates is, as part of a message."""
+        """Location of the checkpoint of so many updates, as part of a message."""
         return "the checkpoint that the first process wrote"
 
     def draw_curve(self) -> None:

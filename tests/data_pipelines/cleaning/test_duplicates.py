@@ -10,7 +10,7 @@ import pytest
 
 from data_pipelines.builds import document_building, duplicate_search
 from data_pipelines.cleaning import buckets, signature_files, signatures
-from data_pipelines.cleaning.options import CleaningOptions
+from data_pipelines.cleaning.cleaning_options import CleaningOptions
 from data_pipelines.readers import Document
 from data_pipelines.records import tree_shards
 from data_pipelines.records.manifest import Manifest
@@ -40,7 +40,7 @@ def built(corpus, tmp_path_factory):
 
 
 def dropped_of(slices, threshold=NEAR.duplicate_threshold):
-    """What is dropped of some slices' signatures."""
+    """Documents that are dropped, from the signatures of some slices."""
     with tempfile.TemporaryDirectory() as folder:
         for number, found in enumerate(slices):
             signature_files.save(pathlib.Path(folder), number, found)

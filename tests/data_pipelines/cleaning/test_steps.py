@@ -7,7 +7,7 @@ import pytest
 from data_pipelines import check_records
 from data_pipelines.builds.errors import BuildError
 from data_pipelines.cleaning import drop_counts, language, steps
-from data_pipelines.cleaning.options import CleaningOptions
+from data_pipelines.cleaning.cleaning_options import CleaningOptions
 from data_pipelines.readers import Document
 from data_pipelines.records.manifest import Manifest
 from tests.data_pipelines.cleaning import corpora
@@ -162,7 +162,7 @@ def test_a_corpus_of_which_nothing_is_left_says_why(corpus, tmp_path):
 def test_lines_are_dropped_before_words_are_counted():
     options = CleaningOptions(min_line_words=3, min_document_words=5)
     cleaning = steps.steps_of_documents(options)
-    counts = drop_counts.Tally([step.name for step in cleaning])
+    counts = drop_counts.DropCounter([step.name for step in cleaning])
     given = [
         (0, document("one two", "one two three", "four")),
         (1, document("one two three", "a", "four five six")),
@@ -181,7 +181,7 @@ def test_examples_do_not_depend_on_the_slices():
     def merged(size):
         reports = []
         for begin in range(0, len(items), size):
-            counts = drop_counts.Tally(["short_documents"])
+            counts = drop_counts.DropCounter(["short_documents"])
             for number, item in items[begin : begin + size]:
                 counts.see(item)
                 counts.drop_document("short_documents", number, item, "4 words")
@@ -205,20 +205,20 @@ def test_examples_do_not_depend_on_the_slices():
 )
 def test_other_languages_are_dropped(language_module, function, text, is_kept):
     step = steps.OtherLanguages(("en",), f"{language_module}:{function}", 0.0)
-    counts = drop_counts.Tally(["language"])
+    counts = drop_counts.DropCounter(["language"])
     assert (step.apply(0, document(text), counts) is not None) == is_kept
 
 
 def test_an_uncertain_language_is_dropped(language_module):
     step = steps.OtherLanguages(("en",), f"{language_module}:by_accents", 0.95)
-    counts = drop_counts.Tally(["language"])
+    counts = drop_counts.DropCounter(["language"])
     assert step.apply(0, document("a summer"), counts) is None
     (example,) = counts.report()["steps"]["language"]["examples"]
     assert example["why"] == "en with confidence 0.90"
 
 
 def test_a_confidence_counts_only_where_one_is_asked_for(language_module):
-    name, counts = f"{language_module}:logarithm", drop_counts.Tally(["language"])
+    name, counts = f"{language_module}:logarithm", drop_counts.DropCounter(["language"])
     step = steps.OtherLanguages(("en",), name, 0.0)
     assert step.apply(0, document("a summer"), counts) is not None
     step = steps.OtherLanguages(("en",), name, 0.5)
@@ -251,7 +251,7 @@ def test_a_wrong_language_function_is_refused(language_module, name, message):
 def test_a_failing_language_function_stops_the_build(language_module, name, message):
     step = steps.OtherLanguages(("en",), f"{language_module}:{name}", 0.0)
     with pytest.raises(BuildError, match=message):
-        step.apply(0, document("text"), drop_counts.Tally(["language"]))
+        step.apply(0, document("text"), drop_counts.DropCounter(["language"]))
 
 
 def test_a_wrong_language_function_is_told_before_anything_is_written(corpus, tmp_path):

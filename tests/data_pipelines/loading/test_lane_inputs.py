@@ -119,7 +119,7 @@ def test_features_keep_the_contract(records_dir):
 @pytest.mark.parametrize("num_lanes", [1, 2, 4])
 def test_lanes_go_on_over_the_end_of_the_corpus(records_dir, flat, num_lanes):
     length = len(flat["train"])
-    assert length % num_lanes or num_lanes == 1  # some words are left over
+    assert length % num_lanes or num_lanes == 1  # some words are in no lane
     num_steps = 2 * length // TARGET_LENGTH + 2
     found = batches(build(records_dir).train_dataset(num_lanes), num_steps)
     for step, batch in enumerate(found):

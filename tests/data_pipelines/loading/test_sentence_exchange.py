@@ -55,7 +55,7 @@ def test_every_sentence_moves_as_often_and_to_every_other_place():
     assert (np.diag(table) == 0).all()
     expected = 3 * rows / 30
     others = table[~np.eye(6, dtype=bool)]
-    # 29 degrees of freedom, at 0.001, with room for what draws of a row share.
+    # 29 degrees of freedom, at 0.001, with a margin for what draws of a row share.
     assert ((others - expected) ** 2 / expected).sum() < 75
 
 

@@ -185,7 +185,7 @@ def test_half_of_the_rows_are_shuffled_and_all_or_none_on_request(records_dir):
 
 
 def orders_of_sentences(rows, wanted):
-    """How often each order of the rows with `wanted` sentences occurs."""
+    """Counts of each order of the rows with `wanted` sentences."""
     counts = rows["candidate_mask"].sum(axis=1) - 2
     return collections.Counter(
         tuple(places_of(positions, wanted))

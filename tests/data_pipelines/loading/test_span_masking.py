@@ -35,7 +35,7 @@ def streams(count, seed=0):
 
 
 def apply(layer, sentence_numbers, seed=0):
-    """Which positions are masked: bool array `(B, L)`."""
+    """The masked positions: bool array `(B, L)`."""
     numbers = np.asarray(sentence_numbers, np.int32)
     token_ids = np.full(numbers.shape, 9, np.int32)
     found = tf.function(layer.__call__)(token_ids, numbers, streams(len(numbers), seed))
@@ -190,7 +190,7 @@ def test_lengths_are_geometric_and_cut_off():
 
 
 def test_lengths_of_many_spans_are_as_drawn():
-    """What is left of a row does not favour short spans."""
+    """The rest of a row does not favour short spans."""
     rows = equal_sentences(400, num_sentences=16, length=20)
     is_masked = apply(masking(), rows)
     num_predictions = round(0.15 * 320)
@@ -202,7 +202,7 @@ def test_lengths_of_many_spans_are_as_drawn():
 
 
 def expected_spans(num_predictions):
-    """How many spans of 1, 2 and 3 there are on average, the last one being cut."""
+    """Mean numbers of spans of 1, 2 and 3, the last span being cut."""
     expected = [np.zeros(3)]
     for left in range(1, num_predictions + 1):
         mean = np.zeros(3)

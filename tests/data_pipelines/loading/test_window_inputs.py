@@ -124,7 +124,7 @@ def test_an_epoch_is_every_window_once_with_its_indices(tmp_path, cut_sentences)
     records_dir = write(tmp_path, cut_sentences)
     inputs = build(records_dir)
     windows = read_split(records_dir, "train")
-    # A window that goes on inside a sentence is there either way.
+    # A window that continues inside a sentence is there either way.
     assert any(tree.first_index[2] > 0 for tree in windows)
     assert inputs.num_train_samples == len(windows)
     rows = take(inputs.train_dataset(5), len(windows))

@@ -8,7 +8,7 @@ from data_pipelines import readers
 def read_bytes(
     folder: pathlib.Path, format: str, data: bytes, name: str = "file", **options
 ) -> list:
-    """What the reader of a format makes of a file with these bytes."""
+    """Reads a file with these bytes by the reader of a format."""
     path = folder / name
     path.write_bytes(data)
     return list(readers.get_reader(format, **options).read(path))

@@ -99,7 +99,7 @@ def test_random_paragraphs(table):
 
 
 def test_what_a_paragraph_comes_to_hangs_on_no_other():
-    # A mark at the end, a word that would go on, a paragraph without words.
+    # A mark at the end, a word that would continue, a paragraph without words.
     assert_equal("english", ["He ran.", "then", "", "by J.", "Brown.", " ", ".", "."])
     assert_equal("english", [])
 

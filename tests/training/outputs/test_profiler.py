@@ -10,7 +10,7 @@ from seg_tf.training.outputs.profiler import Profiler
 
 
 def model(updates=0, is_chief=True):
-    """What the profiler reads of a pretrainer."""
+    """The parts of a pretrainer that the profiler reads."""
     distribution = types.SimpleNamespace(is_chief=is_chief)
     options = types.SimpleNamespace(distribution=distribution)
     return types.SimpleNamespace(updates=updates, step_options=options)

@@ -32,7 +32,7 @@ LINES = strategies.lists(strategies.sampled_from(FRAGMENTS), max_size=14).map(""
 
 
 def paragraph(line):
-    """What becomes of a line that ends in a word."""
+    """The paragraph made of a line that ends in a word."""
     (found,) = wiki_lines.to_paragraphs(line + " z")
     return found
 

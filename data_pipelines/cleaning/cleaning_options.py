@@ -1,4 +1,4 @@
-"""Which cleaning steps are on."""
+"""Options of the cleaning steps, and their flags."""
 
 import dataclasses
 from typing import Any
@@ -11,9 +11,9 @@ _DEFAULT_THRESHOLD = 0.8
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CleaningOptions:
-    """What is dropped from a corpus before records are made of it; by default nothing.
+    """Cleaning steps applied to a corpus before records are made; by default none.
 
-    A word is what stands between white space.
+    Words are separated by white space.
 
     SLM's authors left sentences of too few words out of Wikipedia and BookCorpus,
     without saying how many are too few (Lee et al., 2020, appendix, under table 7). C4
@@ -24,12 +24,12 @@ class CleaningOptions:
         min_document_words: documents with fewer words are dropped; words of lines that
             were dropped do not count.
         language: code of the language to keep, or several, comma-separated.
-        language_function: what finds the language of a text, as `module:function`.
+        language_function: detects the language of a text, as `module:function`.
         min_language_confidence: documents whose language is less certain are dropped,
             where the function says how certain it is.
         duplicates: `"exact"` drops documents with the words of an earlier one;
             `"near"` also those that nearly repeat one.
-        duplicate_threshold: how similar near duplicates are at least, as the share of
+        duplicate_threshold: least similarity of near duplicates, as the share of
             word 5-grams that two documents have in common. None is 0.8.
     """
 
@@ -113,7 +113,7 @@ class CleaningOptions:
 
     @property
     def is_on(self) -> bool:
-        """Whether there is any step."""
+        """True if any step is on."""
         return bool(self.described())
 
 
@@ -122,7 +122,7 @@ NO_CLEANING = CleaningOptions()
 
 
 def define_flags() -> None:
-    """Flags that say what is dropped."""
+    """Defines the flags of the cleaning steps."""
     flags.DEFINE_integer(
         "min_line_words",
         0,
@@ -146,7 +146,7 @@ def define_flags() -> None:
     flags.DEFINE_string(
         "language_function",
         None,
-        "What finds the language, as module:function: a function from a text to a "
+        "Language detector, as module:function: a function from a text to a "
         "code, or to (code, confidence).",
     )
     flags.DEFINE_float(
