@@ -62,7 +62,7 @@ from seg_tf.commands import model_flags
 from seg_tf.export import saved_model
 from seg_tf.export.sentence_encoder import SentenceEncoder
 from seg_tf.finetuning import SpanExtractor
-from seg_tf.finetuning.task import Task, is_saved_task
+from seg_tf.finetuning.text_task import TextTask, is_saved_task
 from seg_tf.text.graph.sentences import GraphSentenceSplitter
 
 _OF_ANSWERS = ("max_answer_pieces", "num_best", "null_threshold")
@@ -97,7 +97,7 @@ def main(_: Sequence[str]) -> None:
     _report(folder, time.perf_counter() - begin)
 
 
-def _model() -> tuple[SentenceEncoder | Task, dict[str, Any]]:
+def _model() -> tuple[SentenceEncoder | TextTask, dict[str, Any]]:
     """The model, and how it is exported."""
     values = flags.FLAGS
     if not is_saved_task(values.checkpoint):
@@ -105,7 +105,7 @@ def _model() -> tuple[SentenceEncoder | Task, dict[str, Any]]:
         pretrained, splitter = model_flags.load_model()
         graph_splitter = GraphSentenceSplitter(splitter.parameters)
         return SentenceEncoder(pretrained, graph_splitter), {}
-    task = Task.from_preset(values.checkpoint)
+    task = TextTask.from_preset(values.checkpoint)
     if not isinstance(task, SpanExtractor):
         _check_unused(*_OF_ANSWERS, "sentence_parameters")
         return task, {}

@@ -331,3 +331,13 @@ def test_a_wrong_import_is_found(importer, source, reason):
 )
 def test_a_right_import_is_let_through(importer, source):
     assert not violations(importer, source)
+
+
+def test_no_class_name_stands_for_two_classes():
+    found = {}
+    for path in project_files():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            # Readers of formats are found by this name, each in its module.
+            if isinstance(node, ast.ClassDef) and node.name != "Reader":
+                found.setdefault(node.name, []).append(module_name(path))
+    assert not {name: places for name, places in found.items() if len(places) > 1}

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from data_pipelines.loading.sentence_layout import SentenceLayout
+from data_pipelines.loading.sentence_layout import SentenceRowLayout
 from data_pipelines.loading.window_inputs import WindowInputs
 
 
@@ -25,5 +25,5 @@ def sentence_inputs(
         ValueError: if the records do not fit the settings, have sentences cut to fill
             windows, or a vocabulary without a row for `[SENT]`.
     """
-    layout = SentenceLayout(max_sentences=max_sentences, shuffle_rate=shuffle_rate)
+    layout = SentenceRowLayout(max_sentences=max_sentences, shuffle_rate=shuffle_rate)
     return WindowInputs(layout=layout, **arguments)

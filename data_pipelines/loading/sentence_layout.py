@@ -12,7 +12,7 @@ from seg_tf.layouts.sentences import sentence_rows
 from seg_tf.layouts.trees import Trees
 
 
-class SentenceLayout:
+class SentenceRowLayout:
     """Every window is a row of whole sentences.
 
     Args:

@@ -19,7 +19,7 @@ from seg_tf.finetuning.classification.split import (
 from seg_tf.finetuning.classification.text_batches import TextExamples
 from seg_tf.finetuning.classification.text_classifier import TextClassifier
 from seg_tf.finetuning.reusable_model import ReusableModel
-from seg_tf.finetuning.task import MODEL_FOLDER
+from seg_tf.finetuning.text_task import MODEL_FOLDER
 from seg_tf.finetuning.trials.results_report import LEADERBOARD_FOLDER
 from seg_tf.finetuning.trials.trial import Setting
 from seg_tf.tasks import Example, Task, metrics

@@ -20,7 +20,7 @@ from seg_tf.finetuning.classification.text_batches import text_batches
 from seg_tf.finetuning.feature_model import WithoutDropout, feature_inputs
 from seg_tf.finetuning.optimizer import DEFAULT_LEARNING_RATE, finetuning_optimizer
 from seg_tf.finetuning.segments import is_text
-from seg_tf.finetuning.task import Task
+from seg_tf.finetuning.text_task import TextTask
 from seg_tf.layouts.readouts import TextReadout
 from seg_tf.text.graph.sentences import GraphSentenceSplitter
 from seg_tf.training import devices
@@ -29,7 +29,7 @@ _BATCH_SIZE = 32
 
 
 @keras.saving.register_keras_serializable(package="seg_tf")
-class TextClassifier(Task):
+class TextClassifier(TextTask):
     """An encoder, dropout and an affine layer on the vectors that stand for the texts.
 
     What these are depends on the encoder (see `seg_tf.layouts.readouts`): the

@@ -17,7 +17,7 @@ from seg_tf.export import saved_model
 from seg_tf.export.served_extractor import ServedExtractor
 from seg_tf.finetuning.feature_model import feature_inputs
 from seg_tf.finetuning.spans.squad_examples import window_sizes
-from seg_tf.finetuning.task import Task
+from seg_tf.finetuning.text_task import TextTask
 from seg_tf.ops.gathering import gather_vectors
 from seg_tf.text.graph.sentences import GraphSentenceSplitter
 
@@ -29,7 +29,7 @@ _WINDOW_SETTINGS = ("max_length", "stride", "max_question_pieces")
 
 
 @keras.saving.register_keras_serializable(package="seg_tf")
-class SpanExtractor(Task):
+class SpanExtractor(TextTask):
     """An encoder and pointers to the first and the last piece of the answer.
 
     The logit of a position is an affine function of its vector (BERT, section 4.2).

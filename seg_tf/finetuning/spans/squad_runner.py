@@ -24,7 +24,7 @@ from seg_tf.finetuning.spans.squad_splits import (
     make_split,
     read_split,
 )
-from seg_tf.finetuning.task import MODEL_FOLDER
+from seg_tf.finetuning.text_task import MODEL_FOLDER
 from seg_tf.finetuning.trials.trial import Setting
 from seg_tf.tasks.squad import answers as squad_answers
 from seg_tf.tasks.squad.answers import RankedAnswers

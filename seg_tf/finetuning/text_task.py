@@ -17,7 +17,7 @@ from seg_tf.text.preparation import TextPreparation
 MODEL_FOLDER = "model"
 
 
-class Task(FeatureModel):
+class TextTask(FeatureModel):
     """An encoder with a head, and all that is needed to use both on text.
 
     A saved task is a checkpoint whose one objective is the head: commands that read a
@@ -131,7 +131,7 @@ class Task(FeatureModel):
 
 
 def is_saved_task(folder: str | pathlib.Path) -> bool:
-    """Whether a folder holds what `Task.save_to_preset` wrote.
+    """Whether a folder holds what `TextTask.save_to_preset` wrote.
 
     Raises:
         CheckpointError: if it holds neither that nor a checkpoint.
