@@ -50,7 +50,7 @@ def load_encoder(
 
 @dataclasses.dataclass(frozen=True)
 class Pretrained:
-    """What a checkpoint holds for those who use the model on text.
+    """A checkpoint's model and its text preprocessing.
 
     Attributes:
         encoder: with its weights; one with a table of token types reads the feature
@@ -77,7 +77,7 @@ class Pretrained:
     weights_checksum: str
 
     def text_encoder(self) -> encoding.TextEncoder:
-        """What turns text into the ids that the model knows, and back."""
+        """The encoder from text to the model's ids, and back."""
         return encoding.text_encoder(self.tokenizer, self.vocabulary, self.lower_case)
 
     def layout(self, max_length: int | None = None) -> Layout:

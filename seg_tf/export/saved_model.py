@@ -88,7 +88,7 @@ def write(
 
 
 def describe(folder: pathlib.Path) -> dict[str, Any]:
-    """What `export.json` of a SavedModel says."""
+    """Reads `export.json` of a SavedModel."""
     return json.loads((folder / DESCRIPTION_FILE).read_text(encoding="utf-8"))
 
 

@@ -53,7 +53,7 @@ def encode_segments(
 
 
 def cut_longest(lengths: Sequence[tf.Tensor], room: int) -> list[tf.Tensor]:
-    """How much is left of one or two texts that are cut by BERT's rule.
+    """Lengths of one or two texts after truncation by BERT's rule.
 
     Args:
         lengths: T int32 tensors `(B,)`.

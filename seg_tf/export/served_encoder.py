@@ -18,7 +18,7 @@ Signature = Callable[..., Mapping[str, tf.Tensor]]
 
 
 class ServedModel(tf.Module):
-    """What a SavedModel is made of: its signatures, and what these use.
+    """Content of a SavedModel: its signatures and the state that they use.
 
     Attributes:
         functions: that of each signature, by its name.

@@ -1,4 +1,4 @@
-"""What the Keras models of this package have in common: inputs and `fit`."""
+"""Base of this package's Keras models: inputs by name, and `fit`."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""What runs the trials of a task: which of the runners, and with which options."""
+"""Choice of the runner of a task's trials, and of its options."""
 
 import dataclasses
 import pathlib

@@ -54,7 +54,7 @@ class EncodedTexts(Sequence):
 
 
 def is_text(values: Any) -> bool:
-    """Whether values are texts or tuples of texts, not batches."""
+    """Returns True for texts or tuples of texts, False for batches."""
     if not isinstance(values, Sequence | np.ndarray) or not len(values):
         return False
     first = values[0]
@@ -100,7 +100,7 @@ def encode_texts(
 
 
 def cut_longest(lengths: np.ndarray, room: int) -> np.ndarray:
-    """How much is left of texts that are cut by BERT's rule.
+    """Lengths of texts after truncation by BERT's rule.
 
     Piece by piece, the longest text loses its last one, of equally long texts the last
     text. In other words, all texts keep the same number of pieces or what they have.

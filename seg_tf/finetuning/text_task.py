@@ -131,7 +131,7 @@ class TextTask(FeatureModel):
 
 
 def is_saved_task(folder: str | pathlib.Path) -> bool:
-    """Whether a folder holds what `TextTask.save_to_preset` wrote.
+    """Returns True for a folder that `TextTask.save_to_preset` wrote.
 
     Raises:
         CheckpointError: if it holds neither that nor a checkpoint.

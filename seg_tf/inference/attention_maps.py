@@ -40,7 +40,7 @@ class HeadChoice:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class AttentionMaps:
-    """What each position of a text attends to, in every layer and head.
+    """Attention weights of each position of a text, in every layer and head.
 
     Attributes:
         weights: float32 `(K, H, L, L)`; `weights[layer, head, query, key]`, and the
@@ -52,7 +52,7 @@ class AttentionMaps:
     window: TextWindow
 
     def has(self, choice: HeadChoice) -> bool:
-        """Whether there are such a layer and head."""
+        """Returns True if there are such a layer and head."""
         num_layers, num_heads = self.weights.shape[:2]
         return choice.layer < num_layers and (choice.head or 0) < num_heads
 
@@ -90,7 +90,7 @@ def attention_maps(encoder: Encoder, window: TextWindow) -> AttentionMaps:
 def attention_shares(
     weights: np.ndarray, window: TextWindow
 ) -> Mapping[str, np.ndarray]:
-    """Where the attention of the word pieces goes, on average.
+    """Average shares of the word pieces' attention, by its target.
 
     Special tokens do not count as queries, and as keys they belong to no sentence. What
     is left of 1 goes to other paragraphs.

@@ -180,7 +180,7 @@ def _numbers(window: TextWindow) -> tuple[list[float], list[str], str]:
 
 
 def _sentences_in_paragraphs(window: TextWindow) -> np.ndarray:
-    """Which sentence of its paragraph each position belongs to, from 0."""
+    """Sentence index in its paragraph of each position, from 0."""
     first = {}
     for paragraph, sentence in zip(window.paragraphs, window.sentences, strict=True):
         first.setdefault(paragraph, sentence)

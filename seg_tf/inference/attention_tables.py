@@ -1,4 +1,4 @@
-"""Where the attention of a model goes, as a table for people and as CSV."""
+"""Shares of a model's attention by target, as text and as CSV."""
 
 import csv
 import dataclasses

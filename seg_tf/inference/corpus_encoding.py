@@ -23,7 +23,7 @@ def describe(
     vocab_checksum: str,
     settings: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """What the vectors of a corpus depend on, as it stands in their manifest."""
+    """Settings that the vectors of a corpus depend on, for their manifest."""
     return {
         "weights_sha256": weights_checksum,
         "vocab_sha256": vocab_checksum,

@@ -65,7 +65,7 @@ class CorpusVectors:
         return self.manifest["settings"]["shard_sentences"]
 
     def num_sentences_of(self, shard: int) -> int:
-        """How many sentences a shard has."""
+        """Number of sentences of a shard."""
         left = self.manifest["num_sentences"] - shard * self.shard_sentences
         return min(left, self.shard_sentences)
 

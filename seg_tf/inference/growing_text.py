@@ -62,11 +62,11 @@ class GrowingText:
 
     @property
     def begins_paragraph(self) -> bool:
-        """Whether the next word is the first of a paragraph."""
+        """Returns True if the next word is the first of a paragraph."""
         return not self._text
 
     def shown(self, token_id: int) -> str:
-        """How a word that follows is written: with the space before it, if any."""
+        """Spelling of a following word, with the space before it, if any."""
         if token_id == self._model.vocabulary.eos_id:
             return "\n"
         (word,) = self._model.vocabulary.tokens_of([token_id])

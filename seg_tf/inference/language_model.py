@@ -15,7 +15,7 @@ from seg_tf.text.word_vocabulary import WordVocabulary
 
 
 class LanguageModel:
-    """What a checkpoint of (Sega-)Transformer-XL knows of words and of text.
+    """A (Sega-)Transformer-XL with its vocabulary and text preprocessing.
 
     Args:
         pretrained: the checkpoint.

@@ -1,4 +1,4 @@
-"""How well a language model predicts text that it reads segment by segment."""
+"""Perplexity of a language model on text that it reads segment by segment."""
 
 import dataclasses
 import math

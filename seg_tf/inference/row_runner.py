@@ -102,7 +102,7 @@ class RowRunner:
         return results
 
     def _function(self, length: int) -> Callable:
-        """What runs rows of one length."""
+        """The compiled function for rows of one length."""
         if length not in self._functions:
 
             def run(fields: Mapping[str, tf.Tensor]) -> Sequence[tf.Tensor]:

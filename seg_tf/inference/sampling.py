@@ -10,7 +10,7 @@ import numpy as np
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Sampling:
-    """How much of a distribution is drawn from, and how evenly.
+    """Truncation and temperature of a distribution that is drawn from.
 
     Attributes:
         temperature: below 1 makes the probable more probable, above 1 less; 0 takes

@@ -81,7 +81,7 @@ class SentenceVectors:
         return vectors, num_cut
 
     def _num_that_fit(self, pieces: Sequence[np.ndarray]) -> int:
-        """How many sentences, counted from the last, go into a row; at least 1."""
+        """Number of sentences, from the last on, that fit into a row; at least 1."""
         lengths = [rows.num_tokens(one) for one in reversed(pieces)]
         fits = np.cumsum(lengths) <= rows.capacity(self._run.row_length)
         return int(np.count_nonzero(fits))

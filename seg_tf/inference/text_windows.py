@@ -54,7 +54,7 @@ class TextWindow:
 
 
 def window_capacity(pretrained: Pretrained) -> TextCapacity:
-    """How much text the windows hold that a model was trained on.
+    """Capacity of the windows that a model was trained on.
 
     Raises:
         ValueError: if it was not trained on windows.

@@ -144,7 +144,7 @@ def check_lanes(num_words: int, num_lanes: int) -> None:
 def _features(
     text: WordText, places_BL: np.ndarray, is_target_BL: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """What stands at places of the text, over and over again."""
+    """Features at positions of the text, repeated without end."""
     rounds_BL, words_BL = np.divmod(places_BL, len(text.token_ids))
     next_words_BL = (words_BL + 1) % len(text.token_ids)
     sentences_BL = text.sentences[words_BL] + rounds_BL * _count(text.sentences)
@@ -161,5 +161,5 @@ def _features(
 
 
 def _count(numbers: np.ndarray) -> int:
-    """How many there are of what is numbered from 0, without a gap."""
+    """Number of items that are numbered from 0 without a gap."""
     return int(numbers[-1]) + 1 if len(numbers) else 0

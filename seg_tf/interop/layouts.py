@@ -16,7 +16,7 @@ from seg_tf.interop.tensor_forms import (
 
 
 class StoredTensor(NamedTuple):
-    """Where a format holds a part.
+    """Location of a part in a format.
 
     Attributes:
         name: of the tensor.

@@ -30,7 +30,7 @@ RowShape = tuple[int, ...]
 
 @dataclasses.dataclass(frozen=True)
 class TextCapacity:
-    """How much of a document a row of pretraining holds.
+    """Most of a document that a row of pretraining holds.
 
     Attributes:
         num_pieces: word pieces.

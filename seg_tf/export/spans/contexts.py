@@ -139,7 +139,7 @@ def encode_questions(
 
 
 def _begins(numbers: tf.Tensor) -> tf.Tensor:
-    """Where a number stands that is not the one before it."""
+    """Positions whose number differs from the one before."""
     return numbers != shifted(numbers, -1, -1)
 
 

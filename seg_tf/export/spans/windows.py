@@ -133,7 +133,7 @@ def _bounds(
 def _max_context(
     pieces: tf.Tensor, offsets: tf.Tensor, lengths: tf.Tensor, num_pieces: tf.Tensor
 ) -> tf.Tensor:
-    """Where a piece of a window has more context than in any other: bool `(K,)`."""
+    """Mask of pieces with more context than in any other window: bool `(K,)`."""
     less = tf.minimum(offsets, lengths - 1 - offsets)
     scores = tf.cast(less, tf.float64) + _OF_LENGTH * tf.cast(lengths, tf.float64)
     return first_of_best(scores, pieces, num_pieces)
@@ -142,7 +142,7 @@ def _max_context(
 def first_of_best(
     scores: tf.Tensor, groups: tf.Tensor, num_groups: tf.Tensor
 ) -> tf.Tensor:
-    """Where the best score of each group stands, of equal ones the first.
+    """Mask of the best score of each group, the first of equal ones.
 
     Args:
         scores: float `(K,)`.

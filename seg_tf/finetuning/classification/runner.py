@@ -129,7 +129,7 @@ class ClassificationRunner:
         )
 
     def describe(self) -> dict[str, Any]:
-        """What the scores of a trial depend on, besides arguments: the files."""
+        """Checksums of the files that the scores of a trial depend on."""
         splits = [*self._dev.values(), *(split for split, _ in self._test)]
         return {
             "train": self._train_checksum,

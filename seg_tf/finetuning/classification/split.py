@@ -59,7 +59,7 @@ class PredictedSplit:
         )
 
     def outputs(self, model: keras.Model) -> np.ndarray:
-        """What the model gives for every example: `(E, C)`.
+        """The model's outputs for every example: `(E, C)`.
 
         Raises:
             TrainingDiverged: if outputs are not finite.

@@ -302,7 +302,7 @@ class TextClassifier(TextTask):
         return names.index(label)
 
     def loss_of_labels(self) -> keras.losses.Loss:
-        """What `compile` wants: cross-entropy, or of one class the squared error."""
+        """The loss for `compile`: cross-entropy, or for one class the squared error."""
         if self.num_classes == 1:
             return keras.losses.MeanSquaredError()
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True)

@@ -95,7 +95,7 @@ def span_batches(
 def _places(
     layout: Layout, rows: Sequence[Sequence[Segment]], row_shape: tuple[int, ...]
 ) -> dict[str, np.ndarray]:
-    """Where an answer may stand: in the context, or at `[CLS]` for none."""
+    """Masks of possible answers: in the context, or at `[CLS]` for none."""
     can_answer = np.zeros((len(rows), row_shape[0]), bool)
     can_answer[:, 0] = True
     for row, segments in enumerate(rows):

@@ -23,7 +23,7 @@ def window_sizes(
     stride: int | None = None,
     max_question_pieces: int | None = None,
 ) -> WindowSizes:
-    """How much of question and context the model of a checkpoint reads at once.
+    """Sizes of the windows of question and context that a model reads at once.
 
     Args:
         pretrained: as for `SpanExtractor.from_pretrained`.

@@ -1,4 +1,4 @@
-"""What a model says of windows: logits of their pieces, as answers are ranked by.
+"""Logits of windows' pieces, by which answers are ranked.
 
 Shape key: B batch, N positions or candidates that a pointer may point at.
 """
@@ -28,7 +28,7 @@ _CLS_POSITION = 0
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Predictions:
-    """What a model says of windows.
+    """Logits of windows, and the loss.
 
     Attributes:
         logits: of every window, in the order of the windows.

@@ -157,7 +157,7 @@ class SquadRunner:
         self.baseline = never_answering(self._dev.data)
 
     def describe(self) -> dict[str, Any]:
-        """What the scores of a trial depend on, besides arguments and checkpoint."""
+        """Checksums of the files that the scores of a trial depend on."""
         return {
             "train": _checksum(self._train.data),
             "dev": _checksum(self._dev.data),

@@ -170,7 +170,7 @@ def _find(folder: pathlib.Path, version: str, split: str) -> pathlib.Path:
 def _in_reach(
     question: Question, windows: Sequence[SpanWindow], max_answer_pieces: int
 ) -> bool:
-    """Whether a window can give one answer's span, and that reads as an answer does."""
+    """Returns True if a window holds the span of an answer, equal to it as text."""
     right = [normalized_words(answer.text) for answer in question.answers]
     for answer in question.answers:
         span = windows[0].context.span_of(answer)
