@@ -122,7 +122,7 @@ def merge(
     streams: tf.Tensor,
     max_sentences: int,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Which sentences start one of a row, the others being merged with those before.
+    """Draws the sentences that start one of a row; others merge with those before.
 
     Merging adjacent sentences, a pair drawn at a time, until M are left (SLM, section
     3.2) removes all but M - 1 of the boundaries between them, any choice being as
@@ -179,7 +179,7 @@ def _merged(windows: DecodedWindows, firsts: tf.Tensor, counts: tf.Tensor) -> Tr
 
 
 def _drawn_keys(streams: tf.Tensor, max_sentences: int) -> tf.Tensor:
-    """What the sentences of a row are ordered by, float32 `(B, M)`: an order drawn."""
+    """Random sort keys of the sentences of a row, float32 `(B, M)`."""
     return _draws(streams, randomness.SENTENCE_ORDER, max_sentences)
 
 

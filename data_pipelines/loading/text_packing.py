@@ -1,4 +1,4 @@
-"""Which texts a split is cut into, and which of them share a row (ReAT)."""
+"""Cutting of a split into texts, and packing of texts into rows (ReAT)."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ _ROWS_AT_ONCE = 4096
 
 @dataclasses.dataclass(frozen=True)
 class RowShape:
-    """What a row has room for.
+    """Capacity of a row.
 
     Attributes:
         num_blocks: its blocks.
@@ -39,7 +39,7 @@ class RowShape:
 
 @dataclasses.dataclass(frozen=True)
 class TextShape:
-    """How long a text may be.
+    """Limits of a text.
 
     Attributes:
         sentence_length: positions of a sentence, special tokens included.
@@ -217,7 +217,7 @@ def sentence_matrix(texts: Texts, members: list[np.ndarray]) -> np.ndarray:
 def _fits(
     texts: Texts, members: list[np.ndarray], row: RowShape
 ) -> Iterator[np.ndarray]:
-    """Whether the sentences of each row find room, some thousand rows at a time."""
+    """Mask of rows whose sentences all fit, some thousand rows at a time."""
     for begin in range(0, len(members), _ROWS_AT_ONCE):
         lengths = sentence_matrix(texts, members[begin : begin + _ROWS_AT_ONCE])
         _, succeeded = block_placing.place_in_blocks(

@@ -53,7 +53,7 @@ class TextsOfAKind:
         return len(self._rows)
 
     def read(self, number: int) -> dict[str, np.ndarray]:
-        """What a row is made of: arrays `(L,)` and `(N,)`, padded with 0."""
+        """Parts of a row: arrays `(L,)` and `(N,)`, padded with 0."""
         texts, members = self._texts, self._rows[number]
         (positions,) = text_packing.sentence_matrix(texts, [members])
         starts, _ = block_placing.place_in_blocks(
@@ -162,7 +162,7 @@ class TextRows:
         self.num_parts = self._in_an_epoch(short.num_texts, long.num_texts)
 
     def _in_an_epoch(self, *of_kinds: int) -> int:
-        """What an epoch has of something that the rows of either kind have."""
+        """Total of an epoch of a count that the rows of either kind have."""
         counts = (self._num_short, self._num_long)
         return sum(
             round(number * count / max(len(kind), 1))
@@ -211,7 +211,7 @@ class TextRows:
         return texts, places, is_moved, can_move
 
     def _long_numbers(self, numbers: tf.Tensor, epoch_streams: tf.Tensor) -> tf.Tensor:
-        """Which row of long texts each number is, anything where it is of short."""
+        """Row of long texts of each number; any value where it is of short texts."""
         available = max(len(self._kinds[1]), 1)
         # Negative, since the streams of samples are named by places from 0.
         streams = randomness.extend_key(epoch_streams, -randomness.LONG_TEXTS)
@@ -264,7 +264,7 @@ def _shares(num_short: int, num_long: int, long_rate: float) -> tuple[int, int]:
 
 
 def _at_positions(of_sentences: tf.Tensor, sentence_number: tf.Tensor) -> tf.Tensor:
-    """What belongs to sentences `(B, N)`, at their positions `(B, L)`; 0 at padding."""
+    """Values of sentences `(B, N)` at their positions `(B, L)`; 0 at padding."""
     return tf.gather(
         tf.pad(of_sentences, [[0, 0], [1, 0]]), sentence_number, batch_dims=1
     )

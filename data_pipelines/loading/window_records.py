@@ -27,7 +27,7 @@ from seg_tf.text.vocabulary import Vocabulary
 
 @dataclasses.dataclass(frozen=True)
 class DecodedWindows:
-    """What a batch of records holds.
+    """The contents of a batch of records.
 
     Attributes:
         pieces: int32 tensor `(W, L - 2)`, padded with 0.
