@@ -11,7 +11,7 @@ from absl import logging
 
 from seg_tf import files
 from seg_tf.checkpoints.pretrained import Pretrained
-from seg_tf.export.served_encoder import ServedModel
+from seg_tf.export.served_model import ServedModel
 
 DESCRIPTION_FILE = "export.json"
 _SAVED_MODEL_FILE = "saved_model.pb"

@@ -9,7 +9,7 @@ import keras
 import tensorflow as tf
 
 from seg_tf import features as batch_contract
-from seg_tf.export.served_encoder import ServedModel, text_specs
+from seg_tf.export.served_model import ServedModel, text_specs
 from seg_tf.export.served_rows import ServedRows
 
 

@@ -11,24 +11,9 @@ import tensorflow as tf
 from seg_tf import features as batch_contract
 from seg_tf.checkpoints.encoder_copies import copy_encoder
 from seg_tf.checkpoints.pretrained import Pretrained
+from seg_tf.export.served_model import ServedModel, text_specs
 from seg_tf.export.served_rows import ServedRows
 from seg_tf.layouts.layout import Features, Layout
-
-Signature = Callable[..., Mapping[str, tf.Tensor]]
-
-
-class ServedModel(tf.Module):
-    """Content of a SavedModel: its signatures and the state that they use.
-
-    Attributes:
-        functions: that of each signature, by its name.
-    """
-
-    functions: Mapping[str, Signature]
-
-    def hold(self, model: keras.Model) -> None:
-        """Makes the weights of a Keras model, and nothing else of it, be saved."""
-        self.weights = [variable.value for variable in model.variables]
 
 
 class ServedEncoder(ServedModel):
@@ -133,9 +118,3 @@ def _encoding(
 
 def _what_was_read(features: Features) -> dict[str, tf.Tensor]:
     return {name: features[name] for name in ("token_ids", "padding_mask")}
-
-
-def text_specs(num_texts: int) -> list[tf.TensorSpec]:
-    """The arguments of a signature that takes texts."""
-    names = ("text", "second_text")[:num_texts]
-    return [tf.TensorSpec([None], tf.string, name) for name in names]

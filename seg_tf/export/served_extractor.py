@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from seg_tf import features as batch_contract
 from seg_tf.checkpoints.pretrained import Pretrained
-from seg_tf.export.served_encoder import ServedModel
+from seg_tf.export.served_model import ServedModel
 from seg_tf.export.spans import answers
 from seg_tf.export.spans.contexts import GraphContextEncoder, encode_questions
 from seg_tf.export.spans.span_rows import span_rows, span_trees

@@ -4,12 +4,17 @@ Shape key: B questions, K pieces of all windows, A spans that start with a piece
 N answers of a question.
 """
 
+from __future__ import annotations
+
 import dataclasses
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
-from seg_tf.export.spans.contexts import GraphContexts
 from seg_tf.export.spans.windows import GraphWindows, first_of_best
+
+if TYPE_CHECKING:
+    from seg_tf.export.spans.contexts import GraphContexts
 
 # Of an answer that there is not: finite, for not every format knows more.
 NO_SCORE = -2e9

@@ -3,13 +3,19 @@
 Shape key: W windows, L row length, S sentences of a row.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import tensorflow as tf
 
-from seg_tf.export.spans.contexts import GraphContexts
-from seg_tf.export.spans.windows import GraphWindows
-from seg_tf.layouts.layout import Layout
 from seg_tf.layouts.trees import Trees
 from seg_tf.text.marked_positions import shifted
+
+if TYPE_CHECKING:
+    from seg_tf.export.spans.contexts import GraphContexts
+    from seg_tf.export.spans.windows import GraphWindows
+    from seg_tf.layouts.layout import Layout
 
 
 def span_rows(trees: Trees, layout: Layout) -> tuple[dict[str, tf.Tensor], tf.Tensor]:

@@ -4,13 +4,18 @@ Shape key: B contexts, P pieces of all contexts, W windows, K pieces of all wind
 S windows of a context.
 """
 
+from __future__ import annotations
+
 import dataclasses
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
-from seg_tf.export.spans.contexts import GraphContexts
-from seg_tf.tasks.squad.windows import WindowSizes
 from seg_tf.text.marked_positions import count_off
+
+if TYPE_CHECKING:
+    from seg_tf.export.spans.contexts import GraphContexts
+    from seg_tf.tasks.squad.windows import WindowSizes
 
 # Behind all pieces of a context; twice as much is an int32 still.
 _FAR = 1 << 30

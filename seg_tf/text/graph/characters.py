@@ -4,14 +4,19 @@ Shape key: B texts, N characters of all, S sentences, P pieces of a text, M sent
 of a text, G paragraphs of a text.
 """
 
+from __future__ import annotations
+
 import dataclasses
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
-from seg_tf.text.graph.pieces import GraphWordPieces
-from seg_tf.text.graph.sentences import GraphSentenceSplitter
 from seg_tf.text.marked_positions import MarkedPositions, shifted
+
+if TYPE_CHECKING:
+    from seg_tf.text.graph.pieces import GraphWordPieces
+    from seg_tf.text.graph.sentences import GraphSentenceSplitter
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,7 +34,7 @@ class FlatTexts:
     ends: tf.Tensor
 
     @classmethod
-    def of(cls, texts: tf.Tensor) -> "FlatTexts":
+    def of(cls, texts: tf.Tensor) -> FlatTexts:
         """Decodes UTF-8; bytes that are none become U+FFFD.
 
         Args:
@@ -79,9 +84,7 @@ class TextTrees:
     sentences: tf.Tensor
     is_cut: tf.Tensor
 
-    def beginning(
-        self, cost: Callable[[tf.Tensor], tf.Tensor], most: int
-    ) -> "TextTrees":
+    def beginning(self, cost: Callable[[tf.Tensor], tf.Tensor], most: int) -> TextTrees:
         """The first sentences of each, as many as do not cost too much together.
 
         Args:
