@@ -71,7 +71,6 @@ class Slice:
         documents: what a reader's `read_unparsed` yields.
         rejected: the documents that the reader rejected among them.
         next: where the next slice begins.
-        duplicates: numbers of documents to drop -> of those that they repeat.
     """
 
     number: int
@@ -79,7 +78,6 @@ class Slice:
     documents: list[Document | UnparsedDocument]
     rejected: Rejections
     next: Cursor
-    duplicates: Mapping[int, int] = dataclasses.field(default_factory=dict)
 
     def described(self) -> dict:
         """What the next command has to know of a slice that is done, JSON-able."""
