@@ -64,15 +64,14 @@ from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.commands import model_flags
 from seg_tf.export import saved_model
-from seg_tf.export.model_rows import model_rows
 from seg_tf.export.served_classifier import ServedClassifier
 from seg_tf.export.served_encoder import ServedEncoder, ServedModel
 from seg_tf.export.served_extractor import ServedExtractor
+from seg_tf.export.served_rows import ServedRows
 from seg_tf.finetuning.classification.text_classifier import TextClassifier
 from seg_tf.finetuning.model_files import load_finetuned
 from seg_tf.finetuning.spans.span_extractor import SpanExtractor
 from seg_tf.finetuning.spans.squad_examples import window_sizes
-from seg_tf.finetuning.text_layout import text_layout
 from seg_tf.text.graph.sentences import GraphSentenceSplitter
 
 _FORMAT_VERSION = 1
@@ -165,10 +164,10 @@ def _model(
     """What is exported, and what it was set to."""
     path = flags.FLAGS.finetuned_model
     if path is None:
-        rows = model_rows(pretrained, splitter)
+        rows = ServedRows(pretrained, splitter)
         return ServedEncoder(pretrained, rows), {
-            "most_pieces": rows.room.num_pieces,
-            "most_sentences": rows.room.num_sentences,
+            "most_pieces": rows.layout.text_capacity.num_pieces,
+            "most_sentences": rows.layout.text_capacity.num_sentences,
         }
     finetuned = load_finetuned(pathlib.Path(path), pretrained, flags.FLAGS.num_texts)
     make = _extractor if isinstance(finetuned, SpanExtractor) else _classifier
@@ -188,13 +187,13 @@ def _classifier(
     labels = values.labels
     if not labels and classifier.num_classes > 1:
         labels = [str(number) for number in range(classifier.num_classes)]
-    layout = text_layout(pretrained, max_length=values.max_length)
+    layout = pretrained.layout(values.max_length)
     model = ServedClassifier(
         classifier,
-        model_rows(pretrained, splitter),
+        ServedRows(pretrained, splitter),
         labels,
         values.num_texts,
-        layout.room(values.num_texts),
+        layout.capacity(values.num_texts),
     )
     return model, {
         "num_texts": values.num_texts,

@@ -64,7 +64,6 @@ from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.commands import model_flags
 from seg_tf.finetuning import runners
 from seg_tf.finetuning.probing.frozen_encoder import MODES
-from seg_tf.finetuning.text_layout import text_layout
 from seg_tf.finetuning.trials import grid as trials_grid
 from seg_tf.finetuning.trials import results_report, trial_runs
 from seg_tf.finetuning.trials.compared_trials import Compared, compared_trials
@@ -339,7 +338,7 @@ def _max_length(pretrained: Pretrained, grid: Grid) -> int | None:
     given = flags.FLAGS.max_length
     if given is not None or grid.row_length is None:
         return given
-    return min(grid.row_length, text_layout(pretrained).max_length)
+    return min(grid.row_length, pretrained.layout().max_length)
 
 
 def _numbers(name: str, kind: type) -> list[Any]:

@@ -4,7 +4,8 @@
     evaluate_squad, export_weights, generate_text, import_weights, plot_attention,
     serve_check
           > export > finetuning > inference, interop
-          > training > checkpoints > objectives > models > layers > ops > tasks > text
+          > training > checkpoints > objectives > models > layers > layouts > ops
+          > tasks > text
           > fidelity
           > features, configuration, files, file_listing, output_paths, command_line,
             progress
@@ -49,9 +50,9 @@ LEVELS = (
     },
     {"fidelity"},
     {"text"},
-    {"layouts"},
     {"tasks"},
     {"ops"},
+    {"layouts"},
     {"layers"},
     {"models"},
     {"objectives"},

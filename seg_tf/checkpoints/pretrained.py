@@ -12,6 +12,7 @@ from seg_tf import configuration, features
 from seg_tf.checkpoints import contents, folders
 from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.configuration.differences import differing_settings
+from seg_tf.layouts.layout import Layout
 from seg_tf.text import casing, encoding
 from seg_tf.text.token_table import TokenTable
 
@@ -78,6 +79,26 @@ class Pretrained:
     def text_encoder(self) -> encoding.TextEncoder:
         """What turns text into the ids that the model knows, and back."""
         return encoding.text_encoder(self.tokenizer, self.vocabulary, self.lower_case)
+
+    def layout(self, max_length: int | None = None) -> Layout:
+        """Rows of texts as the model reads them, by the config of its inputs.
+
+        Args:
+            max_length: the most positions of an example; None takes those of
+                pretraining.
+
+        Raises:
+            ValueError: if it reads no rows of texts, or embeds fewer positions.
+        """
+        inputs = self.config.inputs
+        if inputs.layout is None:
+            raise ValueError(
+                "`checkpoint` must be of an encoder of texts (BERT, SegaBERT, SLM, "
+                f"ReAT). Received: {self.folder}, the run {self.config.name!r}, whose "
+                f"model was of {type(self.config.model).__name__}"
+            )
+        make = configuration.find(inputs.layout)
+        return make(inputs, self.encoder, self.vocabulary, max_length)
 
 
 def load_pretrained(

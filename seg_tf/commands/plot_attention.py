@@ -51,7 +51,8 @@ from seg_tf.inference import (
 )
 from seg_tf.inference.attention_maps import AttentionMaps, HeadChoice
 from seg_tf.inference.attention_tables import AttentionTable
-from seg_tf.inference.text_windows import TextWindow, WindowRoom
+from seg_tf.inference.text_windows import TextWindow, window_capacity
+from seg_tf.layouts.layout import TextCapacity
 from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.text.tree import DocumentTree
 from seg_tf.training.run_folder import RunFolder
@@ -104,11 +105,11 @@ def _maps(
 ) -> dict[str, AttentionMaps]:
     """Attention of each model, by its name, on as much text as all of them take."""
     names = _names(models)
-    room = functools.reduce(WindowRoom.shared, map(WindowRoom.of, models))
+    capacity = functools.reduce(TextCapacity.shared, map(window_capacity, models))
     maps, notes = {}, {}
     for name, model in zip(names, models, strict=True):
         tree = text_windows.read_tree(paragraphs, model, splitter)
-        beginning = text_windows.first_window(tree, room)
+        beginning = text_windows.first_window(tree, capacity)
         if len(beginning.token_ids) < len(tree.token_ids):
             notes.setdefault(_too_long(tree, beginning), []).append(name)
         window = text_windows.lay_out(beginning, model)

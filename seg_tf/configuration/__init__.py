@@ -30,6 +30,7 @@ from seg_tf.configuration.optimizers import (
 )
 from seg_tf.configuration.registry import (
     build,
+    find,
     from_config_dict,
     register,
     to_config_dict,
@@ -61,6 +62,7 @@ __all__ = [
     "TransformerXLConfig",
     "WindowInputsConfig",
     "build",
+    "find",
     "from_config_dict",
     "get_variant",
     "register",

@@ -23,6 +23,10 @@ class WindowInputsConfig:
     """
 
     implementation: ClassVar[str] = "data_pipelines.loading.window_inputs:WindowInputs"
+    # Rows of whoever uses the model on texts; None where it reads none.
+    layout: ClassVar[str | None] = "seg_tf.layouts.windows:WindowLayout"
+    # Whose grid of fine-tuning settings it takes, one of seg_tf.finetuning's; or None.
+    paper: ClassVar[str | None] = "segatron"
 
     # Further arguments of a model that reads such rows.
     model_arguments: ClassVar[Mapping[str, Any]] = types.MappingProxyType({})
@@ -80,6 +84,8 @@ class SentenceInputsConfig(WindowInputsConfig):
     implementation: ClassVar[str] = (
         "data_pipelines.loading.sentence_inputs:sentence_inputs"
     )
+    layout: ClassVar[str | None] = "seg_tf.layouts.sentences:SentenceLayout"
+    paper: ClassVar[str | None] = "slm"
 
     window_length: int = 492
     masking: MaskingConfig = SpanMaskingConfig()
@@ -136,6 +142,8 @@ class ReATInputsConfig(WindowInputsConfig):
     """
 
     implementation: ClassVar[str] = "data_pipelines.loading.reat_inputs:reat_inputs"
+    layout: ClassVar[str | None] = "seg_tf.layouts.blocks:BlockLayout"
+    paper: ClassVar[str | None] = None
 
     window_length: int = 16_384
     masking: MaskingConfig = MaskingConfig(max_predictions=1_076)
@@ -194,6 +202,8 @@ class LaneInputsConfig:
     """
 
     implementation: ClassVar[str] = "data_pipelines.loading.lane_inputs:LaneInputs"
+    layout: ClassVar[str | None] = None
+    paper: ClassVar[str | None] = None
 
     model_arguments: ClassVar[Mapping[str, Any]] = types.MappingProxyType({})
 

@@ -30,12 +30,16 @@ def build(config: Any, **extra: Any) -> Any:
     Returns:
         `Name(**fields, **extra)`.
     """
-    module_name, _, attribute = config.implementation.partition(":")
-    implementation = getattr(importlib.import_module(module_name), attribute)
     fields = {
         field.name: getattr(config, field.name) for field in dataclasses.fields(config)
     }
-    return implementation(**{**fields, **extra})
+    return find(config.implementation)(**{**fields, **extra})
+
+
+def find(reference: str) -> Any:
+    """Imports the module of a reference `"package.module:Name"`, and returns `Name`."""
+    module_name, _, attribute = reference.partition(":")
+    return getattr(importlib.import_module(module_name), attribute)
 
 
 def to_config_dict(config: Any) -> ml_collections.ConfigDict:

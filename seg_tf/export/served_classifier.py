@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 import tensorflow as tf
 
 from seg_tf import features as batch_contract
-from seg_tf.export.model_rows import ModelRows
 from seg_tf.export.served_encoder import ServedModel, text_specs
+from seg_tf.export.served_rows import ServedRows
 from seg_tf.finetuning.classification.text_classifier import TextClassifier
 
 
@@ -18,8 +18,8 @@ class ServedClassifier(ServedModel):
 
     Signatures:
         serving_default: from `text`, string `(B,)`, and for pairs `second_text`. As in
-            fine-tuning a text is one sentence, and the longest is cut to the room of a
-            row.
+            fine-tuning a text is one sentence, and the longest is cut to what a row
+            takes.
         encode_ids: from the features of rows.
 
     Returns:
@@ -33,7 +33,7 @@ class ServedClassifier(ServedModel):
         rows: what makes rows for it.
         labels: names of the classes, in the order of their numbers.
         num_texts: texts of an example, one or two.
-        room: the most word pieces of an example.
+        capacity: the most word pieces of an example.
 
     Raises:
         ValueError: if there are not as many labels as classes.
@@ -42,10 +42,10 @@ class ServedClassifier(ServedModel):
     def __init__(
         self,
         classifier: TextClassifier,
-        rows: ModelRows,
+        rows: ServedRows,
         labels: Sequence[str],
         num_texts: int,
-        room: int,
+        capacity: int,
     ):
         super().__init__()
         num_classes = classifier.num_classes
@@ -78,7 +78,7 @@ class ServedClassifier(ServedModel):
 
         @tf.function(input_signature=text_specs(num_texts), autograph=False)
         def classify(*texts: tf.Tensor) -> Mapping[str, tf.Tensor]:
-            is_cut, features = rows.of_segments(texts, room)
+            is_cut, features = rows.of_segments(texts, capacity)
             return {**answer(features), "is_cut": is_cut}
 
         @tf.function(autograph=False)

@@ -11,8 +11,8 @@ import tensorflow as tf
 from seg_tf import features as batch_contract
 from seg_tf.checkpoints.encoder_copies import copy_encoder
 from seg_tf.checkpoints.pretrained import Pretrained
-from seg_tf.export.model_rows import Features, ModelRows
-from seg_tf.finetuning.text_layout import text_layout
+from seg_tf.export.served_rows import ServedRows
+from seg_tf.layouts.layout import Features, Layout
 
 Signature = Callable[..., Mapping[str, tf.Tensor]]
 
@@ -59,14 +59,14 @@ class ServedEncoder(ServedModel):
         rows: what makes rows for it.
     """
 
-    def __init__(self, pretrained: Pretrained, rows: ModelRows):
+    def __init__(self, pretrained: Pretrained, rows: ServedRows):
         super().__init__()
         self._rows = rows
         encoder = copy_encoder(pretrained)
         self.hold(encoder)
         # Not an attribute: a SavedModel would take all of the model along.
-        self._encode_rows = _encoding(encoder, rows)
-        pair_room = text_layout(pretrained).room(2)
+        self._encode_rows = _encoding(encoder, rows.layout)
+        pair_capacity = rows.layout.capacity(2)
 
         @tf.function(input_signature=text_specs(1), autograph=False)
         def encode_text(text: tf.Tensor) -> Mapping[str, tf.Tensor]:
@@ -91,14 +91,14 @@ class ServedEncoder(ServedModel):
         def encode_pairs(
             text: tf.Tensor, second_text: tf.Tensor
         ) -> Mapping[str, tf.Tensor]:
-            is_cut, features = rows.of_segments([text, second_text], pair_room)
+            is_cut, features = rows.of_segments([text, second_text], pair_capacity)
             return {
                 **self._encode_rows(features),
                 **_what_was_read(features),
                 "is_cut": is_cut,
             }
 
-        names = (*encoder.feature_names, *rows.extra_features)
+        names = (*encoder.feature_names, *rows.layout.extra_features)
         specs = batch_contract.tensor_specs(names, dict.fromkeys(("B", "L", "C", "N")))
 
         # A signature has named arguments, one for each feature.
@@ -116,14 +116,14 @@ class ServedEncoder(ServedModel):
 
 
 def _encoding(
-    encoder: keras.Model, rows: ModelRows
+    encoder: keras.Model, layout: Layout
 ) -> Callable[[Features], dict[str, tf.Tensor]]:
     def encode(features: Features) -> dict[str, tf.Tensor]:
         sequence_output = tf.cast(encoder(features, training=False), tf.float32)
-        vectors, mask = rows.sentence_vectors(encoder, sequence_output, features)
+        vectors, mask = layout.sentence_vectors(encoder, sequence_output, features)
         return {
             "sequence_output": sequence_output,
-            "pooled_output": rows.pooled_output(sequence_output, vectors, mask),
+            "pooled_output": layout.pooled_output(sequence_output, vectors, mask),
             "sentence_vectors": vectors,
             "sentence_mask": mask,
         }

@@ -10,11 +10,9 @@ import tensorflow as tf
 from seg_tf import features as batch_contract
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.export.served_encoder import ServedModel
-from seg_tf.finetuning.sentence_layout import SentenceLayout
 from seg_tf.finetuning.spans import graph_answers, graph_windows
 from seg_tf.finetuning.spans.graph_contexts import GraphContextEncoder, encode_questions
 from seg_tf.finetuning.spans.graph_span_rows import span_rows, span_trees
-from seg_tf.finetuning.spans.span_batches import span_layout
 from seg_tf.finetuning.spans.span_extractor import SpanExtractor
 from seg_tf.tasks.squad.windows import WindowSizes
 from seg_tf.text.graph.pieces import GraphWordPieces
@@ -84,9 +82,7 @@ class ServedExtractor(ServedModel):
             pretrained.vocabulary, pretrained.lower_case
         )
         self._encode_contexts = GraphContextEncoder(splitter, self._word_pieces)
-        of_sentences = isinstance(span_layout(pretrained), SentenceLayout)
-        # Attributes that are containers would be saved.
-        vocabulary, caps = pretrained.vocabulary, pretrained.encoder.index_caps
+        layout = pretrained.layout().for_spans()
 
         @tf.function(
             input_signature=[
@@ -103,8 +99,10 @@ class ServedExtractor(ServedModel):
             windows = graph_windows.make_windows(
                 contexts, tf.cast(questions.row_lengths(), tf.int32), sizes
             )
-            trees = span_trees(questions, contexts, windows, of_sentences)
-            features, at = span_rows(trees, vocabulary, caps, of_sentences)
+            trees = span_trees(
+                questions, contexts, windows, of_sentences=layout.sent_id is not None
+            )
+            features, at = span_rows(trees, layout)
             logits = _logits(extractor, features)
             found = graph_answers.best_answers(
                 contexts,

@@ -6,11 +6,8 @@ import keras
 
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.finetuning.classification.text_classifier import TextClassifier
-from seg_tf.finetuning.sentence_layout import SentenceLayout
-from seg_tf.finetuning.spans.span_batches import span_layout
 from seg_tf.finetuning.spans.span_extractor import SpanExtractor
-from seg_tf.finetuning.text_layout import text_layout
-from seg_tf.finetuning.text_readout import TextReadout, text_readout
+from seg_tf.layouts.readouts import TextReadout
 
 MODEL_FILE = "model.keras"
 
@@ -78,7 +75,7 @@ def load_finetuned(
 def _check_readout(
     path: pathlib.Path, readout: TextReadout, pretrained: Pretrained, num_texts: int
 ) -> None:
-    expected = text_readout(text_layout(pretrained), num_texts)
+    expected = pretrained.layout().readout(num_texts)
     if (
         type(readout) is not type(expected)
         or readout.get_config() != expected.get_config()
@@ -93,8 +90,8 @@ def _check_readout(
 def _check_pointers(
     path: pathlib.Path, model: SpanExtractor, pretrained: Pretrained
 ) -> None:
-    of_sentences = isinstance(span_layout(pretrained), SentenceLayout)
-    if model.points_at_sentences and not of_sentences:
+    layout = pretrained.layout().for_spans()
+    if model.points_at_sentences and layout.sent_id is None:
         raise ValueError(
             "`finetuned_model` must point at what the rows of the checkpoint hold. "
             f"Received: {path}, which points at sentences, and {pretrained.folder}, "

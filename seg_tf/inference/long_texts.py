@@ -9,9 +9,11 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from seg_tf import configuration, features
+from seg_tf import features
 from seg_tf.checkpoints.pretrained import Pretrained
-from seg_tf.layouts import block_placing, blocks
+from seg_tf.layouts import block_placing
+from seg_tf.layouts.blocks import BlockLayout
+from seg_tf.layouts.segments import Example, Segment
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,7 +50,8 @@ class LongTexts:
     """
 
     def __init__(self, pretrained: Pretrained):
-        if not isinstance(pretrained.config.model, configuration.ReATConfig):
+        self._layout = pretrained.layout()
+        if not isinstance(self._layout, BlockLayout):
             raise ValueError(
                 "`checkpoint` must be of a ReAT. Received: "
                 f"{pretrained.folder}, the run {pretrained.config.name!r}, whose model "
@@ -56,7 +59,6 @@ class LongTexts:
             )
         self._encoder = pretrained.encoder
         self._word_pieces = pretrained.text_encoder()
-        self._special_ids = block_placing.SpecialIds.of(pretrained.vocabulary)
         specs = features.tensor_specs(
             self._encoder.feature_names, {"B": 1, "L": None, "N": None}
         )
@@ -81,16 +83,14 @@ class LongTexts:
             sentences: at least one, in order.
         """
         pieces, lengths = self._word_pieces.encode(sentences)
-        longest = self._encoder.block_length - block_placing.NUM_SPECIAL_TOKENS
-        parts, number = block_placing.split_long(np.asarray(lengths), longest)
-        ends = np.cumsum(parts)
+        parts, number = block_placing.split_long(
+            np.asarray(lengths), self._layout.longest_part
+        )
+        segments = [Segment(one) for one in np.split(pieces, np.cumsum(parts)[:-1])]
         vectors = []
         for begin, end in _stretches(number == 0, self.max_sentences):
-            of_stretch = slice(begin, end)
-            first = ends[begin] - parts[begin]
-            stretch = self._lay_out(pieces[first : ends[end - 1]], parts[of_stretch])
-            found = self._function(stretch)
-            vectors.append(found.numpy()[0, : len(parts[of_stretch])])
+            found = self._function(self._lay_out(segments[begin:end]))
+            vectors.append(found.numpy()[0, : end - begin])
         firsts = np.flatnonzero(number == 0)
         sums = np.add.reduceat(np.concatenate(vectors), firsts, axis=0)
         counts = np.diff(np.append(firsts, len(parts)))
@@ -106,33 +106,10 @@ class LongTexts:
         vectors = self._encoder.pool(sequence_output, batch["sentence_starts"])
         return tf.cast(vectors, tf.float32)
 
-    def _lay_out(self, pieces: np.ndarray, lengths: np.ndarray) -> dict[str, tf.Tensor]:
+    def _lay_out(self, example: Example) -> dict[str, np.ndarray]:
         """One text as a batch, in as few blocks as it takes."""
-        block_length = self._encoder.block_length
-        starts, num_blocks = block_placing.place_in_fewest_blocks(
-            lengths + block_placing.NUM_SPECIAL_TOKENS, block_length
-        )
-        # Keras warns of attention to one place alone, which one sentence is.
-        missing = max(2 - len(lengths), 0)
-        lengths_1N, starts_1N = (
-            tf.constant(np.pad(values, (0, missing))[np.newaxis], tf.int32)
-            for values in (lengths, starts)
-        )
-        is_sentence_1N = tf.sequence_mask([len(lengths)], len(lengths) + missing)
-        row = blocks.lay_out(
-            pieces=tf.constant(pieces[np.newaxis], tf.int32),
-            lengths=lengths_1N,
-            starts=starts_1N,
-            is_sentence=is_sentence_1N,
-            row_length=num_blocks * block_length,
-            special_ids=self._special_ids,
-        )
-        features = {
-            **blocks.as_one_text(row),
-            "sentence_starts": starts_1N,
-            "sentence_mask": is_sentence_1N,
-        }
-        return {name: features[name] for name in self._encoder.feature_names}
+        rows = self._layout.lay_out([example], self._layout.exact_shape(example))
+        return {name: rows[name] for name in self._encoder.feature_names}
 
 
 def _stretches(is_begin: np.ndarray, longest: int) -> list[tuple[int, int]]:

@@ -16,6 +16,7 @@ from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.inference import rows
 from seg_tf.inference.row_runner import RowRunner
 from seg_tf.inference.texts import Sentence
+from seg_tf.layouts.segments import Example
 from seg_tf.objectives.sentence_unshuffling import SentenceUnshuffling
 from seg_tf.ops.gathering import gather_vectors
 
@@ -133,7 +134,7 @@ class SentenceOrderer:
         for number, one in enumerate(pieces):
             needed = rows.num_tokens(one)
             is_full = number - begin == self._run.max_sentences
-            if is_full or taken + needed > rows.room(self._run.row_length):
+            if is_full or taken + needed > rows.capacity(self._run.row_length):
                 yield begin, number
                 begin, taken = number, 0
             taken += needed
@@ -144,11 +145,11 @@ class SentenceOrderer:
 def _group(
     first: int,
     cut: Sequence[int],
-    row: rows.Row,
+    row: Example,
     slots: np.ndarray,
     probabilities: np.ndarray,
 ) -> OrderedGroup:
-    count = len(row.pieces)
+    count = len(row)
     # Slot 0 is `[CLS]`. The last step, which has `[SEP]` left alone, says nothing.
     return OrderedGroup(
         first,

@@ -5,20 +5,21 @@ Shape key: B rows, L row length, D hidden size.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
 
-from seg_tf.configuration.inputs import SentenceInputsConfig
-from seg_tf.inference import rows as rows_of_sentences
-from seg_tf.inference.rows import Row
-from seg_tf.layouts.sentences import sentence_rows
+from seg_tf.inference.rows import batches
+from seg_tf.layouts.segments import trees_of
 from seg_tf.layouts.trees import Trees
 
 if TYPE_CHECKING:
     from seg_tf.checkpoints.pretrained import Pretrained
+    from seg_tf.layouts.segments import Example
+    from seg_tf.layouts.sentences import SentenceLayout
 
 # (sequence output `(B, L, D)`, features) -> tensors, one entry a row.
 Compute = Callable[[tf.Tensor, Mapping[str, tf.Tensor]], Sequence[tf.Tensor]]
@@ -54,14 +55,15 @@ class RowRunner:
         max_sentences: int | None = None,
         tokens_per_batch: int = _TOKENS_PER_BATCH,
     ):
-        inputs = sentence_inputs(pretrained)
-        if max_sentences is not None and not 1 <= max_sentences <= inputs.max_sentences:
+        self._layout = sentence_layout(pretrained)
+        most = self._layout.max_sentences
+        if max_sentences is not None and not 1 <= max_sentences <= most:
             raise ValueError(
                 "`max_sentences` must be at least 1 and at most those of the model, "
-                f"{inputs.max_sentences}. Received: max_sentences={max_sentences}"
+                f"{most}. Received: max_sentences={max_sentences}"
             )
-        self.max_sentences = max_sentences or inputs.max_sentences
-        self.row_length = inputs.row_length
+        self.max_sentences = max_sentences or most
+        self.row_length = self._layout.max_length
         self._encoder = pretrained.encoder
         self._compute = compute
         self._tokens_per_batch = tokens_per_batch
@@ -74,7 +76,7 @@ class RowRunner:
         return np.split(ids, np.cumsum(lengths)[:-1]) if len(lengths) else []
 
     def __call__(
-        self, rows: Sequence[Row], on_progress: Callable[[int], Any] = bool
+        self, rows: Sequence[Example], on_progress: Callable[[int], Any] = bool
     ) -> list[np.ndarray]:
         """Computes what is wanted of each row.
 
@@ -86,14 +88,9 @@ class RowRunner:
             An array for each tensor of `compute`, whose first axis is that of `rows`.
         """
         results = None
-        for length, numbers in rows_of_sentences.batches(
-            rows, self.row_length, self._tokens_per_batch
-        ):
-            padded = rows_of_sentences.pad(
-                [rows[number] for number in numbers], self.max_sentences, length
-            )
-            tensors = {name: tf.constant(array) for name, array in padded.items()}
-            computed = [tensor.numpy() for tensor in self._function(length)(tensors)]
+        for length, numbers in batches(rows, self.row_length, self._tokens_per_batch):
+            trees = trees_of([rows[number] for number in numbers], self.max_sentences)
+            computed = [one.numpy() for one in self._function(length)(vars(trees))]
             if results is None:
                 results = [
                     np.zeros((len(rows), *array.shape[1:]), array.dtype)
@@ -107,28 +104,18 @@ class RowRunner:
     def _function(self, length: int) -> Callable:
         """What runs rows of one length."""
         if length not in self._functions:
-            vocabulary = self._word_pieces.vocabulary
 
-            def run(padded: Mapping[str, tf.Tensor]) -> Sequence[tf.Tensor]:
-                nothing = tf.zeros_like(padded["paragraphs"])
-                features = sentence_rows(
-                    Trees(**padded, first_tokens=nothing, texts=nothing),
-                    row_length=length,
-                    special_ids=vocabulary.special_ids,
-                    sent_id=vocabulary.sent_id,
-                    caps=self._encoder.index_caps,
-                )
+            def run(fields: Mapping[str, tf.Tensor]) -> Sequence[tf.Tensor]:
+                features = self._layout.rows(Trees(**fields), length)
                 sequence = self._encoder(features, training=False)
                 return self._compute(sequence, features)
 
-            of_sentence = tf.TensorSpec([None, self.max_sentences], tf.int32)
             signature = {
-                "pieces": tf.TensorSpec([None, length], tf.int32),
-                "num_sentences": tf.TensorSpec([None], tf.int32),
-                "sentence_lengths": of_sentence,
-                "paragraphs": of_sentence,
-                "sentences": of_sentence,
+                field.name: tf.TensorSpec([None, self.max_sentences], tf.int32)
+                for field in dataclasses.fields(Trees)
             }
+            signature["pieces"] = tf.TensorSpec([None, None], tf.int32)
+            signature["num_sentences"] = tf.TensorSpec([None], tf.int32)
             function = tf.function(run, input_signature=[signature], autograph=False)
             # Concrete, since TensorFlow takes function after function made of the same
             # lines for one that is compiled again and again, and warns.
@@ -136,18 +123,18 @@ class RowRunner:
         return self._functions[length]
 
 
-def sentence_inputs(pretrained: Pretrained) -> SentenceInputsConfig:
+def sentence_layout(pretrained: Pretrained) -> SentenceLayout:
     """The rows of sentences that a model was trained on.
 
     Raises:
         ValueError: if it was trained on others.
     """
-    inputs = pretrained.config.inputs
-    if not isinstance(inputs, SentenceInputsConfig):
+    layout = pretrained.layout()
+    if layout.sent_id is None:
         raise ValueError(
             "`checkpoint` must be of a model of sentences (SLM), trained with "
             "inputs of SentenceInputsConfig. Received: "
             f"{pretrained.folder}, the run {pretrained.config.name!r}, whose "
-            f"inputs were of {type(inputs).__name__}"
+            f"inputs were of {type(pretrained.config.inputs).__name__}"
         )
-    return inputs
+    return layout

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.inference import rows
-from seg_tf.inference.row_runner import RowRunner, sentence_inputs
+from seg_tf.inference.row_runner import RowRunner, sentence_layout
 from seg_tf.inference.texts import Sentence
 from seg_tf.ops.gathering import gather_vectors
 
@@ -36,7 +36,7 @@ class SentenceVectors:
     def __init__(
         self, pretrained: Pretrained, context_sentences: int, **arguments: Any
     ):
-        most = sentence_inputs(pretrained).max_sentences
+        most = sentence_layout(pretrained).max_sentences
         if not 0 <= context_sentences < most:
             raise ValueError(
                 f"`context_sentences` must be at least 0 and at most {most - 1}, since "
@@ -83,7 +83,7 @@ class SentenceVectors:
     def _num_that_fit(self, pieces: Sequence[np.ndarray]) -> int:
         """How many sentences, counted from the last, go into a row; at least 1."""
         lengths = [rows.num_tokens(one) for one in reversed(pieces)]
-        fits = np.cumsum(lengths) <= rows.room(self._run.row_length)
+        fits = np.cumsum(lengths) <= rows.capacity(self._run.row_length)
         return int(np.count_nonzero(fits))
 
 

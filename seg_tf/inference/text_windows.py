@@ -8,11 +8,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from seg_tf import configuration
 from seg_tf.checkpoints.pretrained import Pretrained
-from seg_tf.layouts.sentences import sentence_rows
+from seg_tf.layouts.layout import TextCapacity
 from seg_tf.layouts.trees import Trees
-from seg_tf.layouts.windows import NUM_SPECIAL_TOKENS, window_rows
 from seg_tf.models.encoder import Encoder
 from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.text.tree import DocumentTree, TreeBuilder
@@ -55,44 +53,20 @@ class TextWindow:
         return int(self.sentences[-1]) + 1
 
 
-@dataclasses.dataclass(frozen=True)
-class WindowRoom:
-    """How much text the windows of a model hold.
+def window_capacity(pretrained: Pretrained) -> TextCapacity:
+    """How much text the windows hold that a model was trained on.
 
-    Attributes:
-        num_pieces: word pieces.
-        num_sentences: sentences; None for any number.
+    Raises:
+        ValueError: if it was not trained on windows.
     """
-
-    num_pieces: int
-    num_sentences: int | None = None
-
-    @classmethod
-    def of(cls, pretrained: Pretrained) -> "WindowRoom":
-        """The room of the windows that a model was trained on.
-
-        Raises:
-            ValueError: if it was not trained on windows.
-        """
-        inputs = pretrained.config.inputs
-        if not isinstance(pretrained.encoder, Encoder):
-            raise ValueError(
-                "`checkpoint` must be of an encoder that reads windows (BERT, BERT "
-                f"with P.S., SegaBERT, SLM). Received: {pretrained.folder}, the run "
-                f"{pretrained.config.name!r}, whose model is a "
-                f"{type(pretrained.encoder).__name__}"
-            )
-        return cls(
-            inputs.window_length - NUM_SPECIAL_TOKENS,
-            getattr(inputs, "max_sentences", None),
+    if not isinstance(pretrained.encoder, Encoder):
+        raise ValueError(
+            "`checkpoint` must be of an encoder that reads windows (BERT, BERT with "
+            f"P.S., SegaBERT, SLM). Received: {pretrained.folder}, the run "
+            f"{pretrained.config.name!r}, whose model is a "
+            f"{type(pretrained.encoder).__name__}"
         )
-
-    def shared(self, other: "WindowRoom") -> "WindowRoom":
-        """What fits into the windows of both."""
-        limits = {self.num_sentences, other.num_sentences} - {None}
-        return WindowRoom(
-            min(self.num_pieces, other.num_pieces), min(limits, default=None)
-        )
+    return pretrained.layout().text_capacity
 
 
 def read_tree(
@@ -118,7 +92,7 @@ def read_tree(
     return tree
 
 
-def first_window(tree: DocumentTree, room: WindowRoom) -> DocumentTree:
+def first_window(tree: DocumentTree, capacity: TextCapacity) -> DocumentTree:
     """The beginning of a text, as much as a window holds of it.
 
     As where records are cut, these are whole sentences, and a part of the first one
@@ -126,15 +100,15 @@ def first_window(tree: DocumentTree, room: WindowRoom) -> DocumentTree:
 
     Args:
         tree: the text.
-        room: what a window holds.
+        capacity: the most that a window holds.
     """
     ends = np.cumsum(tree.sentence_lengths)
-    num_whole = int(np.searchsorted(ends, room.num_pieces, side="right"))
+    num_whole = int(np.searchsorted(ends, capacity.num_pieces, side="right"))
     count = max(num_whole, 1)
-    if room.num_sentences is not None:
-        count = min(count, room.num_sentences)
+    if capacity.num_sentences is not None:
+        count = min(count, capacity.num_sentences)
     sentence_lengths = np.array(tree.sentence_lengths[:count])
-    sentence_lengths[0] = min(sentence_lengths[0], room.num_pieces)
+    sentence_lengths[0] = min(sentence_lengths[0], capacity.num_pieces)
     paragraph_ends = np.minimum(np.cumsum(tree.paragraph_lengths), count)
     paragraph_lengths = np.diff(paragraph_ends, prepend=0)
     return DocumentTree(
@@ -154,35 +128,24 @@ def lay_out(tree: DocumentTree, pretrained: Pretrained) -> TextWindow:
         tree: a text that fits into a window.
         pretrained: a model that was trained on windows.
     """
-    vocabulary = pretrained.vocabulary
-    has_sent = isinstance(pretrained.config.inputs, configuration.SentenceInputsConfig)
-    # Before each sentence's pieces, one position or none.
-    lengths = tree.sentence_lengths + int(has_sent)
-    shared = {
-        "special_ids": vocabulary.special_ids,
-        "row_length": int(lengths.sum()) + NUM_SPECIAL_TOKENS,
-        "caps": pretrained.encoder.index_caps,
-    }
-    if has_sent:
-        row = sentence_rows(
-            Trees.of_document(tree), sent_id=vocabulary.sent_id, **shared
-        )
-    else:
-        row = window_rows(Trees.of_document(tree), **shared)
+    layout, vocabulary = pretrained.layout(), pretrained.vocabulary
+    row = layout.rows(Trees.of_document(tree))
     features = {name: values.numpy() for name, values in row.items()}
     features["window_number"] = np.ones_like(features["token_ids"])
+    # Before each sentence's pieces, one position or none.
+    lengths = tree.sentence_lengths + int(layout.sent_id is not None)
     sentences = np.repeat(np.arange(len(lengths)), lengths)
     paragraph_of = np.repeat(
         np.arange(len(tree.paragraph_lengths)), tree.paragraph_lengths
     )
     sentences = np.pad(sentences, 1, mode="edge")  # [CLS] and [SEP]
     token_ids = features["token_ids"][0]
-    tokens = vocabulary.tokens_of(token_ids)
-    if has_sent:
-        tokens = [
-            SENT if token_id == vocabulary.sent_id else token
-            for token_id, token in zip(token_ids, tokens, strict=True)
-        ]
+    tokens = [
+        SENT if token_id == layout.sent_id else token
+        for token_id, token in zip(
+            token_ids, vocabulary.tokens_of(token_ids), strict=True
+        )
+    ]
     return TextWindow(
         features={name: features[name] for name in pretrained.encoder.feature_names},
         tokens=tuple(tokens),

@@ -4,18 +4,176 @@ Shape key: B rows, M sentences of a row, N parts of sentences of a row, L row le
 T block length.
 """
 
-from collections.abc import Mapping
+from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 import tensorflow as tf
 
+from seg_tf.layouts import block_placing, row_lengths
 from seg_tf.layouts.block_placing import NUM_SPECIAL_TOKENS, SpecialIds
+from seg_tf.layouts.layout import Features, Layout, TextCapacity
+from seg_tf.layouts.readouts import PooledSentences
+from seg_tf.layouts.segments import Example
 from seg_tf.layouts.trees import Trees
+from seg_tf.ops.gathering import mean_vectors
 from seg_tf.text.marked_positions import count_off
+
+if TYPE_CHECKING:
+    from seg_tf.text.graph.characters import TextTrees
 
 # Attention to a single place alone is nothing to Keras.
 _FEWEST_SLOTS = 2
 # Positions of a sentence before its words.
 _BEFORE_WORDS = 2
+
+
+class BlockLayout(Layout):
+    """Lays out each sentence in a block; those of a row are one text and meet.
+
+    For example, texts of the pieces [7, 8] and [9] become, with blocks of 10,
+
+      tokens             <SS> <Attn> 7  8  </s>  <SS> <Attn> 9  </s>  [PAD]
+      position_index       0     1   2  3    4     0     1   2    3     0
+      sentence_number      1     1   1  1    1     2     2   2    2     0
+      text_number          1     1   1  1    1     1     1   1    1     0
+      sentence_position    0     0   0  0    0     1     1   1    1     0
+      sentence_starts      0  5
+      given_text           1  2
+
+    A sentence too long for a block is laid out in even parts, each a sentence to the
+    encoder; its vector is its pooled `<SS>`, or the mean over those of its parts. That
+    of a row is the mean over the sentences'.
+
+    Args:
+        inputs: config of the rows of pretraining.
+        encoder: a ReAT.
+        vocabulary: of the model.
+        max_length: the most positions of an example, special tokens of its texts
+            included, those of parts not; None takes as many as the model has places
+            for.
+    """
+
+    vectors_per_text = True
+    extra_features = ("given_text",)
+
+    def __init__(
+        self, inputs: Any, encoder: Any, vocabulary: Any, max_length: int | None = None
+    ):
+        del inputs  # whose rows hold several texts
+        self.block_length = encoder.block_length
+        self.max_sentences = encoder.max_sentences
+        self.longest_part = encoder.block_length - NUM_SPECIAL_TOKENS
+        self.max_length = max_length
+        if max_length is None:
+            self.max_length = encoder.max_sentences * encoder.block_length
+        self.text_capacity = TextCapacity(
+            self.max_sentences * self.longest_part, self.max_sentences
+        )
+        self._special_ids = SpecialIds.of(vocabulary)
+
+    def capacity(self, num_texts: int) -> int:
+        row_lengths.check_num_texts(num_texts, self.max_sentences)
+        wanted = row_lengths.pieces_beside(
+            NUM_SPECIAL_TOKENS * num_texts, self.max_length, num_texts
+        )
+        # Whatever their lengths, texts of so many pieces have no more parts than the
+        # model has places: each wastes less than a part.
+        most = self.longest_part * (self.max_sentences - num_texts) + num_texts
+        return min(wanted, most)
+
+    def rows(self, trees: Trees) -> Features:
+        return block_rows(trees, self.block_length, self._special_ids)
+
+    def row_shape(self, example: Example) -> tuple[int, int]:
+        num_blocks, num_slots = self.exact_shape(example)
+        return _few(num_blocks), 1 << (num_slots - 1).bit_length()
+
+    def exact_shape(self, example: Example) -> tuple[int, int]:
+        """Blocks and places that an example needs, of however many values."""
+        parts, _ = self._parts(example)
+        _, num_blocks = self._place(parts)
+        return num_blocks, max(_FEWEST_SLOTS, len(parts))
+
+    def lay_out(
+        self, examples: Sequence[Example], row_shape: tuple[int, int]
+    ) -> dict[str, np.ndarray]:
+        num_blocks, num_slots = row_shape
+        row_length = num_blocks * self.block_length
+        numbers = {
+            name: np.zeros((len(examples), num_slots), np.int32)
+            for name in ("lengths", "starts", "given_text")
+        }
+        pieces = np.zeros((len(examples), row_length), np.int32)
+        for row, example in enumerate(examples):
+            parts, text_of_part = self._parts(example)
+            starts, _ = self._place(parts)
+            joined = np.concatenate([one.pieces for one in example])
+            pieces[row, : len(joined)] = joined
+            numbers["lengths"][row, : len(parts)] = parts
+            numbers["starts"][row, : len(parts)] = starts
+            numbers["given_text"][row, : len(parts)] = 1 + text_of_part
+        given_text = numbers.pop("given_text")
+        with tf.device("CPU"):
+            rows = one_text_rows(
+                pieces=tf.constant(pieces),
+                **{name: tf.constant(array) for name, array in numbers.items()},
+                is_sentence=tf.constant(given_text > 0),
+                row_length=row_length,
+                special_ids=self._special_ids,
+            )
+        del rows["padding_mask"]
+        return {
+            **{name: values.numpy() for name, values in rows.items()},
+            "given_text": given_text,
+        }
+
+    def beginning(self, trees: TextTrees) -> TextTrees:
+        return trees.beginning(
+            lambda lengths: -(-lengths // self.longest_part), self.max_sentences
+        )
+
+    def readout(self, num_texts: int) -> PooledSentences:
+        self.capacity(num_texts)
+        return PooledSentences(num_texts)
+
+    def sentence_vectors(
+        self, encoder: Any, sequence_output: tf.Tensor, features: Features
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        pooled = encoder.pool(sequence_output, features["sentence_starts"])
+        number = features["given_text"]
+        return mean_vectors(pooled, number, tf.reduce_max(number))
+
+    def pooled_output(
+        self, sequence_output: tf.Tensor, vectors: tf.Tensor, mask: tf.Tensor
+    ) -> tf.Tensor:
+        counts = tf.reduce_sum(tf.cast(mask, vectors.dtype), axis=1, keepdims=True)
+        return tf.reduce_sum(vectors, axis=1) / tf.maximum(counts, 1)
+
+    def _parts(self, example: Example) -> tuple[np.ndarray, np.ndarray]:
+        """Pieces of each part, and which text it belongs to."""
+        lengths = np.array([len(segment.pieces) for segment in example])
+        parts, number = block_placing.split_long(lengths, self.longest_part)
+        if len(parts) > self.max_sentences:
+            raise ValueError(
+                "`example` must have at most as many sentences, or parts of them, as "
+                f"the model has places, {self.max_sentences}. Received: {len(parts)}"
+            )
+        texts = np.array([segment.text for segment in example])
+        return parts, texts[np.cumsum(number == 0) - 1]
+
+    def _place(self, parts: np.ndarray) -> tuple[np.ndarray, int]:
+        return block_placing.place_in_fewest_blocks(
+            parts + NUM_SPECIAL_TOKENS, self.block_length
+        )
+
+
+def _few(number: int) -> int:
+    """The next number of few: 1 to 8, 10, 12, 14, 16, 20, 24, and so on."""
+    step = max(1, (1 << (number - 1).bit_length()) // 8)
+    return -(-number // step) * step
 
 
 def split_long(lengths: tf.RaggedTensor, longest: int) -> tuple[tf.RaggedTensor, ...]:
@@ -150,13 +308,28 @@ def lay_out(
     }
 
 
-def as_one_text(row: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-    """Rows of `lay_out` whose sentences are one text, in order."""
+def one_text_rows(
+    *, starts: tf.Tensor, is_sentence: tf.Tensor, **arguments: Any
+) -> Features:
+    """Rows of one text each, wherever its sentences begin.
+
+    Args:
+        starts: as for `lay_out`.
+        is_sentence: likewise.
+        **arguments: further ones of `lay_out`.
+
+    Returns:
+        The features of `seg_tf.models.reat.ReAT`, and `padding_mask`.
+    """
+    row = lay_out(starts=starts, is_sentence=is_sentence, **arguments)
+    del row["is_piece"]
     number = row["sentence_number"]
     return {
-        **{name: values for name, values in row.items() if name != "is_piece"},
+        **row,
         "text_number": tf.cast(number > 0, tf.int32),
         "sentence_position": tf.maximum(number - 1, 0),
+        "sentence_starts": starts,
+        "sentence_mask": is_sentence,
     }
 
 
@@ -185,7 +358,7 @@ def block_rows(
     lengths = parts.to_tensor(shape=shape)
     spans = tf.where(mask, lengths + NUM_SPECIAL_TOKENS, 0)
     starts = place_in_blocks(spans, block_length)
-    row = lay_out(
+    rows = one_text_rows(
         pieces=trees.pieces,
         lengths=lengths,
         starts=starts,
@@ -194,8 +367,6 @@ def block_rows(
         special_ids=special_ids,
     )
     return {
-        **as_one_text(row),
-        "sentence_starts": starts,
-        "sentence_mask": mask,
+        **rows,
         "given_text": tf.where(mask, sentence.to_tensor(shape=shape) + 1, 0),
     }

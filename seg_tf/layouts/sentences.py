@@ -3,13 +3,127 @@
 Shape key: B rows, S sentences of a row, L row length, C = S + 2 candidates.
 """
 
-from collections.abc import Mapping
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
 
+import numpy as np
 import tensorflow as tf
 
+from seg_tf.layouts import row_lengths
+from seg_tf.layouts.layout import Features, Layout, TextCapacity
+from seg_tf.layouts.readouts import SentenceTokens
+from seg_tf.layouts.segments import Example, num_pieces, trees_of
 from seg_tf.layouts.trees import Trees
+from seg_tf.ops.gathering import gather_vectors
 
 NUM_SPECIAL_TOKENS = 2
+# Features of `sentence_rows` that no model reads.
+_FOR_LOSSES = ("sentence_number", "gold_candidates")
+
+
+class SentenceLayout(Layout):
+    """Lays out a `[SENT]` before every sentence, in the order of the text.
+
+    That is `sentence_rows`, as in pretraining (SLM, section 2.1); the vector of a
+    sentence is that of its `[SENT]`. Token types are the same for all but question
+    answering (section 2.2).
+
+    Args:
+        inputs: config of the rows of pretraining.
+        encoder: of such a model.
+        vocabulary: of the model.
+        max_length: the most positions of a row; None takes those of pretraining.
+
+    Attributes:
+        max_sentences: the most sentences of a row.
+
+    Raises:
+        ValueError: if the model embeds fewer positions.
+    """
+
+    vectors_per_text = True
+    extra_features = ("candidate_positions", "candidate_mask")
+
+    def __init__(
+        self, inputs: Any, encoder: Any, vocabulary: Any, max_length: int | None = None
+    ):
+        self.max_sentences = inputs.max_sentences
+        self.max_length = row_lengths.longest_row(
+            inputs.row_length, encoder, max_length
+        )
+        self.text_capacity = TextCapacity(
+            inputs.window_length - NUM_SPECIAL_TOKENS, inputs.max_sentences
+        )
+        self.sent_id = vocabulary.sent_id
+        self._special_ids = vocabulary.special_ids
+        self._caps = encoder.index_caps
+        self._distinguishes_texts = False
+
+    def capacity(self, num_texts: int) -> int:
+        row_lengths.check_num_texts(num_texts, self.max_sentences)
+        num_specials = NUM_SPECIAL_TOKENS + num_texts
+        return row_lengths.pieces_beside(num_specials, self.max_length, num_texts)
+
+    def rows(self, trees: Trees, row_length: int | tf.Tensor | None = None) -> Features:
+        if row_length is None:
+            num_tokens = trees.num_pieces() + trees.num_sentences
+            row_length = NUM_SPECIAL_TOKENS + tf.reduce_max(num_tokens)
+        return sentence_rows(
+            trees if self._distinguishes_texts else trees.as_one_text(),
+            special_ids=self._special_ids,
+            sent_id=self.sent_id,
+            row_length=row_length,
+            caps=self._caps,
+        )
+
+    def row_shape(self, example: Example) -> tuple[int, int]:
+        length = row_lengths.bucket_length(num_tokens(example), self.max_length)
+        return length, len(example) + NUM_SPECIAL_TOKENS
+
+    def lay_out(
+        self, examples: Sequence[Example], row_shape: tuple[int, int]
+    ) -> dict[str, np.ndarray]:
+        row_length, num_candidates = row_shape
+        row_lengths.check_lengths(map(num_tokens, examples), row_length)
+        with tf.device("CPU"):
+            trees = trees_of(examples, num_candidates - NUM_SPECIAL_TOKENS)
+            rows = self.rows(trees, row_length)
+        return {
+            name: values.numpy()
+            for name, values in rows.items()
+            if name not in _FOR_LOSSES
+        }
+
+    def for_spans(self) -> Self:
+        layout = copy.copy(self)
+        layout._distinguishes_texts = True
+        return layout
+
+    def piece_starts(self, example: Example) -> np.ndarray:
+        lengths = np.array([len(segment.pieces) for segment in example])
+        # After [CLS], and a [SENT] for each segment up to here.
+        num_sents = np.arange(1, 1 + len(example))
+        return 1 + np.cumsum(lengths) - lengths + num_sents
+
+    def readout(self, num_texts: int) -> SentenceTokens:
+        self.capacity(num_texts)
+        return SentenceTokens(num_texts)
+
+    def sentence_vectors(
+        self, encoder: Any, sequence_output: tf.Tensor, features: Features
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        vectors = gather_vectors(
+            sequence_output, features["candidate_positions"][:, 1:-1]
+        )
+        # The last candidate is [SEP].
+        mask = features["candidate_mask"][:, 2:]
+        return tf.where(mask[:, :, tf.newaxis], vectors, 0), mask
+
+
+def num_tokens(example: Example) -> int:
+    """Positions that the sentences of an example take."""
+    return NUM_SPECIAL_TOKENS + num_pieces(example) + len(example)
 
 
 def sentence_rows(

@@ -3,14 +3,104 @@
 Shape key: B rows, S sentences of a row, L row length.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
 
+import numpy as np
 import tensorflow as tf
 
+from seg_tf.layouts import row_lengths
+from seg_tf.layouts.layout import Features, Layout, TextCapacity
+from seg_tf.layouts.readouts import FirstToken
+from seg_tf.layouts.segments import Example, num_pieces, trees_of
 from seg_tf.layouts.trees import Trees
+from seg_tf.ops.gathering import mean_vectors
 
 WINDOW_INDICES = ("position_index", "paragraph_index", "sentence_index", "token_index")
 NUM_SPECIAL_TOKENS = 2
+
+
+class WindowLayout(Layout):
+    """Lays out `[CLS]` and each text with a `[SEP]` after it: `window_rows`.
+
+    There is no token for a sentence, so its vector is the mean over its pieces.
+
+    Args:
+        inputs: config of the rows of pretraining.
+        encoder: of such a model.
+        vocabulary: of the model.
+        max_length: the most positions of a row; None takes those of pretraining.
+
+    Raises:
+        ValueError: if the model embeds fewer positions.
+    """
+
+    vectors_per_text = False
+    extra_features = ("sentence_number",)
+
+    def __init__(
+        self, inputs: Any, encoder: Any, vocabulary: Any, max_length: int | None = None
+    ):
+        self.max_length = row_lengths.longest_row(
+            inputs.row_length, encoder, max_length
+        )
+        self.text_capacity = TextCapacity(inputs.window_length - NUM_SPECIAL_TOKENS)
+        self._special_ids = vocabulary.special_ids
+        self._caps = encoder.index_caps
+
+    def capacity(self, num_texts: int) -> int:
+        return row_lengths.pieces_beside(1 + num_texts, self.max_length, num_texts)
+
+    def rows(self, trees: Trees, row_length: int | tf.Tensor | None = None) -> Features:
+        if row_length is None:
+            num_texts = 1 + tf.reduce_max(trees.texts)
+            row_length = 1 + num_texts + tf.reduce_max(trees.num_pieces())
+        return window_rows(
+            trees,
+            special_ids=self._special_ids,
+            row_length=row_length,
+            caps=self._caps,
+        )
+
+    def row_shape(self, example: Example) -> tuple[int]:
+        return (row_lengths.bucket_length(_num_tokens(example), self.max_length),)
+
+    def lay_out(
+        self, examples: Sequence[Example], row_shape: tuple[int]
+    ) -> dict[str, np.ndarray]:
+        (row_length,) = row_shape
+        row_lengths.check_lengths(map(_num_tokens, examples), row_length)
+        with tf.device("CPU"):
+            rows = self.rows(trees_of(examples, max(map(len, examples))), row_length)
+        return {
+            name: values.numpy()
+            for name, values in rows.items()
+            if name not in self.extra_features
+        }
+
+    def for_spans(self) -> Self:
+        return self
+
+    def piece_starts(self, example: Example) -> np.ndarray:
+        lengths = np.array([len(segment.pieces) for segment in example])
+        texts = np.array([segment.text for segment in example])
+        # After [CLS], and a [SEP] for each text before.
+        num_separators = np.concatenate([[0], np.cumsum(texts[1:] != texts[:-1])])
+        return 1 + np.cumsum(lengths) - lengths + num_separators
+
+    def readout(self, num_texts: int) -> FirstToken:
+        self.capacity(num_texts)
+        return FirstToken()
+
+    def sentence_vectors(
+        self, encoder: Any, sequence_output: tf.Tensor, features: Features
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        number = features["sentence_number"]
+        return mean_vectors(sequence_output, number, tf.reduce_max(number))
+
+
+def _num_tokens(example: Example) -> int:
+    return num_pieces(example) + 1 + len({segment.text for segment in example})
 
 
 def window_rows(

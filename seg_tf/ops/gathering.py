@@ -1,6 +1,6 @@
 """Picks vectors out of a sequence."""
 
-# Shape key: B batch, L sequence length, D hidden size, P positions.
+# Shape key: B batch, L sequence length, D hidden size, P positions, N numbers.
 
 from typing import Any
 
@@ -18,3 +18,22 @@ def gather_vectors(sequence: Any, positions: Any) -> Any:
         Tensor `(B, P, D)` of the dtype of `sequence`.
     """
     return ops.take_along_axis(sequence, positions[:, :, None], axis=1)
+
+
+def mean_vectors(sequence: Any, numbers: Any, count: Any) -> tuple[Any, Any]:
+    """Means over the vectors of each number from 1 on.
+
+    Args:
+        sequence: tensor `(B, L, D)`.
+        numbers: int tensor `(B, L)`; vectors of 0 belong to none.
+        count: int, or int tensor `()`: the highest number, N.
+
+    Returns:
+        Tensor `(B, N, D)` of the dtype of `sequence`, 0 where a number has no vector;
+        and bool `(B, N)`, whether it has one.
+    """
+    wanted_N1 = ops.arange(1, 1 + count, dtype="int32")[:, None]
+    is_of_BNL = ops.cast(ops.equal(numbers[:, None, :], wanted_N1), sequence.dtype)
+    counts_BN = ops.sum(is_of_BNL, axis=2)
+    sums_BND = ops.matmul(is_of_BNL, sequence)
+    return sums_BND / ops.maximum(counts_BN, 1)[:, :, None], counts_BN > 0

@@ -8,11 +8,9 @@ import pytest
 import tensorflow as tf
 
 from seg_tf import configuration
-from seg_tf.export.model_rows import model_rows
 from seg_tf.export.served_encoder import ServedEncoder
+from seg_tf.export.served_rows import ServedRows
 from seg_tf.finetuning.segments import as_tuples, encode_texts
-from seg_tf.finetuning.text_layout import text_layout
-from seg_tf.finetuning.text_readout import text_readout
 from seg_tf.inference.long_texts import LongTexts
 from seg_tf.layouts import block_placing, blocks
 from seg_tf.text.graph.sentences import GraphSentenceSplitter
@@ -44,7 +42,7 @@ def pretrained():
 
 @functools.cache
 def served():
-    rows = model_rows(pretrained(), GraphSentenceSplitter())
+    rows = ServedRows(pretrained(), GraphSentenceSplitter())
     return rows, ServedEncoder(pretrained(), rows).functions
 
 
@@ -89,15 +87,15 @@ def test_examples_are_laid_out_as_in_finetuning(num_texts):
     texts = [*DOCUMENTS, *TOO_LONG, ""]
     pairs = list(zip(texts, texts[2:] + texts[:2], strict=True))
     examples = as_tuples(pairs if num_texts == 2 else texts)
-    layout = text_layout(pretrained(), max_length=100)
+    layout = pretrained().layout(100)
     segments = encode_texts(
-        pretrained().text_encoder(), examples, layout.room(num_texts)
+        pretrained().text_encoder(), examples, layout.capacity(num_texts)
     )
     shapes = np.array([layout.row_shape(one) for one in segments])
     expected = layout.lay_out(list(segments), tuple(shapes.max(axis=0).tolist()))
     is_cut, features = served()[0].of_segments(
         [tf.constant(of_text) for of_text in zip(*examples, strict=True)],
-        layout.room(num_texts),
+        layout.capacity(num_texts),
     )
     assert int(tf.reduce_sum(tf.cast(is_cut, tf.int32))) == segments.num_cut > 0
     for name, values in expected.items():
@@ -110,17 +108,17 @@ def test_examples_are_laid_out_as_in_finetuning(num_texts):
 def test_vectors_of_pairs_are_those_of_the_readout():
     first, second = DOCUMENTS[:3], DOCUMENTS[2:]
     found = served()[1]["encode_pairs"](tf.constant(first), tf.constant(second))
-    layout = text_layout(pretrained())
+    layout = pretrained().layout()
     examples = encode_texts(
         pretrained().text_encoder(),
         as_tuples(list(zip(first, second, strict=True))),
-        layout.room(2),
+        layout.capacity(2),
     )
     encoder = pretrained().encoder
     for number, example in enumerate(examples):
         row = layout.lay_out([example], layout.row_shape(example))
         sequence = encoder(row, training=False)
-        expected = text_readout(layout, 2).text_vectors(encoder, sequence, row)[0]
+        expected = layout.readout(2).text_vectors(encoder, sequence, row)[0]
         np.testing.assert_allclose(
             found["sentence_vectors"][number], expected, atol=2e-6
         )
@@ -150,6 +148,6 @@ def test_a_model_of_other_rows_is_refused():
         pretrained().config, model=configuration.TransformerXLConfig()
     )
     with pytest.raises(ValueError, match="TransformerXLConfig"):
-        model_rows(
+        ServedRows(
             dataclasses.replace(pretrained(), config=other), GraphSentenceSplitter()
         )

@@ -17,7 +17,6 @@ from seg_tf.finetuning.spans.graph_windows import make_windows as make_graph_win
 from seg_tf.finetuning.spans.span_batches import (
     context_positions,
     span_batches,
-    span_layout,
 )
 from seg_tf.finetuning.spans.squad_examples import span_example, window_sizes
 from seg_tf.tasks.squad.answers import WindowLogits, rank_answers
@@ -90,7 +89,7 @@ def windows_of(pretrained):
 
 def answers_of_keras(extractor, pretrained, windows, max_length, has_null, **choice):
     """What the model answers outside of the graph."""
-    layout = span_layout(pretrained, max_length)
+    layout = pretrained.layout(max_length).for_spans()
     examples = [span_example(window) for window in windows]
     batches = span_batches(
         pretrained, examples, batch_size=9, with_labels=False, max_length=max_length
@@ -130,7 +129,7 @@ def test_rows_are_those_of_finetuning(kind):
     assert len(windows) == len(found.lengths) > 2 * len(questions)
     expected = {"windows": [], "positions": [], "is_max_context": [], "starts": []}
     expected["stops"] = []
-    layout = span_layout(pretrained, sizes.max_length)
+    layout = pretrained.layout(sizes.max_length).for_spans()
     (rows,) = span_batches(
         pretrained,
         [span_example(window) for window in windows],

@@ -15,13 +15,12 @@ import run_export
 from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.commands import serve_check
 from seg_tf.export import saved_model
-from seg_tf.export.model_rows import model_rows
 from seg_tf.export.served_classifier import ServedClassifier
 from seg_tf.export.served_encoder import ServedEncoder
+from seg_tf.export.served_rows import ServedRows
 from seg_tf.finetuning import TextClassifier, text_batches
-from seg_tf.finetuning.text_layout import text_layout
 from seg_tf.inference import text_windows
-from seg_tf.inference.text_windows import WindowRoom
+from seg_tf.inference.text_windows import window_capacity
 from seg_tf.text.graph.sentences import GraphSentenceSplitter
 from seg_tf.text.punkt import SentenceSplitter
 from tests.export.test_served_rows import DOCUMENTS, EMPTY
@@ -69,7 +68,7 @@ def expected_vectors(pretrained, document):
     """Sequence and sentence vectors of a document, alone and without padding."""
     tree = text_windows.read_tree(document.split("\n"), pretrained, SPLITTER)
     window = text_windows.lay_out(
-        text_windows.first_window(tree, WindowRoom.of(pretrained)), pretrained
+        text_windows.first_window(tree, window_capacity(pretrained)), pretrained
     )
     sequence = pretrained.encoder(window.features, training=False)[0].numpy()
     is_sent = np.array(window.tokens) == "[SENT]"
@@ -106,7 +105,7 @@ def serve_elsewhere(checkpoint, given, folder):
 def serve_here(checkpoint, given, _):
     """The same from the functions that are saved."""
     pretrained = load_pretrained(checkpoint)
-    rows = model_rows(pretrained, GraphSentenceSplitter())
+    rows = ServedRows(pretrained, GraphSentenceSplitter())
     functions = ServedEncoder(pretrained, rows).functions
     return {
         name: functions[name](*map(tf.constant, arguments.values()))
@@ -163,7 +162,7 @@ def test_what_is_served_is_what_keras_computes(checkpoints, kind, serve, tmp_pat
 @pytest.mark.parametrize("kind", ["segabert_slm", "bert"])
 def test_rows_give_what_their_texts_give(kind):
     pretrained = tiny_models.tiny(kind)
-    rows = model_rows(pretrained, GraphSentenceSplitter())
+    rows = ServedRows(pretrained, GraphSentenceSplitter())
     served = ServedEncoder(pretrained, rows).functions
     _, features = rows.of_texts(tf.constant(DOCUMENTS))
     signature = served["encode_ids"]
@@ -181,9 +180,9 @@ def test_a_classifier_answers_as_in_keras(kind, num_classes):
     classifier = TextClassifier.from_pretrained(
         pretrained, num_classes, num_texts=2, seed=1
     )
-    rows = model_rows(pretrained, GraphSentenceSplitter())
+    rows = ServedRows(pretrained, GraphSentenceSplitter())
     labels = ["no", "maybe", "yes"]
-    room = text_layout(pretrained).room(2)
+    room = pretrained.layout().capacity(2)
     of_classes = labels if num_classes > 1 else []
     served = ServedClassifier(classifier, rows, of_classes, 2, room).functions
     first, second = map(tf.constant, zip(*PAIRS, strict=True))
@@ -205,7 +204,7 @@ def test_a_classifier_answers_as_in_keras(kind, num_classes):
 def test_labels_have_to_be_as_many_as_classes():
     pretrained = tiny_models.tiny("bert")
     classifier = TextClassifier.from_pretrained(pretrained, 3)
-    rows = model_rows(pretrained, GraphSentenceSplitter())
+    rows = ServedRows(pretrained, GraphSentenceSplitter())
     with pytest.raises(ValueError, match=r"`labels` must .* 2 labels \(a, b\), 3"):
         ServedClassifier(classifier, rows, ["a", "b"], 1, 9)
     with pytest.raises(ValueError, match=r"each once.* 3 labels \(a, b, a\), 3"):
@@ -297,7 +296,7 @@ def test_a_killed_export_leaves_what_was_there(tmp_path, monkeypatch):
 
     monkeypatch.setattr(tf.saved_model, "save", fill_disk)
     pretrained = tiny_models.tiny("bert")
-    served = ServedEncoder(pretrained, model_rows(pretrained, GraphSentenceSplitter()))
+    served = ServedEncoder(pretrained, ServedRows(pretrained, GraphSentenceSplitter()))
     with pytest.raises(OSError, match="No space"):
         saved_model.write(served, folder, {})
     assert [path.name for path in tmp_path.iterdir()] == ["served"]

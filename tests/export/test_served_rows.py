@@ -7,13 +7,12 @@ import pytest
 import tensorflow as tf
 
 from seg_tf.checkpoints.pretrained import load_pretrained
-from seg_tf.export.model_rows import model_rows
+from seg_tf.export.served_rows import ServedRows
 from seg_tf.finetuning.graph_segments import cut_longest
 from seg_tf.finetuning.segments import as_tuples, encode_texts
 from seg_tf.finetuning.segments import cut_longest as exact_cut
-from seg_tf.finetuning.text_layout import text_layout
 from seg_tf.inference import text_windows
-from seg_tf.inference.text_windows import WindowRoom
+from seg_tf.inference.text_windows import window_capacity
 from seg_tf.text.graph.sentences import GraphSentenceSplitter
 from seg_tf.text.punkt import SentenceSplitter
 from tests.finetuning import tiny_models
@@ -37,7 +36,7 @@ EMPTY = ["", " \n\u200b\n"]
 @functools.cache
 def rows_of(kind):
     """Its own room is so small that most documents are cut."""
-    return model_rows(tiny_models.tiny(kind, num_token_types=2), splitter())
+    return ServedRows(tiny_models.tiny(kind, num_token_types=2), splitter())
 
 
 @functools.cache
@@ -49,7 +48,7 @@ def splitter():
 def test_documents_are_laid_out_as_in_pretraining(kind):
     pretrained = tiny_models.tiny(kind, num_token_types=2)
     trees, features = rows_of(kind).of_texts(tf.constant(DOCUMENTS))
-    room = WindowRoom.of(pretrained)
+    room = window_capacity(pretrained)
     for number, document in enumerate(DOCUMENTS):
         tree = text_windows.read_tree(document.split("\n"), pretrained, SPLITTER)
         window = text_windows.first_window(tree, room)
@@ -85,8 +84,8 @@ def test_examples_are_laid_out_as_in_finetuning(kind, num_texts):
         if num_texts == 2
         else texts
     )
-    layout = text_layout(pretrained)
-    room = layout.room(num_texts)
+    layout = pretrained.layout()
+    room = layout.capacity(num_texts)
     segments = encode_texts(pretrained.text_encoder(), examples, room)
     row_shape = tuple(
         np.array([layout.row_shape(one) for one in segments]).max(axis=0).tolist()
@@ -129,4 +128,4 @@ def test_texts_are_cut_by_berts_rule():
 def test_other_models_are_refused(tmp_path):
     folder = tiny_language_model.write_checkpoint(tmp_path)
     with pytest.raises(ValueError, match=r"`checkpoint` must be .*TransformerXLConfig"):
-        model_rows(load_pretrained(folder), splitter())
+        ServedRows(load_pretrained(folder), splitter())

@@ -57,6 +57,8 @@ def tiny(kind, num_token_types=0):
         inputs = configuration.SentenceInputsConfig(
             window_length=WINDOW_LENGTH - MAX_SENTENCES, max_sentences=MAX_SENTENCES
         )
+    elif kind == "reat":
+        inputs = configuration.ReATInputsConfig(window_length=WINDOW_LENGTH)
     else:
         inputs = configuration.WindowInputsConfig(window_length=WINDOW_LENGTH)
     return Pretrained(

@@ -8,7 +8,7 @@ from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.inference import attention_maps, text_windows
 from seg_tf.inference.attention_maps import HeadChoice
 from seg_tf.inference.attention_tables import AttentionTable
-from seg_tf.inference.text_windows import TextWindow
+from seg_tf.inference.text_windows import TextWindow, window_capacity
 from tests import numpy_reference
 from tests.inference import tiny_slm, tiny_windows
 
@@ -36,7 +36,7 @@ def numpy_weights(encoder, features):
 
 def assert_equal_to_numpy(pretrained):
     tree = text_windows.read_tree(TEXT, pretrained, tiny_slm.SPLITTER)
-    tree = text_windows.first_window(tree, text_windows.WindowRoom.of(pretrained))
+    tree = text_windows.first_window(tree, window_capacity(pretrained))
     window = text_windows.lay_out(tree, pretrained)
     maps = attention_maps.attention_maps(pretrained.encoder, window)
     length = len(window.tokens)

@@ -107,7 +107,10 @@ def test_other_sentences_are_context(reat):
 
 def test_another_model_is_refused(reat):
     bert = dataclasses.replace(
-        reat.config, name="bert", model=configuration.EncoderConfig()
+        reat.config,
+        name="bert",
+        model=configuration.EncoderConfig(),
+        inputs=configuration.WindowInputsConfig(),
     )
     with pytest.raises(ValueError, match=r"of a ReAT.*'bert'.*EncoderConfig"):
         LongTexts(dataclasses.replace(reat, config=bert))

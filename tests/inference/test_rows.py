@@ -4,12 +4,16 @@ import numpy as np
 import pytest
 
 from seg_tf.inference import rows
-from seg_tf.inference.rows import Row
+from seg_tf.layouts import sentences
+from seg_tf.layouts.row_lengths import bucket_length
+from seg_tf.layouts.segments import Segment
 
 
 def row(*lengths):
-    pieces = tuple(np.full(length, 7, np.int32) for length in lengths)
-    return Row(pieces, (0,) * len(lengths), tuple(range(len(lengths))))
+    return [
+        Segment(np.full(length, 7, np.int32), sentence=number)
+        for number, length in enumerate(lengths)
+    ]
 
 
 @pytest.mark.parametrize("longest", [48, 512, 500])
@@ -17,7 +21,7 @@ def test_a_bucket_is_long_enough_and_wastes_little(longest):
     buckets = set()
     shares = []
     for needed in range(3, longest + 1):
-        length = rows.bucket_length(needed, longest)
+        length = bucket_length(needed, longest)
         assert needed <= length <= longest
         assert length - needed < max(16, length / 5)
         buckets.add(length)
@@ -35,7 +39,7 @@ def test_every_row_is_in_one_batch_of_its_length():
     for length, numbers in rows.batches(some, 200, tokens_per_batch=500):
         assert len(numbers) * length <= max(500, length)
         for number in numbers:
-            assert rows.bucket_length(some[number].num_tokens, 200) == length
+            assert bucket_length(sentences.num_tokens(some[number]), 200) == length
         seen.extend(numbers)
     assert sorted(seen) == list(range(300))
 
@@ -46,7 +50,7 @@ def test_a_row_longer_than_a_batch_is_a_batch():
 
 def test_num_tokens_counts_every_special_token():
     # [CLS] [SENT] a b [SENT] [SENT] c [SEP]
-    assert row(2, 0, 1).num_tokens == 8
+    assert sentences.num_tokens(row(2, 0, 1)) == 8
 
 
 def test_cutting_leaves_what_fits_as_it_is():

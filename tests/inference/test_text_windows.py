@@ -8,7 +8,8 @@ import pytest
 from seg_tf import configuration
 from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.inference import text_windows
-from seg_tf.inference.text_windows import WindowRoom
+from seg_tf.inference.text_windows import window_capacity
+from seg_tf.layouts.layout import TextCapacity
 from seg_tf.text.tree import DocumentTree
 from tests.inference import tiny_reat, tiny_slm, tiny_windows
 
@@ -138,15 +139,15 @@ TREE = DocumentTree(np.arange(10), np.array([3, 2, 4, 1]), np.array([2, 1, 1]))
 @pytest.mark.parametrize(
     ("room", "sentence_lengths", "paragraph_lengths"),
     [
-        pytest.param(WindowRoom(10), [3, 2, 4, 1], [2, 1, 1], id="all"),
-        pytest.param(WindowRoom(9), [3, 2, 4], [2, 1], id="no part of a sentence"),
-        pytest.param(WindowRoom(8), [3, 2], [2], id="whole paragraph"),
-        pytest.param(WindowRoom(4), [3], [1], id="part of a paragraph"),
-        pytest.param(WindowRoom(2), [2], [1], id="part of the first sentence"),
-        pytest.param(WindowRoom(10, 4), [3, 2, 4, 1], [2, 1, 1], id="all sentences"),
-        pytest.param(WindowRoom(10, 3), [3, 2, 4], [2, 1], id="three sentences"),
-        pytest.param(WindowRoom(10, 1), [3], [1], id="one sentence"),
-        pytest.param(WindowRoom(4, 3), [3], [1], id="too long for three"),
+        pytest.param(TextCapacity(10), [3, 2, 4, 1], [2, 1, 1], id="all"),
+        pytest.param(TextCapacity(9), [3, 2, 4], [2, 1], id="no part of a sentence"),
+        pytest.param(TextCapacity(8), [3, 2], [2], id="whole paragraph"),
+        pytest.param(TextCapacity(4), [3], [1], id="part of a paragraph"),
+        pytest.param(TextCapacity(2), [2], [1], id="part of the first sentence"),
+        pytest.param(TextCapacity(10, 4), [3, 2, 4, 1], [2, 1, 1], id="all sentences"),
+        pytest.param(TextCapacity(10, 3), [3, 2, 4], [2, 1], id="three sentences"),
+        pytest.param(TextCapacity(10, 1), [3], [1], id="one sentence"),
+        pytest.param(TextCapacity(4, 3), [3], [1], id="too long for three"),
     ],
 )
 def test_the_first_window_holds_whole_sentences(
@@ -162,17 +163,17 @@ def test_the_first_window_holds_whole_sentences(
 def test_rooms_are_those_of_pretraining_and_of_several_models_the_smallest(
     models, pretrained
 ):
-    bert, slm = WindowRoom.of(models["bert"]), WindowRoom.of(pretrained)
-    assert bert == WindowRoom(tiny_windows.WINDOW_LENGTH - 2)
-    assert slm == WindowRoom(tiny_slm.WINDOW_LENGTH - 2, tiny_slm.MAX_SENTENCES)
-    expected = WindowRoom(tiny_windows.WINDOW_LENGTH - 2, tiny_slm.MAX_SENTENCES)
+    bert, slm = window_capacity(models["bert"]), window_capacity(pretrained)
+    assert bert == TextCapacity(tiny_windows.WINDOW_LENGTH - 2)
+    assert slm == TextCapacity(tiny_slm.WINDOW_LENGTH - 2, tiny_slm.MAX_SENTENCES)
+    expected = TextCapacity(tiny_windows.WINDOW_LENGTH - 2, tiny_slm.MAX_SENTENCES)
     assert bert.shared(slm) == slm.shared(bert) == expected
     assert bert.shared(bert) == bert
-    assert slm.shared(WindowRoom(9, 3)) == WindowRoom(9, 3)
+    assert slm.shared(TextCapacity(9, 3)) == TextCapacity(9, 3)
 
 
 def test_full_rows_of_a_model_of_sentences_fit_its_tables(pretrained):
-    room = WindowRoom.of(pretrained)
+    room = window_capacity(pretrained)
     tree = DocumentTree(
         np.full(60, 9), np.array([20, 10, 10, 2, 9, 9]), np.array([3, 3])
     )
@@ -196,4 +197,4 @@ def test_a_model_that_reads_no_windows_is_refused(models):
         config=tiny_reat.CONFIG,
     )
     with pytest.raises(ValueError, match=r"that reads windows.*'tiny'.* is a ReAT"):
-        WindowRoom.of(reat)
+        window_capacity(reat)

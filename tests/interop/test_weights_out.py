@@ -11,13 +11,12 @@ import safetensors.numpy
 
 from seg_tf import configuration, files
 from seg_tf.checkpoints.pretrained import load_pretrained
-from seg_tf.finetuning.segments import Segment
-from seg_tf.finetuning.window_layout import WindowLayout
 from seg_tf.interop import conversion, formats, model_card
 from seg_tf.interop.errors import ForeignWeightsError
 from seg_tf.interop.hugging_face_export import write_hugging_face
 from seg_tf.interop.keras_hub_export import write_keras_file, write_preset
 from seg_tf.interop.window_preprocessor import WindowPreprocessor
+from seg_tf.layouts.segments import Segment
 from seg_tf.models.encoder import Encoder
 from tests.inference import tiny_slm
 from tests.interop import foreign_files
@@ -164,7 +163,7 @@ def test_a_preset_of_segabert_needs_this_package(segabert, tmp_path):
     loaded = keras_hub.models.Backbone.from_preset(str(tmp_path / "preset"))
     preprocessor = WindowPreprocessor.from_preset(str(tmp_path / "preset"))
     features = preprocessor((["w1 w2", "w1"], ["w1 w2 w3", "w1 w2 w3 w4"]))
-    layout = WindowLayout(segabert)
+    layout = segabert.layout()
     rows = [[9, 10], [9, 10, 11]], [[9], [9, 10, 11, 12]]
     examples = [
         [
@@ -201,7 +200,7 @@ def pair_features(pretrained):
         ]
         for row in rows
     ]
-    return WindowLayout(pretrained).lay_out(examples, (12,))
+    return pretrained.layout().lay_out(examples, (12,))
 
 
 def typed_outputs(pretrained, features):

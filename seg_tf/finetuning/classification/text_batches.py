@@ -9,7 +9,6 @@ import tensorflow as tf
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.finetuning.row_batches import row_batches
 from seg_tf.finetuning.segments import as_tuples, encode_texts
-from seg_tf.finetuning.text_layout import text_layout
 
 
 def text_batches(
@@ -84,9 +83,9 @@ class TextExamples:
         max_length: int | None = None,
         report: Callable[[str], Any] = print,
     ):
-        self._layout = text_layout(pretrained, max_length=max_length)
+        self._layout = pretrained.layout(max_length)
         tuples = as_tuples(texts)
-        room = self._layout.room(len(tuples[0]))
+        room = self._layout.capacity(len(tuples[0]))
         self.labels = _checked(labels, len(tuples))
         self._examples = encode_texts(pretrained.text_encoder(), tuples, room)
         if self._examples.num_cut:

@@ -16,15 +16,14 @@ from seg_tf.finetuning.feature_model import (
     WithoutDropout,
     feature_inputs,
 )
-from seg_tf.finetuning.text_layout import text_layout
-from seg_tf.finetuning.text_readout import TextReadout, text_readout
+from seg_tf.layouts.readouts import TextReadout
 
 
 @keras.saving.register_keras_serializable(package="seg_tf")
 class TextClassifier(FeatureModel):
     """An encoder, dropout and an affine layer on the vectors that stand for the texts.
 
-    What these are depends on the encoder (see `seg_tf.finetuning.text_readout`): the
+    What these are depends on the encoder (see `seg_tf.layouts.readouts`): the
     pooled `[CLS]` (BERT, SegaBERT), `[CLS]` and `[SENT]`s (SLM, section 2.2 and figure
     4), the pooled `<SS>`s (ReAT, section III), one behind the other.
 
@@ -139,7 +138,7 @@ class TextClassifier(FeatureModel):
             ValueError: if the checkpoint is of no encoder, or it cannot read so many
                 texts at once.
         """
-        readout = text_readout(text_layout(pretrained), num_texts)
+        readout = pretrained.layout().readout(num_texts)
         with seeded(seed):
             encoder = copy_encoder(
                 pretrained, randomly_initialised=randomly_initialised

@@ -14,9 +14,9 @@ import tensorflow as tf
 from seg_tf import features as batch_contract
 from seg_tf.checkpoints.encoder_copies import copy_encoder, seeded
 from seg_tf.checkpoints.pretrained import Pretrained
-from seg_tf.finetuning.segments import EncodedTexts, Segment, encode_texts
-from seg_tf.finetuning.text_layout import RowShape, text_layout
-from seg_tf.finetuning.text_readout import text_readout
+from seg_tf.finetuning.segments import EncodedTexts, encode_texts
+from seg_tf.layouts.layout import RowShape
+from seg_tf.layouts.segments import Example
 
 PER_SENTENCE = "per_sentence"
 JOINT = "joint"
@@ -74,15 +74,15 @@ class FrozenEncoder:
             )
         self.num_texts = num_texts
         self.row_texts = num_texts if mode == JOINT else 1
-        self._layout = text_layout(pretrained, max_length=max_length)
+        self._layout = pretrained.layout(max_length)
         if self.row_texts > 1 and not self._layout.vectors_per_text:
             raise ValueError(
                 f'`mode` must be "{PER_SENTENCE}" for a model without a token for '
                 f"each text of a row; SLM and ReAT have one. Received: {mode!r} for "
                 f"{pretrained.folder}, the run {pretrained.config.name!r}"
             )
-        readout = text_readout(self._layout, self.row_texts)
-        self._room = self._layout.room(self.row_texts)
+        readout = self._layout.readout(self.row_texts)
+        self._room = self._layout.capacity(self.row_texts)
         self._word_pieces = pretrained.text_encoder()
         self._tokens_per_batch = tokens_per_batch
         with seeded(seed):
@@ -169,7 +169,7 @@ class FrozenEncoder:
                 yield shape, numbers[begin : begin + batch_size]
 
     def _features(
-        self, examples: Sequence[Sequence[Segment]], shape: RowShape
+        self, examples: Sequence[Example], shape: RowShape
     ) -> dict[str, tf.Tensor]:
         laid_out = self._layout.lay_out(examples, shape)
         return {

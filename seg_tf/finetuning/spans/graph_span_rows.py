@@ -3,54 +3,31 @@
 Shape key: W windows, L row length, S sentences of a row.
 """
 
-from collections.abc import Mapping
-
 import tensorflow as tf
 
 from seg_tf.finetuning.spans.graph_contexts import GraphContexts
 from seg_tf.finetuning.spans.graph_windows import GraphWindows
-from seg_tf.layouts import sentences, windows
+from seg_tf.layouts.layout import Layout
 from seg_tf.layouts.trees import Trees
 from seg_tf.text.marked_positions import shifted
-from seg_tf.text.vocabulary import Vocabulary
 
 
-def span_rows(
-    trees: Trees, vocabulary: Vocabulary, caps: Mapping[str, int], of_sentences: bool
-) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
-    """Lays out `[CLS] question [SEP] window [SEP]`.
-
-    For models of sentences `[CLS] [SENT] question [SENT] s1 [SENT] s2 … [SEP]`.
+def span_rows(trees: Trees, layout: Layout) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
+    """Lays out question and window as one row.
 
     Args:
         trees: what `span_trees` returned.
-        vocabulary: of the model.
-        caps: rows of each index table; which indices are wanted.
-        of_sentences: whether `[SENT]` stands before every sentence.
+        layout: of the model, `for_spans`.
 
     Returns:
-        `token_ids`, `padding_mask`, `can_answer` and the indices that `caps` names,
-        each `(W, L)`; and int64 `(K, 2)`, row and position of each piece of the
-        windows, in their order.
+        The features of its rows, and `can_answer`, bool `(W, L)`; and int64 `(K, 2)`,
+        row and position of each piece of the windows, in their order.
     """
-    shared = {"special_ids": vocabulary.special_ids, "caps": caps}
-    num_tokens = trees.num_pieces() + sentences.NUM_SPECIAL_TOKENS
-    if of_sentences:
-        num_tokens += trees.num_sentences
-        row_length = tf.reduce_max(num_tokens)
-        row = sentences.sentence_rows(
-            trees, sent_id=vocabulary.sent_id, row_length=row_length, **shared
-        )
-        for name in ("candidate_positions", "candidate_mask", "gold_candidates"):
-            del row[name]
-    else:
-        # One [SEP] more, between question and context.
-        row_length = 1 + tf.reduce_max(num_tokens)
-        row = windows.window_rows(trees, row_length=row_length, **shared)
+    rows = layout.rows(trees)
     # The question is sentence 1.
-    is_context = row.pop("sentence_number") > 1
-    is_cls = tf.range(row_length)[tf.newaxis, :] == 0
-    return {**row, "can_answer": is_context | is_cls}, tf.where(is_context)
+    is_context = rows["sentence_number"] > 1
+    is_cls = tf.range(tf.shape(is_context)[1])[tf.newaxis, :] == 0
+    return {**rows, "can_answer": is_context | is_cls}, tf.where(is_context)
 
 
 def span_trees(

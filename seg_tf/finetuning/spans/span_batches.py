@@ -8,12 +8,8 @@ import tensorflow as tf
 
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.finetuning.row_batches import row_batches
-from seg_tf.finetuning.segments import Segment
-from seg_tf.finetuning.sentence_layout import SentenceLayout
-from seg_tf.finetuning.text_layout import text_layout
-from seg_tf.finetuning.window_layout import WindowLayout
-
-SpanLayout = WindowLayout | SentenceLayout
+from seg_tf.layouts.layout import Layout
+from seg_tf.layouts.segments import Segment
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -30,32 +26,7 @@ class SpanExample:
     answer: tuple[int, int] | None = None
 
 
-def span_layout(pretrained: Pretrained, max_length: int | None = None) -> SpanLayout:
-    """The layout of question and context in one row.
-
-    A model of sentences tells the texts apart by their token type (SLM, section 2.2),
-    as BERT does.
-
-    Args:
-        pretrained: a BERT, BERT with P.S., SegaBERT, SLM or a mixture.
-        max_length: the most positions of a row; None takes those of pretraining.
-
-    Raises:
-        ValueError: if it is another model, or embeds fewer positions.
-    """
-    layout = text_layout(pretrained, max_length=max_length)
-    if isinstance(layout, SentenceLayout):
-        return SentenceLayout(pretrained, max_length, distinguishes_texts=True)
-    if not isinstance(layout, WindowLayout):
-        raise ValueError(
-            "`pretrained` must read question and context in one window (BERT, "
-            f"SegaBERT, SLM). Received: {pretrained.folder}, the run "
-            f"{pretrained.config.name!r}"
-        )
-    return layout
-
-
-def context_positions(layout: SpanLayout, segments: Sequence[Segment]) -> np.ndarray:
+def context_positions(layout: Layout, segments: Sequence[Segment]) -> np.ndarray:
     """At which position of its row each piece of the context stands."""
     starts = layout.piece_starts(segments)
     return np.concatenate(
@@ -79,7 +50,7 @@ def span_batches(
     """Batches for a `SpanExtractor`, in an order as that of `text_batches`.
 
     Args:
-        pretrained: as for `span_layout`.
+        pretrained: a BERT, BERT with P.S., SegaBERT, SLM or a mixture.
         examples: at least one; each has to fit into a row.
         batch_size: examples of a batch; the last one may have fewer.
         with_labels: whether the answers are given as well: positions `start` and `end`
@@ -87,20 +58,21 @@ def span_batches(
             the answer starts in. Where there is no answer, all are 0, as is the
             position of `[CLS]`.
         seed: of the order; None gives the examples in order.
-        max_length: as for `span_layout`.
+        max_length: the most positions of a row; None takes those of pretraining.
 
     Returns:
         Finite dataset of features, or of pairs of features and labels.
 
     Raises:
-        ValueError: if there is no example, or as in `span_layout`.
+        ValueError: if there is no example, the model is another one, or it embeds fewer
+            positions.
     """
     if not examples or batch_size < 1:
         raise ValueError(
             "`examples` must not be empty, and `batch_size` at least 1. Received: "
             f"{len(examples)} examples, batch_size={batch_size}"
         )
-    layout = span_layout(pretrained, max_length)
+    layout = pretrained.layout(max_length).for_spans()
     row_shapes = np.array([layout.row_shape(example.segments) for example in examples])
 
     def lay_out(
@@ -121,14 +93,14 @@ def span_batches(
 
 
 def _places(
-    layout: SpanLayout, rows: Sequence[Sequence[Segment]], row_shape: tuple[int, ...]
+    layout: Layout, rows: Sequence[Sequence[Segment]], row_shape: tuple[int, ...]
 ) -> dict[str, np.ndarray]:
     """Where an answer may stand: in the context, or at `[CLS]` for none."""
     can_answer = np.zeros((len(rows), row_shape[0]), bool)
     can_answer[:, 0] = True
     for row, segments in enumerate(rows):
         can_answer[row, context_positions(layout, segments)] = True
-    if not isinstance(layout, SentenceLayout):
+    if layout.sent_id is None:
         return {"can_answer": can_answer}
     can_hold_answer = np.zeros((len(rows), row_shape[1]), bool)
     can_hold_answer[:, 0] = True
@@ -138,9 +110,9 @@ def _places(
     return {"can_answer": can_answer, "can_hold_answer": can_hold_answer}
 
 
-def _label(layout: SpanLayout, example: SpanExample) -> dict[str, int]:
+def _label(layout: Layout, example: SpanExample) -> dict[str, int]:
     names = ["start", "end"]
-    names += ["sentence"] if isinstance(layout, SentenceLayout) else []
+    names += ["sentence"] if layout.sent_id is not None else []
     if example.answer is None:
         return dict.fromkeys(names, 0)
     positions = context_positions(layout, example.segments)

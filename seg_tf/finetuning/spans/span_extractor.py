@@ -11,8 +11,6 @@ from keras import ops
 from seg_tf.checkpoints.encoder_copies import copy_encoder, seeded
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.finetuning.feature_model import FeatureModel, feature_inputs
-from seg_tf.finetuning.sentence_layout import SentenceLayout
-from seg_tf.finetuning.spans.span_batches import span_layout
 from seg_tf.ops.gathering import gather_vectors
 
 # Far below any logit, and a number in every precision that a loss is taken in.
@@ -111,7 +109,7 @@ class SpanExtractor(FeatureModel):
         Raises:
             ValueError: if the checkpoint is of no encoder of windows.
         """
-        of_sentences = isinstance(span_layout(pretrained), SentenceLayout)
+        of_sentences = pretrained.layout().for_spans().sent_id is not None
         with seeded(seed):
             encoder = copy_encoder(
                 pretrained, randomly_initialised=randomly_initialised

@@ -4,12 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from seg_tf import configuration
 from seg_tf.checkpoints.pretrained import Pretrained
-from seg_tf.finetuning.segments import Segment
-from seg_tf.finetuning.sentence_layout import SentenceLayout
-from seg_tf.finetuning.spans.span_batches import SpanExample, span_layout
-from seg_tf.inference.row_runner import sentence_inputs
+from seg_tf.finetuning.spans.span_batches import SpanExample
+from seg_tf.layouts.segments import Segment
 from seg_tf.tasks.squad.windows import SpanWindow, WindowSizes
 
 # BERT's published code, and SLM's appendix A.
@@ -42,16 +39,9 @@ def window_sizes(
         ValueError: if the model is none that points at spans, embeds fewer positions,
             or a row has no room for question and context.
     """
-    if isinstance(pretrained.config.model, configuration.ReATConfig):
-        raise ValueError(
-            "`pretrained` must read question and context in one window (BERT, "
-            "SegaBERT, SLM): a ReAT is not fine-tuned on SQuAD, since pointers to "
-            "answers in its rows of separate sentences are not part of this version, "
-            f"nor of its paper. Received: {pretrained.folder}, the run "
-            f"{pretrained.config.name!r}"
-        )
-    longest = span_layout(pretrained, max_length).max_length
-    of_sentences = isinstance(span_layout(pretrained), SentenceLayout)
+    layout = pretrained.layout(max_length).for_spans()
+    longest = layout.max_length
+    of_sentences = layout.sent_id is not None
     if max_length is None:
         usual = _LENGTH_OF_SENTENCES if of_sentences else _LENGTH_OF_WINDOWS
         longest = min(longest, usual)
@@ -60,7 +50,7 @@ def window_sizes(
         specials = {
             "num_special_tokens": 2,
             "tokens_per_sentence": 1,
-            "max_sentences": sentence_inputs(pretrained).max_sentences,
+            "max_sentences": layout.text_capacity.num_sentences,
         }
     return WindowSizes(
         max_length=longest,

@@ -14,7 +14,6 @@ from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.finetuning.spans.span_batches import (
     context_positions,
     span_batches,
-    span_layout,
 )
 from seg_tf.finetuning.spans.squad_examples import SpanExamples
 from seg_tf.finetuning.trials.divergence import check_finite
@@ -59,7 +58,7 @@ class WindowPredictor:
         max_length: int,
         has_null: bool,
     ):
-        layout = span_layout(pretrained, max_length)
+        layout = pretrained.layout(max_length).for_spans()
         examples = SpanExamples(windows)
         row_shapes = [layout.row_shape(one.segments) for one in examples]
         self._order = sorted(range(len(windows)), key=row_shapes.__getitem__)

@@ -5,7 +5,6 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from seg_tf import configuration
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.finetuning.optimizer import WARMUP_SHARE
 from seg_tf.finetuning.probing.probe_runner import probe_setting
@@ -145,10 +144,8 @@ def _notes(recipe: Recipe) -> Iterator[str]:
 def _recipe_name(pretrained: Pretrained, grid: str) -> str:
     if grid != PAPER:
         return grid
-    if isinstance(pretrained.config.inputs, configuration.SentenceInputsConfig):
-        return "slm"
-    if isinstance(pretrained.config.model, configuration.EncoderConfig):
-        return "segatron"
+    if pretrained.config.inputs.paper:
+        return pretrained.config.inputs.paper
     raise ValueError(
         "`--grid=paper` needs a model whose paper fine-tunes with a grid: BERT, "
         f"SegaBERT or SLM. Received: {pretrained.folder}, the run "

@@ -9,7 +9,6 @@ import pytest
 from seg_tf.finetuning.classification.text_batches import text_batches
 from seg_tf.finetuning.classification.text_classifier import TextClassifier
 from seg_tf.finetuning.segments import encode_texts
-from seg_tf.finetuning.text_layout import text_layout
 from tests.finetuning.tiny_models import some_texts, tiny
 
 pytestmark = pytest.mark.slow
@@ -22,8 +21,8 @@ each_kind = pytest.mark.parametrize(
 
 def features_of(pretrained, texts):
     """The features of all texts in one batch."""
-    layout = text_layout(pretrained)
-    room = layout.room(len(texts[0]))
+    layout = pretrained.layout()
+    room = layout.capacity(len(texts[0]))
     examples = list(encode_texts(pretrained.text_encoder(), texts, room))
     shapes = [layout.row_shape(example) for example in examples]
     return layout.lay_out(examples, tuple(np.max(shapes, axis=0).tolist()))

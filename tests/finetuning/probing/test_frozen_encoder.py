@@ -8,7 +8,6 @@ import pytest
 
 from seg_tf.finetuning.probing.frozen_encoder import FrozenEncoder
 from seg_tf.finetuning.segments import encode_texts
-from seg_tf.finetuning.text_layout import text_layout
 from tests.finetuning.tiny_models import some_texts, tiny
 
 pytestmark = pytest.mark.slow
@@ -32,8 +31,10 @@ def some_rows(num_rows=5, num_texts=1, longest=12, seed=1):
 def slow_vectors(kind, row):
     """Those of the texts of a row, by calling the checkpoint's encoder on it alone."""
     pretrained = tiny(kind)
-    layout = text_layout(pretrained)
-    (example,) = encode_texts(pretrained.text_encoder(), [row], layout.room(len(row)))
+    layout = pretrained.layout()
+    (example,) = encode_texts(
+        pretrained.text_encoder(), [row], layout.capacity(len(row))
+    )
     features = layout.lay_out([example], layout.row_shape(example))
     (sequence,) = np.asarray(pretrained.encoder(features), "float64")
     if kind == "reat":

@@ -4,14 +4,13 @@ import keras
 import numpy as np
 import pytest
 
-from seg_tf.finetuning.segments import Segment
 from seg_tf.finetuning.spans.span_batches import (
     SpanExample,
     context_positions,
     span_batches,
-    span_layout,
 )
 from seg_tf.finetuning.spans.span_extractor import SpanExtractor
+from seg_tf.layouts.segments import Segment
 from tests.finetuning.tiny_models import tiny
 
 pytestmark = pytest.mark.slow
@@ -85,7 +84,7 @@ def test_rows_and_answers_of_sentences():
 @each_kind
 def test_pieces_of_the_context_are_found_again(kind):
     features, _ = batch(kind)
-    layout = span_layout(tiny(kind))
+    layout = tiny(kind).layout().for_spans()
     for row, one in enumerate(EXAMPLES):
         positions = context_positions(layout, one.segments)
         pieces = np.concatenate([segment.pieces for segment in one.segments[1:]])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from seg_tf import configuration
-from seg_tf.finetuning.spans.span_batches import span_batches, span_layout
+from seg_tf.finetuning.spans.span_batches import span_batches
 from seg_tf.finetuning.spans.squad_examples import SpanExamples, window_sizes
 from seg_tf.tasks.squad.spans import SpanEncoder
 from seg_tf.tasks.squad.squad_files import Answer, Passage, Question
@@ -122,7 +122,7 @@ def test_answers_of_all_windows_are_found_in_their_rows(kind, seed):
 @each_kind
 def test_windows_fill_rows_and_never_overflow(kind):
     sizes = window_sizes(tiny(kind))
-    layout = span_layout(tiny(kind), sizes.max_length)
+    layout = tiny(kind).layout(sizes.max_length).for_spans()
     generator = np.random.default_rng(1)
     lengths, numbers = [], []
     for _ in range(10):

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from seg_tf import configuration
-from seg_tf.finetuning.segments import Segment, as_tuples, encode_texts
-from seg_tf.finetuning.text_layout import text_layout
+from seg_tf.finetuning.segments import as_tuples, encode_texts
 from seg_tf.inference import text_windows
+from seg_tf.layouts.segments import Segment
 from seg_tf.text.tree import DocumentTree
 from tests.finetuning.tiny_models import KINDS, some_texts, tiny
 from tests.layouts.test_sentences import slow_row
@@ -24,13 +24,13 @@ FIVE = [("w0", "w1 w2", "", "w3", "w4")]
 
 def encode(pretrained, layout, texts):
     tuples = as_tuples(texts)
-    room = layout.room(len(tuples[0]))
-    return encode_texts(pretrained.text_encoder(), tuples, room)
+    capacity = layout.capacity(len(tuples[0]))
+    return encode_texts(pretrained.text_encoder(), tuples, capacity)
 
 
-def rows(pretrained, texts, **arguments):
+def rows(pretrained, texts, layout=None):
     """The features of texts in one batch."""
-    layout = text_layout(pretrained, **arguments)
+    layout = layout or pretrained.layout()
     examples = list(encode(pretrained, layout, texts))
     shape = np.max([layout.row_shape(one) for one in examples], axis=0)
     return layout.lay_out(examples, tuple(shape.tolist()))
@@ -173,7 +173,7 @@ def test_rows_of_sentences_are_those_of_pretraining_in_gold_order(kind):
     generator = np.random.default_rng(3)
     texts = some_texts(generator, 20, 3)
     features = rows(pretrained, texts)
-    layout = text_layout(pretrained)
+    layout = pretrained.layout()
     for row, example in enumerate(encode(pretrained, layout, texts)):
         expected = slow_row(
             [one.pieces.tolist() for one in example],
@@ -193,7 +193,7 @@ def test_rows_of_sentences_are_those_of_pretraining_in_gold_order(kind):
 def test_token_types_of_sentences_are_0_unless_asked_for():
     pretrained = tiny("slm", num_token_types=2)
     assert not rows(pretrained, PAIR)["token_type"].any()
-    types = rows(pretrained, PAIR, distinguishes_texts=True)["token_type"]
+    types = rows(pretrained, PAIR, pretrained.layout().for_spans())["token_type"]
     assert types[0, :7].tolist() == [0, 0, 0, 0, 1, 1, 1]
 
 
@@ -216,7 +216,7 @@ def test_sentences_of_one_text_are_laid_out_as_those_of_a_document(kind):
     segments = [
         Segment(one, 0, *place) for one, place in zip(pieces, places, strict=True)
     ]
-    layout = text_layout(pretrained)
+    layout = pretrained.layout()
     found = layout.lay_out([segments], layout.row_shape(segments))
     expected = text_windows.lay_out(tree, pretrained).features
     assert {"token_ids", "padding_mask"} < set(expected)
@@ -227,7 +227,7 @@ def test_sentences_of_one_text_are_laid_out_as_those_of_a_document(kind):
 
 
 def test_a_text_may_have_several_sentences_in_a_window():
-    layout = text_layout(tiny("segabert"))
+    layout = tiny("segabert").layout()
     features = layout.lay_out([QUESTION_AND_CONTEXT], (16,))
     assert_row(
         features,
@@ -242,7 +242,7 @@ def test_a_text_may_have_several_sentences_in_a_window():
 
 
 def test_every_sentence_of_a_text_has_a_token_of_its_own():
-    layout = text_layout(tiny("segabert_slm"))
+    layout = tiny("segabert_slm").layout()
     features = layout.lay_out([QUESTION_AND_CONTEXT], (16, 6))
     assert_row(
         features,
@@ -335,7 +335,7 @@ def test_rows_do_not_hang_on_their_batch(kind):
 @pytest.mark.parametrize("num_texts", [1, 2, 5])
 def test_cut_texts_fill_the_longest_row_and_no_more(kind, num_texts):
     pretrained = tiny(kind)
-    layout = text_layout(pretrained, max_length=40)
+    layout = pretrained.layout(max_length=40)
     generator = np.random.default_rng(0)
     texts = some_texts(generator, 20, num_texts, longest=80)
     examples = encode(pretrained, layout, texts)
@@ -351,7 +351,7 @@ def test_cut_texts_fill_the_longest_row_and_no_more(kind, num_texts):
 
 def test_texts_of_any_lengths_have_places_in_reat():
     pretrained = tiny("reat")
-    layout = text_layout(pretrained)
+    layout = pretrained.layout()
     generator = np.random.default_rng(0)
     for num_texts in range(1, 9):
         for longest in (3, 40, 200):
@@ -362,7 +362,7 @@ def test_texts_of_any_lengths_have_places_in_reat():
 
 def test_lengths_of_rows_are_few():
     pretrained = tiny("reat")
-    layout = text_layout(pretrained)
+    layout = pretrained.layout()
     texts = some_texts(np.random.default_rng(0), 100, 2, longest=60)
     shapes = {layout.row_shape(one) for one in encode(pretrained, layout, texts)}
     assert {slots for _, slots in shapes} <= {2, 4, 8}
@@ -372,42 +372,45 @@ def test_lengths_of_rows_are_few():
 @pytest.mark.parametrize("kind", ["bert", "slm"])
 def test_more_positions_than_the_model_knows_are_refused(kind):
     with pytest.raises(ValueError, match=r"`max_length`.*48.*max_length=49"):
-        text_layout(tiny(kind), max_length=49)
+        tiny(kind).layout(max_length=49)
 
 
 def test_a_row_that_does_not_fit_is_refused():
-    layout = text_layout(tiny("bert"))
+    layout = tiny("bert").layout()
     with pytest.raises(ValueError, match=r"at most 5 positions.*a row of 8"):
         layout.lay_out([QUESTION_AND_CONTEXT], (5,))
 
 
 def test_parts_need_places_in_reat():
-    layout = text_layout(tiny("reat"))
+    layout = tiny("reat").layout()
     with pytest.raises(ValueError, match=r"places, 8. Received: 9"):
         layout.row_shape([Segment(np.zeros(13 * 8 + 1, int))])
 
 
 def test_a_segabert_has_no_longest_row():
-    assert text_layout(tiny("segabert"), max_length=1_000).max_length == 1_000
+    assert tiny("segabert").layout(max_length=1_000).max_length == 1_000
 
 
 @pytest.mark.parametrize(("kind", "specials"), [("bert", 3), ("slm", 4), ("reat", 6)])
 def test_special_tokens_have_to_fit(kind, specials):
-    assert text_layout(tiny(kind), max_length=specials).room(2) == 0
+    assert tiny(kind).layout(max_length=specials).capacity(2) == 0
     with pytest.raises(ValueError, match=f"at least {specials}.*{specials - 1}"):
-        text_layout(tiny(kind), max_length=specials - 1).room(2)
+        tiny(kind).layout(max_length=specials - 1).capacity(2)
 
 
 @pytest.mark.parametrize(("kind", "most"), [("slm", 5), ("reat", 8)])
 def test_more_texts_than_places_are_refused(kind, most):
     with pytest.raises(ValueError, match=f"{most}. Received: {most + 1} texts"):
-        text_layout(tiny(kind)).room(most + 1)
+        tiny(kind).layout().capacity(most + 1)
 
 
 def test_a_language_model_is_refused():
     bert = tiny("bert")
     config = dataclasses.replace(
-        bert.config, model=configuration.TransformerXLConfig(), name="xl"
+        bert.config,
+        model=configuration.TransformerXLConfig(),
+        inputs=configuration.LaneInputsConfig(),
+        name="xl",
     )
     with pytest.raises(ValueError, match=r"of an encoder.*'xl'.*TransformerXLConfig"):
-        text_layout(dataclasses.replace(bert, config=config))
+        dataclasses.replace(bert, config=config).layout()

@@ -1,4 +1,4 @@
-"""Which vectors of an encoder's output stand for the texts of a row.
+"""Vectors of an encoder's output that stand for the texts of a row.
 
 Three forms, by what the encoder was pretrained to put where: `[CLS]` (BERT, SegaBERT),
 `[CLS]` and `[SENT]` (SLM), `<SS>` (ReAT).
@@ -12,12 +12,8 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 import keras
-from keras import ops
 
-from seg_tf.finetuning.block_layout import BlockLayout
-from seg_tf.finetuning.sentence_layout import SentenceLayout
-from seg_tf.finetuning.text_layout import TextLayout
-from seg_tf.ops.gathering import gather_vectors
+from seg_tf.ops.gathering import gather_vectors, mean_vectors
 
 
 class TextReadout(abc.ABC):
@@ -38,7 +34,7 @@ class TextReadout(abc.ABC):
     def head_vectors(
         self, encoder: Any, sequence_output: Any, features: Mapping[str, Any]
     ) -> Any:
-        """What a head reads: `(B, V, D)`.
+        """Input of a head: `(B, V, D)`.
 
         Args:
             encoder: the encoder.
@@ -132,32 +128,10 @@ class PooledSentences(TextReadout):
     def head_vectors(
         self, encoder: Any, sequence_output: Any, features: Mapping[str, Any]
     ) -> Any:
-        pooled_BND = encoder.pool(sequence_output, features["sentence_starts"])
-        numbers_T = ops.arange(1, 1 + self.num_texts, dtype="int32")
-        is_part_BNT = ops.equal(features["given_text"][:, :, None], numbers_T)
-        parts_BNT = ops.cast(is_part_BNT, pooled_BND.dtype)
-        sums_BTD = ops.einsum("bnt,bnd->btd", parts_BNT, pooled_BND)
-        return sums_BTD / ops.sum(parts_BNT, axis=1)[:, :, None]
+        pooled = encoder.pool(sequence_output, features["sentence_starts"])
+        return mean_vectors(pooled, features["given_text"], self.num_texts)[0]
 
     text_vectors = head_vectors
 
     def get_config(self) -> dict[str, Any]:
         return {"num_texts": self.num_texts}
-
-
-def text_readout(layout: TextLayout, num_texts: int) -> TextReadout:
-    """The readout for rows of a layout.
-
-    Args:
-        layout: what `text_layout` returned for the checkpoint.
-        num_texts: texts of each row.
-
-    Raises:
-        ValueError: if so many do not fit into a row.
-    """
-    layout.room(num_texts)
-    if isinstance(layout, BlockLayout):
-        return PooledSentences(num_texts)
-    if isinstance(layout, SentenceLayout):
-        return SentenceTokens(num_texts)
-    return FirstToken()

@@ -5,14 +5,8 @@ import numpy as np
 import pytest
 
 from seg_tf.finetuning.segments import encode_texts
-from seg_tf.finetuning.text_layout import text_layout
-from seg_tf.finetuning.text_readout import (
-    FirstToken,
-    PooledSentences,
-    SentenceTokens,
-    text_readout,
-)
 from seg_tf.inference.long_texts import LongTexts
+from seg_tf.layouts.readouts import FirstToken, PooledSentences, SentenceTokens
 from tests.finetuning.tiny_models import some_texts, tiny
 
 FIVE = some_texts(np.random.default_rng(4), 3, 5, longest=6)
@@ -21,15 +15,15 @@ FIVE = some_texts(np.random.default_rng(4), 3, 5, longest=6)
 def text_vectors(kind, texts):
     """`(examples, texts, width)`, and the sequence and features behind them."""
     pretrained = tiny(kind)
-    layout = text_layout(pretrained)
+    layout = pretrained.layout()
     num_texts = len(texts[0])
     examples = list(
-        encode_texts(pretrained.text_encoder(), texts, layout.room(num_texts))
+        encode_texts(pretrained.text_encoder(), texts, layout.capacity(num_texts))
     )
     shapes = [layout.row_shape(example) for example in examples]
     features = layout.lay_out(examples, tuple(np.max(shapes, axis=0).tolist()))
     sequence = pretrained.encoder(features)
-    readout = text_readout(layout, num_texts)
+    readout = layout.readout(num_texts)
     vectors = readout.text_vectors(pretrained.encoder, sequence, features)
     return np.asarray(vectors), np.asarray(sequence), features
 
@@ -52,7 +46,7 @@ def test_joint_vectors_of_reat_are_those_of_a_long_text():
 
 @pytest.mark.parametrize("kind", ["slm", "reat"])
 def test_texts_are_read_in_context_of_one_another(kind):
-    assert text_layout(tiny(kind)).vectors_per_text
+    assert tiny(kind).layout().vectors_per_text
     together, *_ = text_vectors(kind, FIVE)
     alone, *_ = text_vectors(kind, [(text,) for text in FIVE[0]])
     assert together.shape[1] == 5
@@ -60,7 +54,7 @@ def test_texts_are_read_in_context_of_one_another(kind):
 
 
 def test_a_window_has_one_vector():
-    assert not text_layout(tiny("bert")).vectors_per_text
+    assert not tiny("bert").layout().vectors_per_text
     vectors, sequence, _ = text_vectors("bert", [(text,) for text in FIVE[0]])
     np.testing.assert_array_equal(vectors, sequence[:, :1])
 
