@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import shutil
+import uuid
 from collections.abc import Iterator
 from typing import Any
 
@@ -107,6 +108,17 @@ def written_aside(path: pathlib.Path) -> Iterator[pathlib.Path]:
     except BaseException:
         _remove(unfinished)
         raise
+
+
+@contextlib.contextmanager
+def folder_aside(parent: pathlib.Path) -> Iterator[pathlib.Path]:
+    """Makes an empty folder that no other process has, removed after the block."""
+    folder = aside(parent / uuid.uuid4().hex)
+    folder.mkdir()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextlib.contextmanager

@@ -1,27 +1,17 @@
-"""Runs one Apache Beam job to its end, whatever happens to its workers."""
+"""Apache Beam on this machine: its options, checked, and jobs."""
 
 import contextlib
 import io
 import logging
-import multiprocessing
 import os
-import threading
-import time
-from collections.abc import Callable, Collection, Iterator, Sequence
-from multiprocessing.connection import Connection
+import re
+import sys
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
-
-import psutil
 
 from data_pipelines.builds.errors import BuildError
 
-# Adds a job's steps to a pipeline.
-Job = Callable[[Any], None]
-
-_WORKER_DIED = 70
-_POLL_SECONDS = 1.0
-# What a kill takes at most; a process may hang in the system.
-_KILL_SECONDS = 10.0
+GO_ON = "What is finished is kept: run the same command again to go on"
 
 
 def check_beam() -> None:
@@ -50,7 +40,8 @@ def check_options(beam_options: Sequence[str]) -> None:
         beam_options: options of Beam and its runner, as on a command line.
 
     Raises:
-        ValueError: if there is no such runner, or an option has no such value.
+        ValueError: if there is no such runner, or an option has no such value, or has
+            Beam start processes of this machine.
     """
     from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
     from apache_beam.options.pipeline_options_validator import PipelineOptionsValidator
@@ -73,6 +64,13 @@ def check_options(beam_options: Sequence[str]) -> None:
         logging.warning(
             "Beam has no option %s; only a runner's job server may know it",
             ", ".join(f"--{name}" for name in unknown),
+        )
+    if given.get("direct_running_mode") == "multi_processing":
+        raise _bad_options(
+            "with --direct_running_mode=multi_processing Beam waits for ever for a "
+            "worker that was killed. Processes of this machine are those of "
+            "`--engine=local --num_workers=…`",
+            beam_options,
         )
     runner = _find_runner(options.view_as(StandardOptions).runner)
     with _quiet():
@@ -117,134 +115,43 @@ def _quiet() -> Iterator[None]:
         logging.getLogger("apache_beam").setLevel(logging.WARNING)
 
 
-def run(job: Job, beam_options: Sequence[str]) -> str | None:
+def run(beam_options: Sequence[str], elements: Collection[Any], *steps: Any) -> None:
     """Runs a job and waits for its end.
 
     Args:
-        job: adds the steps to a pipeline. Has to pickle.
         beam_options: options of Beam and its runner, as on a command line.
+        elements: what the first step takes, spread over all workers.
+        steps: transforms, one after the other.
 
-    Returns:
-        What went wrong; None if nothing.
+    Raises:
+        BuildError: if the job does not succeed.
     """
-    if _has_worker_processes(beam_options):
-        return _run_in_child(job, beam_options)
-    return _run_here(job, beam_options)
-
-
-def _has_worker_processes(beam_options: Sequence[str]) -> bool:
-    """Whether Beam itself starts processes on this machine."""
-    from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions
-
-    options = PipelineOptions(list(beam_options)).view_as(DirectOptions)
-    return options.direct_running_mode == "multi_processing"
-
-
-def _run_here(job: Job, beam_options: Sequence[str]) -> str | None:
+    if not elements:
+        return
     import apache_beam as beam
     from apache_beam.options.pipeline_options import PipelineOptions
 
     # Workers log each step otherwise. Of an option given twice the last counts.
     options = ["--default_sdk_harness_log_level=WARNING", *beam_options]
+    print(f"Beam job: {steps[-1].label} ({len(elements):,} inputs)", file=sys.stderr)
     try:
         pipeline = beam.Pipeline(options=PipelineOptions(options))
-        job(pipeline)
+        collection = pipeline | beam.Create(elements) | beam.Reshuffle()
+        for step in steps:
+            collection = collection | step
         result = pipeline.run()
         state = result.wait_until_finish() or result.state
     except Exception as error:  # Each runner has its own.
         if os.environ.get("SEG_TF_TRACEBACK"):
             raise
-        return f"the Beam job failed: {_last_line(error)}"
-    return None if state == "DONE" else f"the Beam job ended as {state}"
+        raise BuildError(_reason(error)) from error
+    if state != "DONE":
+        raise BuildError(f"the Beam job ended as {state}. {GO_ON}")
 
 
-def _last_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {lines[-1]}" if lines else type(error).__name__
-
-
-# --- With worker processes ------------------------------------------------------
-
-
-def _run_in_child(job: Job, beam_options: Sequence[str]) -> str | None:
-    """Runs a job in a process that ends, with its workers, when a worker dies.
-
-    Beam's own runner waits for a dead worker for ever, and nothing ends its threads.
-    """
-    context = multiprocessing.get_context("spawn")
-    receiver, sender = context.Pipe(duplex=False)
-    child = context.Process(target=_child, args=(job, beam_options, sender))
-    child.start()
-    sender.close()
-    coordinator = psutil.Process(child.pid)
-    # Where the child is killed, they stay, and nothing else says whose they were.
-    workers: set[psutil.Process] = set()
-    try:
-        while child.is_alive():
-            workers.update(_started_by(coordinator))
-            child.join(_POLL_SECONDS)
-    finally:
-        if child.exitcode != 0:
-            workers.update(_started_by(coordinator))
-            child.kill()
-            child.join()
-            _end(workers)
-    if child.exitcode == 0:
-        return receiver.recv()
-    return "a worker process died (out of memory, or killed)"
-
-
-def _child(job: Job, beam_options: Sequence[str], sender: Connection) -> None:
-    threading.excepthook = _end_at_death_of_worker
-    threading.Thread(target=_end_without_parent, daemon=True).start()
-    check_beam()
-    sender.send(_run_here(job, beam_options))
-    sender.close()
-
-
-def _end_at_death_of_worker(arguments: threading.ExceptHookArgs) -> None:
-    # A thread of this name waits for each worker process and raises if it fails. What
-    # other threads raise follows from that, or is logged by Beam.
-    if arguments.thread is not None and arguments.thread.name == "run_worker":
-        _end_and_exit()
-
-
-def _end_without_parent() -> None:
-    parent = multiprocessing.parent_process()
-    while parent.is_alive():
-        time.sleep(_POLL_SECONDS)
-    _end_and_exit()
-
-
-def _end_and_exit() -> None:
-    _end(_started_by(psutil.Process()))
-    os._exit(_WORKER_DIED)
-
-
-def _started_by(process: psutil.Process) -> list[psutil.Process]:
-    """All that a process has started, and what that has; none if it has ended."""
-    try:
-        return process.children(recursive=True)
-    except psutil.NoSuchProcess:
-        return []
-
-
-def _end(processes: Collection[psutil.Process]) -> None:
-    """Kills processes and waits for it; their work is safe at any moment.
-
-    A later process that has the id of one of them is left alone.
-    """
-    for process in processes:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            process.kill()
-    patience = time.monotonic() + _KILL_SECONDS
-    while any(map(_is_running, processes)) and time.monotonic() < patience:
-        time.sleep(_KILL_SECONDS / 100)
-
-
-def _is_running(process: psutil.Process) -> bool:
-    """Whether it still holds memory; a zombie does not."""
-    try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
+def _reason(error: Exception) -> str:
+    """Our own words in an error, which may be a worker's traceback; else its end."""
+    said = f"{type(error).__name__}: {error}".strip()
+    if own := re.search(r"BuildError: (.+?)( \[while running .*)?$", said, re.M):
+        return own[1]
+    return f"the Beam job failed: {said.splitlines()[-1].strip()}. {GO_ON}"

@@ -4,8 +4,9 @@ One process reads the sources and cuts them into slices (`document_slices`); wor
 turn one slice after the other into a train and a validation shard.
 """
 
+import functools
 import pathlib
-from typing import Any
+from collections.abc import Callable
 
 from data_pipelines.builds.document_options import DocumentOptions
 from data_pipelines.builds.document_slices import Slice
@@ -86,17 +87,22 @@ def describe_vocabulary(vocabulary: TokenTable, options: DocumentOptions) -> dic
 
 # --- In the workers -------------------------------------------------------------
 
-_worker: dict[str, Any] = {}
+_worker: dict[str, Callable[[Slice], dict]] = {}
 
 
-def start_worker(options: DocumentOptions, output_dir: pathlib.Path) -> None:
+def start_worker(
+    options: DocumentOptions,
+    output_dir: pathlib.Path,
+    duplicates: pathlib.Path | None,
+) -> None:
     """Loads the splitter and the tokenizer once in a worker process."""
     # TensorFlow takes a second to import; the parent process never needs it.
     from data_pipelines.builds import text_worker
 
-    _worker["maker"] = text_worker.SliceMaker(options, output_dir)
+    maker = text_worker.SliceMaker(options, duplicates)
+    _worker["make"] = functools.partial(maker.make, output_dir=output_dir)
 
 
 def make_slice(payload: Slice) -> dict:
     """Makes the shards of a slice; returns its report."""
-    return _worker["maker"].make(payload)
+    return _worker["make"](payload)

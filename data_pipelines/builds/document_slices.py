@@ -26,7 +26,7 @@ from seg_tf import file_listing
 
 @dataclasses.dataclass(frozen=True)
 class Cursor:
-    """Where reading goes on: the next document of the sources."""
+    """Position to continue reading at: the next document of the sources."""
 
     file_number: int = 0
     items_read: int = 0
@@ -71,7 +71,6 @@ class Slice:
         documents: what a reader's `read_unparsed` yields.
         rejected: the documents that the reader rejected among them.
         next: where the next slice begins.
-        duplicates: numbers of documents to drop -> of those that they repeat.
     """
 
     number: int
@@ -79,10 +78,9 @@ class Slice:
     documents: list[Document | UnparsedDocument]
     rejected: Rejections
     next: Cursor
-    duplicates: Mapping[int, int] = dataclasses.field(default_factory=dict)
 
     def described(self) -> dict:
-        """What the next command has to know of a slice that is done, JSON-able."""
+        """Facts on a finished slice that the next command needs, JSON-able."""
         return {"next": vars(self.next), "losses": self.rejected.losses.described()}
 
 

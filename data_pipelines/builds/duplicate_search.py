@@ -6,6 +6,7 @@ found lies in the build's folder of progress until the build is done.
 """
 
 import dataclasses
+import functools
 import pathlib
 from collections.abc import Callable, Mapping
 
@@ -38,11 +39,11 @@ class FoundDuplicates:
 
     @classmethod
     def load(cls, path: pathlib.Path) -> "FoundDuplicates":
-        """Reads what `find_duplicates` wrote."""
-        return cls(*np.load(path))
+        """Maps what `find_duplicates` wrote."""
+        return cls(*np.load(path, mmap_mode="r"))
 
-    def given_to(self, payload: Slice) -> Slice:
-        """A slice that knows which of its documents to drop."""
+    def of_slice(self, payload: Slice) -> dict[int, int]:
+        """Numbers of a slice's documents to drop -> of those that they repeat."""
         first = payload.first_document_id
         begin, end = np.searchsorted(
             self.document_ids, [first, first + len(payload.documents)]
@@ -52,7 +53,7 @@ class FoundDuplicates:
             self.duplicate_of[begin:end].tolist(),
             strict=True,
         )
-        return dataclasses.replace(payload, duplicates=dict(found))
+        return dict(found)
 
 
 def find_duplicates(
@@ -104,17 +105,15 @@ class SignatureMaker:
 
     Args:
         options: the build's options.
-        folder: where they go.
     """
 
-    def __init__(self, options: DocumentOptions, folder: pathlib.Path):
+    def __init__(self, options: DocumentOptions):
         self._options = options
-        self._folder = folder
         self._reader = get_reader(options.format, **options.reader_options)
         self._steps = steps.steps_of_documents(options.cleaning)
 
-    def make(self, payload: Slice) -> dict:
-        """Writes the signatures of a slice; returns its report."""
+    def make(self, payload: Slice, folder: pathlib.Path) -> dict:
+        """Writes the signatures of a slice to a folder; returns its report."""
         # The library and what it imports are needed nowhere else.
         from data_pipelines.cleaning import signatures
 
@@ -124,18 +123,18 @@ class SignatureMaker:
         counter = DropCounter([step.name for step in self._steps])
         cleaned = steps.clean(documents, self._steps, counter)
         found = signatures.signatures_of(cleaned, self._options.cleaning)
-        signature_files.save(self._folder, payload.number, found)
+        signature_files.save(folder, payload.number, found)
         return payload.described()
 
 
-_worker: dict[str, SignatureMaker] = {}
+_worker: dict[str, Callable[[Slice], dict]] = {}
 
 
 def start_worker(options: DocumentOptions, folder: pathlib.Path) -> None:
     """Makes the reader and the cleaning steps once in a worker process."""
-    _worker["maker"] = SignatureMaker(options, folder)
+    _worker["make"] = functools.partial(SignatureMaker(options).make, folder=folder)
 
 
 def make_slice(payload: Slice) -> dict:
     """Writes the signatures of a slice; returns its report."""
-    return _worker["maker"].make(payload)
+    return _worker["make"](payload)

@@ -105,8 +105,7 @@ def engine_from_flags() -> Engine:
     if values["num_workers"].present:
         raise ValueError(
             "`--num_workers` is for `--engine=local`; with Beam the runner has an "
-            "option of its own, such as `-- --direct_num_workers=2 "
-            "--direct_running_mode=multi_processing`. Received: "
+            "option of its own, such as `-- --parallelism=64` for Flink. Received: "
             f"--num_workers={values.num_workers}"
         )
     from data_pipelines.builds.beam_engine import BeamEngine

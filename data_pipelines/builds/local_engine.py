@@ -4,6 +4,7 @@ import dataclasses
 import pathlib
 import types
 from collections.abc import Mapping
+from typing import Any
 
 from data_pipelines.builds import (
     document_building,
@@ -12,7 +13,6 @@ from data_pipelines.builds import (
     window_building,
 )
 from data_pipelines.builds.document_options import DocumentOptions
-from data_pipelines.builds.duplicate_search import FoundDuplicates
 from data_pipelines.builds.losses import LossWatch
 from data_pipelines.builds.sharded_build import ShardedBuild
 from data_pipelines.builds.source_checksums import SourceLedger
@@ -55,14 +55,13 @@ class LocalEngine:
             BuildError: if a source has changed since the build began to read it.
         """
         ledger = SourceLedger(sources, build.output_dir, build.progress_dir)
-        found = duplicate_search.find_duplicates(
+        duplicates = duplicate_search.find_duplicates(
             options,
             build,
             lambda search: self._make_slices(
                 search, options, sources, ledger, duplicate_search, "duplicates"
             ),
         )
-        duplicates = None if found is None else FoundDuplicates.load(found)
         reports = self._make_slices(
             build, options, sources, ledger, document_building, "documents", duplicates
         )
@@ -101,7 +100,7 @@ class LocalEngine:
         ledger: SourceLedger,
         job: types.ModuleType,
         name: str,
-        duplicates: FoundDuplicates | None = None,
+        *arguments: Any,
     ) -> dict[int, dict]:
         """Does a module's work on every slice that has no report yet."""
         done = build.reports()
@@ -114,11 +113,6 @@ class LocalEngine:
         tasks = document_slices.read_slices(
             options, sources, cursor, number, ledger, watch
         )
-        if duplicates is not None:
-            tasks = (
-                dataclasses.replace(task, payload=duplicates.given_to(task.payload))
-                for task in tasks
-            )
         total = sum(sizes.values())
         with command_line.progress_bar(total, name) as bar:
             bar.update(sum(list(sizes.values())[: cursor.file_number]))
@@ -127,6 +121,6 @@ class LocalEngine:
                 job.make_slice,
                 num_workers=self.num_workers,
                 initializer=job.start_worker,
-                initializer_arguments=(options, build.output_dir),
+                initializer_arguments=(options, build.output_dir, *arguments),
                 on_progress=bar.update,
             )

@@ -20,8 +20,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from data_pipelines.builds.document_options import DocumentOptions
 from data_pipelines.builds.errors import BuildError
 from data_pipelines.readers.base import LEFT_OUT_REASONS, RejectedDocument
@@ -31,9 +29,6 @@ NO_TOKENS_REASONS = ("no_word_pieces", "no_words")
 """Of documents that could be read and hold nothing that a vocabulary knows."""
 MIN_DOCUMENTS = 1000
 """Documents that have to be seen before their share can stop a build on the way."""
-NOT_LOST, FIRST_LOST = -1, -2
-"""Take the place of the size of a rejected document; the reason after `FIRST_LOST`, in
-order of appearance, is one less, and so on."""
 _NUM_EXAMPLES = 3
 _NUM_NAMES = 5
 
@@ -77,12 +72,6 @@ class Losses:
         if item.lost_of_file:
             self.broken_files[item.source] = item.lost_of_file
 
-    def code_of(self, item: RejectedDocument) -> int:
-        """The number that takes the place of an added document's size."""
-        if not is_lost(item.reason):
-            return NOT_LOST
-        return FIRST_LOST - list(self.reasons).index(item.reason)
-
     def extend(self, described: Mapping[str, Any]) -> None:
         """Adds what another one's `described` returned."""
         self.reasons.update(described.get("reasons", {}))
@@ -124,7 +113,10 @@ class LossWatch:
         """
         self._num_documents = num_documents
         for report in reports:
-            self._extend(report.get("losses", {}))
+            described = report.get("losses", {})
+            self._losses.extend(described)
+            for name, lost_of_file in described.get("broken_files", {}).items():
+                self._lose_file(name, lost_of_file)
 
     def add_document(self) -> None:
         """Counts a document that could be read."""
@@ -141,41 +133,14 @@ class LossWatch:
         self._losses.add(item)
         lost = self._losses.num_documents
         seen = self._num_documents + lost
-        if _is_too_much(lost, seen, self._max_share):
-            self._refuse(lost, seen, self._losses.reasons)
+        if seen >= MIN_DOCUMENTS and lost > self._max_share * seen:
+            raise _error(
+                _of_documents(lost, seen, self._losses.reasons, "the first "),
+                self._max_share,
+                self._losses.first,
+            )
         if item.lost_of_file:
             self._lose_file(item.source, item.lost_of_file)
-
-    def add_file(self, sizes: np.ndarray, described: Mapping[str, Any]) -> None:
-        """Counts the documents of a file that was measured.
-
-        Args:
-            sizes: int array `(n,)`, of each document in order: its characters, or if
-                it was rejected what `Losses.code_of` returns.
-            described: `Losses.described` of the file.
-
-        Raises:
-            TooManyRejectedError: if too much is lost.
-        """
-        is_lost = sizes <= FIRST_LOST
-        lost = self._losses.num_documents + np.cumsum(is_lost)
-        seen = lost + self._num_documents + np.cumsum(sizes >= 0)
-        too_much = is_lost & _is_too_much(lost, seen, self._max_share)
-        before = self._losses.reasons.copy()
-        if too_much.any():
-            self._losses.extend(described)
-            last = int(too_much.argmax())
-            reasons = list(described["reasons"])
-            for code in sizes[: last + 1][is_lost[: last + 1]]:
-                before[reasons[FIRST_LOST - int(code)]] += 1
-            self._refuse(int(lost[last]), int(seen[last]), before)
-        self._num_documents += int((sizes >= 0).sum())
-        self._extend(described)
-
-    def _extend(self, described: Mapping[str, Any]) -> None:
-        self._losses.extend(described)
-        for name, lost_of_file in described.get("broken_files", {}).items():
-            self._lose_file(name, lost_of_file)
 
     def _lose_file(self, name: str, lost_of_file: str) -> None:
         lost, added = _missing_bytes(self._sizes[name], lost_of_file, self._median)
@@ -184,13 +149,6 @@ class LossWatch:
         if self._lost_bytes > self._max_share * self._num_bytes:
             described = describe_broken_files(self._losses.broken_files, self._sizes)
             _check_files(described, self._max_share, self._losses.first)
-
-    def _refuse(self, lost: int, seen: int, reasons: Mapping[str, int]) -> None:
-        raise _error(
-            _of_documents(lost, seen, reasons, "the first "),
-            self._max_share,
-            self._losses.first,
-        )
 
 
 def describe_broken_files(
@@ -283,12 +241,6 @@ def _first_lost(rejected_file: pathlib.Path) -> list[str]:
 def _median(sizes: Mapping[str, int]) -> int:
     """Bytes of the median file of those that are not empty."""
     return statistics.median_low([size for size in sizes.values() if size] or [0])
-
-
-def _is_too_much(
-    lost: int | np.ndarray, seen: int | np.ndarray, max_share: float
-) -> bool | np.ndarray:
-    return (seen >= MIN_DOCUMENTS) & (lost > max_share * seen)
 
 
 def _check_files(

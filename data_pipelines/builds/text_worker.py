@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from data_pipelines.builds import document_slices
 from data_pipelines.builds.document_options import DocumentOptions
 from data_pipelines.builds.document_slices import Slice
+from data_pipelines.builds.duplicate_search import FoundDuplicates
 from data_pipelines.builds.text_counts import TextCounter
 from data_pipelines.cleaning import steps
 from data_pipelines.cleaning.drop_counts import DropCounter
@@ -28,10 +29,12 @@ class SliceMaker:
 
     Args:
         options: the build's options.
-        output_dir: where the shards go.
+        duplicates: what `duplicate_search.find_duplicates` returns.
     """
 
-    def __init__(self, options: DocumentOptions, output_dir: pathlib.Path):
+    def __init__(
+        self, options: DocumentOptions, duplicates: pathlib.Path | None = None
+    ):
         tokenizer = options.tokenizer
         vocabulary = encoding.read_vocabulary(tokenizer, options.vocab_file)
         splitter = SentenceSplitter(load_parameters(options.sentence_parameters))
@@ -39,7 +42,7 @@ class SliceMaker:
         self._options = options
         self._reader = get_reader(options.format, **options.reader_options)
         self._steps = steps.steps_of_documents(options.cleaning)
-        self._output_dir = output_dir
+        self._duplicates = duplicates and FoundDuplicates.load(duplicates)
         self._builder = TreeBuilder(
             encoding.sentence_splitter(tokenizer, splitter), encoder.encode
         )
@@ -52,8 +55,12 @@ class SliceMaker:
         self._widths = record_schema.number_widths(vocabulary.size, None)
         self._counter = TextCounter(vocabulary)
 
-    def make(self, payload: Slice) -> dict:
+    def make(self, payload: Slice, output_dir: pathlib.Path) -> dict:
         """Writes the shards of a slice.
+
+        Args:
+            payload: the slice.
+            output_dir: where the shards go.
 
         Returns:
             The task's report: the shards' manifest entries, the rejected documents,
@@ -69,8 +76,10 @@ class SliceMaker:
         counter = None
         if self._options.cleaning.is_on:
             cleaning_steps = list(self._steps)
-            if self._options.cleaning.duplicates:
-                cleaning_steps.append(steps.Duplicates(payload.duplicates))
+            if self._duplicates is not None:
+                cleaning_steps.append(
+                    steps.Duplicates(self._duplicates.of_slice(payload))
+                )
             counter = DropCounter([step.name for step in cleaning_steps])
             documents = steps.clean(documents, cleaning_steps, counter)
         for document_id, document, tree in self._with_trees(documents):
@@ -89,7 +98,7 @@ class SliceMaker:
                 )
         shards = {}
         for split in SPLITS:
-            path = self._output_dir / shard_name(split, payload.number)
+            path = output_dir / shard_name(split, payload.number)
             shard = tree_shards.write_trees(path, items[split], self._widths)
             counts = self._counter.count(tree for tree, _, _ in items[split])
             shards[split] = {**vars(shard), **counts}

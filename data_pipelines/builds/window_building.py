@@ -1,8 +1,9 @@
 """Cuts the shards of whole documents into shards of windows."""
 
 import dataclasses
+import functools
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from data_pipelines.builds.sharded_build import SliceTask
@@ -105,19 +106,20 @@ def tasks(documents: Manifest) -> Iterator[SliceTask]:
 
 # --- In the workers -------------------------------------------------------------
 
-_worker: dict[str, "WindowMaker"] = {}
+_worker: dict[str, Callable[[ShardPair], dict]] = {}
 
 
 def start_worker(
     options: WindowOptions, documents_dir: pathlib.Path, output_dir: pathlib.Path
 ) -> None:
     """Reads the documents' manifest once in a worker process."""
-    _worker["maker"] = WindowMaker(options, documents_dir, output_dir)
+    maker = WindowMaker(options, documents_dir)
+    _worker["make"] = functools.partial(maker.make, output_dir=output_dir)
 
 
 def make_windows(pair: ShardPair) -> dict:
     """Cuts the documents of a pair of shards; returns its report."""
-    return _worker["maker"].make(pair)
+    return _worker["make"](pair)
 
 
 class WindowMaker:
@@ -126,32 +128,25 @@ class WindowMaker:
     Args:
         options: what the windows depend on.
         documents_dir: the finished build of documents.
-        output_dir: where the shards go.
     """
 
-    def __init__(
-        self,
-        options: WindowOptions,
-        documents_dir: pathlib.Path,
-        output_dir: pathlib.Path,
-    ):
-        # TensorFlow takes a second to import; the parent process never needs it.
+    def __init__(self, options: WindowOptions, documents_dir: pathlib.Path):
         self._options = options
         self._documents_dir = documents_dir
-        self._output_dir = output_dir
         manifest = Manifest.load(documents_dir)
         self._document_widths = manifest.number_widths
         self._widths = record_schema.number_widths(
             manifest.vocabulary["size"], options.capacity
         )
 
-    def make(self, pair: ShardPair) -> dict:
+    def make(self, pair: ShardPair, output_dir: pathlib.Path) -> dict:
         """Writes the window shards of a pair; returns the task's report."""
+        # TensorFlow takes a second to import; the parent process never needs it.
         from data_pipelines.records import tree_shards
 
         entries = {}
         for split, shard in pair.shards.items():
-            path = self._output_dir / shard_name(split, pair.number)
+            path = output_dir / shard_name(split, pair.number)
             items = self._cut(self._documents_dir / shard.file)
             entries[split] = vars(tree_shards.write_windows(path, items, self._widths))
         return {"shards": entries}

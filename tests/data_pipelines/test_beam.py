@@ -1,29 +1,25 @@
 """Builds by Apache Beam: the same bytes as those of the local engine."""
 
 import builtins
-import contextlib
 import dataclasses
-import functools
 import json
-import os
 import random
 import shutil
 import subprocess
 import sys
 
 import numpy as np
-import psutil
 import pytest
 
 from data_pipelines import build_windows
 from data_pipelines.builds import (
     beam_engine,
     beam_jobs,
-    beam_output,
     beam_steps,
     document_build,
     document_building,
     document_slices,
+    duplicate_search,
     sharded_build,
     slice_plan,
 )
@@ -31,11 +27,13 @@ from data_pipelines.builds.document_options import DocumentOptions
 from data_pipelines.builds.document_slices import Cursor
 from data_pipelines.builds.errors import BuildError
 from data_pipelines.builds.local_engine import LocalEngine
+from data_pipelines.builds.sharded_build import ShardedBuild
+from data_pipelines.builds.text_worker import SliceMaker
 from data_pipelines.builds.window_building import WindowOptions
-from data_pipelines.cleaning import signature_files
 from data_pipelines.cleaning.cleaning_options import CleaningOptions
 from data_pipelines.records.manifest import Manifest
-from tests.data_pipelines import dying_steps
+from seg_tf import files
+from tests.data_pipelines.interruptions import interrupted
 from tests.data_pipelines.test_build_records import (
     REPOSITORY,
     contents,
@@ -45,11 +43,7 @@ from tests.data_pipelines.test_build_records import (
 pytestmark = pytest.mark.slow
 
 IN_PROCESS = ("--runner=FnApiRunner",)
-TWO_PROCESSES = (
-    *IN_PROCESS,
-    "--direct_num_workers=2",
-    "--direct_running_mode=multi_processing",
-)
+TWO_THREADS = ("--direct_num_workers=2", "--direct_running_mode=multi_threading")
 
 
 @pytest.fixture
@@ -125,119 +119,105 @@ def in_process(beam):
 # --- The plan -------------------------------------------------------------------
 
 
-def planned_by_reading(options):
-    """Ends of slices as the engine that reads everything in order finds them."""
+def source_files(options, output_dir):
     sources = document_building.list_sources(options)
-    tasks = document_slices.read_slices(options, sources, Cursor(), 0)
-    return [(t.number, t.payload.first_document_id, t.payload.next) for t in tasks]
+    return [
+        beam_steps.SourceFile(
+            *(number, name, path, path.stat().st_size, {}, output_dir)
+        )
+        for number, (name, path) in enumerate(sources.items())
+    ]
+
+
+def read_slices(options):
+    """The tasks of the engine that reads everything in order."""
+    sources = document_building.list_sources(options)
+    return document_slices.read_slices(options, sources, Cursor(), 0)
+
+
+@pytest.fixture(scope="module")
+def sizes(corpus, tmp_path_factory):
+    """Of each file's documents, as the step measures them."""
+    folder = tmp_path_factory.mktemp("measured")
+    measure = beam_steps.MeasureSource(options_of(corpus), folder)
+    sources = source_files(options_of(corpus), folder)
+    for source in sources:
+        measure(source)
+    return [
+        [item if isinstance(item, int) else None for item in items]
+        for items, _ in (measure.of_source(source.number) for source in sources)
+    ]
 
 
 @pytest.mark.parametrize("megabytes", [1e-7, 0.0001, 0.0007, 0.0025, 0.02, 9.0])
-def test_the_plan_is_what_reading_in_order_finds(corpus, tmp_path, megabytes):
+def test_the_plan_is_what_reading_in_order_finds(corpus, sizes, megabytes):
     options = options_of(corpus, slice_megabytes=megabytes)
-    place = beam_output.Place(tmp_path / "out", tmp_path)
-    place.output_dir.mkdir()
-    sizes = []
-    for number, (name, path) in enumerate(
-        document_building.list_sources(options).items()
-    ):
-        source = beam_steps.SourceFile(number, name, path, path.stat().st_size)
-        beam_steps.MeasureSource(options, place)(source)
-        with np.load(tmp_path / beam_steps.source_report_name(number)) as measured:
-            sizes.append(measured["sizes"])
     plan = slice_plan.plan_slices(options.slice_characters, sizes)
-    found = [(p.number, p.begin.document_id, p.end) for p in plan]
-    assert found == planned_by_reading(options)
-
-
-def slow_plan(limit, sizes):
-    """Cursors at which slices end, document by document."""
-    ends, characters, document_id, is_open = [], 0, 0, False
-    for file_number, of_file in enumerate(sizes):
-        for number, size in enumerate(of_file, 1):
-            is_open = True
-            if size <= slice_plan.REJECTED:
-                continue
-            document_id += 1
-            characters += int(size)
-            if characters >= limit:
-                ends.append(Cursor(file_number, number, document_id))
-                characters, is_open = 0, False
-    return [*ends, Cursor(len(sizes), 0, document_id)] if is_open else ends
+    assert [(p.number, p.begin.document_id, p.end) for p in plan] == [
+        (t.number, t.payload.first_document_id, t.payload.next)
+        for t in read_slices(options)
+    ]
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_random_plans_equal_the_slow_one_and_cover_every_item_once(seed):
+def test_random_plans_fill_slices_and_cover_every_item_once(seed):
     generator = np.random.default_rng(seed)
     sizes = [
-        # Below 0 are rejected documents, and some have no characters.
-        generator.integers(-4, 12, generator.integers(0, 9))
+        # None are rejected documents, and some have no characters.
+        [
+            None if size < 0 else int(size)
+            for size in generator.integers(-4, 12, generator.integers(0, 9))
+        ]
         for _ in range(generator.integers(1, 7))
     ]
     limit = int(generator.integers(1, 25))
     plan = list(slice_plan.plan_slices(limit, sizes))
-    assert [planned.end for planned in plan] == slow_plan(limit, sizes)
-    assert [p.begin for p in plan] == [Cursor(), *(p.end for p in plan)][: len(plan)]
-    done = {p.number for p in plan if generator.random() < 0.3}
-    parts = slice_plan.parts_of_files(plan, [len(of_file) for of_file in sizes], done)
-    read = [
-        (file_number, item)
-        for file_number, of_file in sorted(parts.items())
-        for part in of_file
-        for item in range(part.first, part.last)
+    places = {planned.number: [] for planned in plan}
+    for file_number, slices in slice_plan.slices_of_files(plan).items():
+        of_file = sizes[file_number] if file_number < len(sizes) else []
+        for planned in slices:
+            first, last = planned.range_in(file_number)
+            places[planned.number] += [
+                (file_number, item) for item in range(len(of_file))[first:last]
+            ]
+    assert [place for number in sorted(places) for place in places[number]] == [
+        (f, i) for f, of_file in enumerate(sizes) for i in range(len(of_file))
     ]
-    owners = {}
+    document_id = 0
     for planned in plan:
-        for file_number, of_file in enumerate(sizes):
-            for item in range(len(of_file)):
-                begin = (planned.begin.file_number, planned.begin.items_read)
-                end = (planned.end.file_number, planned.end.items_read)
-                if begin <= (file_number, item) < end:
-                    owners[file_number, item] = planned.number
-    assert read == [place for place in sorted(owners) if owners[place] not in done]
-    assert sorted(owners) == [
-        (f, i) for f, s in enumerate(sizes) for i in range(len(s))
-    ]
+        assert planned.begin.document_id == document_id
+        *before, last = [sizes[f][i] for f, i in places[planned.number]]
+        size_before = sum(size or 0 for size in before)
+        document_id += sum(size is not None for size in (*before, last))
+        assert size_before < limit
+        # Rejected documents after the last full slice are one of their own.
+        is_full = last is not None and size_before + last >= limit
+        assert is_full or planned is plan[-1]
+        assert planned.end.document_id == document_id
 
 
 # --- Builds ---------------------------------------------------------------------
 
 
-def test_beam_builds_what_the_local_engine_builds(corpus, built, tmp_path, in_process):
-    build(corpus, tmp_path, in_process)
-    assert contents(tmp_path) == contents(built)
-    manifest = Manifest.load(tmp_path / "documents")
-    assert len(manifest.splits["train"]) > 5
-    # In 4 files: a broken line, no field, no piece; and an empty file.
-    assert sum(manifest.rejected.values()) == 13
-
-
-def test_each_slice_is_gathered_in_order_whatever_order_it_comes_in(corpus, tmp_path):
+def test_each_slice_is_gathered_in_order_whatever_order_it_comes_in(
+    corpus, sizes, tmp_path
+):
     options = options_of(corpus)
-    place = beam_output.Place(tmp_path, tmp_path)
-    sources = document_building.list_sources(options)
-    slices = [
-        t.payload for t in document_slices.read_slices(options, sources, Cursor(), 0)
-    ]
-    begin = Cursor()
-    plan = []
-    for one in slices:
-        plan.append(slice_plan.PlannedSlice(one.number, begin, one.next))
-        begin = one.next
-    parts = slice_plan.parts_of_files(plan, [12, 4, 1, 63, 8], set())
+    slices = [task.payload for task in read_slices(options)]
+    plan = slice_plan.plan_slices(options.slice_characters, sizes)
+    wanted = [planned for planned in plan if planned.number % 3]
     groups = {}
-    for number, (name, path) in enumerate(sources.items()):
-        if number in parts:
-            source = beam_steps.SourceFile(
-                *(number, name, path, path.stat().st_size), parts=tuple(parts[number])
-            )
-            for key, value in beam_steps.ReadItems(options, place)(source):
+    sources = source_files(options, tmp_path)
+    for number, of_file in slice_plan.slices_of_files(wanted).items():
+        if number < len(sources):
+            source = dataclasses.replace(sources[number], slices=tuple(of_file))
+            for key, value in beam_steps.ReadItems(options)(source):
                 groups.setdefault(key, []).append(value)
     generator = random.Random(2)
     for key, values in groups.items():
         generator.shuffle(values)
         assert beam_steps.gather_slice(key, values) == slices[key[0]]
-    assert len(groups) == len(slices)
+    assert len(groups) == len(wanted) > 5
 
 
 def test_a_validation_input_and_words_build_the_same(corpus, tmp_path, in_process):
@@ -264,37 +244,40 @@ def test_an_engine_goes_on_with_what_the_other_left(
     engines = [in_process, LocalEngine()]
     first, second = engines if beam_is_first else reversed(engines)
     done = []
-    publish, run = beam_output.Place.publish, document_building.make_slice
+    write_json = files.write_json
 
-    def published(self, folder, report):
-        if report.startswith("task") and len(done) == 4:
-            raise OSError("the disk is full")
-        done.append(report) if report.startswith("task") else None
-        publish(self, folder, report)
-
-    def made(payload):
-        if len(done) == 4:
-            raise OSError("the disk is full")
-        done.append(payload.number)
-        return run(payload)
+    def written(path, value):
+        # Shards lie there when their report is written.
+        if path.name.startswith("task"):
+            if len(done) == 4:
+                raise OSError("the disk is full")
+            done.append(path)
+        write_json(path, value)
 
     with monkeypatch.context() as patch:
-        patch.setattr(beam_output.Place, "publish", published)
-        patch.setattr(document_building, "make_slice", made)
-        with pytest.raises((BuildError, OSError), match="the disk is full"):
+        patch.setattr(files, "write_json", written)
+        said = r"^the Beam job failed: .*the disk is full.*same command again"
+        with pytest.raises(
+            BuildError if beam_is_first else OSError,
+            match=said if beam_is_first else "the disk is full",
+        ):
             build(corpus, tmp_path, first)
     progress = tmp_path / "documents" / ".progress"
     assert len(list(progress.glob(sharded_build.REPORTS))) == 4
     kept = {path: path.stat().st_ino for path in progress.parent.glob("train-*")}
-    assert len(kept) >= 8
+    assert len(kept) >= 10
+    # Half a shard of a process that was killed.
+    (progress / ".aside-left").mkdir()
+    (progress / ".aside-left" / "train-00003.tfrecord").write_bytes(b"half")
     build(corpus, tmp_path, second)
     assert contents(tmp_path) == contents(built)
     # What was finished was not made again.
-    finished = [p for p in kept if p.suffix == ".tfrecord"][:4]
-    assert all(path.stat().st_ino == kept[path] for path in finished)
+    numbers = [path.stem.split("-")[1] for path in done[:4]]
+    for path in (progress.parent / f"train-{number}.tfrecord" for number in numbers):
+        assert path.stat().st_ino == kept[path]
 
 
-def test_what_cleaning_drops_is_the_same(corpus, tmp_path, in_process, monkeypatch):
+def test_what_cleaning_drops_is_the_same(corpus, tmp_path, in_process):
     """Duplicates lie in other slices and files than what they repeat."""
     text = tmp_path / "text"
     shutil.copytree(corpus / "text", text)
@@ -312,93 +295,37 @@ def test_what_cleaning_drops_is_the_same(corpus, tmp_path, in_process, monkeypat
     }
     build(corpus, tmp_path / "local", LocalEngine(), **settings)
     # A search that was left unfinished is gone on with too.
-    with monkeypatch.context() as patch:
-        patch.setattr(signature_files, "find_duplicates", _interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            build(corpus, tmp_path / "beam", LocalEngine(), **settings)
+    with interrupted(duplicate_search, 3):
+        build(corpus, tmp_path / "beam", LocalEngine(), **settings)
     build(corpus, tmp_path / "beam", in_process, **settings)
-    build(corpus, tmp_path / "anew", in_process, **settings)
-    expected = contents(tmp_path / "local")
-    assert contents(tmp_path / "beam") == contents(tmp_path / "anew") == expected
+    assert contents(tmp_path / "beam") == contents(tmp_path / "local")
     found = Manifest.load(tmp_path / "local" / "documents").cleaning["steps"]
     assert found["duplicates"]["documents"] >= 4
     assert found["short_lines"]["paragraphs"]
 
 
-def _interrupt(*_):
-    raise KeyboardInterrupt
-
-
-def test_two_processes_of_which_one_is_killed(
-    corpus, built, tmp_path, monkeypatch, in_process
-):
-    monkeypatch.setattr(beam_steps, "MakeDocuments", dying_steps.DiesInTheMiddle)
-    original = dying_steps.DiesInTheMiddle.__init__
-
-    def with_marker(self, options, place, duplicates=None):
-        original(self, options, place, duplicates)
-        self.marker = tmp_path / "has_died"
-
-    monkeypatch.setattr(dying_steps.DiesInTheMiddle, "__init__", with_marker)
-    engine = beam_engine.BeamEngine(TWO_PROCESSES)
-    with pytest.raises(BuildError, match=r"worker process died.*same command again"):
-        build(corpus, tmp_path / "out", engine)
-    assert not (tmp_path / "out" / "documents" / "manifest.json").exists()
-    # Worker processes take their time to start; those here have shown that they work.
-    build(corpus, tmp_path / "out", in_process)
-    assert contents(tmp_path / "out") == contents(built)
-
-
-def test_no_worker_outlives_the_process_that_runs_the_job(beam, tmp_path, monkeypatch):
-    # Workers need longer than this to come so far that they kill it.
-    monkeypatch.setattr(beam_jobs, "_POLL_SECONDS", 0.1)
-    step = dying_steps.KillsTheCoordinator(os.getpid(), tmp_path)
-    job = functools.partial(beam_engine._map_job, [1], "kill", step)
-    failure = beam_jobs.run(job, TWO_PROCESSES)
-    # Two workers, which a shell may have started.
-    assert len(list(tmp_path.iterdir())) >= 2
-    alive = []
-    for path in tmp_path.iterdir():
-        with contextlib.suppress(psutil.NoSuchProcess):
-            process = psutil.Process(int(path.name))
-            if process.status() != psutil.STATUS_ZOMBIE:
-                alive.append(process.cmdline())
-                process.kill()
-    assert not alive
-    assert failure == "a worker process died (out of memory, or killed)"
-
-
-def test_shards_without_a_report_are_made_again(
-    corpus, built, tmp_path, monkeypatch, in_process
-):
-    monkeypatch.setattr(
-        dying_steps.DiesBeforeTheReport, "marker", tmp_path / "m", raising=False
+def step_and_slice(options, output_dir):
+    """The step that makes documents, opened for a build, and the first slice."""
+    (task, *_) = read_slices(options)
+    sharded = ShardedBuild(output_dir, {})
+    sharded.progress_dir.mkdir(parents=True)
+    carried = beam_engine._with_files_beside(sharded, options)
+    step = beam_steps.MakeShards(
+        output_dir, sharded.progress_dir, lambda: SliceMaker(carried)
     )
-    with monkeypatch.context() as patch:
-        patch.setattr(beam_steps, "MakeDocuments", dying_steps.DiesBeforeTheReport)
-        with pytest.raises(BuildError, match="died"):
-            build(corpus, tmp_path / "out", in_process)
-    assert (tmp_path / "out" / "documents" / "train-00003.tfrecord").exists()
-    build(corpus, tmp_path / "out", in_process)
-    assert contents(tmp_path / "out") == contents(built)
+    return step, task.payload
 
 
 def test_a_step_done_twice_at_a_time_leaves_one_result(corpus, built, tmp_path):
-    options = options_of(corpus)
-    place = beam_output.Place(tmp_path / "out", tmp_path / "out" / ".progress")
-    place.progress_dir.mkdir(parents=True)
-    one, other = (beam_steps.MakeDocuments(options, place) for _ in range(2))
-    (task, *_) = document_slices.read_slices(
-        options, document_building.list_sources(options), Cursor(), 0
-    )
-    one._make(0, task.payload)
+    step, payload = step_and_slice(options_of(corpus), tmp_path)
+    step(payload)
     before = contents(tmp_path)
     # The second had looked for a report before there was one.
-    (place.progress_dir / sharded_build.report_name(0)).unlink()
-    other._make(0, task.payload)
+    (step.progress_dir / sharded_build.report_name(0)).unlink()
+    dataclasses.replace(step)(payload)
     assert contents(tmp_path) == before
     name = "train-00000.tfrecord"
-    assert contents(tmp_path / "out")[name] == contents(built / "documents")[name]
+    assert before[name] == contents(built / "documents")[name]
 
 
 def test_a_strict_build_stops_with_the_document(corpus, tmp_path, in_process):
@@ -417,16 +344,32 @@ def test_workers_need_neither_vocabulary_nor_parameters(corpus, tmp_path):
     options = options_of(
         corpus, vocab_file=str(copy), sentence_parameters=str(parameters)
     )
-    place = beam_output.Place(tmp_path / "out", tmp_path / "out" / ".progress")
-    place.progress_dir.mkdir(parents=True)
-    step = beam_steps.MakeDocuments(options, place)
+    step, payload = step_and_slice(options, tmp_path / "out")
     copy.unlink()
     parameters.unlink()
-    (task, *_) = document_slices.read_slices(
-        options, document_building.list_sources(options), Cursor(), 0
-    )
-    step._make(0, task.payload)
-    assert (place.output_dir / "train-00000.tfrecord").stat().st_size
+    step(payload)
+    assert (tmp_path / "out" / "train-00000.tfrecord").stat().st_size
+
+
+def fail(_):
+    raise BuildError("a.jsonl: the file has changed. Restore it")
+
+
+def test_what_ends_a_job_is_said_in_our_own_words(beam):
+    with pytest.raises(
+        BuildError, match=r"^a\.jsonl: the file has changed. Restore it$"
+    ):
+        beam_jobs.run(IN_PROCESS, [1], "fail" >> beam.Map(fail))
+    # As runners with workers elsewhere hand it on.
+    name = "data_pipelines.builds.errors.BuildError"
+    said = f"Traceback\n  File a\n{name}: a.jsonl: Not so. [while running 'b']\nEnd"
+    assert beam_jobs._reason(RuntimeError(said)) == "a.jsonl: Not so."
+
+
+def test_workers_that_write_elsewhere_are_told(corpus, tmp_path, in_process):
+    in_process._run = lambda *_: None
+    with pytest.raises(BuildError, match=r"without the size of a\.jsonl.*very folder"):
+        build(corpus, tmp_path, in_process)
 
 
 def test_without_beam_the_message_says_what_to_do(monkeypatch):
@@ -458,6 +401,10 @@ def test_without_beam_the_message_says_what_to_do(monkeypatch):
             [*IN_PROCESS, "--direct_running_mode=processes"],
             "`--` .*--direct_running_mode: invalid choice.*multi_processing",
         ),
+        (
+            [*IN_PROCESS, "--direct_running_mode=multi_processing"],
+            "`--` .*multi_processing Beam waits.*`--engine=local --num_workers=",
+        ),
         (["--runner=DataflowRunner"], "`--` .*Missing required option: project"),
     ],
 )
@@ -473,7 +420,7 @@ def test_runners_and_options_that_beam_has_not_are_refused_at_once(
 @pytest.mark.parametrize(
     "beam_options",
     [
-        TWO_PROCESSES,
+        [*IN_PROCESS, *TWO_THREADS],
         # What the job server knows, and Beam does not.
         ["--runner=FlinkRunner", "--flink_master=host:1", "--checkpointingInterval=9"],
         ["--runner=spark", "--spark_job_server_jar=a.jar"],
@@ -515,13 +462,20 @@ def run_command(corpus, output_dir, *arguments):
     )
 
 
-def test_the_command_takes_options_of_beam(corpus, built, tmp_path, beam):
+def test_the_command_builds_with_beam_what_the_local_engine_builds(
+    corpus, built, tmp_path, beam
+):
     result = run_command(
         *(corpus, tmp_path, "--engine=beam", "--runner=DirectRunner"),
-        *("--", "--direct_num_workers=2", "--direct_running_mode=multi_threading"),
+        *("--", *TWO_THREADS),
     )
     assert result.returncode == 0, result.stderr
+    assert "Beam job: measure files (5 inputs)" in result.stderr
     assert contents(tmp_path) == contents(built)
+    manifest = Manifest.load(tmp_path / "documents")
+    assert len(manifest.splits["train"]) > 5
+    # In 4 files: a broken line, no field, no piece; and an empty file.
+    assert sum(manifest.rejected.values()) == 13
 
 
 @pytest.mark.parametrize(
@@ -531,7 +485,6 @@ def test_the_command_takes_options_of_beam(corpus, built, tmp_path, beam):
         (["--", "--flink_master=x"], "`--` is for `--engine=beam`"),
         (["--engine=beam", "--num_workers=2"], "`--num_workers` is for"),
         (["--engine=beam", "--runner=FlinkRuner"], "`--runner` must be a runner"),
-        (["--engine=beam", "--", "--direct_num_workers=two"], "invalid int value"),
     ],
 )
 def test_wrong_flags_of_engines_are_refused(corpus, tmp_path, arguments, message):

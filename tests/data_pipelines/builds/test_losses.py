@@ -4,13 +4,11 @@ import gzip
 import json
 import random
 
-import numpy as np
 import pytest
 
 from data_pipelines.builds import document_build, document_building, losses
 from data_pipelines.builds.document_options import DocumentOptions
 from data_pipelines.builds.errors import BuildError
-from data_pipelines.builds.local_engine import LocalEngine
 from data_pipelines.builds.losses import LossWatch, TooManyRejectedError
 from data_pipelines.readers import RejectedDocument
 from tests.data_pipelines import small_corpus
@@ -28,22 +26,6 @@ def feed(watch, items):
                 watch.add_rejected(item)
             else:
                 watch.add_document()
-    except TooManyRejectedError as error:
-        return str(error)
-    return None
-
-
-def feed_file(watch, items):
-    """The same by way of the sizes of a file that was measured."""
-    found, sizes = losses.Losses(), []
-    for item in items:
-        if isinstance(item, RejectedDocument):
-            found.add(item)
-            sizes.append(found.code_of(item))
-        else:
-            sizes.append(item)
-    try:
-        watch.add_file(np.array(sizes, np.int64), found.described())
     except TooManyRejectedError as error:
         return str(error)
     return None
@@ -67,25 +49,6 @@ def test_what_was_not_asked_for_is_no_loss():
     reasons = ("redirect", "other_namespace", "empty_document", "no_word_pieces")
     items = [rejected(reason) for reason in reasons] * 500
     assert feed(LossWatch(0.0, {"a": 1}), [*items, 9]) is None
-    assert feed_file(LossWatch(0.0, {"a": 1}), [*items, 9]) is None
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_a_measured_corpus_is_refused_where_a_read_one_is(seed):
-    generator = random.Random(seed)
-    reasons = ("malformed_json", "not_utf8", "redirect", "nul_byte")
-    items = [
-        rejected(generator.choice(reasons)) if generator.random() < 0.1 else 9
-        for _ in range(3000)
-    ]
-    error = feed(LossWatch(0.05, {"a": 1}), items)
-    assert "of the first" in error
-    cut = generator.randrange(200, 900)
-    watch = LossWatch(0.05, {"a": 1})
-    assert feed_file(watch, items[:cut]) is None
-    measured = feed_file(watch, items[cut:])
-    # The reasons are counted up to the same document; examples are the same.
-    assert measured == error
 
 
 def test_reading_that_goes_on_counts_what_was_lost_before():
@@ -120,7 +83,6 @@ def test_what_is_missing_of_files_is_estimated_by_their_sizes():
         "input's bytes (left, gone): more than --max_rejected_share=0.39 allows. The "
         "first: left, line 1: "
     )
-    assert feed_file(LossWatch(0.39, sizes), end) == error
 
 
 # --- Builds ---------------------------------------------------------------------
@@ -258,27 +220,13 @@ def test_the_share_leaves_no_trace_in_the_records(corpus, built, tmp_path):
     assert "broken_files" not in manifest, "documents were lost, no file"
 
 
-def test_beam_refuses_what_the_local_engine_refuses(corpus, tmp_path):
-    pytest.importorskip("apache_beam", exc_type=ImportError)
-    from data_pipelines.builds.beam_engine import BeamEngine
-
-    engine = BeamEngine(("--runner=FnApiRunner",))
-    messages = []
-    for one in (LocalEngine(), engine):
-        with pytest.raises(TooManyRejectedError) as error:
-            document_build.build_documents(
-                options_of(corpus), tmp_path / type(one).__name__, engine=one
-            )
-        messages.append(str(error.value))
-    assert messages[0] == messages[1]
-
-
 def test_beam_refuses_once_files_are_measured(corpus, tmp_path, monkeypatch):
     pytest.importorskip("apache_beam", exc_type=ImportError)
     from data_pipelines.builds import beam_engine
 
     monkeypatch.setattr(losses, "MIN_DOCUMENTS", 30)
-    monkeypatch.setattr(beam_engine, "_slices_job", None)  # No slice is made.
+    # No slice is made.
+    monkeypatch.setattr(beam_engine.BeamEngine, "_make_slices", None)
     with pytest.raises(TooManyRejectedError) as measured:
         document_build.build_documents(
             options_of(corpus),
@@ -289,6 +237,8 @@ def test_beam_refuses_once_files_are_measured(corpus, tmp_path, monkeypatch):
         build(corpus, tmp_path / "local")
     assert str(measured.value) == str(read.value)
     assert "of the first 36 documents" in str(read.value)
+    # Nothing is finished that the next command could go on with.
+    assert not (tmp_path / "beam" / ".progress").exists()
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.5])
