@@ -49,12 +49,18 @@ def _seeds() -> None:
 
 @pytest.fixture(autouse=True)
 def _environment() -> Iterator[None]:
-    """Variables that a command set in this process do not reach other tests."""
+    """What a command sets in this process does not reach other tests."""
     before = dict(os.environ)
     yield
     for name in os.environ.keys() - before.keys():
         del os.environ[name]
     os.environ.update(before)
+    if "tensorflow" in sys.modules:
+        # There is no public way back from `enable_op_determinism`.
+        from tensorflow.python.framework import config
+
+        if config.is_op_determinism_enabled():
+            config.disable_op_determinism()
 
 
 @pytest.fixture(scope="session")
