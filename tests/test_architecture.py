@@ -122,7 +122,8 @@ def imports_of(source: str) -> list[Import]:
         elif isinstance(node, ast.Call) and node.args:
             function = getattr(node.func, "attr", getattr(node.func, "id", ""))
             argument = getattr(node.args[0], "value", None)
-            if function in ("import_module", "__import__") and argument:
+            is_import = function in ("import_module", "__import__")
+            if is_import and isinstance(argument, str):
                 names = [argument]
         found.extend(
             Import(name, node.lineno, in_function, for_annotations) for name in names

@@ -80,15 +80,19 @@ class Pretrained:
         """The encoder from text to the model's ids, and back."""
         return encoding.text_encoder(self.tokenizer, self.vocabulary, self.lower_case)
 
-    def layout(self, max_length: int | None = None) -> Layout:
+    def layout(
+        self, max_length: int | None = None, *, for_spans: bool = False
+    ) -> Layout:
         """Rows of texts as the model reads them, by the config of its inputs.
 
         Args:
             max_length: the most positions of an example; None takes those of
                 pretraining.
+            for_spans: whether rows are of a question and a context with the answer.
 
         Raises:
-            ValueError: if it reads no rows of texts, or embeds fewer positions.
+            ValueError: if it reads no rows of texts, or none for spans, or embeds
+                fewer positions.
         """
         inputs = self.config.inputs
         if inputs.layout is None:
@@ -98,7 +102,17 @@ class Pretrained:
                 f"model was of {type(self.config.model).__name__}"
             )
         make = configuration.find(inputs.layout)
-        return make(inputs, self.encoder, self.vocabulary, max_length)
+        layout = make(inputs, self.encoder, self.vocabulary, max_length)
+        if not for_spans:
+            return layout
+        if not layout.holds_spans:
+            raise ValueError(
+                "`checkpoint` must be of a model that reads question and context in "
+                "one window (BERT, SegaBERT, SLM); pointers to answers in rows of "
+                "separate sentences (ReAT) are not part of this version. Received: "
+                f"{self.folder}, the run {self.config.name!r}"
+            )
+        return layout.for_spans()
 
 
 def load_pretrained(

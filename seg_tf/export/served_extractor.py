@@ -83,7 +83,7 @@ class ServedExtractor(ServedModel):
             pretrained.vocabulary, pretrained.lower_case
         )
         self._encode_contexts = GraphContextEncoder(splitter, self._word_pieces)
-        layout = pretrained.layout().for_spans()
+        layout = pretrained.layout(for_spans=True)
 
         @tf.function(
             input_signature=[

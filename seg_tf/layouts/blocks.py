@@ -56,6 +56,7 @@ class BlockLayout(Layout):
             for.
     """
 
+    holds_spans = False
     vectors_per_text = True
     extra_features = ("given_text",)
 

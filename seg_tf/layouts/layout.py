@@ -60,6 +60,8 @@ class Layout(abc.ABC):
     Attributes:
         max_length: the most positions that an example takes.
         text_capacity: the most of a document that a row takes.
+        holds_spans: whether question and context share a window of a row, so that an
+            answer is a span of positions.
         vectors_per_text: whether a row of several texts has a vector for each, so that
             texts can be encoded jointly; if not, each has to have a row of its own.
         sent_id: id of the token before each sentence, as in SLM; None if there is none.
@@ -68,6 +70,7 @@ class Layout(abc.ABC):
 
     max_length: int
     text_capacity: TextCapacity
+    holds_spans: ClassVar[bool]
     vectors_per_text: ClassVar[bool]
     extra_features: ClassVar[tuple[str, ...]]
     sent_id: int | None = None
@@ -106,17 +109,9 @@ class Layout(abc.ABC):
 
     # === Questions about contexts ===
 
-    def for_spans(self) -> Layout:
-        """The same, where a row tells question and context apart and holds pointers.
-
-        Raises:
-            ValueError: if a row of this form has no place for them.
-        """
-        raise ValueError(
-            "`checkpoint` must be of a model that reads question and context in one "
-            f"window (BERT, SegaBERT, SLM). Received: one of {type(self).__name__}; "
-            "pointers to answers in such rows are not part of this version"
-        )
+    def for_spans(self) -> Self:
+        """The same, where a row tells question and context apart (`holds_spans`)."""
+        return self
 
     def piece_starts(self, example: Example) -> np.ndarray:
         """Position at which each segment's pieces begin, of layouts `for_spans`."""

@@ -42,6 +42,7 @@ class SentenceLayout(Layout):
         ValueError: if the model embeds fewer positions.
     """
 
+    holds_spans = True
     vectors_per_text = True
     extra_features = ("candidate_positions", "candidate_mask")
 

@@ -4,7 +4,7 @@ Shape key: B rows, S sentences of a row, L row length.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -35,6 +35,7 @@ class WindowLayout(Layout):
         ValueError: if the model embeds fewer positions.
     """
 
+    holds_spans = True
     vectors_per_text = False
     extra_features = ("sentence_number",)
 
@@ -77,9 +78,6 @@ class WindowLayout(Layout):
             for name, values in rows.items()
             if name not in self.extra_features
         }
-
-    def for_spans(self) -> Self:
-        return self
 
     def piece_starts(self, example: Example) -> np.ndarray:
         lengths = np.array([len(segment.pieces) for segment in example])

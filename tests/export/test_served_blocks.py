@@ -145,7 +145,9 @@ def test_long_sentences_are_split_as_in_numpy():
 
 def test_a_model_of_other_rows_is_refused():
     other = dataclasses.replace(
-        pretrained().config, model=configuration.TransformerXLConfig()
+        pretrained().config,
+        model=configuration.TransformerXLConfig(),
+        inputs=configuration.LaneInputsConfig(),
     )
     with pytest.raises(ValueError, match="TransformerXLConfig"):
         ServedRows(

@@ -193,7 +193,7 @@ def test_rows_of_sentences_are_those_of_pretraining_in_gold_order(kind):
 def test_token_types_of_sentences_are_0_unless_asked_for():
     pretrained = tiny("slm", num_token_types=2)
     assert not rows(pretrained, PAIR)["token_type"].any()
-    types = rows(pretrained, PAIR, pretrained.layout().for_spans())["token_type"]
+    types = rows(pretrained, PAIR, pretrained.layout(for_spans=True))["token_type"]
     assert types[0, :7].tolist() == [0, 0, 0, 0, 1, 1, 1]
 
 

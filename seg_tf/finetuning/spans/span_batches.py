@@ -72,7 +72,7 @@ def span_batches(
             "`examples` must not be empty, and `batch_size` at least 1. Received: "
             f"{len(examples)} examples, batch_size={batch_size}"
         )
-    layout = pretrained.layout(max_length).for_spans()
+    layout = pretrained.layout(max_length, for_spans=True)
     row_shapes = np.array([layout.row_shape(example.segments) for example in examples])
 
     def lay_out(

@@ -39,7 +39,7 @@ def window_sizes(
         ValueError: if the model is none that points at spans, embeds fewer positions,
             or a row has no room for question and context.
     """
-    layout = pretrained.layout(max_length).for_spans()
+    layout = pretrained.layout(max_length, for_spans=True)
     longest = layout.max_length
     of_sentences = layout.sent_id is not None
     if max_length is None:

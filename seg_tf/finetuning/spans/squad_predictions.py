@@ -58,7 +58,7 @@ class WindowPredictor:
         max_length: int,
         has_null: bool,
     ):
-        layout = pretrained.layout(max_length).for_spans()
+        layout = pretrained.layout(max_length, for_spans=True)
         examples = SpanExamples(windows)
         row_shapes = [layout.row_shape(one.segments) for one in examples]
         self._order = sorted(range(len(windows)), key=row_shapes.__getitem__)

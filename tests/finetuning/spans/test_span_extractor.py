@@ -84,7 +84,7 @@ def test_rows_and_answers_of_sentences():
 @each_kind
 def test_pieces_of_the_context_are_found_again(kind):
     features, _ = batch(kind)
-    layout = tiny(kind).layout().for_spans()
+    layout = tiny(kind).layout(for_spans=True)
     for row, one in enumerate(EXAMPLES):
         positions = context_positions(layout, one.segments)
         pieces = np.concatenate([segment.pieces for segment in one.segments[1:]])

@@ -122,7 +122,7 @@ def test_answers_of_all_windows_are_found_in_their_rows(kind, seed):
 @each_kind
 def test_windows_fill_rows_and_never_overflow(kind):
     sizes = window_sizes(tiny(kind))
-    layout = tiny(kind).layout(sizes.max_length).for_spans()
+    layout = tiny(kind).layout(sizes.max_length, for_spans=True)
     generator = np.random.default_rng(1)
     lengths, numbers = [], []
     for _ in range(10):
@@ -183,5 +183,5 @@ def test_sizes_can_be_given():
 
 
 def test_a_reat_is_refused_with_the_reason():
-    with pytest.raises(ValueError, match=r"a ReAT is not fine-tuned on SQuAD.*tiny_re"):
+    with pytest.raises(ValueError, match=r"\(ReAT\) are not part.*tiny_re"):
         window_sizes(tiny("reat"))

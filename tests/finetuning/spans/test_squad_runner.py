@@ -201,7 +201,7 @@ def test_what_cannot_be_run_is_refused(small, tmp_path):
     with pytest.raises(ValueError, match=r"`task` must be one of squad/v1.1, squad/v2"):
         runner_on(small, "segabert", "v3")
     # Before files are looked for.
-    with pytest.raises(ValueError, match="a ReAT is not fine-tuned on SQuAD"):
+    with pytest.raises(ValueError, match="reads question and context"):
         runner_on(tmp_path, "reat", "v1.1")
     write_files(tmp_path, "v1.1", train=random_file(1, 1, "v1.1"))
     with pytest.raises(FileNotFoundError, match=r"hold dev-v1.1.json"):
