@@ -35,6 +35,7 @@ def test_sigterm_ends_what_a_command_has_started():
     assert errors == "terminated. Run the same command again to go on\n"
 
 
+@pytest.mark.slow
 def test_help_tells_of_the_flags_of_all_modules():
     process = commands.python("-m", "data_pipelines.build_records", "--help")
     output, _ = process.communicate()

@@ -10,6 +10,8 @@ from seg_tf.interop.errors import ForeignWeightsError
 from tests.inference import commands
 from tests.interop import foreign_files
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(name="bert_dir", scope="module")
 def _bert_dir(tmp_path_factory):

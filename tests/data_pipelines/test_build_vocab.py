@@ -222,6 +222,7 @@ def run_script(corpus, output, *more):
     )
 
 
+@pytest.mark.slow
 def test_the_script_writes_the_same_file_in_every_process(
     corpus, tmp_path, monkeypatch
 ):

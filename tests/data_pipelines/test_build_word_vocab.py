@@ -112,6 +112,7 @@ def test_vocabulary_of_wikitext_equals_an_independent_count():
     assert 1 < tokens.index("<unk>") < 20
 
 
+@pytest.mark.slow
 def test_words_of_text_equal_an_independent_count():
     path = sample_data("gutenberg")
     tokens = build(path, tokenizer="words", vocab_size=500).tokens

@@ -10,6 +10,8 @@ import pytest
 from seg_tf import output_paths
 from tests.data_pipelines.test_build_records import REPOSITORY
 
+pytestmark = pytest.mark.slow
+
 TEXT = ("--format=json_lines", "--input=missing.jsonl")
 DOCUMENTS = (*TEXT, "--vocab_file=missing.txt")
 FOLDER = "`--output_dir` must be a folder of this machine or of a shared file system"

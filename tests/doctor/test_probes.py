@@ -42,6 +42,7 @@ def test_a_failure_is_one_sentence(code, failure):
     assert answer.facts == {}
 
 
+@pytest.mark.slow
 def test_a_process_that_hangs_is_ended_with_those_it_started(tmp_path, monkeypatch):
     monkeypatch.setattr(probes, "_SECONDS_TO_END", 0.5)
     code = f"""

@@ -94,22 +94,24 @@ def assert_says(error, *said):
 
 @FUZZED
 @hypothesis.given(key=strategies.sampled_from(HUGGING_FACE_KEYS), value=JSON_VALUES)
+@hypothesis.example(key="num_attention_heads", value=3)  # 8 is no multiple of it
 def test_any_value_in_hugging_face_s_config(folders, key, value):
     folder, path = folders["hugging_face"]
     found = opened(folder, path, with_value(path, key, value))
     if not isinstance(found, ForeignModel):
-        assert_says(found, str(path), f"`{key}` must be", "Found: ")
+        assert_says(found, f"{path}: `", f"`{key}`", " must be ", "Found: ")
 
 
 @FUZZED
 @hypothesis.given(
     key=strategies.sampled_from((*SIZES, *NUMBERS, "hidden_act")), value=JSON_VALUES
 )
+@hypothesis.example(key="num_attention_heads", value=3)  # 8 is no multiple of it
 def test_any_value_in_google_s_config(folders, key, value):
     folder, path = folders["google"]
     found = opened(folder, path, with_value(path, key, value))
     if not isinstance(found, ForeignModel):
-        assert_says(found, str(path), f"`{key}` must be", "Found: ")
+        assert_says(found, f"{path}: `", f"`{key}`", " must be ", "Found: ")
 
 
 @pytest.mark.parametrize("kind", ["hugging_face", "google"])

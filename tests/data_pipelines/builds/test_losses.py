@@ -160,6 +160,7 @@ def test_a_finished_build_is_checked_again(corpus, built):
     build(corpus, built, max_rejected_share=0.1)
 
 
+@pytest.mark.slow
 def test_two_workers_are_refused_as_one_is(corpus, tmp_path):
     messages = []
     for num_workers in (1, 2):

@@ -135,6 +135,7 @@ def test_a_cleaned_build_passes_its_check_and_is_found_finished(
     assert corpora.contents(built) == before
 
 
+@pytest.mark.slow
 def test_bytes_are_the_same_for_two_workers(corpus, built, tmp_path, language_module):
     options = everything_on(language_module)
     corpora.build(corpus[0], tmp_path / "two", options, num_workers=2)

@@ -161,6 +161,7 @@ def places(values, path=()):
             yield from places(value, (*path, key))
 
 
+@pytest.mark.slow
 @hypothesis.given(data=strategies.data())
 @hypothesis.settings(deadline=None, max_examples=200)
 def test_no_edit_of_a_manifest_is_more_than_an_error(folder, tmp_path_factory, data):

@@ -15,6 +15,8 @@ from tests.finetuning.tiny_models import tiny
 from tests.finetuning.tiny_squad import random_context
 from tests.inference.tiny_slm import VOCABULARY
 
+pytestmark = pytest.mark.slow
+
 each_kind = pytest.mark.parametrize("kind", ["segabert", "segabert_slm"])
 
 

@@ -13,6 +13,8 @@ from seg_tf.text.piece_offsets import PieceOffsets
 from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from seg_tf.text.word_pieces import WordPieces
 
+pytestmark = pytest.mark.slow
+
 LETTERS = "abcdeinortsuABCDEß中한éıΣσςаб"
 VOCABULARY = Vocabulary(
     [

@@ -14,6 +14,8 @@ from seg_tf.text.punkt_parameters import PunktParameters
 from tests.sample_data import sample_data
 from tests.text import test_punkt
 
+pytestmark = pytest.mark.slow
+
 TABLES = {
     "empty": PunktParameters,
     "small": lambda: test_punkt.SMALL,

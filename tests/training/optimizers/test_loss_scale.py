@@ -10,6 +10,8 @@ from seg_tf.training import pretraining
 from seg_tf.training.optimizers.loss_scale import DynamicLossScale, NoLossScale
 from tests.training.stand_ins import ArithmeticInputs, small_config
 
+pytestmark = pytest.mark.slow
+
 
 def trajectory(scale, outcomes):
     values = []

@@ -102,6 +102,7 @@ def train(pretrainer, seconds_to_load):
     return outputs
 
 
+@pytest.mark.slow
 def test_data_wait_is_the_share_of_time_until_the_next_batch_is_there(pretrainer):
     slow = train(pretrainer, seconds_to_load=[50, 3, 3, 3, 0.25, 0.25]).figures
     assert slow[4]["data_wait_share"] == 6 / (6 + 2)
