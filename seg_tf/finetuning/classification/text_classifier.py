@@ -209,7 +209,7 @@ class TextClassifier(TextTask):
         """
         if is_text(x):
             x, y, batch_size = self._batches(x, y, batch_size, seed), None, None
-        if validation_data is not None and is_text(validation_data[0]):
+        if isinstance(validation_data, tuple | list) and is_text(validation_data[0]):
             validation_data = self._batches(*validation_data)
         if not self.compiled:
             num_updates = int(x.cardinality()) * epochs

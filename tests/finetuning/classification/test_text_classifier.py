@@ -357,6 +357,15 @@ def test_texts_are_trained_on_without_compiling(run_dir):
     assert len(history["loss"]) == 2
 
 
+def test_texts_are_validated_on_batches(run_dir):
+    classifier = TextClassifier.from_preset(run_dir, num_classes=2, seed=1)
+    texts, labels = zip(*REVIEWS[::9], strict=True)
+    batches = text_batches(classifier.prepared(), texts, labels, batch_size=4)
+    history = classifier.fit(texts, labels, validation_data=batches, verbose=0).history
+    expected, _ = classifier.evaluate(texts, labels, verbose=0)
+    assert history["val_loss"] == [pytest.approx(expected, rel=1e-5)]
+
+
 def test_a_label_that_the_model_does_not_know_is_named(run_dir):
     classifier = TextClassifier.from_preset(run_dir, labels=["bad", "good"])
     with pytest.raises(ValueError, match=r"among .* bad, good. Received: 'fair'"):
