@@ -11,6 +11,29 @@ from seg_tf.text.graph.characters import FlatTexts
 from seg_tf.text.graph.pieces import GraphWordPieces
 
 
+def spell(
+    texts: tf.Tensor, word_pieces: GraphWordPieces, most_words: int
+) -> tf.RaggedTensor:
+    """Word pieces of texts, each read as one sentence: ragged int32 `(B, pieces)`.
+
+    Args:
+        texts: string `(B,)`.
+        word_pieces: what makes pieces of them.
+        most_words: words that are read of each; further ones are left out.
+    """
+    flat, num_texts = FlatTexts.of(texts), tf.size(texts)
+    pieces = word_pieces.encode(
+        flat.code_points,
+        flat.starts,
+        flat.ends,
+        tf.range(num_texts),
+        most_words=most_words,
+    )
+    return tf.RaggedTensor.from_value_rowids(
+        pieces.ids, pieces.spans, nrows=num_texts, validate=False
+    )
+
+
 def encode_segments(
     texts: Sequence[tf.Tensor], word_pieces: GraphWordPieces, room: int
 ) -> tuple[list[tf.RaggedTensor], tf.Tensor]:
@@ -25,21 +48,10 @@ def encode_segments(
         T ragged int32 tensors `(B, pieces)`; and bool `(B,)`, whether an example was
         cut.
     """
-    spelled = []
-    for of_text in texts:
-        flat = FlatTexts.of(of_text)
-        pieces = word_pieces.encode(
-            flat.code_points,
-            flat.starts,
-            flat.ends,
-            tf.range(tf.size(of_text)),
-            most_words=room + 1,
-        )
-        spelled.append(
-            tf.RaggedTensor.from_value_rowids(
-                pieces.ids, pieces.spans, nrows=tf.size(of_text), validate=False
-            ).with_row_splits_dtype(tf.int64)
-        )
+    spelled = [
+        spell(of_text, word_pieces, room + 1).with_row_splits_dtype(tf.int64)
+        for of_text in texts
+    ]
     lengths = [tf.cast(one.row_lengths(), tf.int32) for one in spelled]
     kept = cut_longest(lengths, room)
     is_cut = tf.reduce_any([k < n for k, n in zip(kept, lengths, strict=True)], axis=0)

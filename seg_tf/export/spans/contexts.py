@@ -10,6 +10,7 @@ import unicodedata
 import numpy as np
 import tensorflow as tf
 
+from seg_tf.export.segments import spell
 from seg_tf.tasks.squad.spans import FIRST_CONTEXT_PARAGRAPH
 from seg_tf.text.graph.characters import FlatTexts
 from seg_tf.text.graph.code_point_table import NUM_CODE_POINTS, CodePointTable
@@ -123,18 +124,8 @@ def encode_questions(
     Returns:
         Ragged int32 `(B, pieces)`; and bool `(B,)`, whether a question has more.
     """
-    flat = FlatTexts.of(texts)
-    pieces = word_pieces.encode(
-        flat.code_points,
-        flat.starts,
-        flat.ends,
-        tf.range(tf.size(texts)),
-        # One more, so that what is cut off shows.
-        most_words=most_pieces + 1,
-    )
-    spelled = tf.RaggedTensor.from_value_rowids(
-        pieces.ids, pieces.spans, nrows=tf.size(texts), validate=False
-    )
+    # One more, so that what is cut off shows.
+    spelled = spell(texts, word_pieces, most_pieces + 1)
     return spelled[:, :most_pieces], spelled.row_lengths() > most_pieces
 
 
