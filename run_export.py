@@ -63,7 +63,6 @@ from seg_tf.export import saved_model
 from seg_tf.export.sentence_encoder import SentenceEncoder
 from seg_tf.finetuning import SpanExtractor
 from seg_tf.finetuning.text_task import TextTask, is_saved_task
-from seg_tf.text.graph.sentences import GraphSentenceSplitter
 
 _OF_ANSWERS = ("max_answer_pieces", "num_best", "null_threshold")
 
@@ -102,16 +101,14 @@ def _model() -> tuple[SentenceEncoder | TextTask, dict[str, Any]]:
     values = flags.FLAGS
     if not is_saved_task(values.checkpoint):
         _check_unused(*_OF_ANSWERS)
-        pretrained, splitter = model_flags.load_model()
-        graph_splitter = GraphSentenceSplitter(splitter.parameters)
-        return SentenceEncoder(pretrained, graph_splitter), {}
+        pretrained, _ = model_flags.load_model()
+        return SentenceEncoder(pretrained), {}
     task = TextTask.from_preset(values.checkpoint)
+    task.pretrained = model_flags.with_sentence_parameters(task.prepared())
     if not isinstance(task, SpanExtractor):
-        _check_unused(*_OF_ANSWERS, "sentence_parameters")
+        _check_unused(*_OF_ANSWERS)
         return task, {}
-    choice = {name: values[name].value for name in _OF_ANSWERS}
-    parameters = model_flags.load_splitter().parameters
-    return task, {"splitter": GraphSentenceSplitter(parameters), **choice}
+    return task, {name: values[name].value for name in _OF_ANSWERS}
 
 
 def _report(folder: pathlib.Path, seconds: float) -> None:

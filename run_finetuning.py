@@ -68,7 +68,6 @@ from seg_tf.finetuning.trials.divergence import ADVICE
 from seg_tf.finetuning.trials.grid import GRIDS, Grid, make_grid, probe_grid
 from seg_tf.finetuning.trials.trial import TaskRunner
 from seg_tf.finetuning.trials.trial_progress import TrialsProgress, describe
-from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.training import distribution
 from seg_tf.training.errors import TrainingStopped
 
@@ -187,12 +186,12 @@ def main(_: Sequence[str]) -> None:
     given = [name for name in values if values[name].present]
     for name in names:
         runners.check_flags(name, given, values.probe)
-    pretrained, splitter = model_flags.load_model()
+    pretrained, _ = model_flags.load_model()
     # Whatever can be refused, before anything is trained.
     jobs = []
     for name in names:
         part = "" if len(names) == 1 else name
-        jobs.append(_make_job(name, part, pretrained, splitter, say))
+        jobs.append(_make_job(name, part, pretrained, say))
     if values.dry_run:
         say("Nothing was written; without --dry_run these trials are run")
         return
@@ -215,7 +214,6 @@ def _make_job(
     name: str,
     part: str,
     pretrained: Pretrained,
-    splitter: SentenceSplitter,
     say: Callable[[str], Any],
 ) -> _Job:
     values = flags.FLAGS
@@ -235,7 +233,6 @@ def _make_job(
         options,
         probe=values.probe,
         folder=folder.path,
-        splitter=splitter,
         report=say,
     )
     settings = {

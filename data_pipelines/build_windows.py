@@ -31,6 +31,7 @@ from data_pipelines.records import record_schema, tree_shards
 from data_pipelines.records.manifest import FILE_NAME, Manifest
 from data_pipelines.report import report_flag
 from seg_tf import files, output_paths
+from seg_tf.text.preparation import SENTENCE_PARAMETERS_FILE, VOCABULARY_FILE
 
 
 def build_windows(
@@ -116,8 +117,11 @@ def _build(
             window_length=options.window_length,
             splits=document_build.collect_shards(reports),
         )
-        with files.written_aside(output_dir / "vocab.txt") as aside:
-            shutil.copyfile(documents_dir / "vocab.txt", aside)
+        for name in (VOCABULARY_FILE, SENTENCE_PARAMETERS_FILE):
+            # Documents of an earlier version have a vocabulary alone.
+            if name == VOCABULARY_FILE or (documents_dir / name).exists():
+                with files.written_aside(output_dir / name) as aside:
+                    shutil.copyfile(documents_dir / name, aside)
         # Slices that an earlier version finished have none.
         tree_shards.add_missing_lengths(manifest, output_dir)
         manifest.save(output_dir)

@@ -29,6 +29,7 @@ from data_pipelines.records import record_schema
 from data_pipelines.records.manifest import COUNTS, SPLITS, Manifest, Shard
 from seg_tf import file_listing, files
 from seg_tf.text import casing, encoding
+from seg_tf.text.preparation import SENTENCE_PARAMETERS_FILE, VOCABULARY_FILE
 from seg_tf.text.punkt_parameters import load_parameters
 from seg_tf.text.token_table import TokenTable
 
@@ -105,8 +106,10 @@ def build_documents(
             broken_files=losses.broken_files(reports, dict(sizes)),
         )
         _check_kept(options, build, manifest, reports)
-        with files.written_aside(output_dir / "vocab.txt") as aside:
+        with files.written_aside(output_dir / VOCABULARY_FILE) as aside:
             shutil.copyfile(options.vocab_file, aside)
+        with files.written_aside(output_dir / SENTENCE_PARAMETERS_FILE) as aside:
+            load_parameters(options.sentence_parameters).save(aside)
         manifest.save(output_dir)
         build.close()
     _warn(manifest)

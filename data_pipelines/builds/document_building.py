@@ -14,6 +14,7 @@ from data_pipelines.readers import Document, get_reader
 from data_pipelines.readers.io.passed_over import PassedOver
 from seg_tf import file_listing
 from seg_tf.text import encoding
+from seg_tf.text.preparation import VOCABULARY_FILE
 from seg_tf.text.token_table import TokenTable
 
 
@@ -74,7 +75,7 @@ def describe_vocabulary(vocabulary: TokenTable, options: DocumentOptions) -> dic
     version built stay what the same options make.
     """
     described = {
-        "file": "vocab.txt",
+        "file": VOCABULARY_FILE,
         "size": vocabulary.size,
         "sha256": vocabulary.checksum,
         "lower_case": options.lower_case,

@@ -11,7 +11,8 @@ from typing import Any
 from data_pipelines.records import manifest_schema, record_schema
 from seg_tf import files
 from seg_tf.text import encoding
-from seg_tf.text.preparation import TextPreparation
+from seg_tf.text.preparation import SENTENCE_PARAMETERS_FILE, TextPreparation
+from seg_tf.text.punkt_parameters import PunktParameters
 
 SCHEMA_VERSION = 1
 FILE_NAME = "manifest.json"
@@ -250,7 +251,8 @@ def text_preparation(
     """Text preprocessing of the records; None if their vocabulary is gone.
 
     Raises:
-        ValueError: if the vocabulary beside the shards is another.
+        ValueError: if the vocabulary or the parameters of the sentence splitter beside
+            the shards are others.
     """
     vocabulary = manifest.vocabulary
     if not (folder / vocabulary["file"]).is_file():
@@ -260,4 +262,20 @@ def text_preparation(
         vocabulary["lower_case"],
         manifest.sentence_splitter,
         manifest.tokenizer,
+        _sentence_parameters(manifest, folder / SENTENCE_PARAMETERS_FILE),
     )
+
+
+def _sentence_parameters(manifest: Manifest, path: pathlib.Path) -> bytes | None:
+    """Those beside the shards, checked; None of records that were built without."""
+    if not path.is_file():
+        return None
+    expected = manifest.sentence_splitter["parameters_sha256"]
+    found = PunktParameters.from_file(path).checksum
+    if found != expected:
+        raise ValueError(
+            f"{path}: not the parameters that split the text of the records into "
+            f"sentences: the sha256 is {found}, expected {expected}. Copy the right "
+            "ones there, or remove the file"
+        )
+    return path.read_bytes()

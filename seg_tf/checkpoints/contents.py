@@ -5,9 +5,10 @@ encoder of the same config loads. `training_state.npz` holds every other variabl
 that the next update depends on: the objectives' weights, the optimizer, the loss
 scale, the counters, the open log interval and the memory of a model that has one.
 Dropout has no state: every step derives it from the seed and the number of the
-sample. `vocab.txt` holds the tokens, so that the model can be used on text with nothing
-else at hand; inputs that know of no text leave it out. `state.json` holds
-counters, the run's config and the checksums of the others, and of itself.
+sample. `vocab.txt` holds the tokens and `sentence_parameters.json` the tables of the
+sentence splitter, so that the model can be used on text with nothing else at hand;
+inputs that know of no text leave them out. `state.json` holds counters, the run's
+config and the checksums of the others, and of itself.
 """
 
 import hashlib
@@ -27,10 +28,10 @@ from seg_tf.checkpoints.errors import CheckpointError, DamagedCheckpointError
 
 ENCODER_FILE = "encoder.weights.h5"
 TRAINING_STATE_FILE = "training_state.npz"
-VOCABULARY_FILE = "vocab.txt"
 STATE_FILE = "state.json"
 _FORMAT_VERSION = 2
 _NONE: Mapping[str, Iterable[Any]] = types.MappingProxyType({})
+_NO_FILES: Mapping[str, bytes] = types.MappingProxyType({})
 
 
 def write(
@@ -38,7 +39,7 @@ def write(
     encoder: keras.Model,
     objectives: Mapping[str, Any],
     state: Mapping[str, Any],
-    vocabulary: bytes | None = None,
+    text_files: Mapping[str, bytes] = _NO_FILES,
     training: Mapping[str, Iterable[Any]] = _NONE,
 ) -> None:
     """Writes all files into `folder`.
@@ -48,15 +49,15 @@ def write(
         encoder: the encoder.
         objectives: name -> objective.
         state: what `state.json` says besides the checksums.
-        vocabulary: content of the `vocab.txt`; None writes none.
+        text_files: name -> content, of `TextPreparation.files`.
         training: further variables, by group: those that a run needs to continue.
             Without them a run can start from the checkpoint, but none can continue.
     """
     encoder.save_weights(folder / ENCODER_FILE)
     variables = _by_name(encoder, objectives, training)
     _write_variables(folder / TRAINING_STATE_FILE, variables)
-    if vocabulary is not None:
-        (folder / VOCABULARY_FILE).write_bytes(vocabulary)
+    for name, content in text_files.items():
+        (folder / name).write_bytes(content)
     # Everything else that the checkpoint consists of is in the folder by now.
     checksums = {path.name: files.checksum(path) for path in sorted(folder.iterdir())}
     write_state(

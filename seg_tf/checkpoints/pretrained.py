@@ -14,6 +14,8 @@ from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.configuration.differences import differing_settings
 from seg_tf.layouts.layout import Layout
 from seg_tf.text import casing, encoding
+from seg_tf.text.preparation import SENTENCE_PARAMETERS_FILE, VOCABULARY_FILE
+from seg_tf.text.punkt_parameters import PunktParameters
 from seg_tf.text.token_table import TokenTable
 
 
@@ -64,6 +66,8 @@ class Pretrained:
             the run into sentences; empty where the checkpoint does not say.
         folder: the checkpoint.
         weights_checksum: tells the encoder's weights from others.
+        sentence_parameters: with which text is split into sentences: those of the run,
+            and the English ones where the checkpoint does not hold them.
     """
 
     encoder: keras.Model
@@ -75,6 +79,9 @@ class Pretrained:
     sentence_splitter: Mapping[str, Any]
     folder: pathlib.Path
     weights_checksum: str
+    sentence_parameters: PunktParameters = dataclasses.field(
+        default_factory=PunktParameters.english, repr=False
+    )
 
     def text_encoder(self) -> encoding.TextEncoder:
         """The encoder from text to the model's ids, and back."""
@@ -164,6 +171,7 @@ def load_pretrained(
         sentence_splitter=text.get("sentence_splitter", {}),
         folder=folder,
         weights_checksum=state["checksums"][contents.ENCODER_FILE],
+        sentence_parameters=_sentence_parameters(folder, state),
     )
 
 
@@ -281,7 +289,7 @@ def _vocabulary(
     tokenizer: str,
     vocab_file: str | pathlib.Path | None,
 ) -> TokenTable:
-    own = folder / contents.VOCABULARY_FILE
+    own = folder / VOCABULARY_FILE
     expected = state["vocab_checksum"]
     if vocab_file is None and own.name not in state["checksums"]:
         raise CheckpointError(
@@ -300,6 +308,14 @@ def _vocabulary(
             f"whose sha256 is {vocabulary.checksum}; that of {folder} is {expected}"
         )
     return vocabulary
+
+
+def _sentence_parameters(
+    folder: pathlib.Path, state: Mapping[str, Any]
+) -> PunktParameters:
+    if SENTENCE_PARAMETERS_FILE not in state["checksums"]:
+        return PunktParameters.english()
+    return PunktParameters.from_file(folder / SENTENCE_PARAMETERS_FILE)
 
 
 def _zeros(length: int) -> dict[str, tf.Tensor]:

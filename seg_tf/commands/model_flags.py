@@ -1,5 +1,6 @@
 """Flags shared by the commands that use a pretrained model: checkpoint and texts."""
 
+import dataclasses
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -37,7 +38,11 @@ def define_model_flags(*, several: bool = False) -> None:
         "Whether the vocabulary is uncased; only for a checkpoint that does not say. "
         "Default: as the vocabulary's rows say.",
     )
-    flags.DEFINE_string("sentence_parameters", "english", PARAMETERS_HELP)
+    flags.DEFINE_string(
+        "sentence_parameters",
+        None,
+        f"{PARAMETERS_HELP} Default: those of the checkpoint, else english.",
+    )
 
 
 def load_model(
@@ -56,41 +61,47 @@ def load_model(
         ValueError: if the parameters of the splitter cannot be read.
     """
     settings = {} if memory_length is None else {"memory_length": memory_length}
-    splitter = load_splitter()
-    return _load(flags.FLAGS.checkpoint, splitter, settings), splitter
+    pretrained = _load(flags.FLAGS.checkpoint, settings)
+    return pretrained, SentenceSplitter(pretrained.sentence_parameters)
 
 
 def load_models() -> tuple[list[Pretrained], SentenceSplitter]:
-    """The models, of which `--checkpoint` names several; else as `load_model`."""
-    splitter = load_splitter()
-    return [_load(one, splitter) for one in flags.FLAGS.checkpoint], splitter
+    """The models, of which `--checkpoint` names several; else as `load_model`.
+
+    They read the same sentences: those that the splitter of the first makes.
+    """
+    models = [_load(one) for one in flags.FLAGS.checkpoint]
+    return models, SentenceSplitter(models[0].sentence_parameters)
 
 
-def load_splitter() -> SentenceSplitter:
-    """The sentence splitter that `--sentence_parameters` names."""
-    return SentenceSplitter(load_parameters(flags.FLAGS.sentence_parameters))
+def with_sentence_parameters(pretrained: Pretrained) -> Pretrained:
+    """The model with the parameters that `--sentence_parameters` names, if it does.
 
+    Says so on stderr where they are not those of the run.
 
-def _load(
-    checkpoint: str,
-    splitter: SentenceSplitter,
-    settings: Mapping[str, Any] | None = None,
-) -> Pretrained:
-    values = flags.FLAGS
-    pretrained = load_pretrained(
-        checkpoint, values.vocab_file, values.lower_case, settings
-    )
-    trained_on = pretrained.sentence_splitter
-    if trained_on.get("parameters_sha256", "") not in (
-        "",
-        splitter.parameters_checksum,
-    ):
+    Raises:
+        ValueError: if the parameters cannot be read.
+    """
+    if flags.FLAGS.sentence_parameters is not None:
+        pretrained = dataclasses.replace(
+            pretrained,
+            sentence_parameters=load_parameters(flags.FLAGS.sentence_parameters),
+        )
+    parameters, of_run = pretrained.sentence_parameters, pretrained.sentence_splitter
+    if of_run.get("parameters_sha256", "") not in ("", parameters.checksum):
         print(
-            f"Note: the model was trained on sentences split by {trained_on['name']}, "
-            f"not by {splitter.name}: see --sentence_parameters",
+            f"Note: the model was trained on sentences split by {of_run['name']}, "
+            f"not by {parameters.name}: see --sentence_parameters",
             file=sys.stderr,
         )
     return pretrained
+
+
+def _load(checkpoint: str, settings: Mapping[str, Any] | None = None) -> Pretrained:
+    values = flags.FLAGS
+    return with_sentence_parameters(
+        load_pretrained(checkpoint, values.vocab_file, values.lower_case, settings)
+    )
 
 
 def read_lines(path: str) -> list[str]:

@@ -11,7 +11,6 @@ from seg_tf.checkpoints.pretrained import Pretrained, load_pretrained
 from seg_tf.export import saved_model
 from seg_tf.export.served_encoder import ServedEncoder
 from seg_tf.export.served_rows import ServedRows
-from seg_tf.text.graph.sentences import GraphSentenceSplitter
 
 
 class SentenceEncoder:
@@ -19,7 +18,6 @@ class SentenceEncoder:
 
     Args:
         pretrained: what `load_pretrained` returned.
-        splitter: what makes sentences of paragraphs; None takes the English one.
 
     Example:
     ```
@@ -29,29 +27,23 @@ class SentenceEncoder:
     ```
     """
 
-    def __init__(
-        self, pretrained: Pretrained, splitter: GraphSentenceSplitter | None = None
-    ):
+    def __init__(self, pretrained: Pretrained):
         self._pretrained = pretrained
-        self._splitter = splitter or GraphSentenceSplitter()
-        self._rows = ServedRows(pretrained, self._splitter)
+        self._rows = ServedRows(pretrained)
         self._served = ServedEncoder(pretrained, self._rows)
 
     @classmethod
-    def from_preset(
-        cls, folder: str | pathlib.Path, splitter: GraphSentenceSplitter | None = None
-    ) -> Self:
+    def from_preset(cls, folder: str | pathlib.Path) -> Self:
         """An encoder of a run, a checkpoint or a saved task.
 
         Args:
             folder: the folder.
-            splitter: as for the constructor.
 
         Raises:
             CheckpointError: if there is no checkpoint, or it is damaged.
             ValueError: if it reads no texts.
         """
-        return cls(load_pretrained(folder), splitter)
+        return cls(load_pretrained(folder))
 
     def predict(self, texts: Sequence[str]) -> dict[str, np.ndarray]:
         """The outputs of `seg_tf.export.served_encoder.ServedEncoder`.
@@ -80,7 +72,9 @@ class SentenceEncoder:
             {
                 "most_pieces": capacity.num_pieces,
                 "most_sentences": capacity.num_sentences,
-                "sentence_parameters_sha256": self._splitter.parameters_checksum,
+                "sentence_parameters_sha256": (
+                    self._pretrained.sentence_parameters.checksum
+                ),
             },
             overwrite=overwrite,
         )

@@ -50,7 +50,6 @@ class ServedExtractor(ServedModel):
     Args:
         extractor: a `SpanExtractor`.
         pretrained: the checkpoint that it started from.
-        splitter: what makes sentences of paragraphs.
         sizes: of the windows.
         max_answer_pieces: the longest answer.
         num_best: N.
@@ -65,7 +64,6 @@ class ServedExtractor(ServedModel):
         self,
         extractor: keras.Model,
         pretrained: Pretrained,
-        splitter: GraphSentenceSplitter,
         sizes: WindowSizes,
         *,
         max_answer_pieces: int = 30,
@@ -82,7 +80,9 @@ class ServedExtractor(ServedModel):
         self._word_pieces = GraphWordPieces(
             pretrained.vocabulary, pretrained.lower_case
         )
-        self._encode_contexts = GraphContextEncoder(splitter, self._word_pieces)
+        self._encode_contexts = GraphContextEncoder(
+            GraphSentenceSplitter(pretrained.sentence_parameters), self._word_pieces
+        )
         layout = pretrained.layout(for_spans=True)
 
         @tf.function(

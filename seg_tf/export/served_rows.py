@@ -21,20 +21,19 @@ class ServedRows(tf.Module):
 
     Args:
         pretrained: the model that reads them.
-        splitter: what makes sentences of paragraphs.
 
     Attributes:
         layout: that of the model.
     """
 
-    def __init__(self, pretrained: Pretrained, splitter: GraphSentenceSplitter):
+    def __init__(self, pretrained: Pretrained):
         super().__init__()
         self.layout = pretrained.layout()
         self._word_pieces = GraphWordPieces(
             pretrained.vocabulary, pretrained.lower_case
         )
         self._build_trees = GraphTreeBuilder(
-            splitter,
+            GraphSentenceSplitter(pretrained.sentence_parameters),
             self._word_pieces,
             self.layout.text_capacity.num_pieces,
             self.layout.text_capacity.num_sentences,

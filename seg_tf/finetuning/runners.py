@@ -12,7 +12,6 @@ from seg_tf.finetuning.probing.probe_runner import ProbeRunner
 from seg_tf.finetuning.spans import squad_runner
 from seg_tf.finetuning.spans.squad_runner import SquadRunner
 from seg_tf.finetuning.trials.trial import TaskRunner
-from seg_tf.text.punkt import SentenceSplitter
 
 # In the folder of a task's trials: what probes read.
 VECTORS_FOLDER = "vectors"
@@ -104,7 +103,6 @@ def make_runner(
     *,
     probe: str | None = None,
     folder: pathlib.Path,
-    splitter: SentenceSplitter | None = None,
     report: Callable[[str], Any] = print,
 ) -> TaskRunner:
     """The runner of a task.
@@ -116,7 +114,6 @@ def make_runner(
         options: values of `kind_of(task, probe).options`; others are not read.
         probe: as for `kind_of`.
         folder: of the task's trials, where probes keep the vectors they read.
-        splitter: what makes sentences of SQuAD's contexts; None takes the English one.
         report: called with lines of text.
 
     Raises:
@@ -131,7 +128,6 @@ def make_runner(
             pretrained,
             task,
             data_dir,
-            splitter=splitter,
             report=report,
             **arguments,
         )

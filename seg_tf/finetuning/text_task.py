@@ -86,11 +86,13 @@ class TextTask(FeatureModel):
         """
         pretrained = self.prepared()
         vocabulary = pretrained.vocabulary
+        parameters = pretrained.sentence_parameters
         text = TextPreparation(
             vocabulary.to_bytes(),
             pretrained.lower_case,
-            pretrained.sentence_splitter,
+            {"name": parameters.name, "parameters_sha256": parameters.checksum},
             pretrained.tokenizer,
+            parameters.to_bytes(),
         )
         config = dataclasses.replace(pretrained.config, objectives={})
         state = {
@@ -105,7 +107,7 @@ class TextTask(FeatureModel):
         }
         with new_folder.written_aside(pathlib.Path(folder)) as unfinished:
             contents.write(
-                unfinished, self.encoder, {"task": self}, state, text.vocabulary
+                unfinished, self.encoder, {"task": self}, state, text.files()
             )
 
     def prepared(self) -> Pretrained:

@@ -130,7 +130,7 @@ def convert(
         (aside / REPORT_FILE).write_text(report.to_text() + "\n", encoding="utf-8")
         if report.kept:
             pooler_file.write(aside, _pooler(parts))
-        contents.write(aside, encoder, objectives, state, text.vocabulary)
+        contents.write(aside, encoder, objectives, state, text.files())
     return report
 
 

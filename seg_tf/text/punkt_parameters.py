@@ -84,8 +84,8 @@ class PunktParameters:
                 context[word] = Orthography.UPPER_FIRST | Orthography.LOWER_INSIDE
         return dataclasses.replace(self, orthographic_context=context)
 
-    def save(self, path: str | pathlib.Path) -> None:
-        """Writes the tables and their provenance as sorted JSON, one entry a line."""
+    def to_bytes(self) -> bytes:
+        """The tables and their provenance as sorted JSON, one entry a line."""
         content = {
             "format": _FORMAT,
             "format_version": _FORMAT_VERSION,
@@ -93,8 +93,11 @@ class PunktParameters:
             "provenance": dict(self.provenance),
             **_tables(self),
         }
-        text = json.dumps(content, indent=0, ensure_ascii=False) + "\n"
-        pathlib.Path(path).write_text(text, encoding="utf-8", newline="\n")
+        return (json.dumps(content, indent=0, ensure_ascii=False) + "\n").encode()
+
+    def save(self, path: str | pathlib.Path) -> None:
+        """Writes `to_bytes`."""
+        pathlib.Path(path).write_bytes(self.to_bytes())
 
     @classmethod
     def english(cls) -> "PunktParameters":

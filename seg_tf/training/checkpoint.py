@@ -43,9 +43,9 @@ class Checkpoints:
         self.folder = pathlib.Path(folder)
         self.keep = keep
         self.facts = dict(facts or {})
-        self._vocabulary = None
+        self._text_files: dict[str, bytes] = {}
         if text_preparation is not None:
-            self._vocabulary = text_preparation.vocabulary
+            self._text_files = text_preparation.files()
             self.facts["text"] = text_preparation.described()
         self.report = report
         self.decay_begin = decay_begin
@@ -92,14 +92,15 @@ class Checkpoints:
             self.folder.mkdir(parents=True, exist_ok=True)
             files.remove_leftovers(self.folder)
             size = training_state.size_in_bytes(pretrainer)
-            files.check_room(self.folder, size + len(self._vocabulary or b""))
+            size += sum(map(len, self._text_files.values()))
+            files.check_room(self.folder, size)
             unfinished.mkdir()
             contents.write(
                 unfinished,
                 pretrainer.encoder,
                 pretrainer.objectives,
                 state,
-                self._vocabulary,
+                self._text_files,
                 training_state.groups(pretrainer),
             )
             files.publish(final)

@@ -16,6 +16,7 @@ from seg_tf.checkpoints import contents
 from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.checkpoints.pretrained import load_encoder, load_pretrained
 from seg_tf.text.preparation import TextPreparation
+from seg_tf.text.punkt_parameters import PunktParameters
 from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from seg_tf.text.word_vocabulary import WordVocabulary
 from seg_tf.training.checkpoint import Checkpoints
@@ -31,7 +32,14 @@ from tests.training.test_checkpoint import DAMAGES, checkpoints_in, trained
 pytestmark = pytest.mark.slow
 
 WORDS = Vocabulary([*SPECIAL_TOKENS, *(f"w{n}" for n in range(VOCAB_SIZE - 5))])
-TEXT = TextPreparation(WORDS.to_bytes(), False, {"name": "a splitter"})
+# Of another language than the one that is built in.
+PARAMETERS = PunktParameters(abbreviation_types=frozenset({"bzw"}), name="a splitter")
+TEXT = TextPreparation(
+    WORDS.to_bytes(),
+    False,
+    {"name": "a splitter"},
+    sentence_parameters=PARAMETERS.to_bytes(),
+)
 
 
 @pytest.fixture(scope="module")
@@ -117,6 +125,7 @@ def test_checkpoint_alone_is_enough_to_use_the_model(pretrainer, tmp_path):
     assert loaded.vocabulary.tokens == WORDS.tokens
     assert not loaded.lower_case
     assert loaded.sentence_splitter == {"name": "a splitter"}
+    assert loaded.sentence_parameters == PARAMETERS
     assert loaded.folder == folder
     assert loaded.config == small_config()
     features = next(iter(ArithmeticInputs().train_dataset(4)))
@@ -262,7 +271,7 @@ def test_lower_case_must_be_that_of_the_run(pretrainer, tmp_path):
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
 def test_damaged_vocabulary_is_a_damaged_checkpoint(pretrainer, tmp_path, damage):
     folder = save_with_text(tmp_path, pretrainer)
-    damage(folder / contents.VOCABULARY_FILE)
+    damage(folder / "vocab.txt")
     with pytest.raises(CheckpointError, match=r"vocab\.txt"):
         load_pretrained(tmp_path)
     reports = []

@@ -33,9 +33,9 @@ from data_pipelines.builds.document_options import DocumentOptions
 from data_pipelines.builds.errors import BuildError
 from data_pipelines.builds.window_building import WindowOptions
 from data_pipelines.records import tree_shards
-from data_pipelines.records.manifest import Manifest
+from data_pipelines.records.manifest import Manifest, text_preparation
 from seg_tf.text.punkt import SentenceSplitter
-from seg_tf.text.punkt_parameters import load_parameters
+from seg_tf.text.punkt_parameters import PunktParameters, load_parameters
 from seg_tf.text.vocabulary import Vocabulary
 from seg_tf.text.word_pieces import WordPieces
 from tests.data_pipelines.builders import read_split
@@ -517,6 +517,22 @@ def test_parameters_from_a_file_leave_no_path_in_the_manifest(corpus, tmp_path):
     text = (tmp_path / "out" / "manifest.json").read_text()
     assert str(tmp_path) not in text
     assert load_parameters("english").checksum in text
+
+
+def test_records_hold_the_parameters_of_their_splitter(corpus, tmp_path):
+    parameters = PunktParameters(abbreviation_types=frozenset({"bzw"}), name="own")
+    parameters.save(tmp_path / "own.json")
+    records = tmp_path / "out"
+    build(corpus, records, sentence_parameters=str(tmp_path / "own.json"))
+    manifest = Manifest.load(records)
+    held = text_preparation(manifest, records).sentence_parameters
+    assert held == parameters.to_bytes()
+    load_parameters("english").save(records / "sentence_parameters.json")
+    with pytest.raises(ValueError, match=r"sentence_parameters\.json: not the param"):
+        text_preparation(manifest, records)
+    # As of an earlier version.
+    (records / "sentence_parameters.json").unlink()
+    assert text_preparation(manifest, records).sentence_parameters is None
 
 
 def test_two_builds_at_once_are_refused(corpus, tmp_path):

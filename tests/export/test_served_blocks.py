@@ -13,7 +13,6 @@ from seg_tf.export.served_rows import ServedRows
 from seg_tf.finetuning.segments import as_tuples, encode_texts
 from seg_tf.inference.long_texts import LongTexts
 from seg_tf.layouts import block_placing, blocks
-from seg_tf.text.graph.sentences import GraphSentenceSplitter
 from seg_tf.text.punkt import SentenceSplitter
 from tests.finetuning import tiny_models
 
@@ -42,7 +41,7 @@ def pretrained():
 
 @functools.cache
 def served():
-    rows = ServedRows(pretrained(), GraphSentenceSplitter())
+    rows = ServedRows(pretrained())
     return rows, ServedEncoder(pretrained(), rows).functions
 
 
@@ -150,6 +149,4 @@ def test_a_model_of_other_rows_is_refused():
         inputs=configuration.LaneInputsConfig(),
     )
     with pytest.raises(ValueError, match="TransformerXLConfig"):
-        ServedRows(
-            dataclasses.replace(pretrained(), config=other), GraphSentenceSplitter()
-        )
+        ServedRows(dataclasses.replace(pretrained(), config=other))

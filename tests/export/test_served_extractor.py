@@ -1,5 +1,6 @@
 """Answers that are found in the graph are those of the Keras model and its ranking."""
 
+import dataclasses
 import functools
 
 import numpy as np
@@ -26,6 +27,7 @@ from seg_tf.tasks.squad.windows import make_windows
 from seg_tf.text.graph.pieces import GraphWordPieces
 from seg_tf.text.graph.sentences import GraphSentenceSplitter
 from seg_tf.text.punkt import SentenceSplitter
+from seg_tf.text.punkt_parameters import PunktParameters
 from tests.finetuning import tiny_models
 from tests.inference import commands, tiny_slm
 
@@ -219,7 +221,6 @@ def test_answers_are_those_of_keras():
     served = ServedExtractor(
         extractor,
         pretrained,
-        splitter(),
         sizes,
         null_threshold=null_threshold,
         **choice,
@@ -274,11 +275,21 @@ def test_an_extractor_is_exported(tmp_path):
     questions, contexts = map(tf.constant, zip(*asked(), strict=True))
     found = loaded.signatures["serving_default"](question=questions, context=contexts)
     check_answers(found, expected, None, 1)
-    again = SpanExtractor.from_preset(model).answer(
-        *zip(*asked(), strict=True), **choice
-    )
+    saved = SpanExtractor.from_preset(model)
+    again = saved.answer(*zip(*asked(), strict=True), **choice)
     for name, values in found.items():
         np.testing.assert_array_equal(again[name], values)
+
+
+def test_a_saved_task_has_the_sentence_parameters_of_its_checkpoint(tmp_path):
+    parameters = PunktParameters(abbreviation_types=frozenset({"w1"}), name="own")
+    pretrained = dataclasses.replace(
+        pretrained_of("bert_ps"), sentence_parameters=parameters
+    )
+    SpanExtractor.from_pretrained(pretrained, **SIZES).save_to_preset(tmp_path / "task")
+    saved = load_pretrained(tmp_path / "task")
+    assert saved.sentence_parameters == parameters != PunktParameters.english()
+    assert saved.sentence_splitter["parameters_sha256"] == parameters.checksum
 
 
 def test_what_is_no_model_of_questions_is_refused():
@@ -286,4 +297,4 @@ def test_what_is_no_model_of_questions_is_refused():
     with pytest.raises(ValueError, match="reads question and context"):
         window_sizes(pretrained)
     with pytest.raises(ValueError, match=r"`num_best` and .* Received: num_best=0"):
-        ServedExtractor(None, pretrained, splitter(), None, num_best=0)
+        ServedExtractor(None, pretrained, None, num_best=0)

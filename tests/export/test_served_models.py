@@ -21,7 +21,6 @@ from seg_tf.export.served_rows import ServedRows
 from seg_tf.finetuning import TextClassifier, text_batches
 from seg_tf.inference import text_windows
 from seg_tf.inference.text_windows import window_capacity
-from seg_tf.text.graph.sentences import GraphSentenceSplitter
 from seg_tf.text.punkt import SentenceSplitter
 from tests.export.test_served_rows import DOCUMENTS, EMPTY
 from tests.finetuning import tiny_models
@@ -105,7 +104,7 @@ def serve_elsewhere(checkpoint, given, folder):
 def serve_here(checkpoint, given, _):
     """The same from the functions that are saved."""
     pretrained = load_pretrained(checkpoint)
-    rows = ServedRows(pretrained, GraphSentenceSplitter())
+    rows = ServedRows(pretrained)
     functions = ServedEncoder(pretrained, rows).functions
     return {
         name: functions[name](*map(tf.constant, arguments.values()))
@@ -162,7 +161,7 @@ def test_what_is_served_is_what_keras_computes(checkpoints, kind, serve, tmp_pat
 @pytest.mark.parametrize("kind", ["segabert_slm", "bert"])
 def test_rows_give_what_their_texts_give(kind):
     pretrained = tiny_models.tiny(kind)
-    rows = ServedRows(pretrained, GraphSentenceSplitter())
+    rows = ServedRows(pretrained)
     served = ServedEncoder(pretrained, rows).functions
     _, features = rows.of_texts(tf.constant(DOCUMENTS))
     signature = served["encode_ids"]
@@ -180,7 +179,7 @@ def test_a_classifier_answers_as_in_keras(kind, num_classes):
     classifier = TextClassifier.from_pretrained(
         pretrained, num_classes, num_texts=2, seed=1
     )
-    rows = ServedRows(pretrained, GraphSentenceSplitter())
+    rows = ServedRows(pretrained)
     labels = ["no", "maybe", "yes"]
     room = pretrained.layout().capacity(2)
     of_classes = labels if num_classes > 1 else []
@@ -282,7 +281,7 @@ def test_a_killed_export_leaves_what_was_there(tmp_path, monkeypatch):
 
     monkeypatch.setattr(tf.saved_model, "save", fill_disk)
     pretrained = tiny_models.tiny("bert")
-    served = ServedEncoder(pretrained, ServedRows(pretrained, GraphSentenceSplitter()))
+    served = ServedEncoder(pretrained, ServedRows(pretrained))
     with pytest.raises(OSError, match="No space"):
         saved_model.write(served, folder, pretrained, {}, overwrite=True)
     assert [path.name for path in tmp_path.iterdir()] == ["served"]

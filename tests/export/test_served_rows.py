@@ -36,7 +36,7 @@ EMPTY = ["", " \n\u200b\n"]
 @functools.cache
 def rows_of(kind):
     """Its own room is so small that most documents are cut."""
-    return ServedRows(tiny_models.tiny(kind, num_token_types=2), splitter())
+    return ServedRows(tiny_models.tiny(kind, num_token_types=2))
 
 
 @functools.cache
@@ -128,4 +128,4 @@ def test_texts_are_cut_by_berts_rule():
 def test_other_models_are_refused(tmp_path):
     folder = tiny_language_model.write_checkpoint(tmp_path)
     with pytest.raises(ValueError, match=r"`checkpoint` must be .*TransformerXLConfig"):
-        ServedRows(load_pretrained(folder), splitter())
+        ServedRows(load_pretrained(folder))

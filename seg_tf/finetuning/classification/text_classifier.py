@@ -22,7 +22,6 @@ from seg_tf.finetuning.optimizer import DEFAULT_LEARNING_RATE, finetuning_optimi
 from seg_tf.finetuning.segments import is_text
 from seg_tf.finetuning.text_task import TextTask
 from seg_tf.layouts.readouts import TextReadout
-from seg_tf.text.graph.sentences import GraphSentenceSplitter
 from seg_tf.training import devices
 
 _BATCH_SIZE = 32
@@ -265,7 +264,7 @@ class TextClassifier(TextTask):
         layout = pretrained.layout(settings["max_length"])
         served = ServedClassifier(
             self,
-            ServedRows(pretrained, GraphSentenceSplitter()),
+            ServedRows(pretrained),
             names if self.num_classes > 1 else [],
             num_texts,
             layout.capacity(num_texts),

@@ -19,7 +19,6 @@ from seg_tf.finetuning.feature_model import feature_inputs
 from seg_tf.finetuning.spans.squad_examples import window_sizes
 from seg_tf.finetuning.text_task import TextTask
 from seg_tf.ops.gathering import gather_vectors
-from seg_tf.text.graph.sentences import GraphSentenceSplitter
 
 # Far below any logit, and a number in every precision that a loss is taken in.
 _IMPOSSIBLE = -1e9
@@ -153,7 +152,6 @@ class SpanExtractor(TextTask):
         self,
         questions: Sequence[str],
         contexts: Sequence[str],
-        splitter: GraphSentenceSplitter | None = None,
         **choice: Any,
     ) -> dict[str, np.ndarray]:
         """Answers to questions, cut out of contexts.
@@ -161,14 +159,13 @@ class SpanExtractor(TextTask):
         Args:
             questions: any number.
             contexts: as many; lines are paragraphs.
-            splitter: what makes sentences of paragraphs; None takes the English one.
             **choice: `max_answer_pieces`, `num_best` and `null_threshold` of
                 `seg_tf.export.served_extractor.ServedExtractor`.
 
         Returns:
             The outputs of `ServedExtractor`, `answer` among them.
         """
-        function = self._served(splitter, choice).functions["serving_default"]
+        function = self._served(choice).functions["serving_default"]
         found = function(tf.constant(list(questions)), tf.constant(list(contexts)))
         return {name: values.numpy() for name, values in found.items()}
 
@@ -176,7 +173,6 @@ class SpanExtractor(TextTask):
         self,
         folder: str | pathlib.Path,
         overwrite: bool = False,
-        splitter: GraphSentenceSplitter | None = None,
         **choice: Any,
     ) -> None:
         """Writes a SavedModel that answers questions.
@@ -184,31 +180,27 @@ class SpanExtractor(TextTask):
         Args:
             folder: a new folder.
             overwrite: whether a SavedModel that is there is replaced.
-            splitter: as for `answer`.
-            **choice: likewise.
+            **choice: as for `answer`.
 
         Raises:
             ValueError: if something else is there, or the model knows no vocabulary.
         """
-        splitter = splitter or GraphSentenceSplitter()
-        checksum = splitter.parameters_checksum
+        pretrained = self.prepared()
+        checksum = pretrained.sentence_parameters.checksum
         saved_model.write(
-            self._served(splitter, choice),
+            self._served(choice),
             pathlib.Path(folder),
-            self.prepared(),
+            pretrained,
             {**self.settings, **choice, "sentence_parameters_sha256": checksum},
             overwrite=overwrite,
         )
 
-    def _served(
-        self, splitter: GraphSentenceSplitter | None, choice: Mapping[str, Any]
-    ) -> ServedExtractor:
+    def _served(self, choice: Mapping[str, Any]) -> ServedExtractor:
         pretrained = self.prepared()
         sizes = {name: self.settings[name] for name in _WINDOW_SETTINGS}
         return ServedExtractor(
             self,
             pretrained,
-            splitter or GraphSentenceSplitter(),
             window_sizes(pretrained, **sizes),
             **choice,
         )

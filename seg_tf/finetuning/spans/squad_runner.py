@@ -58,7 +58,6 @@ class SquadRunner:
         stride: likewise.
         max_question_pieces: likewise.
         max_answer_pieces: the longest answer that is given.
-        splitter: what makes sentences of contexts; None takes the English one.
         randomly_initialised: whether the encoder starts from new weights, to see what
             pretraining is worth.
         dtype_policy: as of Keras, such as "mixed_bfloat16"; None takes the one that
@@ -99,7 +98,6 @@ class SquadRunner:
         stride: int | None = None,
         max_question_pieces: int | None = None,
         max_answer_pieces: int = _MAX_ANSWER_PIECES,
-        splitter: SentenceSplitter | None = None,
         randomly_initialised: bool = False,
         dtype_policy: str | None = None,
         save_model: bool = False,
@@ -120,7 +118,6 @@ class SquadRunner:
         self._pretrained = pretrained
         self._saves_model = save_model
         self._max_answer_pieces = max_answer_pieces
-        self._splitter = splitter or SentenceSplitter()
         self._model = ReusableModel(
             lambda seed: SpanExtractor.from_pretrained(
                 pretrained,
@@ -141,7 +138,9 @@ class SquadRunner:
             for split, most in (("train", limit), ("dev", dev_limit))
         ]
         encoder = SpanEncoder(
-            pretrained.vocabulary, pretrained.lower_case, self._splitter
+            pretrained.vocabulary,
+            pretrained.lower_case,
+            SentenceSplitter(pretrained.sentence_parameters),
         )
         self._train, self._dev = (
             make_split(data, encoder, self.sizes, progress) for data in files
@@ -162,7 +161,7 @@ class SquadRunner:
             "train": _checksum(self._train.data),
             "dev": _checksum(self._dev.data),
             "windows": dataclasses.asdict(self.sizes),
-            "sentence_splitter": self._splitter.parameters_checksum,
+            "sentence_splitter": self._pretrained.sentence_parameters.checksum,
         }
 
     def run(
