@@ -125,7 +125,11 @@ def as_built(config, inputs):
     Runs that differ in what the loop does between updates share one, and its graphs.
     """
     settings = dataclasses.replace(
-        config.training, log_interval=1, checkpoint_interval=1, keep_checkpoints=1
+        config.training,
+        log_interval=1,
+        validation_interval=1,
+        checkpoint_interval=1,
+        keep_checkpoints=1,
     )
     key = repr(dataclasses.replace(config, training=settings))
     if key not in _BUILT:
