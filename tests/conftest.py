@@ -1,5 +1,8 @@
 """What has to be so before any test module is imported, seeds, and a checkpoint."""
 
+import contextlib
+import ctypes
+import gc
 import os
 import pathlib
 import random
@@ -61,6 +64,43 @@ def _environment() -> Iterator[None]:
 
         if config.is_op_determinism_enabled():
             config.disable_op_determinism()
+
+
+@pytest.fixture(autouse=True)
+def _graphs() -> Iterator[None]:
+    """The graphs of a test can be freed after it."""
+    yield
+    if "tensorflow" in sys.modules:
+        from tensorflow.python.framework import ops
+
+        # TensorFlow registers the gradient of every traced `custom_gradient` for ever,
+        # and with it the graph that it was traced in.
+        gradients = ops.gradient_registry._registry
+        traced = [name for name in gradients if name.startswith("CustomGradient-")]
+        for name in traced:
+            del gradients[name]
+        if traced:
+            _free_memory()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _session() -> Iterator[None]:
+    """What the tests of a file built is given back to the system after the last."""
+    if "tensorflow" in sys.modules:
+        import tensorflow as tf
+
+        # Rewriting a graph takes longer than a test's few executions of it gain.
+        tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
+    yield
+    if "keras" in sys.modules:
+        sys.modules["keras"].utils.clear_session(free_memory=False)
+    _free_memory()
+
+
+def _free_memory() -> None:
+    gc.collect()
+    with contextlib.suppress(OSError, AttributeError):  # another C library than glibc
+        ctypes.CDLL("libc.so.6").malloc_trim(0)
 
 
 @pytest.fixture(scope="session")
