@@ -136,7 +136,9 @@ def as_built(config, inputs):
         built = pretraining.build_pretrainer(config, inputs)
         variables = training_state.all_variables(built)
         _BUILT[key] = built, [variable.numpy().copy() for variable in variables]
-    pretrainer, values = _BUILT[key]
+    pretrainer, values = _BUILT[key] = _BUILT.pop(key)
+    if len(_BUILT) > 2:  # graphs take memory: the two used last are kept
+        del _BUILT[next(iter(_BUILT))]
     variables = training_state.all_variables(pretrainer)
     for variable, value in zip(variables, values, strict=True):
         variable.assign(value)
