@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from data_pipelines.loading import sample_order
 from seg_tf import configuration
-from seg_tf.training import pretraining
+from seg_tf.training import pretraining, training_state
 
 VOCAB_SIZE = 50
 LENGTH = 12
@@ -114,6 +114,36 @@ def small_pretrainer(config=None, **changes):
     """A built pretrainer of `small_config`, or of that with changes of the run."""
     config = dataclasses.replace(config or small_config(), **changes)
     return pretraining.build_pretrainer(config, ArithmeticInputs())
+
+
+_BUILT = {}
+
+
+def as_built(config, inputs):
+    """A pretrainer in the state in which it is built, for a run at a time.
+
+    Runs that differ in what the loop does between updates share one, and its graphs.
+    """
+    settings = dataclasses.replace(
+        config.training,
+        log_interval=1,
+        validation_interval=1,
+        checkpoint_interval=1,
+        keep_checkpoints=1,
+    )
+    key = repr(dataclasses.replace(config, training=settings))
+    if key not in _BUILT:
+        built = pretraining.build_pretrainer(config, inputs)
+        variables = training_state.all_variables(built)
+        _BUILT[key] = built, [variable.numpy().copy() for variable in variables]
+    pretrainer, values = _BUILT[key] = _BUILT.pop(key)
+    if len(_BUILT) > 2:  # graphs take memory: the two used last are kept
+        del _BUILT[next(iter(_BUILT))]
+    variables = training_state.all_variables(pretrainer)
+    for variable, value in zip(variables, values, strict=True):
+        variable.assign(value)
+    pretrainer.memory.share()
+    return pretrainer
 
 
 class At(keras.callbacks.Callback):

@@ -1,7 +1,6 @@
 """Memory of lanes, from step to step, in checkpoints and on several ranks."""
 
 import dataclasses
-import itertools
 import re
 
 import numpy as np
@@ -20,9 +19,12 @@ from seg_tf.training.run_folder import RunFolder, describe_run
 from seg_tf.training.supervisor import Supervisor, Validation
 from tests import scripted_runs
 from tests.training import word_runs
-from tests.training.stand_ins import At, terminate
+from tests.training.stand_ins import At, as_built, terminate
 
 pytestmark = pytest.mark.slow
+
+
+NO_DROPOUT = {"dropout": 0.0, "attention_dropout": 0.0}
 
 
 @pytest.fixture(scope="module")
@@ -35,16 +37,29 @@ def with_settings(model=None, **training):
     return dataclasses.replace(
         config,
         model=dataclasses.replace(config.model, **(model or {})),
-        training=dataclasses.replace(config.training, **training),
+        training=dataclasses.replace(
+            config.training, **{"micro_batch_size": None, **training}
+        ),
     )
 
 
-def trained(records, config, updates):
+def built(records, config):
     inputs = pretraining.build_inputs(config, str(records))
-    pretrainer = pretraining.build_pretrainer(config, inputs)
+    return inputs, pretraining.build_pretrainer(config, inputs)
+
+
+def trained(records, config, updates):
+    """A pretrainer after some updates, and its batches."""
+    inputs, pretrainer = built(records, config)
     dataset = inputs.train_dataset(config.training.batch_size)
     pretrainer.fit(dataset, steps_per_epoch=updates, verbose=0, shuffle=False)
     return pretrainer, dataset
+
+
+@pytest.fixture(scope="module")
+def whole(records):
+    """A pretrainer after five updates, each from a whole batch."""
+    return trained(records, with_settings(NO_DROPOUT), 5)[0]
 
 
 def memory_of(pretrainer):
@@ -53,13 +68,12 @@ def memory_of(pretrainer):
 
 def test_memory_is_what_one_long_pass_over_each_lane_leaves(records):
     # Without a rate the weights stay, so that all segments are read by the same.
-    config = with_settings(
-        {"dropout": 0.0, "attention_dropout": 0.0, "memory_length": 20}
-    )
+    config = with_settings({**NO_DROPOUT, "memory_length": 20})
     still = dataclasses.replace(config.optimizer, learning_rate=0.0)
-    config = dataclasses.replace(config, optimizer=still)
-    pretrainer, dataset = trained(records, config, updates=4)
-    batches = list(itertools.islice(dataset, 4))
+    inputs, pretrainer = built(records, dataclasses.replace(config, optimizer=still))
+    batches = list(inputs.train_dataset(config.training.batch_size).take(4))
+    for batch in batches:
+        pretrainer.train_step(batch)
     lanes = {
         name: np.concatenate([batch[name] for batch in batches], axis=1)
         for name in pretrainer.encoder.feature_names
@@ -72,22 +86,14 @@ def test_memory_is_what_one_long_pass_over_each_lane_leaves(records):
     )
 
 
-def test_memory_takes_part_in_training(records):
-    losses = [
-        trained(records, with_settings({"memory_length": length}), updates=6)[
-            0
-        ].interval_results()["loss"]
-        for length in (0, 7)
-    ]
+def test_memory_takes_part_in_training(records, whole):
+    without, _ = trained(records, with_settings({**NO_DROPOUT, "memory_length": 0}), 5)
+    losses = [one.interval_results()["loss"] for one in (without, whole)]
     assert abs(losses[0] - losses[1]) > 1e-3
 
 
-def test_micro_batches_remember_what_the_whole_batch_does(records):
-    settings = {"dropout": 0.0, "attention_dropout": 0.0}
-    whole, parts = (
-        trained(records, with_settings(settings, micro_batch_size=size), updates=5)[0]
-        for size in (None, 1)
-    )
+def test_micro_batches_remember_what_the_whole_batch_does(records, whole):
+    parts, _ = trained(records, with_settings(NO_DROPOUT, micro_batch_size=1), 5)
     for one, other in zip(
         whole.trainable_variables, parts.trainable_variables, strict=True
     ):
@@ -96,19 +102,18 @@ def test_micro_batches_remember_what_the_whole_batch_does(records):
         np.testing.assert_allclose(memory_of(parts)[name], value, atol=1e-5)
 
 
-def test_compiled_steps_remember_what_others_do(records):
-    settings = {"dropout": 0.0, "attention_dropout": 0.0}
-    plain, compiled = (
-        trained(records, with_settings(settings, jit_compile=jit), updates=5)[0]
-        for jit in (False, True)
+def test_compiled_steps_remember_what_others_do(records, whole):
+    compiled, _ = trained(
+        records, with_settings(NO_DROPOUT, micro_batch_size=2, jit_compile=True), 5
     )
-    for name, value in memory_of(plain).items():
+    for name, value in memory_of(whole).items():
         np.testing.assert_allclose(memory_of(compiled)[name], value, atol=1e-4)
 
 
 @pytest.mark.parametrize("dtype", ["mixed_float16", "mixed_bfloat16"])
 def test_memory_has_the_precision_of_the_hidden_states(records, dtype):
-    pretrainer, dataset = trained(records, with_settings(dtype_policy=dtype), updates=3)
+    config = with_settings({"num_layers": 1}, dtype_policy=dtype)
+    pretrainer, dataset = trained(records, config, updates=3)
     hidden, indices = pretrainer.memory.variables
     assert (hidden.dtype, indices.dtype) == (dtype.removeprefix("mixed_"), "int32")
     last = next(iter(dataset.skip(2)))
@@ -120,19 +125,21 @@ def test_memory_has_the_precision_of_the_hidden_states(records, dtype):
 
 
 def test_memory_that_is_not_finite_is_not_kept(records):
-    pretrainer, dataset = trained(records, word_runs.CONFIG, updates=2)
+    config = with_settings()
+    inputs, pretrainer = built(records, config)
+    first, batch = inputs.train_dataset(config.training.batch_size).take(2)
+    pretrainer.train_step(first)
     before = memory_of(pretrainer)
-    batch = next(iter(dataset))
     bias = pretrainer.encoder.content_bias
     value = bias.numpy()
     bias.assign(np.full_like(value, np.nan))
-    _, finite = tf.function(pretrainer.train_step)(batch)
+    _, finite = pretrainer.train_step(batch)
     assert not finite
     bias.assign(value)
     for name, value in memory_of(pretrainer).items():
         np.testing.assert_array_equal(value, before[name])
     # Not before the words that come next, it is not seen: as if there were none.
-    features = {name: value.numpy() for name, value in next(iter(dataset)).items()}
+    features = {name: value.numpy() for name, value in first.items()}
     for name in ("stream_token", "stream_sentence", "stream_paragraph"):
         features[name] += 1_000
     with_memory = {**features, **pretrainer.memory.read(features)}
@@ -143,11 +150,12 @@ def test_memory_that_is_not_finite_is_not_kept(records):
 
 def test_overflow_of_the_gradient_alone_leaves_memory_to_go_on(records):
     scale = configuration.LossScaleConfig(initial=2.0**60)
-    config = with_settings(dtype_policy="mixed_float16", loss_scale=scale)
-    inputs = pretraining.build_inputs(config, str(records))
-    pretrainer = pretraining.build_pretrainer(config, inputs)
+    config = with_settings(
+        {"num_layers": 1}, dtype_policy="mixed_float16", loss_scale=scale
+    )
+    inputs, pretrainer = built(records, config)
     batch = next(iter(inputs.train_dataset(config.training.batch_size)))
-    _, finite = tf.function(pretrainer.train_step)(batch)
+    _, finite = pretrainer.train_step(batch)
     assert not finite
     assert pretrainer.updates == 0
     indices = memory_of(pretrainer)["memory_indices"]
@@ -159,8 +167,8 @@ def test_overflow_of_the_gradient_alone_leaves_memory_to_go_on(records):
 def run(records, folder, *callbacks):
     config = word_runs.CONFIG
     inputs = pretraining.build_inputs(config, str(records))
-    pretrainer = pretraining.build_pretrainer(config, inputs)
-    result = pretraining.pretrain(
+    pretrainer = as_built(config, inputs)
+    return pretraining.pretrain(
         config,
         inputs,
         pretrainer,
@@ -169,7 +177,6 @@ def run(records, folder, *callbacks):
         callbacks=callbacks,
         report=lambda line: None,
     )
-    return result
 
 
 def test_interrupted_run_equals_an_unbroken_one_memory_included(records, tmp_path):
@@ -230,9 +237,9 @@ def test_lanes_of_other_ranks_are_collected_and_those_of_none_kept():
 
 def test_step_has_no_scatter(records):
     # Deterministic kernels would copy all lanes through the host at every step.
-    inputs = pretraining.build_inputs(word_runs.CONFIG, str(records))
-    pretrainer = pretraining.build_pretrainer(word_runs.CONFIG, inputs)
-    batch = next(iter(inputs.train_dataset(word_runs.CONFIG.training.batch_size)))
+    config = with_settings({"num_layers": 1}, micro_batch_size=2)
+    inputs, pretrainer = built(records, config)
+    batch = next(iter(inputs.train_dataset(config.training.batch_size)))
     step = tf.function(pretrainer.train_step, autograph=False)
     graph = step.get_concrete_function(batch).graph.as_graph_def()
     operators = {node.op for node in graph.node}
@@ -300,8 +307,7 @@ def test_other_numbers_of_processes_continue_what_one_would():
 
 
 def test_restored_lanes_are_those_of_the_checkpoint(records, tmp_path):
-    inputs = pretraining.build_inputs(word_runs.CONFIG, str(records))
-    pretrainer = pretraining.build_pretrainer(word_runs.CONFIG, inputs)
+    _, pretrainer = built(records, word_runs.CONFIG)
     rows = {"lane": tf.constant([1, 2])}
 
     def fill(value):
@@ -344,7 +350,7 @@ class Regrouping(Distribution):
 
 
 def test_lanes_are_collected_before_processes_regroup(records, monkeypatch):
-    config = word_runs.CONFIG
+    config = with_settings({"num_layers": 1})
     processes = Regrouping()
     monkeypatch.setattr(
         LaneMemory, "collect", lambda self, among: among.events.append("collect")

@@ -22,6 +22,7 @@ from tests.training.stand_ins import (
     VOCAB_SIZE,
     ArithmeticInputs,
     At,
+    as_built,
     small_config,
     small_pretrainer,
     terminate,
@@ -36,7 +37,7 @@ def run(folder, config=None, *callbacks, reports=None, **choice):
     """Pretrains into `folder`; returns the pretrainer and the result."""
     config = config or small_config()
     inputs = ArithmeticInputs()
-    pretrainer = pretraining.build_pretrainer(config, inputs)
+    pretrainer = as_built(config, inputs)
     result = pretraining.pretrain(
         config,
         inputs,
@@ -373,11 +374,12 @@ def test_overwrite_starts_anew(tmp_path, unbroken):
 def test_half_precision_trains_and_resumes_exactly(tmp_path):
     config = small_config(dtype_policy="mixed_bfloat16", num_updates=5)
     whole, whole_result = run(tmp_path / "whole", config)
+    state = state_of(whole)
     with pytest.raises(Interrupted):
         run(tmp_path / "broken", config, At(2, terminate))
     resumed, result = run(tmp_path / "broken", config)
     assert resumed.encoder.compute_dtype == "bfloat16"
-    for one, two in zip(state_of(resumed), state_of(whole), strict=True):
+    for one, two in zip(state_of(resumed), state, strict=True):
         np.testing.assert_array_equal(one, two)
     assert result == whole_result
     assert keras.config.dtype_policy().name == "float32"  # only the model's

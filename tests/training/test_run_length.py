@@ -21,12 +21,12 @@ pytestmark = pytest.mark.slow
 WARMUP = 3
 
 
-def stable(num_updates, decay_share=0.2, **training):
+def stable(num_updates, **training):
     """A run on a warm-up–stable–decay schedule, which keeps one checkpoint."""
     return dataclasses.replace(
         small_config(num_updates=num_updates, keep_checkpoints=1, **training),
         optimizer=configuration.StableAdamWConfig(
-            learning_rate=1e-2, warmup_updates=WARMUP, decay_share=decay_share
+            learning_rate=1e-2, warmup_updates=WARMUP, decay_share=0.2
         ),
     )
 
@@ -114,11 +114,12 @@ def test_kill_before_the_new_length_is_recorded_changes_nothing(
 
 
 def test_run_without_a_checkpoint_from_before_its_decay_says_so(tmp_path):
-    run(tmp_path, stable(5, decay_share=0.3, checkpoint_interval=5))
+    at_the_end = {"checkpoint_interval": 20, "validation_interval": 20}
+    run(tmp_path, stable(20, **at_the_end))
     reports = []
-    run(tmp_path, stable(7, decay_share=0.3), reports=reports)
-    assert "No checkpoint is left from before update 3" in reports[0]
-    assert train_rows(tmp_path)[-1]["updates"] == 6
+    run(tmp_path, stable(30, **at_the_end), reports=reports)
+    assert "No checkpoint is left from before update 16" in reports[0]
+    assert train_rows(tmp_path)[-1]["updates"] == 30
 
 
 def test_decaying_run_goes_on_at_the_rates_of_the_longer_run(tmp_path):
