@@ -117,17 +117,18 @@ def test_signal_to_one_worker_leaves_a_checkpoint(records, tmp_path, rank):
     assert "Traceback" not in errors.split("Stopped by SIGTERM")[0]
 
 
-@pytest.mark.parametrize("victim", [0, 1], ids=["the chief", "another"])
-def test_rank_that_stands_still_is_named(records, alone, tmp_path, victim):
+def test_rank_that_stands_still_is_named(records, alone, tmp_path):
     process = start(records, tmp_path, *SHARED, launcher=launcher("-np", "2"))
-    read_until(process, "update 10/60")
-    worker = workers(tmp_path)[victim]
-    worker.suspend()
-    line = read_until(process, "has been silent for")
-    assert f"Rank {victim} (process {worker.pid} on {socket.gethostname()})" in line
-    worker.resume()
-    line = read_until(process, "is back after")
-    assert f"Rank {victim} " in line
+    # The chief, then another.
+    for victim, update in enumerate((10, 30)):
+        read_until(process, f"update {update}/60")
+        worker = workers(tmp_path)[victim]
+        worker.suspend()
+        line = read_until(process, "has been silent for")
+        assert f"Rank {victim} (process {worker.pid} on {socket.gethostname()})" in line
+        worker.resume()
+        line = read_until(process, "is back after")
+        assert f"Rank {victim} " in line
     finish(process)
     assert_same_run_but_for_rounding(tmp_path, alone)
 
@@ -161,22 +162,25 @@ def discovery(folder, hosts):
     return script, listed
 
 
-@pytest.mark.parametrize("victim", [0, 2], ids=["the chief", "another"])
-def test_elastic_run_outlives_a_killed_process(records, alone, tmp_path, victim):
+def test_elastic_run_outlives_killed_processes(records, alone, tmp_path):
     script, _ = discovery(tmp_path, HOSTS)
     process = start(
         records,
         tmp_path / "run",
         *SHARED,
         launcher=launcher(
-            *("-np", "3", "--min-np", "2", "--host-discovery-script", script)
+            *("-np", "3", "--min-np", "1", "--host-discovery-script", script)
         ),
         environment={"HOROVOD_GLOO_TIMEOUT_SECONDS": "5"},
     )
     read_until(process, "update 10/60")
-    workers(tmp_path / "run")[victim].kill()
+    of_ranks = workers(tmp_path / "run")
+    of_ranks[0].kill()  # the chief
+    read_until(process, "update 30/60")
+    of_ranks[2].kill()
     output = finish(process)
     assert "with 2 processes" in output
+    assert "with 1 process" in output
     assert_same_run_but_for_rounding(tmp_path / "run", alone)
 
 

@@ -26,7 +26,8 @@ def copy_encoder(
     config = {**encoder.get_config(), "dtype": keras.config.dtype_policy()}
     if "packed_windows" in config:
         config["packed_windows"] = False
-    copied = type(encoder)(**config)
+    # Not the constructor: of a layer among the arguments this makes a copy as well.
+    copied = type(encoder).from_config(config)
     if not randomly_initialised:
         copied.set_weights(encoder.get_weights())
     return copied

@@ -45,7 +45,7 @@ CONFIG = configuration.RunConfig(
         "sentence_unshuffling": configuration.SentenceUnshufflingConfig(num_layers=1)
     },
     optimizer=configuration.AdamWConfig(learning_rate=3e-3, warmup_updates=20),
-    training=configuration.TrainingConfig(num_updates=350, batch_size=64),
+    training=configuration.TrainingConfig(num_updates=700, batch_size=64),
 )
 
 
