@@ -101,8 +101,7 @@ def _model() -> tuple[SentenceEncoder | TextTask, dict[str, Any]]:
     values = flags.FLAGS
     if not is_saved_task(values.checkpoint):
         _check_unused(*_OF_ANSWERS)
-        pretrained, _ = model_flags.load_model()
-        return SentenceEncoder(pretrained), {}
+        return SentenceEncoder(model_flags.load_model()), {}
     task = TextTask.from_preset(values.checkpoint)
     task.pretrained = model_flags.with_sentence_parameters(task.prepared())
     if not isinstance(task, SpanExtractor):

@@ -186,7 +186,7 @@ def main(_: Sequence[str]) -> None:
     given = [name for name in values if values[name].present]
     for name in names:
         runners.check_flags(name, given, values.probe)
-    pretrained, _ = model_flags.load_model()
+    pretrained = model_flags.load_model()
     # Whatever can be refused, before anything is trained.
     jobs = []
     for name in names:

@@ -5,7 +5,10 @@ from typing import Any
 
 # Loaded when they are asked for: much of the package does without TensorFlow.
 _PUBLIC = {
+    "LanguageModel": "seg_tf.inference.language_model",
+    "MaskFiller": "seg_tf.inference.mask_filling",
     "SentenceEncoder": "seg_tf.export.sentence_encoder",
+    "SentenceOrderer": "seg_tf.inference.ordering",
     "SpanExtractor": "seg_tf.finetuning",
     "TextClassifier": "seg_tf.finetuning",
 }

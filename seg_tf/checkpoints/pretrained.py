@@ -15,6 +15,7 @@ from seg_tf.configuration.differences import differing_settings
 from seg_tf.layouts.layout import Layout
 from seg_tf.text import casing, encoding
 from seg_tf.text.preparation import SENTENCE_PARAMETERS_FILE, VOCABULARY_FILE
+from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.text.punkt_parameters import PunktParameters
 from seg_tf.text.token_table import TokenTable
 
@@ -86,6 +87,29 @@ class Pretrained:
     def text_encoder(self) -> encoding.TextEncoder:
         """The encoder from text to the model's ids, and back."""
         return encoding.text_encoder(self.tokenizer, self.vocabulary, self.lower_case)
+
+    def splitter(self) -> SentenceSplitter:
+        """Makes sentences of paragraphs."""
+        return SentenceSplitter(self.sentence_parameters)
+
+    def objective(self, kind: type, described: str) -> Any:
+        """The objective of a class.
+
+        Args:
+            kind: the class.
+            described: what a model with it is, for the error.
+
+        Raises:
+            ValueError: if the run had none.
+        """
+        for objective in self.objectives.values():
+            if isinstance(objective, kind):
+                return objective
+        raise ValueError(
+            f"`checkpoint` must be of a model {described}. Received: {self.folder}, "
+            f"the run {self.config.name!r}, whose objectives are "
+            f"{', '.join(self.objectives) or 'none'}"
+        )
 
     def layout(
         self, max_length: int | None = None, *, for_spans: bool = False

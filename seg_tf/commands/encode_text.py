@@ -82,7 +82,8 @@ def main(_: Sequence[str]) -> None:
     for path in sources.values():
         _check_text(path)
     _check_outputs(outputs.values(), sources.values())
-    pretrained, splitter = model_flags.load_model()
+    pretrained = model_flags.load_model()
+    splitter = pretrained.splitter()
     model = LongTexts(pretrained)
     settings = _settings(pretrained, splitter)
     for name, path in sources.items():

@@ -116,8 +116,8 @@ def main(_: Sequence[str]) -> None:
     sources = texts.list_files(values.text) if values.text else None
     if values.output:
         output_paths.file_path(values.output, "output")
-    pretrained, splitter = model_flags.load_model(values.memory_length)
-    model = LanguageModel(pretrained, splitter)
+    pretrained = model_flags.load_model(values.memory_length)
+    model = LanguageModel(pretrained)
     target_length = values.target_length or model.inputs.target_length
     if sources:
         source = _of_texts(sources, model, target_length)

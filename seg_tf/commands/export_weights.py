@@ -56,7 +56,7 @@ def main(_: Sequence[str]) -> None:
     # Whatever can be refused, before a model is loaded.
     new_folder.check(output_dir)
     scores = dict(map(_score, values.scores))
-    pretrained, _ = model_flags.load_model()
+    pretrained = model_flags.load_model()
     with new_folder.written_aside(output_dir) as aside:
         written = _FORMS[values.to](pretrained, aside)
         model_card.write_model_card(

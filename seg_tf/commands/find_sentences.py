@@ -90,7 +90,8 @@ def main(_: Sequence[str]) -> None:
         output_paths.file_path(values.output, "output")
     sources = texts.list_files(values.corpus) if values.corpus else {}
     queries = [*values.query, *_queries_of_file()]
-    pretrained, splitter = model_flags.load_model()
+    pretrained = model_flags.load_model()
+    splitter = pretrained.splitter()
     model = SentenceVectors(pretrained, values.context_sentences)
     spoken = [_sentences_of(query, splitter) for query in queries]
     corpus = _corpus(sources, pretrained, splitter, model)

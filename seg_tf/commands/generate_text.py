@@ -73,7 +73,7 @@ def main(_: Sequence[str]) -> None:
     sampling = Sampling(
         temperature=values.temperature, top_k=values.top_k, top_p=values.top_p
     )
-    model = LanguageModel(*model_flags.load_model(values.memory_length))
+    model = LanguageModel(model_flags.load_model(values.memory_length))
     generator = TextGenerator(model, prompt)
     text = generator.text
     num_unknown = int(np.sum(text.token_ids == model.vocabulary.unk_id))

@@ -9,7 +9,6 @@ from absl import flags
 
 from seg_tf.checkpoints.pretrained import Pretrained, load_pretrained
 from seg_tf.inference import texts
-from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.text.punkt_parameters import PARAMETERS_HELP, load_parameters
 
 
@@ -45,10 +44,8 @@ def define_model_flags(*, several: bool = False) -> None:
     )
 
 
-def load_model(
-    memory_length: int | None = None,
-) -> tuple[Pretrained, SentenceSplitter]:
-    """The model and the sentence splitter that the flags name.
+def load_model(memory_length: int | None = None) -> Pretrained:
+    """The model, with its sentence splitter, that the flags name.
 
     Says so on stderr where the model was trained on sentences that another splitter
     made.
@@ -61,17 +58,12 @@ def load_model(
         ValueError: if the parameters of the splitter cannot be read.
     """
     settings = {} if memory_length is None else {"memory_length": memory_length}
-    pretrained = _load(flags.FLAGS.checkpoint, settings)
-    return pretrained, SentenceSplitter(pretrained.sentence_parameters)
+    return _load(flags.FLAGS.checkpoint, settings)
 
 
-def load_models() -> tuple[list[Pretrained], SentenceSplitter]:
-    """The models, of which `--checkpoint` names several; else as `load_model`.
-
-    They read the same sentences: those that the splitter of the first makes.
-    """
-    models = [_load(one) for one in flags.FLAGS.checkpoint]
-    return models, SentenceSplitter(models[0].sentence_parameters)
+def load_models() -> list[Pretrained]:
+    """The models, of which `--checkpoint` names several; else as `load_model`."""
+    return [_load(one) for one in flags.FLAGS.checkpoint]
 
 
 def with_sentence_parameters(pretrained: Pretrained) -> Pretrained:

@@ -84,7 +84,9 @@ def main(_: Sequence[str]) -> None:
     paragraphs = model_flags.read_lines(values.text)
     if not paragraphs:
         raise ValueError(f"`--text` must hold a sentence. Received: {values.text}")
-    models, splitter = model_flags.load_models()
+    models = model_flags.load_models()
+    # The same sentences for all.
+    splitter = models[0].splitter()
     panels = _panels(models)
     maps = _maps(models, paragraphs, splitter)
     figure = attention_plots.heat_maps(maps, panels, _title(maps))

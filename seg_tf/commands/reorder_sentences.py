@@ -78,7 +78,8 @@ def main(_: Sequence[str]) -> None:
         )
     if values.output:
         output_paths.file_path(values.output, "output")
-    pretrained, splitter = model_flags.load_model()
+    pretrained = model_flags.load_model()
+    splitter = pretrained.splitter()
     orderer = ordering.SentenceOrderer(pretrained)
     if values.sentences:
         splitter = None

@@ -3,15 +3,19 @@
 Shape key: V words of the vocabulary.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
 
 from seg_tf.inference.growing_text import GrowingText
-from seg_tf.inference.language_model import LanguageModel
 from seg_tf.inference.sampling import Sampling
+
+if TYPE_CHECKING:
+    from seg_tf.inference.language_model import LanguageModel
 
 
 class TextGenerator:

@@ -1,10 +1,16 @@
 """A text that grows word by word, and where each word stands in it."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from seg_tf.inference import word_segments
-from seg_tf.inference.language_model import LanguageModel
 from seg_tf.text.encoding import WHITESPACE
+
+if TYPE_CHECKING:
+    from seg_tf.inference.language_model import LanguageModel
 
 # Marks that stand behind a word without a space, and before one, where words were cut
 # at punctuation.

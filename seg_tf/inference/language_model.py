@@ -1,15 +1,18 @@
 """A pretrained language model with memory, ready to be used on text."""
 
+import itertools
+import pathlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
+import numpy as np
 import tensorflow as tf
 
-from seg_tf import configuration
-from seg_tf.checkpoints.pretrained import Pretrained
+from seg_tf.checkpoints.pretrained import Pretrained, load_pretrained
+from seg_tf.inference.generation import TextGenerator
+from seg_tf.inference.sampling import Sampling
 from seg_tf.objectives.causal_lm import CausalLM
 from seg_tf.text import encoding
-from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.text.tree import DocumentTree, TreeBuilder
 from seg_tf.text.word_vocabulary import WordVocabulary
 
@@ -19,7 +22,6 @@ class LanguageModel:
 
     Args:
         pretrained: the checkpoint.
-        splitter: what finds the sentences of a paragraph.
 
     Attributes:
         encoder: from words and memory to vectors and memory.
@@ -30,33 +32,64 @@ class LanguageModel:
 
     Raises:
         ValueError: if the checkpoint is of another model.
+
+    Example:
+    ```
+    model = LanguageModel.from_preset("runs/sega_transformer_xl_base")
+    print(model.generate("The old man said", num_words=50))
+    ```
     """
 
-    def __init__(self, pretrained: Pretrained, splitter: SentenceSplitter):
-        config = pretrained.config
-        found = [
-            objective
-            for objective in pretrained.objectives.values()
-            if isinstance(objective, CausalLM)
-        ]
-        is_of_lanes = isinstance(config.inputs, configuration.LaneInputsConfig)
-        if not (found and is_of_lanes):
-            raise ValueError(
-                "`checkpoint` must be of a language model that reads a stream of words "
-                "(Transformer-XL or Sega-Transformer-XL). Received: "
-                f"{pretrained.folder}, the run {config.name!r}, whose objectives are "
-                f"{', '.join(pretrained.objectives)} on inputs of "
-                f"{type(config.inputs).__name__}"
-            )
+    def __init__(self, pretrained: Pretrained):
+        self.objective = pretrained.objective(
+            CausalLM, "of language (Transformer-XL or Sega-Transformer-XL)"
+        )
         self.encoder = pretrained.encoder
-        self.objective = found[0]
         self.vocabulary: WordVocabulary = pretrained.vocabulary
-        self.inputs = config.inputs
+        self.inputs = pretrained.config.inputs
         self.tokenizer = pretrained.tokenizer
         self._builder = TreeBuilder(
-            encoding.sentence_splitter(self.tokenizer, splitter),
+            encoding.sentence_splitter(self.tokenizer, pretrained.splitter()),
             pretrained.text_encoder().encode,
         )
+
+    @classmethod
+    def from_preset(
+        cls, folder: str | pathlib.Path, memory_length: int | None = None
+    ) -> Self:
+        """The model of a run or a checkpoint.
+
+        Args:
+            folder: the folder.
+            memory_length: words before each that it attends to; None takes those of
+                training.
+
+        Raises:
+            CheckpointError: if there is no checkpoint, or it is damaged.
+            ValueError: if it is of another model.
+        """
+        settings = {} if memory_length is None else {"memory_length": memory_length}
+        return cls(load_pretrained(folder, model_settings=settings))
+
+    def generate(
+        self,
+        prompt: str = "",
+        num_words: int = 100,
+        sampling: Sampling | None = None,
+        seed: int = 0,
+    ) -> str:
+        """A prompt, and the words that the model writes after it.
+
+        Args:
+            prompt: any text; lines are paragraphs, and the last goes on.
+            num_words: how many words, ends of paragraphs included.
+            sampling: how words are drawn; None draws from all, as probable as they are.
+            seed: of the random draws.
+        """
+        generator = TextGenerator(self, prompt)
+        words = generator.sample(sampling or Sampling(), np.random.default_rng(seed))
+        shown = map(generator.text.shown, itertools.islice(words, num_words))
+        return prompt + "".join(shown)
 
     def tree(self, paragraphs: Sequence[str]) -> DocumentTree:
         """Paragraphs as words in sentences, as training saw them, without `<eos>`."""

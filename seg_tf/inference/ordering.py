@@ -6,16 +6,17 @@ Shape key: B rows, C candidates, S steps of the pointer.
 import dataclasses
 import itertools
 import math
+import pathlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import tensorflow as tf
 
-from seg_tf.checkpoints.pretrained import Pretrained
+from seg_tf.checkpoints.pretrained import Pretrained, load_pretrained
 from seg_tf.inference import rows
 from seg_tf.inference.row_runner import RowRunner
-from seg_tf.inference.texts import Sentence
+from seg_tf.inference.texts import Sentence, sentences_of
 from seg_tf.layouts.segments import Example
 from seg_tf.objectives.sentence_unshuffling import SentenceUnshuffling
 from seg_tf.ops.gathering import gather_vectors
@@ -58,24 +59,21 @@ class SentenceOrderer:
 
     Raises:
         ValueError: if the model was not pretrained to unshuffle sentences.
+
+    Example:
+    ```
+    orderer = SentenceOrderer.from_preset("runs/slm_base")
+    orderer.predict(["He sat down. He came in. He fell asleep."])
+    ```
     """
 
     def __init__(self, pretrained: Pretrained, **arguments: Any):
-        found = [
-            objective
-            for objective in pretrained.objectives.values()
-            if isinstance(objective, SentenceUnshuffling)
-        ]
-        if not found:
-            raise ValueError(
-                "`checkpoint` must be of a model that was pretrained to unshuffle "
-                "sentences (SLM). Received: "
-                f"{pretrained.folder}, the run {pretrained.config.name!r}, whose "
-                f"objectives are {', '.join(pretrained.objectives)}"
-            )
+        objective = pretrained.objective(
+            SentenceUnshuffling, "that was pretrained to unshuffle sentences (SLM)"
+        )
         # One function, so that it is compiled once, not for every row length.
         decode = tf.function(
-            found[0].reconstructor.decode, autograph=False, reduce_retracing=True
+            objective.reconstructor.decode, autograph=False, reduce_retracing=True
         )
 
         def order(
@@ -87,6 +85,29 @@ class SentenceOrderer:
             return decode(candidates, features["candidate_mask"])
 
         self._run = RowRunner(pretrained, order, **arguments)
+        self._splitter = pretrained.splitter()
+
+    @classmethod
+    def from_preset(cls, folder: str | pathlib.Path) -> Self:
+        """An orderer of a run or a checkpoint.
+
+        Raises:
+            CheckpointError: if there is no checkpoint, or it is damaged.
+            ValueError: if it is of another model.
+        """
+        return cls(load_pretrained(folder))
+
+    def predict(self, documents: Sequence[str]) -> list[list[str]]:
+        """The sentences of each text, in the order that the model finds.
+
+        Args:
+            documents: any number; a line of a text is a paragraph.
+        """
+        sentences = [sentences_of(one, self._splitter) for one in documents]
+        return [
+            [given[number].text for group in groups for number in group.order]
+            for given, groups in zip(sentences, self.order(sentences), strict=True)
+        ]
 
     def order(
         self,

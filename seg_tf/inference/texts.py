@@ -116,6 +116,17 @@ def split_lines(
         paragraph += 1
 
 
+def sentences_of(text: str, splitter: SentenceSplitter) -> list[Sentence]:
+    """The sentences of one text, whose lines are paragraphs; blank ones do not count.
+
+    Args:
+        text: the text.
+        splitter: what makes sentences of a line.
+    """
+    lines = filter(str.strip, text.split("\n"))
+    return list(split_lines(lines, "", splitter))
+
+
 def in_context(
     sentences: Iterable[Sentence], context_sentences: int
 ) -> Iterator[tuple[Sentence, ...]]:

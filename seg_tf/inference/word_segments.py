@@ -3,16 +3,21 @@
 Shape key: n words of the text, B lanes, L target length.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import pathlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from seg_tf.inference import texts
-from seg_tf.inference.language_model import LanguageModel
 from seg_tf.text.tree import DocumentTree
+
+if TYPE_CHECKING:
+    from seg_tf.inference.language_model import LanguageModel
 
 # Of an article; headings of its sections have more signs, ` = = Heading = = `.
 _TITLE = re.compile(r"= (?!=).*(?<!=) =")

@@ -7,6 +7,7 @@ import pytest
 
 from seg_tf.inference import perplexity, word_segments
 from seg_tf.inference.generation import TextGenerator
+from seg_tf.inference.language_model import LanguageModel
 from seg_tf.inference.sampling import Sampling
 from tests.inference import tiny_language_model as tiny
 
@@ -96,6 +97,18 @@ def test_a_seed_gives_a_text(language_model_dir):
     assert draw(model, 1) == draw(model, 1)
     assert draw(model, 1) != draw(model, 2)
     assert draw(model, 1, temperature=0.0) == draw(model, 2, temperature=0.0)
+
+
+def test_a_model_writes_on(language_model_dir):
+    model = LanguageModel.from_preset(language_model_dir)
+    written = model.generate("The w2", num_words=24, seed=3)
+    assert written.startswith("The w2")
+    shown = TextGenerator(model, "The w2").text
+    expected = ""
+    for token_id in draw(model, 3):
+        expected += shown.shown(token_id)
+        shown.append(token_id)
+    assert written == "The w2" + expected
 
 
 def test_the_most_probable_follow_one_another(language_model_dir):

@@ -121,6 +121,16 @@ def test_sentence_without_word_pieces_has_a_place_too(pretrained):
     assert sorted(group.order) == [0, 1, 2]
 
 
+def test_strings_come_back_in_the_order_that_was_found(run_dir):
+    orderer = SentenceOrderer.from_preset(run_dir)
+    texts = [text_of(3, 4, 2, seed=8), text_of(5, seed=9)]
+    # A blank line does not begin a new text.
+    given = ["\n\n".join(one.text for one in text) for text in texts]
+    for text, found in zip(texts, orderer.predict(given), strict=True):
+        (order,) = (group.order for group in orderer.order([text])[0])
+        assert found == [text[number].text for number in order]
+
+
 def test_model_that_was_not_taught_to_unshuffle_is_refused(tmp_path):
     folder = tiny_slm.write_checkpoint(tmp_path, tiny_slm.config())
     pretrained = load_pretrained(folder)

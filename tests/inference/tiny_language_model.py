@@ -72,7 +72,7 @@ def write_checkpoint(folder, vocabulary=VOCABULARY, tokenizer="whitespace", **se
 
 def load(run_dir, **model_settings) -> LanguageModel:
     pretrained = load_pretrained(run_dir, model_settings=model_settings)
-    return LanguageModel(pretrained, tiny_slm.SPLITTER)
+    return LanguageModel(pretrained)
 
 
 def one_pass(model, token_ids, sentences, paragraphs) -> np.ndarray:

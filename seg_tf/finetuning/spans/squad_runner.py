@@ -30,7 +30,6 @@ from seg_tf.tasks.squad import answers as squad_answers
 from seg_tf.tasks.squad.answers import RankedAnswers
 from seg_tf.tasks.squad.spans import SpanEncoder
 from seg_tf.tasks.squad.squad_files import SquadFile
-from seg_tf.text.punkt import SentenceSplitter
 
 TASKS = ("squad/v1.1", "squad/v2.0")
 # As in BERT's published code.
@@ -140,7 +139,7 @@ class SquadRunner:
         encoder = SpanEncoder(
             pretrained.vocabulary,
             pretrained.lower_case,
-            SentenceSplitter(pretrained.sentence_parameters),
+            pretrained.splitter(),
         )
         self._train, self._dev = (
             make_split(data, encoder, self.sizes, progress) for data in files
