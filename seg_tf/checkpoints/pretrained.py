@@ -97,7 +97,7 @@ class Pretrained:
 
         Args:
             kind: the class.
-            described: what a model with it is, for the error.
+            described: such a model in words, for the error.
 
         Raises:
             ValueError: if the run had none.
@@ -106,7 +106,7 @@ class Pretrained:
             if isinstance(objective, kind):
                 return objective
         raise ValueError(
-            f"`checkpoint` must be of a model {described}. Received: {self.folder}, "
+            f"`checkpoint` must be of {described}. Received: {self.folder}, "
             f"the run {self.config.name!r}, whose objectives are "
             f"{', '.join(self.objectives) or 'none'}"
         )

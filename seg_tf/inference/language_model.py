@@ -42,7 +42,7 @@ class LanguageModel:
 
     def __init__(self, pretrained: Pretrained):
         self.objective = pretrained.objective(
-            CausalLM, "of language (Transformer-XL or Sega-Transformer-XL)"
+            CausalLM, "a language model (Transformer-XL or Sega-Transformer-XL)"
         )
         self.encoder = pretrained.encoder
         self.vocabulary: WordVocabulary = pretrained.vocabulary

@@ -47,7 +47,7 @@ class MaskFiller:
 
     def __init__(self, pretrained: Pretrained):
         self._objective = pretrained.objective(
-            MaskedLM, "that was pretrained to predict masked word pieces"
+            MaskedLM, "a model that was pretrained to predict masked word pieces"
         )
         self._layout = pretrained.layout()
         self._encoder = pretrained.encoder

@@ -69,7 +69,8 @@ class SentenceOrderer:
 
     def __init__(self, pretrained: Pretrained, **arguments: Any):
         objective = pretrained.objective(
-            SentenceUnshuffling, "that was pretrained to unshuffle sentences (SLM)"
+            SentenceUnshuffling,
+            "a model that was pretrained to unshuffle sentences (SLM)",
         )
         # One function, so that it is compiled once, not for every row length.
         decode = tf.function(
