@@ -3,7 +3,7 @@
 import dataclasses
 import pathlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 import keras
 import tensorflow as tf
@@ -197,6 +197,26 @@ def load_pretrained(
         weights_checksum=state["checksums"][contents.ENCODER_FILE],
         sentence_parameters=_sentence_parameters(folder, state),
     )
+
+
+class MadeOfPretrained:
+    """Base of classes whose constructor takes a `Pretrained` alone."""
+
+    def __init__(self, pretrained: Pretrained):
+        raise NotImplementedError
+
+    @classmethod
+    def from_preset(cls, folder: str | pathlib.Path) -> Self:
+        """One of a run, a checkpoint or a saved task.
+
+        Args:
+            folder: the folder.
+
+        Raises:
+            CheckpointError: if there is no checkpoint, or it is damaged.
+            ValueError: if it is of another model.
+        """
+        return cls(load_pretrained(folder))
 
 
 def restore_weights(

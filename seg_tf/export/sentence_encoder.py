@@ -2,18 +2,17 @@
 
 import pathlib
 from collections.abc import Sequence
-from typing import Self
 
 import numpy as np
 import tensorflow as tf
 
-from seg_tf.checkpoints.pretrained import Pretrained, load_pretrained
+from seg_tf.checkpoints.pretrained import MadeOfPretrained, Pretrained
 from seg_tf.export import saved_model
 from seg_tf.export.served_encoder import ServedEncoder
 from seg_tf.export.served_rows import ServedRows
 
 
-class SentenceEncoder:
+class SentenceEncoder(MadeOfPretrained):
     """Encodes documents as in pretraining, all sentences in the context of the others.
 
     Args:
@@ -31,19 +30,6 @@ class SentenceEncoder:
         self._pretrained = pretrained
         self._rows = ServedRows(pretrained)
         self._served = ServedEncoder(pretrained, self._rows)
-
-    @classmethod
-    def from_preset(cls, folder: str | pathlib.Path) -> Self:
-        """An encoder of a run, a checkpoint or a saved task.
-
-        Args:
-            folder: the folder.
-
-        Raises:
-            CheckpointError: if there is no checkpoint, or it is damaged.
-            ValueError: if it reads no texts.
-        """
-        return cls(load_pretrained(folder))
 
     def predict(self, texts: Sequence[str]) -> dict[str, np.ndarray]:
         """The outputs of `seg_tf.export.served_encoder.ServedEncoder`.

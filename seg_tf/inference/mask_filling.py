@@ -3,16 +3,16 @@
 Shape key: B texts, P masks, V word pieces of the vocabulary, K the best of them.
 """
 
-import pathlib
 from collections.abc import Sequence
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-from seg_tf.checkpoints.pretrained import Pretrained, load_pretrained
-from seg_tf.inference.texts import Sentence, indices, sentences_of
-from seg_tf.layouts.segments import Example, Segment, num_pieces
+from seg_tf.checkpoints.pretrained import MadeOfPretrained, Pretrained
+from seg_tf.inference import rows
+from seg_tf.inference.texts import Sentence, sentences_of
+from seg_tf.layouts.segments import Example, num_pieces
 from seg_tf.objectives.masked_lm import MaskedLM
 from seg_tf.text.vocabulary import MASK
 
@@ -29,7 +29,7 @@ class Filling(NamedTuple):
     probability: float
 
 
-class MaskFiller:
+class MaskFiller(MadeOfPretrained):
     """Predicts the word pieces behind each `[MASK]` of a text (Devlin et al., 2018).
 
     Args:
@@ -55,16 +55,6 @@ class MaskFiller:
         self._splitter = pretrained.splitter()
         self._encode = pretrained.text_encoder().encode
 
-    @classmethod
-    def from_preset(cls, folder: str | pathlib.Path) -> Self:
-        """A model of a run or a checkpoint.
-
-        Raises:
-            CheckpointError: if there is no checkpoint, or it is damaged.
-            ValueError: if it is of another model.
-        """
-        return cls(load_pretrained(folder))
-
     def predict(
         self, texts: Sequence[str], num_best: int = 5
     ) -> list[list[list[Filling]]]:
@@ -83,10 +73,10 @@ class MaskFiller:
         """
         examples = [self._example(text) for text in texts]
         shapes = zip(*map(self._layout.row_shape, examples), strict=True)
-        rows = self._layout.lay_out(examples, tuple(map(max, shapes)))
-        is_mask = rows["token_ids"] == self._vocabulary.mask_id
+        batch = self._layout.lay_out(examples, tuple(map(max, shapes)))
+        is_mask = batch["token_ids"] == self._vocabulary.mask_id
         positions = _positions(is_mask)
-        features = {name: rows[name] for name in self._encoder.feature_names}
+        features = {name: batch[name] for name in self._encoder.feature_names}
         sequence_output = self._encoder(features, training=False)
         logits = self._objective.logits(sequence_output, positions)
         found = tf.math.top_k(tf.nn.softmax(tf.cast(logits, tf.float32)), num_best)
@@ -109,12 +99,7 @@ class MaskFiller:
         if MASK not in text:
             raise ValueError(f"`texts` must each hold a {MASK}. Received: {text!r}")
         sentences = sentences_of(text, self._splitter)
-        example = tuple(
-            Segment(pieces, paragraph=paragraph, sentence=number)
-            for pieces, paragraph, number in zip(
-                map(self._pieces, sentences), *indices(sentences), strict=True
-            )
-        )
+        example = rows.make_row(sentences, [self._pieces(one) for one in sentences])
         capacity = self._layout.text_capacity
         most = capacity.num_sentences or len(example)
         if num_pieces(example) > capacity.num_pieces or len(example) > most:

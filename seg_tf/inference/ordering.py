@@ -6,14 +6,13 @@ Shape key: B rows, C candidates, S steps of the pointer.
 import dataclasses
 import itertools
 import math
-import pathlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from seg_tf.checkpoints.pretrained import Pretrained, load_pretrained
+from seg_tf.checkpoints.pretrained import MadeOfPretrained, Pretrained
 from seg_tf.inference import rows
 from seg_tf.inference.row_runner import RowRunner
 from seg_tf.inference.texts import Sentence, sentences_of
@@ -47,7 +46,7 @@ class OrderedGroup:
         return math.prod(self.confidences)
 
 
-class SentenceOrderer:
+class SentenceOrderer(MadeOfPretrained):
     """Finds the order of sentences with the Sequence Reconstructor (SLM, 2.1).
 
     A text with more sentences than the model takes, or than fit into a row, is ordered
@@ -87,16 +86,6 @@ class SentenceOrderer:
 
         self._run = RowRunner(pretrained, order, **arguments)
         self._splitter = pretrained.splitter()
-
-    @classmethod
-    def from_preset(cls, folder: str | pathlib.Path) -> Self:
-        """An orderer of a run or a checkpoint.
-
-        Raises:
-            CheckpointError: if there is no checkpoint, or it is damaged.
-            ValueError: if it is of another model.
-        """
-        return cls(load_pretrained(folder))
 
     def predict(self, documents: Sequence[str]) -> list[list[str]]:
         """The sentences of each text, in the order that the model finds.
