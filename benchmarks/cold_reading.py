@@ -6,12 +6,15 @@ Records per second, and bytes that the disk reads for each record. The other sid
 the shards and has all offsets in memory; it checks no checksum.
 """
 
+import itertools
+import math
 import mmap
 import os
 import pathlib
 import statistics
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -23,29 +26,30 @@ from seg_tf import command_line
 _RECORDS = flags.DEFINE_string(
     "records_dir", None, "Window records. Default: made from some of the sample text."
 )
-_GIGABYTES = flags.DEFINE_float("gigabytes", 2.0, "So many copies of them are read.")
+_GIGABYTES = flags.DEFINE_float(
+    "gigabytes", 4.0, "Size of the shards that are made of them."
+)
+_SHARD_BYTES = 32e6  # 64 million characters of text.
 _BATCH = flags.DEFINE_integer("batch_size", 64, "Records asked for at once.")
-_BATCHES = flags.DEFINE_integer("batches", 30, "Batches of a round.")
+_BATCHES = flags.DEFINE_integer("batches", 20, "Batches of a round.")
 _ROUNDS = flags.DEFINE_integer("rounds", 9, "Counted rounds.")
 
 
 def _copies(paths: Sequence[pathlib.Path], folder: pathlib.Path) -> list[pathlib.Path]:
-    """Copies of shards and offsets, written to the disk."""
-    total = sum(path.stat().st_size for path in paths)
-    copies = []
-    for number in range(max(1, round(_GIGABYTES.value * 1e9 / total))):
-        for path in paths:
-            copies.append(folder / f"{number}-{path.name}")
-            for suffix in (path.suffix, ".offsets"):
-                with open(copies[-1].with_suffix(suffix), "wb") as file:
-                    file.write(path.with_suffix(suffix).read_bytes())
-                    file.flush()
-                    os.fsync(file.fileno())
+    """Shards of the size that builds make, of records again and again."""
+    from data_pipelines.records import shards
+
+    records = list(shards.RecordReader(paths, in_order=True))
+    times = max(1, round(_SHARD_BYTES / sum(map(len, records))))
+    count = max(1, round(_GIGABYTES.value * 1e9 / _SHARD_BYTES))
+    copies = [folder / f"{number}.tfrecord" for number in range(count)]
+    for path in copies:
+        shards.write_shard(path, itertools.chain.from_iterable([records] * times))
     return copies
 
 
 def _forget(paths: Sequence[pathlib.Path]) -> None:
-    """Drops shards and offsets from the system's cache; mapped files would stay."""
+    """Drops shards and offsets from the system's cache, if nothing maps them."""
     for path in paths:
         for suffix in (path.suffix, ".offsets"):
             with open(path.with_suffix(suffix), "rb") as file:
@@ -83,30 +87,25 @@ def _compare(paths: Sequence[pathlib.Path]) -> None:
     from data_pipelines.records import shards
 
     own = shards.RecordReader(paths)
+    sides = {"ours": lambda: own, "mapped": lambda: _MappedReader(paths, own.locate)}
+    rates = {name: paired.Rates() for name in sides}
+    bytes_read = {name: [] for name in sides}
     generator = np.random.default_rng(0)
-    bytes_read = {}
-
-    def side(name: str, new_reader: Callable):
-        bytes_read[name] = []
-
-        def work() -> float:
+    shape = (_BATCHES.value, _BATCH.value)
+    for _ in range(_ROUNDS.value):
+        for name, new_reader in sides.items():
+            reader = new_reader()
+            batches = generator.integers(len(own), size=shape).tolist()
             _forget(paths)
-            reader, before = new_reader(), _bytes_from_disk()
-            for _ in range(_BATCHES.value):
-                reader.read(generator.integers(len(own), size=_BATCH.value).tolist())
-            count = _BATCHES.value * _BATCH.value
-            bytes_read[name].append((_bytes_from_disk() - before) / count)
-            return count
-
-        return work
-
-    rates = paired.interleave(
-        {
-            "ours": side("ours", lambda: own),
-            "mapped": side("mapped", lambda: _MappedReader(paths, own.locate)),
-        },
-        _ROUNDS.value,
-    )
+            before = _bytes_from_disk()
+            wall, cpu = time.perf_counter(), time.process_time()
+            for batch in batches:
+                reader.read(batch)
+            rates[name].wall.append(math.prod(shape) / (time.perf_counter() - wall))
+            rates[name].cpu.append(math.prod(shape) / (time.process_time() - cpu))
+            found = (_bytes_from_disk() - before) / math.prod(shape)
+            bytes_read[name].append(found)
+            del reader  # Mapped files cannot be dropped from the cache.
     paired.report(rates, of="ours", against="mapped", unit="records/s")
     for name, values in bytes_read.items():
         print(f"  {name}: {statistics.median(values) / 1024:.1f} KiB read a record")
@@ -124,13 +123,8 @@ def main(_: Sequence[str]) -> None:
         copies_dir = pathlib.Path(scratch) / "copies"
         copies_dir.mkdir()
         copies = _copies(shard_paths(manifest, folder, "train"), copies_dir)
-        train = manifest.splits["train"]
-        size = sum(shard.bytes for shard in train) / manifest.count("records", "train")
         paired.print_machine()
-        print(
-            f"{len(copies)} shards, batches of {_BATCH.value} records of "
-            f"{size / 1024:.1f} KiB"
-        )
+        print(f"{len(copies)} shards, batches of {_BATCH.value} records")
         _compare(copies)
 
 

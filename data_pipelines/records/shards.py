@@ -82,14 +82,13 @@ class RecordReader:
     """
 
     def __init__(self, paths: Sequence[pathlib.Path], *, in_order: bool = False):
-        self._paths = [pathlib.Path(path) for path in paths]
         # An evicted shard is closed when the last thread that reads it lets go of it.
         self._open = functools.lru_cache(open_files.shards_at_once())(
-            functools.partial(_OpenShard, in_order=in_order)
+            lambda number: _OpenShard(pathlib.Path(paths[number]), in_order=in_order)
         )
         self._sizes, self._first_records = [], [0]
-        for path in self._paths:
-            shard = self._open(path)
+        for number in range(len(paths)):
+            shard = self._open(number)
             self._sizes.append(shard.size)
             self._first_records.append(self._first_records[-1] + shard.num_records)
 
@@ -112,16 +111,12 @@ class RecordReader:
             DamagedShardError: as `[]` does.
         """
         places = [self.locate(number) for number in numbers]
-        extents = []
-        for shard_number, record in places:
-            shard = self._shard(shard_number)
-            extents.append(shard.extent(record))
-            if len(places) > 1:
-                shard.fetch(*extents[-1])
-        return [
-            self._shard(shard_number).record(record, *extent)
-            for (shard_number, record), extent in zip(places, extents, strict=True)
-        ]
+        if len(places) > 1:
+            for shard, record in places:
+                self._shard(shard).fetch_offsets(record)
+            for shard, record in places:
+                self._shard(shard).fetch(record)
+        return [self._shard(shard)[record] for shard, record in places]
 
     def locate(self, number: int) -> tuple[int, int]:
         """The shard, and the record in it, of a record of the sequence."""
@@ -137,7 +132,7 @@ class RecordReader:
         return range(*self._first_records[shard : shard + 2])
 
     def _shard(self, number: int) -> "_OpenShard":
-        shard = self._open(self._paths[number])
+        shard = self._open(number)
         if shard.size != self._sizes[number]:
             raise DamagedShardError(
                 f"{shard.path}: expected {self._sizes[number]} bytes, as when it was "
@@ -184,30 +179,17 @@ class _OpenShard:
         for descriptor in self._descriptors:
             os.close(descriptor)
 
-    def extent(self, number: int) -> tuple[int, int]:
-        """First byte of a record with its framing, and the byte after the last."""
-        begin, end = self._read_offsets(number, 2)
-        if not begin + _FRAME_BYTES <= end <= self.size:
-            raise self._damaged_offsets(
-                f"found bytes {begin} to {end} for record {number}"
-            )
-        return begin, end
+    def fetch_offsets(self, number: int) -> None:
+        """Has the system read the offsets of a record, without waiting for them."""
+        _fetch(self._offsets, number * OFFSET_BYTES, 2 * OFFSET_BYTES)
 
-    def fetch(self, begin: int, end: int) -> None:
-        """Has the system read bytes that are wanted soon, without waiting for them.
+    def fetch(self, number: int) -> None:
+        """Has the system read a record, without waiting for it."""
+        begin, end = self._extent(number)
+        _fetch(self._file, begin, end - begin)
 
-        So one thread keeps a disk as busy as many that wait for a record each.
-        """
-        os.posix_fadvise(self._file, begin, end - begin, os.POSIX_FADV_WILLNEED)
-
-    def record(self, number: int, begin: int, end: int) -> bytes:
-        """A record, checked.
-
-        Args:
-            number: its number in the shard.
-            begin: the first byte of its extent.
-            end: the byte after its extent.
-        """
+    def __getitem__(self, number: int) -> bytes:
+        begin, end = self._extent(number)
         framed = os.pread(self._file, end - begin, begin)
         if len(framed) < end - begin:
             raise DamagedShardError(
@@ -238,6 +220,15 @@ class _OpenShard:
                 "again or copy it anew"
             )
         return data
+
+    def _extent(self, number: int) -> tuple[int, int]:
+        """First byte of a record with its framing, and the byte after the last."""
+        begin, end = self._read_offsets(number, 2)
+        if not begin + _FRAME_BYTES <= end <= self.size:
+            raise self._damaged_offsets(
+                f"found bytes {begin} to {end} for record {number}"
+            )
+        return begin, end
 
     def _opened(self, path: pathlib.Path) -> int:
         try:
@@ -274,6 +265,14 @@ class _OpenShard:
             "replaced after it was written; build the records again or copy both files "
             "anew"
         )
+
+
+def _fetch(descriptor: int, begin: int, size: int) -> None:
+    """Has the system read bytes that are wanted soon.
+
+    So one thread keeps a disk as busy as many that wait for a record each.
+    """
+    os.posix_fadvise(descriptor, begin, size, os.POSIX_FADV_WILLNEED)
 
 
 def _offsets_path(path: pathlib.Path) -> pathlib.Path:
