@@ -11,7 +11,7 @@ import functools
 import os
 import pathlib
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import google_crc32c
 import numpy as np
@@ -175,9 +175,10 @@ class _OpenShard:
                 "again"
             )
 
-    def __del__(self):
+    def __del__(self, close: Callable[[int], None] = os.close):
+        # `os` may be gone when the interpreter ends.
         for descriptor in self._descriptors:
-            os.close(descriptor)
+            close(descriptor)
 
     def fetch_offsets(self, number: int) -> None:
         """Has the system read the offsets of a record, without waiting for them."""
