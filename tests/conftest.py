@@ -41,6 +41,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: place.get(item.path, len(place)))
 
 
+def pytest_collection_finish() -> None:
+    """Has the garbage collector pass over what all modules imported, for ever."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True)
 def _seeds() -> None:
     """The same random weights whichever tests run, and in whichever order."""

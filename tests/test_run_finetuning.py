@@ -14,8 +14,8 @@ from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.text.punkt_parameters import PunktParameters
 from seg_tf.training import distribution
 from seg_tf.training.errors import TrainingStopped
+from tests import command_calls
 from tests.finetuning import task_folders, tiny_squad
-from tests.inference import commands
 
 pytestmark = pytest.mark.slow
 
@@ -33,7 +33,7 @@ def fine_tune(run_dir, data_dir, tmp_path):
     """Runs the command; returns nothing."""
 
     def run(*arguments, task="glue/rte", output="out", plain=False):
-        commands.run(
+        command_calls.run(
             run_finetuning,
             f"--checkpoint={run_dir}",
             f"--data_dir={data_dir}",
@@ -320,7 +320,7 @@ def test_what_cannot_be_is_refused_before_anything_is_trained(
 
 
 def test_help_teaches():
-    process = commands.python("run_finetuning.py", "--help")
+    process = command_calls.python("run_finetuning.py", "--help")
     said, _ = process.communicate()
     for words in ("--randomly_initialised", "--seeds=1,2,3", "--checkpoint:"):
         assert words in said
