@@ -119,7 +119,7 @@ def small_pretrainer(config=None, **changes):
 _BUILT = {}
 
 
-def as_built(config, inputs):
+def as_built(config, inputs, distribution=None):
     """A pretrainer in the state in which it is built, for a run at a time.
 
     Runs that differ in what the loop does between updates share one, and its graphs.
@@ -133,7 +133,7 @@ def as_built(config, inputs):
     )
     key = repr(dataclasses.replace(config, training=settings))
     if key not in _BUILT:
-        built = pretraining.build_pretrainer(config, inputs)
+        built = pretraining.build_pretrainer(config, inputs, distribution)
         variables = training_state.all_variables(built)
         _BUILT[key] = built, [variable.numpy().copy() for variable in variables]
     pretrainer, values = _BUILT[key] = _BUILT.pop(key)
