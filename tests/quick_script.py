@@ -17,7 +17,7 @@ if __name__ == "__main__":
 
     # As in conftest.py.
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
-    # A silent rank is named sooner, and told to be back.
+    # A silent rank, and its return, are noticed sooner.
     silent_ranks._INTERVAL = 0.5
     silent_ranks.Watch.__init__.__defaults__ = (4.0, time.monotonic)
     del sys.argv[0]
