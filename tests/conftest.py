@@ -21,10 +21,10 @@ import pytest
 _LONGEST = (
     "test_distributed_runs.py",
     "conformance/test_conformance.py",
-    "test_run_pretraining.py",
     "training/test_pretraining.py",
     "training/test_lane_memory.py",
     "training/test_horovod.py",
+    "test_run_pretraining.py",
     "test_run_finetuning.py",
     "export/test_served_models.py",
     "doctor/test_main.py",
