@@ -38,6 +38,7 @@ from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.text.punkt_parameters import PunktParameters, load_parameters
 from seg_tf.text.vocabulary import Vocabulary
 from seg_tf.text.word_pieces import WordPieces
+from tests import command_calls
 from tests.data_pipelines.builders import read_split
 from tests.data_pipelines.builds.test_window_cutting import slow_full_windows
 from tests.data_pipelines.interruptions import interrupted, noted
@@ -246,7 +247,8 @@ def test_bytes_are_the_same_for_two_workers(corpus, built, tmp_path):
 def test_bytes_of_cut_sentences_are_the_same_for_three_workers(
     corpus, cut_built, tmp_path
 ):
-    finished = run(command(corpus, tmp_path, "--cut_sentences", "--num_workers=3"))
+    arguments = command(corpus, tmp_path, "--cut_sentences", "--num_workers=3")
+    finished = command_calls.call(*arguments)
     assert finished.returncode == 0, finished.stderr
     assert contents(tmp_path) == contents(cut_built)
 
@@ -265,8 +267,6 @@ def test_bytes_are_the_same_after_an_interrupted_build(
 
 def command(corpus, output_dir, *more):
     return [
-        sys.executable,
-        "-m",
         "data_pipelines.build_records",
         "--format=json_lines",
         f"--input={corpus / 'text'}",
@@ -279,17 +279,11 @@ def command(corpus, output_dir, *more):
     ]
 
 
-def run(arguments, **options):
-    return subprocess.run(
-        arguments, cwd=REPOSITORY, capture_output=True, text=True, **options
-    )
-
-
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_killed_build_goes_on_to_the_same_bytes(corpus, built, tmp_path, number):
     with open(tmp_path / "errors.txt", "w+") as errors:
         process = subprocess.Popen(
-            command(corpus, tmp_path, "--num_workers=2"),
+            [sys.executable, "-m", *command(corpus, tmp_path, "--num_workers=2")],
             cwd=REPOSITORY,
             stderr=errors,
             start_new_session=True,
@@ -310,7 +304,7 @@ def test_a_killed_build_goes_on_to_the_same_bytes(corpus, built, tmp_path, numbe
         assert "terminated. Run the same command again to go on" in said
         assert "Traceback" not in said
     assert not (tmp_path / "manifest.json").exists()
-    finished = run(command(corpus, tmp_path, "--num_workers=2"))
+    finished = command_calls.call(*command(corpus, tmp_path, "--num_workers=2"))
     assert finished.returncode == 0, finished.stderr
     assert contents(tmp_path) == contents(built)
     assert "120 documents" not in finished.stderr
@@ -638,7 +632,7 @@ def test_build_that_holds_nothing_out_says_so(corpus, tmp_path):
 
 def test_user_errors_are_one_line(corpus, tmp_path):
     missing = command(corpus, tmp_path, "--input=/no/such/folder")
-    finished = run(missing)
+    finished = command_calls.call(*missing)
     assert finished.returncode == 1
     assert "Traceback" not in finished.stderr
     assert "/no/such/folder" in finished.stderr.splitlines()[-1]
@@ -653,11 +647,11 @@ def test_a_full_disk_is_reported_and_the_build_goes_on(corpus, built, tmp_path):
         "sys.argv = sys.argv[1:]; "
         "runpy.run_module('data_pipelines.build_records', run_name='__main__')"
     )
-    arguments = command(corpus, tmp_path)
-    failed = run([arguments[0], "-c", limited, *arguments[2:]])
-    assert failed.returncode == 1
-    assert "could not be written" in failed.stderr, failed.stderr
-    assert "Traceback" not in failed.stderr
+    process = command_calls.python("-c", limited, *command(corpus, tmp_path))
+    _, errors = process.communicate()
+    assert process.returncode == 1
+    assert "could not be written" in errors, errors
+    assert "Traceback" not in errors
     assert not list(tmp_path.rglob(".aside-*"))
     assert not (tmp_path / "documents" / "manifest.json").exists()
     build(corpus, tmp_path)
