@@ -35,7 +35,7 @@ command_line.run(lambda _: print(resource.getrlimit(resource.RLIMIT_NOFILE)))
 
 
 def test_as_many_files_may_be_open_as_the_system_allows():
-    process = commands.python("-c", OPEN_FILES)
+    process = command_calls.python("-c", OPEN_FILES)
     output, errors = process.communicate()
     assert (output, errors) == ("(700, 700)\n", "")
 
