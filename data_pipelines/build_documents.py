@@ -74,7 +74,7 @@ def define_flags() -> None:
     )
     flags.DEFINE_float(
         "slice_megabytes",
-        64.0,
+        8.0,
         "Text that makes one shard, in millions of characters. Less keeps more workers "
         "busy on a small corpus and takes less memory (3 bytes or more a character in "
         "each worker); more makes fewer, larger shards.",

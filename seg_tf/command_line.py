@@ -68,7 +68,7 @@ def run(
         # Plain words instead of absl's letter, date, process and line.
         formatter = logging.Formatter("%(levelname)s: %(message)s")
         absl_logging.get_absl_handler().setFormatter(formatter)
-        _raise_open_files()
+        raise_open_files()
         hint = ". Run the same command again to go on" if goes_on else ""
         if has_workers:
             signal.signal(signal.SIGTERM, _raise_terminated)
@@ -99,7 +99,7 @@ def _raise_terminated(number: int, frame: types.FrameType | None) -> NoReturn:
     raise Terminated
 
 
-def _raise_open_files() -> None:
+def raise_open_files() -> None:
     """Raises the soft limit on open files as far as the hard one allows.
 
     Shells and services start programs with 1024, whatever the hard limit.

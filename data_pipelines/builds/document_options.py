@@ -43,7 +43,7 @@ class DocumentOptions:
     sentence_parameters: str = "english"
     validation_input: str | None = None
     validation_fraction: float | None = None
-    slice_megabytes: float = 64.0
+    slice_megabytes: float = 8.0
     strict: bool = False
     max_rejected_share: float = 0.05
     cleaning: CleaningOptions = NO_CLEANING

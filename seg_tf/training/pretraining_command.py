@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from seg_tf import configuration, fidelity, files, output_paths
+from seg_tf import command_line, configuration, fidelity, files, output_paths
 from seg_tf.checkpoints import contents, folder_names, folders
 from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.training import (
@@ -61,6 +61,7 @@ def run(config: configuration.RunConfig, options: RunOptions) -> None:
         SystemExit: with a message that says what to do, if the run cannot start or
             ends early.
     """
+    command_line.raise_open_files()
     try:
         prepared = _prepare(config, options)
         deviations = fidelity.describe(config)
