@@ -34,7 +34,6 @@ from data_pipelines.builds.source_checksums import SourceLedger
 from data_pipelines.builds.window_building import WindowMaker, WindowOptions
 from data_pipelines.records.manifest import Manifest
 from seg_tf import files
-from seg_tf.text.punkt_parameters import load_parameters
 
 
 class BeamEngine:
@@ -71,7 +70,7 @@ class BeamEngine:
         duplicates = duplicate_search.find_duplicates(
             options, build, functools.partial(make_slices, "make signatures", new_maker)
         )
-        carried = _with_files_beside(build, options)
+        carried = _with_vocabulary_beside(build, options)
         new_maker = functools.partial(_new_slice_maker, carried, duplicates)
         return make_slices("make documents", new_maker, build), ledger.describe()
 
@@ -168,18 +167,13 @@ def _source_files(
     ]
 
 
-def _with_files_beside(
+def _with_vocabulary_beside(
     build: ShardedBuild, options: DocumentOptions
 ) -> DocumentOptions:
-    """The options with copies of their files beside the progress, for all workers."""
-    vocabulary, parameters = (
-        build.progress_dir / name for name in ("vocab.txt", "punkt.json")
-    )
+    """The options with a copy of their file beside the progress, for all workers."""
+    vocabulary = build.progress_dir / "vocab.txt"
     shutil.copyfile(options.vocab_file, vocabulary)
-    load_parameters(options.sentence_parameters).save(parameters)
-    return dataclasses.replace(
-        options, vocab_file=str(vocabulary), sentence_parameters=str(parameters)
-    )
+    return dataclasses.replace(options, vocab_file=str(vocabulary))
 
 
 def _new_slice_maker(options: DocumentOptions, duplicates: pathlib.Path | None) -> Any:
