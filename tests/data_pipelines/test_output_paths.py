@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from seg_tf import output_paths
-from tests.data_pipelines.test_build_records import REPOSITORY
+from tests.data_pipelines.random_corpus import REPOSITORY
 
 pytestmark = pytest.mark.slow
 
