@@ -21,10 +21,10 @@ import pytest
 _LONGEST = (
     "test_distributed_runs.py",
     "conformance/test_conformance.py",
-    "test_run_pretraining.py",
     "training/test_pretraining.py",
     "training/test_lane_memory.py",
     "training/test_horovod.py",
+    "test_run_pretraining.py",
     "test_run_finetuning.py",
     "export/test_served_models.py",
     "doctor/test_main.py",
@@ -39,6 +39,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     folder = pathlib.Path(__file__).parent
     place = {folder / name: number for number, name in enumerate(_LONGEST)}
     items.sort(key=lambda item: place.get(item.path, len(place)))
+
+
+def pytest_collection_finish() -> None:
+    """Has the garbage collector pass over what all modules imported, for ever."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -1,13 +1,20 @@
-"""Starting `run_pretraining.py` as its users do, on records that take no time."""
+"""Runs `run_pretraining.py`, as a process or here, on records that take no time."""
 
+import contextlib
+import io
 import os
 import pathlib
 import subprocess
 import sys
 
 import h5py
+import keras
 import numpy as np
+import pytest
+from absl import flags
 
+import run_pretraining
+from seg_tf.training import config_overrides
 from seg_tf.training.outputs import health, run_log
 from tests.data_pipelines import builders
 
@@ -44,24 +51,62 @@ def write_records(folder: pathlib.Path, num_validation: int = 8) -> None:
     )
 
 
+def arguments_of(records, folder, *arguments):
+    """A tiny run's flags, then further ones, which override them."""
+    where = (f"--records_dir={records}", f"--output_dir={folder}")
+    return [*CONFIG, *where, *map(str, arguments)]
+
+
+def run_here(*arguments):
+    """Runs the script in this process; returns (exit code, stdout, stderr)."""
+    # Variables are called as in a process of its own.
+    keras.utils.clear_session(free_memory=False)
+    argv = ["run_pretraining.py", *map(str, arguments)]
+    output, errors, code = io.StringIO(), io.StringIO(), 0
+    with (
+        contextlib.chdir(REPOSITORY),
+        contextlib.redirect_stdout(output),
+        contextlib.redirect_stderr(errors),
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setattr(sys, "argv", argv)
+        try:
+            run_pretraining.main(config_overrides.parse_flags(argv))
+        except SystemExit as exit_:
+            code = exit_.code
+            if isinstance(code, str):
+                print(code, file=sys.stderr)
+                code = 1
+        finally:
+            _forget_flags()
+    assert "Traceback" not in errors.getvalue()
+    return code, output.getvalue(), errors.getvalue()
+
+
+def _forget_flags():
+    """Takes flags back to their defaults, and the overrides of a config away."""
+    for name in list(flags.FLAGS):
+        if name.startswith("config."):
+            delattr(flags.FLAGS, name)
+        else:
+            flags.FLAGS[name].unparse()
+    flags.FLAGS.unparse_flags()
+
+
 def start(records, folder, *arguments, launcher=(), environment=None):
     """Starts the script, below a launcher if there is one; its pipes are text."""
-    command = [
-        *map(str, launcher),
-        sys.executable,
-        "run_pretraining.py",
-        *CONFIG,
-        f"--records_dir={records}",
-        f"--output_dir={folder}",
-        *arguments,
-    ]
+    command = [*map(str, launcher), sys.executable, "-m", "tests.quick_script"]
+    command += ["run_pretraining.py", *arguments_of(records, folder, *arguments)]
+    environment = {**os.environ, **(environment or {})}
+    # Of which only oracles have need, and which takes time to import.
+    environment.pop("TF_USE_LEGACY_KERAS", None)
     return subprocess.Popen(
         command,
         cwd=REPOSITORY,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, **(environment or {})},
+        env=environment,
         start_new_session=True,
     )
 

@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from tests.inference import commands
+from tests import command_calls
 
 SCRIPT = """
 from seg_tf import command_line
@@ -28,7 +28,7 @@ command_line.run(main, goes_on=True, has_workers=True)
 
 
 def test_sigterm_ends_what_a_command_has_started():
-    process = commands.python("-c", TERMINATED)
+    process = command_calls.python("-c", TERMINATED)
     output, errors = process.communicate()
     assert process.returncode == 128 + signal.SIGTERM
     assert output == "ended what it had started\n"
@@ -37,7 +37,7 @@ def test_sigterm_ends_what_a_command_has_started():
 
 @pytest.mark.slow
 def test_help_tells_of_the_flags_of_all_modules():
-    process = commands.python("-m", "data_pipelines.build_records", "--help")
+    process = command_calls.python("-m", "data_pipelines.build_records", "--help")
     output, _ = process.communicate()
     for name in ("format", "min_line_words", "engine", "report", "window_length"):
         assert f"--{name}:" in output or f"--[no]{name}:" in output
@@ -60,7 +60,7 @@ def test_help_tells_of_the_flags_of_all_modules():
 )
 def test_end_of_a_script_is_one_line(error, arguments, expected):
     code = SCRIPT.format(error=error, arguments=arguments)
-    process = commands.python("-c", code)
+    process = command_calls.python("-c", code)
     _, errors = process.communicate()
     assert process.returncode == 1
     assert errors == expected

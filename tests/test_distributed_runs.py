@@ -1,4 +1,8 @@
-"""`horovodrun … run_pretraining.py`: killed, elastic, and on two hosts."""
+"""`horovodrun … run_pretraining.py`: killed, elastic, and on two hosts.
+
+The tests are one run in one folder: each takes up what the one before left, and the
+last compares its end with a run that nothing disturbed.
+"""
 
 import contextlib
 import os
@@ -15,19 +19,27 @@ import numpy as np
 import psutil
 import pytest
 
+from seg_tf.training.checkpoint import Checkpoints
 from tests import scripted_runs
-from tests.scripted_runs import log_of, read_until, start, variables_of
+from tests.scripted_runs import arguments_of, log_of, read_until, run_here, variables_of
 
 pytestmark = pytest.mark.slow
 
 pytest.importorskip("horovod", reason="Horovod is not installed")
 
 HOROVODRUN = pathlib.Path(sys.executable).parent / "horovodrun"
+# So many that no test sees the end of the run before it has done what it does.
+NUM_UPDATES = 300
 # The same micro-batches whichever ranks take them, so also the same dropout.
-SHARED = ("--config.training.batch_size=6", "--config.training.micro_batch_size=1")
-LAST = pathlib.Path("checkpoints", "update-00000060")
-# Three names of this machine, which Horovod takes for three hosts.
-HOSTS = ("localhost", "127.0.0.1", "127.1")
+SHARED = (
+    "--config.training.batch_size=6",
+    "--config.training.micro_batch_size=1",
+    f"--config.training.num_updates={NUM_UPDATES}",
+    "--config.training.validation_interval=50",
+    "--config.training.checkpoint_interval=20",
+)
+# Four names of this machine, which Horovod takes for four hosts.
+HOSTS = ("localhost", "127.0.0.1", "127.1", "127.0.1")
 
 
 @pytest.fixture(scope="module")
@@ -38,113 +50,80 @@ def records(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def alone(records, tmp_path_factory):
-    """A run of one process that nothing disturbed."""
-    folder = tmp_path_factory.mktemp("alone")
-    finish(start(records, folder, *SHARED))
-    return folder
+def folder(tmp_path_factory):
+    """The output folder of the run."""
+    return tmp_path_factory.mktemp("run")
 
 
-def finish(process):
-    """Waits for the end; returns all that was printed after what was read."""
-    try:
-        output, errors = process.communicate(timeout=900)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        raise
-    assert process.returncode == 0, output[-3000:] + errors[-6000:]
-    return output + errors
+@pytest.fixture
+def start(records, folder):
+    """Starts processes that take the run up."""
+    started = []
+
+    def start_processes(*launcher, environment=None, host=()):
+        command = [*host, HOROVODRUN, "--gloo", *launcher]
+        process = scripted_runs.start(
+            records, folder, *SHARED, launcher=command, environment=environment
+        )
+        started.append(process)
+        return process
+
+    yield start_processes
+    for process in started:
+        kill_all(process, folder)
 
 
 def workers(folder):
-    """The processes that train into a folder, by their rank at the start."""
-    found = {}
+    """The processes that train into a folder, in the order of their first ranks."""
+    found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
             command = process.cmdline()
-            is_python = command[1:2] == ["run_pretraining.py"]
+            is_python = command[2:4] == ["tests.quick_script", "run_pretraining.py"]
             if is_python and f"--output_dir={folder}" in command:
-                found[int(process.environ()["HOROVOD_RANK"])] = process
-    return found
+                rank = int(process.environ()["HOROVOD_RANK"])
+                found.append((rank, process.pid, process))
+    return [process for _, _, process in sorted(found)]
 
 
-def assert_same_run_but_for_rounding(folder, expected):
-    """Same weights and, row for row, the same log: so, the same samples."""
-    ours, theirs = variables_of(folder / LAST), variables_of(expected / LAST)
-    assert ours.keys() == theirs.keys()
-    for name, value in ours.items():
-        np.testing.assert_allclose(
-            value, theirs[name], rtol=1e-4, atol=1e-4, err_msg=name
-        )
-    assert len(log_of(folder)) == len(log_of(expected))
-    for one, other in zip(log_of(folder), log_of(expected), strict=True):
-        assert one.pop("kind") == other.pop("kind")
-        assert one == pytest.approx(other, rel=1e-4)
-
-
-def launcher(*arguments):
-    return [HOROVODRUN, "--gloo", *arguments]
-
-
-def test_two_ranks_killed_go_on_as_one(records, alone, tmp_path):
-    process = start(records, tmp_path, *SHARED, launcher=launcher("-np", "2"))
-    read_until(process, "update 15/60")
-    ranks = workers(tmp_path).values()
-    time.sleep(np.random.default_rng().uniform(0, 0.5))
-    os.killpg(process.pid, signal.SIGKILL)
-    for worker in ranks:
+def kill_all(process, folder):
+    """Kills what `start` started, the launcher first; returns what was not read."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+    left = workers(folder)
+    for worker in left:
         worker.kill()
-    process.communicate()
-    psutil.wait_procs(ranks)
-    assert 10 < log_of(tmp_path)[-1]["updates"] < 60
-    output = finish(start(records, tmp_path, *SHARED))
-    assert "Going on from" in output
-    assert_same_run_but_for_rounding(tmp_path, alone)
+    output = process.communicate()
+    psutil.wait_procs(left)
+    return output
 
 
-@pytest.mark.parametrize("rank", [0, 1], ids=["the chief", "another"])
-def test_signal_to_one_worker_leaves_a_checkpoint(records, tmp_path, rank):
-    process = start(records, tmp_path, *SHARED, launcher=launcher("-np", "2"))
-    read_until(process, "update 10/60")
-    workers(tmp_path)[rank].terminate()
-    _, errors = process.communicate(timeout=300)
-    assert process.returncode != 0
-    (line,) = [line for line in errors.splitlines() if "Stopped by SIGTERM" in line]
-    updates = int(re.search(r"after update (\d+) of 60", line).group(1))
-    assert (tmp_path / f"checkpoints/update-{updates:08d}/state.json").exists()
-    # Drawn before the first process left, whose end makes the launcher kill the others.
-    assert (tmp_path / "loss_curve.png").exists()
-    assert "Traceback" not in errors.split("Stopped by SIGTERM")[0]
+def saved_updates(folder):
+    """Updates of the newest checkpoint."""
+    return max(Checkpoints(folder / "checkpoints", keep=1).updates(), default=0)
 
 
-def test_rank_that_stands_still_is_named(records, alone, tmp_path):
-    process = start(records, tmp_path, *SHARED, launcher=launcher("-np", "2"))
-    # The chief, then another.
-    for victim, update in enumerate((10, 30)):
-        read_until(process, f"update {update}/60")
-        worker = workers(tmp_path)[victim]
-        worker.suspend()
+def read_updates(process, first, more):
+    """Reads on to the log interval that many updates after one with a checkpoint."""
+    updates = (first // 5 + 1) * 5 + more
+    read_until(process, f"update {updates}/{NUM_UPDATES}")
+
+
+def test_rank_that_stands_still_is_named_and_ends_the_run_in_words(folder, start):
+    # Longer than it takes to name the rank.
+    environment = {"HOROVOD_GLOO_TIMEOUT_SECONDS": "20"}
+    process = start("-np", "2", environment=environment)
+    read_updates(process, 0, 0)
+    ranks = workers(folder)
+    # The chief, which comes back, then another, which does not.
+    for victim in (0, 1):
+        ranks[victim].suspend()
         line = read_until(process, "has been silent for")
-        assert f"Rank {victim} (process {worker.pid} on {socket.gethostname()})" in line
-        worker.resume()
-        line = read_until(process, "is back after")
-        assert f"Rank {victim} " in line
-    finish(process)
-    assert_same_run_but_for_rounding(tmp_path, alone)
-
-
-def test_rank_that_never_answers_ends_the_run_in_words(records, tmp_path):
-    process = start(
-        records,
-        tmp_path,
-        *SHARED,
-        launcher=launcher("-np", "2"),
-        # Longer than it takes to name the rank.
-        environment={"HOROVOD_GLOO_TIMEOUT_SECONDS": "30"},
-    )
-    read_until(process, "update 10/60")
-    workers(tmp_path)[1].suspend()
-    read_until(process, "Rank 1 ")
+        name = f"process {ranks[victim].pid} on {socket.gethostname()}"
+        assert f"Rank {victim} ({name})" in line
+        if victim == 0:
+            ranks[victim].resume()
+            assert "Rank 0 " in read_until(process, "is back after")
     line = read_until(process, "a sum over the processes failed")
     assert "Rank 0 of 2" in line
     _, errors = process.communicate(timeout=120)
@@ -153,56 +132,30 @@ def test_rank_that_never_answers_ends_the_run_in_words(records, tmp_path):
     assert process.returncode != 0
 
 
-def discovery(folder, hosts):
-    """A script that prints the hosts of a file, and the file."""
-    script, listed = folder / "discover.sh", folder / "hosts"
-    script.write_text(f"#!/bin/sh\ncat {listed}\n")
-    script.chmod(0o755)
-    listed.write_text("".join(f"{host}:1\n" for host in hosts))
-    return script, listed
+def assert_signal_leaves_a_checkpoint(process, folder, worker):
+    """SIGTERM to one worker ends all after the same update."""
+    (folder / "loss_curve.png").unlink(missing_ok=True)
+    worker.terminate()
+    _, errors = process.communicate(timeout=300)
+    assert process.returncode != 0
+    (line,) = [line for line in errors.splitlines() if "Stopped by SIGTERM" in line]
+    updates = int(re.search(rf"after update (\d+) of {NUM_UPDATES}", line).group(1))
+    assert updates == saved_updates(folder) < NUM_UPDATES
+    assert (folder / f"checkpoints/update-{updates:08d}/state.json").exists()
+    # Drawn before the first process left, whose end makes the launcher kill the others.
+    assert (folder / "loss_curve.png").exists()
+    assert "Traceback" not in errors.split("Stopped by SIGTERM")[0]
 
 
-def test_elastic_run_outlives_killed_processes(records, alone, tmp_path):
-    script, _ = discovery(tmp_path, HOSTS)
-    process = start(
-        records,
-        tmp_path / "run",
-        *SHARED,
-        launcher=launcher(
-            *("-np", "3", "--min-np", "1", "--host-discovery-script", script)
-        ),
-        environment={"HOROVOD_GLOO_TIMEOUT_SECONDS": "5"},
-    )
-    read_until(process, "update 10/60")
-    of_ranks = workers(tmp_path / "run")
-    of_ranks[0].kill()  # the chief
-    read_until(process, "update 30/60")
-    of_ranks[2].kill()
-    output = finish(process)
-    assert "with 2 processes" in output
-    assert "with 1 process" in output
-    assert_same_run_but_for_rounding(tmp_path / "run", alone)
+def test_signal_to_the_chief_leaves_a_checkpoint(folder, start):
+    before = saved_updates(folder)
+    process = start("-np", "2")
+    read_updates(process, before, 0)
+    assert_signal_leaves_a_checkpoint(process, folder, workers(folder)[0])
 
 
-def test_elastic_run_takes_in_a_host_that_comes(records, alone, tmp_path):
-    script, listed = discovery(tmp_path, HOSTS[:1])
-    updates = "--config.training.num_updates=400"
-    process = start(
-        records,
-        tmp_path / "run",
-        *SHARED,
-        updates,
-        launcher=launcher(
-            *("-np", "1", "--min-np", "1", "--max-np", "2"),
-            # Without this an elastic job waits for two hosts, to compare networks.
-            *("--host-discovery-script", script, "--network-interfaces", "lo"),
-        ),
-    )
-    read_until(process, "update 10/400")
-    listed.write_text("".join(f"{host}:1\n" for host in HOSTS[:2]))
-    output = finish(process)
-    assert "with 2 processes" in output
-    assert log_of(tmp_path / "run")[-1]["updates"] == 400
+class NoNamespaces(Exception):
+    """This process may not make network namespaces."""
 
 
 @contextlib.contextmanager
@@ -222,8 +175,10 @@ def two_network_namespaces(folder):
         for name in names:
             try:
                 ip("netns", "add", name)
-            except subprocess.CalledProcessError as error:
-                pytest.skip(f"no network namespaces here: {error.stderr}")
+            except (OSError, subprocess.CalledProcessError) as error:
+                raise NoNamespaces(
+                    f"network namespaces need root, iproute2: {error}"
+                ) from error
             stack.callback(ip, "netns", "delete", name)
         cable = ["link", "add", "eth0", "netns", names[0], "type", "veth"]
         ip(*cable, "peer", "name", "eth0", "netns", names[1])
@@ -251,28 +206,89 @@ def two_network_namespaces(folder):
         yield ["ip", "netns", "exec", names[0]], addresses, ssh.parent
 
 
-@pytest.mark.skipif(
-    os.geteuid() != 0 or shutil.which("ip") is None,
-    reason="network namespaces need root and iproute2",
-)
-def test_two_hosts_train_as_one_process_does(records, alone, tmp_path):
-    with two_network_namespaces(tmp_path) as (first_host, addresses, programs):
-        hosts = ",".join(f"{address}:1" for address in addresses)
-        process = start(
-            records,
-            tmp_path / "run",
-            *SHARED,
-            launcher=[
-                *first_host,
-                *launcher("-np", "2", "-H", hosts, "--network-interfaces", "eth0"),
-            ],
-            environment={"PATH": f"{programs}:{os.environ['PATH']}"},
+def test_signal_to_another_on_its_own_host_leaves_a_checkpoint(folder, start, tmp_path):
+    before = saved_updates(folder)
+    with contextlib.ExitStack() as stack:
+        reason = None
+        try:
+            host, addresses, programs = stack.enter_context(
+                two_network_namespaces(tmp_path)
+            )
+        except NoNamespaces as error:
+            reason = str(error)
+            process = start("-np", "2")
+        else:
+            hosts = ",".join(f"{address}:1" for address in addresses)
+            process = start(
+                *("-np", "2", "-H", hosts, "--network-interfaces", "eth0"),
+                environment={"PATH": f"{programs}:{os.environ['PATH']}"},
+                host=host,
+            )
+        read_updates(process, before, 0)
+        ranks = workers(folder)
+        namespaces = {os.readlink(f"/proc/{one.pid}/ns/net") for one in ranks}
+        assert len(namespaces) == (1 if reason else 2)
+        assert_signal_leaves_a_checkpoint(process, folder, ranks[1])
+    if reason:
+        pytest.skip(f"one host, since there are no network namespaces: {reason}")
+
+
+def discovery(folder, hosts):
+    """A script that prints the hosts of a file, and the file."""
+    script, listed = folder / "discover.sh", folder / "hosts"
+    script.write_text(f"#!/bin/sh\ncat {listed}\n")
+    script.chmod(0o755)
+    listed.write_text("".join(f"{host}:1\n" for host in hosts))
+    return script, listed
+
+
+def test_elastic_run_outlives_killed_processes_and_takes_in_a_host(
+    folder, start, tmp_path
+):
+    script, listed = discovery(tmp_path, HOSTS[:3])
+    before = saved_updates(folder)
+    process = start(
+        *("-np", "3", "--min-np", "1", "--max-np", "3"),
+        # Without this an elastic job waits for two hosts, to compare networks.
+        *("--host-discovery-script", script, "--network-interfaces", "lo"),
+        environment={"PYTHONUNBUFFERED": "1"},
+    )
+    read_updates(process, before, 0)
+    chief, last, other = workers(folder)
+    chief.kill()
+    read_updates(process, before, 10)
+    other.kill()
+    read_updates(process, before, 20)
+    # It stands still meanwhile: else the run might end before the host is found.
+    last.suspend()
+    listed.write_text("".join(f"{host}:1\n" for host in HOSTS))
+    time.sleep(3)
+    last.resume()
+    read_updates(process, before, 35)
+    # All that are left, anywhere: in an update, while a checkpoint is written.
+    assert len(workers(folder)) == 2
+    time.sleep(np.random.default_rng().uniform(0, 0.2))
+    output, _ = kill_all(process, folder)
+    assert re.findall(r"Going on .* with (\d) process", output) == ["2", "1", "2"]
+    assert log_of(folder)[-1]["updates"] < NUM_UPDATES
+
+
+def test_one_process_ends_the_run_as_if_nothing_had_happened(records, folder, tmp_path):
+    code, output, errors = run_here(*arguments_of(records, folder, *SHARED))
+    assert code == 0, errors
+    assert "Going on from" in output
+    code, _, errors = run_here(*arguments_of(records, tmp_path, *SHARED))
+    assert code == 0, errors
+    # Row for row the same log: so, the same samples. The first row that differs says
+    # which of the tests above the run was in.
+    assert len(log_of(folder)) == len(log_of(tmp_path))
+    for ours, theirs in zip(log_of(folder), log_of(tmp_path), strict=True):
+        assert ours.pop("kind") == theirs.pop("kind")
+        assert ours == pytest.approx(theirs, rel=1e-4)
+    last = pathlib.Path("checkpoints", f"update-{NUM_UPDATES:08d}")
+    ours, theirs = variables_of(folder / last), variables_of(tmp_path / last)
+    assert ours.keys() == theirs.keys()
+    for name, value in ours.items():
+        np.testing.assert_allclose(
+            value, theirs[name], rtol=1e-4, atol=1e-4, err_msg=name
         )
-        read_until(process, "update 10/60")
-        namespaces = {
-            os.readlink(f"/proc/{w.pid}/ns/net")
-            for w in workers(tmp_path / "run").values()
-        }
-        assert len(namespaces) == 2
-        finish(process)
-    assert_same_run_but_for_rounding(tmp_path / "run", alone)

@@ -10,15 +10,22 @@ import pytest
 import run_finetuning
 from seg_tf import TextClassifier, files
 from seg_tf.finetuning import reusable_model, runners
+from seg_tf.finetuning.classification.runner import ClassificationRunner
 from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.text.punkt_parameters import PunktParameters
 from seg_tf.training import distribution
 from seg_tf.training.errors import TrainingStopped
+from tests import command_calls
 from tests.finetuning import task_folders, tiny_squad
-from tests.inference import commands
 
 pytestmark = pytest.mark.slow
 
+_OPTIONS_OF_MODELS = (
+    "dtype_policy",
+    "freeze_encoder",
+    "max_length",
+    "randomly_initialised",
+)
 FAST = ["--learning_rate=0.003", "--batch_size=16", "--epochs=1"]
 
 
@@ -28,12 +35,31 @@ def data_dir(tmp_path_factory):
     return task_folders.write_mnli(folder)
 
 
+@pytest.fixture(scope="module")
+def _models():
+    return {}
+
+
 @pytest.fixture
-def fine_tune(run_dir, data_dir, tmp_path):
-    """Runs the command; returns nothing."""
+def fine_tune(run_dir, data_dir, tmp_path, monkeypatch, _models):
+    """Runs the command; returns nothing.
+
+    Runners whose models are of the same layers share one, which is compiled once and
+    gets the state of a new one for every trial.
+    """
+    make_runner = runners.make_runner
+
+    def with_shared_model(pretrained, task, data_dir, options, **settings):
+        runner = make_runner(pretrained, task, data_dir, options, **settings)
+        if isinstance(runner, ClassificationRunner):
+            key = task, *map(options.get, _OPTIONS_OF_MODELS)
+            runner._model = _models.setdefault(key, runner._model)
+        return runner
+
+    monkeypatch.setattr(runners, "make_runner", with_shared_model)
 
     def run(*arguments, task="glue/rte", output="out", plain=False):
-        commands.run(
+        command_calls.run(
             run_finetuning,
             f"--checkpoint={run_dir}",
             f"--data_dir={data_dir}",
@@ -332,7 +358,7 @@ def test_what_cannot_be_is_refused_before_anything_is_trained(
 
 
 def test_help_teaches():
-    process = commands.python("run_finetuning.py", "--help")
+    process = command_calls.python("run_finetuning.py", "--help")
     said, _ = process.communicate()
     for words in ("--randomly_initialised", "--seeds=1,2,3", "--checkpoint:"):
         assert words in said

@@ -9,13 +9,11 @@ import time
 
 import numpy as np
 import pytest
-from absl import flags
 
-import run_pretraining
 from seg_tf import configuration
 from seg_tf.checkpoints import contents
 from seg_tf.checkpoints.pretrained import load_encoder
-from seg_tf.training import config_overrides, devices
+from seg_tf.training import devices
 from seg_tf.training.checkpoint import Checkpoints
 from tests import scripted_runs
 from tests.scripted_runs import (
@@ -23,16 +21,18 @@ from tests.scripted_runs import (
     LENGTH,
     REPOSITORY,
     VOCAB_SIZE,
+    arguments_of,
     log_of,
     read_until,
+    run_here,
     start,
     variables_of,
 )
 
 pytestmark = pytest.mark.slow
 
-# So long that a busy machine does not reach the end before the run is killed.
-LONGER = "--config.training.num_updates=200"
+# So high that a short run gets better than chance.
+FASTER = "--config.optimizer.learning_rate=1e-2"
 
 
 @pytest.fixture(scope="module")
@@ -42,51 +42,14 @@ def records(tmp_path_factory):
     return folder
 
 
-@pytest.fixture
-def main(monkeypatch, capsys):
-    """Runs the script in this process; returns (exit code, stdout, stderr)."""
-    monkeypatch.chdir(REPOSITORY)
-
-    def run(*arguments):
-        argv = ["run_pretraining.py", *map(str, arguments)]
-        monkeypatch.setattr(sys, "argv", argv)
-        code = 0
-        try:
-            run_pretraining.main(config_overrides.parse_flags(argv))
-        except SystemExit as exit_:
-            code = exit_.code
-            if isinstance(code, str):
-                print(code, file=sys.stderr)
-                code = 1
-        finally:
-            _forget_flags()
-        output, errors = capsys.readouterr()
-        assert "Traceback" not in errors
-        return code, output, errors
-
-    return run
-
-
-def _forget_flags():
-    """Takes flags back to their defaults, and the overrides of a config away."""
-    for name in list(flags.FLAGS):
-        if name.startswith("config."):
-            delattr(flags.FLAGS, name)
-        else:
-            flags.FLAGS[name].unparse()
-    flags.FLAGS.unparse_flags()
-
-
 def files_below(folder):
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
-def test_dry_run_prints_the_plan_and_touches_nothing(main, records, tmp_path):
+def test_dry_run_prints_the_plan_and_touches_nothing(records, tmp_path):
     before = files_below(records)
-    code, output, _ = main(
-        *CONFIG,
-        f"--records_dir={records}",
-        f"--output_dir={tmp_path / 'run'}",
+    code, output, _ = run_here(
+        *arguments_of(records, tmp_path / "run"),
         "--config.training.deterministic_ops=false",
         "--dry_run",
     )
@@ -98,19 +61,17 @@ def test_dry_run_prints_the_plan_and_touches_nothing(main, records, tmp_path):
     assert files_below(records) == before
 
 
-def test_gpu_leaves_deterministic_kernels_off(main, records, tmp_path, monkeypatch):
+def test_gpu_leaves_deterministic_kernels_off(records, tmp_path, monkeypatch):
     monkeypatch.setattr(devices, "has_gpu", lambda: True)
     arguments = (
-        *CONFIG,
-        f"--records_dir={records}",
-        f"--output_dir={tmp_path / 'run'}",
+        *arguments_of(records, tmp_path / "run"),
         "--config.training.jit_compile",
         "--dry_run",
     )
-    code, output, _ = main(*arguments)
+    code, output, _ = run_here(*arguments)
     assert code == 0
     assert "Deterministic kernels are off: " in output
-    code, _, errors = main(*arguments, "--config.training.deterministic_ops=true")
+    code, _, errors = run_here(*arguments, "--config.training.deterministic_ops=true")
     assert code == 1
     assert "`deterministic_ops` must not be true together with `jit_comp" in errors
 
@@ -176,12 +137,10 @@ def test_gpu_leaves_deterministic_kernels_off(main, records, tmp_path, monkeypat
     ],
 )
 def test_users_error_is_one_line_that_says_what_to_do(
-    main, records, tmp_path, arguments, expected
+    records, tmp_path, arguments, expected
 ):
-    code, _, errors = main(
-        *CONFIG,
-        f"--records_dir={records}",
-        f"--output_dir={tmp_path / 'run'}",
+    code, _, errors = run_here(
+        *arguments_of(records, tmp_path / "run"),
         "--config.training.deterministic_ops=false",
         *arguments,
     )
@@ -206,8 +165,8 @@ def own_config(tmp_path):
     return path
 
 
-def test_own_config_file_gets_what_follows_the_colon(main, records, own_config):
-    code, output, errors = main(
+def test_own_config_file_gets_what_follows_the_colon(records, own_config):
+    code, output, errors = run_here(
         f"--config={own_config}:80",
         *CONFIG[1:8],
         f"--records_dir={records}",
@@ -226,8 +185,8 @@ def test_own_config_file_gets_what_follows_the_colon(main, records, own_config):
         (":many", ":many: invalid literal for int() with base 10: 'many'\n"),
     ],
 )
-def test_error_of_own_config_file_is_one_line(main, own_config, argument, expected):
-    code, _, errors = main(f"--config={own_config}{argument}")
+def test_error_of_own_config_file_is_one_line(own_config, argument, expected):
+    code, _, errors = run_here(f"--config={own_config}{argument}")
     assert code == 1
     assert errors == f"error: --config={own_config}{expected}"
 
@@ -249,20 +208,35 @@ def test_wrong_profile_is_an_error_before_tensorflow_is_imported():
     )
 
 
-def test_flag_profiles_the_updates(main, records, tmp_path):
-    code, output, errors = main(
-        *CONFIG,
-        f"--records_dir={records}",
-        f"--output_dir={tmp_path}",
+@pytest.fixture(scope="module")
+def packed_and_profiled(records, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("packed")
+    code, output, errors = run_here(
+        *arguments_of(records, folder),
         "--config.training.deterministic_ops=false",
         "--config.training.num_updates=3",
+        "--config.inputs.type=PackedWindowInputsConfig",
         "--profile_updates=2:3",
     )
     assert code == 0, errors
-    assert (
-        f"Profile of updates 2 to 3: {tmp_path}/tensorboard/plugins/profile" in output
-    )
-    assert list(tmp_path.glob("tensorboard/plugins/profile/*/*.xplane.pb"))
+    return folder, output
+
+
+def test_flag_profiles_the_updates(packed_and_profiled):
+    folder, output = packed_and_profiled
+    events = folder / "tensorboard"
+    assert f"Profile of updates 2 to 3: {events}/plugins/profile" in output
+    assert list(events.glob("plugins/profile/*/*.xplane.pb"))
+
+
+def test_a_flag_packs_the_rows_and_the_encoder_loads_for_plain_ones(
+    packed_and_profiled,
+):
+    folder, output = packed_and_profiled
+    assert "inputs.max_windows_per_row: 8; paper 1" in output
+    encoder, config = load_encoder(folder)
+    assert isinstance(config.inputs, configuration.PackedWindowInputsConfig)
+    assert not encoder.packed_windows
 
 
 def test_contradicting_config_is_refused_before_tensorflow_is_imported():
@@ -291,11 +265,9 @@ print(sorted({"tensorflow", "keras"} & sys.modules.keys()))
     assert imported == "[]"
 
 
-def test_measured_dry_run_leaves_no_trace(main, records, tmp_path):
-    code, output, errors = main(
-        *CONFIG,
-        f"--records_dir={records}",
-        f"--output_dir={tmp_path / 'run'}",
+def test_measured_dry_run_leaves_no_trace(records, tmp_path):
+    code, output, errors = run_here(
+        *arguments_of(records, tmp_path / "run"),
         "--config.training.deterministic_ops=false",
         "--dry_run",
         "--measure=2",
@@ -314,11 +286,9 @@ def records_without_validation(tmp_path_factory):
     return folder
 
 
-def test_a_run_without_a_log_names_no_curve(main, records_without_validation, tmp_path):
-    code, output, errors = main(
-        *CONFIG,
-        f"--records_dir={records_without_validation}",
-        f"--output_dir={tmp_path}",
+def test_a_run_without_a_log_names_no_curve(records_without_validation, tmp_path):
+    code, output, errors = run_here(
+        *arguments_of(records_without_validation, tmp_path),
         "--config.training.deterministic_ops=false",
         "--config.training.num_updates=2",
         "--config.training.log_interval=3",
@@ -335,21 +305,19 @@ def test_a_run_without_a_log_names_no_curve(main, records_without_validation, tm
 
 
 def test_records_without_validation_train_once_that_is_asked_for(
-    main, records_without_validation, tmp_path, monkeypatch
+    records_without_validation, tmp_path, monkeypatch
 ):
     command = (
-        *CONFIG,
-        f"--records_dir={records_without_validation}",
-        f"--output_dir={tmp_path}",
+        *arguments_of(records_without_validation, tmp_path),
         "--config.training.deterministic_ops=false",
         "--config.training.num_updates=6",
     )
-    code, _, errors = main(*command)
+    code, _, errors = run_here(*command)
     assert code == 1
     (flag,) = re.findall(r"train without validation: (--\S+)", errors)
     assert not list(tmp_path.iterdir())
 
-    code, output, errors = main(*command, flag)
+    code, output, errors = run_here(*command, flag)
     assert code == 0, errors
     assert "  validation       none" in output
     last = tmp_path / "checkpoints" / "update-00000006"
@@ -367,18 +335,15 @@ def test_records_without_validation_train_once_that_is_asked_for(
         env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
     )
     assert (tmp_path / "curves.png").exists()
-    monkeypatch.chdir(REPOSITORY)
     (longer,) = re.findall(r"train it for longer .*(--config\S+\d)", output)
-    code, output, errors = main(*command, flag, longer)
+    code, output, errors = run_here(*command, flag, longer)
     assert code == 0, errors
     assert "Done after 12 updates." in output
 
 
-def test_overrides_reach_the_run(main, records, tmp_path):
-    _, output, _ = main(
-        *CONFIG,
-        f"--records_dir={records}",
-        f"--output_dir={tmp_path}",
+def test_overrides_reach_the_run(records, tmp_path):
+    _, output, _ = run_here(
+        *arguments_of(records, tmp_path),
         "--config.training.deterministic_ops=false",
         "--config.optimizer.learning_rate=5e-4",
         "--config.optimizer.warmup_updates=9",
@@ -391,36 +356,17 @@ def test_overrides_reach_the_run(main, records, tmp_path):
     assert f"model.index_tables: position_index {LENGTH}; paper" in output
 
 
-def test_a_flag_packs_the_rows_and_the_encoder_loads_for_plain_ones(
-    main, records, tmp_path
-):
-    code, output, errors = main(
-        *CONFIG,
-        f"--records_dir={records}",
-        f"--output_dir={tmp_path}",
-        "--config.training.deterministic_ops=false",
-        "--config.training.num_updates=3",
-        "--config.inputs.type=PackedWindowInputsConfig",
-    )
-    assert code == 0, errors
-    assert "inputs.max_windows_per_row: 8; paper 1" in output
-    encoder, config = load_encoder(tmp_path)
-    assert isinstance(config.inputs, configuration.PackedWindowInputsConfig)
-    assert not encoder.packed_windows
-
-
 @pytest.fixture(scope="module")
 def unbroken(records, tmp_path_factory):
     folder = tmp_path_factory.mktemp("unbroken")
-    process = start(records, folder, LONGER)
-    output, errors = process.communicate(timeout=600)
-    assert process.returncode == 0, errors
+    code, output, errors = run_here(*arguments_of(records, folder, FASTER))
+    assert code == 0, errors
     return folder, output
 
 
 def test_run_ends_with_its_loss_and_what_to_do_next(unbroken):
     folder, output = unbroken
-    assert "Done after 200 updates." in output
+    assert "Done after 60 updates." in output
     loss = log_of(folder)[-1]["loss"]
     assert f"validation loss  {loss:.4f} (best: " in output
     assert loss < np.log(VOCAB_SIZE)
@@ -431,7 +377,7 @@ def test_run_ends_with_its_loss_and_what_to_do_next(unbroken):
 
 def test_checkpoints_hold_the_vocabulary_of_the_records(unbroken, records):
     folder, _ = unbroken
-    checkpoint = folder / "checkpoints" / "update-00000200"
+    checkpoint = folder / "checkpoints" / "update-00000060"
     vocabulary = (records / "vocab.txt").read_bytes()
     assert (checkpoint / "vocab.txt").read_bytes() == vocabulary
     text = contents.read_state(checkpoint)["text"]
@@ -439,22 +385,30 @@ def test_checkpoints_hold_the_vocabulary_of_the_records(unbroken, records):
     assert text["sentence_splitter"]["name"] == "none"
 
 
-def test_run_killed_three_times_equals_an_unbroken_one(records, unbroken, tmp_path):
+def test_run_killed_and_terminated_equals_an_unbroken_one(records, unbroken, tmp_path):
     whole, _ = unbroken
-    for updates in (10, 25, 45):
-        process = start(records, tmp_path, LONGER)
-        read_until(process, f"update {updates}/200")
-        # Anywhere: in an update, in a validation, while a checkpoint is written.
-        time.sleep(np.random.default_rng().uniform(0, 0.3))
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
-        assert updates <= log_of(tmp_path)[-1]["updates"] < 200
+    process = start(records, tmp_path, FASTER)
+    read_until(process, "update 10/60")
+    # Anywhere: in an update, in a validation, while a checkpoint is written.
+    time.sleep(np.random.default_rng().uniform(0, 0.3))
+    process.kill()
+    process.communicate()
+    assert 10 <= log_of(tmp_path)[-1]["updates"] < 60
 
-    process = start(records, tmp_path, LONGER)
+    process = start(records, tmp_path, FASTER)
+    read_until(process, "update 30/60")
+    process.terminate()
     output, errors = process.communicate(timeout=600)
-    assert process.returncode == 0, errors
     assert "Going on from" in output
-    last = pathlib.Path("checkpoints", "update-00000200")
+    assert process.returncode == 128 + signal.SIGTERM
+    assert "Stopped by SIGTERM after update" in errors
+    assert "the same command goes on from there" in errors
+    assert "Traceback" not in errors
+
+    code, output, errors = run_here(*arguments_of(records, tmp_path, FASTER))
+    assert code == 0, errors
+    assert "Going on from" in output
+    last = pathlib.Path("checkpoints", "update-00000060")
     ours, theirs = variables_of(tmp_path / last), variables_of(whole / last)
     assert ours.keys() == theirs.keys()
     assert len(ours) > 60
@@ -463,25 +417,10 @@ def test_run_killed_three_times_equals_an_unbroken_one(records, unbroken, tmp_pa
     assert log_of(tmp_path) == log_of(whole)
 
 
-def test_terminated_run_says_how_to_go_on(records, tmp_path):
-    process = start(records, tmp_path)
-    read_until(process, "update 5/60")
-    process.terminate()
-    _, errors = process.communicate(timeout=600)
-    assert process.returncode == 128 + signal.SIGTERM
-    assert "Stopped by SIGTERM after update" in errors
-    assert "the same command goes on from there" in errors
-    assert "Traceback" not in errors
-
-
-def test_second_phase_starts_from_the_weights_of_the_first(
-    main, records, unbroken, tmp_path
-):
+def test_second_phase_starts_from_the_weights_of_the_first(records, unbroken, tmp_path):
     first, _ = unbroken
-    code, output, errors = main(
-        *CONFIG,
-        f"--records_dir={records}",
-        f"--output_dir={tmp_path}",
+    code, output, errors = run_here(
+        *arguments_of(records, tmp_path),
         f"--initial_checkpoint={first}",
         "--config.training.num_updates=2",
         "--config.optimizer.learning_rate=0.0",
@@ -503,10 +442,8 @@ def test_second_phase_starts_from_the_weights_of_the_first(
     assert state["samples"] == 8
 
     # It is another run than one that starts from chance.
-    code, _, errors = main(
-        *CONFIG,
-        f"--records_dir={records}",
-        f"--output_dir={tmp_path}",
+    code, _, errors = run_here(
+        *arguments_of(records, tmp_path),
         "--config.training.num_updates=2",
         "--config.optimizer.learning_rate=0.0",
     )
@@ -515,18 +452,15 @@ def test_second_phase_starts_from_the_weights_of_the_first(
     assert " there, None now" in errors
 
 
-def test_folder_of_another_run_is_refused(main, records, unbroken):
+def test_folder_of_another_run_is_refused(records, unbroken):
     folder, _ = unbroken
     before = files_below(folder)
-    code, _, errors = main(
-        *CONFIG,
-        f"--records_dir={records}",
-        f"--output_dir={folder}",
-        LONGER,
+    code, _, errors = run_here(
+        *arguments_of(records, folder),
         "--config.optimizer.learning_rate=5e-4",
     )
     assert code == 1
-    assert "config.optimizer.learning_rate: 0.001 there, 0.0005 now" in errors
+    assert "config.optimizer.learning_rate: 0.01 there, 0.0005 now" in errors
     assert files_below(folder) == before
 
 

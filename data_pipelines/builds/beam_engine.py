@@ -34,6 +34,7 @@ from data_pipelines.builds.source_checksums import SourceLedger
 from data_pipelines.builds.window_building import WindowMaker, WindowOptions
 from data_pipelines.records.manifest import Manifest
 from seg_tf import files
+from seg_tf.text.punkt_parameters import load_parameters
 
 
 class BeamEngine:
@@ -70,7 +71,7 @@ class BeamEngine:
         duplicates = duplicate_search.find_duplicates(
             options, build, functools.partial(make_slices, "make signatures", new_maker)
         )
-        carried = _with_vocabulary_beside(build, options)
+        carried = _with_files_beside(build, options)
         new_maker = functools.partial(_new_slice_maker, carried, duplicates)
         return make_slices("make documents", new_maker, build), ledger.describe()
 
@@ -167,13 +168,16 @@ def _source_files(
     ]
 
 
-def _with_vocabulary_beside(
+def _with_files_beside(
     build: ShardedBuild, options: DocumentOptions
 ) -> DocumentOptions:
-    """The options with a copy of their file beside the progress, for all workers."""
+    """The options for workers elsewhere: a copy of the vocabulary, and parameters."""
     vocabulary = build.progress_dir / "vocab.txt"
     shutil.copyfile(options.vocab_file, vocabulary)
-    return dataclasses.replace(options, vocab_file=str(vocabulary))
+    parameters = load_parameters(options.sentence_parameters)
+    return dataclasses.replace(
+        options, vocab_file=str(vocabulary), sentence_parameters=parameters
+    )
 
 
 def _new_slice_maker(options: DocumentOptions, duplicates: pathlib.Path | None) -> Any:

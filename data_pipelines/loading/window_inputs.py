@@ -238,8 +238,11 @@ class WindowInputs(RecordInputs):
 def _pipelined(
     dataset: tf.data.Dataset, make_batch: Callable[[tf.Tensor], dict[str, tf.Tensor]]
 ) -> tf.data.Dataset:
-    # Batches are computed whole, several at a time, and stay in order.
+    # Batches are computed whole, several at a time, and stay in order. To read the
+    # source for `if` and `for` on tensors, of which it has none, takes seconds.
     dataset = dataset.map(
-        make_batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
+        tf.autograph.experimental.do_not_convert(make_batch),
+        num_parallel_calls=tf.data.AUTOTUNE,
+        deterministic=True,
     )
     return dataset.prefetch(tf.data.AUTOTUNE)

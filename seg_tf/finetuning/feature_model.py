@@ -44,6 +44,9 @@ class FeatureModel(keras.Model):
         """
         if shuffle is None:
             shuffle = not isinstance(x, tf.data.Dataset)
+        if self.optimizer is not None and not self.optimizer.built:
+            # Variables made while the step is traced have it traced a second time.
+            self.optimizer.build(self.trainable_variables)
         return super().fit(x, *args, shuffle=shuffle, **kwargs)
 
 

@@ -8,7 +8,8 @@ import pytest
 from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.commands import encode_text
 from seg_tf.inference.long_texts import LongTexts
-from tests.inference import commands, tiny_reat, tiny_slm
+from tests import command_calls
+from tests.inference import tiny_reat, tiny_slm
 from tests.inference.tiny_slm import sentence
 
 pytestmark = pytest.mark.slow
@@ -39,7 +40,7 @@ def _chapter(tmp_path, sentences):
 
 
 def run(reat_dir, *arguments):
-    commands.run(encode_text, f"--checkpoint={reat_dir}", *arguments)
+    command_calls.run(encode_text, f"--checkpoint={reat_dir}", *arguments)
 
 
 def test_archive_holds_what_the_padded_array_gives(
@@ -217,7 +218,7 @@ def test_another_model_is_refused(run_dir, chapter, tmp_path):
 
 
 def test_help_teaches():
-    output, errors = commands.script(encode_text, "--help").communicate()
+    _, output, errors = command_calls.call("seg_tf.commands.encode_text", "--help")
     assert 'numpy.load("chapter.npz")' in output
     for flag in ("text", "output", "output_dir", "show", "checkpoint"):
         assert f"--{flag}" in output

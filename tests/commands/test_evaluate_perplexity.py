@@ -9,8 +9,8 @@ from absl import flags
 
 from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.commands import evaluate_perplexity
+from tests import command_calls
 from tests.data_pipelines.builders import random_tree, write_word_documents
-from tests.inference import commands
 from tests.inference import tiny_language_model as tiny
 from tests.sample_data import sample_data
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 
 def run(run_dir, *arguments):
-    commands.run(evaluate_perplexity, f"--checkpoint={run_dir}", *arguments)
+    command_calls.run(evaluate_perplexity, f"--checkpoint={run_dir}", *arguments)
 
 
 @pytest.fixture
@@ -200,8 +200,9 @@ def test_records_of_another_vocabulary_are_refused(language_model_dir, tmp_path)
 
 
 def test_help_teaches():
-    process = commands.script(evaluate_perplexity, "--help")
-    output, errors = process.communicate()
+    _, output, errors = command_calls.call(
+        "seg_tf.commands.evaluate_perplexity", "--help"
+    )
     assert "--text=wikitext-103/wiki.test.tokens" in output
     for flag in ("checkpoint", "records_dir", "memory_length", "target_length"):
         assert f"--{flag}" in output

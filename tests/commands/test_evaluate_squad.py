@@ -5,7 +5,7 @@ import json
 import pytest
 
 from seg_tf.commands import evaluate_squad
-from tests.inference import commands
+from tests import command_calls
 from tests.tasks.squad.test_squad_files import V1, V2, write
 
 
@@ -22,7 +22,7 @@ def path_of(tmp_path):
 
 
 def run(dataset, predictions, *arguments):
-    commands.run(
+    command_calls.run(
         evaluate_squad,
         f"--dataset={dataset}",
         f"--predictions={predictions}",
@@ -89,8 +89,8 @@ def test_odds_are_numbers(tmp_path, path_of, odds):
 
 
 def test_the_command_starts_without_tensorflow(tmp_path, path_of):
-    process = commands.script(
-        evaluate_squad,
+    process = command_calls.python(
+        *("-m", evaluate_squad.__name__),
         f"--dataset={write(tmp_path, V1)}",
         f"--predictions={path_of('p.json', {'other': 'x'})}",
     )
@@ -99,5 +99,7 @@ def test_the_command_starts_without_tensorflow(tmp_path, path_of):
     assert printed == ""
     assert error.startswith("error: `predictions` must hold answers to some")
     imports = "import sys, seg_tf.commands.evaluate_squad, seg_tf.tasks.squad.answers"
-    process = commands.python("-c", f"{imports}; print('tensorflow' in sys.modules)")
+    process = command_calls.python(
+        "-c", f"{imports}; print('tensorflow' in sys.modules)"
+    )
     assert process.communicate()[0] == "False\n"

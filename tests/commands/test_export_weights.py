@@ -7,7 +7,7 @@ import pytest
 from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.commands import export_weights, import_weights
 from seg_tf.interop.errors import ForeignWeightsError
-from tests.inference import commands
+from tests import command_calls
 from tests.interop import foreign_files
 
 pytestmark = pytest.mark.slow
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(name="bert_dir", scope="module")
 def _bert_dir(tmp_path_factory):
     folder = tmp_path_factory.mktemp("bert") / "imported"
-    commands.run(
+    command_calls.run(
         import_weights,
         f"--from={foreign_files.HUGGING_FACE_DIR}",
         f"--output_dir={folder}",
@@ -26,7 +26,7 @@ def _bert_dir(tmp_path_factory):
 
 
 def run(checkpoint, *arguments):
-    commands.run(export_weights, f"--checkpoint={checkpoint}", *arguments)
+    command_calls.run(export_weights, f"--checkpoint={checkpoint}", *arguments)
 
 
 def test_bert_goes_out_as_it_came_in(bert_dir, tmp_path, capsys):
@@ -53,7 +53,7 @@ def test_bert_goes_out_as_it_came_in(bert_dir, tmp_path, capsys):
     assert "| model.safetensors |" in card
 
     again = tmp_path / "again"
-    commands.run(import_weights, f"--from={folder}", f"--output_dir={again}")
+    command_calls.run(import_weights, f"--from={folder}", f"--output_dir={again}")
     first, second = (load_pretrained(one).encoder for one in (bert_dir, again))
     for ours, returned in zip(first.get_weights(), second.get_weights(), strict=True):
         np.testing.assert_array_equal(returned, ours)

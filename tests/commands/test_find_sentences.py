@@ -9,7 +9,8 @@ from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.commands import find_sentences
 from seg_tf.inference import texts
 from seg_tf.inference.sentence_vectors import SentenceVectors
-from tests.inference import commands, tiny_slm
+from tests import command_calls
+from tests.inference import tiny_slm
 from tests.inference.tiny_slm import SPLITTER, sentence
 
 pytestmark = pytest.mark.slow
@@ -41,7 +42,7 @@ def index_dir(run_dir, corpus, tmp_path_factory):
 
 
 def run(run_dir, *arguments):
-    commands.run(find_sentences, f"--checkpoint={run_dir}", *arguments)
+    command_calls.run(find_sentences, f"--checkpoint={run_dir}", *arguments)
 
 
 def test_answers_equal_brute_force(run_dir, corpus, index_dir, tmp_path):
@@ -180,7 +181,9 @@ def test_interrupted_command_goes_on_and_ends_with_the_same(
         f"--index_dir={tmp_path}",
         "--shard_sentences=25",
     )
-    process = commands.python("-c", INTERRUPTED, f"--checkpoint={run_dir}", *arguments)
+    process = command_calls.python(
+        "-c", INTERRUPTED, f"--checkpoint={run_dir}", *arguments
+    )
     _, errors = process.communicate()
     assert process.returncode == 1
     assert errors.endswith("interrupted. Run the same command again to go on\n")
@@ -194,7 +197,7 @@ def test_interrupted_command_goes_on_and_ends_with_the_same(
 
 
 def test_help_teaches():
-    output, errors = commands.script(find_sentences, "--help").communicate()
+    _, output, errors = command_calls.call("seg_tf.commands.find_sentences", "--help")
     assert '--query="The waterwheel hammered on.' in output
     for flag in ("corpus", "index_dir", "context_sentences", "limit"):
         assert f"--{flag}" in output

@@ -4,7 +4,7 @@ import pytest
 from absl import flags
 
 from seg_tf.commands import generate_text
-from tests.inference import commands
+from tests import command_calls
 from tests.inference import tiny_language_model as tiny
 from tests.inference.test_generation import draw
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.slow
 
 
 def run(run_dir, *arguments):
-    commands.run(generate_text, f"--checkpoint={run_dir}", *arguments)
+    command_calls.run(generate_text, f"--checkpoint={run_dir}", *arguments)
 
 
 def written(model, token_ids):
@@ -91,7 +91,7 @@ def test_users_errors_name_what_is_wrong(language_model_dir, run_dir, tmp_path):
 
 
 def test_help_teaches():
-    output, errors = commands.script(generate_text, "--help").communicate()
+    _, output, errors = command_calls.call("seg_tf.commands.generate_text", "--help")
     assert '--prompt="The waterwheel was built in"' in output
     for flag in ("checkpoint", "prompt_file", "temperature", "top_p", "seed"):
         assert f"--{flag}" in output

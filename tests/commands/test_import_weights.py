@@ -7,7 +7,7 @@ from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.commands import import_weights
 from seg_tf.interop import conversion
 from seg_tf.interop.errors import ForeignWeightsError
-from tests.inference import commands
+from tests import command_calls
 from tests.interop import foreign_files
 
 SIZES = {
@@ -19,7 +19,9 @@ SIZES = {
 
 
 def run(*arguments):
-    commands.run(import_weights, f"--from={foreign_files.HUGGING_FACE_DIR}", *arguments)
+    command_calls.run(
+        import_weights, f"--from={foreign_files.HUGGING_FACE_DIR}", *arguments
+    )
 
 
 def test_a_model_stays_what_it_is(tmp_path, capsys):

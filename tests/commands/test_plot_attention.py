@@ -10,7 +10,8 @@ from matplotlib.figure import Figure
 from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.commands import plot_attention
 from seg_tf.inference import attention_maps, attention_plots, text_windows
-from tests.inference import commands, tiny_slm, tiny_windows
+from tests import command_calls
+from tests.inference import tiny_slm, tiny_windows
 
 pytestmark = pytest.mark.slow
 
@@ -51,7 +52,7 @@ def _drawn(monkeypatch):
 
 
 def run(checkpoint, text, *arguments):
-    commands.run(
+    command_calls.run(
         plot_attention, f"--checkpoint={checkpoint}", f"--text={text}", *arguments
     )
 
@@ -198,7 +199,7 @@ def test_other_models_are_refused(language_model_dir, text, tmp_path):
 
 
 def test_help_teaches():
-    output, errors = commands.script(plot_attention, "--help").communicate()
+    _, output, errors = command_calls.call("seg_tf.commands.plot_attention", "--help")
     assert "figures 3 to 7 of the Segatron paper" in output
     for flag in ("text", "output", "output_table", "layers", "heads", "checkpoint"):
         assert f"--{flag}" in output

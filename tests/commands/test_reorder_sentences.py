@@ -12,7 +12,8 @@ from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.commands import reorder_sentences
 from seg_tf.inference import ordering
 from seg_tf.inference.texts import Sentence
-from tests.inference import commands, tiny_slm
+from tests import command_calls
+from tests.inference import tiny_slm
 from tests.inference.tiny_slm import sentence
 
 pytestmark = pytest.mark.slow
@@ -25,7 +26,7 @@ def sentences():
 
 
 def run(run_dir, *arguments):
-    commands.run(reorder_sentences, f"--checkpoint={run_dir}", *arguments)
+    command_calls.run(reorder_sentences, f"--checkpoint={run_dir}", *arguments)
 
 
 def expected_groups(run_dir, sentences, paragraphs=None):
@@ -149,7 +150,9 @@ def test_checkpoint_without_vocabulary_takes_it_from_the_flag(
 
 
 def test_help_teaches():
-    output, errors = commands.script(reorder_sentences, "--help").communicate()
+    _, output, errors = command_calls.call(
+        "seg_tf.commands.reorder_sentences", "--help"
+    )
     assert "--sentences=shuffled.txt" in output
     for flag in ("checkpoint", "text", "sentences", "output", "vocab_file"):
         assert f"--{flag}" in output
@@ -158,8 +161,11 @@ def test_help_teaches():
 
 def test_model_of_another_kind_is_one_line(tmp_path):
     run_dir = tiny_slm.write_checkpoint(tmp_path, tiny_slm.config())
-    process = commands.script(reorder_sentences, f"--checkpoint={run_dir}")
-    _, errors = process.communicate("One. Two.")
-    assert process.returncode == 1
+    code, _, errors = command_calls.call(
+        "seg_tf.commands.reorder_sentences",
+        f"--checkpoint={run_dir}",
+        stdin="One. Two.",
+    )
+    assert code == 1
     assert "Traceback" not in errors
     assert "error: `checkpoint` must be of a model that was" in errors

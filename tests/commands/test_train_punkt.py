@@ -1,8 +1,6 @@
 """Training finds what it should in a small text, and is the same every time."""
 
 import json
-import os
-import subprocess
 import sys
 
 import pytest
@@ -12,6 +10,7 @@ from seg_tf.commands import train_punkt
 from seg_tf.commands.train_punkt import TrainingOptions
 from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.text.punkt_parameters import PunktParameters
+from tests import command_calls
 
 pytestmark = pytest.mark.slow
 
@@ -128,33 +127,25 @@ def test_training_without_nltk_says_what_to_install(monkeypatch):
         train_punkt.learn_abbreviations([["A dog."]], OPTIONS)
 
 
-def _run(*arguments, hash_seed="0"):
-    return subprocess.run(
-        [sys.executable, "-m", "seg_tf.commands.train_punkt", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PYTHONHASHSEED": hash_seed},
-    )
-
-
-def test_command_writes_the_same_bytes_every_time(tmp_path):
+def test_command_writes_the_same_bytes_every_time(tmp_path, monkeypatch):
     text = tmp_path / "text.txt"
     text.write_text("\n".join(_paragraphs()))
     written = []
     for hash_seed in ("1", "2"):
+        monkeypatch.setenv("PYTHONHASHSEED", hash_seed)
         output = tmp_path / f"{hash_seed}.json"
-        result = _run(
+        process = command_calls.python(
+            *("-m", "seg_tf.commands.train_punkt"),
             f"--input={text}",
             f"--output={output}",
             "--name=small",
             "--description=made up",
             "--abbreviation_shard_size=10000",
             "--shard_size=20000",
-            hash_seed=hash_seed,
         )
-        assert result.returncode == 0, result.stderr
-        assert "2 abbreviations" in result.stdout
+        printed, errors = process.communicate()
+        assert process.returncode == 0, errors
+        assert "2 abbreviations" in printed
         written.append(output.read_bytes())
     assert written[0] == written[1]
     values = json.loads(written[0])
@@ -166,12 +157,16 @@ def test_command_writes_the_same_bytes_every_time(tmp_path):
 
 
 def test_command_reports_an_error_in_one_line(tmp_path):
-    result = _run(f"--input={tmp_path}/none", f"--output={tmp_path}/out.json")
+    result = command_calls.call(
+        "seg_tf.commands.train_punkt",
+        f"--input={tmp_path}/none",
+        f"--output={tmp_path}/out.json",
+    )
     assert result.returncode == 1
     assert result.stderr.strip().startswith("error: `--input` must name files")
 
 
 def test_help_teaches_the_command():
-    result = _run("--help")
+    result = command_calls.call("seg_tf.commands.train_punkt", "--help")
     assert "python -m seg_tf.commands.train_punkt" in result.stdout
     assert "--paragraphs" in result.stdout

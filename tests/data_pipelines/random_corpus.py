@@ -4,8 +4,6 @@ import json
 import pathlib
 import random
 import shutil
-import subprocess
-import sys
 
 import pytest
 
@@ -74,8 +72,6 @@ def build(
 
 def command(corpus, output_dir, *more):
     return [
-        sys.executable,
-        "-m",
         "data_pipelines.build_records",
         "--format=json_lines",
         f"--input={corpus / 'text'}",
@@ -86,12 +82,6 @@ def command(corpus, output_dir, *more):
         "--window_length=32",
         *more,
     ]
-
-
-def run(arguments, **options):
-    return subprocess.run(
-        arguments, cwd=REPOSITORY, capture_output=True, text=True, **options
-    )
 
 
 def build_three_slices_of_windows(corpus, output_dir, **options):

@@ -5,8 +5,6 @@ import dataclasses
 import json
 import random
 import shutil
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -32,9 +30,10 @@ from data_pipelines.builds.window_building import WindowOptions
 from data_pipelines.cleaning.cleaning_options import CleaningOptions
 from data_pipelines.records.manifest import Manifest
 from seg_tf import files
+from tests import command_calls
 from tests.data_pipelines import small_corpus
 from tests.data_pipelines.interruptions import interrupted
-from tests.data_pipelines.random_corpus import REPOSITORY, document_line
+from tests.data_pipelines.random_corpus import document_line
 from tests.data_pipelines.small_corpus import contents
 
 pytestmark = pytest.mark.slow
@@ -433,15 +432,13 @@ def test_options_that_beam_does_not_know_are_told(beam, caplog):
 
 def run_command(corpus, output_dir, *arguments):
     command = [
-        *(sys.executable, "-m", "data_pipelines.build_records", "--format=json_lines"),
+        *("data_pipelines.build_records", "--format=json_lines"),
         *(f"--input={corpus / 'text'}", f"--vocab_file={corpus / 'vocab.txt'}"),
         *("--validation_fraction=0.1", "--slice_megabytes=0.0025"),
         "--max_rejected_share=1",
         *(f"--output_dir={output_dir}", "--window_length=32", *arguments),
     ]
-    return subprocess.run(
-        command, cwd=REPOSITORY, capture_output=True, text=True, check=False
-    )
+    return command_calls.call(*command)
 
 
 def test_the_command_builds_with_beam_what_the_local_engine_builds(

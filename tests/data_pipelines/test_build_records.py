@@ -18,6 +18,7 @@ from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.text.punkt_parameters import PunktParameters, load_parameters
 from seg_tf.text.vocabulary import Vocabulary
 from seg_tf.text.word_pieces import WordPieces
+from tests import command_calls
 from tests.data_pipelines.builders import read_split
 from tests.data_pipelines.builds.test_window_cutting import slow_full_windows
 from tests.data_pipelines.random_corpus import (
@@ -26,7 +27,6 @@ from tests.data_pipelines.random_corpus import (
     build,
     command,
     document_options,
-    run,
 )
 from tests.data_pipelines.small_corpus import contents
 
@@ -142,7 +142,8 @@ def test_bytes_are_the_same_for_two_workers(corpus, built, tmp_path):
 def test_bytes_of_cut_sentences_are_the_same_for_three_workers(
     corpus, cut_built, tmp_path
 ):
-    finished = run(command(corpus, tmp_path, "--cut_sentences", "--num_workers=3"))
+    arguments = command(corpus, tmp_path, "--cut_sentences", "--num_workers=3")
+    finished = command_calls.call(*arguments)
     assert finished.returncode == 0, finished.stderr
     assert contents(tmp_path) == contents(cut_built)
 
@@ -235,7 +236,7 @@ def test_build_that_holds_nothing_out_says_so(corpus, tmp_path):
 
 def test_user_errors_are_one_line(corpus, tmp_path):
     missing = command(corpus, tmp_path, "--input=/no/such/folder")
-    finished = run(missing)
+    finished = command_calls.call(*missing)
     assert finished.returncode == 1
     assert "Traceback" not in finished.stderr
     assert "/no/such/folder" in finished.stderr.splitlines()[-1]

@@ -1,8 +1,6 @@
 """Counting words, learning pieces, and the script that writes a vocab.txt."""
 
 import random
-import subprocess
-import sys
 from collections import Counter
 
 import pytest
@@ -13,6 +11,7 @@ from data_pipelines.builds import piece_learning, vocabulary_files, word_counts
 from seg_tf.text.exact_tokenizer import word_splitter
 from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from seg_tf.text.word_pieces import WordPieces
+from tests import command_calls
 
 SYLLABLES = ["ba", "ko", "ri", "tum", "sel", "nap", "do", "gu", "vex", "qui"]
 
@@ -209,16 +208,10 @@ def test_nothing_half_written_stands_under_the_final_name(tmp_path, monkeypatch)
     assert [path.name for path in tmp_path.iterdir()] == ["vocab.txt"]
 
 
-def run_script(corpus, output, *more):
-    return subprocess.run(
-        [
-            *(sys.executable, "-m", "data_pipelines.build_vocab"),
-            *("--format=plain_text", f"--input={corpus}", f"--output={output}"),
-            *("--vocab_size=120", *more),
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
+def arguments(corpus, output, *more):
+    return (
+        *("--format=plain_text", f"--input={corpus}", f"--output={output}"),
+        *("--vocab_size=120", *more),
     )
 
 
@@ -229,9 +222,13 @@ def test_the_script_writes_the_same_file_in_every_process(
     """Though sets of strings have another order in each."""
     output = tmp_path / "out" / "vocab.txt"
     monkeypatch.setenv("PYTHONHASHSEED", "1")
-    done = run_script(corpus, output, "--num_unused=3")
-    assert done.returncode == 0, done.stderr
-    assert "120 tokens" in done.stdout
+    process = command_calls.python(
+        *("-m", "data_pipelines.build_vocab"),
+        *arguments(corpus, output, "--num_unused=3"),
+    )
+    printed, errors = process.communicate()
+    assert process.returncode == 0, errors
+    assert "120 tokens" in printed
     here = build_vocab.build_vocabulary("plain_text", str(corpus), OPTIONS)
     assert Vocabulary.from_file(output).tokens == here.tokens
     assert Vocabulary.from_file(output).checksum == here.checksum
@@ -240,9 +237,10 @@ def test_the_script_writes_the_same_file_in_every_process(
 def test_the_script_does_not_replace_a_file_unasked(tmp_path):
     output = tmp_path / "vocab.txt"
     output.write_text("mine")
-    refused = run_script(tmp_path / "absent", output)
+    command = ("data_pipelines.build_vocab", *arguments(tmp_path / "absent", output))
+    refused = command_calls.call(*command)
     assert refused.returncode == 1
     assert f"--output must not exist: {output}" in refused.stderr
     assert "Traceback" not in refused.stderr
-    skipped = run_script(tmp_path / "absent", output, "--skip_if_present")
+    skipped = command_calls.call(*command, "--skip_if_present")
     assert (skipped.returncode, output.read_text()) == (0, "mine")

@@ -1,8 +1,6 @@
 """The words of a corpus, the most frequent first."""
 
 import contextlib
-import subprocess
-import sys
 from collections import Counter
 
 import pytest
@@ -11,6 +9,7 @@ from data_pipelines.build_word_vocab import WordVocabularyOptions, build_word_vo
 from data_pipelines.builds import word_counts
 from seg_tf.text.exact_tokenizer import word_splitter
 from seg_tf.text.word_vocabulary import WordVocabulary
+from tests import command_calls
 from tests.sample_data import sample_data
 
 
@@ -129,16 +128,17 @@ def test_the_script_writes_the_same_file_in_every_process(corpus, monkeypatch):
     """Though sets of strings have another order in each."""
     monkeypatch.setenv("PYTHONHASHSEED", "7")
     output = corpus.parent / "out" / "words.txt"
-    command = [
-        *(sys.executable, "-m", "data_pipelines.build_word_vocab"),
-        *("--format=plain_text", f"--input={corpus}", f"--output={output}"),
+    command = (
+        *("data_pipelines.build_word_vocab", "--format=plain_text"),
+        *(f"--input={corpus}", f"--output={output}"),
         *("--tokenizer=words", "--vocab_size=8"),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "8 tokens in" in done.stdout
+    )
+    process = command_calls.python("-m", *command)
+    printed, errors = process.communicate()
+    assert process.returncode == 0, errors
+    assert "8 tokens in" in printed
     here = build(corpus, tokenizer="words", vocab_size=8)
     assert WordVocabulary.from_file(output).tokens == here.tokens
-    again = subprocess.run(command, capture_output=True, text=True, check=False)
+    again = command_calls.call(*command)
     assert again.returncode == 1
     assert "--output must not exist" in again.stderr

@@ -4,6 +4,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
 import time
 
 import psutil
@@ -13,6 +14,7 @@ from data_pipelines.builds import (
     document_building,
 )
 from data_pipelines.builds.errors import BuildError
+from tests import command_calls
 from tests.data_pipelines.interruptions import interrupted, noted
 from tests.data_pipelines.random_corpus import (
     REPOSITORY,
@@ -20,7 +22,6 @@ from tests.data_pipelines.random_corpus import (
     build_three_slices_of_windows,
     command,
     copy_of,
-    run,
 )
 from tests.data_pipelines.small_corpus import contents
 
@@ -43,7 +44,7 @@ def test_bytes_are_the_same_after_an_interrupted_build(
 def test_a_killed_build_goes_on_to_the_same_bytes(corpus, built, tmp_path, number):
     with open(tmp_path / "errors.txt", "w+") as errors:
         process = subprocess.Popen(
-            command(corpus, tmp_path, "--num_workers=2"),
+            [sys.executable, "-m", *command(corpus, tmp_path, "--num_workers=2")],
             cwd=REPOSITORY,
             stderr=errors,
             start_new_session=True,
@@ -64,7 +65,7 @@ def test_a_killed_build_goes_on_to_the_same_bytes(corpus, built, tmp_path, numbe
         assert "terminated. Run the same command again to go on" in said
         assert "Traceback" not in said
     assert not (tmp_path / "manifest.json").exists()
-    finished = run(command(corpus, tmp_path, "--num_workers=2"))
+    finished = command_calls.call(*command(corpus, tmp_path, "--num_workers=2"))
     assert finished.returncode == 0, finished.stderr
     assert contents(tmp_path) == contents(built)
     assert "120 documents" not in finished.stderr
@@ -141,11 +142,11 @@ def test_a_full_disk_is_reported_and_the_build_goes_on(corpus, built, tmp_path):
         "sys.argv = sys.argv[1:]; "
         "runpy.run_module('data_pipelines.build_records', run_name='__main__')"
     )
-    arguments = command(corpus, tmp_path)
-    failed = run([arguments[0], "-c", limited, *arguments[2:]])
-    assert failed.returncode == 1
-    assert "could not be written" in failed.stderr, failed.stderr
-    assert "Traceback" not in failed.stderr
+    process = command_calls.python("-c", limited, *command(corpus, tmp_path))
+    _, errors = process.communicate()
+    assert process.returncode == 1
+    assert "could not be written" in errors, errors
+    assert "Traceback" not in errors
     assert not list(tmp_path.rglob(".aside-*"))
     assert not (tmp_path / "documents" / "manifest.json").exists()
     build(corpus, tmp_path)

@@ -1,14 +1,11 @@
 """Results go to file systems: a URL is refused before anything is read or made."""
 
-import os
 import pathlib
-import subprocess
-import sys
 
 import pytest
 
 from seg_tf import output_paths
-from tests.data_pipelines.random_corpus import REPOSITORY
+from tests import command_calls
 
 pytestmark = pytest.mark.slow
 
@@ -97,16 +94,12 @@ def test_no_folder_can_become_these(tmp_path, monkeypatch, value, reason):
         ),
     ],
 )
-def test_commands_refuse_urls_before_they_read(tmp_path, script, arguments, message):
+def test_commands_refuse_urls_before_they_read(
+    tmp_path, monkeypatch, script, arguments, message
+):
     # The inputs are missing, which would be told if they were looked for.
-    result = subprocess.run(
-        [sys.executable, "-m", f"data_pipelines.{script}", *arguments],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    monkeypatch.chdir(tmp_path)
+    result = command_calls.call(f"data_pipelines.{script}", *arguments)
     assert result.returncode == 1
     assert message in result.stderr
     assert "Received: 'gs://bucket/x'" in result.stderr

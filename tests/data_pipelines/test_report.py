@@ -7,8 +7,6 @@ import math
 import pathlib
 import random
 import re
-import subprocess
-import sys
 import xml.etree.ElementTree as ElementTree
 
 import numpy as np
@@ -22,6 +20,7 @@ from data_pipelines.report import charts, page, report_flag
 from data_pipelines.report.length_counts import LengthCounts
 from data_pipelines.report.measurements import CAPS, measure
 from seg_tf import files
+from tests import command_calls
 from tests.data_pipelines.builders import read_all
 from tests.data_pipelines.cleaning import corpora
 
@@ -271,8 +270,7 @@ def test_bars_have_their_shares_written_beside_them():
 
 def test_the_flag_takes_a_path_or_none(corpus, tmp_path):
     command = [
-        *(sys.executable, "-m", "data_pipelines.build_records"),
-        "--format=json_lines",
+        *("data_pipelines.build_records", "--format=json_lines"),
         f"--input={corpus / 'text'}",
         f"--vocab_file={corpus / 'vocab.txt'}",
         f"--output_dir={tmp_path / 'records'}",
@@ -283,9 +281,7 @@ def test_the_flag_takes_a_path_or_none(corpus, tmp_path):
         ("--report", tmp_path / "records" / "report.html"),
         (f"--report={tmp_path / 'page.html'}", tmp_path / "page.html"),
     ):
-        finished = subprocess.run(
-            [*command, flag], cwd=REPOSITORY, capture_output=True, text=True
-        )
+        finished = command_calls.call(*command, flag)
         assert finished.returncode == 0, finished.stderr
         assert f"the report is {expected}" in finished.stdout
         assert finished.stdout.count("cleaned away: duplicates") == 1

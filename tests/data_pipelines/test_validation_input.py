@@ -3,8 +3,6 @@
 import json
 import os
 import random
-import subprocess
-import sys
 
 import pytest
 
@@ -17,6 +15,7 @@ from data_pipelines.loading.lane_inputs import LaneInputs
 from data_pipelines.records import tree_shards
 from data_pipelines.records.manifest import Manifest
 from seg_tf import files
+from tests import command_calls
 from tests.data_pipelines import small_corpus
 from tests.data_pipelines.builders import read_split
 from tests.data_pipelines.interruptions import interrupted, noted
@@ -242,15 +241,10 @@ def test_training_reads_what_was_given(texts, built):
 
 
 def run(module, corpus, output_dir, *more):
-    return subprocess.run(
-        [
-            *(sys.executable, "-m", f"data_pipelines.{module}", "--format=json_lines"),
-            *(f"--input={corpus / 'train'}", f"--output_dir={output_dir}", *more),
-            *("--slice_megabytes=0.001", f"--validation_input={corpus / 'validation'}"),
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
+    return command_calls.call(
+        *(f"data_pipelines.{module}", "--format=json_lines"),
+        *(f"--input={corpus / 'train'}", f"--output_dir={output_dir}", *more),
+        *("--slice_megabytes=0.001", f"--validation_input={corpus / 'validation'}"),
     )
 
 

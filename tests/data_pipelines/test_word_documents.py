@@ -1,7 +1,5 @@
 """Documents of whole words: built from text, looked at, checked, refused elsewhere."""
 
-import subprocess
-import sys
 from collections import Counter
 
 import numpy as np
@@ -16,6 +14,7 @@ from data_pipelines.loading.lane_inputs import LaneInputs
 from data_pipelines.records import tree_shards
 from data_pipelines.records.manifest import Manifest
 from seg_tf import configuration
+from tests import command_calls
 from tests.data_pipelines.builders import random_tree, read_all, write_word_documents
 from tests.sample_data import sample_data
 
@@ -151,15 +150,10 @@ def test_windows_are_not_cut(folder, tmp_path):
 
 
 def test_both_steps_are_refused_before_the_dear_first_one(corpus, tmp_path):
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "data_pipelines.build_records"),
-            *("--format=plain_text", f"--input={corpus}", "--tokenizer=words"),
-            *(f"--vocab_file={tmp_path / 'words.txt'}", f"--output_dir={tmp_path}/out"),
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
+    done = command_calls.call(
+        *("data_pipelines.build_records", "--format=plain_text", f"--input={corpus}"),
+        *("--tokenizer=words", f"--vocab_file={tmp_path / 'words.txt'}"),
+        f"--output_dir={tmp_path}/out",
     )
     assert done.returncode == 1
     assert "error: Windows are cut from documents of word pieces" in done.stderr
@@ -189,14 +183,8 @@ def test_checking_finds_a_paragraph_without_its_end(folder):
 
 
 def inspect(folder, *more):
-    return subprocess.run(
-        [
-            *(sys.executable, "-m", "data_pipelines.inspect_records"),
-            *(f"--records_dir={folder}", *more),
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
+    return command_calls.call(
+        "data_pipelines.inspect_records", f"--records_dir={folder}", *more
     )
 
 

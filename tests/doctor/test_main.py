@@ -9,6 +9,7 @@ import pytest
 
 from seg_tf.doctor import __main__ as doctor
 from seg_tf.doctor import findings
+from tests import command_calls
 
 pytestmark = pytest.mark.slow
 
@@ -75,14 +76,14 @@ def test_an_old_python_is_told_before_anything_is_imported():
 
 
 def test_help_teaches():
-    finished = run_doctor("--help")
+    finished = command_calls.call("seg_tf.doctor", "--help")
     assert "python -m seg_tf.doctor --hosts=host1:8,host2:8" in finished.stdout
     for flag in ("json", "all_reduce", "hosts", "output_dir", "time_limit"):
         assert f"--{flag}" in finished.stdout.replace("--[no]", "--")
 
 
 def test_arguments_that_are_no_flags_are_refused():
-    finished = run_doctor("quick")
+    finished = command_calls.call("seg_tf.doctor", "quick")
     assert finished.returncode != 0
     assert "unexpected argument 'quick'" in finished.stderr
 

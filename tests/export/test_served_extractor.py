@@ -28,8 +28,9 @@ from seg_tf.text.graph.pieces import GraphWordPieces
 from seg_tf.text.graph.sentences import GraphSentenceSplitter
 from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.text.punkt_parameters import PunktParameters
+from tests import command_calls
 from tests.finetuning import tiny_models
-from tests.inference import commands, tiny_slm
+from tests.inference import tiny_slm
 
 pytestmark = pytest.mark.slow
 
@@ -249,7 +250,7 @@ def test_an_extractor_is_exported(tmp_path):
     extractor.save_to_preset(model)
     choice = {"max_answer_pieces": MAX_ANSWER_PIECES}
     with pytest.raises(ValueError, match="`--num_best` does nothing for this model"):
-        commands.run(
+        command_calls.run(
             run_export,
             f"--checkpoint={checkpoint}",
             f"--output_dir={output}",
@@ -257,7 +258,7 @@ def test_an_extractor_is_exported(tmp_path):
         )
     assert not output.exists()
 
-    commands.run(
+    command_calls.run(
         run_export,
         f"--checkpoint={model}",
         f"--output_dir={output}",

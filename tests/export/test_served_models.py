@@ -22,9 +22,10 @@ from seg_tf.finetuning import TextClassifier, text_batches
 from seg_tf.inference import text_windows
 from seg_tf.inference.text_windows import window_capacity
 from seg_tf.text.punkt import SentenceSplitter
+from tests import command_calls
 from tests.export.test_served_rows import DOCUMENTS, EMPTY
 from tests.finetuning import tiny_models
-from tests.inference import commands, tiny_slm, tiny_windows
+from tests.inference import tiny_slm, tiny_windows
 
 pytestmark = pytest.mark.slow
 
@@ -84,7 +85,9 @@ def expected_vectors(pretrained, document):
 def serve_elsewhere(checkpoint, given, folder):
     """What a process without our code gets from a SavedModel."""
     output = folder / "served"
-    commands.run(run_export, f"--checkpoint={checkpoint}", f"--output_dir={output}")
+    command_calls.run(
+        run_export, f"--checkpoint={checkpoint}", f"--output_dir={output}"
+    )
     process = subprocess.run(
         [sys.executable, "-I", "-c", LOADING, str(output)],
         input=json.dumps(given),
@@ -215,7 +218,7 @@ def test_a_classifier_is_exported_and_measured(checkpoints, tmp_path, capsys):
     classifier = TextClassifier.from_pretrained(pretrained, labels=["no", "yes"])
     classifier.save_to_preset(model)
     arguments = (f"--checkpoint={model}", f"--output_dir={output}")
-    commands.run(run_export, *arguments)
+    command_calls.run(run_export, *arguments)
     loaded = tf.saved_model.load(str(output))
     found = loaded.signatures["serving_default"](text=tf.constant(DOCUMENTS))
     batches = text_batches(pretrained, DOCUMENTS, batch_size=9, report=bool)
@@ -225,7 +228,7 @@ def test_a_classifier_is_exported_and_measured(checkpoints, tmp_path, capsys):
 
     table = tmp_path / "latency.csv"
     capsys.readouterr()
-    commands.run(
+    command_calls.run(
         serve_check,
         f"--saved_model={output}",
         "--batch_sizes=1,3",
@@ -243,9 +246,9 @@ def test_a_classifier_is_exported_and_measured(checkpoints, tmp_path, capsys):
     # What stands there stays, unless it is to be replaced.
     before = (output / "saved_model.pb").stat().st_mtime_ns
     with pytest.raises(ValueError, match="--overwrite replaces it"):
-        commands.run(run_export, *arguments)
+        command_calls.run(run_export, *arguments)
     with pytest.raises(ValueError, match="`--num_best` does nothing for this model"):
-        commands.run(run_export, *arguments, "--num_best=2", "--overwrite")
+        command_calls.run(run_export, *arguments, "--num_best=2", "--overwrite")
     assert (output / "saved_model.pb").stat().st_mtime_ns == before
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "latency.csv",
@@ -298,7 +301,7 @@ def test_a_killed_export_leaves_what_was_there(tmp_path, monkeypatch):
 )
 def test_bad_measurements_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
-        commands.run(serve_check, *arguments)
+        command_calls.run(serve_check, *arguments)
 
 
 def test_texts_to_measure_with_have_as_many_words(tmp_path):

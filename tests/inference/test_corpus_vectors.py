@@ -11,8 +11,9 @@ from seg_tf.inference import corpus_encoding, corpus_vectors, texts
 from seg_tf.inference.corpus_vectors import CorpusVectors
 from seg_tf.inference.sentence_vectors import SentenceVectors
 from seg_tf.inference.texts import Sentence
+from tests import command_calls
 from tests.counting_bar import CountingBar
-from tests.inference import commands, tiny_slm
+from tests.inference import tiny_slm
 from tests.inference.tiny_slm import ROW_LENGTH, SPLITTER, sentence
 
 pytestmark = pytest.mark.slow
@@ -270,7 +271,7 @@ tests.make(pathlib.Path(folder), sources, load_pretrained(run_dir))
 def test_killed_job_ends_with_the_same_vectors(corpus, run_dir, pretrained, tmp_path):
     text = corpus.folder.parent / "text"
     folder = tmp_path / "index"
-    process = commands.python("-c", STOPPED, run_dir, folder, text)
+    process = command_calls.python("-c", STOPPED, run_dir, folder, text)
     assert process.stdout.readline() == "stopped\n"
     process.kill()
     process.communicate()

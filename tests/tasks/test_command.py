@@ -4,13 +4,13 @@ import pytest
 
 import seg_tf.tasks.__main__ as command
 from seg_tf import tasks
-from tests.inference import commands
+from tests import command_calls
 from tests.sample_data import sample_data
 from tests.tasks.glue.test_glue_tasks import write
 
 
 def shown(capsys, *arguments):
-    commands.run(command, *arguments)
+    command_calls.run(command, *arguments)
     return capsys.readouterr().out.splitlines()
 
 
@@ -103,12 +103,11 @@ def test_without_a_task_all_are_listed(capsys):
 )
 def test_what_cannot_be_shown_is_refused(arguments, error, message):
     with pytest.raises(error, match=message):
-        commands.run(command, *arguments)
+        command_calls.run(command, *arguments)
 
 
 def test_the_script_ends_in_one_line():
-    process = commands.python("-m", "seg_tf.tasks", "--task=glue/wnli")
-    _, errors = process.communicate()
-    assert process.returncode == 1
+    code, _, errors = command_calls.call("seg_tf.tasks", "--task=glue/wnli")
+    assert code == 1
     assert errors.startswith("error: `--data_dir` must name")
     assert errors.count("\n") == 1

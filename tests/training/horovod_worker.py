@@ -1,6 +1,6 @@
 """What each process of the tests with Horovod does; see `test_horovod.py`.
 
-horovodrun -np 2 python -m tests.training.horovod_worker results checks
+horovodrun -np 3 python -m tests.training.horovod_worker results
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from seg_tf.training import distribution, pretraining, run_folder
 from seg_tf.training.errors import TrainingStopped
 from seg_tf.training.run_folder import RunFolder
 from tests.training import word_runs
-from tests.training.stand_ins import ArithmeticInputs, small_config
+from tests.training.stand_ins import ArithmeticInputs, as_built, small_config
 
 NUM_UPDATES = 20
 
@@ -34,10 +34,14 @@ def train_config(**training) -> configuration.RunConfig:
     )
 
 
+# Several checks train with it, and have one graph.
+CONFIG = train_config(max_skipped_steps=2)
+
+
 def fit(config, processes, inputs=None, updates=NUM_UPDATES):
     """Trains some updates and returns the pretrainer."""
     inputs = inputs or ArithmeticInputs()
-    pretrainer = pretraining.build_pretrainer(config, inputs, processes)
+    pretrainer = as_built(config, inputs, processes)
     dataset = inputs.train_dataset(
         config.training.batch_size,
         rank=processes.rank,
@@ -74,7 +78,7 @@ class BadInputs(ArithmeticInputs):
 
 
 def check_training(processes, folder):
-    np.savez(folder / "weights.npz", *weights_of(fit(train_config(), processes)))
+    np.savez(folder / "weights.npz", *weights_of(fit(CONFIG, processes)))
 
 
 def check_compression(processes, folder):
@@ -89,11 +93,7 @@ def check_compiled(processes, folder):
 
 def check_half_precision(processes, folder):
     # Of all types, Horovod has neither sums nor broadcasts of bfloat16.
-    training = dataclasses.replace(
-        word_runs.CONFIG.training, dtype_policy="mixed_bfloat16"
-    )
-    config = dataclasses.replace(word_runs.CONFIG, training=training)
-    pretrainer = fit_words(processes, folder, config)
+    pretrainer = fit_words(processes, folder, dtype_policy="mixed_bfloat16")
     pretrainer.memory.collect(processes)
     hidden, _ = pretrainer.memory.variables
     collected = tf.identity(hidden.value)
@@ -117,8 +117,13 @@ def check_memory(processes, folder):
     )
 
 
-def fit_words(processes, folder, config=word_runs.CONFIG):
+def fit_words(processes, folder, **training):
     """Trains a model with memory of lanes."""
+    settings = {"micro_batch_size": 1, **training}
+    config = dataclasses.replace(
+        word_runs.CONFIG,
+        training=dataclasses.replace(word_runs.CONFIG.training, **settings),
+    )
     records = word_runs.write_records(folder / "records")
     inputs = pretraining.build_inputs(config, str(records), processes)
     return fit(config, processes, inputs, updates=8)
@@ -147,7 +152,7 @@ class Stop(keras.callbacks.Callback):
 
 
 def _stopped_run(config, inputs, processes, folder, callbacks=()):
-    pretrainer = pretraining.build_pretrainer(config, inputs, processes)
+    pretrainer = as_built(config, inputs, processes)
     run = run_folder.describe_run(config, "abc")
     try:
         pretraining.pretrain(
@@ -167,13 +172,12 @@ def _stopped_run(config, inputs, processes, folder, callbacks=()):
 def check_stop(processes, folder):
     callbacks = [Stop()] if processes.rank == processes.size - 1 else []
     own = folder.parent / f"stopped-{processes.rank}"
-    return _stopped_run(train_config(), ArithmeticInputs(), processes, own, callbacks)
+    return _stopped_run(CONFIG, ArithmeticInputs(), processes, own, callbacks)
 
 
 def check_bad_samples(processes, folder):
-    config = train_config(max_skipped_steps=2)
     own = folder.parent / f"bad-{processes.rank}"
-    return _stopped_run(config, BadInputs(3 * 8 + 6, 10**6), processes, own)
+    return _stopped_run(CONFIG, BadInputs(3 * 8 + 6, 10**6), processes, own)
 
 
 def check_objects(processes, folder):
@@ -221,25 +225,26 @@ def redirected(descriptor: int, path: pathlib.Path):
 
 
 CHECKS = {
+    # Of one graph.
     "training": check_training,
+    "stop": check_stop,
+    "bad_samples": check_bad_samples,
     "compression": check_compression,
     "compiled": check_compiled,
     "half_precision": check_half_precision,
     "memory": check_memory,
     "overflow": check_overflow,
-    "stop": check_stop,
-    "bad_samples": check_bad_samples,
     "objects": check_objects,
     "late": check_late,
 }
 
 
 def main() -> None:
-    results, names = pathlib.Path(sys.argv[1]), sys.argv[2].split(",")
+    results = pathlib.Path(sys.argv[1])
     processes = distribution.join()
     folder = results / f"rank-{processes.rank}"
     folder.mkdir(parents=True)
-    found = {name: CHECKS[name](processes, folder) for name in names}
+    found = {name: check(processes, folder) for name, check in CHECKS.items()}
     (folder / "found.json").write_text(json.dumps(found))
 
 

@@ -43,7 +43,7 @@ class ArithmeticInputs:
         def samples(step):
             return sample_order.rank_samples(step, first_sample, share)
 
-        return tf.data.Dataset.counter().map(samples).map(self._features).prefetch(3)
+        return self._batches(tf.data.Dataset.counter(), samples).prefetch(3)
 
     def validation_dataset(self, batch_size, max_samples=None, rank=0, num_ranks=1):
         num_samples = min(self.num_validation_samples, max_samples or 10**9)
@@ -53,11 +53,19 @@ class ArithmeticInputs:
             numbers = step * batch_size + rank * rows + tf.range(rows, dtype=tf.int64)
             return 5_000 + tf.boolean_mask(numbers, numbers < num_samples)
 
-        steps = tf.data.Dataset.range(-(-num_samples // batch_size))
-        return steps.map(samples).map(self._features)
+        return self._batches(
+            tf.data.Dataset.range(-(-num_samples // batch_size)), samples
+        )
 
     def describe_sample(self, sample):
         return f"sample {sample}"
+
+    def _batches(self, steps, samples):
+        # As in `window_inputs`.
+        make_batch = tf.autograph.experimental.do_not_convert(
+            lambda step: self._features(samples(step))
+        )
+        return steps.map(make_batch)
 
     def _features(self, samples):
         position = tf.range(LENGTH, dtype=tf.int64)[tf.newaxis, :]
@@ -119,7 +127,7 @@ def small_pretrainer(config=None, **changes):
 _BUILT = {}
 
 
-def as_built(config, inputs):
+def as_built(config, inputs, distribution=None):
     """A pretrainer in the state in which it is built, for a run at a time.
 
     Runs that differ in what the loop does between updates share one, and its graphs.
@@ -133,7 +141,7 @@ def as_built(config, inputs):
     )
     key = repr(dataclasses.replace(config, training=settings))
     if key not in _BUILT:
-        built = pretraining.build_pretrainer(config, inputs)
+        built = pretraining.build_pretrainer(config, inputs, distribution)
         variables = training_state.all_variables(built)
         _BUILT[key] = built, [variable.numpy().copy() for variable in variables]
     pretrainer, values = _BUILT[key] = _BUILT.pop(key)

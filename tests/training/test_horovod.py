@@ -1,4 +1,7 @@
-"""Two and three real processes, started by `horovodrun` on this machine."""
+"""Three real processes, started by `horovodrun` on this machine.
+
+Four micro-batches on three ranks: one of them has two.
+"""
 
 import json
 import os
@@ -19,12 +22,15 @@ pytest.importorskip("horovod", reason="Horovod is not installed")
 
 REPOSITORY = pathlib.Path(__file__).parents[2]
 HOROVODRUN = pathlib.Path(sys.executable).parent / "horovodrun"
+NUM_RANKS = 3
 
 
-def run_ranks(number, folder, checks):
-    """Results of each rank in the named checks."""
-    call = [HOROVODRUN, "-np", number, "--gloo", sys.executable, "-m"]
-    call += ["tests.training.horovod_worker", folder, ",".join(checks)]
+@pytest.fixture(scope="module")
+def ranks(tmp_path_factory):
+    """Folder of what the ranks wrote, and results of each in the checks by name."""
+    folder = tmp_path_factory.mktemp("ranks")
+    call = [HOROVODRUN, "-np", NUM_RANKS, "--gloo", sys.executable, "-m"]
+    call += ["tests.quick_script", "tests/training/horovod_worker.py", folder]
     done = subprocess.run(
         list(map(str, call)),
         cwd=REPOSITORY,
@@ -37,34 +43,32 @@ def run_ranks(number, folder, checks):
             **{
                 name: value
                 for name, value in os.environ.items()
-                if not name.startswith("HOROVOD_")
+                if not name.startswith(("HOROVOD_", "TF_USE_LEGACY_KERAS"))
             },
             "HOROVOD_STALL_CHECK_TIME_SECONDS": "1",
         },
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]
-    return [
+    return folder, [
         json.loads((folder / f"rank-{rank}" / "found.json").read_text())
-        for rank in range(number)
+        for rank in range(NUM_RANKS)
     ]
-
-
-@pytest.fixture(scope="module")
-def two(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("two")
-    return folder, run_ranks(2, folder, list(horovod_worker.CHECKS))
 
 
 @pytest.fixture(scope="module")
 def alone():
     """Weights of one process that saw the same global batches."""
-    pretrainer = horovod_worker.fit(horovod_worker.train_config(), Distribution())
+    pretrainer = horovod_worker.fit(horovod_worker.CONFIG, Distribution())
     return horovod_worker.weights_of(pretrainer)
 
 
-def stored(folder, rank, name):
-    with np.load(folder / f"rank-{rank}" / name) as archive:
-        return [archive[key] for key in archive.files]
+def stored(folder, name):
+    """The arrays of a file of each rank."""
+    found = []
+    for rank in range(NUM_RANKS):
+        with np.load(folder / f"rank-{rank}" / name) as archive:
+            found.append([archive[key] for key in archive.files])
+    return found
 
 
 def assert_close(ones, others, atol):
@@ -73,61 +77,51 @@ def assert_close(ones, others, atol):
         np.testing.assert_allclose(one, other, rtol=0, atol=atol)
 
 
-def test_two_ranks_train_as_one_does_dropout_included(two, alone):
-    folder, _ = two
-    ranks = [stored(folder, rank, "weights.npz") for rank in range(2)]
-    assert_close(ranks[0], alone, atol=2e-6)
-    assert_close(*ranks, atol=0)
+def test_ranks_train_as_one_does_dropout_included(ranks, alone):
+    first, *others = stored(ranks[0], "weights.npz")
+    assert_close(first, alone, atol=2e-6)
+    for other in others:
+        assert_close(first, other, atol=0)
 
 
-def test_three_ranks_with_unlike_shares_train_as_one_does(tmp_path, alone):
-    # Four micro-batches on three ranks: one of them has two.
-    run_ranks(3, tmp_path, ["training", "compression"])
-    for rank in range(3):
-        assert_close(stored(tmp_path, rank, "weights.npz"), alone, atol=2e-6)
-        assert_close(stored(tmp_path, rank, "compressed.npz"), alone, atol=1e-3)
-
-
-def test_compiled_ranks_train_as_one_does(two):
-    folder, _ = two
+def test_compiled_ranks_train_as_one_does(ranks):
     expected = horovod_worker.fit(
         horovod_worker.train_config(dropout=0.0), Distribution()
     )
     expected = horovod_worker.weights_of(expected)
-    for rank in range(2):
-        assert_close(stored(folder, rank, "compiled.npz"), expected, atol=5e-6)
+    for weights in stored(ranks[0], "compiled.npz"):
+        assert_close(weights, expected, atol=5e-6)
 
 
-def test_gradients_that_travel_as_float16_lose_little(two, alone):
-    folder, _ = two
-    ranks = [stored(folder, rank, "compressed.npz") for rank in range(2)]
-    assert_close(*ranks, atol=0)
-    assert_close(ranks[0], alone, atol=1e-3)
+def test_gradients_that_travel_as_float16_lose_little(ranks, alone):
+    first, *others = stored(ranks[0], "compressed.npz")
+    for other in others:
+        assert_close(first, other, atol=0)
+    assert_close(first, alone, atol=1e-3)
     differences = [
-        np.abs(one - other).max() for one, other in zip(ranks[0], alone, strict=True)
+        np.abs(one - other).max() for one, other in zip(first, alone, strict=True)
     ]
     assert max(differences) > 1e-6  # so they did
 
 
-def test_two_ranks_remember_lanes_as_one_does(two, tmp_path):
-    folder, _ = two
+def test_ranks_remember_lanes_as_one_does(ranks, tmp_path):
     expected = horovod_worker.fit_words(Distribution(), tmp_path)
     memory = [one.numpy() for one in expected.memory.variables]
-    for rank in range(2):
-        weights = horovod_worker.weights_of(expected)
-        assert_close(stored(folder, rank, "words.npz"), weights, atol=2e-6)
-        for one, other in zip(stored(folder, rank, "memory.npz"), memory, strict=True):
+    for weights in stored(ranks[0], "words.npz"):
+        assert_close(weights, horovod_worker.weights_of(expected), atol=2e-6)
+    for of_rank in stored(ranks[0], "memory.npz"):
+        for one, other in zip(of_rank, memory, strict=True):
             np.testing.assert_allclose(one, other, atol=1e-5)
 
 
-def test_late_rank_is_named_and_waited_for(two):
-    _, found = two
-    assert [rank["late"][0] for rank in found] == [2.0, 2.0]
+def test_late_rank_is_named_and_waited_for(ranks):
+    _, found = ranks
+    assert [rank["late"][0] for rank in found] == [3.0] * NUM_RANKS
     assert re.search(r"Missing ranks:\n1: \[Horovod", found[0]["late"][1]), found
 
 
-def test_bfloat16_is_collected_and_broadcast(two):
-    _, found = two
+def test_bfloat16_is_collected_and_broadcast(ranks):
+    _, found = ranks
     for rank in found:
         assert rank["half_precision"] == {
             "dtype": "bfloat16",
@@ -136,10 +130,10 @@ def test_bfloat16_is_collected_and_broadcast(two):
         }
 
 
-def test_overflow_on_one_rank_is_skipped_on_all_alike(two):
-    _, found = two
-    one, other = (rank["overflow"] for rank in found)
-    assert one == other
+def test_overflow_on_one_rank_is_skipped_on_all_alike(ranks):
+    _, found = ranks
+    one, *others = (rank["overflow"] for rank in found)
+    assert others == [one] * 2
     assert one["updates"] == 3
     assert one["samples"] == 4 * 8
     assert one["skipped"] == 1
@@ -147,17 +141,18 @@ def test_overflow_on_one_rank_is_skipped_on_all_alike(two):
     assert np.isfinite(one["loss"])
 
 
-def test_signal_to_one_rank_stops_all_after_the_same_update(two):
-    folder, found = two
-    assert [rank["stop"]["updates"] for rank in found] == [3, 3]
+def test_signal_to_one_rank_stops_all_after_the_same_update(ranks):
+    folder, found = ranks
+    assert [rank["stop"]["updates"] for rank in found] == [3] * NUM_RANKS
     for rank in found:
         assert "Stopped by SIGTERM after update 3 of 20" in rank["stop"]["message"]
     assert (folder / "stopped-0/checkpoints/update-00000003/state.json").exists()
-    assert not (folder / "stopped-1").exists()  # only the chief writes
+    # Only the chief writes.
+    assert [path.name for path in folder.glob("stopped-*")] == ["stopped-0"]
 
 
-def test_samples_without_finite_loss_are_named_whichever_rank_had_them(two):
-    _, found = two
+def test_samples_without_finite_loss_are_named_whichever_rank_had_them(ranks):
+    _, found = ranks
     for rank in found:
         message = rank["bad_samples"]["message"]
         # From step 4 on; the third skipped step is number 6, samples 40 to 47.
@@ -165,8 +160,8 @@ def test_samples_without_finite_loss_are_named_whichever_rank_had_them(two):
         assert ", ".join(f"sample {number}" for number in range(40, 48)) in message
 
 
-def test_objects_go_from_the_chief_and_from_all(two):
-    _, found = two
+def test_objects_go_from_the_chief_and_from_all(ranks):
+    _, found = ranks
     for rank in found:
-        assert rank["objects"]["gathered"] == ["from 0", "from 1"]
+        assert rank["objects"]["gathered"] == ["from 0", "from 1", "from 2"]
         assert rank["objects"]["broadcast"] == "from 0"

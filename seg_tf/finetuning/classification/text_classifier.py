@@ -213,11 +213,13 @@ class TextClassifier(TextTask):
             validation_data = self._batches(*validation_data)
         if not self.compiled:
             num_updates = int(x.cardinality()) * epochs
-            metrics = ["accuracy"] if self.num_classes > 1 else []
+            # Not by its name: Keras would make its variables while the step is traced,
+            # and trace the step again.
+            accuracy = keras.metrics.SparseCategoricalAccuracy("accuracy")
             self.compile(
                 finetuning_optimizer(DEFAULT_LEARNING_RATE, num_updates),
                 self.loss_of_labels(),
-                metrics=metrics,
+                metrics=[accuracy] if self.num_classes > 1 else [],
                 jit_compile=devices.has_gpu(),
             )
         return super().fit(

@@ -1,25 +1,15 @@
 """The command that shows what a reader makes of a text."""
 
 import json
-import pathlib
-import subprocess
-import sys
 
 import pytest
 
 from data_pipelines import readers
-
-_REPOSITORY = pathlib.Path(__file__).resolve().parents[3]
+from tests import command_calls
 
 
 def run(*arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "data_pipelines.readers", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=_REPOSITORY,
-    )
+    return command_calls.call("data_pipelines.readers", *arguments)
 
 
 @pytest.fixture
