@@ -74,9 +74,10 @@ def define_flags() -> None:
     )
     flags.DEFINE_float(
         "slice_megabytes",
-        8.0,
-        "Text that makes one shard, in millions of characters. More makes fewer, "
-        "larger shards and takes more memory.",
+        64.0,
+        "Text that makes one shard, in millions of characters. Less keeps more workers "
+        "busy on a small corpus and takes less memory (3 bytes or more a character in "
+        "each worker); more makes fewer, larger shards.",
         lower_bound=0.001,
     )
     flags.DEFINE_bool("strict", False, "Stop at the first bad document.")

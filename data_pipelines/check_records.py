@@ -73,7 +73,7 @@ def _check_shard(
             "truncated or was replaced; build the records again"
         )
     try:
-        reader = shards.ShardReader(path)
+        reader = shards.RecordReader([path], in_order=True)
     except (OSError, shards.DamagedShardError) as error:
         if size == shard.bytes:  # It is the offsets' fault then, or both are missing.
             yield str(error)

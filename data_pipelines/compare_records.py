@@ -91,9 +91,7 @@ def _sums_of_documents(
     """
     sums = np.zeros(_FIRST_SIZE, np.uint64)
     for path in shard_paths(manifest, folder, split):
-        reader = shards.ShardReader(path)
-        for number in range(len(reader)):
-            record = reader[number]
+        for record in shards.RecordReader([path], in_order=True):
             _, document_id, _ = examples.decode(record, manifest.number_widths)
             if document_id >= len(sums):
                 sums = _padded(sums, max(2 * len(sums), document_id + 1))

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import resource
 import signal
 import sys
 import types
@@ -35,6 +36,8 @@ USER_ERRORS = (ValueError, OSError)
 
 _TERMINATED = 128 + signal.SIGTERM  # As a shell says it.
 
+_OPEN_FILES = 65_536
+
 
 class Terminated(BaseException):
     """SIGTERM, raised where the main thread was: what it started has to be ended."""
@@ -65,6 +68,7 @@ def run(
         # Plain words instead of absl's letter, date, process and line.
         formatter = logging.Formatter("%(levelname)s: %(message)s")
         absl_logging.get_absl_handler().setFormatter(formatter)
+        _raise_open_files()
         hint = ". Run the same command again to go on" if goes_on else ""
         if has_workers:
             signal.signal(signal.SIGTERM, _raise_terminated)
@@ -93,6 +97,17 @@ def _raise_terminated(number: int, frame: types.FrameType | None) -> NoReturn:
     # A second one does not wait for what the first one ends.
     signal.signal(number, signal.SIG_DFL)
     raise Terminated
+
+
+def _raise_open_files() -> None:
+    """Raises the soft limit on open files as far as the hard one allows.
+
+    Shells and services start programs with 1024, whatever the hard limit.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _OPEN_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _show_all_flags() -> None:

@@ -1,7 +1,6 @@
 """Runs `run_pretraining.py`, as a process or here, on records that take no time."""
 
 import contextlib
-import io
 import os
 import pathlib
 import subprocess
@@ -10,15 +9,12 @@ import sys
 import h5py
 import keras
 import numpy as np
-import pytest
-from absl import flags
 
-import run_pretraining
-from seg_tf.training import config_overrides
 from seg_tf.training.outputs import health, run_log
+from tests import command_calls
+from tests.command_calls import REPOSITORY
 from tests.data_pipelines import builders
 
-REPOSITORY = pathlib.Path(__file__).parents[1]
 LENGTH = 24
 VOCAB_SIZE = 60
 CONFIG = (
@@ -61,36 +57,10 @@ def run_here(*arguments):
     """Runs the script in this process; returns (exit code, stdout, stderr)."""
     # Variables are called as in a process of its own.
     keras.utils.clear_session(free_memory=False)
-    argv = ["run_pretraining.py", *map(str, arguments)]
-    output, errors, code = io.StringIO(), io.StringIO(), 0
-    with (
-        contextlib.chdir(REPOSITORY),
-        contextlib.redirect_stdout(output),
-        contextlib.redirect_stderr(errors),
-        pytest.MonkeyPatch.context() as patch,
-    ):
-        patch.setattr(sys, "argv", argv)
-        try:
-            run_pretraining.main(config_overrides.parse_flags(argv))
-        except SystemExit as exit_:
-            code = exit_.code
-            if isinstance(code, str):
-                print(code, file=sys.stderr)
-                code = 1
-        finally:
-            _forget_flags()
-    assert "Traceback" not in errors.getvalue()
-    return code, output.getvalue(), errors.getvalue()
-
-
-def _forget_flags():
-    """Takes flags back to their defaults, and the overrides of a config away."""
-    for name in list(flags.FLAGS):
-        if name.startswith("config."):
-            delattr(flags.FLAGS, name)
-        else:
-            flags.FLAGS[name].unparse()
-    flags.FLAGS.unparse_flags()
+    with contextlib.chdir(REPOSITORY):
+        finished = command_calls.call("run_pretraining.py", *arguments)
+    assert "Traceback" not in finished.stderr
+    return finished
 
 
 def start(records, folder, *arguments, launcher=(), environment=None):

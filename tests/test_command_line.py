@@ -26,6 +26,19 @@ def main(_):
 command_line.run(main, goes_on=True, has_workers=True)
 """
 
+OPEN_FILES = """
+import resource
+from seg_tf import command_line
+resource.setrlimit(resource.RLIMIT_NOFILE, (300, 700))
+command_line.run(lambda _: print(resource.getrlimit(resource.RLIMIT_NOFILE)))
+"""
+
+
+def test_as_many_files_may_be_open_as_the_system_allows():
+    process = command_calls.python("-c", OPEN_FILES)
+    output, errors = process.communicate()
+    assert (output, errors) == ("(700, 700)\n", "")
+
 
 def test_sigterm_ends_what_a_command_has_started():
     process = command_calls.python("-c", TERMINATED)

@@ -274,6 +274,8 @@ def test_elastic_run_outlives_killed_processes_and_takes_in_a_host(
 
 
 def test_one_process_ends_the_run_as_if_nothing_had_happened(records, folder, tmp_path):
+    if not saved_updates(folder):
+        pytest.skip("ends the run of the tests above")
     code, output, errors = run_here(*arguments_of(records, folder, *SHARED))
     assert code == 0, errors
     assert "Going on from" in output

@@ -15,7 +15,7 @@ from seg_tf.checkpoints import contents
 from seg_tf.checkpoints.pretrained import load_encoder
 from seg_tf.training import devices
 from seg_tf.training.checkpoint import Checkpoints
-from tests import scripted_runs
+from tests import command_calls, scripted_runs
 from tests.scripted_runs import (
     CONFIG,
     LENGTH,
@@ -329,11 +329,7 @@ def test_records_without_validation_train_once_that_is_asked_for(
     # The commands that it ends with work as they are.
     (compare,) = re.findall(r"python -m (seg_tf.commands.plot_runs .*)", output)
     monkeypatch.chdir(tmp_path)
-    subprocess.run(
-        [sys.executable, "-m", *shlex.split(compare)],
-        check=True,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
-    )
+    command_calls.call(*shlex.split(compare))
     assert (tmp_path / "curves.png").exists()
     (longer,) = re.findall(r"train it for longer .*(--config\S+\d)", output)
     code, output, errors = run_here(*command, flag, longer)

@@ -27,7 +27,8 @@ class DocumentOptions:
         validation_fraction: every `1 / validation_fraction`-th document of `input` is
             held out; 0 holds out none. None is 0.01, or nothing where there is a
             `validation_input`.
-        slice_megabytes: text of one slice, in millions of characters.
+        slice_megabytes: text of one slice, which becomes a shard of each split, in
+            millions of characters.
         strict: whether a rejected document stops the build.
         max_rejected_share: the share of the corpus that may be lost, see
             `data_pipelines.builds.losses`; a build that loses more ends with an error.
@@ -43,7 +44,7 @@ class DocumentOptions:
     sentence_parameters: PunktParameters | str = "english"
     validation_input: str | None = None
     validation_fraction: float | None = None
-    slice_megabytes: float = 8.0
+    slice_megabytes: float = 64.0
     strict: bool = False
     max_rejected_share: float = 0.05
     cleaning: CleaningOptions = NO_CLEANING

@@ -111,7 +111,8 @@ class WindowRecords:
     def trees(self, numbers: Sequence[int]) -> list[DocumentTree]:
         """Windows as they are stored, outside of any graph."""
         widths = self.manifest.number_widths
-        return [examples.decode(self._reader[number], widths)[0] for number in numbers]
+        records = self._reader.read(numbers)
+        return [examples.decode(record, widths)[0] for record in records]
 
     @property
     def num_tokens(self) -> int:
@@ -185,4 +186,4 @@ class WindowRecords:
 
 
 def _read_records(reader: shards.RecordReader, numbers: np.ndarray) -> np.ndarray:
-    return np.array([reader[number] for number in numbers.tolist()], dtype=object)
+    return np.array(reader.read(numbers.tolist()), dtype=object)

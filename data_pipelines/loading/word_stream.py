@@ -34,14 +34,14 @@ class WordStream:
 
     The manifest says how much each shard holds, so nothing is read in advance. A shard
     is scanned for the sizes of its documents when it is first read, and a document is
-    decoded; both are kept while they are in use.
+    decoded; sizes and documents are kept while they are in use.
 
     Args:
         manifest: that of the documents.
         folder: where they lie.
         split: "train" or "validation".
-        num_places: places of the stream that are read in turns: so many shards and
-            twice as many documents are kept at once.
+        num_places: places of the stream that are read in turns: the sizes of twice
+            as many shards, and as many documents, are kept at once.
 
     Attributes:
         num_tokens: words of the split, ends of paragraphs included.
@@ -60,6 +60,7 @@ class WordStream:
         num_places: int = 1,
     ):
         self._paths = shard_paths(manifest, folder, split)
+        self._reader = shards.RecordReader(self._paths, in_order=True)
         self._widths = manifest.number_widths
         sizes = [
             (shard.pieces, shard.sentences, shard.paragraphs)
@@ -70,7 +71,7 @@ class WordStream:
             int(total) for total in self._first_counts[-1]
         )
         # A lane passes from a shard, or a document, to the next.
-        self._shard = functools.lru_cache(2 * num_places)(self._open_shard)
+        self._counts = functools.lru_cache(2 * num_places)(self._count_shard)
         self._document = functools.lru_cache(2 * num_places)(self._read_document)
 
     def read(self, begin: int, length: int) -> StreamWords:
@@ -112,20 +113,23 @@ class WordStream:
     def _locate(self, place: int) -> tuple[int, int]:
         """The shard, and the record in it, of a word of the split."""
         number = _last_not_above(self._first_counts[:, 0], place)
-        first_counts = self._shard(number).first_counts
-        return number, _last_not_above(first_counts[:, 0], place)
+        return number, _last_not_above(self._counts(number)[:, 0], place)
 
-    def _open_shard(self, number: int) -> "_Shard":
-        reader = shards.ShardReader(self._paths[number])
+    def _count_shard(self, number: int) -> np.ndarray:
+        """Tokens, sentences and paragraphs before each document of a shard.
+
+        Returns:
+            int64 array `(records + 1, 3)`, counted from the beginning of the split.
+        """
+        path = self._paths[number]
         sizes = []
-        for record in range(len(reader)):
+        for record in self._reader.records_of(number):
+            data = self._reader[record]
             try:
-                sizes.append(examples.list_sizes(reader[record], self._widths))
-            except shards.DamagedShardError:
-                raise
+                sizes.append(examples.list_sizes(data, self._widths))
             except ValueError as error:
                 raise shards.DamagedShardError(
-                    f"{reader.path}: record {record}: {error}"
+                    f"{path}: record {len(sizes)}: {error}"
                 ) from error
         first_counts = self._first_counts[number] + _running_totals(sizes)
         expected, found = (
@@ -134,27 +138,16 @@ class WordStream:
         )
         if found != expected:
             raise shards.DamagedShardError(
-                f"{reader.path}: expected {expected} words, sentences and paragraphs, "
+                f"{path}: expected {expected} words, sentences and paragraphs, "
                 f"as the manifest says, found {found}. The file was replaced; build "
                 "the documents again"
             )
-        return _Shard(reader, first_counts)
+        return first_counts
 
-    def _read_document(self, shard_number: int, record: int) -> "_Document":
-        shard = self._shard(shard_number)
-        tree, _, _ = examples.decode(shard.reader[record], self._widths)
-        return _Document(tree, shard.first_counts[record])
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class _Shard:
-    """A shard, and the tokens, sentences and paragraphs before each of its documents.
-
-    `first_counts` is an int64 array `(records + 1, 3)`.
-    """
-
-    reader: shards.ShardReader
-    first_counts: np.ndarray
+    def _read_document(self, shard: int, record: int) -> "_Document":
+        data = self._reader[self._reader.records_of(shard)[record]]
+        tree, _, _ = examples.decode(data, self._widths)
+        return _Document(tree, self._counts(shard)[record])
 
 
 class _Document:

@@ -6,16 +6,18 @@ The TFRecord framing is: length (8 bytes), masked CRC-32C of the length (4), dat
 masked CRC-32C of the data (4).
 """
 
+import bisect
 import functools
-import mmap
+import os
 import pathlib
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import google_crc32c
 import numpy as np
 import tensorflow as tf
 
+from data_pipelines.records import open_files
 from data_pipelines.records.record_schema import OFFSET_BYTES, OFFSETS_SUFFIX
 from seg_tf import files
 
@@ -62,55 +64,36 @@ def write_shard(path: pathlib.Path, records: Iterable[bytes]) -> int:
     return len(offsets) - 1
 
 
-class ShardReader:
-    """Random access to the records of one shard.
+class RecordReader:
+    """Random access to the records of several shards as one sequence.
+
+    Only what is asked for is read from the disk: a mapped file would fetch 100 times as
+    much around each record. Any number of shards can be read, since few of them are
+    open at once. Threads and forked processes may share a reader.
 
     Args:
-        path: the `.tfrecord` file.
+        paths: the shards, in order.
+        in_order: whether most records are read one after the other, which the system
+            then reads ahead.
 
     Raises:
-        DamagedShardError: if the file and its offsets do not belong together, naming
-            the one that is damaged.
+        DamagedShardError: if a file and its offsets do not belong together, naming the
+            one that is damaged.
     """
 
-    def __init__(self, path: pathlib.Path):
-        self.path = pathlib.Path(path)
-        offsets_path = _offsets_path(self.path)
-        for needed in (self.path, offsets_path):
-            if not needed.is_file():
-                raise DamagedShardError(f"{needed}: the file is missing")
-        size = self.path.stat().st_size
-        with open(self.path, "rb") as file:
-            self._bytes = (
-                mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
-            )
-        num_offsets, rest = divmod(offsets_path.stat().st_size, _OFFSET.itemsize)
-        # A record takes some bytes: more offsets than that are not even read.
-        if rest or not 1 <= num_offsets <= size // _FRAME_BYTES + 1:
-            raise self._damaged_offsets(
-                f"found {offsets_path.stat().st_size} bytes, which are no offsets of "
-                "its records"
-            )
-        self._offsets = np.fromfile(offsets_path, _OFFSET)
-        if size != self._offsets[-1]:
-            if self._true_offsets is not None:
-                raise self._damaged_offsets(f"found {self._offsets[-1]} at its end")
-            raise DamagedShardError(
-                f"{self.path}: expected {self._offsets[-1]} bytes, as "
-                f"{offsets_path.name} says, found {size}. The file is truncated or was "
-                "replaced; build it again"
-            )
-        # The last one is the size of the file, so that differences cannot overflow.
-        begins, ends = self._offsets[:-1], self._offsets[1:]
-        if (
-            self._offsets[0]
-            or np.any(ends < begins)
-            or np.any(ends - begins < _FRAME_BYTES)
-        ):
-            raise self._damaged_offsets("found offsets that do not rise as records do")
+    def __init__(self, paths: Sequence[pathlib.Path], *, in_order: bool = False):
+        # An evicted shard is closed when the last thread that reads it lets go of it.
+        self._open = functools.lru_cache(open_files.shards_at_once())(
+            lambda number: _OpenShard(pathlib.Path(paths[number]), in_order=in_order)
+        )
+        self._sizes, self._first_records = [], [0]
+        for number in range(len(paths)):
+            shard = self._open(number)
+            self._sizes.append(shard.size)
+            self._first_records.append(self._first_records[-1] + shard.num_records)
 
     def __len__(self) -> int:
-        return len(self._offsets) - 1
+        return self._first_records[-1]
 
     def __getitem__(self, number: int) -> bytes:
         """The `number`-th record.
@@ -119,8 +102,102 @@ class ShardReader:
             DamagedShardError: if a checksum does not match, naming the shard, the
                 record and its place in the file.
         """
-        begin, end = (int(offset) for offset in self._offsets[number : number + 2])
-        framed = self._bytes[begin:end]
+        return self.read([number])[0]
+
+    def read(self, numbers: Sequence[int]) -> list[bytes]:
+        """Records by their numbers, of which the disk is asked at once.
+
+        Raises:
+            DamagedShardError: as `[]` does.
+        """
+        places = [self.locate(number) for number in numbers]
+        if len(places) > 1:
+            for shard, record in places:
+                self._shard(shard).fetch_offsets(record)
+            for shard, record in places:
+                self._shard(shard).fetch(record)
+        return [self._shard(shard)[record] for shard, record in places]
+
+    def locate(self, number: int) -> tuple[int, int]:
+        """The shard, and the record in it, of a record of the sequence."""
+        if not 0 <= number < len(self):
+            raise IndexError(
+                f"`number` must be below the {len(self)} records. Received: {number}"
+            )
+        shard = bisect.bisect_right(self._first_records, number) - 1
+        return shard, number - self._first_records[shard]
+
+    def records_of(self, shard: int) -> range:
+        """The numbers of the records of a shard."""
+        return range(*self._first_records[shard : shard + 2])
+
+    def _shard(self, number: int) -> "_OpenShard":
+        shard = self._open(number)
+        if shard.size != self._sizes[number]:
+            raise DamagedShardError(
+                f"{shard.path}: expected {self._sizes[number]} bytes, as when it was "
+                f"first opened, found {shard.size}. The file was replaced while it was "
+                "read; start again"
+            )
+        return shard
+
+
+class _OpenShard:
+    """An open shard and its open offsets, closed with the last reference to it.
+
+    Args:
+        path: the `.tfrecord` file.
+        in_order: as of `RecordReader`.
+    """
+
+    def __init__(self, path: pathlib.Path, *, in_order: bool):
+        self.path = path
+        self._descriptors: list[int] = []
+        self._file, self._offsets = map(self._opened, (path, _offsets_path(path)))
+        if not in_order:
+            os.posix_fadvise(self._file, 0, 0, os.POSIX_FADV_RANDOM)
+        self.size = os.fstat(self._file).st_size
+        offsets_size = os.fstat(self._offsets).st_size
+        num_offsets, rest = divmod(offsets_size, OFFSET_BYTES)
+        # A record takes some bytes: more offsets than that are not even read.
+        if rest or not 1 <= num_offsets <= self.size // _FRAME_BYTES + 1:
+            raise self._damaged_offsets(
+                f"found {offsets_size} bytes, which are no offsets of its records"
+            )
+        self.num_records = num_offsets - 1
+        (end,) = self._read_offsets(self.num_records, 1)
+        if end != self.size:
+            if self._true_offsets is not None:
+                raise self._damaged_offsets(f"found {end} at its end")
+            raise DamagedShardError(
+                f"{path}: expected {end} bytes, as {_offsets_path(path).name} says, "
+                f"found {self.size}. The file is truncated or was replaced; build it "
+                "again"
+            )
+
+    def __del__(self, close: Callable[[int], None] = os.close):
+        # `os` may be gone when the interpreter ends.
+        for descriptor in self._descriptors:
+            close(descriptor)
+
+    def fetch_offsets(self, number: int) -> None:
+        """Has the system read the offsets of a record, without waiting for them."""
+        _fetch(self._offsets, number * OFFSET_BYTES, 2 * OFFSET_BYTES)
+
+    def fetch(self, number: int) -> None:
+        """Has the system read a record, without waiting for it."""
+        begin, end = self._extent(number)
+        _fetch(self._file, begin, end - begin)
+
+    def __getitem__(self, number: int) -> bytes:
+        begin, end = self._extent(number)
+        framed = os.pread(self._file, end - begin, begin)
+        if len(framed) < end - begin:
+            raise DamagedShardError(
+                f"{self.path}: record {number} (bytes {begin} to {end}) is cut off: "
+                f"the file ends at {begin + len(framed)}. It was truncated while it "
+                "was read; build it again or copy it anew"
+            )
         data = framed[_HEADER_BYTES:-_FOOTER_BYTES]
         header = framed[:8]
         (length_crc,) = struct.unpack("<I", framed[8:_HEADER_BYTES])
@@ -131,8 +208,9 @@ class ShardReader:
             or _masked_crc(data) != data_crc
         ):
             true_offsets = self._true_offsets
-            if true_offsets is not None and not np.array_equal(
-                true_offsets, self._offsets
+            if (
+                true_offsets is not None
+                and [begin, end] != true_offsets[number : number + 2]
             ):
                 raise self._damaged_offsets(
                     f"found bytes {begin} to {end} for record {number}"
@@ -144,58 +222,58 @@ class ShardReader:
             )
         return data
 
+    def _extent(self, number: int) -> tuple[int, int]:
+        """First byte of a record with its framing, and the byte after the last."""
+        begin, end = self._read_offsets(number, 2)
+        if not begin + _FRAME_BYTES <= end <= self.size:
+            raise self._damaged_offsets(
+                f"found bytes {begin} to {end} for record {number}"
+            )
+        return begin, end
+
+    def _opened(self, path: pathlib.Path) -> int:
+        try:
+            self._descriptors.append(open_files.open_to_read(path))
+        except FileNotFoundError as error:
+            raise DamagedShardError(f"{path}: the file is missing") from error
+        return self._descriptors[-1]
+
+    def _read_offsets(self, first: int, count: int) -> tuple[int, ...]:
+        data = os.pread(self._offsets, count * OFFSET_BYTES, first * OFFSET_BYTES)
+        if len(data) < count * OFFSET_BYTES:
+            raise self._damaged_offsets(f"found none of record {first}")
+        return struct.unpack(f"<{count}Q", data)
+
     @functools.cached_property
-    def _true_offsets(self) -> np.ndarray | None:
+    def _true_offsets(self) -> list[int] | None:
         """The offsets as the lengths of the records say; None if those are damaged."""
         offsets = [0]
-        while offsets[-1] < len(self._bytes):
-            header = self._bytes[offsets[-1] : offsets[-1] + _HEADER_BYTES]
+        while offsets[-1] < self.size:
+            header = os.pread(self._file, _HEADER_BYTES, offsets[-1])
             if len(header) < _HEADER_BYTES:
                 return None
             length, length_crc = struct.unpack("<QI", header)
             if _masked_crc(header[:8]) != length_crc:
                 return None
             offsets.append(offsets[-1] + _FRAME_BYTES + length)
-        if offsets[-1] != len(self._bytes):
-            return None
-        return np.array(offsets, _OFFSET)
+        return offsets if offsets[-1] == self.size else None
 
     def _damaged_offsets(self, found: str) -> DamagedShardError:
         offsets_path = _offsets_path(self.path)
         return DamagedShardError(
             f"{offsets_path}: expected where the records of {self.path.name} "
-            f"({len(self._bytes)} bytes) begin and end, {found}. The file was damaged "
-            "or replaced after it was written; build the records again or copy both "
-            "files anew"
+            f"({self.size} bytes) begin and end, {found}. The file was damaged or "
+            "replaced after it was written; build the records again or copy both files "
+            "anew"
         )
 
 
-class RecordReader:
-    """Random access to the records of several shards as one sequence.
+def _fetch(descriptor: int, begin: int, size: int) -> None:
+    """Has the system read bytes that are wanted soon.
 
-    Args:
-        paths: the shards, in order.
+    So one thread keeps a disk as busy as many that wait for a record each.
     """
-
-    def __init__(self, paths: Sequence[pathlib.Path]):
-        self._shards = [ShardReader(path) for path in paths]
-        self._first_records = np.cumsum([0] + [len(shard) for shard in self._shards])
-
-    def __len__(self) -> int:
-        return int(self._first_records[-1])
-
-    def __getitem__(self, number: int) -> bytes:
-        shard, local_number = self.locate(number)
-        return self._shards[shard][local_number]
-
-    def locate(self, number: int) -> tuple[int, int]:
-        """The shard, and the record in it, of a record of the sequence."""
-        if not 0 <= number < len(self):
-            raise IndexError(
-                f"`number` must be below the {len(self)} records. Received: {number}"
-            )
-        shard = int(np.searchsorted(self._first_records, number, side="right")) - 1
-        return shard, int(number - self._first_records[shard])
+    os.posix_fadvise(descriptor, begin, size, os.POSIX_FADV_WILLNEED)
 
 
 def _offsets_path(path: pathlib.Path) -> pathlib.Path:

@@ -63,9 +63,8 @@ def write_windows(
 
 def read_trees(path: pathlib.Path, widths: Mapping[str, str]) -> Iterator[Item]:
     """Inverse of `write_trees`."""
-    reader = shards.ShardReader(path)
-    for number in range(len(reader)):
-        yield examples.decode(reader[number], widths)
+    for record in shards.RecordReader([path], in_order=True):
+        yield examples.decode(record, widths)
 
 
 def add_missing_lengths(manifest: Manifest, folder: pathlib.Path) -> None:

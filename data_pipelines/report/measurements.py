@@ -169,7 +169,7 @@ def measure(folder: pathlib.Path, max_documents: int) -> Measurements:
     """
     manifest = Manifest.load(folder)
     paths = [path for name in SPLITS for path in shard_paths(manifest, folder, name)]
-    reader = shards.RecordReader(paths)
+    reader = shards.RecordReader(paths, in_order=True)
     generator = random.Random(_SEED)
     chosen = range(len(reader))
     if len(reader) > max_documents:

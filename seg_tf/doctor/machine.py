@@ -37,7 +37,8 @@ def check(output_dir: str) -> list[Finding]:
         judge_shared_memory(
             shutil.disk_usage(shared).free if shared.is_dir() else 0, gpus
         ),
-        judge_open_files(resource.getrlimit(resource.RLIMIT_NOFILE)[0]),
+        # The soft limit is raised by every command.
+        judge_open_files(resource.getrlimit(resource.RLIMIT_NOFILE)[1]),
     ]
 
 
@@ -76,12 +77,14 @@ def judge_shared_memory(free: int, gpus: int) -> Finding:
 
 
 def judge_open_files(limit: int) -> Finding:
-    """A process keeps a file open for each shard that it reads."""
+    """Shards that are read, devices and connections of NCCL and Horovod are files."""
     if limit == resource.RLIM_INFINITY:
         return ok("Any number of open files allowed")
     title = f"{limit} open files allowed"
     if limit < _LEAST_FILES:
-        cause = "a process keeps a file open for each shard it reads"
+        cause = (
+            "shards that are read, GPUs and connections to other processes are files"
+        )
         return warning(title, cause, "ulimit -n 65536")
     return ok(title)
 

@@ -69,7 +69,7 @@ def rewritten(folder, change):
     manifest = Manifest.load(folder)
     shard = manifest.splits["train"][0]
     path = folder / shard.file
-    reader = shard_files.ShardReader(path)
+    reader = shard_files.RecordReader([path])
     data = [reader[number] for number in range(len(reader))]
     change(data)
     shard_files.write_shard(path, data)

@@ -208,7 +208,7 @@ def test_every_damage_of_offsets_names_them(tmp_path_factory, data):
         damaged += data.draw(strategies.binary(min_size=1, max_size=20))
     offsets.write_bytes(damaged)
     with pytest.raises(shards.DamagedShardError, match=r"a\.offsets: expected .*again"):
-        list(map(shards.ShardReader(path).__getitem__, range(3)))
+        list(map(shards.RecordReader([path]).__getitem__, range(3)))
 
 
 def test_checking_goes_on_after_damaged_offsets(damaged):
@@ -225,7 +225,7 @@ def test_checking_goes_on_after_damaged_offsets(damaged):
 
 def test_offsets_of_fewer_records_than_the_manifest_says(damaged):
     path = damaged / "train-00000.tfrecord"
-    reader = shards.ShardReader(path)
+    reader = shards.RecordReader([path])
     shards.write_shard(path, [reader[0]])
     values = manifest_of(damaged)
     values["splits"]["train"][0]["bytes"] = path.stat().st_size

@@ -1,12 +1,15 @@
 """Shards: random access, damage noticed, nothing half-written."""
 
+import concurrent.futures
+import multiprocessing
 import os
+import resource
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from data_pipelines.records import examples, record_schema, shards
+from data_pipelines.records import examples, open_files, record_schema, shards
 from seg_tf import files
 from seg_tf.text.tree import DocumentTree
 
@@ -15,7 +18,7 @@ def test_records_read_at_random_equal_tensorflows_reader(tmp_path):
     payloads = [os.urandom(size) for size in (0, 1, 7, 1000, 65_537)]
     path = tmp_path / "a.tfrecord"
     assert shards.write_shard(path, payloads) == 5
-    reader = shards.ShardReader(path)
+    reader = shards.RecordReader([path])
     assert [reader[i] for i in (4, 0, 2, 1, 3)] == [
         payloads[i] for i in (4, 0, 2, 1, 3)
     ]
@@ -26,7 +29,7 @@ def test_records_read_at_random_equal_tensorflows_reader(tmp_path):
 def test_an_empty_shard_can_be_read(tmp_path):
     path = tmp_path / "a.tfrecord"
     shards.write_shard(path, [])
-    assert len(shards.ShardReader(path)) == 0
+    assert len(shards.RecordReader([path])) == 0
 
 
 def test_records_of_several_shards_are_one_sequence(tmp_path):
@@ -44,6 +47,111 @@ def test_records_of_several_shards_are_one_sequence(tmp_path):
         reader[5]
 
 
+def numbered_shards(folder, num_shards, size):
+    """Shards of the numbers from 0 on, in words."""
+    paths = [folder / f"{number}.tfrecord" for number in range(num_shards)]
+    for number, path in enumerate(paths):
+        first = number * size
+        shards.write_shard(path, [b"%d" % n for n in range(first, first + size)])
+    return paths
+
+
+@pytest.fixture
+def few_open_files():
+    """Allows 256 open files, many of which are taken already."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, limits[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+def test_more_shards_are_read_than_files_may_be_open(
+    tmp_path, monkeypatch, few_open_files
+):
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # 6,000 of them.
+    paths = numbered_shards(tmp_path, 3000, 2)
+    train, validation = shards.RecordReader(paths), shards.RecordReader(paths)
+    numbers = np.random.default_rng(0).permutation(6000).tolist()
+    for reader in (train, validation):
+        assert reader.read(numbers) == [b"%d" % number for number in numbers]
+        assert [reader[number] for number in numbers[:500]] == [
+            b"%d" % number for number in numbers[:500]
+        ]
+    open_before = len(os.listdir("/proc/self/fd"))
+    del reader, train, validation
+    assert len(os.listdir("/proc/self/fd")) == open_before - 2 * 2 * 256 // 8
+
+
+def test_a_limit_that_is_too_low_is_explained(tmp_path, few_open_files):
+    (path,) = numbered_shards(tmp_path, 1, 1)
+    in_use = len(os.listdir("/proc/self/fd")) - 1
+    taken = [os.open(path, os.O_RDONLY) for _ in range(256 - in_use)]
+    with pytest.raises(
+        OSError,
+        match=r"0\.tfrecord: .* may have 256 files .* needs 256.*ulimit -n 65536",
+    ):
+        shards.RecordReader([path])
+    for descriptor in taken:
+        os.close(descriptor)
+
+
+def test_threads_share_a_reader_that_keeps_few_shards_open(tmp_path, monkeypatch):
+    monkeypatch.setattr(open_files, "shards_at_once", lambda: 2)
+    reader = shards.RecordReader(numbered_shards(tmp_path, 40, 25))
+
+    def read(seed):
+        numbers = np.random.default_rng(seed).integers(0, 1000, 300).tolist()
+        assert reader.read(numbers) == [b"%d" % number for number in numbers]
+        assert [reader[n] for n in numbers] == [b"%d" % n for n in numbers]
+
+    with concurrent.futures.ThreadPoolExecutor(16) as threads:
+        list(threads.map(read, range(64)))
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_forked_processes_share_a_reader(tmp_path):
+    reader = shards.RecordReader(numbered_shards(tmp_path, 10, 50))
+
+    def read(seed, failed):
+        numbers = np.random.default_rng(seed).permutation(500).tolist()
+        if reader.read(numbers) != [b"%d" % number for number in numbers]:
+            failed.set()
+
+    context = multiprocessing.get_context("fork")
+    failed = context.Event()
+    workers = [context.Process(target=read, args=(seed, failed)) for seed in range(4)]
+    for worker in workers:
+        worker.start()
+    read(4, failed)
+    for worker in workers:
+        worker.join()
+        assert worker.exitcode == 0
+    assert not failed.is_set()
+
+
+def test_shards_that_change_while_they_are_read_are_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(open_files, "shards_at_once", lambda: 1)
+    paths = numbered_shards(tmp_path, 2, 3)
+    reader = shards.RecordReader(paths)
+    assert reader[4] == b"4"
+    os.truncate(paths[1], paths[1].stat().st_size - 1)  # The one that is open.
+    assert reader.read([3, 4]) == [b"3", b"4"]
+    with pytest.raises(
+        shards.DamagedShardError, match=r"1\.tfrecord: record 2 .*cut off.*ends at 50"
+    ):
+        reader[5]
+    paths[0].unlink()
+    with pytest.raises(shards.DamagedShardError, match=r"0\.tfrecord: .* missing"):
+        reader[0]
+    shards.write_shard(paths[0], [b"other", b"records", b"than before"])
+    with pytest.raises(
+        shards.DamagedShardError, match=r"0\.tfrecord: expected 51 bytes.*replaced"
+    ):
+        reader[0]
+    with pytest.raises(shards.DamagedShardError, match=r"1\.tfrecord: .*truncated"):
+        reader[4]  # Opened again.
+
+
 def test_every_flipped_bit_is_noticed(tmp_path):
     path = tmp_path / "a.tfrecord"
     shards.write_shard(path, [b"first", b"second record", b"third"])
@@ -54,7 +162,7 @@ def test_every_flipped_bit_is_noticed(tmp_path):
         damaged = bytearray(sound)
         damaged[place] ^= 1
         path.write_bytes(damaged)
-        reader = shards.ShardReader(path)
+        reader = shards.RecordReader([path])
         with pytest.raises(shards.DamagedShardError, match=r"a\.tfrecord: record 1 "):
             reader[1]
         assert reader[0] == b"first"
@@ -69,7 +177,7 @@ def test_a_truncated_shard_is_refused_with_both_sizes(tmp_path):
     with pytest.raises(
         shards.DamagedShardError, match=f"expected {size} bytes.*found {size - 1}"
     ):
-        shards.ShardReader(path)
+        shards.RecordReader([path])
 
 
 def test_a_failed_write_leaves_the_folder_as_it_was(tmp_path):
@@ -84,7 +192,7 @@ def test_a_failed_write_leaves_the_folder_as_it_was(tmp_path):
     with pytest.raises(OSError, match="No space left"):
         shards.write_shard(path, failing())
     assert sorted(p.name for p in tmp_path.iterdir()) == before
-    assert shards.ShardReader(path)[0] == b"old"
+    assert shards.RecordReader([path])[0] == b"old"
 
 
 def test_written_aside_replaces_only_on_success(tmp_path):
