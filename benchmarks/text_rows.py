@@ -35,7 +35,7 @@ _GROUP = flags.DEFINE_integer("group", 16, "Step from a group of lengths to the 
 def _report(folder: pathlib.Path, *, long: bool) -> None:
     from configs import reat
     from data_pipelines.loading import text_packing
-    from data_pipelines.loading.window_records import WindowRecords
+    from data_pipelines.records import window_lengths
     from seg_tf.training import pretraining
 
     base = reat.RUNS["base"]
@@ -52,20 +52,13 @@ def _report(folder: pathlib.Path, *, long: bool) -> None:
             of_base.short_sentence_length, of_base.short_max_sentences
         )
     )
-    windows = WindowRecords(
-        inputs.manifest,
-        folder,
-        "train",
-        window_length=of_base.window_length,
-        index_tables={},
-        masking=None,
-    )
+    lengths = window_lengths.read_sentences(inputs.manifest, folder, "train")
     row = text_packing.RowShape(
         of_base.row_length // base.model.block_length,
         base.model.block_length,
         of_base.sentences_per_row,
     )
-    texts = text_packing.cut_texts(*windows.sentence_lengths(), shape, row)
+    texts = text_packing.cut_texts(*lengths, shape, row)
     real = texts.positions.sum(dtype=np.int64)
     padded = len(texts) * shape.max_sentences * shape.sentence_length
     groups = -(-texts.positions.astype(np.int64) // _GROUP.value) * _GROUP.value

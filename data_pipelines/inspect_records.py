@@ -26,8 +26,9 @@ from data_pipelines.records.manifest import (
 )
 from seg_tf import command_line
 from seg_tf.configuration import EncoderConfig
+from seg_tf.layouts.indexed_rows import NUM_SPECIAL_TOKENS
 from seg_tf.layouts.trees import Trees
-from seg_tf.layouts.windows import NUM_SPECIAL_TOKENS, window_rows
+from seg_tf.layouts.windows import window_rows
 from seg_tf.text import encoding
 from seg_tf.text.tree import DocumentTree
 

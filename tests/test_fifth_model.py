@@ -1,5 +1,7 @@
 """A model of which nothing in the suite knows goes all the way."""
 
+import re
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -7,7 +9,7 @@ import tensorflow as tf
 from seg_tf import SentenceEncoder, TextClassifier, configuration
 from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.finetuning.probing.frozen_encoder import FrozenEncoder
-from seg_tf.training import pretraining
+from seg_tf.training import measurement, pretraining, run_estimate
 from seg_tf.training.outputs import run_log
 from seg_tf.training.run_folder import RunFolder, describe_run
 from tests.fifth_model import FEATURES, MeanConfig, ParagraphInputsConfig, RowSizeConfig
@@ -37,9 +39,13 @@ CONFIG = configuration.RunConfig(
 TEXTS = ["Go on. And go.\nGo and go on.", "On!"]
 
 
+@pytest.fixture(name="records", scope="module")
+def _records(tmp_path_factory):
+    return write_records(tmp_path_factory.mktemp("records"))
+
+
 @pytest.fixture(name="run", scope="module")
-def _run(tmp_path_factory):
-    records = write_records(tmp_path_factory.mktemp("records"))
+def _run(records, tmp_path_factory):
     inputs = pretraining.build_inputs(CONFIG, str(records))
     pretrainer = pretraining.build_pretrainer(CONFIG, inputs)
     folder = RunFolder(tmp_path_factory.mktemp("run") / "fifth")
@@ -52,6 +58,18 @@ def _run(tmp_path_factory):
 def test_it_is_pretrained(run):
     losses = [row["loss"] for row in run_log.read(run.log_file)]
     assert losses[-1] < losses[0] / 2
+
+
+def test_a_dry_run_says_what_nobody_has_counted(records):
+    inputs = pretraining.build_inputs(CONFIG, str(records))
+    pretrainer = pretraining.build_pretrainer(CONFIG, inputs)
+    plan = run_estimate.make_plan(CONFIG, inputs, pretrainer)
+    assert plan.flops_per_update is None
+    assert plan.fits
+    words = run_estimate.describe(plan, inputs)
+    assert "  FLOPs            unknown\n" in words
+    assert re.search(r"activations, roughly +unknown$", words, re.MULTILINE)
+    assert "TFLOP" not in measurement.describe([1.0, 2.0], plan)
 
 
 def test_it_encodes_and_is_exported(run, tmp_path):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import run_finetuning
-from seg_tf import files
+from seg_tf import TextClassifier, files
 from seg_tf.finetuning import reusable_model, runners
 from seg_tf.finetuning.classification.runner import ClassificationRunner
 from seg_tf.text.punkt import SentenceSplitter
@@ -285,6 +285,19 @@ def test_the_splitter_of_the_flag_parts_contexts(fine_tune, tmp_path, monkeypatc
     assert other == SentenceSplitter(parameters).parameters_checksum
 
 
+def test_a_saved_classifier_has_the_parameters_of_the_flag(fine_tune, tmp_path):
+    parameters = PunktParameters(abbreviation_types=frozenset(["w1"]))
+    parameters.save(tmp_path / "abbreviations.json")
+    flag = f"--sentence_parameters={tmp_path / 'abbreviations.json'}"
+    fine_tune(flag, "--save_model", "--limit=8")
+    (folder,) = (tmp_path / "out").glob("trials/*/model")
+    saved = TextClassifier.from_preset(folder).pretrained
+    assert saved.sentence_parameters == parameters
+    assert saved.sentence_splitter["parameters_sha256"] == parameters.checksum
+    with pytest.raises(ValueError, match="sentence_splitter"):
+        fine_tune("--save_model", "--limit=8")
+
+
 def test_dry_run_touches_nothing(fine_tune, tmp_path, capsys):
     fine_tune("--dry_run", "--grid=paper", "--seeds=")
     # The rate, batch size and epochs of the flags, as many seeds as SLM's paper.
@@ -331,7 +344,6 @@ def test_options_reach_what_is_trained(fine_tune, tmp_path, monkeypatch):
         (["--compare=nowhere"], "`--compare` must.*Found no nowhere/settings.json"),
         (["--learning_rate=inf"], "`learning_rates` must be positive and finite"),
         (["--seeds=-1"], "`seeds` must be 0 or more"),
-        (["--sentence_parameters=english"], "must be left out.*it is for SQuAD"),
         (["--dev_limit=2"], "`--dev_limit` must be left out.*for SQuAD"),
         (["--probe=joint"], "must be left out for probes of a frozen"),
         (["--max_length=1000"], "`max_length` must be at most.*max_length=1000"),

@@ -286,6 +286,24 @@ def records_without_validation(tmp_path_factory):
     return folder
 
 
+def test_a_run_without_a_log_names_no_curve(records_without_validation, tmp_path):
+    code, output, errors = run_here(
+        *arguments_of(records_without_validation, tmp_path),
+        "--config.training.deterministic_ops=false",
+        "--config.training.num_updates=2",
+        "--config.training.log_interval=3",
+        "--config.training.validation_interval=0",
+    )
+    assert code == 0, errors
+    assert "Done after 2 updates." in output
+    ending = output[output.index("Done after") :]
+    assert "curve  " not in ending
+    assert "plot_runs" not in ending
+    assert not (tmp_path / "loss_curve.png").exists()
+    assert f"  log              {tmp_path / 'log.jsonl'}" in ending
+    assert (tmp_path / "log.jsonl").exists()
+
+
 def test_records_without_validation_train_once_that_is_asked_for(
     records_without_validation, tmp_path, monkeypatch
 ):

@@ -171,14 +171,12 @@ def _source_files(
 def _with_files_beside(
     build: ShardedBuild, options: DocumentOptions
 ) -> DocumentOptions:
-    """The options with copies of their files beside the progress, for all workers."""
-    vocabulary, parameters = (
-        build.progress_dir / name for name in ("vocab.txt", "punkt.json")
-    )
+    """The options for workers elsewhere: a copy of the vocabulary, and parameters."""
+    vocabulary = build.progress_dir / "vocab.txt"
     shutil.copyfile(options.vocab_file, vocabulary)
-    load_parameters(options.sentence_parameters).save(parameters)
+    parameters = load_parameters(options.sentence_parameters)
     return dataclasses.replace(
-        options, vocab_file=str(vocabulary), sentence_parameters=str(parameters)
+        options, vocab_file=str(vocabulary), sentence_parameters=parameters
     )
 
 

@@ -82,6 +82,9 @@ def build_documents(
     if not_read.names:
         logging.warning("%s", passed_over_summary(not_read.described()))
     vocabulary = encoding.read_vocabulary(options.tokenizer, options.vocab_file)
+    # Read once: a file that is edited meanwhile changes nothing.
+    parameters = load_parameters(options.sentence_parameters)
+    options = dataclasses.replace(options, sentence_parameters=parameters)
     options = _with_casing(options, vocabulary)
     described = _describe(options, vocabulary)
     rejected_file = output_dir / REJECTED_FILE
@@ -109,7 +112,7 @@ def build_documents(
         with files.written_aside(output_dir / VOCABULARY_FILE) as aside:
             shutil.copyfile(options.vocab_file, aside)
         with files.written_aside(output_dir / SENTENCE_PARAMETERS_FILE) as aside:
-            load_parameters(options.sentence_parameters).save(aside)
+            parameters.save(aside)
         manifest.save(output_dir)
         build.close()
     _warn(manifest)
@@ -207,7 +210,7 @@ def _with_casing(options: DocumentOptions, vocabulary: TokenTable) -> DocumentOp
 
 def _describe(options: DocumentOptions, vocabulary: TokenTable) -> dict[str, Any]:
     """The entries of the manifest that follow from the options alone."""
-    parameters = load_parameters(options.sentence_parameters)
+    parameters = options.sentence_parameters
     return {
         "vocabulary": document_building.describe_vocabulary(vocabulary, options),
         "sentence_splitter": {

@@ -6,6 +6,7 @@ from typing import Any
 
 from data_pipelines.cleaning.cleaning_options import NO_CLEANING, CleaningOptions
 from seg_tf.text import encoding
+from seg_tf.text.punkt_parameters import PunktParameters
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -20,7 +21,7 @@ class DocumentOptions:
         tokenizer: one of `seg_tf.text.encoding.TOKENIZERS`.
         lower_case: whether text is lower-cased and stripped of accents; None does so
             if the vocabulary is uncased (`seg_tf.text.casing`).
-        sentence_parameters: argument of the splitter's `load_parameters`.
+        sentence_parameters: those of the splitter, or what `load_parameters` takes.
         validation_input: file, folder or glob of the validation split, where the
             corpus comes with one; all of `input` is the training split then.
         validation_fraction: every `1 / validation_fraction`-th document of `input` is
@@ -40,7 +41,7 @@ class DocumentOptions:
     reader_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     tokenizer: str = encoding.WORD_PIECES
     lower_case: bool | None = None
-    sentence_parameters: str = "english"
+    sentence_parameters: PunktParameters | str = "english"
     validation_input: str | None = None
     validation_fraction: float | None = None
     slice_megabytes: float = 8.0

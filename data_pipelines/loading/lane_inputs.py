@@ -11,13 +11,13 @@ import tensorflow as tf
 
 from data_pipelines.loading import sample_order
 from data_pipelines.loading.lanes import FEATURE_NAMES, Lanes
+from data_pipelines.loading.record_inputs import RecordInputs
 from data_pipelines.loading.word_stream import WordStream
-from data_pipelines.records.manifest import Manifest, text_preparation
 from seg_tf.features import FEATURES, tensor_specs
 from seg_tf.text import encoding
 
 
-class LaneInputs:
+class LaneInputs(RecordInputs):
     """Reads documents of words as one stream, in lanes side by side.
 
     A batch holds the next segment of each lane: L words, each of which predicts the
@@ -32,9 +32,6 @@ class LaneInputs:
         vocab_size: words that the model knows; None accepts the records'.
 
     Attributes:
-        manifest: that of the records.
-        text_preparation: how their text became words; None where the records'
-            `vocab.txt` is not there any more.
         fill: 1, for training segments have no padding.
         parts: None, for they are one stream.
         parts_per_row: 1, the segment.
@@ -59,15 +56,12 @@ class LaneInputs:
         vocab_size: int | None = None,
     ):
         del seed
-        self.manifest = Manifest.load(pathlib.Path(records_dir))
-        self._records_dir = pathlib.Path(records_dir)
+        super().__init__(records_dir, vocab_size)
         self._target_length = target_length
         self._validation_lanes = validation_lanes
-        self._check_records(vocab_size)
-        self.text_preparation = text_preparation(self.manifest, self._records_dir)
         self._train_lanes: Lanes | None = None
 
-    def _check_records(self, vocab_size: int | None) -> None:
+    def _check_records(self) -> None:
         manifest, folder = self.manifest, self._records_dir
         build = (
             "`python -m data_pipelines.build_documents --tokenizer=words` (or "
@@ -84,24 +78,6 @@ class LaneInputs:
                 f"pieces. Build them with {build} and a vocabulary of `python -m "
                 "data_pipelines.build_word_vocab`"
             )
-        if vocab_size not in (None, self.vocab_size):
-            raise ValueError(
-                f"{folder}: the records were made with a vocabulary of "
-                f"{self.vocab_size} words (sha256 {self.vocab_checksum[:12]}…), the "
-                f"config has model.vocab_size={vocab_size}. Build the records with the "
-                "model's vocabulary, or set --config.model.vocab_size="
-                f"{self.vocab_size}"
-            )
-
-    @property
-    def vocab_size(self) -> int:
-        """Number of words of the records' vocabulary."""
-        return self.manifest.vocabulary["size"]
-
-    @property
-    def vocab_checksum(self) -> str:
-        """SHA-256 of that vocabulary."""
-        return self.manifest.vocabulary["sha256"]
 
     @property
     def num_train_samples(self) -> int:
@@ -125,17 +101,8 @@ class LaneInputs:
     ) -> tf.data.Dataset:
         """Endless batches, a row a lane; each batch continues the lanes of the last.
 
-        Args:
-            batch_size: lanes, which are rows of a batch of all ranks together.
-            first_sample: samples that the run consumed before, in whole batches;
-                resuming costs nothing.
-            rank: this rank.
-            num_ranks: number of ranks.
-            micro_batch_size: rows of which a rank takes none without the others;
-                None gives all ranks equally many rows.
-
-        Returns:
-            Dataset of `{feature name: tensor}` with this rank's rows.
+        Arguments as in `seg_tf.training.inputs.Inputs`; `first_sample` is of whole
+        batches, and resuming costs nothing.
 
         Raises:
             ValueError: if there are too few words for so many lanes, or

@@ -6,6 +6,7 @@ Shape key: B rows, S sentences of a record, M sentences of a row.
 import tensorflow as tf
 
 from data_pipelines.loading import randomness
+from data_pipelines.loading.epoch_rows import OneWindowRows
 from data_pipelines.loading.window_records import DecodedWindows, WindowRecords
 from seg_tf import features
 from seg_tf.layouts.sentences import sentence_rows
@@ -51,7 +52,7 @@ class SentenceRowLayout:
         )
 
 
-class SentenceRows:
+class SentenceRows(OneWindowRows):
     """Reads rows of sentences.
 
     Args:
@@ -60,26 +61,18 @@ class SentenceRows:
         shuffle_rate: probability that a row is shuffled.
     """
 
-    parts = "windows"
-
     def __init__(
         self, windows: WindowRecords, *, max_sentences: int, shuffle_rate: float
     ):
-        self._windows = windows
+        super().__init__(windows)
         self._max_sentences = max_sentences
         self._shuffle_rate = shuffle_rate
         self._sent_id = windows.vocabulary().sent_id
         self._stored_orders = windows.split == "validation"
-        self.row_length = windows.window_length + max_sentences
+        self.row_length += max_sentences
         # Not counting that merging takes some [SENT] from windows with many.
         num_sentences = windows.manifest.count("sentences", windows.split)
-        self.num_tokens = windows.num_tokens + min(
-            num_sentences, max_sentences * len(windows)
-        )
-        self.num_parts = len(windows)
-
-    def __len__(self) -> int:
-        return len(self._windows)
+        self.num_tokens += min(num_sentences, max_sentences * len(windows))
 
     def __call__(
         self, numbers: tf.Tensor, epoch_places: tf.Tensor, epoch_streams: tf.Tensor

@@ -10,13 +10,13 @@ import tensorflow as tf
 
 from data_pipelines.loading import randomness, sample_order
 from data_pipelines.loading.epoch_rows import OneWindowLayout, RowLayout, RowReader
+from data_pipelines.loading.record_inputs import RecordInputs
 from data_pipelines.loading.window_records import WindowRecords
-from data_pipelines.records.manifest import Manifest, text_preparation
 from seg_tf import configuration
 from seg_tf.text import encoding
 
 
-class WindowInputs:
+class WindowInputs(RecordInputs):
     """Reads windows and gives the features of BERT-family models.
 
     Sample k of epoch e, its masking included, is a pure function of
@@ -31,11 +31,6 @@ class WindowInputs:
         seed: seed of the run.
         vocab_size: rows of the model's token table; None accepts the records'.
         layout: how windows make rows; None makes each of them one.
-
-    Attributes:
-        manifest: that of the records.
-        text_preparation: how their text became word pieces; None where the records'
-            `vocab.txt` is not there any more.
 
     Raises:
         ValueError: if the records do not fit the settings, saying which differs and
@@ -53,11 +48,8 @@ class WindowInputs:
         vocab_size: int | None = None,
         layout: RowLayout | None = None,
     ):
-        self.manifest = Manifest.load(pathlib.Path(records_dir))
-        self._records_dir = pathlib.Path(records_dir)
         self._window_length = window_length
-        self._check_records(vocab_size)
-        self.text_preparation = text_preparation(self.manifest, self._records_dir)
+        super().__init__(records_dir, vocab_size)
         self._layout = layout or OneWindowLayout()
         for name in index_tables:
             if name not in self._layout.index_features:
@@ -74,7 +66,7 @@ class WindowInputs:
         self._seed = seed
         self._opened: dict[str, RowReader] = {}
 
-    def _check_records(self, vocab_size: int | None) -> None:
+    def _check_records(self) -> None:
         manifest, folder = self.manifest, self._records_dir
         if manifest.tokenizer != encoding.WORD_PIECES:
             raise ValueError(
@@ -98,14 +90,6 @@ class WindowInputs:
                 f"{self._window_length}`, or set --config.inputs.window_length="
                 f"{manifest.window_length}"
             )
-        found = manifest.vocabulary["size"]
-        if vocab_size is not None and vocab_size != found:
-            raise ValueError(
-                f"{folder}: the records were made with a vocabulary of {found} pieces "
-                f"(sha256 {manifest.vocabulary['sha256'][:12]}…), the config has "
-                f"model.vocab_size={vocab_size}. Build the records with the model's "
-                f"vocabulary, or set --config.model.vocab_size={found}"
-            )
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -118,16 +102,6 @@ class WindowInputs:
             *self._masking.feature_names,
             "sample_number",
         )
-
-    @property
-    def vocab_size(self) -> int:
-        """Number of word pieces of the records' vocabulary."""
-        return self.manifest.vocabulary["size"]
-
-    @property
-    def vocab_checksum(self) -> str:
-        """SHA-256 of that vocabulary."""
-        return self.manifest.vocabulary["sha256"]
 
     @property
     def num_train_samples(self) -> int:
@@ -166,17 +140,7 @@ class WindowInputs:
     ) -> tf.data.Dataset:
         """Endless batches, epoch after epoch, each in a different order.
 
-        Args:
-            batch_size: rows of a batch of all ranks together.
-            first_sample: samples that the run consumed before; resuming costs
-                nothing.
-            rank: this rank.
-            num_ranks: number of ranks.
-            micro_batch_size: rows of which a rank takes none without the others;
-                None gives all ranks equally many rows.
-
-        Returns:
-            Dataset of `{feature name: tensor}` with this rank's rows.
+        Arguments as in `seg_tf.training.inputs.Inputs`; resuming costs nothing.
         """
         share = sample_order.share_of_rank(
             batch_size, rank, num_ranks, micro_batch_size

@@ -134,6 +134,17 @@ def restore(
         CheckpointError: if the folder is of another model.
     """
     encoder.load_weights(folder / ENCODER_FILE)
+    restore_others(folder, encoder, objectives, training, cast)
+
+
+def restore_others(
+    folder: pathlib.Path,
+    encoder: keras.Model,
+    objectives: Mapping[str, Any],
+    training: Mapping[str, Iterable[Any]] = _NONE,
+    cast: bool = False,
+) -> None:
+    """As `restore`, the encoder's variables left alone."""
     variables = _by_name(encoder, objectives, training)
     _read_variables(folder / TRAINING_STATE_FILE, variables, cast)
 

@@ -5,6 +5,7 @@ import types
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from seg_tf.configuration.bounds import check_at_least, check_rates
 from seg_tf.configuration.masking import MaskingConfig, SpanMaskingConfig
 from seg_tf.configuration.registry import register
 
@@ -60,11 +61,7 @@ class PackedWindowInputsConfig(WindowInputsConfig):
     max_windows_per_row: int = 8
 
     def __post_init__(self) -> None:
-        if self.max_windows_per_row < 1:
-            raise ValueError(
-                "`max_windows_per_row` must be at least 1. Received: "
-                f"max_windows_per_row={self.max_windows_per_row}"
-            )
+        check_at_least(self, 1, "max_windows_per_row")
 
 
 @register
@@ -93,16 +90,8 @@ class SentenceInputsConfig(WindowInputsConfig):
     shuffle_rate: float = 0.5
 
     def __post_init__(self) -> None:
-        if self.max_sentences < 1:
-            raise ValueError(
-                "`max_sentences` must be at least 1. Received: "
-                f"max_sentences={self.max_sentences}"
-            )
-        if not 0 <= self.shuffle_rate <= 1:
-            raise ValueError(
-                "`shuffle_rate` must lie between 0 and 1. Received: "
-                f"shuffle_rate={self.shuffle_rate}"
-            )
+        check_at_least(self, 1, "max_sentences")
+        check_rates(self, "shuffle_rate")
 
     @property
     def row_length(self) -> int:
@@ -159,16 +148,9 @@ class ReATInputsConfig(WindowInputsConfig):
     exchange_within: str = "text"
 
     def __post_init__(self) -> None:
-        for name in (
-            "sentences_per_row",
-            "short_max_sentences",
-            "long_max_sentences",
-        ):
-            if getattr(self, name) < 1:
-                raise ValueError(
-                    f"`{name}` must be at least 1. Received: "
-                    f"{name}={getattr(self, name)}"
-                )
+        check_at_least(
+            self, 1, "sentences_per_row", "short_max_sentences", "long_max_sentences"
+        )
         for name in ("short_sentence_length", "long_sentence_length"):
             if getattr(self, name) < 4:
                 raise ValueError(
@@ -180,12 +162,7 @@ class ReATInputsConfig(WindowInputsConfig):
                 f"`exchange_within` must be one of {', '.join(EXCHANGE_WITHIN)}. "
                 f"Received: {self.exchange_within!r}"
             )
-        for name in ("long_rate", "exchange_rate"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(
-                    f"`{name}` must lie between 0 and 1. Received: "
-                    f"{name}={getattr(self, name)}"
-                )
+        check_rates(self, "long_rate", "exchange_rate")
 
 
 @register
@@ -211,12 +188,7 @@ class LaneInputsConfig:
     validation_lanes: int = 10
 
     def __post_init__(self) -> None:
-        for name in ("target_length", "validation_lanes"):
-            if getattr(self, name) < 1:
-                raise ValueError(
-                    f"`{name}` must be at least 1. Received: "
-                    f"{name}={getattr(self, name)}"
-                )
+        check_at_least(self, 1, "target_length", "validation_lanes")
 
     @property
     def row_length(self) -> int:

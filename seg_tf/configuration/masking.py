@@ -3,6 +3,7 @@
 import dataclasses
 from typing import ClassVar
 
+from seg_tf.configuration.bounds import check_at_least
 from seg_tf.configuration.registry import register
 
 
@@ -54,11 +55,7 @@ class SpanMaskingConfig(MaskingConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.max_span_length < 1:
-            raise ValueError(
-                "`max_span_length` must be at least 1. Received: "
-                f"max_span_length={self.max_span_length}"
-            )
+        check_at_least(self, 1, "max_span_length")
         if not 0 < self.span_end_rate <= 1:
             raise ValueError(
                 "`span_end_rate` must be positive and at most 1. Received: "

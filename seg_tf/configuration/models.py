@@ -5,6 +5,7 @@ import types
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from seg_tf.configuration.bounds import check_at_least
 from seg_tf.configuration.registry import register
 
 
@@ -211,19 +212,8 @@ class TransformerXLConfig:
     projection_range: float = 0.01
 
     def __post_init__(self) -> None:
-        least = {
-            "memory_length": 0,
-            "num_layers": 1,
-            "num_heads": 1,
-            "head_size": 1,
-            "tail_divisor": 1,
-        }
-        for name, bound in least.items():
-            if getattr(self, name) < bound:
-                raise ValueError(
-                    f"`{name}` must be at least {bound}. Received: "
-                    f"{name}={getattr(self, name)}"
-                )
+        check_at_least(self, 0, "memory_length")
+        check_at_least(self, 1, "num_layers", "num_heads", "head_size", "tail_divisor")
 
     @property
     def inputs_arguments(self) -> Mapping[str, Any]:

@@ -3,6 +3,7 @@
 import dataclasses
 from typing import ClassVar
 
+from seg_tf.configuration.bounds import check_at_least
 from seg_tf.configuration.registry import register
 
 _DTYPE_POLICIES = ("float32", "mixed_bfloat16", "bfloat16", "mixed_float16")
@@ -33,11 +34,7 @@ class LossScaleConfig:
                 "`floor` must be positive and at most `initial`. Received: "
                 f"floor={self.floor}, initial={self.initial}"
             )
-        if self.growth_interval < 1:
-            raise ValueError(
-                "`growth_interval` must be at least 1. Received: "
-                f"growth_interval={self.growth_interval}"
-            )
+        check_at_least(self, 1, "growth_interval")
 
 
 @register
@@ -94,25 +91,17 @@ class TrainingConfig:
     keep_checkpoints: int = 3
 
     def __post_init__(self) -> None:
-        for name in (
+        check_at_least(
+            self,
+            1,
             "num_updates",
             "batch_size",
             "log_interval",
             "validation_batches",
             "checkpoint_interval",
             "keep_checkpoints",
-        ):
-            if getattr(self, name) < 1:
-                raise ValueError(
-                    f"`{name}` must be at least 1. Received: "
-                    f"{name}={getattr(self, name)}"
-                )
-        for name in ("max_skipped_steps", "validation_interval"):
-            if getattr(self, name) < 0:
-                raise ValueError(
-                    f"`{name}` must be at least 0. Received: "
-                    f"{name}={getattr(self, name)}"
-                )
+        )
+        check_at_least(self, 0, "max_skipped_steps", "validation_interval")
         if self.clip_norm is not None and self.clip_norm <= 0:
             raise ValueError(
                 "`clip_norm` must be positive, or None not to clip. Received: "

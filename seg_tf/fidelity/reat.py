@@ -17,7 +17,6 @@ from seg_tf.fidelity.paper_values import (
 )
 
 _REAT = "ReAT (Kawano and Shimizu)"
-_MODEL = f"{_REAT}, section III"
 _PRETRAINING = f"{_REAT}, section III.A"
 _TABLE_1 = f"{_REAT}, table 1"
 _AS_BERT = f"unsaid; {BERT}"

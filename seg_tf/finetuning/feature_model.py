@@ -6,7 +6,6 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from seg_tf import features as batch_contract
 from seg_tf.models.own_features import own_features
 
 
@@ -67,18 +66,3 @@ class WithoutDropout(keras.layers.Layer):
 
     def call(self, inputs: Mapping[str, Any]) -> Any:
         return self.model(inputs, training=False)
-
-
-def feature_inputs(names: tuple[str, ...]) -> dict[str, Any]:
-    """Keras inputs of the named features, every dimension of them dynamic."""
-    letters = {
-        letter
-        for name in names
-        if name in batch_contract.FEATURES
-        for letter in batch_contract.FEATURES[name].shape
-    }
-    specs = batch_contract.tensor_specs(names, dict.fromkeys(letters))
-    return {
-        name: keras.Input(batch_shape=shape, dtype=dtype, name=name)
-        for name, (shape, dtype) in specs.items()
-    }

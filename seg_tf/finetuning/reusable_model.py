@@ -1,12 +1,13 @@
 """One compiled model for many trainings, each of which gets it as if it were new."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
 
 from seg_tf.checkpoints.encoder_copies import under_dtype_policy
 from seg_tf.finetuning.optimizer import LinearWarmupDecay, scheduled_optimizer
+from seg_tf.finetuning.trials.trial import Setting
 from seg_tf.training import devices
 
 
@@ -54,6 +55,15 @@ class ReusableModel:
             variable.assign(value)
         self._schedule.set(learning_rate, num_updates)
         return self._model
+
+    def train(
+        self, batches: Any, setting: Setting, seed: int, callbacks: Sequence[Any]
+    ) -> keras.Model:
+        """The model after a training; `callbacks` are for Keras's `fit`."""
+        epochs = setting.epochs
+        model = self.start(seed, setting.learning_rate, len(batches) * epochs)
+        model.fit(batches, epochs=epochs, verbose=0, callbacks=callbacks)
+        return model
 
     def _compile(self) -> None:
         self._model.compile(

@@ -42,8 +42,7 @@ CLASSIFICATION = RunnerKind(
 SQUAD = RunnerKind(
     "SQuAD",
     (*_ALL_HAVE, "dev_limit", "save_model"),
-    # What is no context is not parted: texts are sentences.
-    (*_OF_TRAININGS, "sentence_parameters"),
+    _OF_TRAININGS,
 )
 PROBE = RunnerKind("probes of a frozen encoder", _ALL_HAVE, ("probe",))
 KINDS = (CLASSIFICATION, SQUAD, PROBE)

@@ -71,7 +71,10 @@ class TextTask(FeatureModel):
         made = classes[saved["class"]].from_pretrained(
             pretrained, **{**settings, **saved["settings"]}
         )
-        contents.restore(pretrained.folder, made.encoder, {"task": made}, cast=True)
+        # The encoder's weights came with the copy.
+        contents.restore_others(
+            pretrained.folder, made.encoder, {"task": made}, cast=True
+        )
         return made
 
     def save_to_preset(self, folder: str | pathlib.Path) -> None:

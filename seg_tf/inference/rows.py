@@ -6,9 +6,10 @@ import numpy as np
 
 from seg_tf.inference import texts
 from seg_tf.inference.texts import Sentence
-from seg_tf.layouts import sentences
+from seg_tf.layouts.indexed_rows import NUM_SPECIAL_TOKENS
 from seg_tf.layouts.row_lengths import bucket_length
 from seg_tf.layouts.segments import Example, Segment
+from seg_tf.layouts.sentences import SentenceLayout
 
 _SENT_TOKENS = 1
 
@@ -20,7 +21,7 @@ def num_tokens(pieces: np.ndarray) -> int:
 
 def capacity(row_length: int) -> int:
     """Positions of a row that sentences can take."""
-    return row_length - sentences.NUM_SPECIAL_TOKENS
+    return row_length - NUM_SPECIAL_TOKENS
 
 
 def cut(pieces: np.ndarray, row_length: int) -> np.ndarray:
@@ -59,7 +60,7 @@ def batches(
         row is in one batch.
     """
     lengths = np.array(
-        [bucket_length(sentences.num_tokens(row), longest) for row in rows], int
+        [bucket_length(SentenceLayout.num_tokens(row), longest) for row in rows], int
     )
     for length in np.unique(lengths):
         numbers = np.flatnonzero(lengths == length)

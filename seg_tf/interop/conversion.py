@@ -9,6 +9,7 @@ import numpy as np
 
 from seg_tf import configuration, fidelity, files
 from seg_tf.checkpoints import contents, pretrained
+from seg_tf.checkpoints.encoder_copies import under_dtype_policy
 from seg_tf.interop import (
     bert_parts,
     new_folder,
@@ -22,7 +23,7 @@ from seg_tf.interop.foreign_model import ForeignModel
 from seg_tf.interop.import_report import ImportReport
 from seg_tf.interop.part_reading import Parts
 from seg_tf.interop.pooler_file import Pooler
-from seg_tf.interop.starting_tables import starting_tables
+from seg_tf.interop.starting_tables import StartingTables, starting_tables
 from seg_tf.text import casing
 from seg_tf.text.encoding import WORD_PIECES
 from seg_tf.text.preparation import TextPreparation
@@ -70,9 +71,7 @@ def convert(
     new_folder.check(output_dir)
     config = config or target_config.own_config(foreign)
     target_config.check_config(config, foreign)
-    vocab_path = _vocabulary_path(foreign, vocab_file)
-    vocabulary = Vocabulary.from_file(vocab_path)
-    _check_vocabulary(foreign, vocabulary, vocab_path)
+    vocabulary, text = _text(foreign, vocab_file, lower_case)
     vocab_size = config.model.vocab_size or vocabulary.size
     parts = part_reading.read_parts(
         foreign.store,
@@ -94,36 +93,14 @@ def convert(
         objectives,
         {**_without_tables(parts, vocab_size), **tables.values},
     )
-    tied, tied_notes = _tied(foreign, parts)
-    report = ImportReport(
-        format=foreign.format,
-        source=foreign.store.source,
-        checksums={path.name: files.checksum(path) for path in foreign.files},
-        loaded={
-            path: parts.names[part]
-            for part, path in assigned.items()
-            if bert_parts.group_of(part) != "tables"
-        },
-        tables={assigned[part]: how for part, how in tables.sources.items()},
+    report = _report(
+        foreign,
+        config.model,
+        parts,
+        tables,
+        assigned,
         new=_new_weights(encoder, objectives, set(assigned.values())),
-        unmatched=_unmatched(parts, tables.unused, tied),
-        missed=_names(parts, tables.missed, parts.missed),
-        kept=_kept(parts),
-        settings=target_config.differing_settings(config.model, foreign),
-        notes=(
-            *foreign.notes,
-            *_vocabulary_notes(parts, vocabulary, vocab_size),
-            *tied_notes,
-        ),
-        equal_for="" if parts.missed else tables.equal_for,
-    )
-    text = TextPreparation(
-        vocab_path.read_bytes(),
-        casing.choose(
-            vocabulary, foreign.lower_case if lower_case is None else lower_case
-        ),
-        {},
-        WORD_PIECES,
+        notes=_vocabulary_notes(parts, vocabulary, vocab_size),
     )
     state = _state(config, vocab_size, vocabulary, report) | {"text": text.described()}
     with new_folder.written_aside(output_dir) as aside:
@@ -139,24 +116,64 @@ def _build(
 ) -> tuple[keras.Model, dict[str, Any]]:
     """Encoder and objectives as a new run of the config would start."""
     keras.utils.set_random_seed(config.training.seed)
-    before = keras.config.dtype_policy()
-    keras.config.set_dtype_policy(config.training.dtype_policy)
-    try:
+    with under_dtype_policy(config.training.dtype_policy):
         return pretrained.assemble(config, vocab_size)
-    finally:
-        keras.config.set_dtype_policy(before)
 
 
-def _vocabulary_path(
-    foreign: ForeignModel, vocab_file: pathlib.Path | None
-) -> pathlib.Path:
+def _text(
+    foreign: ForeignModel, vocab_file: pathlib.Path | None, lower_case: bool | None
+) -> tuple[Vocabulary, TextPreparation]:
+    """The foreign model's vocabulary, and how text becomes pieces of it."""
     path = vocab_file or foreign.vocabulary
     if path is None:
         raise ValueError(
             f"`--vocab_file` must name the vocabulary of {foreign.store.source}, which "
             "has none beside it"
         )
-    return path
+    vocabulary = Vocabulary.from_file(path)
+    # Rows alone do not tell: a table may be padded, and a vocabulary another.
+    if foreign.vocab_size not in (None, vocabulary.size):
+        raise ForeignWeightsError(
+            f"`--vocab_file`, or the vocabulary beside the weights, must have as many "
+            f"pieces as `vocab_size` in the config of {foreign.store.source} says, "
+            f"{foreign.vocab_size}. Received: {path}, of {vocabulary.size} pieces"
+        )
+    if lower_case is None:
+        lower_case = foreign.lower_case
+    lower_case = casing.choose(vocabulary, lower_case)
+    return vocabulary, TextPreparation(path.read_bytes(), lower_case, {}, WORD_PIECES)
+
+
+def _report(
+    foreign: ForeignModel,
+    model: Any,
+    parts: Parts,
+    tables: StartingTables,
+    assigned: Mapping[str, str],
+    *,
+    new: tuple[str, ...],
+    notes: tuple[str, ...],
+) -> ImportReport:
+    tied, tied_notes = _tied(foreign, parts)
+    unmatched = _names(parts, tables.unused, parts.unmatched)
+    return ImportReport(
+        format=foreign.format,
+        source=foreign.store.source,
+        checksums={path.name: files.checksum(path) for path in foreign.files},
+        loaded={
+            path: parts.names[part]
+            for part, path in assigned.items()
+            if bert_parts.group_of(part) != "tables"
+        },
+        tables={assigned[part]: how for part, how in tables.sources.items()},
+        new=new,
+        unmatched=tuple(name for name in unmatched if name != tied),
+        missed=_names(parts, tables.missed, parts.missed),
+        kept=_kept(parts),
+        settings=target_config.differing_settings(model, foreign),
+        notes=(*foreign.notes, *notes, *tied_notes),
+        equal_for="" if parts.missed else tables.equal_for,
+    )
 
 
 def _without_tables(parts: Parts, vocab_size: int) -> dict[str, np.ndarray]:
@@ -198,18 +215,6 @@ def _tied(foreign: ForeignModel, parts: Parts) -> tuple[str | None, tuple[str, .
     return None, ()
 
 
-def _check_vocabulary(
-    foreign: ForeignModel, vocabulary: Vocabulary, path: pathlib.Path
-) -> None:
-    """Rows alone do not tell: a table may be padded, and a vocabulary another."""
-    if foreign.vocab_size not in (None, vocabulary.size):
-        raise ForeignWeightsError(
-            f"`--vocab_file`, or the vocabulary beside the weights, must have as many "
-            f"pieces as `vocab_size` in the config of {foreign.store.source} says, "
-            f"{foreign.vocab_size}. Received: {path}, of {vocabulary.size} pieces"
-        )
-
-
 def _check_words(foreign: ForeignModel, parts: Parts, vocab_size: int) -> None:
     table = parts.values[bert_parts.WORDS]
     if len(table) < vocab_size:
@@ -225,13 +230,6 @@ def _pooler(parts: Parts) -> Pooler:
     return Pooler(
         *(parts.values[f"{bert_parts.POOLER}/{name}"] for name in Pooler._fields)
     )
-
-
-def _unmatched(
-    parts: Parts, unused: Iterable[str], tied: str | None
-) -> tuple[str, ...]:
-    names = _names(parts, unused, parts.unmatched)
-    return tuple(name for name in names if name != tied)
 
 
 def _names(

@@ -19,7 +19,6 @@ import numpy as np
 
 from seg_tf.interop import bert_parts
 
-_TYPE = "token_type"
 _POSITION = "position_index"
 _TOKEN = "token_index"
 _SEGABERT = ("paragraph_index", "sentence_index", _TOKEN)

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
+from seg_tf.layers.constructor_arguments import with_arguments
+
 
 class Part(NamedTuple):
     """Words of neighbouring ranks, whose vectors have one width.
@@ -163,16 +165,7 @@ class AdaptiveEmbedding(keras.layers.Layer):
         return projections
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "vocab_size": self.vocab_size,
-            "hidden_size": self.hidden_size,
-            "embedding_size": self.embedding_size,
-            "cutoffs": self.cutoffs,
-            "tail_divisor": self.tail_divisor,
-            "initializer_range": self.initializer_range,
-            "projection_range": self.projection_range,
-        }
+        return with_arguments(super().get_config(), self, AdaptiveEmbedding)
 
     def _vectors_of_parts(self, token_ids: Any) -> Any:
         """Every part's vectors at every position, those of other parts' words 0.

@@ -6,6 +6,7 @@ from typing import Any
 
 import keras
 
+from seg_tf.layers.constructor_arguments import with_arguments
 from seg_tf.layers.sentence_transformer_layer import SentenceTransformerLayer
 from seg_tf.ops.activations import gelu
 from seg_tf.ops.gathering import gather_vectors
@@ -155,16 +156,7 @@ class AlphaTransformerLayer(keras.layers.Layer):
         return self.feedforward_layer_norm(hidden_BLD + inner_BLD)
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "intermediate_size": self.intermediate_size,
-            "num_heads": self.num_heads,
-            "block_length": self.block_length,
-            "dropout": self.dropout,
-            "layer_norm_epsilon": self.layer_norm_epsilon,
-            "initializer_range": self.initializer_range,
-            "approximate_gelu": self.approximate_gelu,
-        }
+        return with_arguments(super().get_config(), self, AlphaTransformerLayer)
 
     def _initializer(self) -> keras.initializers.Initializer:
         # One initializer draws the same numbers at every call.

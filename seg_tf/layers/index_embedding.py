@@ -8,6 +8,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from seg_tf.layers.constructor_arguments import with_arguments
+
 
 @keras.saving.register_keras_serializable(package="seg_tf")
 class IndexEmbedding(keras.layers.Layer):
@@ -101,11 +103,4 @@ class IndexEmbedding(keras.layers.Layer):
         return (*batch_and_length, self.hidden_size)
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "tables": dict(self.tables),
-            "hidden_size": self.hidden_size,
-            "embeddings_initializer": keras.initializers.serialize(
-                self.embeddings_initializer
-            ),
-        }
+        return with_arguments(super().get_config(), self, IndexEmbedding)

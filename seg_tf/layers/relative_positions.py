@@ -9,6 +9,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from seg_tf.layers.constructor_arguments import with_arguments
 from seg_tf.ops import sinusoids
 from seg_tf.ops.relative_logits import (
     AnglesOfPart,
@@ -181,14 +182,7 @@ class RelativePositions(keras.layers.Layer):
         return self._dropout(vectors, training=training)
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "width": self.width,
-            "parts": self.parts,
-            "form": self.form,
-            "dropout": self.dropout,
-            "static_shapes": self.static_shapes,
-        }
+        return with_arguments(super().get_config(), self, RelativePositions)
 
 
 def _is_before(tokens_BM: Any, first_B1: Any) -> Any:

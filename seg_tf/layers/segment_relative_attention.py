@@ -9,6 +9,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from seg_tf.layers.constructor_arguments import with_arguments
+
 # What a masked logit is: far below all others, and a number in float16 too.
 _MASKED = -1e4
 
@@ -111,10 +113,4 @@ class SegmentRelativeAttention(keras.layers.Layer):
         return ops.cast(bias_HE, self.compute_dtype)[:, None, :]
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "num_heads": self.num_heads,
-            "head_size": self.head_size,
-            "dropout": self.dropout,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-        }
+        return with_arguments(super().get_config(), self, SegmentRelativeAttention)

@@ -8,6 +8,7 @@ import keras
 import keras_hub
 from keras import ops
 
+from seg_tf.layers.constructor_arguments import with_arguments
 from seg_tf.ops.activations import gelu
 from seg_tf.ops.sentence_blocks import same_sentence, to_blocks
 
@@ -112,13 +113,4 @@ class SentenceTransformerLayer(keras.layers.Layer):
         return ops.reshape(hidden_GTD, ops.shape(hidden))
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "intermediate_size": self.intermediate_size,
-            "num_heads": self.num_heads,
-            "block_length": self.block_length,
-            "dropout": self.dropout,
-            "layer_norm_epsilon": self.layer_norm_epsilon,
-            "initializer_range": self.initializer_range,
-            "approximate_gelu": self.approximate_gelu,
-        }
+        return with_arguments(super().get_config(), self, SentenceTransformerLayer)

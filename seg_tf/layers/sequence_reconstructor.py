@@ -8,6 +8,7 @@ import keras
 import keras_hub
 from keras import ops
 
+from seg_tf.layers.constructor_arguments import with_arguments
 from seg_tf.ops.activations import gelu
 from seg_tf.ops.gathering import gather_vectors
 
@@ -195,16 +196,7 @@ class SequenceReconstructor(keras.layers.Layer):
         return order_BS, ops.stop_gradient(probabilities_BS)
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "num_layers": self.num_layers,
-            "num_heads": self.num_heads,
-            "intermediate_size": self.intermediate_size,
-            "dropout": self.dropout,
-            "layer_norm_epsilon": self.layer_norm_epsilon,
-            "initializer_range": self.initializer_range,
-            "approximate_gelu": self.approximate_gelu,
-        }
+        return with_arguments(super().get_config(), self, SequenceReconstructor)
 
 
 def _pointer_logits(hidden_BSD: Any, candidates: Any, mask_BC: Any) -> Any:

@@ -6,6 +6,7 @@ from typing import Any
 
 import keras
 
+from seg_tf.layers.constructor_arguments import with_arguments
 from seg_tf.layers.segment_relative_attention import SegmentRelativeAttention
 
 
@@ -121,13 +122,4 @@ class TransformerXLLayer(keras.layers.Layer):
         )
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "num_heads": self.num_heads,
-            "head_size": self.head_size,
-            "intermediate_size": self.intermediate_size,
-            "dropout": self.dropout,
-            "attention_dropout": self.attention_dropout,
-            "layer_norm_epsilon": self.layer_norm_epsilon,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-        }
+        return with_arguments(super().get_config(), self, TransformerXLLayer)

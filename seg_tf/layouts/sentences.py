@@ -4,61 +4,51 @@ Shape key: B rows, S sentences of a row, L row length, C = S + 2 candidates.
 """
 
 import copy
-from collections.abc import Mapping, Sequence
+import dataclasses
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
 import tensorflow as tf
 
 from seg_tf.layouts import row_lengths
-from seg_tf.layouts.layout import Features, Layout, RowShape, TextCapacity
+from seg_tf.layouts.indexed_rows import (
+    NUM_SPECIAL_TOKENS,
+    IndexedLayout,
+    row_features,
+)
+from seg_tf.layouts.layout import Features
 from seg_tf.layouts.readouts import SentenceTokens
-from seg_tf.layouts.segments import Example, num_pieces, trees_of
+from seg_tf.layouts.segments import Example
 from seg_tf.layouts.trees import Trees
 from seg_tf.ops.gathering import gather_vectors
 
-NUM_SPECIAL_TOKENS = 2
-# Features of `sentence_rows` that no model reads.
-_FOR_LOSSES = ("sentence_number", "gold_candidates")
 
-
-class SentenceLayout(Layout):
+class SentenceLayout(IndexedLayout):
     """Lays out a `[SENT]` before every sentence, in the order of the text.
 
     That is `sentence_rows`, as in pretraining (SLM, section 2.1); the vector of a
     sentence is that of its `[SENT]`. Token types are the same for all but question
     answering (section 2.2).
 
-    Args:
-        inputs: config of the rows of pretraining.
-        encoder: of such a model.
-        vocabulary: of the model.
-        max_length: the most positions of a row; None takes those of pretraining.
-
     Attributes:
         max_sentences: the most sentences of a row.
-
-    Raises:
-        ValueError: if the model embeds fewer positions.
     """
 
-    holds_spans = True
     vectors_per_text = True
     extra_features = ("candidate_positions", "candidate_mask")
+    # Of losses.
+    unread_features = ("sentence_number", "gold_candidates")
 
     def __init__(
         self, inputs: Any, encoder: Any, vocabulary: Any, max_length: int | None = None
     ):
+        super().__init__(inputs, encoder, vocabulary, max_length)
         self.max_sentences = inputs.max_sentences
-        self.max_length = row_lengths.longest_row(
-            inputs.row_length, encoder, max_length
-        )
-        self.text_capacity = TextCapacity(
-            inputs.window_length - NUM_SPECIAL_TOKENS, inputs.max_sentences
+        self.text_capacity = dataclasses.replace(
+            self.text_capacity, num_sentences=inputs.max_sentences
         )
         self.sent_id: int = vocabulary.sent_id
-        self._special_ids = vocabulary.special_ids
-        self._caps = encoder.index_caps
         self._distinguishes_texts = False
 
     def capacity(self, num_texts: int) -> int:
@@ -79,33 +69,12 @@ class SentenceLayout(Layout):
         )
 
     def row_shape(self, example: Example) -> tuple[int, int]:
-        length = row_lengths.bucket_length(num_tokens(example), self.max_length)
-        return length, len(example) + NUM_SPECIAL_TOKENS
-
-    def lay_out(
-        self, examples: Sequence[Example], row_shape: RowShape
-    ) -> dict[str, np.ndarray]:
-        row_length, num_candidates = row_shape
-        row_lengths.check_lengths(map(num_tokens, examples), row_length)
-        with tf.device("CPU"):
-            trees = trees_of(examples, num_candidates - NUM_SPECIAL_TOKENS)
-            rows = self.rows(trees, row_length)
-        return {
-            name: values.numpy()
-            for name, values in rows.items()
-            if name not in _FOR_LOSSES
-        }
+        return self._bucket(example), len(example) + NUM_SPECIAL_TOKENS
 
     def for_spans(self) -> Self:
         layout = copy.copy(self)
         layout._distinguishes_texts = True
         return layout
-
-    def piece_starts(self, example: Example) -> np.ndarray:
-        lengths = np.array([len(segment.pieces) for segment in example])
-        # After [CLS], and a [SENT] for each segment up to here.
-        num_sents = np.arange(1, 1 + len(example))
-        return 1 + np.cumsum(lengths) - lengths + num_sents
 
     def readout(self, num_texts: int) -> SentenceTokens:
         self.capacity(num_texts)
@@ -121,10 +90,10 @@ class SentenceLayout(Layout):
         mask = features["candidate_mask"][:, 2:]
         return tf.where(mask[:, :, tf.newaxis], vectors, 0), mask
 
-
-def num_tokens(example: Example) -> int:
-    """Positions that the sentences of an example take."""
-    return NUM_SPECIAL_TOKENS + num_pieces(example) + len(example)
+    @staticmethod
+    def _specials_before(example: Example) -> np.ndarray:
+        # A [SENT] for each segment up to here.
+        return np.arange(1, 1 + len(example))
 
 
 def sentence_rows(
@@ -179,54 +148,72 @@ def sentence_rows(
 
     position = tf.range(row_length)[tf.newaxis, :] + tf.zeros_like(count)
     is_cls, is_sep = position == 0, position == end
-    is_inside = (position > 0) & (position < end)
     # As many [SENT] as stand up to here: the number of the sentence, from 1.
     number = tf.searchsorted(starts, position, side="right")
     sentence = tf.clip_by_value(number - 1, 0, count - 1)
     offset = position - tf.gather(starts, sentence, batch_dims=1)
-    is_piece = is_inside & (offset > 0)
-
-    pieces = tf.pad(trees.pieces, [[0, 0], [0, 1]])
-    piece = tf.where(is_piece, position - 1 - number, 0)
-    token_ids = tf.gather(pieces, piece, batch_dims=1)
-    token_ids = tf.where(is_piece, token_ids, sent_id)
-    token_ids = tf.where(is_cls, special_ids["cls"], token_ids)
-    token_ids = tf.where(is_sep, special_ids["sep"], token_ids)
-    padding_mask = position <= end
-    token_ids = tf.where(padding_mask, token_ids, special_ids["pad"])
+    is_piece = (offset > 0) & (position < end)
 
     in_order = tf.cumsum(tf.ones_like(lengths), axis=1, exclusive=True)
     places = in_order if places is None else tf.where(is_sentence, places, in_order)
     order = tf.argsort(places, axis=1)
-    presented_lengths = tf.gather(lengths, order, batch_dims=1)
-    presented_starts = 1 + tf.cumsum(presented_lengths, axis=1, exclusive=True)
+    presented = tf.gather(lengths, order, batch_dims=1)
+    paragraphs = trees.capped_paragraphs(caps.get("paragraph_index"))
+    specials = tf.where(is_sep, special_ids["sep"], sent_id)
+    return {
+        **row_features(
+            trees.pieces,
+            position - 1 - number,
+            is_piece=is_piece,
+            specials=tf.where(is_cls, special_ids["cls"], specials),
+            is_token=position <= end,
+            pad_id=special_ids["pad"],
+            indices=_indices(
+                trees, paragraphs, presented, places, sentence, position, offset
+            ),
+            caps=caps,
+        ),
+        **_candidates(count, tf.gather(starts, order, batch_dims=1), end, places),
+        "sentence_number": tf.where(is_piece, number, 0),
+    }
+
+
+def _indices(
+    trees: Trees,
+    paragraphs: tf.Tensor,
+    presented_lengths: tf.Tensor,
+    places: tf.Tensor,
+    sentence: tf.Tensor,
+    position: tf.Tensor,
+    offset: tf.Tensor,
+) -> dict[str, tf.Tensor]:
+    """Indices of each position, whose sentence lies at the place it is presented at.
+
+    Args:
+        trees: the sentences in gold order.
+        paragraphs: `(B, S)`, paragraph index of each place.
+        presented_lengths: `(B, S)`, positions of the sentence at each place.
+        places: `(B, S)`, place of each sentence.
+        sentence: `(B, L)`; of `[CLS]` the first, of `[SEP]` the last.
+        position: `(B, L)`, from `[CLS]` on.
+        offset: `(B, L)`, from the sentence's `[SENT]` on.
+    """
+    count = trees.num_sentences[:, tf.newaxis]
+    ends = 1 + tf.cumsum(presented_lengths, axis=1)
+    is_cls, is_sep = position == 0, position == ends[:, -1:]
     place = tf.gather(places, sentence, batch_dims=1)
-    # Of special tokens: the first place and the last.
     place = tf.where(is_cls, 0, tf.where(is_sep, count - 1, place))
-    start = tf.gather(presented_starts, place, batch_dims=1)
+    start = tf.gather(ends - presented_lengths, place, batch_dims=1)
     last_length = tf.gather(presented_lengths, count - 1, batch_dims=1)
-    # `sentence` of [SEP] is the last, of [CLS] the first.
     first_token = tf.gather(trees.first_tokens, sentence, batch_dims=1)
     token_index = first_token + tf.where(is_sep, last_length, offset)
-    paragraphs = trees.capped_paragraphs(caps.get("paragraph_index"))
-    indices = {
-        "position_index": tf.where(is_inside, start + offset, position),
-        "sentence_id": tf.where(is_inside, place + 1, tf.where(is_sep, count + 1, 0)),
+    return {
+        "position_index": tf.where(is_cls | is_sep, position, start + offset),
+        "sentence_id": tf.where(is_cls, 0, place + tf.where(is_sep, 2, 1)),
         "token_index": tf.where(is_cls, 0, token_index),
         "paragraph_index": tf.gather(paragraphs, place, batch_dims=1),
         "sentence_index": tf.gather(trees.sentences, place, batch_dims=1),
         "token_type": tf.gather(trees.texts, sentence, batch_dims=1),
-    }
-
-    return {
-        "token_ids": token_ids,
-        "padding_mask": padding_mask,
-        **{
-            name: tf.where(padding_mask, tf.minimum(indices[name], cap - 1), 0)
-            for name, cap in caps.items()
-        },
-        **_candidates(count, tf.gather(starts, order, batch_dims=1), end, places),
-        "sentence_number": tf.where(is_piece, number, 0),
     }
 
 

@@ -3,51 +3,32 @@
 Shape key: B rows, S sentences of a row, L row length.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from seg_tf.layouts import row_lengths
-from seg_tf.layouts.layout import Features, Layout, RowShape, TextCapacity
+from seg_tf.layouts.indexed_rows import IndexedLayout, row_features
+from seg_tf.layouts.layout import Features
 from seg_tf.layouts.readouts import FirstToken
-from seg_tf.layouts.segments import Example, num_pieces, trees_of
+from seg_tf.layouts.segments import Example
 from seg_tf.layouts.trees import Trees
 from seg_tf.ops.gathering import mean_vectors
 
 WINDOW_INDICES = ("position_index", "paragraph_index", "sentence_index", "token_index")
-NUM_SPECIAL_TOKENS = 2
 
 
-class WindowLayout(Layout):
+class WindowLayout(IndexedLayout):
     """Lays out `[CLS]` and each text with a `[SEP]` after it: `window_rows`.
 
     There is no token for a sentence, so its vector is the mean over its pieces.
-
-    Args:
-        inputs: config of the rows of pretraining.
-        encoder: of such a model.
-        vocabulary: of the model.
-        max_length: the most positions of a row; None takes those of pretraining.
-
-    Raises:
-        ValueError: if the model embeds fewer positions.
     """
 
-    holds_spans = True
     vectors_per_text = False
     extra_features = ("sentence_number",)
-
-    def __init__(
-        self, inputs: Any, encoder: Any, vocabulary: Any, max_length: int | None = None
-    ):
-        self.max_length = row_lengths.longest_row(
-            inputs.row_length, encoder, max_length
-        )
-        self.text_capacity = TextCapacity(inputs.window_length - NUM_SPECIAL_TOKENS)
-        self._special_ids = vocabulary.special_ids
-        self._caps = encoder.index_caps
+    unread_features = extra_features
 
     def capacity(self, num_texts: int) -> int:
         return row_lengths.pieces_beside(1 + num_texts, self.max_length, num_texts)
@@ -64,27 +45,7 @@ class WindowLayout(Layout):
         )
 
     def row_shape(self, example: Example) -> tuple[int]:
-        return (row_lengths.bucket_length(_num_tokens(example), self.max_length),)
-
-    def lay_out(
-        self, examples: Sequence[Example], row_shape: RowShape
-    ) -> dict[str, np.ndarray]:
-        (row_length,) = row_shape
-        row_lengths.check_lengths(map(_num_tokens, examples), row_length)
-        with tf.device("CPU"):
-            rows = self.rows(trees_of(examples, max(map(len, examples))), row_length)
-        return {
-            name: values.numpy()
-            for name, values in rows.items()
-            if name not in self.extra_features
-        }
-
-    def piece_starts(self, example: Example) -> np.ndarray:
-        lengths = np.array([len(segment.pieces) for segment in example])
-        texts = np.array([segment.text for segment in example])
-        # After [CLS], and a [SEP] for each text before.
-        num_separators = np.concatenate([[0], np.cumsum(texts[1:] != texts[:-1])])
-        return 1 + np.cumsum(lengths) - lengths + num_separators
+        return (self._bucket(example),)
 
     def readout(self, num_texts: int) -> FirstToken:
         self.capacity(num_texts)
@@ -96,9 +57,11 @@ class WindowLayout(Layout):
         number = features["sentence_number"]
         return mean_vectors(sequence_output, number, tf.reduce_max(number))
 
-
-def _num_tokens(example: Example) -> int:
-    return num_pieces(example) + 1 + len({segment.text for segment in example})
+    @staticmethod
+    def _specials_before(example: Example) -> np.ndarray:
+        # A [SEP] for each text before.
+        texts = np.array([segment.text for segment in example])
+        return np.concatenate([[0], np.cumsum(texts[1:] != texts[:-1])])
 
 
 def window_rows(
@@ -174,26 +137,23 @@ def window_rows(
 
     is_cls, is_sep = position == 0, position == here["separator"]
     is_token = position < ends[:, -1:]
-    is_piece = is_token & ~is_cls & ~is_sep
-    # One more, for rows without a piece.
-    pieces = tf.pad(trees.pieces, [[0, 0], [0, 1]])
-    piece = tf.where(is_piece, position - 1 - here["separators_before"], 0)
-    token_ids = tf.gather(pieces, piece, batch_dims=1)
-    token_ids = tf.where(is_cls, special_ids["cls"], token_ids)
-    token_ids = tf.where(is_sep, special_ids["sep"], token_ids)
     # [CLS] stands where the first sentence begins, before its first piece.
     offset = position - tf.maximum(here["start"], 1)
-    indices = {
-        **here,
-        "position_index": position,
-        "token_index": here["first_token"] + tf.maximum(offset, 0),
-    }
+    is_piece = is_token & ~is_cls & ~is_sep
     return {
-        "token_ids": tf.where(is_token, token_ids, special_ids["pad"]),
-        "padding_mask": is_token,
-        **{
-            name: tf.where(is_token, tf.minimum(indices[name], cap - 1), 0)
-            for name, cap in caps.items()
-        },
+        **row_features(
+            trees.pieces,
+            position - 1 - here["separators_before"],
+            is_piece=is_piece,
+            specials=tf.where(is_cls, special_ids["cls"], special_ids["sep"]),
+            is_token=is_token,
+            pad_id=special_ids["pad"],
+            indices={
+                **here,
+                "position_index": position,
+                "token_index": here["first_token"] + tf.maximum(offset, 0),
+            },
+            caps=caps,
+        ),
         "sentence_number": tf.where(is_piece, sentence + 1, 0),
     }

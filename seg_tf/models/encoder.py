@@ -9,9 +9,10 @@ import keras
 import keras_hub
 from keras import ops
 
-from seg_tf.features import INDEX_FEATURES, tensor_specs
-from seg_tf.layers.index_embedding import IndexEmbedding
-from seg_tf.models.own_features import own_features
+from seg_tf.features import INDEX_FEATURES
+from seg_tf.layers.constructor_arguments import with_arguments
+from seg_tf.models.embeddings import embedding_layers
+from seg_tf.models.own_features import feature_inputs, own_features
 from seg_tf.ops.activations import gelu
 
 _TOKEN_TYPE = "token_type"
@@ -106,39 +107,25 @@ class Encoder(keras_hub.models.Backbone):
         dtype: Any = None,
         **kwargs: Any,
     ):
-        _check_sizes(vocab_size, index_tables, hidden_size, num_heads)
-        if reads_token_types and not num_token_types:
-            raise ValueError(
-                "`reads_token_types` needs a table of token types. Received: "
-                f"reads_token_types={reads_token_types}, num_token_types=0"
-            )
+        _check(index_tables, hidden_size, num_heads, num_token_types, reads_token_types)
         index_tables = dict(index_tables)
         initializer = keras.initializers.TruncatedNormal(stddev=initializer_range)
 
         # === Layers ===
-        self.token_embedding = keras_hub.layers.ReversibleEmbedding(
+        embeddings = embedding_layers(
             vocab_size,
+            _all_tables(index_tables, num_token_types),
             hidden_size,
-            embeddings_initializer=initializer.clone(),
+            index_name="index_embedding",
+            dropout=dropout,
+            layer_norm_epsilon=layer_norm_epsilon,
+            initializer=initializer,
             dtype=dtype,
-            name="token_embedding",
         )
-        # Unset, a half-precision policy would compute the logits in float32.
-        self.token_embedding.reverse_dtype = self.token_embedding.compute_dtype
-        type_table = {_TOKEN_TYPE: num_token_types} if num_token_types else {}
-        self.index_embedding = IndexEmbedding(
-            {**index_tables, **type_table},
-            hidden_size,
-            embeddings_initializer=initializer.clone(),
-            dtype=dtype,
-            name="index_embedding",
-        )
-        self.embeddings_layer_norm = keras.layers.LayerNormalization(
-            epsilon=layer_norm_epsilon, dtype=dtype, name="embeddings_layer_norm"
-        )
-        self.embeddings_dropout = keras.layers.Dropout(
-            dropout, dtype=dtype, name="embeddings_dropout"
-        )
+        self.token_embedding = embeddings.tokens
+        self.index_embedding = embeddings.indices
+        self.embeddings_layer_norm = embeddings.layer_norm
+        self.embeddings_dropout = embeddings.dropout
         self.transformer_layers = [
             keras_hub.layers.TransformerEncoder(
                 intermediate_dim=intermediate_size,
@@ -154,25 +141,16 @@ class Encoder(keras_hub.models.Backbone):
         ]
 
         # === Functional model ===
-        names = _feature_names(index_tables, packed_windows, reads_token_types)
-        specs = tensor_specs(names, {"B": None, "L": None})
-        inputs = {
-            name: keras.Input(batch_shape=shape, dtype=feature_dtype, name=name)
-            for name, (shape, feature_dtype) in specs.items()
+        inputs = feature_inputs(
+            _feature_names(index_tables, packed_windows, reads_token_types)
+        )
+        token_ids = inputs["token_ids"]
+        indices = {
+            name: inputs[name] if name in inputs else ops.zeros_like(token_ids)
+            for name in self.index_embedding.tables
         }
-        indices = {name: inputs[name] for name in index_tables}
-        if reads_token_types:
-            indices[_TOKEN_TYPE] = inputs[_TOKEN_TYPE]
-        elif num_token_types:
-            indices[_TOKEN_TYPE] = ops.zeros_like(inputs["token_ids"])
-        hidden_BLD = self.token_embedding(inputs["token_ids"])
-        hidden_BLD = hidden_BLD + self.index_embedding(indices)
-        hidden_BLD = self.embeddings_layer_norm(hidden_BLD)
-        hidden_BLD = self.embeddings_dropout(hidden_BLD)
-        if packed_windows:
-            mask = {"attention_mask": _same_window(inputs)}
-        else:
-            mask = {"padding_mask": inputs["padding_mask"]}
+        hidden_BLD = embeddings(token_ids, indices)
+        mask = _attention_mask(inputs)
         for layer in self.transformer_layers:
             hidden_BLD = layer(hidden_BLD, **mask)
         super().__init__(inputs=inputs, outputs=hidden_BLD, dtype=dtype, **kwargs)
@@ -202,29 +180,13 @@ class Encoder(keras_hub.models.Backbone):
     @property
     def index_caps(self) -> dict[str, int]:
         """Rows of every table that indices are looked up in, token types included."""
-        types = {_TOKEN_TYPE: self.num_token_types} if self.num_token_types else {}
-        return {**self.index_tables, **types}
+        return _all_tables(self.index_tables, self.num_token_types)
 
     def __call__(self, inputs: Mapping[str, Any], **kwargs: Any) -> Any:
         return super().__call__(own_features(inputs, self.feature_names), **kwargs)
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "vocab_size": self.vocab_size,
-            "index_tables": dict(self.index_tables),
-            "num_layers": self.num_layers,
-            "hidden_size": self.hidden_size,
-            "num_heads": self.num_heads,
-            "intermediate_size": self.intermediate_size,
-            "dropout": self.dropout,
-            "layer_norm_epsilon": self.layer_norm_epsilon,
-            "initializer_range": self.initializer_range,
-            "approximate_gelu": self.approximate_gelu,
-            "num_token_types": self.num_token_types,
-            "reads_token_types": self.reads_token_types,
-            "packed_windows": self.packed_windows,
-        }
+        return with_arguments(super().get_config(), self, Encoder)
 
 
 def _feature_names(
@@ -235,24 +197,37 @@ def _feature_names(
     return ("token_ids", "padding_mask", *window_number, *token_type, *index_tables)
 
 
-def _same_window(inputs: Mapping[str, Any]) -> Any:
-    """Attention mask: True for positions of the same window, bool `(B, L, L)`.
+def _all_tables(
+    index_tables: Mapping[str, int], num_token_types: int
+) -> dict[str, int]:
+    types = {_TOKEN_TYPE: num_token_types} if num_token_types else {}
+    return {**index_tables, **types}
+
+
+def _attention_mask(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """The mask of keras-hub's layers: padding, or, of packed windows, bool `(B, L, L)`.
 
     Padding sees padding: with nothing to see, a softmax would be over nothing.
     """
+    if _WINDOW_NUMBER not in inputs:
+        return {"padding_mask": inputs["padding_mask"]}
     is_token_BL = ops.cast(inputs["padding_mask"], "bool")
     number_BL = ops.where(is_token_BL, inputs[_WINDOW_NUMBER], -1)
-    return ops.equal(number_BL[:, :, None], number_BL[:, None, :])
+    return {"attention_mask": ops.equal(number_BL[:, :, None], number_BL[:, None, :])}
 
 
-def _check_sizes(
-    vocab_size: int, index_tables: Mapping[str, int], hidden_size: int, num_heads: int
+def _check(
+    index_tables: Mapping[str, int],
+    hidden_size: int,
+    num_heads: int,
+    num_token_types: int,
+    reads_token_types: bool,
 ) -> None:
     """Raises where keras-hub's layers would fail late or not at all."""
-    if vocab_size is None or vocab_size < 1:
+    if reads_token_types and not num_token_types:
         raise ValueError(
-            "`vocab_size` must be at least 1; where a config leaves it to the "
-            f"records, pass theirs. Received: vocab_size={vocab_size}"
+            "`reads_token_types` needs a table of token types. Received: "
+            f"reads_token_types={reads_token_types}, num_token_types=0"
         )
     unknown = [name for name in index_tables if name not in INDEX_FEATURES]
     if unknown:

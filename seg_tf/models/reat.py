@@ -9,12 +9,13 @@ from typing import Any
 import keras
 import keras_hub
 
-from seg_tf.features import tensor_specs
 from seg_tf.layers.alpha_transformer_layer import AlphaTransformerLayer
+from seg_tf.layers.constructor_arguments import with_arguments
 from seg_tf.layers.index_embedding import IndexEmbedding
 from seg_tf.layers.sentence_transformer_layer import SentenceTransformerLayer
 from seg_tf.layers.sinusoidal_table import SinusoidalTable
-from seg_tf.models.own_features import own_features
+from seg_tf.models.embeddings import embedding_layers
+from seg_tf.models.own_features import feature_inputs, own_features
 from seg_tf.ops.gathering import gather_vectors
 
 _FEATURES = (
@@ -127,7 +128,6 @@ class ReAT(keras_hub.models.Backbone):
         dtype: Any = None,
         **kwargs: Any,
     ):
-        _check_vocab_size(vocab_size)
         initializer = keras.initializers.TruncatedNormal(stddev=initializer_range)
         of_layers = {
             "block_length": block_length,
@@ -137,101 +137,6 @@ class ReAT(keras_hub.models.Backbone):
             "approximate_gelu": approximate_gelu,
             "dtype": dtype,
         }
-
-        # === Layers ===
-        self.token_embedding = keras_hub.layers.ReversibleEmbedding(
-            vocab_size,
-            hidden_size,
-            embeddings_initializer=initializer.clone(),
-            dtype=dtype,
-            name="token_embedding",
-        )
-        # Unset, a half-precision policy would compute the logits in float32.
-        self.token_embedding.reverse_dtype = self.token_embedding.compute_dtype
-        self.position_embedding = IndexEmbedding(
-            {"position_index": block_length},
-            hidden_size,
-            embeddings_initializer=initializer.clone(),
-            dtype=dtype,
-            name="position_embedding",
-        )
-        self.embeddings_layer_norm = keras.layers.LayerNormalization(
-            epsilon=layer_norm_epsilon, dtype=dtype, name="embeddings_layer_norm"
-        )
-        self.embeddings_dropout = keras.layers.Dropout(
-            dropout, dtype=dtype, name="embeddings_dropout"
-        )
-        self.sentence_layers = [
-            SentenceTransformerLayer(
-                intermediate_size,
-                num_heads,
-                **of_layers,
-                name=f"sentence_layer_{layer}",
-            )
-            for layer in range(num_sentence_layers)
-        ]
-        self.affine = keras.layers.Dense(
-            alpha_hidden_size,
-            kernel_initializer=initializer.clone(),
-            dtype=dtype,
-            name="affine",
-        )
-        self.sentence_position_embedding = IndexEmbedding(
-            {"sentence_position": max_sentences},
-            alpha_hidden_size,
-            # As large as what it is added to, an affine map of a LayerNorm's output.
-            embeddings_initializer=SinusoidalTable(
-                initializer_range * math.sqrt(hidden_size)
-            ),
-            dtype=dtype,
-            name="sentence_position_embedding",
-        )
-        self.alpha_layers = [
-            AlphaTransformerLayer(
-                alpha_intermediate_size,
-                alpha_num_heads,
-                **of_layers,
-                name=f"alpha_layer_{layer}",
-            )
-            for layer in range(num_alpha_layers)
-        ]
-        self.pooler = pooler or keras.layers.Dense(
-            alpha_hidden_size,
-            activation="tanh",
-            kernel_initializer=initializer.clone(),
-            dtype=dtype,
-            name="pooler",
-        )
-        if not self.pooler.built:
-            self.pooler.build((None, None, alpha_hidden_size))
-
-        # === Functional model ===
-        specs = tensor_specs(_FEATURES, {"B": None, "L": None, "N": None})
-        inputs = {
-            name: keras.Input(batch_shape=shape, dtype=feature_dtype, name=name)
-            for name, (shape, feature_dtype) in specs.items()
-        }
-        hidden_BLH = self.token_embedding(inputs["token_ids"])
-        hidden_BLH = hidden_BLH + self.position_embedding(
-            {"position_index": inputs["position_index"]}
-        )
-        hidden_BLH = self.embeddings_layer_norm(hidden_BLH)
-        hidden_BLH = self.embeddings_dropout(hidden_BLH)
-        for layer in self.sentence_layers:
-            hidden_BLH = layer(hidden_BLH, inputs["sentence_number"])
-        hidden_BLA = self.affine(hidden_BLH)
-        hidden_BLA = hidden_BLA + self.sentence_position_embedding(
-            {"sentence_position": inputs["sentence_position"]}
-        )
-        for layer in self.alpha_layers:
-            hidden_BLA = layer(
-                hidden_BLA,
-                inputs["sentence_number"],
-                inputs["text_number"],
-                inputs["sentence_starts"] + 1,
-                inputs["sentence_mask"],
-            )
-        super().__init__(inputs=inputs, outputs=hidden_BLA, dtype=dtype, **kwargs)
 
         # === Config ===
         self.vocab_size = vocab_size
@@ -249,6 +154,96 @@ class ReAT(keras_hub.models.Backbone):
         self.layer_norm_epsilon = layer_norm_epsilon
         self.initializer_range = initializer_range
         self.approximate_gelu = approximate_gelu
+
+        # === Layers ===
+        embeddings = embedding_layers(
+            vocab_size,
+            {"position_index": block_length},
+            hidden_size,
+            index_name="position_embedding",
+            dropout=dropout,
+            layer_norm_epsilon=layer_norm_epsilon,
+            initializer=initializer,
+            dtype=dtype,
+        )
+        self.token_embedding = embeddings.tokens
+        self.position_embedding = embeddings.indices
+        self.embeddings_layer_norm = embeddings.layer_norm
+        self.embeddings_dropout = embeddings.dropout
+        self.sentence_layers = [
+            SentenceTransformerLayer(
+                intermediate_size, num_heads, **of_layers, name=f"sentence_layer_{i}"
+            )
+            for i in range(num_sentence_layers)
+        ]
+        self._add_text_layers(initializer, pooler, of_layers)
+
+        # === Functional model ===
+        inputs = feature_inputs(_FEATURES)
+        position_index = {"position_index": inputs["position_index"]}
+        hidden_BLH = embeddings(inputs["token_ids"], position_index)
+        for layer in self.sentence_layers:
+            hidden_BLH = layer(hidden_BLH, inputs["sentence_number"])
+        hidden_BLA = self._mixed(self.affine(hidden_BLH), inputs)
+        super().__init__(inputs=inputs, outputs=hidden_BLA, dtype=dtype, **kwargs)
+
+    def _add_text_layers(
+        self,
+        initializer: keras.initializers.Initializer,
+        pooler: keras.layers.Layer | None,
+        of_layers: Mapping[str, Any],
+    ) -> None:
+        """Creates the layers of width `A`, in which the sentences of a text meet."""
+        dtype = of_layers["dtype"]
+        self.affine = keras.layers.Dense(
+            self.alpha_hidden_size,
+            kernel_initializer=initializer.clone(),
+            dtype=dtype,
+            name="affine",
+        )
+        self.sentence_position_embedding = IndexEmbedding(
+            {"sentence_position": self.max_sentences},
+            self.alpha_hidden_size,
+            # As large as what it is added to, an affine map of a LayerNorm's output.
+            embeddings_initializer=SinusoidalTable(
+                self.initializer_range * math.sqrt(self.hidden_size)
+            ),
+            dtype=dtype,
+            name="sentence_position_embedding",
+        )
+        self.alpha_layers = [
+            AlphaTransformerLayer(
+                self.alpha_intermediate_size,
+                self.alpha_num_heads,
+                **of_layers,
+                name=f"alpha_layer_{layer}",
+            )
+            for layer in range(self.num_alpha_layers)
+        ]
+        self.pooler = pooler or keras.layers.Dense(
+            self.alpha_hidden_size,
+            activation="tanh",
+            kernel_initializer=initializer.clone(),
+            dtype=dtype,
+            name="pooler",
+        )
+        if not self.pooler.built:
+            self.pooler.build((None, None, self.alpha_hidden_size))
+
+    def _mixed(self, hidden_BLA: Any, inputs: Mapping[str, Any]) -> Any:
+        """The alpha layers, on sentences that know their place in the text."""
+        hidden_BLA = hidden_BLA + self.sentence_position_embedding(
+            {"sentence_position": inputs["sentence_position"]}
+        )
+        for layer in self.alpha_layers:
+            hidden_BLA = layer(
+                hidden_BLA,
+                inputs["sentence_number"],
+                inputs["text_number"],
+                inputs["sentence_starts"] + 1,
+                inputs["sentence_mask"],
+            )
+        return hidden_BLA
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -271,27 +266,9 @@ class ReAT(keras_hub.models.Backbone):
         return self.pooler(gather_vectors(sequence_output, sentence_starts))
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "vocab_size": self.vocab_size,
-            "block_length": self.block_length,
-            "max_sentences": self.max_sentences,
-            "num_sentence_layers": self.num_sentence_layers,
-            "num_alpha_layers": self.num_alpha_layers,
-            "hidden_size": self.hidden_size,
-            "alpha_hidden_size": self.alpha_hidden_size,
-            "num_heads": self.num_heads,
-            "alpha_num_heads": self.alpha_num_heads,
-            "intermediate_size": self.intermediate_size,
-            "alpha_intermediate_size": self.alpha_intermediate_size,
-            "dropout": self.dropout,
-            "layer_norm_epsilon": self.layer_norm_epsilon,
-            "initializer_range": self.initializer_range,
-            "approximate_gelu": self.approximate_gelu,
-            # Not serialized yet: Keras does it, and marks what it meets twice in a
-            # model. Of a copy made here loading would make a second pooler.
-            "pooler": self.pooler,
-        }
+        # The pooler is not serialized yet: Keras does it, and marks what it meets twice
+        # in a model. Of a copy made here loading would make a second pooler.
+        return with_arguments(super().get_config(), self, ReAT)
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> "ReAT":
@@ -301,11 +278,3 @@ class ReAT(keras_hub.models.Backbone):
         if pooler is not None:
             pooler = keras.saving.deserialize_keras_object(pooler)
         return super().from_config({**config, "pooler": pooler})
-
-
-def _check_vocab_size(vocab_size: int | None) -> None:
-    if vocab_size is None or vocab_size < 1:
-        raise ValueError(
-            "`vocab_size` must be at least 1; where a config leaves it to the "
-            f"records, pass theirs. Received: vocab_size={vocab_size}"
-        )

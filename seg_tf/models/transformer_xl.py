@@ -10,8 +10,10 @@ from absl import logging
 from keras import ops
 
 from seg_tf.layers.adaptive_embedding import AdaptiveEmbedding
+from seg_tf.layers.constructor_arguments import with_arguments
 from seg_tf.layers.relative_positions import PARTS, RelativePositions
 from seg_tf.layers.transformer_xl_layer import TransformerXLLayer
+from seg_tf.models.own_features import own_features
 
 _INDICES = tuple(f"stream_{part}" for part in PARTS)
 _MEMORY = ("memory_hidden", "memory_indices")
@@ -190,12 +192,7 @@ class TransformerXL(keras.Model):
     ) -> tuple[Any, dict[str, Any]]:
         has_memory = any(name in inputs for name in _MEMORY)
         needed = (*self.feature_names, *(_MEMORY if has_memory else ()))
-        missing = [name for name in needed if name not in inputs]
-        if missing:
-            raise ValueError(
-                f"`inputs` must hold the features {list(needed)}. It "
-                f"lacks {missing}. Received: {sorted(inputs)}"
-            )
+        inputs = own_features(inputs, needed)
         if not has_memory:
             inputs = {
                 **inputs,
@@ -244,24 +241,4 @@ class TransformerXL(keras.Model):
         return keras.initializers.RandomNormal(stddev=self.initializer_range)
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "vocab_size": self.vocab_size,
-            "position_parts": self.position_parts,
-            "position_form": self.position_form,
-            "num_layers": self.num_layers,
-            "hidden_size": self.hidden_size,
-            "num_heads": self.num_heads,
-            "head_size": self.head_size,
-            "intermediate_size": self.intermediate_size,
-            "memory_length": self.memory_length,
-            "dropout": self.dropout,
-            "attention_dropout": self.attention_dropout,
-            "cutoffs": self.cutoffs,
-            "embedding_size": self.embedding_size,
-            "tail_divisor": self.tail_divisor,
-            "layer_norm_epsilon": self.layer_norm_epsilon,
-            "initializer_range": self.initializer_range,
-            "projection_range": self.projection_range,
-            "static_shapes": self.static_shapes,
-        }
+        return with_arguments(super().get_config(), self, TransformerXL)

@@ -155,18 +155,20 @@ PARAMETERS_HELP = (
 )
 
 
-def load_parameters(name_or_path: str) -> PunktParameters:
+def load_parameters(name_or_path: PunktParameters | str) -> PunktParameters:
     """The parameters that the value of a flag names.
 
     Args:
         name_or_path: `english`, the built-in table; the path of a JSON file that
             `seg_tf.commands.train_punkt` wrote; the path of a `punkt_tab` folder of
             one language; or `nltk:english`, that language of the `punkt_tab`
-            data which NLTK finds on this machine.
+            data which NLTK finds on this machine. Parameters are returned as they are.
 
     Raises:
         ValueError: if it is none of these or cannot be read.
     """
+    if isinstance(name_or_path, PunktParameters):
+        return name_or_path
     if name_or_path == "english":
         return PunktParameters.english()
     if name_or_path.startswith(_NLTK_PREFIX):

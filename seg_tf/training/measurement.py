@@ -49,12 +49,13 @@ def describe(seconds: list[float], plan: Plan) -> str:
     """The measurement, and the run that it promises, as text."""
     of_update = statistics.mean(seconds)
     tokens = plan.tokens / plan.num_updates / of_update
+    flops = plan.flops_per_update
     lines = [
         "Measured",
         f"  updates          {len(seconds):,}, after one that is not counted: "
         f"{of_update:.3g} s each ({min(seconds):.3g} to {max(seconds):.3g})",
-        f"  speed            {tokens:,.0f} tokens a second, "
-        f"{plan.flops_per_update / of_update / 1e12:.3g} TFLOP/s",
+        f"  speed            {tokens:,.0f} tokens a second"
+        + ("" if flops is None else f", {flops / of_update / 1e12:.3g} TFLOP/s"),
         f"  the whole run    {duration(plan.num_updates * of_update)}, validations and "
         "checkpoints not counted",
     ]

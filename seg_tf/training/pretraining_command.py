@@ -187,16 +187,20 @@ def _ending(result: pretraining.Result, folder: RunFolder) -> str:
     # The curve of a run without validation is that of its training.
     training = "" if result.validation else " --training"
     longer = f"--config.training.num_updates={2 * result.updates}"
+    curve = compare = ""
+    # A run that was shorter than the interval of the log has neither.
+    if folder.curve_file.exists():
+        curve = f"\n  loss curve       {folder.curve_file}"
+        compare = f"""
+  compare runs          python -m seg_tf.commands.plot_runs --runs={path}{training}
+                        (others after it, with commas)"""
     return f"""
 Done after {result.updates:,} updates.
-{_last_checkpoint(result, folder)}
-  loss curve       {folder.curve_file}
+{_last_checkpoint(result, folder)}{curve}
   log              {folder.log_file}
 
 What to do next:
-  look at the curves    tensorboard --logdir={path}
-  compare runs          python -m seg_tf.commands.plot_runs --runs={path}{training}
-                        (others after it, with commas)
+  look at the curves    tensorboard --logdir={path}{compare}
   use the encoder       from seg_tf.checkpoints.pretrained import load_encoder
                         encoder, config = load_encoder("{folder.path}")
   train it for longer   the same command with {longer}:

@@ -1,6 +1,7 @@
 """Figures of a run before it starts: updates, parameters, FLOPs and memory."""
 
 import collections
+import contextlib
 import dataclasses
 import math
 from collections.abc import Iterable
@@ -16,6 +17,7 @@ from seg_tf.training.optimizers import schedule
 from seg_tf.training.pretrainer import Pretrainer
 
 ACTIVATIONS = "activations, roughly"
+_UNKNOWN = "unknown"
 _MIB = 2**20
 # So often may a text be read: beyond, further training on it gains nothing
 # (Muennighoff et al., 2023, figure 5).
@@ -44,9 +46,11 @@ class Plan:
         decay_begin: updates that come before the rate falls, where that is not the end
             of the warm-up; or None.
         parameters: trainable parameters by part of the model.
-        memory: bytes of a process by purpose.
+        memory: bytes of a process by purpose; without activations where the model's
+            config does not say how many there are.
         available: bytes that a process has, and of which device.
-        flops_per_update: FLOPs of an update, over all processes.
+        flops_per_update: FLOPs of an update, over all processes; None where they are
+            unknown.
     """
 
     batch_size: int
@@ -64,7 +68,7 @@ class Plan:
     parameters: dict[str, int]
     memory: dict[str, int]
     available: device_memory.DeviceMemory
-    flops_per_update: int
+    flops_per_update: int | None
 
     @property
     def fits(self) -> bool:
@@ -79,8 +83,9 @@ class Plan:
         return next(filter(self._fits, divisors), None)
 
     def _fits(self, rows: int) -> bool:
-        growing = self.memory[ACTIVATIONS] / self.micro_batch_size
-        fixed = sum(self.memory.values()) - self.memory[ACTIVATIONS]
+        activations = self.memory.get(ACTIVATIONS, 0)
+        growing = activations / self.micro_batch_size
+        fixed = sum(self.memory.values()) - activations
         return fixed + rows * growing <= _USABLE_SHARE * self.available.size
 
 
@@ -95,6 +100,11 @@ def make_plan(
     rate = pretrainer.optimizer._learning_rate
     warms_up = isinstance(rate, schedule.WarmupDecay)
     vocab_size = config.model.vocab_size or inputs.vocab_size
+    flops_per_update = None
+    with contextlib.suppress(ValueError):
+        flops_per_update = flops.flops_per_update(
+            config, vocab_size, num_processes=num_processes
+        )
     return Plan(
         batch_size=settings.batch_size,
         micro_batch_size=rows,
@@ -111,9 +121,7 @@ def make_plan(
         parameters=count_parameters(pretrainer),
         memory=_memory(config, pretrainer, vocab_size, rows),
         available=device_memory.available(),
-        flops_per_update=flops.flops_per_update(
-            config, vocab_size, num_processes=num_processes
-        ),
+        flops_per_update=flops_per_update,
     )
 
 
@@ -155,15 +163,15 @@ def describe(plan: Plan, inputs: Inputs) -> str:
         )
     lines.append(f"  parameters       {sum(plan.parameters.values()):,}")
     lines += [f"    {part:<32}{count:>14,}" for part, count in plan.parameters.items()]
-    lines.append(
-        f"  FLOPs            {plan.flops_per_update:.3g} an update, "
-        f"{plan.flops_per_update * plan.num_updates:.3g} in all"
-    )
+    of_update, of_run = _UNKNOWN, ""
+    if plan.flops_per_update is not None:
+        of_update = f"{plan.flops_per_update:.3g} an update, "
+        of_run = f"{plan.flops_per_update * plan.num_updates:.3g} in all"
+    lines.append(f"  FLOPs            {of_update}{of_run}")
     lines.append(f"  memory, about    {_mebibytes(sum(plan.memory.values()))}")
-    lines += [
-        f"    {purpose:<32}{_mebibytes(size):>14}"
-        for purpose, size in plan.memory.items()
-    ]
+    memory = {purpose: _mebibytes(size) for purpose, size in plan.memory.items()}
+    memory.setdefault(ACTIVATIONS, _UNKNOWN)
+    lines += [f"    {purpose:<32}{size:>14}" for purpose, size in memory.items()]
     lines += [f"Warning: {warning}" for warning in warnings(plan)]
     return "\n".join(lines)
 
@@ -220,13 +228,15 @@ def _memory(
     rows: int,
 ) -> dict[str, int]:
     weights = _bytes(pretrainer.trainable_variables)
-    return {
+    memory = {
         "weights": weights,
         "gradients": weights,
         "optimizer": _bytes(pretrainer.optimizer.variables),
         "memory of lanes": _bytes(pretrainer.memory.variables),
-        ACTIVATIONS: _activations(config, vocab_size, rows),
     }
+    if hasattr(config.model, "row_activations"):
+        memory[ACTIVATIONS] = _activations(config, vocab_size, rows)
+    return memory
 
 
 def _bytes(variables: Iterable[Any]) -> int:

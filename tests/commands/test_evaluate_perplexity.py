@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 from absl import flags
 
-from data_pipelines.builds import document_build
-from data_pipelines.builds.document_options import DocumentOptions
 from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.commands import evaluate_perplexity
 from tests import command_calls
@@ -48,17 +46,7 @@ def records_dir(tmp_path):
     folder = tmp_path / "texts"
     folder.mkdir()
     (folder / "text.txt").write_text(tiny.TEXT)
-    (tmp_path / "words.txt").write_bytes(tiny.VOCABULARY.to_bytes())
-    options = DocumentOptions(
-        format="plain_text",
-        reader_options={"hard_wrapped": "no"},
-        input=str(folder),
-        vocab_file=str(tmp_path / "words.txt"),
-        tokenizer="whitespace",
-        validation_fraction=0.0,
-    )
-    document_build.build_documents(options, tmp_path / "records")
-    return tmp_path / "records"
+    return tiny.build_records(folder, tmp_path)
 
 
 def test_prints_both_perplexities_and_what_they_are_over(

@@ -1,8 +1,11 @@
-"""File systems that look remote."""
+"""File systems that look remote, and builds that several files test."""
+
+import shutil
 
 import fsspec
 import pytest
 
+from tests.data_pipelines import random_corpus
 from tests.data_pipelines.failing_files import FailingFileSystem
 
 
@@ -22,3 +25,25 @@ def failing(memory, monkeypatch):
     monkeypatch.setattr(FailingFileSystem, "error", None)
     fsspec.register_implementation("failing", FailingFileSystem, clobber=True)
     return fsspec.filesystem("failing")
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory):
+    """See `random_corpus.write`."""
+    return random_corpus.write(tmp_path_factory.mktemp("corpus"))
+
+
+@pytest.fixture(scope="session")
+def built(corpus, tmp_path_factory):
+    output_dir = tmp_path_factory.mktemp("built")
+    random_corpus.build(corpus, output_dir)
+    return output_dir
+
+
+@pytest.fixture(scope="session")
+def cut_built(corpus, built, tmp_path_factory):
+    """The same documents, but windows that cut sentences."""
+    output_dir = tmp_path_factory.mktemp("cut_built")
+    shutil.copytree(built / "documents", output_dir / "documents")
+    random_corpus.build(corpus, output_dir, window_options=random_corpus.CUT_SENTENCES)
+    return output_dir

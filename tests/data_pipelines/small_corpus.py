@@ -4,19 +4,28 @@ import json
 import pathlib
 
 from data_pipelines.builds.document_options import DocumentOptions
+from seg_tf.text.vocabulary import SPECIAL_TOKENS
 
-_LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789.!?"
-PIECES = [
-    *("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"),
-    *(*_LETTERS, *(f"##{letter}" for letter in _LETTERS)),
-]
+LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789.!?"
 
 
-def write_vocabulary(folder: pathlib.Path) -> pathlib.Path:
-    """Writes word pieces of single letters; returns the file."""
+def write_vocabulary(
+    folder: pathlib.Path, *words: str, letters: str = LETTERS
+) -> pathlib.Path:
+    """Writes word pieces, words and single letters; returns the file."""
     path = folder / "vocab.txt"
-    path.write_text("".join(f"{piece}\n" for piece in PIECES))
+    pieces = [*SPECIAL_TOKENS, *words, *letters, *(f"##{one}" for one in letters)]
+    path.write_text("".join(f"{piece}\n" for piece in pieces))
     return path
+
+
+def contents(folder: pathlib.Path) -> dict[str, bytes]:
+    """Every file below a folder and its bytes."""
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
 
 
 def document_line(number: int) -> str:

@@ -21,7 +21,6 @@ from data_pipelines.builds import (
     sharded_build,
     slice_plan,
 )
-from data_pipelines.builds.document_options import DocumentOptions
 from data_pipelines.builds.document_slices import Cursor
 from data_pipelines.builds.errors import BuildError
 from data_pipelines.builds.local_engine import LocalEngine
@@ -32,11 +31,10 @@ from data_pipelines.cleaning.cleaning_options import CleaningOptions
 from data_pipelines.records.manifest import Manifest
 from seg_tf import files
 from tests import command_calls
+from tests.data_pipelines import small_corpus
 from tests.data_pipelines.interruptions import interrupted
-from tests.data_pipelines.test_build_records import (
-    contents,
-    random_paragraph,
-)
+from tests.data_pipelines.random_corpus import document_line
+from tests.data_pipelines.small_corpus import contents
 
 pytestmark = pytest.mark.slow
 
@@ -57,37 +55,22 @@ def corpus(tmp_path_factory):
     text.mkdir()
     generator = random.Random(1)
     for name, num_documents in (("a", 9), ("b", 1), ("c", 0), ("d", 60), ("e", 5)):
-        lines = [
-            json.dumps(
-                {
-                    "text": "\n".join(
-                        random_paragraph(generator)
-                        for _ in range(generator.randint(1, 5))
-                    )
-                }
-            )
-            for _ in range(num_documents)
-        ]
+        lines = [document_line(generator) for _ in range(num_documents)]
         if name != "c":
             lines = ["{broken", *lines, json.dumps({"text": "\x01\x02"}), '{"x": 1}']
         (text / f"{name}.jsonl").write_text("".join(f"{line}\n" for line in lines))
-    letters = "abcdefghijklmnopqrstuvwxyz0123456789.!?"
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "man", "ship"]
-    pieces += [*letters, *(f"##{letter}" for letter in letters)]
-    (folder / "vocab.txt").write_text("\n".join(pieces) + "\n")
+    small_corpus.write_vocabulary(folder, "the", "man", "ship")
     return folder
 
 
 def options_of(corpus, **overrides):
     settings = {
-        "format": "json_lines",
-        "input": str(corpus / "text"),
-        "vocab_file": str(corpus / "vocab.txt"),
         "validation_fraction": 0.1,
         "slice_megabytes": 0.0025,
         "max_rejected_share": 1.0,
+        **overrides,
     }
-    return DocumentOptions(**{**settings, **overrides})
+    return small_corpus.options_of(corpus / "text", corpus / "vocab.txt", **settings)
 
 
 def build(corpus, output_dir, engine, **overrides):

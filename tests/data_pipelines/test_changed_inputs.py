@@ -17,15 +17,15 @@ from data_pipelines.builds import (
     document_slices,
     source_checksums,
 )
-from data_pipelines.builds.document_options import DocumentOptions
 from data_pipelines.builds.document_slices import Cursor
 from data_pipelines.builds.errors import BuildError
 from data_pipelines.builds.local_engine import LocalEngine
 from data_pipelines.cleaning import signature_files
 from data_pipelines.cleaning.cleaning_options import CleaningOptions
 from data_pipelines.readers.io import raw_files
+from tests.data_pipelines import small_corpus
 from tests.data_pipelines.interruptions import interrupted
-from tests.data_pipelines.test_build_records import contents
+from tests.data_pipelines.small_corpus import contents
 
 pytestmark = pytest.mark.slow
 
@@ -47,23 +47,14 @@ def corpus(tmp_path):
     for number in range(3):
         texts = TEXTS[20 * number : 20 * number + 20]
         write_text(tmp_path / "text" / f"{number}.jsonl", texts)
-    letters = "abcdefghijklmnopqrstuvwxyz0123456789."
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "ship", *letters]
-    pieces += [f"##{letter}" for letter in letters]
-    (tmp_path / "vocab.txt").write_text("\n".join(pieces) + "\n")
+    small_corpus.write_vocabulary(tmp_path, "ship")
     return tmp_path
 
 
 def options_of(corpus, **overrides):
     # Slices of 9 of the 20 documents of a file.
-    settings = {
-        "format": "json_lines",
-        "input": str(corpus / "text"),
-        "vocab_file": str(corpus / "vocab.txt"),
-        "validation_fraction": 0.1,
-        "slice_megabytes": 0.0004,
-    }
-    return DocumentOptions(**{**settings, **overrides})
+    settings = {"validation_fraction": 0.1, "slice_megabytes": 0.0004, **overrides}
+    return small_corpus.options_of(corpus / "text", corpus / "vocab.txt", **settings)
 
 
 def build(corpus, name="out", engine=None, **overrides):

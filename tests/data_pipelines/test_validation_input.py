@@ -16,8 +16,10 @@ from data_pipelines.records import tree_shards
 from data_pipelines.records.manifest import Manifest
 from seg_tf import files
 from tests import command_calls
+from tests.data_pipelines import small_corpus
 from tests.data_pipelines.builders import read_split
 from tests.data_pipelines.interruptions import interrupted, noted
+from tests.data_pipelines.small_corpus import contents
 
 pytestmark = pytest.mark.slow
 
@@ -56,10 +58,7 @@ def corpus(texts, tmp_path_factory):
         with open(folder / split / "b.jsonl", "a") as file:
             file.write("{broken\n")
     (folder / "words.txt").write_text("\n".join(["<eos>", "<unk>", *WORDS]) + "\n")
-    letters = "w0123456789"
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    pieces += [*letters, *(f"##{letter}" for letter in letters)]
-    (folder / "vocab.txt").write_text("\n".join(pieces) + "\n")
+    small_corpus.write_vocabulary(folder, letters="w0123456789")
     return folder
 
 
@@ -73,14 +72,6 @@ def options(corpus, **overrides):
         "slice_megabytes": 0.001,
     }
     return DocumentOptions(**{**settings, **overrides})
-
-
-def contents(folder):
-    return {
-        path.relative_to(folder).as_posix(): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
 
 
 @pytest.fixture(scope="module")

@@ -80,8 +80,6 @@ def test_all_tasks_have_a_kind():
         ("squad/v2.0", "joint", "probe", "it is for probes of a frozen encoder"),
         ("discoeval/ssp", "joint", "epochs", "classification.* and SQuAD"),
         ("discoeval/ssp", "joint", "early_stopping", "`--early_stopping` must be"),
-        ("glue/rte", None, "sentence_parameters", "it is for SQuAD"),
-        ("discoeval/ssp", "joint", "sentence_parameters", "it is for SQuAD"),
         ("squad/v3", None, "limit", "`task` must be one of.*squad/v2.0.*perhaps for"),
     ],
 )
@@ -92,7 +90,8 @@ def test_flags_of_other_kinds_are_refused(task, probe, given, message):
 
 def test_flags_that_apply_are_not():
     everywhere = ["limit", "max_length", "randomly_initialised", "seeds", "output_dir"]
+    everywhere.append("sentence_parameters")
     runners.check_flags("glue/rte", [*everywhere, "grid", "epochs", "predict_test"])
-    of_squad = ["grid", "epochs", "dev_limit", "sentence_parameters"]
+    of_squad = ["grid", "epochs", "dev_limit"]
     runners.check_flags("squad/v1.1", [*everywhere, *of_squad])
     runners.check_flags("discoeval/ssp", [*everywhere, "probe"], "joint")

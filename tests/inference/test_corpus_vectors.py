@@ -12,29 +12,13 @@ from seg_tf.inference.corpus_vectors import CorpusVectors
 from seg_tf.inference.sentence_vectors import SentenceVectors
 from seg_tf.inference.texts import Sentence
 from tests import command_calls
+from tests.counting_bar import CountingBar
 from tests.inference import tiny_slm
 from tests.inference.tiny_slm import ROW_LENGTH, SPLITTER, sentence
 
 pytestmark = pytest.mark.slow
 
 SHARD_SENTENCES = 12
-
-
-class Progress:
-    """A bar that remembers."""
-
-    def __init__(self, total):
-        self.total = total
-        self.done = 0
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        pass
-
-    def update(self, count):
-        self.done += count
 
 
 def write_corpus(folder, num_documents=8, seed=0):
@@ -64,7 +48,7 @@ def make(folder, sources, pretrained, reports=None, **settings):
     bars = []
 
     def progress(total):
-        bars.append(Progress(total))
+        bars.append(CountingBar(total))
         return bars[0]
 
     corpus = corpus_encoding.make(

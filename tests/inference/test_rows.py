@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from seg_tf.inference import rows
-from seg_tf.layouts import sentences
 from seg_tf.layouts.row_lengths import bucket_length
 from seg_tf.layouts.segments import Segment
+from seg_tf.layouts.sentences import SentenceLayout
 
 
 def row(*lengths):
@@ -39,7 +39,7 @@ def test_every_row_is_in_one_batch_of_its_length():
     for length, numbers in rows.batches(some, 200, tokens_per_batch=500):
         assert len(numbers) * length <= max(500, length)
         for number in numbers:
-            assert bucket_length(sentences.num_tokens(some[number]), 200) == length
+            assert bucket_length(SentenceLayout.num_tokens(some[number]), 200) == length
         seen.extend(numbers)
     assert sorted(seen) == list(range(300))
 
@@ -50,7 +50,7 @@ def test_a_row_longer_than_a_batch_is_a_batch():
 
 def test_num_tokens_counts_every_special_token():
     # [CLS] [SENT] a b [SENT] [SENT] c [SEP]
-    assert sentences.num_tokens(row(2, 0, 1)) == 8
+    assert SentenceLayout.num_tokens(row(2, 0, 1)) == 8
 
 
 def test_cutting_leaves_what_fits_as_it_is():

@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 
-from data_pipelines.builds import document_build
-from data_pipelines.builds.document_options import DocumentOptions
 from seg_tf import configuration
 from seg_tf.inference import word_segments
 from tests.inference import tiny_language_model as tiny
@@ -56,21 +54,12 @@ def test_segments_are_those_of_validation(model, tmp_path, lanes, target_length)
     folder = tmp_path / "text"
     folder.mkdir()
     text = read(model, folder, tiny.TEXT)
-    (tmp_path / "words.txt").write_bytes(tiny.VOCABULARY.to_bytes())
-    options = DocumentOptions(
-        format="plain_text",
-        reader_options={"hard_wrapped": "no"},
-        input=str(folder),
-        vocab_file=str(tmp_path / "words.txt"),
-        tokenizer="whitespace",
-        validation_fraction=0.0,
-    )
-    document_build.build_documents(options, tmp_path / "records")
+    records_dir = tiny.build_records(folder, tmp_path)
     inputs = configuration.build(
         configuration.LaneInputsConfig(
             target_length=target_length, validation_lanes=lanes
         ),
-        records_dir=tmp_path / "records",
+        records_dir=records_dir,
         seed=0,
     )
     dataset = inputs.validation_dataset(lanes, split="train")

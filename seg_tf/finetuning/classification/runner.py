@@ -84,6 +84,7 @@ class ClassificationRunner:
         task = tasks.get(task) if isinstance(task, str) else task
         self._task = task
         self._saves_model = save_model
+        self._sentence_checksum = pretrained.sentence_parameters.checksum
         self._model = ReusableModel(
             lambda seed: TextClassifier.from_pretrained(
                 pretrained,
@@ -129,12 +130,16 @@ class ClassificationRunner:
         )
 
     def describe(self) -> dict[str, Any]:
-        """Checksums of the files that the scores of a trial depend on."""
+        """Checksums of what the scores of a trial, and its saved model, depend on."""
         splits = [*self._dev.values(), *(split for split, _ in self._test)]
-        return {
+        found = {
             "train": self._train_checksum,
             **{split.name: checksum(split.examples) for split in splits},
         }
+        if self._saves_model:
+            # Texts are sentences here, and may be documents where the model is served.
+            found["sentence_splitter"] = self._sentence_checksum
+        return found
 
     def run(
         self,
@@ -152,15 +157,8 @@ class ClassificationRunner:
             TrainingDiverged: if it did.
         """
         batches = self._train.batches(setting.batch_size, seed)
-        model = self._model.start(
-            seed, setting.learning_rate, num_updates=len(batches) * setting.epochs
-        )
-        model.fit(
-            batches,
-            epochs=setting.epochs,
-            verbose=0,
-            callbacks=[DevScores(self._score), *callbacks],
-        )
+        callbacks = [DevScores(self._score), *callbacks]
+        model = self._model.train(batches, setting, seed, callbacks)
         if self._saves_model:
             model.save_to_preset(folder / MODEL_FOLDER)
         scores = {}

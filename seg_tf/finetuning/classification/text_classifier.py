@@ -17,11 +17,12 @@ from seg_tf.export import saved_model
 from seg_tf.export.served_classifier import ServedClassifier
 from seg_tf.export.served_rows import ServedRows
 from seg_tf.finetuning.classification.text_batches import text_batches
-from seg_tf.finetuning.feature_model import WithoutDropout, feature_inputs
+from seg_tf.finetuning.feature_model import WithoutDropout
 from seg_tf.finetuning.optimizer import DEFAULT_LEARNING_RATE, finetuning_optimizer
 from seg_tf.finetuning.segments import is_text
 from seg_tf.finetuning.text_task import TextTask
 from seg_tf.layouts.readouts import TextReadout
+from seg_tf.models.own_features import feature_inputs
 from seg_tf.training import devices
 
 _BATCH_SIZE = 32

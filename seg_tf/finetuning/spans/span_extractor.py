@@ -15,9 +15,9 @@ from seg_tf.checkpoints.encoder_copies import copy_encoder, seeded
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.export import saved_model
 from seg_tf.export.served_extractor import ServedExtractor
-from seg_tf.finetuning.feature_model import feature_inputs
 from seg_tf.finetuning.spans.squad_examples import window_sizes
 from seg_tf.finetuning.text_task import TextTask
+from seg_tf.models.own_features import feature_inputs
 from seg_tf.ops.gathering import gather_vectors
 
 # Far below any logit, and a number in every precision that a loss is taken in.

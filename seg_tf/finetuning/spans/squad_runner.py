@@ -186,15 +186,8 @@ class SquadRunner:
             seed=seed,
             max_length=self.sizes.max_length,
         )
-        model = self._model.start(
-            seed, setting.learning_rate, num_updates=len(batches) * setting.epochs
-        )
-        model.fit(
-            batches,
-            epochs=setting.epochs,
-            verbose=0,
-            callbacks=[DevScores(self._score), *callbacks],
-        )
+        callbacks = [DevScores(self._score), *callbacks]
+        model = self._model.train(batches, setting, seed, callbacks)
         if self._saves_model:
             model.save_to_preset(folder / MODEL_FOLDER)
         # Once more, for a callback may have gone back to the weights of another epoch.

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
+from seg_tf.configuration.bounds import check_at_least
 from seg_tf.tasks.squad.spans import EncodedContext, SpanEncoder
 from seg_tf.tasks.squad.squad_files import Passage, Question
 
@@ -36,18 +37,8 @@ class WindowSizes:
     max_sentences: int | None = None
 
     def __post_init__(self):
-        for name in ("stride", "max_question_pieces"):
-            if getattr(self, name) < 1:
-                raise ValueError(
-                    f"`{name}` must be at least 1. Received: "
-                    f"{name}={getattr(self, name)}"
-                )
-        for name in ("num_special_tokens", "tokens_per_sentence"):
-            if getattr(self, name) < 0:
-                raise ValueError(
-                    f"`{name}` must be at least 0. Received: "
-                    f"{name}={getattr(self, name)}"
-                )
+        check_at_least(self, 1, "stride", "max_question_pieces")
+        check_at_least(self, 0, "num_special_tokens", "tokens_per_sentence")
         if self.max_sentences is not None and self.max_sentences < 2:
             raise ValueError(
                 "`max_sentences` must be at least 2, for the question and a sentence. "

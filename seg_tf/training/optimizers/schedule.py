@@ -6,6 +6,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from seg_tf.layers.constructor_arguments import with_arguments
+
 
 class WarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
     """Rises linearly to the peak, then falls to the end rate.
@@ -101,14 +103,7 @@ class WarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
         return ops.where(updates < self.warmup_updates, rising, falling)
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            "peak_learning_rate": self.peak_learning_rate,
-            "decay_updates": self.decay_updates,
-            "warmup_updates": self.warmup_updates,
-            "end_learning_rate": self.end_learning_rate,
-            "decay_from_start": self.decay_from_start,
-            "decay_begin": self.decay_begin,
-        }
+        return with_arguments({}, self, WarmupDecay)
 
 
 @keras.saving.register_keras_serializable(package="seg_tf")

@@ -12,6 +12,7 @@ from data_pipelines.builds.errors import BuildError
 from data_pipelines.builds.losses import LossWatch, TooManyRejectedError
 from data_pipelines.readers import RejectedDocument
 from tests.data_pipelines import small_corpus
+from tests.data_pipelines.small_corpus import contents
 
 
 def rejected(reason="malformed_json", source="a", lost_of_file=""):
@@ -110,14 +111,6 @@ def options_of(corpus, **overrides):
 def build(corpus, output_dir, num_workers=1, **overrides):
     options = options_of(corpus, **overrides)
     return document_build.build_documents(options, output_dir, num_workers=num_workers)
-
-
-def contents(folder):
-    return {
-        path.relative_to(folder).as_posix(): path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file()
-    }
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ import json
 import random
 
 from data_pipelines.builds import document_build
-from data_pipelines.builds.document_options import DocumentOptions
+from tests.data_pipelines import small_corpus
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789.!?é"
 TEXT = (
@@ -60,33 +60,18 @@ def write(folder):
     for number, begin in enumerate(range(0, len(lines), 25)):
         part = "\n".join(lines[begin : begin + 25]) + "\n"
         (text / f"part-{number}.jsonl").write_text(part)
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
-    pieces += [*LETTERS, *(f"##{letter}" for letter in LETTERS)]
-    (folder / "vocab.txt").write_text("\n".join(dict.fromkeys(pieces)) + "\n")
+    words = [word for word in dict.fromkeys(WORDS) if word not in LETTERS]
+    small_corpus.write_vocabulary(folder, *words, letters=LETTERS)
     # The reader strips each line.
     return [[line.strip() for line in lines] for lines in found]
 
 
 def options(folder, cleaning, **overrides):
-    settings = {
-        "format": "json_lines",
-        "input": str(folder / "text"),
-        "vocab_file": str(folder / "vocab.txt"),
-        "slice_megabytes": 0.005,
-    }
-    return DocumentOptions(**{**settings, **overrides}, cleaning=cleaning)
+    settings = {"slice_megabytes": 0.005, **overrides, "cleaning": cleaning}
+    return small_corpus.options_of(folder / "text", folder / "vocab.txt", **settings)
 
 
 def build(folder, output_dir, cleaning, num_workers=1, **overrides):
     return document_build.build_documents(
         options(folder, cleaning, **overrides), output_dir, num_workers=num_workers
     )
-
-
-def contents(folder):
-    """Every file below a folder and its bytes."""
-    return {
-        path.relative_to(folder).as_posix(): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }

@@ -21,6 +21,7 @@ from tests.data_pipelines.cleaning.slow_duplicates import (
     true_similarity,
 )
 from tests.data_pipelines.interruptions import interrupted, noted
+from tests.data_pipelines.small_corpus import contents
 
 NEAR = CleaningOptions(duplicates="near", duplicate_threshold=0.7)
 EXACT = CleaningOptions(duplicates="exact")
@@ -121,7 +122,7 @@ def test_an_interrupted_search_goes_on(corpus, built, tmp_path, fail_after):
     with noted(duplicate_search) as made:
         corpora.build(corpus[0], tmp_path, NEAR)
     assert made[0] == fail_after  # What was finished is not done again.
-    assert corpora.contents(tmp_path) == corpora.contents(built)
+    assert contents(tmp_path) == contents(built)
 
 
 def test_a_finished_search_is_not_done_again(corpus, built, tmp_path, monkeypatch):
@@ -133,7 +134,7 @@ def test_a_finished_search_is_not_done_again(corpus, built, tmp_path, monkeypatc
 
     monkeypatch.setattr(duplicate_search, "make_slice", never)
     corpora.build(corpus[0], tmp_path, NEAR)
-    assert corpora.contents(tmp_path) == corpora.contents(built)
+    assert contents(tmp_path) == contents(built)
 
 
 def test_another_threshold_is_another_build(corpus, built, tmp_path):

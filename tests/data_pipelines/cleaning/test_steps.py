@@ -12,6 +12,7 @@ from data_pipelines.readers import Document
 from data_pipelines.records.manifest import Manifest
 from tests.data_pipelines.cleaning import corpora
 from tests.data_pipelines.cleaning.test_duplicates import kept_ids
+from tests.data_pipelines.small_corpus import contents
 
 LANGUAGE_MODULE = """
 import re
@@ -129,17 +130,17 @@ def test_a_cleaned_build_passes_its_check_and_is_found_finished(
     corpus, built, language_module
 ):
     assert not list(check_records.check_folder(built))
-    before = corpora.contents(built)
+    before = contents(built)
     again = corpora.build(corpus[0], built, everything_on(language_module))
     assert again == Manifest.load(built)
-    assert corpora.contents(built) == before
+    assert contents(built) == before
 
 
 @pytest.mark.slow
 def test_bytes_are_the_same_for_two_workers(corpus, built, tmp_path, language_module):
     options = everything_on(language_module)
     corpora.build(corpus[0], tmp_path / "two", options, num_workers=2)
-    assert corpora.contents(tmp_path / "two") == corpora.contents(built)
+    assert contents(tmp_path / "two") == contents(built)
 
 
 def test_another_step_is_another_build(corpus, built):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from seg_tf.checkpoints import contents
 from seg_tf.checkpoints.pretrained import load_encoder
 from seg_tf.finetuning.classification.text_batches import text_batches
 from seg_tf.finetuning.classification.text_classifier import TextClassifier
@@ -328,6 +329,23 @@ def test_texts_are_learnt_saved_and_exported(run_dir, tmp_path):
     np.testing.assert_allclose(found["logits"], logits, atol=1e-5)
     predicted = np.array([b"bad", b"good"])[logits.argmax(axis=1)]
     assert found["label"].numpy().tolist() == predicted.tolist()
+
+
+def test_the_encoder_of_a_saved_task_is_loaded_once(run_dir, tmp_path, monkeypatch):
+    classifier = TextClassifier.from_preset(run_dir, num_classes=2)
+    classifier.save_to_preset(tmp_path / "saved")
+    loaded = []
+    load_weights = keras.Model.load_weights
+
+    def counted(model, path, *arguments, **settings):
+        loaded.append(path.name)
+        return load_weights(model, path, *arguments, **settings)
+
+    monkeypatch.setattr(keras.Model, "load_weights", counted)
+    again = TextClassifier.from_preset(tmp_path / "saved")
+    assert loaded == [contents.ENCODER_FILE]
+    for ours, theirs in zip(classifier.get_weights(), again.get_weights(), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
 
 
 def test_a_saved_task_is_a_checkpoint_with_settings_of_its_own(run_dir, tmp_path):

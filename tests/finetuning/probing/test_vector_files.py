@@ -9,28 +9,12 @@ import pytest
 from seg_tf import files
 from seg_tf.finetuning.probing.frozen_encoder import FrozenEncoder
 from seg_tf.finetuning.probing.vector_files import sentence_vectors
+from tests.counting_bar import CountingBar
 from tests.finetuning.tiny_models import some_texts, tiny
 
 pytestmark = pytest.mark.slow
 
 ROWS_OF_PART = 4
-
-
-class Bar:
-    """A progress bar that counts."""
-
-    def __init__(self, total):
-        self.total = total
-        self.done = 0
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        pass
-
-    def update(self, count):
-        self.done += count
 
 
 @functools.cache
@@ -61,7 +45,7 @@ def make(examples, folder, encoder=None, bars=None, reports=None):
     bars = [] if bars is None else bars
 
     def progress(total):
-        bars.append(Bar(total))
+        bars.append(CountingBar(total))
         return bars[-1]
 
     vectors = sentence_vectors(

@@ -1,0 +1,153 @@
+"""Builds that were stopped, or left by an earlier version, go on to the same bytes."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from data_pipelines.builds import (
+    document_building,
+)
+from data_pipelines.builds.errors import BuildError
+from tests import command_calls
+from tests.data_pipelines.interruptions import interrupted, noted
+from tests.data_pipelines.random_corpus import (
+    REPOSITORY,
+    build,
+    build_three_slices_of_windows,
+    command,
+    copy_of,
+)
+from tests.data_pipelines.small_corpus import contents
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize("fail_after", [0, 1, 4])
+def test_bytes_are_the_same_after_an_interrupted_build(
+    corpus, built, tmp_path, fail_after
+):
+    with interrupted(document_building, fail_after):
+        build(corpus, tmp_path)
+    with noted(document_building) as made:
+        build(corpus, tmp_path)
+    assert made[0] == fail_after  # What was finished is not done again.
+    assert contents(tmp_path) == contents(built)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_killed_build_goes_on_to_the_same_bytes(corpus, built, tmp_path, number):
+    with open(tmp_path / "errors.txt", "w+") as errors:
+        process = subprocess.Popen(
+            [sys.executable, "-m", *command(corpus, tmp_path, "--num_workers=2")],
+            cwd=REPOSITORY,
+            stderr=errors,
+            start_new_session=True,
+        )
+        progress = tmp_path / "documents" / ".progress"
+        wait_until(lambda: list(progress.glob("task-*")))
+        # Two workers, the server that starts them, and what tracks semaphores.
+        assert len(processes_of_session(process.pid)) >= 4
+        # Nobody tells the others.
+        process.send_signal(number)
+        process.wait()
+        wait_until(lambda: not processes_of_session(process.pid))
+        errors.seek(0)
+        said = errors.read()
+    (tmp_path / "errors.txt").unlink()
+    if number == signal.SIGTERM:
+        assert process.returncode == 128 + signal.SIGTERM
+        assert "terminated. Run the same command again to go on" in said
+        assert "Traceback" not in said
+    assert not (tmp_path / "manifest.json").exists()
+    finished = command_calls.call(*command(corpus, tmp_path, "--num_workers=2"))
+    assert finished.returncode == 0, finished.stderr
+    assert contents(tmp_path) == contents(built)
+    assert "120 documents" not in finished.stderr
+    assert "malformed_json" in finished.stdout
+
+
+def wait_until(condition):
+    deadline = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def processes_of_session(session):
+    """The processes that a process started as the first of a session, and itself."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.NoSuchProcess, ProcessLookupError):
+            if os.getsid(process.pid) == session and (
+                process.status() != psutil.STATUS_ZOMBIE
+            ):
+                found.append(process.pid)
+    return found
+
+
+def test_a_dead_worker_is_reported_and_the_build_goes_on(corpus, built, tmp_path):
+    with pytest.raises(BuildError, match="a worker process died"):
+        build_with_deadly_worker(corpus, tmp_path)
+    build(corpus, tmp_path)
+    assert contents(tmp_path) == contents(built)
+
+
+def die(_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def build_with_deadly_worker(corpus, output_dir):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(document_building, "make_slice", die)
+        build(corpus, output_dir, num_workers=2)
+
+
+def test_lengths_that_an_earlier_version_did_not_write_are_added(
+    corpus, built, tmp_path
+):
+    folder = copy_of(built, tmp_path)
+    for path in folder.glob("*lengths"):
+        path.unlink()
+    build(corpus, folder)
+    assert contents(folder) == contents(built)
+    for suffix in (".lengths", ".sentence_lengths"):
+        assert [name for name in contents(folder) if name.endswith(suffix)]
+
+
+def test_slices_that_an_earlier_version_finished_get_their_lengths(
+    corpus, built, tmp_path
+):
+    build_three_slices_of_windows(corpus, tmp_path)
+    removed = list(tmp_path.glob("*lengths"))
+    # Two files beside a train and a validation shard of each slice.
+    assert len(removed) == 12
+    for path in removed:
+        path.unlink()
+    build(corpus, tmp_path)
+    assert contents(tmp_path) == contents(built)
+
+
+def test_a_full_disk_is_reported_and_the_build_goes_on(corpus, built, tmp_path):
+    # A limit on the size of files stands in for a full disk.
+    limited = (
+        "import resource, runpy, signal, sys; "
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1500, 1500)); "
+        "sys.argv = sys.argv[1:]; "
+        "runpy.run_module('data_pipelines.build_records', run_name='__main__')"
+    )
+    process = command_calls.python("-c", limited, *command(corpus, tmp_path))
+    _, errors = process.communicate()
+    assert process.returncode == 1
+    assert "could not be written" in errors, errors
+    assert "Traceback" not in errors
+    assert not list(tmp_path.rglob(".aside-*"))
+    assert not (tmp_path / "documents" / "manifest.json").exists()
+    build(corpus, tmp_path)
+    assert contents(tmp_path) == contents(built)
