@@ -61,6 +61,7 @@ LEVELS = (
     {"inference", "interop", "doctor"},
     {"export"},
     {"finetuning"},
+    {"paper_tables"},
     {"commands"},
 )
 LEVEL_OF = {part: level for level, parts in enumerate(LEVELS) for part in parts}

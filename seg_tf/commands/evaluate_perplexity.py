@@ -127,6 +127,7 @@ def main(_: Sequence[str]) -> None:
         measured = perplexity.measure(model, source.batches, bar.update)
     result = {
         "checkpoint": str(pretrained.folder),
+        "run": pretrained.config.name,
         **source.facts,
         "memory_length": model.encoder.memory_length,
         "target_length": target_length,

@@ -1,0 +1,254 @@
+"""The tables: of the papers as they are, and of trials that were made up."""
+
+import csv
+import io
+import json
+
+import pytest
+
+from seg_tf import fidelity
+from seg_tf.commands import paper_tables
+from seg_tf.finetuning.trials.trial import Setting
+from seg_tf.finetuning.trials.trial_runs import Trial, TrialsFolder
+from seg_tf.paper_tables import rendering, segatron, slm
+from seg_tf.paper_tables.results import Found, Results
+from seg_tf.paper_tables.table import (
+    Average,
+    ConfigValue,
+    FineTuned,
+    Row,
+    Table,
+    Validated,
+)
+from seg_tf.tasks.glue import averages
+from tests import command_calls
+from tests.inference import tiny_slm
+
+TABLES = {
+    paper: {table.number: table for table in tables}
+    for paper, (_, tables) in paper_tables._PAPERS.items()
+}
+
+
+def write_trials(folder, run, task, scores, **settings):
+    """Trials of made-up scores: (setting, seed) -> scores."""
+    trials = TrialsFolder(folder)
+    trials.prepare({"run": run, "task": task, "max_length": None, **settings})
+    for (setting, seed), values in scores.items():
+        trial = Trial(Setting(*setting), seed)
+        path = trials.trial_folder(trial)
+        path.mkdir()
+        (path / "epochs.json").write_text("[]")
+        content = {"setting": vars_of(setting), "seed": seed, "scores": values}
+        (path / "scores.json").write_text(json.dumps(content))
+
+
+def vars_of(setting):
+    return dict(zip(("learning_rate", "batch_size", "epochs"), setting, strict=True))
+
+
+SLOW, FAST = (2e-5, 16, 3), (5e-5, 16, 3)
+
+
+@pytest.fixture
+def runs(tmp_path):
+    write_trials(
+        tmp_path / "mrpc",
+        "segabert_base",
+        "glue/mrpc",
+        {
+            (SLOW, 1): {"f1": 0.80, "accuracy": 0.7},
+            (SLOW, 2): {"f1": 0.90, "accuracy": 0.8},
+            (FAST, 1): {"f1": 0.91, "accuracy": 0.9},
+            (FAST, 2): {"f1": 0.75, "accuracy": 0.6},
+        },
+        limit=100,
+    )
+    write_trials(
+        tmp_path / "slm" / "squad",
+        "slm_base",
+        "squad/v1.1",
+        {
+            ((5e-5, 32, 2), seed): {"exact_match": 80.0 + seed, "f1": 90.0 - seed}
+            for seed in (1, 2)
+        },
+    )
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "table",
+    [*segatron.SEGATRON, *segatron.SEGABERT, *slm.TABLES],
+    ids=lambda one: one.title,
+)
+def test_averages_of_the_papers_come_out(table: Table):
+    """So no figure was copied wrongly, and columns and metrics are the paper's."""
+    for name, figure in table.columns.items():
+        for row in table.rows:
+            if isinstance(figure, Average) and name in row.paper:
+                mean = figure.mean({one: row.paper[one] for one in figure.columns})
+                assert mean == pytest.approx(row.paper[name], abs=0.051), row.name
+
+
+def test_columns_are_scores_that_trials_have():
+    for tables in TABLES.values():
+        for table in tables.values():
+            for figure in table.columns.values():
+                if isinstance(figure, FineTuned) and figure.tasks[0].startswith("glue"):
+                    (column,) = {
+                        one.task
+                        for one in averages.COLUMNS.values()
+                        if one.task.name == figure.tasks[0]
+                    }
+                    metric = figure.metric.removeprefix("mis").removeprefix("matched_")
+                    assert metric in column.metrics
+
+
+def test_mean_of_the_seeds_of_the_best_setting(runs):
+    results = Results([runs])
+    table = TABLES["segatron"][2]
+    row = next(row for row in table.rows if row.run == "segabert_base")
+    found = results.figures(row, table.columns, table.recipe)
+    # The setting is chosen by its mean, not by its best seed.
+    assert found["dev MRPC"].value == pytest.approx(85.0)
+    assert found["dev MRPC"].deviations == (
+        "glue/mrpc: limit: 100; paper all",
+        "glue/mrpc: seeds: 2; paper 4",
+        "glue/mrpc: settings tried: 2 of the paper's 72, and 0 others",
+    )
+    assert found["dev CoLA"].value is None
+    assert found["dev average"].value is None
+
+
+def test_best_of_all_trials_where_the_paper_reports_that(runs):
+    table = TABLES["slm"][2]
+    found = Results([runs]).figures(table.rows[0], table.columns, table.recipe)
+    # Chosen by F1, so exact match is that of the same trial.
+    assert found["v1.1 F1"].value == 89.0
+    assert found["v1.1 EM"].value == 81.0
+    best = TABLES["slm"][8]
+    row = next(row for row in best.rows if row.tasks == ("squad/v1.1",))
+    found = Results([runs]).figures(row, best.columns, best.recipe)
+    assert (found["epochs"].value, found["learning rate"].value) == (2, 5e-5)
+
+
+def test_perplexities_and_submissions(tmp_path):
+    (tmp_path / "lm").mkdir()
+    (tmp_path / "lm" / "perplexity.json").write_text(
+        json.dumps(
+            {
+                "run": "transformer_xl_base",
+                "predicted": {"perplexity": 30.0},
+                "standard": {"perplexity": 24.0},
+            }
+        )
+    )
+    scores = {column: {"f1": 70.0} for column in averages.PAPER_COLUMNS}
+    scores["CoLA"] = {"matthews": 40.0}
+    (tmp_path / "leaderboard.json").write_text(json.dumps({"bert_base": scores}))
+    results = Results([tmp_path])
+    table = TABLES["segatron"][1]
+    found = results.figures(table.rows[0], table.columns, table.recipe)
+    assert found["perplexity"].value == 24.0
+    table = TABLES["segatron"][2]
+    found = results.figures(table.rows[0], table.columns, table.recipe)
+    assert (found["test CoLA"].value, found["test QQP"].value) == (40.0, 70.0)
+    assert found["test SST-2"].value is None  # its metric is accuracy
+
+
+def test_settings_and_validation_are_of_the_run(tmp_path):
+    config = tiny_slm.config()
+    tiny_slm.write_checkpoint(tmp_path / "run", config)
+    rows = [
+        {"kind": "validation", "updates": 5, "masked_lm_accuracy": 0.25},
+        {"kind": "train", "updates": 6, "masked_lm_accuracy": 0.5},
+    ]
+    (tmp_path / "run" / "log.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
+    columns = {
+        "MLM": Validated("masked_lm_accuracy"),
+        "width": ConfigValue("model.hidden_size"),
+        "other": Validated("exchange_sentence_accuracy"),
+    }
+    results = Results([tmp_path])
+    assert results.runs == (config.name,)
+    found = results.figures(Row("tiny", config.name, {}), columns, "")
+    # Of validation, not of training.
+    assert found["MLM"] == Found(25.0, ("after 5 updates",))
+    assert found["width"].value == config.model.hidden_size
+    assert found["other"].value is None
+
+
+def test_settings_are_those_that_runs_are_compared_with():
+    table = TABLES["slm"][7]
+    values = {value.setting: value.value for value in fidelity.COLUMNS["slm_base"]}
+    assert table.rows[0].paper.items() <= values.items()
+    assert len(table.columns) >= 8
+
+
+def test_results_of_one_thing_twice_are_refused(runs):
+    write_trials(runs / "again", "segabert_base", "glue/mrpc", {(SLOW, 1): {"f1": 0.5}})
+    with pytest.raises(
+        ValueError, match=r"once\. Received: glue/mrpc of segabert_base"
+    ):
+        Results([runs])
+    with pytest.raises(ValueError, match="`runs` must be folders"):
+        Results([runs / "missing"])
+
+
+def test_baselines_fill_no_row(tmp_path):
+    write_trials(
+        tmp_path / "new",
+        "bert_base",
+        "glue/mrpc",
+        {(SLOW, 1): {"f1": 0.5}},
+        randomly_initialised=True,
+    )
+    assert Results([tmp_path]).runs == ()
+
+
+def test_what_is_printed(runs):
+    code, printed, errors = command_calls.call(
+        "seg_tf.commands.paper_tables", "--paper=segatron", f"--runs={runs}"
+    )
+    assert code == 0, errors
+    assert "Segatron, table 2: GLUE\n" in printed
+    (line,) = [
+        line
+        for line in printed.split("table 2:")[1].split("table 3:")[0].splitlines()
+        if " 85.0" in line
+    ]
+    assert line.split()[0] == "ours"
+    assert line.count("not run") == 19
+    assert "SegaBERT base, glue/mrpc: seeds: 2; paper 4" in printed
+    assert "Filled by: segabert_base" in printed
+    assert "In none of these tables: slm_base" in printed
+
+
+def test_runs_of_another_size_stand_in_and_files_are_written(tmp_path):
+    write_trials(
+        tmp_path / "tiny",
+        "slm_tiny",
+        "glue/rte",
+        {((1e-5, 32, 5), seed): {"accuracy": seed / 10} for seed in (5, 6)},
+    )
+    output = tmp_path / "tables.csv"
+    code, _, errors = command_calls.call(
+        "seg_tf.commands.paper_tables",
+        *("--paper=slm", f"--runs={tmp_path}", "--size=tiny"),
+        *("--format=csv", f"--output={output}"),
+    )
+    assert code == 0, errors
+    rows = list(csv.DictReader(io.StringIO(output.read_text())))
+    (row,) = [
+        one for one in rows if one["column"] == "dev RTE" and one["run"] == "slm_tiny"
+    ]
+    assert (row["of_paper"], row["ours"]) == ("81.2", "60.0")
+    assert {one["ours"] for one in rows if one["run"] == "slm_tiny_3m"} == {"not run"}
+
+
+def test_markdown_has_a_cell_for_every_column(runs):
+    text = rendering.render(slm.TABLES, Results([runs]), "SLM", "markdown")
+    for block in text.split("### ")[1:]:
+        lines = [line for line in block.splitlines() if line.startswith("|")]
+        assert len({line.count("|") for line in lines}) <= 1
+    assert "find_sentences" in text
