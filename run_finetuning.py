@@ -68,6 +68,7 @@ from seg_tf.finetuning.trials.divergence import ADVICE
 from seg_tf.finetuning.trials.grid import GRIDS, Grid, make_grid, probe_grid
 from seg_tf.finetuning.trials.trial import TaskRunner
 from seg_tf.finetuning.trials.trial_progress import TrialsProgress, describe
+from seg_tf.tasks.finetuning_settings import OptimizerSettings
 from seg_tf.training import distribution
 from seg_tf.training.errors import TrainingStopped
 
@@ -120,6 +121,17 @@ def define_flags() -> None:
         "Seeds of new weights, dropout and order, for every setting. Default: 1, or "
         "1 up to as many as the paper of --grid ran.",
     )
+    of_optimizer = OptimizerSettings()
+    for name, what in (
+        ("warmup_share", "Share of the updates in which the learning rate rises."),
+        ("weight_decay", "Decay of the weights, times the learning rate."),
+        ("epsilon", "What AdamW adds to the root of the second moment."),
+        ("clip_norm", "Largest global norm of the gradients."),
+    ):
+        usual = getattr(of_optimizer, name)
+        flags.DEFINE_float(
+            name, None, f"{what} Default: as the paper of --grid; without, {usual:g}."
+        )
     flags.DEFINE_integer(
         "early_stopping",
         None,
@@ -225,12 +237,16 @@ def _make_job(
         options["freeze_encoder"] = grid.freezes_encoder
     for note in grid.notes:
         say(f"{name}: {note}")
+    given = {name: values[name].value for name in runners.OPTIMIZER_FLAGS}
+    given = {name: value for name, value in given.items() if value is not None}
+    optimizer = dataclasses.replace(grid.optimizer, **given)
     folder = trial_runs.TrialsFolder(pathlib.Path(values.output_dir) / part)
     runner = runners.make_runner(
         pretrained,
         name,
         values.data_dir,
         options,
+        optimizer=optimizer,
         probe=values.probe,
         folder=folder.path,
         report=say,
@@ -243,6 +259,7 @@ def _make_job(
         "files_sha256": runner.describe(),
         "early_stopping": values.early_stopping,
         "probe": values.probe,
+        **({} if values.probe else {"optimizer": dataclasses.asdict(optimizer)}),
         **options,
     }
     folder.check(settings)

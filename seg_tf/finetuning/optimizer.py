@@ -6,19 +6,17 @@ from typing import Any
 import keras
 from keras import ops
 
+from seg_tf.tasks.finetuning_settings import OptimizerSettings
 from seg_tf.training.optimizers import optimizer
 from seg_tf.training.optimizers.adamw import AdamW
 
-# As BERT's published code, and SLM (appendix A, table 7), fine-tune. Segatron has what
-# the Hugging Face library had (section 4.2), without its values.
-WARMUP_SHARE = 0.1
-CLIP_NORM = 1.0
+BERT_SETTINGS = OptimizerSettings()
 DEFAULT_LEARNING_RATE = 3e-5
 
 
 @keras.saving.register_keras_serializable(package="seg_tf")
 class LinearWarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
-    """A rate that rises over the first tenth of the updates and falls to 0 at the end.
+    """A rate that rises over the first updates and falls to 0 at the end.
 
     As `seg_tf.training.optimizers.schedule.WarmupPolynomialDecay`, but its numbers are
     variables: set for another training, whatever was compiled with it stays good.
@@ -26,10 +24,17 @@ class LinearWarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
     Args:
         learning_rate: float. The highest rate.
         num_updates: int. Updates of the whole training.
+        warmup_share: float. Share of them in which the rate rises.
     """
 
-    def __init__(self, learning_rate: float, num_updates: int):
+    def __init__(
+        self,
+        learning_rate: float,
+        num_updates: int,
+        warmup_share: float = BERT_SETTINGS.warmup_share,
+    ):
         super().__init__()
+        self.warmup_share = warmup_share
         make = functools.partial(keras.Variable, trainable=False)
         # Not int32: TensorFlow keeps such variables on the host, where what is
         # compiled for a GPU cannot read them.
@@ -42,7 +47,7 @@ class LinearWarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
         """Makes it the schedule of another training; arguments as of the class."""
         self._peak.assign(learning_rate)
         self._num_updates.assign(num_updates)
-        self._warmup_updates.assign(round(WARMUP_SHARE * num_updates))
+        self._warmup_updates.assign(round(self.warmup_share * num_updates))
 
     def __call__(self, step: Any) -> Any:
         """Rate of the next update after `step` of them. Returns a float32 scalar."""
@@ -56,10 +61,15 @@ class LinearWarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
         return {
             "learning_rate": float(self._peak),
             "num_updates": int(self._num_updates),
+            "warmup_share": self.warmup_share,
         }
 
 
-def finetuning_optimizer(learning_rate: float, num_updates: int) -> AdamW:
+def finetuning_optimizer(
+    learning_rate: float,
+    num_updates: int,
+    settings: OptimizerSettings = BERT_SETTINGS,
+) -> AdamW:
     """AdamW as BERT is fine-tuned with it, for `compile`.
 
     The rate rises over the first tenth of the updates and falls to 0. Weights decay by
@@ -68,22 +78,29 @@ def finetuning_optimizer(learning_rate: float, num_updates: int) -> AdamW:
     Args:
         learning_rate: the highest rate.
         num_updates: updates of the whole training: batches times epochs.
+        settings: others than BERT's.
     """
-    return scheduled_optimizer(LinearWarmupDecay(learning_rate, num_updates))
+    schedule = LinearWarmupDecay(learning_rate, num_updates, settings.warmup_share)
+    return scheduled_optimizer(schedule, settings)
 
 
-def scheduled_optimizer(schedule: LinearWarmupDecay) -> AdamW:
+def scheduled_optimizer(
+    schedule: LinearWarmupDecay, settings: OptimizerSettings = BERT_SETTINGS
+) -> AdamW:
     """As `finetuning_optimizer`, with a schedule that can be set for other trainings.
 
     Args:
         schedule: of the learning rate.
+        settings: the other settings.
     """
     return optimizer.build_scheduled(
         AdamW,
         lambda **_: schedule,
         num_updates=1,
         learning_rate=0.0,
-        global_clipnorm=CLIP_NORM,
+        weight_decay=settings.weight_decay,
+        epsilon=settings.epsilon,
+        global_clipnorm=settings.clip_norm,
         name="adamw",
     )
 

@@ -6,8 +6,13 @@ from typing import Any
 import keras
 
 from seg_tf.checkpoints.encoder_copies import under_dtype_policy
-from seg_tf.finetuning.optimizer import LinearWarmupDecay, scheduled_optimizer
+from seg_tf.finetuning.optimizer import (
+    BERT_SETTINGS,
+    LinearWarmupDecay,
+    scheduled_optimizer,
+)
 from seg_tf.finetuning.trials.trial import Setting
+from seg_tf.tasks.finetuning_settings import OptimizerSettings
 from seg_tf.training import devices
 
 
@@ -22,6 +27,7 @@ class ReusableModel:
         loss_of: from a model to what it is trained for: a loss, or one for each
             output by name.
         dtype_policy: under which it is made; None takes the one that holds now.
+        optimizer: settings of the optimizer beside the learning rate.
     """
 
     def __init__(
@@ -29,11 +35,13 @@ class ReusableModel:
         make: Callable[[int], keras.Model],
         loss_of: Callable[[keras.Model], Any],
         dtype_policy: str | None = None,
+        optimizer: OptimizerSettings = BERT_SETTINGS,
     ):
         self._make = make
+        self._optimizer_settings = optimizer
         self._loss_of = loss_of
         self._policy = dtype_policy or keras.config.dtype_policy()
-        self._schedule = LinearWarmupDecay(learning_rate=0.0, num_updates=1)
+        self._schedule = LinearWarmupDecay(0.0, 1, optimizer.warmup_share)
         self._model: keras.Model | None = None
 
     def start(self, seed: int, learning_rate: float, num_updates: int) -> keras.Model:
@@ -67,7 +75,7 @@ class ReusableModel:
 
     def _compile(self) -> None:
         self._model.compile(
-            scheduled_optimizer(self._schedule),
+            scheduled_optimizer(self._schedule, self._optimizer_settings),
             self._loss_of(self._model),
             # Compiling every length of rows takes a CPU longer than it gains by it.
             jit_compile=devices.has_gpu(),

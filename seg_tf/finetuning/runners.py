@@ -8,10 +8,12 @@ from typing import Any
 from seg_tf import tasks
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.finetuning.classification.runner import ClassificationRunner
+from seg_tf.finetuning.optimizer import BERT_SETTINGS
 from seg_tf.finetuning.probing.probe_runner import ProbeRunner
 from seg_tf.finetuning.spans import squad_runner
 from seg_tf.finetuning.spans.squad_runner import SquadRunner
 from seg_tf.finetuning.trials.trial import TaskRunner
+from seg_tf.tasks.finetuning_settings import OptimizerSettings
 
 # In the folder of a task's trials: what probes read.
 VECTORS_FOLDER = "vectors"
@@ -34,15 +36,17 @@ class RunnerKind:
 
 
 _OF_TRAININGS = ("grid", "learning_rate", "batch_size", "epochs", "early_stopping")
+# Fields of `OptimizerSettings`.
+OPTIMIZER_FLAGS = ("warmup_share", "weight_decay", "epsilon", "clip_norm")
 CLASSIFICATION = RunnerKind(
     "tasks of classification that are fine-tuned",
     (*_ALL_HAVE, "freeze_encoder", "predict_test", "save_model"),
-    _OF_TRAININGS,
+    (*_OF_TRAININGS, *OPTIMIZER_FLAGS),
 )
 SQUAD = RunnerKind(
     "SQuAD",
     (*_ALL_HAVE, "dev_limit", "save_model"),
-    _OF_TRAININGS,
+    (*_OF_TRAININGS, *OPTIMIZER_FLAGS),
 )
 PROBE = RunnerKind("probes of a frozen encoder", _ALL_HAVE, ("probe",))
 KINDS = (CLASSIFICATION, SQUAD, PROBE)
@@ -100,6 +104,7 @@ def make_runner(
     data_dir: str | pathlib.Path,
     options: Mapping[str, Any],
     *,
+    optimizer: OptimizerSettings = BERT_SETTINGS,
     probe: str | None = None,
     folder: pathlib.Path,
     report: Callable[[str], Any] = print,
@@ -111,6 +116,7 @@ def make_runner(
         task: name of the task.
         data_dir: folder of the benchmark, or of the task.
         options: values of `kind_of(task, probe).options`; others are not read.
+        optimizer: settings of fine-tuning beside the learning rate.
         probe: as for `kind_of`.
         folder: of the task's trials, where probes keep the vectors they read.
         report: called with lines of text.
@@ -127,6 +133,7 @@ def make_runner(
             pretrained,
             task,
             data_dir,
+            optimizer=optimizer,
             report=report,
             **arguments,
         )
@@ -140,4 +147,6 @@ def make_runner(
             report=report,
             **arguments,
         )
-    return ClassificationRunner(pretrained, task, data_dir, report=report, **arguments)
+    return ClassificationRunner(
+        pretrained, task, data_dir, optimizer=optimizer, report=report, **arguments
+    )

@@ -35,6 +35,38 @@ class PaperSetting:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class OptimizerSettings:
+    """Settings of AdamW beside the learning rate; they are BERT's published code's.
+
+    Attributes:
+        warmup_share: share of the updates in which the learning rate rises; then it
+            falls linearly to 0.
+        weight_decay: share of a weight that an update takes away, times the rate.
+        epsilon: added to the root of the second moment.
+        clip_norm: the largest global norm of the gradients.
+
+    Raises:
+        ValueError: if one cannot be.
+    """
+
+    warmup_share: float = 0.1
+    weight_decay: float = 0.01
+    epsilon: float = 1e-6
+    clip_norm: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name, is_good, wanted in (
+            ("warmup_share", 0 <= self.warmup_share < 1, "in [0, 1)"),
+            ("weight_decay", 0 <= self.weight_decay < 1, "in [0, 1)"),
+            ("epsilon", 0 < self.epsilon < 1, "in (0, 1)"),
+            ("clip_norm", 0 < self.clip_norm < float("inf"), "positive and finite"),
+        ):
+            if not is_good:
+                value = getattr(self, name)
+                raise ValueError(f"`{name}` must be {wanted}. Received: {name}={value}")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
     """Settings that a paper tries for a task.
 
@@ -48,8 +80,7 @@ class Recipe:
         score: what of several runs is reported: their "mean" or their "best"; "" where
             it is unsaid.
         row_length: positions of a row; None where it is unsaid.
-        warmup_share: share of the updates in which the learning rate rises; None where
-            it is unsaid.
+        optimizer: its other settings.
         freezes_encoder: whether only what is above the encoder is trained.
         source: where it is said.
     """
@@ -61,7 +92,7 @@ class Recipe:
     num_runs: int | None
     score: str
     row_length: int | None
-    warmup_share: float | None
+    optimizer: OptimizerSettings
     freezes_encoder: bool = False
     source: str
 
@@ -100,7 +131,18 @@ def get(recipe: str, task: str) -> Recipe:
     return of_tasks[task]
 
 
-def _one(setting: PaperSetting, source: str, num_runs: int | None = None) -> Recipe:
+# "The other hyper-parameters are the same as in the HuggingFace Transformers library",
+# says Segatron (section 4.2): the defaults of its scripts for GLUE and SQuAD in 2020.
+_HUGGING_FACE = OptimizerSettings(warmup_share=0.0, weight_decay=0.0, epsilon=1e-8)
+_GLUE_LENGTH, _SQUAD_LENGTH = 128, 384
+
+
+def _one(
+    setting: PaperSetting,
+    source: str,
+    num_runs: int | None = None,
+    row_length: int = _GLUE_LENGTH,
+) -> Recipe:
     """A grid of one setting."""
     return Recipe(
         learning_rates=(setting.learning_rate,),
@@ -109,8 +151,8 @@ def _one(setting: PaperSetting, source: str, num_runs: int | None = None) -> Rec
         best=setting,
         num_runs=num_runs,
         score="mean" if num_runs else "",
-        row_length=None,
-        warmup_share=None,
+        row_length=row_length,
+        optimizer=_HUGGING_FACE,
         source=source,
     )
 
@@ -124,8 +166,8 @@ _SEGATRON_GRID = Recipe(
     best=None,
     num_runs=4,
     score="mean",
-    row_length=None,
-    warmup_share=None,
+    row_length=_GLUE_LENGTH,
+    optimizer=_HUGGING_FACE,
     source=f"{_SEGATRON}, section 4.2 and table 2",
 )
 _SEGATRON_LARGE = PaperSetting(learning_rate=3e-5, batch_size=256, num_epochs=3)
@@ -172,7 +214,7 @@ def _slm(task: str, num_epochs: int, learning_rate: float) -> Recipe:
         num_runs=5,
         score="best",
         row_length=_SLM_ROW_LENGTHS[benchmark],
-        warmup_share=0.1,
+        optimizer=OptimizerSettings(),
         freezes_encoder=is_probe,
         source=f"{_SLM}, section 3.2, appendix A, tables 7 and 8",
     )
@@ -185,15 +227,21 @@ RECIPES: Mapping[str, Mapping[str, Recipe]] = {
             _LARGE_TASKS,
             _one(_SEGATRON_LARGE, f"{_SEGATRON}, section 4.2 and table 2", 4),
         ),
-        "squad/v1.1": _one(_SEGATRON_SQUAD, f"{_SEGATRON}, section 4.3, table 6", 4),
-        "squad/v2.0": _one(_SEGATRON_SQUAD, f"{_SEGATRON}, section 4.3"),
+        "squad/v1.1": _one(
+            _SEGATRON_SQUAD, f"{_SEGATRON}, section 4.3, table 6", 4, _SQUAD_LENGTH
+        ),
+        "squad/v2.0": _one(
+            _SEGATRON_SQUAD, f"{_SEGATRON}, section 4.3", row_length=_SQUAD_LENGTH
+        ),
     },
     "segabert_base": {
         **dict.fromkeys(
             (*_SMALL_TASKS, *_LARGE_TASKS),
             _one(_SEGATRON_LARGE, f"{_SEGABERT}, section 3.1"),
         ),
-        "squad/v1.1": _one(_SEGATRON_SQUAD, f"{_SEGABERT}, section 3.2"),
+        "squad/v1.1": _one(
+            _SEGATRON_SQUAD, f"{_SEGABERT}, section 3.2", row_length=_SQUAD_LENGTH
+        ),
     },
     "slm": {task: _slm(task, *best) for task, best in _SLM_BEST.items()},
 }

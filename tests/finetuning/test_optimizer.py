@@ -10,6 +10,7 @@ from seg_tf.finetuning.optimizer import (
     finetuning_optimizer,
     scheduled_optimizer,
 )
+from seg_tf.tasks.finetuning_settings import OptimizerSettings
 from seg_tf.training.optimizers.schedule import WarmupPolynomialDecay
 
 
@@ -34,16 +35,16 @@ def test_schedule_that_was_set_anew_is_followed_by_what_was_compiled():
     assert LinearWarmupDecay.from_config(schedule.get_config())(3) == 0.5
 
 
-def slow_adamw(weight, gradients, rate, decay):
+def slow_adamw(weight, gradients, rate, decay, epsilon=1e-6):
     """Updates of AdamW whose gradients have a norm of at most 1."""
     mean, square = np.zeros_like(weight), np.zeros_like(weight)
     for step, gradient in enumerate(gradients, start=1):
         mean = 0.9 * mean + 0.1 * gradient
         square = 0.999 * square + 0.001 * gradient**2
-        corrected = mean / (1 - 0.9**step)
-        root = np.sqrt(square / (1 - 0.999**step))
         weight = weight - rate * decay * weight
-        weight = weight - rate * corrected / (root + 1e-6)
+        # Epsilon is added before the correction of the second moment.
+        correction = np.sqrt(1 - 0.999**step) / (1 - 0.9**step)
+        weight = weight - rate * correction * mean / (np.sqrt(square) + epsilon)
     return weight
 
 
@@ -74,6 +75,23 @@ def test_weights_decay_biases_do_not_and_gradients_are_clipped():
     )
     for found, wanted in zip(layer.get_weights(), expected, strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-4)
+
+
+def test_other_settings_are_kept_to():
+    layer = keras.layers.Dense(1, use_bias=False)
+    layer.build((None, 1))
+    layer.set_weights([np.array([[2.0]])])
+    settings = OptimizerSettings(
+        warmup_share=0.0, weight_decay=0.0, epsilon=0.5, clip_norm=2.0
+    )
+    optimizer = finetuning_optimizer(0.1, 10**6, settings)
+    # The norm of the first is above the limit; one of 1 would cut both.
+    for gradient in (5.0, 1.5):
+        gradients = [tf.constant([[gradient]])]
+        optimizer.apply_gradients(zip(gradients, layer.weights, strict=True))
+    expected = slow_adamw(2.0, [2.0, 1.5], 0.1, 0.0, epsilon=0.5)
+    np.testing.assert_allclose(layer.get_weights()[0], [[expected]], rtol=1e-4)
+    assert optimizer.weight_decay == 0.0
 
 
 def test_two_numbers_are_enough():

@@ -4,7 +4,7 @@ import pytest
 
 from seg_tf import tasks
 from seg_tf.tasks import finetuning_settings
-from seg_tf.tasks.finetuning_settings import PaperSetting
+from seg_tf.tasks.finetuning_settings import OptimizerSettings, PaperSetting
 
 # SLM, table 8, as printed but for SSP, which it misspells.
 SLM_TABLE_8 = """
@@ -44,12 +44,32 @@ def test_best_of_slm_is_table_8(prefix, epochs, rate):
         lengths = {"squad": 512, "glue": 128, "discoeval": None}
         assert recipe.row_length == lengths[prefix.split("/")[0]]
         assert (recipe.num_runs, recipe.score) == (5, "best")
-        assert recipe.warmup_share == 0.1
+        assert recipe.optimizer == OptimizerSettings()
+        assert (recipe.optimizer.warmup_share, recipe.optimizer.epsilon) == (0.1, 1e-6)
 
 
 def test_slm_has_every_task_but_wnli_and_the_diagnostic_set():
     known = {*tasks.names(), *SQUAD} - {"glue/wnli", "glue/ax"}
     assert set(finetuning_settings.RECIPES["slm"]) == known
+
+
+@pytest.mark.parametrize("recipe", ["segatron", "segabert_base"])
+def test_segatron_has_the_defaults_of_the_scripts_of_2020(recipe):
+    for task, of_task in finetuning_settings.RECIPES[recipe].items():
+        assert of_task.optimizer == OptimizerSettings(
+            warmup_share=0.0, weight_decay=0.0, epsilon=1e-8, clip_norm=1.0
+        )
+        assert of_task.row_length == (384 if task in SQUAD else 128)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [{"warmup_share": 1.0}, {"weight_decay": -0.1}, {"epsilon": 0.0}, {"clip_norm": 0}],
+)
+def test_settings_that_cannot_be_are_refused(values):
+    (name,) = values
+    with pytest.raises(ValueError, match=f"`{name}` must be .*Received: {name}="):
+        OptimizerSettings(**values)
 
 
 @pytest.mark.parametrize("task", ["cola", "mrpc", "rte", "sst-2", "sts-b"])

@@ -18,11 +18,13 @@ from seg_tf.finetuning.classification.split import (
 )
 from seg_tf.finetuning.classification.text_batches import TextExamples
 from seg_tf.finetuning.classification.text_classifier import TextClassifier
+from seg_tf.finetuning.optimizer import BERT_SETTINGS
 from seg_tf.finetuning.reusable_model import ReusableModel
 from seg_tf.finetuning.text_task import MODEL_FOLDER
 from seg_tf.finetuning.trials.results_report import LEADERBOARD_FOLDER
 from seg_tf.finetuning.trials.trial import Setting
 from seg_tf.tasks import Example, Task, metrics
+from seg_tf.tasks.finetuning_settings import OptimizerSettings
 from seg_tf.tasks.glue import prediction_files
 from seg_tf.tasks.glue.averages import COLUMNS
 
@@ -48,6 +50,7 @@ class ClassificationRunner:
         predict_test: whether to predict test splits as well: with labels they are
             scored as `test_…`; those of GLUE become files for its leaderboard.
         save_model: whether every trial keeps its model, in its folder `model`.
+        optimizer: its settings beside the learning rate.
         report: called with lines of text.
 
     Attributes:
@@ -79,6 +82,7 @@ class ClassificationRunner:
         dtype_policy: str | None = None,
         predict_test: bool = False,
         save_model: bool = False,
+        optimizer: OptimizerSettings = BERT_SETTINGS,
         report: Callable[[str], Any] = print,
     ):
         task = tasks.get(task) if isinstance(task, str) else task
@@ -98,6 +102,7 @@ class ClassificationRunner:
             ),
             TextClassifier.loss_of_labels,
             dtype_policy,
+            optimizer,
         )
 
         def read(task: Task, split: str) -> PredictedSplit:

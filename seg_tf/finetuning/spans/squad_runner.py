@@ -12,6 +12,7 @@ import keras
 from seg_tf import command_line
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.finetuning.classification.dev_scores import DevScores
+from seg_tf.finetuning.optimizer import BERT_SETTINGS
 from seg_tf.finetuning.reusable_model import ReusableModel
 from seg_tf.finetuning.spans.span_batches import span_batches
 from seg_tf.finetuning.spans.span_extractor import SpanExtractor
@@ -26,6 +27,7 @@ from seg_tf.finetuning.spans.squad_splits import (
 )
 from seg_tf.finetuning.text_task import MODEL_FOLDER
 from seg_tf.finetuning.trials.trial import Setting
+from seg_tf.tasks.finetuning_settings import OptimizerSettings
 from seg_tf.tasks.squad import answers as squad_answers
 from seg_tf.tasks.squad.answers import RankedAnswers
 from seg_tf.tasks.squad.spans import SpanEncoder
@@ -62,6 +64,7 @@ class SquadRunner:
         dtype_policy: as of Keras, such as "mixed_bfloat16"; None takes the one that
             holds.
         save_model: whether every trial keeps its model, in its folder `model`.
+        optimizer: its settings beside the learning rate.
         report: called with lines of text: how many questions, and what is out of
             reach.
         progress: makes the bar for the windows of a file.
@@ -100,6 +103,7 @@ class SquadRunner:
         randomly_initialised: bool = False,
         dtype_policy: str | None = None,
         save_model: bool = False,
+        optimizer: OptimizerSettings = BERT_SETTINGS,
         report: Callable[[str], Any] = print,
         progress: MakeProgress = command_line.progress_bar,
     ):
@@ -128,6 +132,7 @@ class SquadRunner:
             ),
             SpanExtractor.losses_of_pointers,
             dtype_policy,
+            optimizer,
         )
 
         version = task.removeprefix("squad/")

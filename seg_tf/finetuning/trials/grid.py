@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from seg_tf.checkpoints.pretrained import Pretrained
-from seg_tf.finetuning.optimizer import DEFAULT_LEARNING_RATE, WARMUP_SHARE
+from seg_tf.finetuning.optimizer import BERT_SETTINGS, DEFAULT_LEARNING_RATE
 from seg_tf.finetuning.probing.probe_runner import probe_setting
 from seg_tf.finetuning.trials.trial import Setting
 from seg_tf.tasks import finetuning_settings
-from seg_tf.tasks.finetuning_settings import Recipe
+from seg_tf.tasks.finetuning_settings import OptimizerSettings, Recipe
 
 # Means the paper of the checkpoint's model.
 PAPER = "paper"
@@ -32,6 +32,7 @@ class Grid:
         seeds: of every setting.
         row_length: the most positions of a row; None where a paper leaves it open.
         freezes_encoder: whether only what is above the encoder is trained.
+        optimizer: its settings beside the learning rate.
         notes: remarks on a paper's grid, as lines of text.
     """
 
@@ -39,6 +40,7 @@ class Grid:
     seeds: tuple[int, ...]
     row_length: int | None = None
     freezes_encoder: bool = False
+    optimizer: OptimizerSettings = BERT_SETTINGS
     notes: tuple[str, ...] = ()
 
 
@@ -93,6 +95,7 @@ def make_grid(
         seeds or tuple(range(1, 1 + (recipe.num_runs or 1))),
         recipe.row_length,
         recipe.freezes_encoder,
+        recipe.optimizer,
         tuple(_notes(recipe)),
     )
 
@@ -126,16 +129,6 @@ def _checked_seeds(seeds: Sequence[int]) -> tuple[int, ...]:
 
 def _notes(recipe: Recipe) -> Iterator[str]:
     """Yields the deviations from a paper, and choices that it leaves open."""
-    if recipe.warmup_share is None:
-        yield (
-            f"{recipe.source}: does not say how the learning rate rises; here it does "
-            f"in the first {WARMUP_SHARE:.0%} of the updates, as BERT's"
-        )
-    elif recipe.warmup_share != WARMUP_SHARE:
-        yield (
-            f"{recipe.source}: the learning rate rises in the first "
-            f"{recipe.warmup_share:.0%} of the updates; here in {WARMUP_SHARE:.0%}"
-        )
     if recipe.num_runs is None:
         yield f"{recipe.source}: does not say how many runs; here it is 1, or --seeds"
     if recipe.score == "best":
