@@ -44,15 +44,16 @@ def _models():
 def fine_tune(run_dir, data_dir, tmp_path, monkeypatch, _models):
     """Runs the command; returns nothing.
 
-    Runners whose models are of the same layers share one, which is compiled once and
-    gets the state of a new one for every trial.
+    Runners whose models are of the same layers, and read text alike, share one, which
+    is compiled once and gets the state of a new one for every trial.
     """
     make_runner = runners.make_runner
 
     def with_shared_model(pretrained, task, data_dir, options, **settings):
         runner = make_runner(pretrained, task, data_dir, options, **settings)
         if isinstance(runner, ClassificationRunner):
-            key = task, *map(options.get, _OPTIONS_OF_MODELS)
+            text = pretrained.sentence_parameters.checksum
+            key = task, text, *map(options.get, _OPTIONS_OF_MODELS)
             runner._model = _models.setdefault(key, runner._model)
         return runner
 
