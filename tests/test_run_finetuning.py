@@ -53,7 +53,8 @@ def fine_tune(run_dir, data_dir, tmp_path, monkeypatch, _models):
         runner = make_runner(pretrained, task, data_dir, options, **settings)
         if isinstance(runner, ClassificationRunner):
             text = pretrained.sentence_parameters.checksum
-            key = task, text, *map(options.get, _OPTIONS_OF_MODELS)
+            optimizer = settings["optimizer"]
+            key = task, text, optimizer, *map(options.get, _OPTIONS_OF_MODELS)
             runner._model = _models.setdefault(key, runner._model)
         return runner
 
@@ -318,9 +319,11 @@ def test_options_reach_what_is_trained(fine_tune, tmp_path, monkeypatch):
     monkeypatch.setattr(reusable_model.ReusableModel, "start", watched)
     fine_tune(
         "--limit=8", "--max_length=20", "--freeze_encoder", "--early_stopping=1",
-        "--dtype_policy=mixed_bfloat16",
+        "--dtype_policy=mixed_bfloat16", "--warmup_share=0.3", "--epsilon=1e-7",
     )  # fmt: skip
     (model,) = seen
+    assert model.optimizer.epsilon == 1e-7
+    assert model.optimizer._learning_rate.warmup_share == 0.3
     assert model.dtype_policy.name == "mixed_bfloat16"
     assert model.freeze_encoder
     assert keras.config.dtype_policy().name == "float32"
@@ -331,6 +334,12 @@ def test_options_reach_what_is_trained(fine_tune, tmp_path, monkeypatch):
         "freeze_encoder": True,
         "early_stopping": 1,
         "randomly_initialised": False,
+        "optimizer": {
+            "warmup_share": 0.3,
+            "weight_decay": 0.01,
+            "epsilon": 1e-7,
+            "clip_norm": 1.0,
+        },
     }
     assert {name: settings[name] for name in expected} == expected
 
@@ -347,6 +356,7 @@ def test_options_reach_what_is_trained(fine_tune, tmp_path, monkeypatch):
         (["--seeds=-1"], "`seeds` must be 0 or more"),
         (["--dev_limit=2"], "`--dev_limit` must be left out.*for SQuAD"),
         (["--probe=joint"], "must be left out for probes of a frozen"),
+        (["--warmup_share=1"], "`warmup_share` must be in"),
         (["--max_length=1000"], "`max_length` must be at most.*max_length=1000"),
     ],
 )
