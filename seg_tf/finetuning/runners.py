@@ -36,8 +36,7 @@ class RunnerKind:
 
 
 _OF_TRAININGS = ("grid", "learning_rate", "batch_size", "epochs", "early_stopping")
-# Fields of `OptimizerSettings`.
-OPTIMIZER_FLAGS = ("warmup_share", "weight_decay", "epsilon", "clip_norm")
+OPTIMIZER_FLAGS = tuple(field.name for field in dataclasses.fields(OptimizerSettings))
 CLASSIFICATION = RunnerKind(
     "tasks of classification that are fine-tuned",
     (*_ALL_HAVE, "freeze_encoder", "predict_test", "save_model"),

@@ -5,6 +5,7 @@ import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from seg_tf.finetuning.trials.results import aligned_table
 from seg_tf.paper_tables.results import Found, Results
 from seg_tf.paper_tables.table import Row, Table
 
@@ -52,7 +53,7 @@ def _block(table: Table, figures: _Figures, paper: str, markdown: bool) -> str:
         for row, found in figures:
             lines.append([row.name, "paper", *_paper_cells(table, row)])
             lines.append(["", "ours", *_our_cells(table, found)])
-        parts.append(_markdown(lines) if markdown else _aligned(lines))
+        parts.append(_markdown(lines) if markdown else aligned_table(lines))
     notes = [*table.notes]
     for row, found in figures:
         said = dict.fromkeys(line for one in found.values() for line in one.deviations)
@@ -89,17 +90,6 @@ def _markdown(lines: Sequence[Sequence[str]]) -> str:
     header, *others = lines
     rule = ["---", "---", *["--:"] * (len(header) - 2)]
     return "\n".join(f"| {' | '.join(line)} |" for line in (header, rule, *others))
-
-
-def _aligned(lines: Sequence[Sequence[str]]) -> str:
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if number < 2 else cell.rjust(width)
-            for number, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in lines
-    )
 
 
 def _csv(filled: Sequence[tuple[Table, _Figures]], paper: str) -> str:

@@ -164,7 +164,7 @@ def summary(
         difference = shown(best.mean - other.mean, sign="+")
         cells = _cells(other, names, shown)
         lines.append(["", described, *cells, shown(other.mean), difference])
-    return _table([[*line, *[""] * (len(header) - len(line))] for line in lines])
+    return aligned_table([[*line, *[""] * (len(header) - len(line))] for line in lines])
 
 
 def format_score(
@@ -192,7 +192,8 @@ def _cells(
     return [str(len(scores)), *map(shown, values)]
 
 
-def _table(lines: Sequence[Sequence[str]]) -> str:
+def aligned_table(lines: Sequence[Sequence[str]]) -> str:
+    """Lines of cells as text, in columns of equal width."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join(
         "  ".join(
