@@ -26,10 +26,13 @@ class CodePointTable(tf.Module):
 
     def __init__(self, values: np.ndarray):
         super().__init__()
-        blocks = np.asarray(values, np.int32).reshape(-1, _BLOCK_LENGTH)
-        blocks, numbers = np.unique(blocks, axis=0, return_inverse=True)
-        self._blocks = held_once(blocks.reshape(-1))
-        self._block_numbers = held_once(numbers.reshape(-1))
+        number_of: dict[bytes, int] = {}  # of each different block
+        numbers = [
+            number_of.setdefault(block.tobytes(), len(number_of))
+            for block in np.asarray(values, np.int32).reshape(-1, _BLOCK_LENGTH)
+        ]
+        self._blocks = held_once(np.frombuffer(b"".join(number_of), np.int32))
+        self._block_numbers = held_once(np.array(numbers))
 
     def __call__(self, code_points: tf.Tensor) -> tf.Tensor:
         """The numbers of int32 code points, of any shape."""

@@ -10,11 +10,10 @@ Shape key: N characters, R spans, W words, K pieces.
 import dataclasses
 
 import tensorflow as tf
-import tensorflow_text
 
 from seg_tf.text import normalized_characters
-from seg_tf.text.exact_tokenizer import CONTINUATION, MAX_CHARACTERS_PER_WORD, UNKNOWN
-from seg_tf.text.fast_tokenizer import without_unmatchable
+from seg_tf.text.exact_tokenizer import MAX_CHARACTERS_PER_WORD, UNKNOWN
+from seg_tf.text.fast_tokenizer import MAX_BYTES_PER_WORD, word_piece_kernel
 from seg_tf.text.graph.code_point_table import CodePointTable, held_once
 from seg_tf.text.marked_positions import (
     MarkedPositions,
@@ -23,8 +22,6 @@ from seg_tf.text.marked_positions import (
     which_run,
 )
 from seg_tf.text.vocabulary import Vocabulary
-
-_MAX_BYTES_PER_CHARACTER = 4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,13 +70,8 @@ class GraphWordPieces(tf.Module):
         self._lengths, self._starts, self._sequences = map(
             held_once, (table.lengths, table.starts, table.sequences)
         )
-        self._tokenizer = tensorflow_text.FastWordpieceTokenizer(
-            without_unmatchable(vocabulary.tokens),
-            suffix_indicator=CONTINUATION,
-            max_bytes_per_word=MAX_CHARACTERS_PER_WORD * _MAX_BYTES_PER_CHARACTER,
-            token_out_type=tf.int32,
-            unknown_token=UNKNOWN,
-            no_pretokenization=True,
+        self._tokenizer = word_piece_kernel(
+            tuple(vocabulary.tokens), MAX_BYTES_PER_WORD, splits_words=False
         )
 
     def encode(
