@@ -15,6 +15,11 @@ _FORMAT_VERSION = 1
 _ENGLISH = "english_punkt.json"
 _NLTK_PREFIX = "nltk:"
 
+# Marks of Unicode's property Sentence_Terminal that end a sentence wherever they stand:
+# of Chinese and Japanese, Indic scripts, Arabic and Urdu, Ethiopic, Burmese, Khmer and
+# Armenian. Not the full-width full stop, which stands in numbers, nor the ellipsis.
+UNIVERSAL_TERMINATORS = "。｡！？।॥؟۔።፧။។։"
+
 
 class Orthography:
     """Contexts and first letters in which a word type was seen: flags of an int.
@@ -44,6 +49,8 @@ class PunktParameters:
         sentence_starters: words that often begin a sentence.
         orthographic_context: word type to flags of `Orthography`. Types that are
             not in it count as never seen.
+        terminators: characters that end a sentence wherever they stand, without white
+            space after them.
         name: short name of the table, for manifests.
         provenance: where the table comes from; free-form, not compared.
     """
@@ -54,6 +61,7 @@ class PunktParameters:
     orthographic_context: Mapping[str, int] = dataclasses.field(
         default_factory=dict, hash=False
     )
+    terminators: str = ""
     name: str = dataclasses.field(default="unnamed", compare=False)
     provenance: Mapping[str, Any] = dataclasses.field(
         default_factory=dict, compare=False, repr=False
@@ -105,6 +113,11 @@ class PunktParameters:
         return _built_in_english()
 
     @classmethod
+    def universal(cls) -> "PunktParameters":
+        """No words of any language; sentences end at the marks of many scripts."""
+        return cls(terminators=UNIVERSAL_TERMINATORS, name="universal")
+
+    @classmethod
     def from_file(cls, path: str | pathlib.Path) -> "PunktParameters":
         """Reads what `save` wrote.
 
@@ -150,8 +163,9 @@ class PunktParameters:
 
 # What the flags that name parameters say of their values.
 PARAMETERS_HELP = (
-    "Punkt parameters: english (built in), a JSON file, a punkt_tab folder, or "
-    "nltk:LANGUAGE for an installed punkt_tab."
+    "Punkt parameters: english (built in), universal (no abbreviations; also for "
+    "scripts without spaces), a JSON file, a punkt_tab folder, or nltk:LANGUAGE for an "
+    "installed punkt_tab."
 )
 
 
@@ -159,7 +173,8 @@ def load_parameters(name_or_path: PunktParameters | str) -> PunktParameters:
     """The parameters that the value of a flag names.
 
     Args:
-        name_or_path: `english`, the built-in table; the path of a JSON file that
+        name_or_path: `english`, the built-in table; `universal`, which knows no words
+            but marks that end a sentence without a space; the path of a JSON file that
             `seg_tf.commands.train_punkt` wrote; the path of a `punkt_tab` folder of
             one language; or `nltk:english`, that language of the `punkt_tab`
             data which NLTK finds on this machine. Parameters are returned as they are.
@@ -171,6 +186,8 @@ def load_parameters(name_or_path: PunktParameters | str) -> PunktParameters:
         return name_or_path
     if name_or_path == "english":
         return PunktParameters.english()
+    if name_or_path == "universal":
+        return PunktParameters.universal()
     if name_or_path.startswith(_NLTK_PREFIX):
         return _from_nltk_data(name_or_path.removeprefix(_NLTK_PREFIX))
     path = pathlib.Path(name_or_path)
@@ -179,8 +196,9 @@ def load_parameters(name_or_path: PunktParameters | str) -> PunktParameters:
     if path.is_file():
         return PunktParameters.from_file(path)
     raise ValueError(
-        "`sentence_parameters` must be 'english', a JSON file of Punkt parameters, a "
-        "`punkt_tab` folder of one language, or 'nltk:' and a language. Received: "
+        "`sentence_parameters` must be 'english', 'universal', a JSON file of Punkt "
+        "parameters, a `punkt_tab` folder of one language, or 'nltk:' and a language. "
+        "Received: "
         f"{name_or_path!r}"
     )
 
@@ -196,7 +214,9 @@ def _tables(parameters: PunktParameters) -> dict[str, Any]:
     words_with: dict[int, list[str]] = {}
     for word, seen in sorted(parameters.orthographic_context.items()):
         words_with.setdefault(seen, []).append(word)
-    return {
+    # Left out where there are none, so that checksums are those of before there were.
+    terminators = "".join(sorted(set(parameters.terminators)))
+    return ({"terminators": terminators} if terminators else {}) | {
         "abbreviation_types": sorted(parameters.abbreviation_types),
         "collocations": [list(pair) for pair in sorted(parameters.collocations)],
         "sentence_starters": sorted(parameters.sentence_starters),
@@ -232,6 +252,7 @@ def _from_json(content: bytes, source: str) -> PunktParameters:
             collocations=frozenset(_pair(pair) for pair in values["collocations"]),
             sentence_starters=frozenset(_words(values["sentence_starters"])),
             orthographic_context=context,
+            terminators=_terminators(values.get("terminators", "")),
             name=values["name"],
             provenance=values.get("provenance", {}),
         )
@@ -246,6 +267,12 @@ def _words(values: list[str]) -> list[str]:
         if not isinstance(value, str) or not value:
             raise ValueError(f"a word type must be a non-empty string, not {value!r}")
     return values
+
+
+def _terminators(value: str) -> str:
+    if not isinstance(value, str) or any(map(str.isalnum, value)):
+        raise ValueError(f"terminators must be a string of marks, not {value!r}")
+    return value
 
 
 def _pair(values: list[str]) -> tuple[str, str]:

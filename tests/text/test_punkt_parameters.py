@@ -73,8 +73,20 @@ def test_checksum_is_of_the_tables_alone():
         dataclasses.replace(PARAMETERS, collocations=frozenset()),
         dataclasses.replace(PARAMETERS, sentence_starters=frozenset({"he"})),
         dataclasses.replace(PARAMETERS, orthographic_context={"the": 2, "dr": 4}),
+        dataclasses.replace(PARAMETERS, terminators="。"),
     ]
-    assert len({PARAMETERS.checksum, *(other.checksum for other in changed)}) == 5
+    assert len({PARAMETERS.checksum, *(other.checksum for other in changed)}) == 6
+
+
+def test_terminators_are_saved(tmp_path):
+    universal = load_parameters("universal")
+    assert "。" in universal.terminators
+    universal.save(tmp_path / "mine.json")
+    read = load_parameters(str(tmp_path / "mine.json"))
+    assert set(read.terminators) == set(universal.terminators)
+    assert (read.name, read.checksum) == ("universal", universal.checksum)
+    PARAMETERS.save(tmp_path / "without.json")
+    assert "terminators" not in (tmp_path / "without.json").read_text()
 
 
 def test_punkt_tab_folder(tab_folder):
@@ -156,6 +168,9 @@ def test_folder_that_is_not_utf8(tab_folder):
         ),
         pytest.param(
             lambda v: v.update(orthographic_context=["a"]), "malformed", id="list"
+        ),
+        pytest.param(
+            lambda v: v.update(terminators="。a"), "a string of marks", id="letter"
         ),
     ],
 )

@@ -13,26 +13,11 @@ import tensorflow as tf
 from seg_tf.text.graph import punkt_tokens
 from seg_tf.text.graph.code_point_table import CodePointTable
 from seg_tf.text.graph.punkt_decision import GraphPunktDecision, Spans
+from seg_tf.text.graph.parts import LINE_FEED, Parts, Sentences, joined
 from seg_tf.text.graph.punkt_tokens import DASH, DOT, Characters, Tokens
 from seg_tf.text.marked_positions import MarkedPositions, shifted
 from seg_tf.text.punkt_parameters import PunktParameters
 
-LINE_FEED = ord("\n")
-
-
-@dataclasses.dataclass(frozen=True)
-class Sentences:
-    """Sentences of paragraphs, in order: int32 tensors `(S,)`.
-
-    Attributes:
-        starts: the first character of each.
-        stops: the character after each; some sentences may be empty.
-        paragraphs: which paragraph each belongs to, from 0.
-    """
-
-    starts: tf.Tensor
-    stops: tf.Tensor
-    paragraphs: tf.Tensor
 
 
 class GraphSentenceSplitter(tf.Module):
@@ -51,11 +36,19 @@ class GraphSentenceSplitter(tf.Module):
 
     def __init__(self, parameters: PunktParameters | None = None):
         super().__init__()
-        self.parameters_checksum = (parameters or PunktParameters.english()).checksum
-        self._decision = GraphPunktDecision(parameters or PunktParameters.english())
+        parameters = parameters or PunktParameters.english()
+        self.parameters_checksum = parameters.checksum
+        self._decision = GraphPunktDecision(parameters)
         self._flags = CodePointTable(punkt_tokens.character_flags())
+        self._parts = Parts(parameters.terminators) if parameters.terminators else None
 
     def __call__(self, code_points: tf.Tensor) -> Sentences:
+        if self._parts is None:
+            return self._of_paragraphs(code_points)
+        parts, ends = self._parts.cut(code_points)
+        return joined(self._of_paragraphs(parts), ends)
+
+    def _of_paragraphs(self, code_points: tf.Tensor) -> Sentences:
         characters = Characters(code_points, self._flags)
         tokens = punkt_tokens.find_tokens(characters)
         paragraphs = _Paragraphs(characters)
