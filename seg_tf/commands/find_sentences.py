@@ -46,7 +46,7 @@ from seg_tf.inference import corpus_encoding, texts
 from seg_tf.inference.corpus_vectors import CorpusVectors
 from seg_tf.inference.sentence_vectors import SentenceVectors
 from seg_tf.inference.texts import Sentence
-from seg_tf.text.punkt import SentenceSplitter
+from seg_tf.text.sentence_parameters import Splitter
 
 
 def define_flags() -> None:
@@ -109,7 +109,7 @@ def _queries_of_file() -> list[str]:
     return model_flags.read_lines(path) if path else []
 
 
-def _sentences_of(query: str, splitter: SentenceSplitter) -> list[Sentence]:
+def _sentences_of(query: str, splitter: Splitter) -> list[Sentence]:
     """The last sentence of a query, after its context."""
     sentences = list(texts.split_lines(query.split("\n"), "query", splitter))
     if not sentences:
@@ -121,7 +121,7 @@ def _sentences_of(query: str, splitter: SentenceSplitter) -> list[Sentence]:
 def _corpus(
     sources: dict[str, pathlib.Path],
     pretrained: Pretrained,
-    splitter: SentenceSplitter,
+    splitter: Splitter,
     model: SentenceVectors,
 ) -> CorpusVectors:
     """The complete vectors: made from the sources, or found in the folder."""

@@ -255,7 +255,7 @@ def _give_closers(text: str, stop: int, begin: int) -> Boundary:
 
 
 def _part_pattern(terminators: str) -> re.Pattern | None:
-    """What lies up to a terminator and the marks right after it, or to the end."""
+    """Text up to a terminator and the marks right after it, or to the end."""
     if not terminators:
         return None
     ends = re.escape(terminators)

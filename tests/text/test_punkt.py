@@ -297,7 +297,9 @@ def test_text_is_cut_after_terminators(text):
     table = dataclasses.replace(SMALL, terminators="。！？।؟")
     without = SentenceSplitter(SMALL)
     assert SentenceSplitter(table).split(text) == [
-        sentence for part in _parts(text, "。！？।؟") for sentence in without.split(part)
+        sentence
+        for part in _parts(text, "。！？।؟")
+        for sentence in without.split(part)
     ]
 
 
@@ -308,7 +310,10 @@ def test_text_is_cut_after_terminators(text):
             "他说：“你好！”然后走了。“真的吗？！”她问。",
             ["他说：“你好！”", "然后走了。", "“真的吗？！”", "她问。"],
         ),
-        ("東京は首都である。人口は1,400万人。", ["東京は首都である。", "人口は1,400万人。"]),
+        (
+            "東京は首都である。人口は1,400万人。",
+            ["東京は首都である。", "人口は1,400万人。"],
+        ),
         ("यह घर है। वह कौन है? मैं।", ["यह घर है।", "वह कौन है?", "मैं।"]),
         ("هل أنت هنا؟ نعم. شكرا", ["هل أنت هنا؟", "نعم.", "شكرا"]),
         ("长３．５米……很长。", ["长３．５米……很长。"]),

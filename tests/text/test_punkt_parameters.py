@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import pathlib
 import zipfile
 
 import nltk
@@ -10,11 +11,8 @@ from nltk import tabdata
 
 from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.text.punkt_decision import PunktDecision, ends_sentence
-from seg_tf.text.punkt_parameters import (
-    Orthography,
-    PunktParameters,
-    load_parameters,
-)
+from seg_tf.text.punkt_parameters import Orthography, PunktParameters
+from seg_tf.text.sentence_parameters import load_parameters, read_parameters
 from tests.sample_data import sample_data
 
 PARAMETERS = PunktParameters(
@@ -46,7 +44,7 @@ def tab_folder(tmp_path):
 def test_saved_parameters_are_read_back(tmp_path):
     path = tmp_path / "mine.json"
     PARAMETERS.save(path)
-    read = PunktParameters.from_file(path)
+    read = read_parameters(path)
     assert read.abbreviation_types == {"dr", "é.u"}
     assert read.collocations == {("##number##", "km"), ("dr", "no")}
     assert read.sentence_starters == {"the"}
@@ -198,7 +196,7 @@ def test_name_of_nothing():
     ):
         load_parameters("nope")
     with pytest.raises(ValueError, match="`path` must be a JSON file"):
-        PunktParameters.from_file("nope.json")
+        read_parameters(pathlib.Path("nope.json"))
 
 
 def test_nltk_data_in_a_folder_and_in_an_archive(tmp_path, monkeypatch):

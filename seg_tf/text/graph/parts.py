@@ -34,7 +34,7 @@ class Sentences:
     paragraphs: tf.Tensor
 
 
-class Parts(tf.Module):
+class ParagraphCutter(tf.Module):
     """Cuts paragraphs after terminators and the marks that follow them at once.
 
     Args:
@@ -77,7 +77,7 @@ def joined(sentences: Sentences, put_in: MarkedPositions) -> Sentences:
     """The sentences of parts as those of the paragraphs that were cut.
 
     Args:
-        sentences: those of the text that `Parts.cut` returned.
+        sentences: those of the text that `ParagraphCutter.cut` returned.
         put_in: which of its characters are not of the paragraphs.
     """
     before = put_in.count_before(sentences.starts)

@@ -6,18 +6,16 @@ rules; here they are written for all paragraphs at once.
 Shape key: N characters, M possible ends of sentences, S sentences, P paragraphs.
 """
 
-import dataclasses
-
 import tensorflow as tf
 
 from seg_tf.text.graph import punkt_tokens
 from seg_tf.text.graph.code_point_table import CodePointTable
+from seg_tf.text.graph.parts import LINE_FEED, ParagraphCutter, Sentences, joined
 from seg_tf.text.graph.punkt_decision import GraphPunktDecision, Spans
-from seg_tf.text.graph.parts import LINE_FEED, Parts, Sentences, joined
 from seg_tf.text.graph.punkt_tokens import DASH, DOT, Characters, Tokens
 from seg_tf.text.marked_positions import MarkedPositions, shifted
 from seg_tf.text.punkt_parameters import PunktParameters
-
+from seg_tf.text.sentence_function import SentenceFunction
 
 
 class GraphSentenceSplitter(tf.Module):
@@ -25,6 +23,9 @@ class GraphSentenceSplitter(tf.Module):
 
     Args:
         parameters: the tables of a language. Default: the built-in English one.
+
+    Raises:
+        ValueError: if sentences are made by a Python function, which no graph holds.
 
     Call arguments:
         code_points: int32 tensor `(N,)`: paragraphs, each with a line feed after it
@@ -34,13 +35,19 @@ class GraphSentenceSplitter(tf.Module):
         `Sentences`, without white space around them.
     """
 
-    def __init__(self, parameters: PunktParameters | None = None):
+    def __init__(self, parameters: PunktParameters | SentenceFunction | None = None):
         super().__init__()
         parameters = parameters or PunktParameters.english()
+        if isinstance(parameters, SentenceFunction):
+            raise ValueError(
+                "`sentence_parameters` must be tables where a graph splits the text. "
+                f"Received: {parameters.name}, a Python function, which is used from "
+                "Python alone, as by `python -m seg_tf.commands.encode_text`"
+            )
         self.parameters_checksum = parameters.checksum
         self._decision = GraphPunktDecision(parameters)
         self._flags = CodePointTable(punkt_tokens.character_flags())
-        self._parts = Parts(parameters.terminators) if parameters.terminators else None
+        self._parts = ParagraphCutter(parameters.terminators) if parameters.terminators else None
 
     def __call__(self, code_points: tf.Tensor) -> Sentences:
         if self._parts is None:
