@@ -10,7 +10,10 @@ from data_pipelines.loading.lane_inputs import LaneInputs
 from data_pipelines.loading.masking import Masking, TokenMasking
 from data_pipelines.loading.packed_window_inputs import packed_window_inputs
 from data_pipelines.loading.reat_inputs import reat_inputs
-from data_pipelines.loading.sentence_inputs import sentence_inputs
+from data_pipelines.loading.sentence_inputs import (
+    sentence_inputs,
+    shuffled_window_inputs,
+)
 from data_pipelines.loading.span_masking import SpanMasking
 from data_pipelines.loading.window_inputs import WindowInputs
 from seg_tf.configuration import inputs, masking, objectives
@@ -31,6 +34,7 @@ INPUTS: list[Callable[..., Inputs]] = [
     packed_window_inputs,
     reat_inputs,
     sentence_inputs,
+    shuffled_window_inputs,
 ]
 LAYOUTS: list[type[Layout]] = [BlockLayout, SentenceLayout, WindowLayout]
 MASKINGS: list[type[Masking]] = [SpanMasking, TokenMasking]

@@ -93,7 +93,7 @@ def test_each_departure_is_found(parts, setting, paper, run):
 
 def test_every_setting_of_a_column_exists_and_is_compared():
     """A misspelt path in the table would compare nothing for ever."""
-    for name in (*PAPER_CONFIGS, "slm_base_plain"):
+    for name in (*PAPER_CONFIGS, "slm_base_plain", "slm_base_plain_shuffled"):
         config = load(name)
         for value in fidelity.COLUMNS[config.paper]:
             assert comparison.read_setting(config, value.setting) != "absent", (
@@ -187,9 +187,10 @@ def test_spans_are_a_deviation_of_segabert():
     assert (found.paper, found.run) == ("MaskingConfig", "SpanMaskingConfig")
 
 
-def test_slm_without_sentences_has_shorter_rows_than_the_paper():
+@pytest.mark.parametrize("name", ["slm_base_plain", "slm_base_plain_shuffled"])
+def test_slm_without_sentences_has_shorter_rows_than_the_paper(name):
     """They leave out the positions for [SENT], so that the text stays the same."""
-    (found,) = fidelity.deviations(load("slm_base_plain"))
+    (found,) = fidelity.deviations(load(name))
     assert (found.setting, found.paper, found.run) == ("inputs.row_length", 512, 492)
 
 
@@ -295,6 +296,18 @@ def test_bert_s_rows_deviate_from_slm():
         "absent",
     )
     assert "inputs.row_length" not in found  # 512 as well
+
+
+def test_plain_windows_are_no_shuffled_ones():
+    run = dataclasses.replace(load("slm_base_plain"), paper="slm_base_plain_shuffled")
+    found = by_setting(run)
+    assert set(found) == {
+        "inputs",
+        "inputs.max_sentences",
+        "inputs.row_length",
+        "inputs.shuffle_rate",
+    }
+    assert found["inputs"].run == "WindowInputsConfig"
 
 
 def test_what_no_config_holds_is_that_of_the_paper():

@@ -47,12 +47,14 @@ class GraphSentenceSplitter(tf.Module):
         self.parameters_checksum = parameters.checksum
         self._decision = GraphPunktDecision(parameters)
         self._flags = CodePointTable(punkt_tokens.character_flags())
-        self._parts = ParagraphCutter(parameters.terminators) if parameters.terminators else None
+        self._parts = (
+            ParagraphCutter(parameters.terminators) if parameters.terminators else None
+        )
 
     def __call__(self, code_points: tf.Tensor) -> Sentences:
-        if self._parts is None:
+        if self._cutter is None:
             return self._of_paragraphs(code_points)
-        parts, ends = self._parts.cut(code_points)
+        parts, ends = self._cutter.cut(code_points)
         return joined(self._of_paragraphs(parts), ends)
 
     def _of_paragraphs(self, code_points: tf.Tensor) -> Sentences:
