@@ -47,9 +47,8 @@ class GraphSentenceSplitter(tf.Module):
         self.parameters_checksum = parameters.checksum
         self._decision = GraphPunktDecision(parameters)
         self._flags = CodePointTable(punkt_tokens.character_flags())
-        self._parts = (
-            ParagraphCutter(parameters.terminators) if parameters.terminators else None
-        )
+        terminators = parameters.terminators
+        self._cutter = ParagraphCutter(terminators) if terminators else None
 
     def __call__(self, code_points: tf.Tensor) -> Sentences:
         if self._cutter is None:
