@@ -310,6 +310,62 @@ def test_plain_windows_are_no_shuffled_ones():
     assert found["inputs"].run == "WindowInputsConfig"
 
 
+LANGUAGE_MODELS = [
+    *(f"sega_transformer_xl_{one}" for one in ("base", "base_no_sentence", "large")),
+    "transformer_xl_base",
+]
+
+
+@pytest.mark.parametrize("name", LANGUAGE_MODELS)
+def test_segatron_s_language_models_are_of_mixed_precision(name):
+    (found,) = fidelity.deviations(load(name))
+    assert found.setting == "training.dtype_policy"
+    assert (found.paper, found.run) == ("mixed_float16", "float32")
+    # The paper does not say of which kind.
+    for policy in ("mixed_float16", "mixed_bfloat16"):
+        config = changed(load(name), training={"dtype_policy": policy})
+        assert fidelity.deviations(config) == []
+
+
+def test_the_large_transformer_xl_is_of_full_precision():
+    config = load("transformer_xl_large")
+    assert fidelity.deviations(config) == []
+    found = by_setting(changed(config, training={"dtype_policy": "mixed_float16"}))
+    assert found["training.dtype_policy"].paper == "float32"
+
+
+@pytest.mark.parametrize("name", ["segabert_base", "bert_large", "reat_small"])
+def test_mixed_precision_is_said_where_the_paper_is_silent(name):
+    config = changed(load(name), training={"dtype_policy": "mixed_bfloat16"})
+    (found,) = fidelity.deviations(config)
+    assert (found.paper, found.run) == ("float32", "mixed_bfloat16")
+    assert "BERT's published code" in found.source
+
+
+def test_nvidia_s_recipe_takes_any_precision():
+    config = changed(
+        load("bert_large_phase1"), training={"dtype_policy": "mixed_float16"}
+    )
+    assert fidelity.deviations(config) == []
+    assert "the precision of NVIDIA's recipe" in fidelity.describe(config)
+
+
+@pytest.mark.parametrize(
+    ("name", "statement"),
+    [
+        # tests/data_pipelines/loading/test_span_masking.py tries these two,
+        ("slm_base", "a span may begin and end inside a word"),
+        ("slm_base", "whether spans of a sentence may touch"),
+        # tests/ops/test_sinusoids.py this one,
+        ("sega_transformer_xl_base", "the exponents of equation 2"),
+        # and tests/objectives/test_exchange_sentence.py this.
+        ("reat_base", "which vectors tell of an exchange"),
+    ],
+)
+def test_readings_of_a_paper_are_listed(name, statement):
+    assert statement in fidelity.describe(load(name)).partition("Not compared")[2]
+
+
 def test_what_no_config_holds_is_that_of_the_paper():
     slm, segabert = (
         fidelity.describe(load(name)).partition("Not compared")[2]

@@ -139,6 +139,11 @@ NOT_COMPARED = (
     "how room is made for the [SENT] tokens (unsaid; here rows are so much longer than "
     "the records' windows)",
     "what is shuffled (half of the batches; here each row by a draw of its own)",
+    "what spans are of ('word tokens'; here word pieces, so that a span may begin and "
+    "end inside a word, where SpanBERT's are of whole words)",
+    "lengths over three (unsaid; here drawn among 1, 2 and 3, as 0.41, 0.33 and 0.26)",
+    "whether spans of a sentence may touch (unsaid; here only where every piece left "
+    "touches one)",
     "whether spans may cross the ends of sentences (unsaid; here they do not)",
     "short windows (unsaid; BERT's 1 in 10 has a random length)",
     "the reconstructor beyond its layers (its sizes are unsaid; here the encoder's)",
