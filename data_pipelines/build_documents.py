@@ -34,7 +34,7 @@ from data_pipelines.cleaning import cleaning_options
 from data_pipelines.report import report_flag
 from seg_tf import output_paths
 from seg_tf.text import encoding
-from seg_tf.text.punkt_parameters import PARAMETERS_HELP
+from seg_tf.text.sentence_parameters import PARAMETERS_HELP
 
 
 def define_flags() -> None:

@@ -5,8 +5,9 @@ r"""Trains a WordPiece vocabulary on a corpus and writes it as a BERT `vocab.txt
 
 The first line, id 0, is [PAD]; [UNK], [CLS], [SEP], [MASK] follow, then unused rows,
 which a later model can give a meaning without another vocabulary. All the characters
-of the corpus follow (see --max_characters), then pieces, the most frequent first. The
-same text gives the same file. Words are split as `seg_tf.text.word_pieces` does.
+of the corpus follow, up to --max_characters, then pieces, the most frequent first. The
+same text gives the same file. Chinese and Japanese want --max_characters=8000: each of
+their characters is a word. Words are split as `seg_tf.text.word_pieces` does.
 
 A few megabytes of text take well under a minute, 100 MB some minutes. Next:
 
@@ -15,8 +16,8 @@ A few megabytes of text take well under a minute, 100 MB some minutes. Next:
 
 import dataclasses
 import sys
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from absl import flags
 
@@ -101,7 +102,35 @@ def build_vocabulary(
             file=sys.stderr,
         ),
     )
+    without = characters_without_piece(word_counts, tokens)
+    if without.characters:
+        print(
+            f"{without.characters:,} rare characters get no piece: {without.share:.2%} "
+            "of all words hold one and will be [UNK]. They are those beyond the "
+            f"{options.max_characters:,} of --max_characters, or beyond half of the "
+            "vocabulary",
+            file=sys.stderr,
+        )
     return Vocabulary(tuple(tokens))
+
+
+class CharactersWithoutPiece(NamedTuple):
+    """Number of characters that are in no token, and the share of words with one."""
+
+    characters: int
+    share: float
+
+
+def characters_without_piece(
+    word_counts: Mapping[str, int], tokens: Sequence[str]
+) -> CharactersWithoutPiece:
+    """Count what a vocabulary leaves out of the words that it was learnt from."""
+    known = {token for token in tokens if len(token) == 1}
+    unknown = {
+        word: found for word in word_counts if (found := set(word).difference(known))
+    }
+    share = sum(map(word_counts.get, unknown)) / sum(word_counts.values())
+    return CharactersWithoutPiece(len(set().union(*unknown.values())), share)
 
 
 # --- The script -----------------------------------------------------------------
@@ -133,8 +162,8 @@ def _define_flags() -> None:
     flags.DEFINE_integer(
         "max_characters",
         defaults.max_characters,
-        "Distinct characters that get a piece, the most frequent ones; words with "
-        "others will be [UNK].",
+        "Distinct characters that get a piece, the most frequent ones, at most half of "
+        "the vocabulary; words with others will be [UNK]. Their share is printed.",
         lower_bound=1,
     )
 

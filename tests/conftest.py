@@ -13,7 +13,8 @@ from collections.abc import Iterator
 # the Keras of its time; our own code imports `keras` and does not see the difference.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ["TF_USE_LEGACY_KERAS"] = "1"
-# There is a worker for each core: more threads take turns on it, and cost more than they give.
+# There is a worker for each core: more threads take turns on it, and cost more than
+# they give.
 os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
 
 import numpy as np

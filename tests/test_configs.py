@@ -11,6 +11,7 @@ import pytest
 import configs
 from configs import __main__ as listing
 from seg_tf import configuration
+from seg_tf.paper_tables import slm as slm_tables
 
 pytestmark = pytest.mark.slow
 
@@ -266,6 +267,23 @@ def test_slm_without_sentences_is_bert_on_the_same_windows():
         RUNS["slm_base"].optimizer,
         RUNS["slm_base"].training,
     )
+
+
+def test_shuffled_sentences_without_tokens_differ_in_the_inputs_only():
+    ours, plain = RUNS["slm_base_plain_shuffled"], RUNS["slm_base_plain"]
+    of_slm = dataclasses.asdict(RUNS["slm_base_shuffle_all"].inputs)
+    assert isinstance(ours.inputs, configuration.ShuffledWindowInputsConfig)
+    assert dataclasses.asdict(ours.inputs) == of_slm
+    assert ours.inputs.row_length == plain.inputs.row_length
+    assert plain == dataclasses.replace(
+        ours, name=plain.name, paper=plain.paper, inputs=plain.inputs
+    )
+
+
+def test_every_run_of_slm_s_tables_has_a_config():
+    named = {row.run for table in slm_tables.TABLES for row in table.rows}
+    # 3M updates are base, and a flag.
+    assert named - set(RUNS) == {"slm_base_3m"}
 
 
 def test_tiny_slm_reads_the_records_of_the_other_tiny_runs():

@@ -11,7 +11,10 @@ from data_pipelines.loading.masking import Masking, TokenMasking
 from data_pipelines.loading.mixture_inputs import MixtureInputs
 from data_pipelines.loading.packed_window_inputs import packed_window_inputs
 from data_pipelines.loading.reat_inputs import reat_inputs
-from data_pipelines.loading.sentence_inputs import sentence_inputs
+from data_pipelines.loading.sentence_inputs import (
+    sentence_inputs,
+    shuffled_window_inputs,
+)
 from data_pipelines.loading.span_masking import SpanMasking
 from data_pipelines.loading.window_inputs import WindowInputs
 from seg_tf.configuration import inputs, masking, objectives
@@ -32,6 +35,7 @@ INPUTS: list[Callable[..., Inputs]] = [
     packed_window_inputs,
     reat_inputs,
     sentence_inputs,
+    shuffled_window_inputs,
 ]
 MIXTURES: list[Callable[..., Inputs]] = [MixtureInputs]
 LAYOUTS: list[type[Layout]] = [BlockLayout, SentenceLayout, WindowLayout]

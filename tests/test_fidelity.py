@@ -93,7 +93,7 @@ def test_each_departure_is_found(parts, setting, paper, run):
 
 def test_every_setting_of_a_column_exists_and_is_compared():
     """A misspelt path in the table would compare nothing for ever."""
-    for name in (*PAPER_CONFIGS, "slm_base_plain"):
+    for name in (*PAPER_CONFIGS, "slm_base_plain", "slm_base_plain_shuffled"):
         config = load(name)
         for value in fidelity.COLUMNS[config.paper]:
             assert comparison.read_setting(config, value.setting) != "absent", (
@@ -187,9 +187,10 @@ def test_spans_are_a_deviation_of_segabert():
     assert (found.paper, found.run) == ("MaskingConfig", "SpanMaskingConfig")
 
 
-def test_slm_without_sentences_has_shorter_rows_than_the_paper():
+@pytest.mark.parametrize("name", ["slm_base_plain", "slm_base_plain_shuffled"])
+def test_slm_without_sentences_has_shorter_rows_than_the_paper(name):
     """They leave out the positions for [SENT], so that the text stays the same."""
-    (found,) = fidelity.deviations(load("slm_base_plain"))
+    (found,) = fidelity.deviations(load(name))
     assert (found.setting, found.paper, found.run) == ("inputs.row_length", 512, 492)
 
 
@@ -295,6 +296,74 @@ def test_bert_s_rows_deviate_from_slm():
         "absent",
     )
     assert "inputs.row_length" not in found  # 512 as well
+
+
+def test_plain_windows_are_no_shuffled_ones():
+    run = dataclasses.replace(load("slm_base_plain"), paper="slm_base_plain_shuffled")
+    found = by_setting(run)
+    assert set(found) == {
+        "inputs",
+        "inputs.max_sentences",
+        "inputs.row_length",
+        "inputs.shuffle_rate",
+    }
+    assert found["inputs"].run == "WindowInputsConfig"
+
+
+LANGUAGE_MODELS = [
+    *(f"sega_transformer_xl_{one}" for one in ("base", "base_no_sentence", "large")),
+    "transformer_xl_base",
+]
+
+
+@pytest.mark.parametrize("name", LANGUAGE_MODELS)
+def test_segatron_s_language_models_are_of_mixed_precision(name):
+    (found,) = fidelity.deviations(load(name))
+    assert found.setting == "training.dtype_policy"
+    assert (found.paper, found.run) == ("mixed_float16", "float32")
+    # The paper does not say of which kind.
+    for policy in ("mixed_float16", "mixed_bfloat16"):
+        config = changed(load(name), training={"dtype_policy": policy})
+        assert fidelity.deviations(config) == []
+
+
+def test_the_large_transformer_xl_is_of_full_precision():
+    config = load("transformer_xl_large")
+    assert fidelity.deviations(config) == []
+    found = by_setting(changed(config, training={"dtype_policy": "mixed_float16"}))
+    assert found["training.dtype_policy"].paper == "float32"
+
+
+@pytest.mark.parametrize("name", ["segabert_base", "bert_large", "reat_small"])
+def test_mixed_precision_is_said_where_the_paper_is_silent(name):
+    config = changed(load(name), training={"dtype_policy": "mixed_bfloat16"})
+    (found,) = fidelity.deviations(config)
+    assert (found.paper, found.run) == ("float32", "mixed_bfloat16")
+    assert "BERT's published code" in found.source
+
+
+def test_nvidia_s_recipe_takes_any_precision():
+    config = changed(
+        load("bert_large_phase1"), training={"dtype_policy": "mixed_float16"}
+    )
+    assert fidelity.deviations(config) == []
+    assert "the precision of NVIDIA's recipe" in fidelity.describe(config)
+
+
+@pytest.mark.parametrize(
+    ("name", "statement"),
+    [
+        # tests/data_pipelines/loading/test_span_masking.py tries these two,
+        ("slm_base", "a span may begin and end inside a word"),
+        ("slm_base", "whether spans of a sentence may touch"),
+        # tests/ops/test_sinusoids.py this one,
+        ("sega_transformer_xl_base", "the exponents of equation 2"),
+        # and tests/objectives/test_exchange_sentence.py this.
+        ("reat_base", "which vectors tell of an exchange"),
+    ],
+)
+def test_readings_of_a_paper_are_listed(name, statement):
+    assert statement in fidelity.describe(load(name)).partition("Not compared")[2]
 
 
 def test_what_no_config_holds_is_that_of_the_paper():

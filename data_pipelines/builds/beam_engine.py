@@ -34,7 +34,7 @@ from data_pipelines.builds.source_checksums import SourceLedger
 from data_pipelines.builds.window_building import WindowMaker, WindowOptions
 from data_pipelines.records.manifest import Manifest
 from seg_tf import files
-from seg_tf.text.punkt_parameters import load_parameters
+from seg_tf.text.sentence_parameters import load_parameters
 
 
 class BeamEngine:

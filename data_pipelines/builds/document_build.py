@@ -30,7 +30,7 @@ from data_pipelines.records.manifest import COUNTS, SPLITS, Manifest, Shard
 from seg_tf import file_listing, files
 from seg_tf.text import casing, encoding
 from seg_tf.text.preparation import SENTENCE_PARAMETERS_FILE, VOCABULARY_FILE
-from seg_tf.text.punkt_parameters import load_parameters
+from seg_tf.text.sentence_parameters import load_parameters, make_splitter
 from seg_tf.text.token_table import TokenTable
 
 if TYPE_CHECKING:
@@ -84,6 +84,7 @@ def build_documents(
     vocabulary = encoding.read_vocabulary(options.tokenizer, options.vocab_file)
     # Read once: a file that is edited meanwhile changes nothing.
     parameters = load_parameters(options.sentence_parameters)
+    make_splitter(parameters)  # A function that is missing is told at once.
     options = dataclasses.replace(options, sentence_parameters=parameters)
     options = _with_casing(options, vocabulary)
     described = _describe(options, vocabulary)

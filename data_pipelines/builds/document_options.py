@@ -6,7 +6,7 @@ from typing import Any
 
 from data_pipelines.cleaning.cleaning_options import NO_CLEANING, CleaningOptions
 from seg_tf.text import encoding
-from seg_tf.text.punkt_parameters import PunktParameters
+from seg_tf.text.sentence_parameters import SentenceParameters
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ class DocumentOptions:
     reader_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     tokenizer: str = encoding.WORD_PIECES
     lower_case: bool | None = None
-    sentence_parameters: PunktParameters | str = "english"
+    sentence_parameters: SentenceParameters | str = "english"
     validation_input: str | None = None
     validation_fraction: float | None = None
     slice_megabytes: float = 8.0

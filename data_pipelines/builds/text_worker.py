@@ -8,6 +8,7 @@ from data_pipelines.builds import document_slices
 from data_pipelines.builds.document_options import DocumentOptions
 from data_pipelines.builds.document_slices import Slice
 from data_pipelines.builds.duplicate_search import FoundDuplicates
+from data_pipelines.builds.errors import BuildError
 from data_pipelines.builds.text_counts import TextCounter
 from data_pipelines.cleaning import steps
 from data_pipelines.cleaning.drop_counts import DropCounter
@@ -15,8 +16,8 @@ from data_pipelines.readers import Document, RejectedDocument, get_reader
 from data_pipelines.records import record_schema, tree_shards
 from data_pipelines.records.manifest import SPLITS, shard_name
 from seg_tf.text import encoding
-from seg_tf.text.punkt import SentenceSplitter
-from seg_tf.text.punkt_parameters import load_parameters
+from seg_tf.text.sentence_function import SentenceFunctionError
+from seg_tf.text.sentence_parameters import load_parameters, make_splitter
 from seg_tf.text.tree import DocumentTree, TreeBuilder
 
 # Documents are encoded in batches of about this many characters, so that memory
@@ -37,7 +38,7 @@ class SliceMaker:
     ):
         tokenizer = options.tokenizer
         vocabulary = encoding.read_vocabulary(tokenizer, options.vocab_file)
-        splitter = SentenceSplitter(load_parameters(options.sentence_parameters))
+        splitter = make_splitter(load_parameters(options.sentence_parameters))
         encoder = encoding.text_encoder(tokenizer, vocabulary, options.lower_case)
         self._options = options
         self._reader = get_reader(options.format, **options.reader_options)
@@ -125,8 +126,18 @@ class SliceMaker:
     def _build(
         self, batch: list[tuple[int, Document]]
     ) -> Iterator[tuple[int, Document, DocumentTree]]:
-        trees = self._builder.build([document.paragraphs for _, document in batch])
+        try:
+            trees = self._builder.build([document.paragraphs for _, document in batch])
+        except SentenceFunctionError as error:
+            raise BuildError(f"{_place(error.paragraph, batch)}: {error}") from error
         for (document_id, document), tree in zip(batch, trees, strict=True):
             if self._paragraph_end is not None:
                 tree = tree.with_paragraph_ends(self._paragraph_end)
             yield document_id, document, tree
+
+
+def _place(paragraph: str, batch: list[tuple[int, Document]]) -> str:
+    """The first document of a batch that has a paragraph, for errors."""
+    documents = (document for _, document in batch if paragraph in document.paragraphs)
+    document = next(documents)
+    return f"{document.source}, {document.location}"

@@ -9,6 +9,7 @@ from data_pipelines.cleaning import language
 from data_pipelines.cleaning.cleaning_options import CleaningOptions
 from data_pipelines.cleaning.drop_counts import DropCounter
 from data_pipelines.readers import Document
+from seg_tf.text.user_functions import load_function
 
 
 class Step(Protocol):
@@ -89,7 +90,7 @@ class OtherLanguages:
     ):
         self._languages = languages
         self._function_name = function_name
-        self._function = language.load_function(function_name)
+        self._function = load_function(function_name, "language_function")
         self._min_confidence = min_confidence
 
     def apply(

@@ -1,4 +1,4 @@
-"""Batches of rows with `[SENT]` before every sentence, half of them shuffled (SLM)."""
+"""Batches of rows of whole sentences in any order, with `[SENT]` or without (SLM)."""
 
 from typing import Any
 
@@ -26,4 +26,18 @@ def sentence_inputs(
             windows, or a vocabulary without a row for `[SENT]`.
     """
     layout = SentenceRowLayout(max_sentences=max_sentences, shuffle_rate=shuffle_rate)
+    return WindowInputs(layout=layout, **arguments)
+
+
+def shuffled_window_inputs(
+    *, max_sentences: int, shuffle_rate: float, **arguments: Any
+) -> WindowInputs:
+    """`sentence_inputs` without `[SENT]`, sentence ids and candidates.
+
+    The same sentences are merged and shuffled, and take the same places. Arguments and
+    errors are those of `sentence_inputs`; rows are as long as windows.
+    """
+    layout = SentenceRowLayout(
+        max_sentences=max_sentences, shuffle_rate=shuffle_rate, sentence_tokens=False
+    )
     return WindowInputs(layout=layout, **arguments)

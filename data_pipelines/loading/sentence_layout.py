@@ -9,8 +9,9 @@ from data_pipelines.loading import randomness
 from data_pipelines.loading.epoch_rows import OneWindowRows
 from data_pipelines.loading.window_records import DecodedWindows, WindowRecords
 from seg_tf import features
-from seg_tf.layouts.sentences import sentence_rows
+from seg_tf.layouts.sentences import CANDIDATES, sentence_rows
 from seg_tf.layouts.trees import Trees
+from seg_tf.layouts.windows import WINDOW_INDICES
 
 
 class SentenceRowLayout:
@@ -19,19 +20,22 @@ class SentenceRowLayout:
     Args:
         max_sentences: M.
         shuffle_rate: probability that a row is shuffled.
+        sentence_tokens: whether a `[SENT]` comes before every sentence, which pointers
+            point at, and sentences have ids.
     """
 
-    feature_names = (
-        "candidate_positions",
-        "candidate_mask",
-        "gold_candidates",
-        "is_shuffled",
-    )
-    index_features = features.INDEX_FEATURES
+    feature_names: tuple[str, ...] = ("is_shuffled",)
+    index_features: tuple[str, ...] = WINDOW_INDICES
 
-    def __init__(self, *, max_sentences: int, shuffle_rate: float):
+    def __init__(
+        self, *, max_sentences: int, shuffle_rate: float, sentence_tokens: bool = True
+    ):
         self._max_sentences = max_sentences
         self._shuffle_rate = shuffle_rate
+        self._sentence_tokens = sentence_tokens
+        if sentence_tokens:
+            self.feature_names = (*CANDIDATES, *self.feature_names)
+            self.index_features = features.INDEX_FEATURES
 
     def read(self, windows: WindowRecords) -> "SentenceRows":
         """The rows of the windows of a split.
@@ -49,6 +53,7 @@ class SentenceRowLayout:
             windows,
             max_sentences=self._max_sentences,
             shuffle_rate=self._shuffle_rate,
+            sentence_tokens=self._sentence_tokens,
         )
 
 
@@ -59,16 +64,24 @@ class SentenceRows(OneWindowRows):
         windows: the windows of the split.
         max_sentences: M.
         shuffle_rate: probability that a row is shuffled.
+        sentence_tokens: whether a `[SENT]` comes before every sentence.
     """
 
     def __init__(
-        self, windows: WindowRecords, *, max_sentences: int, shuffle_rate: float
+        self,
+        windows: WindowRecords,
+        *,
+        max_sentences: int,
+        shuffle_rate: float,
+        sentence_tokens: bool,
     ):
         super().__init__(windows)
         self._max_sentences = max_sentences
         self._shuffle_rate = shuffle_rate
-        self._sent_id = windows.vocabulary().sent_id
+        self._sent_id = windows.vocabulary().sent_id if sentence_tokens else None
         self._stored_orders = windows.split == "validation"
+        if not sentence_tokens:
+            return
         self.row_length += max_sentences
         # Not counting that merging takes some [SENT] from windows with many.
         num_sentences = windows.manifest.count("sentences", windows.split)

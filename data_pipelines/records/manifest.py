@@ -12,7 +12,7 @@ from data_pipelines.records import manifest_schema, record_schema
 from seg_tf import files
 from seg_tf.text import encoding
 from seg_tf.text.preparation import SENTENCE_PARAMETERS_FILE, TextPreparation
-from seg_tf.text.punkt_parameters import PunktParameters
+from seg_tf.text.sentence_parameters import read_parameters
 
 SCHEMA_VERSION = 1
 FILE_NAME = "manifest.json"
@@ -271,7 +271,7 @@ def _sentence_parameters(manifest: Manifest, path: pathlib.Path) -> bytes | None
     if not path.is_file():
         return None
     expected = manifest.sentence_splitter["parameters_sha256"]
-    found = PunktParameters.from_file(path).checksum
+    found = read_parameters(path).checksum
     if found != expected:
         raise ValueError(
             f"{path}: not the parameters that split the text of the records into "

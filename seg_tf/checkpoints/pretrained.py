@@ -15,8 +15,13 @@ from seg_tf.configuration.differences import differing_settings
 from seg_tf.layouts.layout import Layout
 from seg_tf.text import casing, encoding
 from seg_tf.text.preparation import SENTENCE_PARAMETERS_FILE, VOCABULARY_FILE
-from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.text.punkt_parameters import PunktParameters
+from seg_tf.text.sentence_parameters import (
+    SentenceParameters,
+    Splitter,
+    make_splitter,
+    read_parameters,
+)
 from seg_tf.text.token_table import TokenTable
 
 
@@ -80,7 +85,7 @@ class Pretrained:
     sentence_splitter: Mapping[str, Any]
     folder: pathlib.Path
     weights_checksum: str
-    sentence_parameters: PunktParameters = dataclasses.field(
+    sentence_parameters: SentenceParameters = dataclasses.field(
         default_factory=PunktParameters.english, repr=False
     )
 
@@ -88,9 +93,9 @@ class Pretrained:
         """The encoder from text to the model's ids, and back."""
         return encoding.text_encoder(self.tokenizer, self.vocabulary, self.lower_case)
 
-    def splitter(self) -> SentenceSplitter:
+    def splitter(self) -> Splitter:
         """Makes sentences of paragraphs."""
-        return SentenceSplitter(self.sentence_parameters)
+        return make_splitter(self.sentence_parameters)
 
     def objective(self, kind: type, described: str) -> Any:
         """The objective of a class.
@@ -356,10 +361,10 @@ def _vocabulary(
 
 def _sentence_parameters(
     folder: pathlib.Path, state: Mapping[str, Any]
-) -> PunktParameters:
+) -> SentenceParameters:
     if SENTENCE_PARAMETERS_FILE not in state["checksums"]:
         return PunktParameters.english()
-    return PunktParameters.from_file(folder / SENTENCE_PARAMETERS_FILE)
+    return read_parameters(folder / SENTENCE_PARAMETERS_FILE)
 
 
 def _zeros(length: int) -> dict[str, tf.Tensor]:

@@ -51,7 +51,7 @@ from seg_tf.commands import model_flags
 from seg_tf.inference import texts
 from seg_tf.inference.long_texts import EncodedText, LongTexts
 from seg_tf.inference.texts import Sentence
-from seg_tf.text.punkt import SentenceSplitter
+from seg_tf.text.sentence_parameters import Splitter
 
 _FORMAT_VERSION = 1
 _SUFFIX = ".npz"
@@ -158,12 +158,12 @@ def _check_text(path: pathlib.Path) -> None:
         raise ValueError(f"`--text` must hold a sentence. Received: {path}, without")
 
 
-def _read(path: pathlib.Path, name: str, splitter: SentenceSplitter) -> list[Sentence]:
+def _read(path: pathlib.Path, name: str, splitter: Splitter) -> list[Sentence]:
     """The sentences of a file, which is one text."""
     return list(texts.read_sentences({name: path}, splitter))
 
 
-def _settings(pretrained: Pretrained, splitter: SentenceSplitter) -> dict[str, Any]:
+def _settings(pretrained: Pretrained, splitter: Splitter) -> dict[str, Any]:
     return {
         "format_version": _FORMAT_VERSION,
         "checkpoint": str(pretrained.folder),

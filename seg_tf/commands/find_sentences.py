@@ -24,8 +24,10 @@ same command is given again. Once they are complete, only queries are encoded, a
     --index_dir=books_index \
     --queries=queries.txt --num_neighbours=10 --output=neighbours.jsonl
 
-where queries.txt has a query a line. To try it on the first sentences of a corpus:
---limit=10000.
+where queries.txt has a query a line. A label may come before each, and a tab between
+them; lines that begin with # are comments. examples/discourse_queries.txt has a query
+for each discourse relation of the paper's table. To try it on the first sentences of a
+corpus: --limit=10000.
 
 The search is exact: a query is compared with every vector of the corpus, a shard at
 a time, so that memory stays small.
@@ -46,14 +48,16 @@ from seg_tf.inference import corpus_encoding, texts
 from seg_tf.inference.corpus_vectors import CorpusVectors
 from seg_tf.inference.sentence_vectors import SentenceVectors
 from seg_tf.inference.texts import Sentence
-from seg_tf.text.punkt import SentenceSplitter
+from seg_tf.text.sentence_parameters import Splitter
 
 
 def define_flags() -> None:
     model_flags.define_model_flags()
     flags.DEFINE_list("corpus", [], "Text files or folders, comma-separated.")
     flags.DEFINE_multi_string("query", [], "A text; its last sentence is searched for.")
-    flags.DEFINE_string("queries", None, "File with a query a line.")
+    flags.DEFINE_string(
+        "queries", None, "File with a query a line, or a label, a tab and a query."
+    )
     flags.DEFINE_string("index_dir", "sentence_index", "Folder of the vectors.")
     flags.DEFINE_integer(
         "context_sentences",
@@ -89,11 +93,11 @@ def main(_: Sequence[str]) -> None:
     if values.output:
         output_paths.file_path(values.output, "output")
     sources = texts.list_files(values.corpus) if values.corpus else {}
-    queries = [*values.query, *_queries_of_file()]
+    queries = [(None, query) for query in values.query] + _queries_of_file()
     pretrained = model_flags.load_model()
     splitter = pretrained.splitter()
     model = SentenceVectors(pretrained, values.context_sentences)
-    spoken = [_sentences_of(query, splitter) for query in queries]
+    spoken = [_sentences_of(query, splitter) for _, query in queries]
     corpus = _corpus(sources, pretrained, splitter, model)
     print(
         f"{corpus.manifest['num_sentences']:,} sentences in {values.index_dir}",
@@ -101,15 +105,34 @@ def main(_: Sequence[str]) -> None:
     )
     if queries:
         vectors, _ = model.encode(spoken)
-        _show(corpus, spoken, corpus.nearest(vectors, values.num_neighbours))
+        labels = [label for label, _ in queries]
+        _show(corpus, labels, spoken, corpus.nearest(vectors, values.num_neighbours))
 
 
-def _queries_of_file() -> list[str]:
+def _queries_of_file() -> list[tuple[str | None, str]]:
+    """The queries of `--queries`, each after its label, which is None if none has one.
+
+    Raises:
+        ValueError: if some have a label and others not.
+    """
     path = flags.FLAGS.queries
-    return model_flags.read_lines(path) if path else []
+    lines = model_flags.read_lines(path) if path else []
+    lines = [line for line in lines if not line.startswith("#")]
+    if not any("\t" in line for line in lines):
+        return [(None, line) for line in lines]
+    queries: list[tuple[str | None, str]] = []
+    for line in lines:
+        label, tab, query = line.partition("\t")
+        if not tab:
+            raise ValueError(
+                f"{path}: expected a label, a tab and a query in every line, as in "
+                f"others; found no tab in {line!r}"
+            )
+        queries.append((label.strip(), query.strip()))
+    return queries
 
 
-def _sentences_of(query: str, splitter: SentenceSplitter) -> list[Sentence]:
+def _sentences_of(query: str, splitter: Splitter) -> list[Sentence]:
     """The last sentence of a query, after its context."""
     sentences = list(texts.split_lines(query.split("\n"), "query", splitter))
     if not sentences:
@@ -121,7 +144,7 @@ def _sentences_of(query: str, splitter: SentenceSplitter) -> list[Sentence]:
 def _corpus(
     sources: dict[str, pathlib.Path],
     pretrained: Pretrained,
-    splitter: SentenceSplitter,
+    splitter: Splitter,
     model: SentenceVectors,
 ) -> CorpusVectors:
     """The complete vectors: made from the sources, or found in the folder."""
@@ -154,6 +177,7 @@ def _corpus(
 
 def _show(
     corpus: CorpusVectors,
+    labels: Sequence[str | None],
     queries: Sequence[Sequence[Sentence]],
     neighbours: Sequence[Sequence[tuple[int, float]]],
 ) -> None:
@@ -162,13 +186,14 @@ def _show(
     sentences = corpus.sentences(numbers)
     answers = [
         {
+            **({} if label is None else {"label": label}),
             "query": [one.text for one in query],
             "neighbours": [
                 _to_json(rank, cosine, sentences[number])
                 for rank, (number, cosine) in enumerate(of_query, start=1)
             ],
         }
-        for query, of_query in zip(queries, neighbours, strict=True)
+        for label, query, of_query in zip(labels, queries, neighbours, strict=True)
     ]
     if not flags.FLAGS.output:
         print("\n".join(map(_describe, answers)))
@@ -197,7 +222,8 @@ def _to_json(
 def _describe(answer: dict[str, Any]) -> str:
     """A query and its neighbours, for people."""
     *before, sentence = answer["query"]
-    lines = ["", f"Query: {_mark(before, sentence)}"]
+    label = f" ({answer['label']})" if "label" in answer else ""
+    lines = ["", f"Query{label}: {_mark(before, sentence)}"]
     for one in answer["neighbours"]:
         lines.append(
             f"{one['rank']:4d}  {one['cosine']:.4f}  {one['file']}, document "

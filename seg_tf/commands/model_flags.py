@@ -9,7 +9,7 @@ from absl import flags
 
 from seg_tf.checkpoints.pretrained import Pretrained, load_pretrained
 from seg_tf.inference import texts
-from seg_tf.text.punkt_parameters import PARAMETERS_HELP, load_parameters
+from seg_tf.text.sentence_parameters import PARAMETERS_HELP, load_parameters
 
 
 def define_model_flags(*, several: bool = False) -> None:

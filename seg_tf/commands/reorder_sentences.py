@@ -43,7 +43,7 @@ from seg_tf.commands import model_flags
 from seg_tf.inference import ordering, texts
 from seg_tf.inference.ordering import OrderedGroup
 from seg_tf.inference.texts import Sentence
-from seg_tf.text.punkt import SentenceSplitter
+from seg_tf.text.sentence_parameters import Splitter
 
 _STDIN = "-"
 # Texts whose rows are put into batches together.
@@ -109,7 +109,7 @@ def _batches(items: list) -> Iterator[list]:
         yield items[begin : begin + _TEXTS_AT_ONCE]
 
 
-def _read(name: str, path: str, splitter: SentenceSplitter | None) -> list[Sentence]:
+def _read(name: str, path: str, splitter: Splitter | None) -> list[Sentence]:
     """The sentences of a file; lines are sentences where there is no splitter."""
     # A blank line does not begin a new text here.
     lines = model_flags.read_lines(path)

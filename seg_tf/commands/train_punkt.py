@@ -20,6 +20,10 @@ To make a table:
   python -m seg_tf.commands.train_punkt --name=punkt-german --input='texte/*.txt' \
       --paragraphs=blank_lines --output=german_punkt.json
 
+  # With marks that end a sentence wherever they stand, as in Hindi.
+  python -m seg_tf.commands.train_punkt --name=punkt-hindi --input='hindi/*.txt' \
+      --terminators=universal --output=hindi_punkt.json
+
 Method: Kiss and Strunk's measures grow with the size of the text, and on much text
 one stray "Mr" without its period outweighs thousands with it. So NLTK's trainer is
 run on shards of the text, and what enough shards agree on is kept. Two rounds:
@@ -42,7 +46,7 @@ from absl import app, flags
 from tqdm import tqdm
 
 from seg_tf.text.punkt_decision import tokenize, type_of
-from seg_tf.text.punkt_parameters import PunktParameters
+from seg_tf.text.punkt_parameters import UNIVERSAL_TERMINATORS, PunktParameters
 
 _FLAGS = flags.FLAGS
 
@@ -202,6 +206,7 @@ def make_parameters(
     totals: SecondRound,
     options: TrainingOptions,
     *,
+    terminators: str = "",
     name: str,
     provenance: dict[str, Any],
 ) -> PunktParameters:
@@ -227,6 +232,7 @@ def make_parameters(
         collocations=collocations,
         sentence_starters=starters,
         orthographic_context=context,
+        terminators=terminators,
         name=name,
         provenance=provenance,
     ).reduced()
@@ -296,10 +302,14 @@ def main(argv: Sequence[str]) -> None:
     totals = collect(
         make_shards(paragraphs("all else"), options.shard_size), abbreviations, options
     )
+    terminators = _FLAGS.terminators
+    if terminators == "universal":
+        terminators = UNIVERSAL_TERMINATORS
     parameters = make_parameters(
         abbreviations,
         totals,
         options,
+        terminators=terminators,
         name=_FLAGS.name,
         provenance={
             "text": _FLAGS.description,
@@ -331,6 +341,12 @@ def define_flags() -> None:
     flags.DEFINE_string("output", None, "JSON file to write.", required=True)
     flags.DEFINE_string("name", "punkt-custom", "Name of the table, for manifests.")
     flags.DEFINE_string("description", "", "Description of the text, for the file.")
+    flags.DEFINE_string(
+        "terminators",
+        "",
+        "Characters that end a sentence wherever they stand; universal: "
+        f"{UNIVERSAL_TERMINATORS}",
+    )
     flags.DEFINE_enum(
         "paragraphs", "lines", ["lines", "blank_lines"], "Separator of paragraphs."
     )

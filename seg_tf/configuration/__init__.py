@@ -12,6 +12,7 @@ from seg_tf.configuration.inputs import (
     PackedWindowInputsConfig,
     ReATInputsConfig,
     SentenceInputsConfig,
+    ShuffledWindowInputsConfig,
     WindowInputsConfig,
 )
 from seg_tf.configuration.masking import MaskingConfig, SpanMaskingConfig
@@ -56,6 +57,7 @@ __all__ = [
     "RunConfig",
     "SentenceInputsConfig",
     "SentenceUnshufflingConfig",
+    "ShuffledWindowInputsConfig",
     "SpanMaskingConfig",
     "StableAdamWConfig",
     "TrainingConfig",

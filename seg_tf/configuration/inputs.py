@@ -70,11 +70,10 @@ class PackedWindowInputsConfig(WindowInputsConfig):
 
 @register
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SentenceInputsConfig(WindowInputsConfig):
-    """One window a row, `[SENT]` before every sentence, sentences shuffled (SLM).
+class ShuffledWindowInputsConfig(WindowInputsConfig):
+    """One window a row, sentences shuffled, without a token for them (SLM, table 4).
 
-    A row is longer than a window by `max_sentences`, so that no piece is dropped
-    for a `[SENT]`.
+    Fine-tuning and all else that comes after pretraining read plain windows.
 
     Attributes:
         max_sentences: the most sentences of a row; where a window has more, adjacent
@@ -83,12 +82,10 @@ class SentenceInputsConfig(WindowInputsConfig):
     """
 
     implementation: ClassVar[str] = (
-        "data_pipelines.loading.sentence_inputs:sentence_inputs"
+        "data_pipelines.loading.sentence_inputs:shuffled_window_inputs"
     )
-    layout: ClassVar[str | None] = "seg_tf.layouts.sentences:SentenceLayout"
     paper: ClassVar[str | None] = "slm"
 
-    window_length: int = 492
     masking: MaskingConfig = SpanMaskingConfig()
     max_sentences: int = 20
     shuffle_rate: float = 0.5
@@ -96,6 +93,23 @@ class SentenceInputsConfig(WindowInputsConfig):
     def __post_init__(self) -> None:
         check_at_least(self, 1, "max_sentences")
         check_rates(self, "shuffle_rate")
+
+
+@register
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SentenceInputsConfig(ShuffledWindowInputsConfig):
+    """One window a row, `[SENT]` before every sentence, sentences shuffled (SLM).
+
+    A row is longer than a window by `max_sentences`, so that no piece is dropped
+    for a `[SENT]`.
+    """
+
+    implementation: ClassVar[str] = (
+        "data_pipelines.loading.sentence_inputs:sentence_inputs"
+    )
+    layout: ClassVar[str | None] = "seg_tf.layouts.sentences:SentenceLayout"
+
+    window_length: int = 492
 
     @property
     def row_length(self) -> int:

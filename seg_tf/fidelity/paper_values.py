@@ -40,6 +40,12 @@ def whole_run(config: configuration.RunConfig) -> int:
     return config.training.num_updates
 
 
+def mixed_precision(config: configuration.RunConfig) -> str:
+    """The run's policy if it is mixed, whatever its half precision; or one that is."""
+    policy = config.training.dtype_policy
+    return policy if policy.startswith("mixed_") else "mixed_float16"
+
+
 def predictions(config: configuration.RunConfig) -> int:
     """80 for 512 positions, and in proportion (BERT has 20 for 128)."""
     return math.ceil(getattr(config.inputs, "window_length", 512) * 80 / 512)

@@ -66,6 +66,7 @@ _SHARED = (
     PaperValue("optimizer.decay_updates", whole_run, _AS_BERT_CODE),
     PaperValue("optimizer.end_learning_rate", 0.0, _AS_BERT_CODE),
     PaperValue("training.clip_norm", 1.0, _AS_BERT_CODE),
+    PaperValue("training.dtype_policy", "float32", _AS_BERT_CODE),
 )
 
 _SIZES = {
@@ -125,6 +126,8 @@ NOT_COMPARED = (
     "when the longer texts come (unsaid; here all through the run)",
     "how sentences are exchanged (unsaid; here the drawn ones of a text, or of a row, "
     "all move, and take each other's places)",
+    "which vectors tell of an exchange (the output of <SS>, its layer unsaid; here the "
+    "last alpha layer's, through the pooler and an affine layer)",
     "whether masked LM is tied to the token table (unsaid; here it is, behind a dense "
     "layer to the width of that table)",
     "the number of parameters (small: 51M, here 51.4M; base: 138M, here 147.5M, since "

@@ -48,6 +48,8 @@ _SHARED = (
     PaperValue("optimizer.decay_updates", whole_run, BERT_CODE, released=900_000),
     PaperValue("training.batch_size", 256, _BERT),
 )
+# Not of NVIDIA's recipe, whose scripts take full and mixed precision.
+_PRECISION = PaperValue("training.dtype_policy", "float32", BERT_CODE)
 
 _SIZES = {
     "base": (
@@ -124,7 +126,7 @@ def _nvidia_column(model: str, phase: str) -> tuple[PaperValue, ...]:
 
 
 COLUMNS: Mapping[str, tuple[PaperValue, ...]] = {
-    f"{model}_{size}": (tables, *values, *_SHARED)
+    f"{model}_{size}": (tables, *values, *_SHARED, _PRECISION)
     for model, tables in _TABLES.items()
     for size, values in _SIZES.items()
 } | {
@@ -139,5 +141,6 @@ NOT_COMPARED = (
     "the sentence splitter (NLTK Punkt)",
     "short windows (1 in 100 has a random length) and their layout (one stretch of a "
     "document; the authors' code: two, A and B)",
+    "the precision of NVIDIA's recipe (its scripts take float32 and mixed float16)",
     "the initial weights (phase 2 of NVIDIA's recipe: those of phase 1)",
 )

@@ -1,4 +1,4 @@
-"""Columns of SLM: the model, the other rows of its table 5, and SegaBERT with SLM.
+"""Columns of SLM: the model, other rows of tables 4 and 5, and SegaBERT with SLM.
 
 The paper is the only source; its authors released no code. Where a source begins with
 "unsaid", the paper leaves the setting open, and what follows is taken instead.
@@ -16,6 +16,7 @@ from seg_tf.fidelity.paper_values import (
 
 _SLM = "SLM (arXiv:2010.16249)"
 _SETUP = f"{_SLM}, section 3.2"
+_SECTION_5 = f"{_SLM}, section 5.1"
 _TABLE_5 = f"{_SLM}, table 5"
 _TABLE_7 = f"{_SLM}, table 7"
 # "Any other configuration not mentioned here is the same as the original BERT."
@@ -85,9 +86,11 @@ _SEGABERT_TABLES = (
 )
 
 
-def _sentences(shuffle_rate: float, source: str) -> tuple[PaperValue, ...]:
+def _sentences(
+    shuffle_rate: float, source: str, inputs: str = "SentenceInputsConfig"
+) -> tuple[PaperValue, ...]:
     return (
-        PaperValue("inputs", "SentenceInputsConfig", f"{_SLM}, section 2.1"),
+        PaperValue("inputs", inputs, f"{_SLM}, section 2.1"),
         PaperValue("inputs.max_sentences", 20, _SETUP),
         PaperValue("inputs.shuffle_rate", shuffle_rate, source),
     )
@@ -96,6 +99,7 @@ def _sentences(shuffle_rate: float, source: str) -> tuple[PaperValue, ...]:
 _HALF_SHUFFLED = _sentences(0.5, f"{_SLM}, section 2.1: half of the batches")
 _ALL_SHUFFLED = _sentences(1.0, _TABLE_5)
 _NONE_SHUFFLED = _sentences(0.0, _TABLE_5)
+_PLAIN_SHUFFLED = _sentences(1.0, _SECTION_5, "ShuffledWindowInputsConfig")
 _NO_SENTENCES = (PaperValue("inputs", "WindowInputsConfig", _TABLE_5),)
 
 _RECONSTRUCTOR = (
@@ -122,6 +126,7 @@ COLUMNS: Mapping[str, tuple[PaperValue, ...]] = {
         ),
         ("slm_base_no_shuffle", _TABLES, _NONE_SHUFFLED, _NO_RECONSTRUCTOR),
         ("slm_base_plain", _BERT_TABLES, _NO_SENTENCES, _NO_RECONSTRUCTOR),
+        ("slm_base_plain_shuffled", _BERT_TABLES, _PLAIN_SHUFFLED, _NO_RECONSTRUCTOR),
         ("segabert_slm_base", _SEGABERT_TABLES, _HALF_SHUFFLED, _RECONSTRUCTOR),
     )
 }
@@ -134,6 +139,11 @@ NOT_COMPARED = (
     "how room is made for the [SENT] tokens (unsaid; here rows are so much longer than "
     "the records' windows)",
     "what is shuffled (half of the batches; here each row by a draw of its own)",
+    "what spans are of ('word tokens'; here word pieces, so that a span may begin and "
+    "end inside a word, where SpanBERT's are of whole words)",
+    "lengths over three (unsaid; here drawn among 1, 2 and 3, as 0.41, 0.33 and 0.26)",
+    "whether spans of a sentence may touch (unsaid; here only where every piece left "
+    "touches one)",
     "whether spans may cross the ends of sentences (unsaid; here they do not)",
     "short windows (unsaid; BERT's 1 in 10 has a random length)",
     "the reconstructor beyond its layers (its sizes are unsaid; here the encoder's)",

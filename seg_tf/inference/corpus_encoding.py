@@ -14,7 +14,7 @@ from seg_tf.inference import corpus_vectors, texts
 from seg_tf.inference.corpus_vectors import CorpusVectors
 from seg_tf.inference.sentence_vectors import SentenceVectors
 from seg_tf.inference.texts import Sentence
-from seg_tf.text.punkt import SentenceSplitter
+from seg_tf.text.sentence_parameters import Splitter
 
 
 def describe(
@@ -38,7 +38,7 @@ def describe(
 def make(
     folder: pathlib.Path,
     sources: Mapping[str, pathlib.Path],
-    splitter: SentenceSplitter,
+    splitter: Splitter,
     model: SentenceVectors,
     description: Mapping[str, Any],
     progress: Callable[[int], Any],

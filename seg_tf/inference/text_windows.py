@@ -12,7 +12,7 @@ from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.layouts.layout import TextCapacity
 from seg_tf.layouts.trees import Trees
 from seg_tf.models.encoder import Encoder
-from seg_tf.text.punkt import SentenceSplitter
+from seg_tf.text.sentence_parameters import Splitter
 from seg_tf.text.tree import DocumentTree, TreeBuilder
 from seg_tf.text.vocabulary import SENT
 
@@ -70,7 +70,7 @@ def window_capacity(pretrained: Pretrained) -> TextCapacity:
 
 
 def read_tree(
-    paragraphs: Sequence[str], pretrained: Pretrained, splitter: SentenceSplitter
+    paragraphs: Sequence[str], pretrained: Pretrained, splitter: Splitter
 ) -> DocumentTree:
     """Sentences and word pieces of a text, as records hold them.
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from seg_tf import file_listing
 
 if TYPE_CHECKING:
-    from seg_tf.text.punkt import SentenceSplitter
+    from seg_tf.text.sentence_parameters import Splitter
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ def list_files(paths: Sequence[str]) -> dict[str, pathlib.Path]:
 
 
 def read_sentences(
-    sources: Mapping[str, pathlib.Path], splitter: SentenceSplitter
+    sources: Mapping[str, pathlib.Path], splitter: Splitter
 ) -> Iterator[Sentence]:
     """The sentences of files, one after the other; no file is held in memory.
 
@@ -95,7 +95,7 @@ def read_sentences(
 
 
 def split_lines(
-    lines: Iterable[str], name: str, splitter: SentenceSplitter
+    lines: Iterable[str], name: str, splitter: Splitter
 ) -> Iterator[Sentence]:
     """The sentences of lines, each of which is a paragraph; blank ones part documents.
 
@@ -116,7 +116,7 @@ def split_lines(
         paragraph += 1
 
 
-def sentences_of(text: str, splitter: SentenceSplitter) -> list[Sentence]:
+def sentences_of(text: str, splitter: Splitter) -> list[Sentence]:
     """The sentences of one text, whose lines are paragraphs; blank ones do not count.
 
     Args:

@@ -23,6 +23,8 @@ from seg_tf.layouts.segments import Example
 from seg_tf.layouts.trees import Trees
 from seg_tf.ops.gathering import gather_vectors
 
+CANDIDATES = ("candidate_positions", "candidate_mask", "gold_candidates")
+
 
 class SentenceLayout(IndexedLayout):
     """Lays out a `[SENT]` before every sentence, in the order of the text.
@@ -100,7 +102,7 @@ def sentence_rows(
     trees: Trees,
     *,
     special_ids: Mapping[str, int],
-    sent_id: int,
+    sent_id: int | None,
     row_length: int | tf.Tensor,
     caps: Mapping[str, int],
     places: tf.Tensor | None = None,
@@ -123,10 +125,13 @@ def sentence_rows(
     the first place, `[SEP]` those of the last, its token index one higher than that of
     the piece before it.
 
+    Without `[SENT]` (section 5.1) the same pieces are moved in the same way; in gold
+    order these are the rows of `window_rows`, if they begin with a sentence.
+
     Args:
         trees: the sentences in gold order.
         special_ids: ids of "cls", "sep" and "pad".
-        sent_id: id of `[SENT]`.
+        sent_id: id of `[SENT]`; None leaves out these tokens and the candidates.
         row_length: L; the tokens have to fit.
         caps: rows of each table; which indices are wanted, `token_type`, the number of
             the text, among them.
@@ -141,29 +146,29 @@ def sentence_rows(
     """
     is_sentence = trees.is_sentence()
     count = trees.num_sentences[:, tf.newaxis]
-    # With their [SENT].
-    lengths = tf.where(is_sentence, trees.sentence_lengths + 1, 0)
+    num_specials = 0 if sent_id is None else 1
+    lengths = tf.where(is_sentence, trees.sentence_lengths + num_specials, 0)
     starts = 1 + tf.cumsum(lengths, axis=1, exclusive=True)
     end = 1 + tf.reduce_sum(lengths, axis=1, keepdims=True)
 
     position = tf.range(row_length)[tf.newaxis, :] + tf.zeros_like(count)
     is_cls, is_sep = position == 0, position == end
-    # As many [SENT] as stand up to here: the number of the sentence, from 1.
+    # As many sentences as begin up to here: the number of the sentence, from 1.
     number = tf.searchsorted(starts, position, side="right")
     sentence = tf.clip_by_value(number - 1, 0, count - 1)
     offset = position - tf.gather(starts, sentence, batch_dims=1)
-    is_piece = (offset > 0) & (position < end)
+    is_piece = (offset >= num_specials) & (position < end)
 
     in_order = tf.cumsum(tf.ones_like(lengths), axis=1, exclusive=True)
     places = in_order if places is None else tf.where(is_sentence, places, in_order)
     order = tf.argsort(places, axis=1)
     presented = tf.gather(lengths, order, batch_dims=1)
     paragraphs = trees.capped_paragraphs(caps.get("paragraph_index"))
-    specials = tf.where(is_sep, special_ids["sep"], sent_id)
-    return {
+    specials = tf.where(is_sep, special_ids["sep"], sent_id or 0)
+    row = {
         **row_features(
             trees.pieces,
-            position - 1 - number,
+            position - 1 - num_specials * number,
             is_piece=is_piece,
             specials=tf.where(is_cls, special_ids["cls"], specials),
             is_token=position <= end,
@@ -173,9 +178,12 @@ def sentence_rows(
             ),
             caps=caps,
         ),
-        **_candidates(count, tf.gather(starts, order, batch_dims=1), end, places),
         "sentence_number": tf.where(is_piece, number, 0),
     }
+    if sent_id is None:
+        return row
+    starts = tf.gather(starts, order, batch_dims=1)
+    return row | _candidates(count, starts, end, places)
 
 
 def _indices(
@@ -196,7 +204,7 @@ def _indices(
         places: `(B, S)`, place of each sentence.
         sentence: `(B, L)`; of `[CLS]` the first, of `[SEP]` the last.
         position: `(B, L)`, from `[CLS]` on.
-        offset: `(B, L)`, from the sentence's `[SENT]` on.
+        offset: `(B, L)`, from the first token of the sentence on.
     """
     count = trees.num_sentences[:, tf.newaxis]
     ends = 1 + tf.cumsum(presented_lengths, axis=1)

@@ -16,7 +16,7 @@ from seg_tf.text.vocabulary import Vocabulary
 from seg_tf.text.word_vocabulary import WordVocabulary
 
 if TYPE_CHECKING:
-    from seg_tf.text.punkt import SentenceSplitter
+    from seg_tf.text.sentence_parameters import Splitter
 
 WORD_PIECES, WORDS, WHITESPACE = "word_pieces", "words", "whitespace"
 
@@ -85,9 +85,7 @@ def text_encoder(
     return Words(vocabulary, tokenizer, lower_case)
 
 
-def sentence_splitter(
-    tokenizer: str, splitter: SentenceSplitter
-) -> Callable[[str], list[str]]:
+def sentence_splitter(tokenizer: str, splitter: Splitter) -> Callable[[str], list[str]]:
     """A function from a paragraph to its sentences, which never cut a word in two.
 
     Punkt ends a sentence inside WikiText's `@.@`, the point of a decimal number. Of

@@ -14,6 +14,7 @@ from seg_tf.text.cached_function import CachedFunction
 from seg_tf.text.punkt_decision import (
     ASCII_WHITE_SPACE,
     CLOSERS,
+    PART_CLOSERS,
     SENTENCE_ENDS,
     WHITE_SPACE,
     WORD_ENDS,
@@ -74,7 +75,9 @@ class SentenceSplitter:
     """Punkt sentence splitter (Kiss and Strunk, 2006).
 
     Sentences are those of NLTK's `PunktSentenceTokenizer` with the same
-    parameters, without the white space before the first one. Time is linear in
+    parameters, without the white space before the first one. Where the parameters have
+    terminators, text is cut after each first, the marks and closing marks that follow
+    it included, and a part is what a paragraph is otherwise. Time is linear in
     the length of the paragraph, whatever it holds.
 
     Example:
@@ -94,6 +97,7 @@ class SentenceSplitter:
             parameters = PunktParameters.english()
         self.parameters = parameters
         self._decision = PunktDecision(self.parameters)
+        self._part = _part_pattern(parameters.terminators)
         self._candidates = CachedFunction(self._candidate_of_chunk)
         self._followers = CachedFunction(self._follower)
 
@@ -114,6 +118,15 @@ class SentenceSplitter:
 
     def spans(self, paragraph: str) -> list[tuple[int, int]]:
         """Start and stop of each sentence of `paragraph`."""
+        if self._part is None:
+            return self._spans(paragraph)
+        return [
+            (part.start() + start, part.start() + stop)
+            for part in self._part.finditer(paragraph)
+            for start, stop in self._spans(part.group())
+        ]
+
+    def _spans(self, paragraph: str) -> list[tuple[int, int]]:
         text = paragraph.rstrip()
         if _has_separator(paragraph):
             boundaries = self._boundaries_by_context(paragraph)
@@ -239,6 +252,15 @@ def _give_closers(text: str, stop: int, begin: int) -> Boundary:
     """The boundary, moved after separate closing marks at `begin`."""
     closers = _LONE_CLOSERS.match(text, begin)
     return (closers.end(1), closers.end()) if closers else (stop, begin)
+
+
+def _part_pattern(terminators: str) -> re.Pattern | None:
+    """Text up to a terminator and the marks right after it, or to the end."""
+    if not terminators:
+        return None
+    ends = re.escape(terminators)
+    after = re.escape(terminators + PART_CLOSERS)
+    return re.compile(rf"[^{ends}]*+(?:[{ends}][{after}]*+|\Z)", re.DOTALL)
 
 
 def _blank(text: str) -> str:

@@ -29,6 +29,8 @@ SENTENCE_ENDS = ".?!"
 WORD_ENDS = ")\";}]*:@'({[\u2018\u2019\u201c\u201d\xab\xbb?!"
 # Marks of the sentence before, where they are separate after its end.
 CLOSERS = "\"')]}\u2018\u2019\u201c\u201d\xab\xbb"
+# The same right after a terminator, where what opens may follow without a space.
+PART_CLOSERS = ".?!\"')]}\u2019\u201d\xbb」』）】》〉］｣"
 
 # Nothing but white space and these cannot be the first character of a word.
 NEVER_BEGINS_WORD = '("`{[:;&#*@)}]-,'

@@ -6,14 +6,17 @@ import hashlib
 import importlib.resources
 import json
 import pathlib
-import zipfile
 from collections.abc import Callable, Mapping
 from typing import Any
 
 _FORMAT = "punkt_parameters"
 _FORMAT_VERSION = 1
 _ENGLISH = "english_punkt.json"
-_NLTK_PREFIX = "nltk:"
+
+# Marks of Unicode's property Sentence_Terminal that end a sentence wherever they stand:
+# of Chinese and Japanese, Indic scripts, Arabic and Urdu, Ethiopic, Burmese, Khmer and
+# Armenian. Not the full-width full stop, which stands in numbers, nor the ellipsis.
+UNIVERSAL_TERMINATORS = "。｡！？।॥؟۔።፧။។։"
 
 
 class Orthography:
@@ -44,6 +47,8 @@ class PunktParameters:
         sentence_starters: words that often begin a sentence.
         orthographic_context: word type to flags of `Orthography`. Types that are
             not in it count as never seen.
+        terminators: characters that end a sentence wherever they stand, without white
+            space after them.
         name: short name of the table, for manifests.
         provenance: where the table comes from; free-form, not compared.
     """
@@ -54,6 +59,7 @@ class PunktParameters:
     orthographic_context: Mapping[str, int] = dataclasses.field(
         default_factory=dict, hash=False
     )
+    terminators: str = ""
     name: str = dataclasses.field(default="unnamed", compare=False)
     provenance: Mapping[str, Any] = dataclasses.field(
         default_factory=dict, compare=False, repr=False
@@ -105,19 +111,50 @@ class PunktParameters:
         return _built_in_english()
 
     @classmethod
-    def from_file(cls, path: str | pathlib.Path) -> "PunktParameters":
-        """Reads what `save` wrote.
+    def universal(cls) -> "PunktParameters":
+        """No words of any language; sentences end at the marks of many scripts."""
+        return cls(terminators=UNIVERSAL_TERMINATORS, name="universal")
+
+    @classmethod
+    def from_json(cls, values: Any, source: str) -> "PunktParameters":
+        """Makes parameters of the content of a file of `to_bytes`.
+
+        Args:
+            values: what the JSON holds.
+            source: the file, for errors.
 
         Raises:
-            ValueError: if the file is missing or has another format.
+            ValueError: if it has another format, or a table is malformed.
         """
-        path = pathlib.Path(path)
-        if not path.is_file():
+        if not isinstance(values, dict) or values.get("format") != _FORMAT:
             raise ValueError(
-                f"`path` must be a JSON file of Punkt parameters. Received: {path}, "
-                "which is not a file"
+                f"{source} does not hold Punkt parameters: it must be a JSON object "
+                f'whose "format" is "{_FORMAT}"'
             )
-        return _from_json(path.read_bytes(), str(path))
+        if values.get("format_version") != _FORMAT_VERSION:
+            raise ValueError(
+                f'{source} must have "format_version" {_FORMAT_VERSION}. Received: '
+                f"{values.get('format_version')!r}"
+            )
+        try:
+            context = {
+                word: _flags(seen)
+                for seen, words in values["orthographic_context"].items()
+                for word in _words(words)
+            }
+            return cls(
+                abbreviation_types=frozenset(_words(values["abbreviation_types"])),
+                collocations=frozenset(_pair(pair) for pair in values["collocations"]),
+                sentence_starters=frozenset(_words(values["sentence_starters"])),
+                orthographic_context=context,
+                terminators=_terminators(values.get("terminators", "")),
+                name=values["name"],
+                provenance=values.get("provenance", {}),
+            )
+        except KeyError as error:
+            raise ValueError(f"{source} lacks the key {error}") from error
+        except (AttributeError, TypeError, ValueError) as error:
+            raise ValueError(f"{source} has a malformed table: {error}") from error
 
     @classmethod
     def from_punkt_tab(cls, folder: Any, name: str | None = None) -> "PunktParameters":
@@ -148,47 +185,10 @@ class PunktParameters:
         )
 
 
-# What the flags that name parameters say of their values.
-PARAMETERS_HELP = (
-    "Punkt parameters: english (built in), a JSON file, a punkt_tab folder, or "
-    "nltk:LANGUAGE for an installed punkt_tab."
-)
-
-
-def load_parameters(name_or_path: PunktParameters | str) -> PunktParameters:
-    """The parameters that the value of a flag names.
-
-    Args:
-        name_or_path: `english`, the built-in table; the path of a JSON file that
-            `seg_tf.commands.train_punkt` wrote; the path of a `punkt_tab` folder of
-            one language; or `nltk:english`, that language of the `punkt_tab`
-            data which NLTK finds on this machine. Parameters are returned as they are.
-
-    Raises:
-        ValueError: if it is none of these or cannot be read.
-    """
-    if isinstance(name_or_path, PunktParameters):
-        return name_or_path
-    if name_or_path == "english":
-        return PunktParameters.english()
-    if name_or_path.startswith(_NLTK_PREFIX):
-        return _from_nltk_data(name_or_path.removeprefix(_NLTK_PREFIX))
-    path = pathlib.Path(name_or_path)
-    if path.is_dir():
-        return PunktParameters.from_punkt_tab(path)
-    if path.is_file():
-        return PunktParameters.from_file(path)
-    raise ValueError(
-        "`sentence_parameters` must be 'english', a JSON file of Punkt parameters, a "
-        "`punkt_tab` folder of one language, or 'nltk:' and a language. Received: "
-        f"{name_or_path!r}"
-    )
-
-
 @functools.cache
 def _built_in_english() -> PunktParameters:
     source = importlib.resources.files("seg_tf.text") / "data" / _ENGLISH
-    return _from_json(source.read_bytes(), _ENGLISH)
+    return PunktParameters.from_json(json.loads(source.read_bytes()), _ENGLISH)
 
 
 def _tables(parameters: PunktParameters) -> dict[str, Any]:
@@ -196,7 +196,9 @@ def _tables(parameters: PunktParameters) -> dict[str, Any]:
     words_with: dict[int, list[str]] = {}
     for word, seen in sorted(parameters.orthographic_context.items()):
         words_with.setdefault(seen, []).append(word)
-    return {
+    # Left out where there are none, so that checksums are those of before there were.
+    terminators = "".join(sorted(set(parameters.terminators)))
+    return ({"terminators": terminators} if terminators else {}) | {
         "abbreviation_types": sorted(parameters.abbreviation_types),
         "collocations": [list(pair) for pair in sorted(parameters.collocations)],
         "sentence_starters": sorted(parameters.sentence_starters),
@@ -206,46 +208,17 @@ def _tables(parameters: PunktParameters) -> dict[str, Any]:
     }
 
 
-def _from_json(content: bytes, source: str) -> PunktParameters:
-    try:
-        values = json.loads(content)
-    except ValueError as error:
-        raise ValueError(f"{source} is not JSON: {error}") from error
-    if not isinstance(values, dict) or values.get("format") != _FORMAT:
-        raise ValueError(
-            f"{source} does not hold Punkt parameters: it must be a JSON object "
-            f'whose "format" is "{_FORMAT}"'
-        )
-    if values.get("format_version") != _FORMAT_VERSION:
-        raise ValueError(
-            f'{source} must have "format_version" {_FORMAT_VERSION}. Received: '
-            f"{values.get('format_version')!r}"
-        )
-    try:
-        context = {
-            word: _flags(seen)
-            for seen, words in values["orthographic_context"].items()
-            for word in _words(words)
-        }
-        return PunktParameters(
-            abbreviation_types=frozenset(_words(values["abbreviation_types"])),
-            collocations=frozenset(_pair(pair) for pair in values["collocations"]),
-            sentence_starters=frozenset(_words(values["sentence_starters"])),
-            orthographic_context=context,
-            name=values["name"],
-            provenance=values.get("provenance", {}),
-        )
-    except KeyError as error:
-        raise ValueError(f"{source} lacks the key {error}") from error
-    except (AttributeError, TypeError, ValueError) as error:
-        raise ValueError(f"{source} has a malformed table: {error}") from error
-
-
 def _words(values: list[str]) -> list[str]:
     for value in values:
         if not isinstance(value, str) or not value:
             raise ValueError(f"a word type must be a non-empty string, not {value!r}")
     return values
+
+
+def _terminators(value: str) -> str:
+    if not isinstance(value, str) or any(map(str.isalnum, value)):
+        raise ValueError(f"terminators must be a string of marks, not {value!r}")
+    return value
 
 
 def _pair(values: list[str]) -> tuple[str, str]:
@@ -296,27 +269,3 @@ def _read_lines(folder: Any, file_name: str, parse: Callable) -> list:
                 error
             )
     return values
-
-
-def _from_nltk_data(language: str) -> PunktParameters:
-    """The `punkt_tab` parameters of `language` that NLTK's data path holds."""
-    try:
-        import nltk.data
-    except ImportError as error:
-        raise ValueError(
-            f"'nltk:{language}' needs the package nltk: install it, or give the "
-            "path of a `punkt_tab` folder"
-        ) from error
-    try:
-        found = nltk.data.find(f"tokenizers/punkt_tab/{language}/")
-    except LookupError as error:
-        raise ValueError(
-            f"'nltk:{language}' is not installed: NLTK finds no "
-            f"tokenizers/punkt_tab/{language} in {nltk.data.path}. Download it with "
-            "`python -m nltk.downloader punkt_tab`"
-        ) from error
-    if isinstance(found, nltk.data.ZipFilePathPointer):
-        folder = zipfile.Path(found.zipfile.filename, at=found.entry)
-    else:
-        folder = pathlib.Path(str(found))
-    return PunktParameters.from_punkt_tab(folder, name=f"punkt-tab-{language}")

@@ -1,6 +1,7 @@
 """The command that finds the sentences nearest to a query."""
 
 import json
+import pathlib
 
 import numpy as np
 import pytest
@@ -16,6 +17,10 @@ from tests.inference.tiny_slm import SPLITTER, sentence
 pytestmark = pytest.mark.slow
 
 NUM_SENTENCES = 60
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+DISCOURSE_QUERIES = REPOSITORY / "examples" / "discourse_queries.txt"
+# Rows of table 6.
+RELATIONS = ["contrast", "strengthen", "elaboration", "return", "temporal", "list"]
 
 
 @pytest.fixture(scope="module")
@@ -110,6 +115,35 @@ def test_a_pair_of_the_corpus_is_its_own_neighbour(run_dir, corpus, index_dir, c
     assert first == "   1  1.0000  corpus.txt, document 2, line 4"
     assert nearest == f"      {shown}"
     assert second.startswith("   2  ")
+
+
+def test_a_query_for_each_discourse_relation_comes_back_under_its_label(
+    run_dir, index_dir, tmp_path, capsys
+):
+    arguments = (run_dir, f"--index_dir={index_dir}", f"--queries={DISCOURSE_QUERIES}")
+    run(*arguments, f"--output={tmp_path / 'neighbours.jsonl'}", "--query=W1 w2. W3.")
+    lines = (tmp_path / "neighbours.jsonl").read_text().splitlines()
+    unlabelled, *answers = map(json.loads, lines)
+    assert unlabelled.keys() == {"query", "neighbours"}
+    assert [answer["label"] for answer in answers] == RELATIONS
+    for answer in answers:
+        context, sentence = answer["query"]
+        assert f"\t{context} {sentence}\n" in DISCOURSE_QUERIES.read_text()
+    capsys.readouterr()
+    run(*arguments)
+    shown = capsys.readouterr().out
+    assert shown.count("Query (") == 6
+    before, last = answers[0]["query"]
+    assert f"\nQuery (contrast): {before} **{last}**\n" in shown
+
+
+def test_a_query_without_the_label_that_others_have_is_refused(
+    run_dir, index_dir, tmp_path
+):
+    queries = tmp_path / "queries.txt"
+    queries.write_text("# A comment.\n\nlist\tW1.\nlist W2.\n")
+    with pytest.raises(ValueError, match=r"queries.txt: .*no tab in 'list W2\.'"):
+        run(run_dir, f"--index_dir={index_dir}", f"--queries={queries}")
 
 
 def test_queries_make_nothing_anew(run_dir, index_dir, corpus, capsys):

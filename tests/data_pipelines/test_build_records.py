@@ -15,7 +15,8 @@ from data_pipelines.builds.local_engine import LocalEngine
 from data_pipelines.records import tree_shards
 from data_pipelines.records.manifest import Manifest, text_preparation
 from seg_tf.text.punkt import SentenceSplitter
-from seg_tf.text.punkt_parameters import PunktParameters, load_parameters
+from seg_tf.text.punkt_parameters import PunktParameters
+from seg_tf.text.sentence_parameters import load_parameters
 from seg_tf.text.vocabulary import Vocabulary
 from seg_tf.text.word_pieces import WordPieces
 from tests import command_calls

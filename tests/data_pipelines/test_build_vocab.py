@@ -183,6 +183,29 @@ def test_a_file_without_text_is_counted_and_the_rest_is_read(corpus, capsys):
     assert "left out: 1 " in capsys.readouterr().err
 
 
+def test_characters_beyond_the_limit_are_counted(tmp_path, capsys):
+    """Of a script whose characters are words each: a thousand, and a hundred more."""
+    frequent, rare = (
+        "".join(map(chr, range(first, last)))
+        for first, last in ((0x4E00, 0x51E8), (0x51E8, 0x524C))
+    )
+    (tmp_path / "text.txt").write_text(f"{frequent}。\n\n{frequent}。{rare} [U]")
+    options = VocabularyOptions(vocab_size=9000, max_characters=1004)
+    vocabulary = build_vocab.build_vocabulary("plain_text", str(tmp_path), options)
+    # 2,000 ideographs, two full stops, the last three, and the hundred.
+    share = f"{100 / 2105:.2%}"
+    assert (
+        f"100 rare characters get no piece: {share} of all" in capsys.readouterr().err
+    )
+    tokens = set(vocabulary.tokens)
+    assert tokens.issuperset(frequent + "。[]u")
+    assert tokens.isdisjoint(rare)
+    options = VocabularyOptions(vocab_size=9000, max_characters=8000)
+    vocabulary = build_vocab.build_vocabulary("plain_text", str(tmp_path), options)
+    assert "get no piece" not in capsys.readouterr().err
+    assert tokens.union(rare) == set(vocabulary.tokens)
+
+
 def test_a_corpus_without_words_is_named(tmp_path):
     path = tmp_path / "marks.txt"
     path.write_text("\u200b\u200b", encoding="utf-8")

@@ -9,6 +9,7 @@ from seg_tf import configuration
 from seg_tf.finetuning.segments import as_tuples, encode_texts
 from seg_tf.inference import text_windows
 from seg_tf.layouts.segments import Segment
+from seg_tf.layouts.windows import WindowLayout
 from seg_tf.text.tree import DocumentTree
 from tests.finetuning.tiny_models import KINDS, some_texts, tiny
 from tests.layouts.test_sentences import slow_row
@@ -107,6 +108,23 @@ def test_windows_are_those_of_the_table(kind, case):
     }
     assert features.keys() == names
     assert_row(features, {name: expected[name] for name in names & expected.keys()})
+
+
+def test_a_model_of_shuffled_windows_reads_plain_ones():
+    """As it has no [SENT] (SLM, table 4), everything after pretraining is BERT's."""
+    plain = tiny("bert")
+    inputs = configuration.ShuffledWindowInputsConfig(
+        window_length=plain.config.inputs.window_length, shuffle_rate=1.0
+    )
+    ours = dataclasses.replace(
+        plain, config=dataclasses.replace(plain.config, inputs=inputs)
+    )
+    for texts, _ in WINDOWS.values():
+        expected = rows(plain, texts)
+        assert rows(ours, texts).keys() == expected.keys()
+        for name, values in rows(ours, texts).items():
+            np.testing.assert_array_equal(values, expected[name], err_msg=name)
+    assert isinstance(ours.layout(for_spans=True), WindowLayout)
 
 
 def test_a_model_without_token_types_gets_none():

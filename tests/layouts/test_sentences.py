@@ -35,13 +35,17 @@ def slow_row(
     special_ids=SPECIAL_IDS,
     sent_id=SENT,
 ):
-    """Features of one row, as lists, walking the order in which it is presented."""
+    """Features of one row, as lists, walking the order in which it is presented.
+
+    Without a `sent_id` there are no such tokens, and no candidates.
+    """
     count = len(sentences)
+    before = [] if sent_id is None else [sent_id]
     order = sorted(range(count), key=lambda gold: places[gold])
     starts, end = {}, 1
     for gold, pieces in enumerate(sentences):
         starts[gold] = end
-        end += 1 + len(pieces)
+        end += len(before) + len(pieces)
     row = {name: [0] * row_length for name in ("token_ids", "sentence_number", *caps)}
     excess = max(max(paragraphs) - caps.get("paragraph_index", 1 << 30) + 1, 0)
     paragraphs = [one - min(excess, paragraphs[0]) for one in paragraphs]
@@ -62,7 +66,7 @@ def slow_row(
     )
     presented = 1
     for place, gold in enumerate(order):
-        for offset, token in enumerate([sent_id, *sentences[gold]]):
+        for offset, token in enumerate([*before, *sentences[gold]]):
             at = starts[gold] + offset
             write(
                 at,
@@ -73,7 +77,7 @@ def slow_row(
                 paragraph_index=paragraphs[place],
                 sentence_index=sentence_indices[place],
             )
-            if offset:
+            if offset >= len(before):
                 row["sentence_number"][at] = gold + 1
             presented += 1
     write(
@@ -81,21 +85,23 @@ def slow_row(
         special_ids["sep"],
         position_index=end,
         sentence_id=count + 1,
-        token_index=1 + len(sentences[order[-1]]),
+        token_index=len(before) + len(sentences[order[-1]]),
         paragraph_index=paragraphs[-1],
         sentence_index=sentence_indices[-1],
     )
+    row["padding_mask"] = [at <= end for at in range(row_length)]
+    if not before:
+        return row
     free = max_sentences - count
     candidates = [0, *(starts[gold] for gold in order), end]
     steps = [*(order.index(gold) + 1 for gold in range(count)), count + 1]
     row["candidate_positions"] = candidates + [0] * free
     row["candidate_mask"] = [True] * len(candidates) + [False] * free
     row["gold_candidates"] = steps + [0] * free
-    row["padding_mask"] = [at <= end for at in range(row_length)]
     return row
 
 
-def lay_out(examples, caps=CAPS):
+def lay_out(examples, caps=CAPS, sent_id=SENT):
     """The same by the function under test, a batch at once."""
 
     def padded(rows, width):
@@ -115,7 +121,7 @@ def lay_out(examples, caps=CAPS):
             places=places,
             row_length=ROW_LENGTH,
             special_ids=SPECIAL_IDS,
-            sent_id=SENT,
+            sent_id=sent_id,
             caps=caps,
         )
 
@@ -146,28 +152,30 @@ def random_example(generator):
     return sentences, generator.permutation(count).tolist(), paragraphs, indices
 
 
+@pytest.mark.parametrize("sent_id", [SENT, None])
 @pytest.mark.parametrize("seed", range(4))
-def test_rows_are_those_of_the_loop(seed):
+def test_rows_are_those_of_the_loop(seed, sent_id):
     generator = np.random.default_rng(seed)
     examples = [random_example(generator) for _ in range(60)]
-    found = lay_out(examples)
+    found = lay_out(examples, sent_id=sent_id)
     for number, example in enumerate(examples):
-        expected = slow_row(*example)
+        expected = slow_row(*example, sent_id=sent_id)
         assert found.keys() == expected.keys()
         for name, values in expected.items():
             assert found[name][number].tolist() == values, (name, example)
 
 
+@pytest.mark.parametrize("sent_id", [SENT, None])
 @pytest.mark.parametrize(
     "sentences",
     [[[]], [[], [], []], [[9] * (ROW_LENGTH - 3)], [[5]] * MAX_SENTENCES],
     ids=["nothing", "empty sentences", "one full sentence", "as many as there can be"],
 )
-def test_extremes(sentences):
+def test_extremes(sentences, sent_id):
     places = list(reversed(range(len(sentences))))
     example = (sentences, places, [0] * len(sentences), [0] * len(sentences))
-    found = lay_out([example])
-    for name, values in slow_row(*example).items():
+    found = lay_out([example], sent_id=sent_id)
+    for name, values in slow_row(*example, sent_id=sent_id).items():
         assert found[name][0].tolist() == values, name
 
 

@@ -50,6 +50,26 @@ def test_loss_and_metrics_equal_plain_numpy():
     assert loss[1] == objective.count(features) == features["can_move"].sum()
 
 
+def test_an_exchange_is_read_off_the_pooled_first_tokens_alone():
+    """The place that the lists of `seg_tf.fidelity` name."""
+    objective = build_objective()
+    sequence, features = random_batch()
+    is_start = np.zeros(sequence.shape[:2], bool)
+    np.put_along_axis(is_start, features["sentence_starts"], True, axis=1)
+    expected = float(objective(sequence, features).loss[0])
+    others = np.where(is_start[:, :, None], sequence, 9.0)
+    assert float(objective(others, features).loss[0]) == expected
+    starts = np.where(is_start[:, :, None], 9.0, sequence)
+    assert float(objective(starts, features).loss[0]) != pytest.approx(expected)
+    # Through the pooler: without it, only the classifier's bias is left.
+    for weight in objective.encoder.pooler.trainable_weights:
+        weight.assign(0 * weight)
+    bias = np.asarray(objective.classifier.bias, "float64")
+    labels = features["is_moved"][features["can_move"]].astype(int)
+    losses = np.log(np.exp(bias).sum()) - bias[labels]
+    assert float(objective(sequence, features).loss[0]) == pytest.approx(losses.sum())
+
+
 def test_sentences_that_cannot_move_do_not_count():
     objective = build_objective()
     sequence, features = random_batch()

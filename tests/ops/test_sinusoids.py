@@ -25,6 +25,21 @@ def test_widths_that_cannot_be_shared_are_refused(width, num_parts):
         sinusoids.part_widths(width, num_parts)
 
 
+def test_exponents_of_cosines_start_anew():
+    """Printed, equation 2 counts on: the lists of `seg_tf.fidelity` say so."""
+    width, position = 8, 250
+    k = np.arange(width)
+    printed = position / 10_000 ** (2 * k / width)
+    anew = position / 10_000 ** (2 * (k % (width // 2)) / width)
+    found = np.array(sinusoids.position_vectors(np.array(position), width))
+    cosines = slice(width // 2, None)
+    np.testing.assert_allclose(found[cosines], np.cos(anew[cosines]), atol=2e-5)
+    assert 2 * np.pi / (printed[cosines] / position).max() > 10_000 * 2 * np.pi - 1
+    # No distance inside a window would show in the printed cosines.
+    assert (np.cos(printed[cosines]) > 0.999).all()
+    assert (found[cosines] < 0.999).any()
+
+
 def test_vectors_are_sines_then_cosines():
     positions = np.array([[0, 1], [-3, 250]])
     found = np.array(sinusoids.position_vectors(positions, 6))

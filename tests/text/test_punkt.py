@@ -1,5 +1,6 @@
 """The sentence splitter gives NLTK's answers, whatever the text and the tables."""
 
+import dataclasses
 import functools
 import itertools
 import json
@@ -271,6 +272,55 @@ def test_golden_rules_equal_nltk():
     )["cases"]
     for table, case in itertools.product(["english", "punkt_tab"], cases):
         assert_same_as_nltk(table, case["text"])
+
+
+def _parts(text, terminators):
+    """What is cut after a terminator and the marks after it, character by character."""
+    parts, part, ended = [], "", False
+    for character in text:
+        closes = character in terminators or character in "!?.)'\"”’]}»」』）】》〉］｣"
+        if ended and not closes:
+            parts, part, ended = [*parts, part], "", False
+        part += character
+        ended = ended or character in terminators
+    return [*parts, part]
+
+
+@hypothesis.given(
+    strategies.lists(
+        strategies.sampled_from(
+            [*"。！？।؟」”)\"'.!? \u3000“", "他来了", "हाँ", "Mr. ", "No. ", "a"]
+        )
+    ).map("".join)
+)
+def test_text_is_cut_after_terminators(text):
+    table = dataclasses.replace(SMALL, terminators="。！？।؟")
+    without = SentenceSplitter(SMALL)
+    assert SentenceSplitter(table).split(text) == [
+        sentence
+        for part in _parts(text, "。！？।؟")
+        for sentence in without.split(part)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        (
+            "他说：“你好！”然后走了。“真的吗？！”她问。",
+            ["他说：“你好！”", "然后走了。", "“真的吗？！”", "她问。"],
+        ),
+        (
+            "東京は首都である。人口は1,400万人。",
+            ["東京は首都である。", "人口は1,400万人。"],
+        ),
+        ("यह घर है। वह कौन है? मैं।", ["यह घर है।", "वह कौन है?", "मैं।"]),
+        ("هل أنت هنا؟ نعم. شكرا", ["هل أنت هنا؟", "نعم.", "شكرا"]),
+        ("长３．５米……很长。", ["长３．５米……很长。"]),
+    ],
+)
+def test_sentences_of_scripts_with_marks_of_their_own(text, sentences):
+    assert SentenceSplitter(PunktParameters.universal()).split(text) == sentences
 
 
 def test_spans_cover_everything_but_white_space():

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import pathlib
 import zipfile
 
 import nltk
@@ -10,11 +11,8 @@ from nltk import tabdata
 
 from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.text.punkt_decision import PunktDecision, ends_sentence
-from seg_tf.text.punkt_parameters import (
-    Orthography,
-    PunktParameters,
-    load_parameters,
-)
+from seg_tf.text.punkt_parameters import Orthography, PunktParameters
+from seg_tf.text.sentence_parameters import load_parameters, read_parameters
 from tests.sample_data import sample_data
 
 PARAMETERS = PunktParameters(
@@ -46,7 +44,7 @@ def tab_folder(tmp_path):
 def test_saved_parameters_are_read_back(tmp_path):
     path = tmp_path / "mine.json"
     PARAMETERS.save(path)
-    read = PunktParameters.from_file(path)
+    read = read_parameters(path)
     assert read.abbreviation_types == {"dr", "é.u"}
     assert read.collocations == {("##number##", "km"), ("dr", "no")}
     assert read.sentence_starters == {"the"}
@@ -73,8 +71,20 @@ def test_checksum_is_of_the_tables_alone():
         dataclasses.replace(PARAMETERS, collocations=frozenset()),
         dataclasses.replace(PARAMETERS, sentence_starters=frozenset({"he"})),
         dataclasses.replace(PARAMETERS, orthographic_context={"the": 2, "dr": 4}),
+        dataclasses.replace(PARAMETERS, terminators="。"),
     ]
-    assert len({PARAMETERS.checksum, *(other.checksum for other in changed)}) == 5
+    assert len({PARAMETERS.checksum, *(other.checksum for other in changed)}) == 6
+
+
+def test_terminators_are_saved(tmp_path):
+    universal = load_parameters("universal")
+    assert "。" in universal.terminators
+    universal.save(tmp_path / "mine.json")
+    read = load_parameters(str(tmp_path / "mine.json"))
+    assert set(read.terminators) == set(universal.terminators)
+    assert (read.name, read.checksum) == ("universal", universal.checksum)
+    PARAMETERS.save(tmp_path / "without.json")
+    assert "terminators" not in (tmp_path / "without.json").read_text()
 
 
 def test_punkt_tab_folder(tab_folder):
@@ -157,6 +167,9 @@ def test_folder_that_is_not_utf8(tab_folder):
         pytest.param(
             lambda v: v.update(orthographic_context=["a"]), "malformed", id="list"
         ),
+        pytest.param(
+            lambda v: v.update(terminators="。a"), "a string of marks", id="letter"
+        ),
     ],
 )
 def test_malformed_json_is_named(tmp_path, change, message):
@@ -183,7 +196,7 @@ def test_name_of_nothing():
     ):
         load_parameters("nope")
     with pytest.raises(ValueError, match="`path` must be a JSON file"):
-        PunktParameters.from_file("nope.json")
+        read_parameters(pathlib.Path("nope.json"))
 
 
 def test_nltk_data_in_a_folder_and_in_an_archive(tmp_path, monkeypatch):

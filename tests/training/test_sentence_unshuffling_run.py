@@ -126,13 +126,17 @@ def test_documents_of_any_shape_train_and_are_put_in_order(records_dir, tmp_path
     assert -1 <= validated[-1]["sentence_unshuffling_kendall_tau"] <= 1
 
 
-def test_plain_rows_are_refused_with_what_to_take_instead(records_dir):
+@pytest.mark.parametrize(
+    "inputs_class",
+    [configuration.WindowInputsConfig, configuration.ShuffledWindowInputsConfig],
+)
+def test_rows_without_sentence_tokens_are_refused_with_what_to_take_instead(
+    records_dir, inputs_class
+):
     config = configuration.from_config_dict(
         {
             **configuration.to_dict(CONFIG),
-            "inputs": configuration.to_dict(
-                configuration.WindowInputsConfig(window_length=WINDOW_LENGTH)
-            ),
+            "inputs": configuration.to_dict(inputs_class(window_length=WINDOW_LENGTH)),
             "model": {
                 **configuration.to_dict(CONFIG.model),
                 "index_tables": {"position_index": WINDOW_LENGTH},

@@ -6,33 +6,16 @@ rules; here they are written for all paragraphs at once.
 Shape key: N characters, M possible ends of sentences, S sentences, P paragraphs.
 """
 
-import dataclasses
-
 import tensorflow as tf
 
 from seg_tf.text.graph import punkt_tokens
 from seg_tf.text.graph.code_point_table import CodePointTable
+from seg_tf.text.graph.parts import LINE_FEED, ParagraphCutter, Sentences, joined
 from seg_tf.text.graph.punkt_decision import GraphPunktDecision, Spans
 from seg_tf.text.graph.punkt_tokens import DASH, DOT, Characters, Tokens
 from seg_tf.text.marked_positions import MarkedPositions, shifted
 from seg_tf.text.punkt_parameters import PunktParameters
-
-LINE_FEED = ord("\n")
-
-
-@dataclasses.dataclass(frozen=True)
-class Sentences:
-    """Sentences of paragraphs, in order: int32 tensors `(S,)`.
-
-    Attributes:
-        starts: the first character of each.
-        stops: the character after each; some sentences may be empty.
-        paragraphs: which paragraph each belongs to, from 0.
-    """
-
-    starts: tf.Tensor
-    stops: tf.Tensor
-    paragraphs: tf.Tensor
+from seg_tf.text.sentence_function import SentenceFunction
 
 
 class GraphSentenceSplitter(tf.Module):
@@ -40,6 +23,9 @@ class GraphSentenceSplitter(tf.Module):
 
     Args:
         parameters: the tables of a language. Default: the built-in English one.
+
+    Raises:
+        ValueError: if sentences are made by a Python function, which no graph holds.
 
     Call arguments:
         code_points: int32 tensor `(N,)`: paragraphs, each with a line feed after it
@@ -49,13 +35,28 @@ class GraphSentenceSplitter(tf.Module):
         `Sentences`, without white space around them.
     """
 
-    def __init__(self, parameters: PunktParameters | None = None):
+    def __init__(self, parameters: PunktParameters | SentenceFunction | None = None):
         super().__init__()
-        self.parameters_checksum = (parameters or PunktParameters.english()).checksum
-        self._decision = GraphPunktDecision(parameters or PunktParameters.english())
+        parameters = parameters or PunktParameters.english()
+        if isinstance(parameters, SentenceFunction):
+            raise ValueError(
+                "`sentence_parameters` must be tables where a graph splits the text. "
+                f"Received: {parameters.name}, a Python function, which is used from "
+                "Python alone, as by `python -m seg_tf.commands.encode_text`"
+            )
+        self.parameters_checksum = parameters.checksum
+        self._decision = GraphPunktDecision(parameters)
         self._flags = CodePointTable(punkt_tokens.character_flags())
+        terminators = parameters.terminators
+        self._cutter = ParagraphCutter(terminators) if terminators else None
 
     def __call__(self, code_points: tf.Tensor) -> Sentences:
+        if self._cutter is None:
+            return self._of_paragraphs(code_points)
+        parts, ends = self._cutter.cut(code_points)
+        return joined(self._of_paragraphs(parts), ends)
+
+    def _of_paragraphs(self, code_points: tf.Tensor) -> Sentences:
         characters = Characters(code_points, self._flags)
         tokens = punkt_tokens.find_tokens(characters)
         paragraphs = _Paragraphs(characters)

@@ -6,10 +6,11 @@ import pytest
 
 from data_pipelines import check_records
 from data_pipelines.builds.errors import BuildError
-from data_pipelines.cleaning import drop_counts, language, steps
+from data_pipelines.cleaning import drop_counts, steps
 from data_pipelines.cleaning.cleaning_options import CleaningOptions
 from data_pipelines.readers import Document
 from data_pipelines.records.manifest import Manifest
+from seg_tf.text.user_functions import load_function
 from tests.data_pipelines.cleaning import corpora
 from tests.data_pipelines.cleaning.test_duplicates import kept_ids
 from tests.data_pipelines.small_corpus import contents
@@ -240,7 +241,7 @@ def test_a_confidence_counts_only_where_one_is_asked_for(language_module):
 )
 def test_a_wrong_language_function_is_refused(language_module, name, message):
     with pytest.raises(ValueError, match=message):
-        language.load_function(name)
+        load_function(name, "language_function")
 
 
 @pytest.mark.parametrize(

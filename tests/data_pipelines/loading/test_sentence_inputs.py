@@ -70,8 +70,14 @@ def records_dir(tmp_path_factory):
     return folder
 
 
-def build(records_dir, seed=0, **overrides):
-    config = configuration.SentenceInputsConfig(
+# Of rows without [SENT].
+PLAIN_TABLES = {name: rows for name, rows in TABLES.items() if name != "sentence_id"}
+
+
+def build(
+    records_dir, seed=0, config_class=configuration.SentenceInputsConfig, **overrides
+):
+    config = config_class(
         window_length=WINDOW_LENGTH,
         max_sentences=overrides.pop("max_sentences", MAX_SENTENCES),
         shuffle_rate=overrides.pop("shuffle_rate", 0.5),
@@ -173,6 +179,86 @@ def test_rows_hold_every_piece_of_a_window_and_follow_from_its_order(
         chosen = rows["masked_positions"][number][rows["masked_weights"][number] == 1]
         assert all(sentence_numbers[position] for position in chosen)
     assert len(seen) == len(windows)
+
+
+@pytest.mark.parametrize("split", ["train", "validation"])
+def test_without_sentence_tokens_the_same_sentences_take_the_same_places(
+    records_dir, split
+):
+    with_tokens, plain = (
+        build(
+            records_dir, config_class=one, shuffle_rate=0.7, index_tables=PLAIN_TABLES
+        )
+        for one in (
+            configuration.SentenceInputsConfig,
+            configuration.ShuffledWindowInputsConfig,
+        )
+    )
+    assert set(plain.feature_names) == set(with_tokens.feature_names) - {
+        "candidate_positions",
+        "candidate_mask",
+        "gold_candidates",
+    }
+    count = plain.num_train_samples if split == "train" else 8
+    windows = {tuple(tree.token_ids): tree for tree in read_split(records_dir, split)}
+    ours, theirs = (
+        take(getattr(one, f"{split}_dataset")(4), count) for one in (plain, with_tokens)
+    )
+    assert ours["token_ids"].shape == (count, WINDOW_LENGTH)
+    np.testing.assert_array_equal(ours["is_shuffled"], theirs["is_shuffled"])
+    moved = 0
+    for number, tokens in enumerate(unmasked(theirs)):
+        sentences = sentences_of(tokens)
+        places = places_of(theirs["candidate_positions"][number], len(sentences))
+        tree = windows[tuple(itertools.chain(*sentences))]
+        expected = slow_row(
+            sentences,
+            places,
+            *merged_structure(tree, sentences),
+            row_length=WINDOW_LENGTH,
+            caps=PLAIN_TABLES,
+            special_ids=SPECIAL_IDS,
+            sent_id=None,
+        )
+        assert unmasked(ours)[number].tolist() == expected.pop("token_ids")
+        sentence_numbers = expected.pop("sentence_number")
+        for name, values in expected.items():
+            assert ours[name][number].tolist() == values, name
+        chosen = ours["masked_positions"][number][ours["masked_weights"][number] == 1]
+        assert all(sentence_numbers[position] for position in chosen)
+        moved += places != sorted(places)
+    assert moved
+    if split == "train":
+        assert plain.fill == pytest.approx(ours["padding_mask"].mean())
+
+
+def test_rows_in_order_without_sentence_tokens_are_plain_windows(records_dir):
+    # Where a window begins inside a sentence, plain rows count its tokens from there.
+    tables = {"position_index": WINDOW_LENGTH, "paragraph_index": 4}
+    shuffled = build(
+        records_dir,
+        config_class=configuration.ShuffledWindowInputsConfig,
+        max_sentences=38,
+        shuffle_rate=0.0,
+        index_tables=tables,
+    )
+    plain = configuration.build(
+        configuration.WindowInputsConfig(
+            window_length=WINDOW_LENGTH,
+            masking=configuration.MaskingConfig(max_predictions=6),
+        ),
+        records_dir=records_dir,
+        index_tables=tables,
+        seed=0,
+    )
+    ours, theirs = (take(one.train_dataset(5), 40) for one in (shuffled, plain))
+    assert not ours.pop("is_shuffled").any()
+    assert_same_rows(ours, theirs)
+
+
+def test_sentence_ids_want_sentence_tokens(records_dir):
+    with pytest.raises(ValueError, match="Received: 'sentence_id'"):
+        build(records_dir, config_class=configuration.ShuffledWindowInputsConfig)
 
 
 def test_half_of_the_rows_are_shuffled_and_all_or_none_on_request(records_dir):

@@ -172,6 +172,18 @@ def test_spans_stay_in_their_sentence_and_apart():
         assert [sum(row) for row in spans] == wanted.tolist()
 
 
+def test_spans_begin_and_end_inside_words():
+    """Their unit is the word piece, as the lists of `seg_tf.fidelity` say."""
+    rows = equal_sentences(200, num_sentences=1, length=60)
+    is_masked = apply(masking(), rows)
+    # Words are of two pieces each, at 1 and 2, 3 and 4, …
+    first_of_word = np.arange(rows.shape[1]) % 2 == 1
+    starts = is_masked & ~np.roll(is_masked, 1, axis=1)
+    ends = is_masked & ~np.roll(is_masked, -1, axis=1)
+    assert (starts & ~first_of_word).sum() > 0.4 * starts.sum()
+    assert (ends & first_of_word).sum() > 0.4 * ends.sum()
+
+
 def chi_square(counts, rates):
     expected = np.array(rates) * np.sum(counts)
     return np.sum((counts - expected) ** 2 / expected)

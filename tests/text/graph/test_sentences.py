@@ -1,5 +1,6 @@
 """Sentences split in the graph are those of the splitter, whatever the text."""
 
+import dataclasses
 import functools
 import json
 import random
@@ -20,8 +21,11 @@ TABLES = {
     "empty": PunktParameters,
     "small": lambda: test_punkt.SMALL,
     "english": PunktParameters.english,
+    "universal": PunktParameters.universal,
+    "terminators": lambda: dataclasses.replace(test_punkt.SMALL, terminators="。؟!b"),
 }
 PIECES = [piece for piece in test_punkt._PIECES if "\n" not in piece]
+PIECES += ["。", "他说", "？！", "」", "؟ ", "।", "。”", "\u3000"]
 # Ends of the tables, marks in odd places, and runs of dots that go over spaces.
 ODD = [
     "",
@@ -41,6 +45,11 @@ ODD = [
     ".\u00a0.\u00a0. . .\u2028. No",
     ". . .\u0085. . .».“'",
     'He said: "No." \x1c',
+    "。",
+    "。」",
+    " 他来了。」 。",
+    "\u3000“他来了。”我说：“好！？”\u3000她走了。",
+    "क्या? हाँ। ठीक।। जी",
     "\x1f. A\x1d. B",
 ]
 
