@@ -31,6 +31,12 @@ config.training.batch_size is the batch of all processes together, and the learn
 rate that of such a batch; config.training.micro_batch_size is what one process
 computes at once.
 
+Records may be a mixture of folders with weights. Of 6 consecutive rows
+
+  --records_dir=records/wikipedia:3,records/books:1,records/domain:2
+
+takes 3 from wikipedia, 1 from books and 2 from domain. Each is validated apart too.
+
 A profile of some updates, for TensorBoard: --profile_updates=100:110
 
   tensorboard --logdir=runs
@@ -59,7 +65,10 @@ _CONFIG = config_flags.DEFINE_config_file(
     "Config, FILE or FILE:VARIANT; its fields are flags too: --config.training.seed=1.",
 )
 _RECORDS_DIR = flags.DEFINE_string(
-    "records_dir", None, "Folder of records (data_pipelines.build_records)."
+    "records_dir",
+    None,
+    "Folder of records (data_pipelines.build_records), or several with weights: "
+    "wikipedia:3,books:1. Default: config.records_dir.",
 )
 _OUTPUT_DIR = flags.DEFINE_string(
     "output_dir", None, "Folder to write to. Default: runs/<name of the config>."
@@ -118,7 +127,9 @@ def main(argv: Sequence[str]) -> None:
     pretraining_command.run(
         config,
         pretraining_command.RunOptions(
-            records_dir=_RECORDS_DIR.value,
+            records_dir=(
+                config.records_dir if _RECORDS_DIR.value is None else _RECORDS_DIR.value
+            ),
             output_dir=_OUTPUT_DIR.value or f"runs/{config.name}",
             initial_checkpoint=_INITIAL_CHECKPOINT.value,
             dry_run=_DRY_RUN.value,

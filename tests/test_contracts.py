@@ -8,6 +8,7 @@ import pytest
 
 from data_pipelines.loading.lane_inputs import LaneInputs
 from data_pipelines.loading.masking import Masking, TokenMasking
+from data_pipelines.loading.mixture_inputs import MixtureInputs
 from data_pipelines.loading.packed_window_inputs import packed_window_inputs
 from data_pipelines.loading.reat_inputs import reat_inputs
 from data_pipelines.loading.sentence_inputs import (
@@ -36,6 +37,7 @@ INPUTS: list[Callable[..., Inputs]] = [
     sentence_inputs,
     shuffled_window_inputs,
 ]
+MIXTURES: list[Callable[..., Inputs]] = [MixtureInputs]
 LAYOUTS: list[type[Layout]] = [BlockLayout, SentenceLayout, WindowLayout]
 MASKINGS: list[type[Masking]] = [SpanMasking, TokenMasking]
 OBJECTIVES: list[Callable[..., Objective]] = [
@@ -51,6 +53,7 @@ OBJECTIVES: list[Callable[..., Objective]] = [
     [
         (inputs, "implementation", INPUTS),
         (inputs, "layout", LAYOUTS),
+        (inputs, "mixture", MIXTURES),
         (masking, "implementation", MASKINGS),
         (objectives, "implementation", OBJECTIVES),
     ],

@@ -50,7 +50,12 @@ def _run(records, tmp_path_factory):
     pretrainer = pretraining.build_pretrainer(CONFIG, inputs)
     folder = RunFolder(tmp_path_factory.mktemp("run") / "fifth")
     pretraining.pretrain(
-        CONFIG, inputs, pretrainer, folder, describe_run(CONFIG, "records"), report=str
+        CONFIG,
+        inputs,
+        pretrainer,
+        folder,
+        describe_run(CONFIG, {"manifest_checksum": "records"}),
+        report=str,
     )
     return folder
 

@@ -10,6 +10,7 @@ import time
 import numpy as np
 import pytest
 
+from data_pipelines.records.manifest import Manifest
 from seg_tf import configuration
 from seg_tf.checkpoints import contents
 from seg_tf.checkpoints.pretrained import load_encoder
@@ -115,6 +116,7 @@ def test_gpu_leaves_deterministic_kernels_off(records, tmp_path, monkeypatch):
         (["--profile_updates=50:61"], "the run, which ends with update 60"),
         (["--profile_updates="], "`--profile_updates` must be two numbers of updates"),
         (["--records_dir="], "`--records_dir` must be given"),
+        (["--records_dir=a:1,b"], "`--records_dir` must be a folder of records, or"),
         (["--records_dir=/absent"], "Found no /absent/manifest.json"),
         (["extra"], "unexpected argument 'extra'"),
         (["--config=configs/absent.py"], "Received: configs/absent.py, which is not"),
@@ -148,6 +150,53 @@ def test_users_error_is_one_line_that_says_what_to_do(
     assert errors.startswith("error: ")
     assert expected in errors
     assert not (tmp_path / "run").exists()
+
+
+@pytest.fixture(scope="module")
+def more_records(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("more")
+    scripted_runs.write_records(folder, num_validation=5)
+    return folder
+
+
+@pytest.mark.parametrize("place", ["records_dir", "config.records_dir"])
+def test_dry_run_counts_the_rows_of_every_source(
+    records, more_records, tmp_path, place
+):
+    code, output, errors = run_here(
+        *CONFIG,
+        f"--{place}={records}:3,{more_records}:1",
+        "--config.training.deterministic_ops=false",
+        "--config.training.num_updates=2",
+        "--config.training.batch_size=3",
+        f"--output_dir={tmp_path / 'run'}",
+        "--dry_run",
+    )
+    assert code == 0, errors
+    sizes = {}
+    for folder, weight, rows in ((records, 3, 4), (more_records, 1, 2)):
+        counts = Manifest.load(folder).counts()
+        train, held_out = (
+            counts[split]["records"] for split in ("train", "validation")
+        )
+        sizes[folder] = train, held_out
+        # Six rows: records, more, records, records and the first two again.
+        assert (
+            f"    {folder.name}, weight {weight}: {rows}: {rows / train:.2f} epochs "
+            f"over {train:,} (held out: {held_out})\n" in output
+        )
+
+
+def test_a_stream_of_words_is_no_mixture(records, more_records, tmp_path):
+    code, _, errors = run_here(
+        "--config=configs/transformer_xl.py:tiny",
+        f"--records_dir={records}:3,{more_records}:1",
+        f"--output_dir={tmp_path}",
+        "--config.training.deterministic_ops=false",
+        "--dry_run",
+    )
+    assert code == 1
+    assert "one folder, for the inputs of the config, LaneInputsConfig, read" in errors
 
 
 @pytest.fixture

@@ -1,6 +1,9 @@
 """Inputs of a run that are read from a folder of records."""
 
 import pathlib
+import types
+from collections.abc import Mapping
+from typing import Any
 
 from data_pipelines.records.manifest import Manifest, text_preparation
 
@@ -12,7 +15,10 @@ class RecordInputs:
         manifest: that of the records.
         text_preparation: how their text became ids; None where the records'
             `vocab.txt` is not there any more.
+        sources: none, for they are no mixture.
     """
+
+    sources: Mapping[str, Any] = types.MappingProxyType({})
 
     def __init__(self, records_dir: str | pathlib.Path, vocab_size: int | None):
         self._records_dir = pathlib.Path(records_dir)

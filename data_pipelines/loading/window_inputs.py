@@ -15,6 +15,8 @@ from data_pipelines.loading.window_records import WindowRecords
 from seg_tf import configuration
 from seg_tf.text import encoding
 
+MakeRows = Callable[[tf.Tensor], dict[str, tf.Tensor]]
+
 
 class WindowInputs(RecordInputs):
     """Reads windows and gives the features of BERT-family models.
@@ -145,14 +147,17 @@ class WindowInputs(RecordInputs):
         share = sample_order.share_of_rank(
             batch_size, rank, num_ranks, micro_batch_size
         )
+        return train_batches(self.train_rows(), first_sample, share)
+
+    def train_rows(self) -> MakeRows:
+        """Function in the graph from numbers of training samples to their features.
+
+        Raises:
+            ValueError: if there are none.
+        """
         reader = self._reader("train")
         stream = randomness.key(self._seed, randomness.TRAINING_SAMPLES)
-
-        def make_batch(step: tf.Tensor) -> dict[str, tf.Tensor]:
-            samples = sample_order.rank_samples(step, first_sample, share)
-            return self._make_features(samples, reader, stream)
-
-        return _pipelined(tf.data.Dataset.counter(), make_batch)
+        return lambda samples: self._make_features(samples, reader, stream)
 
     def validation_dataset(
         self,
@@ -235,9 +240,18 @@ class WindowInputs(RecordInputs):
         return {name: rows[name] for name in self.feature_names}
 
 
-def _pipelined(
-    dataset: tf.data.Dataset, make_batch: Callable[[tf.Tensor], dict[str, tf.Tensor]]
+def train_batches(
+    make_rows: MakeRows, first_sample: int, share: sample_order.Share
 ) -> tf.data.Dataset:
+    """Endless batches of a rank's share of the samples from `first_sample` on."""
+
+    def make_batch(step: tf.Tensor) -> dict[str, tf.Tensor]:
+        return make_rows(sample_order.rank_samples(step, first_sample, share))
+
+    return _pipelined(tf.data.Dataset.counter(), make_batch)
+
+
+def _pipelined(dataset: tf.data.Dataset, make_batch: MakeRows) -> tf.data.Dataset:
     # Batches are computed whole, several at a time, and stay in order. To read the
     # source for `if` and `for` on tensors, of which it has none, takes seconds.
     dataset = dataset.map(

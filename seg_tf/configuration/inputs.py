@@ -24,6 +24,10 @@ class WindowInputsConfig:
     """
 
     implementation: ClassVar[str] = "data_pipelines.loading.window_inputs:WindowInputs"
+    # Reads several folders of records as one; None where that is not possible.
+    mixture: ClassVar[str | None] = (
+        "data_pipelines.loading.mixture_inputs:MixtureInputs"
+    )
     # Rows of whoever uses the model on texts; None where it reads none.
     layout: ClassVar[str | None] = "seg_tf.layouts.windows:WindowLayout"
     # Whose grid of fine-tuning settings it takes, one of seg_tf.finetuning's; or None.
@@ -193,6 +197,7 @@ class LaneInputsConfig:
     """
 
     implementation: ClassVar[str] = "data_pipelines.loading.lane_inputs:LaneInputs"
+    mixture: ClassVar[str | None] = None
     layout: ClassVar[str | None] = None
     paper: ClassVar[str | None] = None
 

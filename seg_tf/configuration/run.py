@@ -21,6 +21,8 @@ class RunConfig:
     Attributes:
         name: short name, used for folders and titles.
         paper: which column of `seg_tf.fidelity` the run is measured against.
+        records_dir: folder of the records, or a mixture of several with weights,
+            "wikipedia:3,books:1"; the flag `--records_dir` wins over it.
     """
 
     name: str
@@ -32,6 +34,7 @@ class RunConfig:
     )
     optimizer: Any = AdamWConfig()
     training: TrainingConfig = TrainingConfig()
+    records_dir: str | None = None
 
     def __post_init__(self) -> None:
         # An optimizer of one's own need not have a schedule.

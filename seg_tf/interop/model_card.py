@@ -118,8 +118,8 @@ def _data(state: Mapping[str, Any], manifest: Mapping[str, Any] | None) -> list[
             "",
         ]
         return lines + _table(imported["checksums"])
-    checksum = (state.get("records") or {}).get("manifest_checksum")
-    lines = [f"Records with the manifest {checksum}."]
+    checksums = _manifest_checksums(state)
+    lines = [f"Records with the manifest {' and '.join(checksums)}."]
     if manifest:
         lines += ["", *_table(_manifest_facts(manifest))]
     return lines
@@ -127,14 +127,21 @@ def _data(state: Mapping[str, Any], manifest: Mapping[str, Any] | None) -> list[
 
 def _manifest(pretrained: Pretrained, path: pathlib.Path) -> dict[str, Any]:
     state = contents.read_state(pretrained.folder)
-    expected = (state.get("records") or {}).get("manifest_checksum")
+    expected = _manifest_checksums(state)
     found = files.checksum(path)
-    if found != expected:
+    if found not in expected:
         raise ValueError(
             "`manifest_file` must be that of the run's records. Received: "
-            f"{path}, whose sha256 is {found}; the run's is {expected}"
+            f"{path}, whose sha256 is {found}; the run's is {' and '.join(expected)}"
         )
     return files.read_json(path)
+
+
+def _manifest_checksums(state: Mapping[str, Any]) -> list[str]:
+    """Those of the records of a run, of each source of a mixture."""
+    records = state.get("records") or {}
+    sources = records.get("sources", {"": records})
+    return [str(source.get("manifest_checksum")) for source in sources.values()]
 
 
 def _manifest_facts(manifest: Mapping[str, Any]) -> dict[str, Any]:

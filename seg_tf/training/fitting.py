@@ -10,6 +10,7 @@ from seg_tf.training.distribution import Distribution
 from seg_tf.training.inputs import Inputs
 from seg_tf.training.pretrainer import Pretrainer
 from seg_tf.training.supervisor import Supervisor
+from seg_tf.training.validation import IntervalValidation
 
 
 def fit(
@@ -35,37 +36,20 @@ def fit(
             processes of it have to ask for it after the same update.
     """
     distribution = pretrainer.step_options.distribution
-    validation = validation_dataset(inputs, settings, distribution)
+    during = [supervisor, *callbacks]
+    validation = IntervalValidation(pretrainer, inputs, settings, during)
     for epoch, end_epoch, steps in _fit_calls(supervisor.updates, settings):
         pretrainer.fit(
             train_dataset(inputs, settings, pretrainer.samples, distribution),
             initial_epoch=epoch,
             epochs=end_epoch,
             steps_per_epoch=steps,
-            validation_data=validation,
-            callbacks=[supervisor, *callbacks],
+            callbacks=[validation, *during],
             shuffle=False,
             verbose=0,
         )
         if pretrainer.stop_training:
             break
-
-
-def validate(
-    pretrainer: Pretrainer,
-    inputs: Inputs,
-    settings: configuration.TrainingConfig,
-    supervisor: Supervisor,
-) -> None:
-    """Runs the validation that a killed process still owed."""
-    distribution = pretrainer.step_options.distribution
-    results = pretrainer.evaluate(
-        validation_dataset(inputs, settings, distribution),
-        callbacks=[supervisor],
-        return_dict=True,
-        verbose=0,
-    )
-    supervisor.validated(results)
 
 
 def _fit_calls(
@@ -98,25 +82,4 @@ def train_dataset(
         rank=distribution.rank,
         num_ranks=distribution.size,
         micro_batch_size=settings.micro_batch_size,
-    )
-
-
-def validation_dataset(
-    inputs: Inputs, settings: configuration.TrainingConfig, distribution: Distribution
-) -> tf.data.Dataset | None:
-    """This process's rows of the validation, a micro-batch at a time.
-
-    The samples are the same for any number of processes, and every process has
-    equally many batches. None if the run has no validation.
-    """
-    if not settings.validation_interval:
-        return None
-    micro_batch_size = settings.micro_batch_size or -(
-        -settings.batch_size // distribution.size
-    )
-    return inputs.validation_dataset(
-        batch_size=micro_batch_size * distribution.size,
-        max_samples=settings.validation_batches * settings.batch_size,
-        rank=distribution.rank,
-        num_ranks=distribution.size,
     )

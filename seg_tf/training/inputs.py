@@ -1,5 +1,6 @@
 """Contract between the input pipeline of a run and training."""
 
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 import tensorflow as tf
@@ -9,6 +10,10 @@ from seg_tf.text.preparation import TextPreparation
 
 class Inputs(Protocol):
     """The batches of a run, in an order that the seed of the run fixes."""
+
+    @property
+    def sources(self) -> Mapping[str, "WeightedSource"]:
+        """Sources of a mixture by name; nothing where this is no mixture."""
 
     @property
     def vocab_size(self) -> int:
@@ -72,3 +77,19 @@ class Inputs(Protocol):
 
     def describe_sample(self, sample: int) -> str:
         """Place of a training sample in the records, for error messages."""
+
+
+class WeightedSource(Protocol):
+    """One of the sources of a mixture."""
+
+    @property
+    def weight(self) -> int:
+        """Number of its samples in a block of the mixture."""
+
+    @property
+    def inputs(self) -> Inputs:
+        """Its records alone."""
+
+    @property
+    def num_samples(self) -> Callable[[int], int]:
+        """Function from samples of the mixture to how many of these are its."""

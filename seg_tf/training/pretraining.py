@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from seg_tf import configuration, fidelity
 from seg_tf.checkpoints import pretrained
-from seg_tf.training import fitting, versions
+from seg_tf.training import fitting, record_sources, validation, versions
 from seg_tf.training.distribution import Distribution
 from seg_tf.training.errors import TrainingStopped
 from seg_tf.training.inputs import Inputs
@@ -18,6 +18,7 @@ from seg_tf.training.interrupts import stop_requests
 from seg_tf.training.lane_memory import LaneMemory, NoMemory
 from seg_tf.training.optimizers.loss_scale import NoLossScale
 from seg_tf.training.pretrainer import Pretrainer
+from seg_tf.training.record_sources import RecordSource
 from seg_tf.training.run import PretrainingRun
 from seg_tf.training.run_folder import RunFolder
 from seg_tf.training.step import StepOptions
@@ -43,30 +44,40 @@ class Result:
 
 def build_inputs(
     config: configuration.RunConfig,
-    records_dir: str,
+    records: str | Mapping[str, RecordSource],
     distribution: Distribution | None = None,
 ) -> Inputs:
     """The input pipeline of a run.
 
     Args:
         config: the run.
-        records_dir: folder of the records.
+        records: folder of the records, or a mixture as in `--records_dir`, or what
+            `record_sources.parse` found there.
         distribution: the processes of the run; None is this one alone.
 
     Raises:
         ValueError: if the records do not fit the config, or cannot be read, or the
             processes cannot share the batch.
     """
-    inputs: Inputs = configuration.build(
-        config.inputs,
-        records_dir=records_dir,
-        seed=config.training.seed,
-        **config.model.inputs_arguments,
-    )
+
+    def read(folder: pathlib.Path) -> Inputs:
+        inputs: Inputs = configuration.build(
+            config.inputs,
+            records_dir=str(folder),
+            seed=config.training.seed,
+            **config.model.inputs_arguments,
+        )
+        return inputs
+
+    sources = record_sources.parse(records) if isinstance(records, str) else records
+    if len(sources) == 1:
+        inputs = read(next(iter(sources.values())).folder)
+    else:
+        inputs = _mixture(config.inputs, sources, read)
     # What is wrong with the shards comes out here, before anything is written.
     distribution = distribution or Distribution()
     fitting.train_dataset(inputs, config.training, 0, distribution)
-    fitting.validation_dataset(inputs, config.training, distribution)
+    validation.validation_datasets(inputs, config.training, distribution)
     return inputs
 
 
@@ -198,6 +209,25 @@ def pretrain(
         best_updates=whole.checkpoints.best(),
         best_loss=whole.checkpoints.best_loss(),
     )
+
+
+def _mixture(
+    config: Any,
+    sources: Mapping[str, RecordSource],
+    read: Callable[[pathlib.Path], Inputs],
+) -> Inputs:
+    if not getattr(config, "mixture", None):
+        raise ValueError(
+            "`--records_dir` must be one folder, for the inputs of the config, "
+            f"{type(config).__name__}, read one stream. Build one from all texts. "
+            "Received: " + ", ".join(str(source.folder) for source in sources.values())
+        )
+    inputs: Inputs = configuration.find(config.mixture)(
+        folders={name: source.folder for name, source in sources.items()},
+        weights={name: source.weight for name, source in sources.items()},
+        read=read,
+    )
+    return inputs
 
 
 def _step_options(

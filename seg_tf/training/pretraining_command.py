@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from seg_tf import command_line, configuration, fidelity, files, output_paths
+from seg_tf import command_line, configuration, fidelity, output_paths
 from seg_tf.checkpoints import contents, folder_names, folders
 from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.training import (
@@ -17,6 +17,7 @@ from seg_tf.training import (
     distribution,
     measurement,
     pretraining,
+    record_sources,
     run_estimate,
     run_folder,
 )
@@ -81,10 +82,10 @@ def _prepare(config: configuration.RunConfig, options: RunOptions) -> _Prepared:
     processes = distribution.join()
     folder = RunFolder(output_paths.local_path(options.output_dir, "output_dir"))
     initial = _initial_checkpoint(options)
-    manifest = _manifest(options.records_dir)
+    sources = record_sources.parse(options.records_dir)
     description = run_folder.describe_run(
         config,
-        files.checksum(manifest),
+        record_sources.describe(sources),
         contents.weights_checksum(initial) if initial else None,
     )
     if processes.is_chief:
@@ -94,7 +95,7 @@ def _prepare(config: configuration.RunConfig, options: RunOptions) -> _Prepared:
     devices.set_determinism(
         config.training, print if processes.is_chief else lambda line: None
     )
-    inputs = pretraining.build_inputs(config, str(manifest.parent), processes)
+    inputs = pretraining.build_inputs(config, sources, processes)
     pretrainer = pretraining.build_pretrainer(config, inputs, processes)
     return _Prepared(folder, description, initial, inputs, pretrainer, processes)
 
@@ -164,21 +165,6 @@ def _initial_checkpoint(options: RunOptions) -> pathlib.Path | None:
     return folders.find_checkpoint(
         pathlib.Path(options.initial_checkpoint), "--initial_checkpoint"
     )
-
-
-def _manifest(records_dir: str | None) -> pathlib.Path:
-    if not records_dir:
-        raise ValueError(
-            "`--records_dir` must be given: a folder that `python -m "
-            "data_pipelines.build_records` made"
-        )
-    path = pathlib.Path(records_dir) / "manifest.json"
-    if not path.is_file():
-        raise ValueError(
-            "`--records_dir` must be a folder that `python -m "
-            f"data_pipelines.build_records` made. Found no {path}"
-        )
-    return path
 
 
 def _ending(result: pretraining.Result, folder: RunFolder) -> str:

@@ -18,6 +18,7 @@ from seg_tf.training.outputs.run_outputs import Outputs, SilentOutputs
 from seg_tf.training.pretrainer import Pretrainer
 from seg_tf.training.run_folder import RunFolder
 from seg_tf.training.supervisor import Supervisor, Validation
+from seg_tf.training.validation import IntervalValidation
 
 _ADVICE = (
     "Lower --config.optimizer.learning_rate, lengthen "
@@ -210,7 +211,10 @@ class PretrainingRun:
         )
         try:
             if self._owes_validation(supervisor.updates):
-                fitting.validate(pretrainer, self._inputs, settings, supervisor)
+                owed = IntervalValidation(
+                    pretrainer, self._inputs, settings, [supervisor]
+                )
+                supervisor.validated(owed.measure())
             fitting.fit(pretrainer, self._inputs, settings, supervisor, self._callbacks)
         finally:
             self.validation = supervisor.validation

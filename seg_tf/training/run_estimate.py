@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from seg_tf import configuration
 from seg_tf.training import device_memory, flops
-from seg_tf.training.inputs import Inputs
+from seg_tf.training.inputs import Inputs, WeightedSource
 from seg_tf.training.optimizers import schedule
 from seg_tf.training.pretrainer import Pretrainer
 
@@ -27,6 +27,19 @@ _USABLE_SHARE = 0.9
 
 
 @dataclasses.dataclass(frozen=True)
+class SourceFigures:
+    """The part of a source in a run on a mixture.
+
+    Attributes:
+        num_samples: its rows in the whole run.
+        epochs: times that each of its training rows is seen.
+    """
+
+    num_samples: int
+    epochs: float
+
+
+@dataclasses.dataclass(frozen=True)
 class Plan:
     """The figures of a run.
 
@@ -38,7 +51,8 @@ class Plan:
         num_samples: samples seen, which are rows.
         parts: what these rows are made of, "windows" or "texts"; None for a stream.
         num_parts: how many there are in them, or None.
-        epochs: times that every training sample is seen.
+        epochs: times that every training sample is seen; of a mixture, at least.
+        sources: what is seen of each source of a mixture; nothing where it is none.
         tokens: real tokens seen, padding left out.
         peak_learning_rate: rate after the warm-up, or None for an optimizer that
             warms up otherwise.
@@ -61,6 +75,7 @@ class Plan:
     parts: str | None
     num_parts: int | None
     epochs: float
+    sources: dict[str, SourceFigures]
     tokens: int
     peak_learning_rate: float | None
     warmup_updates: int | None
@@ -114,6 +129,10 @@ def make_plan(
         parts=inputs.parts,
         num_parts=round(num_samples * inputs.parts_per_row) if inputs.parts else None,
         epochs=num_samples / max(1, inputs.num_train_samples),
+        sources={
+            name: _source_figures(source, num_samples)
+            for name, source in inputs.sources.items()
+        },
         tokens=round(num_samples * config.inputs.row_length * inputs.fill),
         peak_learning_rate=rate.peak_learning_rate if warms_up else None,
         warmup_updates=rate.warmup_updates if warms_up else None,
@@ -147,9 +166,12 @@ def describe(plan: Plan, inputs: Inputs) -> str:
         f"  updates          {plan.num_updates:,} of {plan.batch_size:,} rows",
         f"  at once          {plan.micro_batch_size:,} rows on each of "
         f"{plan.num_processes:,} processes",
-        f"  rows             {plan.num_samples:,}: {plan.epochs:.2f} epochs over "
-        f"{inputs.num_train_samples:,} (held out: {inputs.num_validation_samples:,})",
+        f"  rows             {_rows(plan.num_samples, plan.epochs, inputs)}",
     ]
+    for name, figures in plan.sources.items():
+        source = inputs.sources[name]
+        rows = _rows(figures.num_samples, figures.epochs, source.inputs)
+        lines.append(f"    {name}, weight {source.weight}: {rows}")
     if plan.parts:
         lines.append(
             f"  {plan.parts:<17}{plan.num_parts:,}: {inputs.parts_per_row:.2f} a row, "
@@ -176,6 +198,18 @@ def describe(plan: Plan, inputs: Inputs) -> str:
     return "\n".join(lines)
 
 
+def _rows(num_samples: int, epochs: float, inputs: Inputs) -> str:
+    return (
+        f"{num_samples:,}: {epochs:.2f} epochs over {inputs.num_train_samples:,} "
+        f"(held out: {inputs.num_validation_samples:,})"
+    )
+
+
+def _source_figures(source: WeightedSource, of_mixture: int) -> SourceFigures:
+    num_samples = source.num_samples(of_mixture)
+    return SourceFigures(num_samples, num_samples / source.inputs.num_train_samples)
+
+
 def _decay(plan: Plan) -> str:
     if plan.decay_begin is None:
         return ""
@@ -191,10 +225,13 @@ def warnings(plan: Plan) -> list[str]:
             f"{plan.available.device} has {_mebibytes(plan.available.size)}. "
             f"{_smaller_rows(plan)}"
         )
-    if plan.epochs > _MOST_EPOCHS:
-        updates = math.floor(plan.num_updates * _MOST_EPOCHS / plan.epochs)
+    of_sources = {f"the text of {name}": s.epochs for name, s in plan.sources.items()}
+    for text, epochs in (of_sources or {"the text": plan.epochs}).items():
+        if epochs <= _MOST_EPOCHS:
+            continue
+        updates = math.floor(plan.num_updates * _MOST_EPOCHS / epochs)
         found.append(
-            f"the text is read {plan.epochs:,.0f} times; after {_MOST_EPOCHS} times "
+            f"{text} is read {epochs:,.0f} times; after {_MOST_EPOCHS} times "
             "further training on it gains next to nothing (Muennighoff et al., 2023). "
             "Take more text, or at most --config.training.num_updates="
             f"{max(1, updates)}"

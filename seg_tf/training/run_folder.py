@@ -18,6 +18,8 @@ _LENGTH = "config.training.num_updates"
 _FREE_SETTINGS = frozenset(
     {
         "config.name",
+        # Records are known by their checksums and weights.
+        "config.records_dir",
         # The gradient is the same, but for rounding and which units dropout drops.
         "config.training.micro_batch_size",
         # The kernels round in another order.
@@ -111,19 +113,19 @@ class LengthChange:
 
 def describe_run(
     config: configuration.RunConfig,
-    manifest_checksum: str,
+    records: Mapping[str, Any],
     initial_weights: str | None = None,
 ) -> dict[str, Any]:
     """Identity of a run, as plain values: its config, records and initial weights.
 
     Args:
         config: the run's.
-        manifest_checksum: of its records.
+        records: what `record_sources.describe` says of its records.
         initial_weights: checksum of the weights it starts from; None is chance.
     """
     return {
         "config": configuration.to_dict(config),
-        "records": {"manifest_checksum": manifest_checksum},
+        "records": dict(records),
         "initial_weights": initial_weights,
     }
 

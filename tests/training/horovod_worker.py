@@ -153,7 +153,7 @@ class Stop(keras.callbacks.Callback):
 
 def _stopped_run(config, inputs, processes, folder, callbacks=()):
     pretrainer = as_built(config, inputs, processes)
-    run = run_folder.describe_run(config, "abc")
+    run = run_folder.describe_run(config, {"manifest_checksum": "abc"})
     try:
         pretraining.pretrain(
             config,

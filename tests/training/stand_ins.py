@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import signal
+import types
 
 import keras
 import tensorflow as tf
@@ -27,6 +28,7 @@ class ArithmeticInputs:
     fill = 5 / 6
     parts = "windows"
     parts_per_row = 1.5
+    sources = types.MappingProxyType({})
 
     def train_dataset(
         self,

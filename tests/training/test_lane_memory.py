@@ -173,7 +173,7 @@ def run(records, folder, *callbacks):
         inputs,
         pretrainer,
         RunFolder(folder),
-        describe_run(config, "abc"),
+        describe_run(config, {"manifest_checksum": "abc"}),
         callbacks=callbacks,
         report=lambda line: None,
     )

@@ -2,6 +2,7 @@ import dataclasses
 import errno
 import json
 import os
+import pathlib
 import signal
 
 import keras
@@ -16,6 +17,7 @@ from seg_tf.training.checkpoint import Checkpoints
 from seg_tf.training.errors import Interrupted, NonFiniteLossError, TrainingStopped
 from seg_tf.training.outputs import health, plots, run_log
 from seg_tf.training.outputs.run_outputs import Outputs
+from seg_tf.training.record_sources import RecordSource
 from seg_tf.training.run_folder import RunFolder
 from tests.training.stand_ins import (
     LENGTH,
@@ -43,7 +45,7 @@ def run(folder, config=None, *callbacks, reports=None, **choice):
         inputs,
         pretrainer,
         RunFolder(folder),
-        run_folder.describe_run(config, "abc"),
+        run_folder.describe_run(config, {"manifest_checksum": "abc"}),
         callbacks=callbacks,
         report=(reports if reports is not None else []).append,
         **choice,
@@ -405,7 +407,9 @@ def test_inputs_that_do_not_fit_are_refused_before_anything_is_written():
 
     config = dataclasses.replace(small_config(), inputs=NoShardsConfig())
     with pytest.raises(ValueError, match="the shard is missing"):
-        pretraining.build_inputs(config, "records")
+        pretraining.build_inputs(
+            config, {"records": RecordSource(pathlib.Path("records"), 1)}
+        )
 
 
 class NoShards(ArithmeticInputs):

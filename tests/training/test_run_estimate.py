@@ -172,6 +172,17 @@ def test_text_that_is_read_too_often_is_warned_of(large):
     assert f"Warning: {warned}" in run_estimate.describe(often, ArithmeticInputs())
 
 
+def test_a_source_that_is_read_too_often_is_warned_of_by_name(large):
+    sources = {
+        name: run_estimate.SourceFigures(num_samples=1, epochs=epochs)
+        for name, epochs in (("books", 80.0), ("wikipedia", 40.0))
+    }
+    plan = dataclasses.replace(with_memory(large, 10**9), sources=sources)
+    (warned,) = run_estimate.warnings(plan)
+    assert "the text of books is read 80 times" in warned
+    assert "--config.training.num_updates=250" in warned  # half of 500
+
+
 def test_flops_are_those_of_the_config(figures, config):
     expected = flops.flops_per_update(config, VOCAB_SIZE)
     assert figures.flops_per_update == expected

@@ -17,7 +17,9 @@ ALLOWED = {"resume": True, "overwrite": False}
 
 
 def describe(manifest="abc", **training):
-    return run_folder.describe_run(small_config(**training), manifest)
+    return run_folder.describe_run(
+        small_config(**training), {"manifest_checksum": manifest}
+    )
 
 
 @pytest.fixture

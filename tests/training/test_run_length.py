@@ -146,7 +146,9 @@ def test_decaying_run_goes_on_at_the_rates_of_the_longer_run(tmp_path):
 def test_history_stays_when_the_run_is_taken_up_again(tmp_path):
     folder = RunFolder(tmp_path)
     one, two = (
-        run_folder.describe_run(small_config(num_updates=number), "abc")
+        run_folder.describe_run(
+            small_config(num_updates=number), {"manifest_checksum": "abc"}
+        )
         for number in (10, 20)
     )
     choice = {"resume": True, "overwrite": False}

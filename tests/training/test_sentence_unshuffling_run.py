@@ -105,7 +105,12 @@ def test_documents_of_any_shape_train_and_are_put_in_order(records_dir, tmp_path
     pretrainer = pretraining.build_pretrainer(CONFIG, inputs)
     folder = RunFolder(tmp_path / "run")
     result = pretraining.pretrain(
-        CONFIG, inputs, pretrainer, folder, describe_run(CONFIG, "records"), report=str
+        CONFIG,
+        inputs,
+        pretrainer,
+        folder,
+        describe_run(CONFIG, {"manifest_checksum": "records"}),
+        report=str,
     )
     assert result.updates == 12
     rows = run_log.read(folder.log_file)

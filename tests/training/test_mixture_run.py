@@ -1,0 +1,120 @@
+"""Runs on a mixture: stopped and resumed, validated, refused where it has changed."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from seg_tf.training import pretraining, record_sources, run_folder
+from seg_tf.training.errors import Interrupted, OutputFolderError
+from seg_tf.training.outputs import health, run_log
+from seg_tf.training.run_folder import RunFolder
+from tests.data_pipelines.builders import random_tree, write_windows
+from tests.training.stand_ins import (
+    LENGTH,
+    VOCAB_SIZE,
+    At,
+    as_built,
+    small_config,
+    terminate,
+)
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def mixture(tmp_path_factory):
+    root = tmp_path_factory.mktemp("sources")
+    for seed, name in enumerate(("books", "wikipedia")):
+        generator = np.random.default_rng(seed)
+        train, held_out = (
+            [random_tree(generator, 40, VOCAB_SIZE) for _ in range(count)]
+            for count in (10, 4)
+        )
+        write_windows(
+            root / name,
+            {"train": [train], "validation": [held_out]},
+            window_length=LENGTH,
+            vocab_size=VOCAB_SIZE,
+        )
+    return f"{root}/wikipedia:3,{root}/books:2"
+
+
+def run(folder, mixture, *callbacks):
+    config = small_config()
+    sources = record_sources.parse(mixture)
+    inputs = pretraining.build_inputs(config, sources)
+    result = pretraining.pretrain(
+        config,
+        inputs,
+        as_built(config, inputs),
+        RunFolder(folder),
+        run_folder.describe_run(config, record_sources.describe(sources)),
+        callbacks=callbacks,
+        report=lambda line: None,
+    )
+    return result, [
+        {name: value for name, value in row.items() if name not in health.FIGURES}
+        for row in run_log.read(folder / "log.jsonl")
+    ]
+
+
+def weights_of(folder):
+    with np.load(folder / "checkpoints/update-00000020/training_state.npz") as archive:
+        return {name: archive[name] for name in archive.files}
+
+
+@pytest.fixture(scope="module")
+def unbroken(mixture, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("unbroken")
+    return folder, *run(folder, mixture)
+
+
+def test_run_stopped_in_the_middle_equals_an_unbroken_one(mixture, unbroken, tmp_path):
+    folder, result, rows = unbroken
+    # In a block of the mixture, and while its sources are validated.
+    for updates, during in ((7, "train"), (8, "test"), (13, "train")):
+        with pytest.raises(Interrupted):
+            run(tmp_path, mixture, At(updates, terminate, during))
+    assert run(tmp_path, mixture) == (result, rows)
+    ours, theirs = weights_of(tmp_path), weights_of(folder)
+    assert ours.keys() == theirs.keys()
+    for name, value in ours.items():
+        np.testing.assert_array_equal(value, theirs[name], err_msg=name)
+
+
+def test_the_weighted_mean_of_the_sources_picks_the_best_checkpoint(unbroken):
+    _, result, rows = unbroken
+    losses = {}
+    for row in rows:
+        if row["kind"] == run_log.VALIDATION:
+            mean = (2 * row["books/loss"] + 3 * row["wikipedia/loss"]) / 5
+            assert row["loss"] == pytest.approx(mean)
+            assert row["books/loss"] != row["wikipedia/loss"]
+            losses[row["updates"]] = row["loss"]
+    assert [*losses] == [8, 16, 20]
+    assert result.best_loss == min(losses.values())
+    assert losses[result.best_updates] == result.best_loss
+
+
+@pytest.mark.parametrize(
+    ("changed", "difference"),
+    [
+        (":1,", "records.sources.wikipedia.weight: 3 there, 1 now"),
+        (None, "records.sources.wikipedia.weight: 3 there, absent now"),
+    ],
+)
+def test_another_mixture_is_refused(mixture, unbroken, changed, difference):
+    folder, _, _ = unbroken
+    other = mixture.replace(":3,", changed) if changed else mixture.partition(",")[2]
+    with pytest.raises(OutputFolderError) as caught:
+        run(folder, other)
+    assert difference in str(caught.value)
+
+
+def test_records_may_lie_elsewhere_when_a_run_goes_on(mixture, tmp_path):
+    for place in (mixture, "moved/wikipedia:3,moved/books:2"):
+        config = dataclasses.replace(small_config(), records_dir=place)
+        described = run_folder.describe_run(config, {"manifest_checksum": "abc"})
+        run_folder.prepare(RunFolder(tmp_path), described, resume=True, overwrite=False)
+    assert "moved/books:2" in RunFolder(tmp_path).run_file.read_text()
