@@ -108,6 +108,11 @@ _RECONSTRUCTOR = (
     ),
     PaperValue("objectives.sentence_unshuffling.num_layers", 3, _TABLE_7),
     PaperValue(
+        "objectives.sentence_unshuffling.initializer_range",
+        None,
+        "unsaid; None is the encoder's",
+    ),
+    PaperValue(
         "objectives.sentence_unshuffling.loss_weight", 1.0, f"{_SLM}, equation 4"
     ),
 )

@@ -35,8 +35,10 @@ class SentenceUnshuffling(ObjectiveLayer):
 
     Args:
         encoder: the encoder whose output is read. The reconstructor takes its sizes,
-            dropout, epsilon, activation, initializer and dtype policy from it.
+            dropout, epsilon, activation and dtype policy from it.
         num_layers: int. Layers of the reconstructor.
+        initializer_range: float or None. Standard deviation that the reconstructor's
+            kernels start with. None: the encoder's.
         loss_weight: float. Factor of this loss in the training step's total.
         **kwargs: arguments of `keras.layers.Layer`.
 
@@ -68,18 +70,24 @@ class SentenceUnshuffling(ObjectiveLayer):
         self,
         encoder: Any,
         num_layers: int = 3,
+        initializer_range: float | None = None,
         loss_weight: float = 1.0,
         **kwargs: Any,
     ):
         super().__init__(encoder, loss_weight, **kwargs)
         self.num_layers = num_layers
+        self.initializer_range = initializer_range
         self.reconstructor = SequenceReconstructor(
             num_layers=num_layers,
             num_heads=encoder.num_heads,
             intermediate_size=encoder.intermediate_size,
             dropout=encoder.dropout,
             layer_norm_epsilon=encoder.layer_norm_epsilon,
-            initializer_range=encoder.initializer_range,
+            initializer_range=(
+                encoder.initializer_range
+                if initializer_range is None
+                else initializer_range
+            ),
             approximate_gelu=encoder.approximate_gelu,
             dtype=encoder.dtype_policy,
             name="reconstructor",
@@ -125,7 +133,11 @@ class SentenceUnshuffling(ObjectiveLayer):
         return ObjectiveOutput(loss=(loss_sum, self.count(features)), metrics=metrics)
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "num_layers": self.num_layers}
+        return {
+            **super().get_config(),
+            "num_layers": self.num_layers,
+            "initializer_range": self.initializer_range,
+        }
 
 
 def _check_features(features: Mapping[str, Any]) -> None:
