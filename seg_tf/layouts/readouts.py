@@ -111,6 +111,34 @@ class SentenceTokens(TextReadout):
 
 
 @keras.saving.register_keras_serializable(package="seg_tf")
+class MeanOfPieces(TextReadout):
+    """The mean over the word pieces of each text, special tokens left out.
+
+    Args:
+        num_texts: int. `T`.
+    """
+
+    feature_names = ("sentence_number",)
+    needs_pooler = False
+
+    def __init__(self, num_texts: int):
+        self.num_texts = num_texts
+        self.num_vectors = num_texts
+
+    def head_vectors(
+        self, encoder: Any, sequence_output: Any, features: Mapping[str, Any]
+    ) -> Any:
+        """The means; 0 for a text without pieces. A text is one sentence."""
+        number = features["sentence_number"]
+        return mean_vectors(sequence_output, number, self.num_texts)[0]
+
+    text_vectors = head_vectors
+
+    def get_config(self) -> dict[str, Any]:
+        return {"num_texts": self.num_texts}
+
+
+@keras.saving.register_keras_serializable(package="seg_tf")
 class PooledSentences(TextReadout):
     """The pooled `<SS>` of each text; the mean over its parts if it has some (ReAT).
 

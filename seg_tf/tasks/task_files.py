@@ -73,6 +73,7 @@ def read_rows(
     required: Sequence[str],
     columns: Sequence[str] = (),
     on_short_row: Callable[[TableRow], None] | None = None,
+    more_columns: bool = False,
 ) -> Iterator[TableRow]:
     """The rows of a file, in order.
 
@@ -82,6 +83,7 @@ def read_rows(
         columns: names of the columns of a file without a header; otherwise the first
             line has them.
         on_short_row: is given rows with too few fields, which are then left out.
+        more_columns: whether rows may have fields behind those of `columns`.
 
     Yields:
         Rows with as many fields as there are columns.
@@ -100,6 +102,8 @@ def read_rows(
                 _check_header(path, names, required)
                 continue
             is_empty = False
+            if more_columns:
+                fields = fields[: len(names)]
             row = TableRow(path, line, names, fields)
             if len(fields) == len(names):
                 yield row

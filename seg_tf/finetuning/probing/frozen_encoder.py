@@ -16,6 +16,7 @@ from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.features import FEATURES, Feature
 from seg_tf.finetuning.segments import EncodedTexts, encode_texts
 from seg_tf.layouts.layout import RowShape
+from seg_tf.layouts.readouts import MeanOfPieces
 from seg_tf.layouts.segments import Example
 
 PER_SENTENCE = "per_sentence"
@@ -30,8 +31,9 @@ _NAMES = ("name", "trainable")
 class FrozenEncoder:
     """Encodes texts, each alone or those of an example together, without dropout.
 
-    The vector of a text is the last layer's output at its token:
-    `[CLS]` (BERT, SegaBERT), its `[SENT]` (SLM), its pooled `<SS>` (ReAT). DiscoEval's
+    The vector of a text is the last layer's output at its token, `[CLS]` (BERT,
+    SegaBERT), its `[SENT]` (SLM) or its pooled `<SS>` (ReAT); or, for vectors that are
+    compared without training, the mean of the outputs at its word pieces. DiscoEval's
     code wants to be told what of BERT it shall take: the `[CLS]` of a layer, the mean
     of its outputs at all layers, or its pooled output, which needs the pooler of next
     sentence prediction.
@@ -44,6 +46,8 @@ class FrozenEncoder:
         num_texts: texts of an example.
         randomly_initialised: whether the encoder gets new weights, as the baseline
             that shows the effect of pretraining.
+        mean: whether the vector is the mean over the pieces; a ReAT's stays its
+            `<SS>`, which is made of them.
         seed: of the new weights.
         max_length: the most positions of a row; None takes those of pretraining.
         tokens_per_batch: about how many positions are run at once.
@@ -64,6 +68,7 @@ class FrozenEncoder:
         num_texts: int,
         *,
         randomly_initialised: bool = False,
+        mean: bool = False,
         seed: int = 0,
         max_length: int | None = None,
         tokens_per_batch: int = _TOKENS_PER_BATCH,
@@ -82,6 +87,9 @@ class FrozenEncoder:
                 f"{pretrained.folder}, the run {pretrained.config.name!r}"
             )
         readout = self._layout.readout(self.row_texts)
+        self._mean = mean and self._layout.holds_spans
+        if self._mean:
+            readout = MeanOfPieces(self.row_texts)
         self._capacity = self._layout.capacity(self.row_texts)
         self._word_pieces = pretrained.text_encoder()
         self._tokens_per_batch = tokens_per_batch
@@ -98,6 +106,7 @@ class FrozenEncoder:
             "lower_case": pretrained.lower_case,
             "vocab_sha256": pretrained.vocabulary.checksum,
             "dtype_policy": self._encoder.dtype_policy.name,
+            **({"vectors": "mean of pieces"} if self._mean else {}),
         }
 
         def run(features: Mapping[str, tf.Tensor]) -> tf.Tensor:
@@ -172,10 +181,25 @@ class FrozenEncoder:
         self, examples: Sequence[Example], shape: RowShape
     ) -> dict[str, tf.Tensor]:
         laid_out = self._layout.lay_out(examples, shape)
+        if self._mean:
+            laid_out["sentence_number"] = self._numbers(examples, laid_out["token_ids"])
         return {
             name: tf.constant(laid_out[name], feature.dtype)
             for name, feature in self._contract().items()
         }
+
+    def _numbers(
+        self, examples: Sequence[Example], token_ids: np.ndarray
+    ) -> np.ndarray:
+        """The number of its text, from 1, at each word piece."""
+        numbers = np.zeros_like(token_ids)
+        for row, example in zip(numbers, examples, strict=True):
+            starts = self._layout.piece_starts(example)
+            for number, (start, segment) in enumerate(
+                zip(starts, example, strict=True), 1
+            ):
+                row[start : start + len(segment.pieces)] = number
+        return numbers
 
     def _contract(self) -> dict[str, Feature]:
         """Of the features that are read."""

@@ -50,6 +50,49 @@ def slow_vectors(kind, row):
     return sequence[np.flatnonzero(is_sent)]
 
 
+def slow_means(kind, row):
+    """The means over the word pieces of each text of a row; a ReAT's own vectors."""
+    if kind == "reat":
+        return slow_vectors(kind, row)
+    pretrained = tiny(kind)
+    layout = pretrained.layout()
+    (example,) = encode_texts(
+        pretrained.text_encoder(), [row], layout.capacity(len(row))
+    )
+    features = layout.lay_out([example], layout.row_shape(example))
+    (sequence,) = np.asarray(pretrained.encoder(features), "float64")
+    token_ids = np.asarray(features["token_ids"])[0].tolist()
+    vocabulary = pretrained.vocabulary
+    special = {*vocabulary.special_ids.values(), vocabulary.sent_id}
+    special -= {vocabulary.special_ids["unk"]}
+    outputs = iter(
+        vector
+        for vector, token in zip(sequence, token_ids, strict=True)
+        if token not in special
+    )
+    return [
+        np.mean([next(outputs) for _ in segment.pieces], axis=0) for segment in example
+    ]
+
+
+@each_kind
+def test_means_are_those_over_the_word_pieces_alone(kind):
+    encoder = FrozenEncoder(tiny(kind), "per_sentence", 1, mean=True)
+    rows = [*some_rows(longest=3), *some_rows(longest=40), ("w1 never-seen ☃",)]
+    vectors, _ = encoder.encode(rows)
+    expected = [slow_means(kind, row) for row in rows]
+    np.testing.assert_allclose(vectors, expected, atol=1e-5)
+    differs = encoder.describe() != frozen(kind).describe()
+    assert differs == (kind != "reat")
+
+
+def test_each_text_of_a_row_has_its_mean():
+    rows = some_rows(num_texts=3)
+    vectors, _ = FrozenEncoder(tiny("slm"), "joint", 3, mean=True).encode(rows)
+    expected = [slow_means("slm", row) for row in rows]
+    np.testing.assert_allclose(vectors, expected, atol=1e-5)
+
+
 @each_kind
 def test_each_text_alone_has_the_vector_of_its_own_row(kind):
     encoder = frozen(kind)

@@ -1,0 +1,1 @@
+"""Sets of sentence pairs with their similarity, for vectors without training."""
