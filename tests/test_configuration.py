@@ -97,7 +97,10 @@ SENTENCES = RunConfig(
     objectives={
         "masked_lm": MaskedLMConfig(),
         "sentence_unshuffling": SentenceUnshufflingConfig(
-            num_layers=2, initializer_range=0.01, loss_weight=0.5
+            num_layers=2,
+            initializer_range=0.01,
+            scale_pointers=True,
+            loss_weight=0.5,
         ),
     },
 )

@@ -27,6 +27,8 @@ class SentenceUnshufflingConfig:
         num_layers: layers of the reconstructor; their sizes are the encoder's.
         initializer_range: standard deviation that the reconstructor's kernels start
             with; None is the encoder's.
+        scale_pointers: divide pointer logits by the root of the width, as attention
+            does; equation 2 has no scale.
     """
 
     implementation: ClassVar[str] = (
@@ -35,6 +37,7 @@ class SentenceUnshufflingConfig:
 
     num_layers: int = 3
     initializer_range: float | None = None
+    scale_pointers: bool = False
     loss_weight: float = 1.0
 
     def __post_init__(self) -> None:

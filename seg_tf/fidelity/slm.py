@@ -113,6 +113,9 @@ _RECONSTRUCTOR = (
         "unsaid; None is the encoder's",
     ),
     PaperValue(
+        "objectives.sentence_unshuffling.scale_pointers", False, f"{_SLM}, equation 2"
+    ),
+    PaperValue(
         "objectives.sentence_unshuffling.loss_weight", 1.0, f"{_SLM}, equation 4"
     ),
 )

@@ -38,6 +38,8 @@ class SequenceReconstructor(keras.layers.Layer):
         initializer_range: float. Standard deviation of the truncated normal
             distribution that kernels start from.
         approximate_gelu: bool. GELU by tanh instead of by erf.
+        scale_pointers: bool. Whether the inner products are divided by the root of the
+            width, as in attention, against eq. 2: they are up to as large as the width.
         **kwargs: arguments of `keras.layers.Layer`.
 
     Call arguments:
@@ -76,6 +78,7 @@ class SequenceReconstructor(keras.layers.Layer):
         layer_norm_epsilon: float = 1e-12,
         initializer_range: float = 0.02,
         approximate_gelu: bool = False,
+        scale_pointers: bool = False,
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
@@ -90,6 +93,7 @@ class SequenceReconstructor(keras.layers.Layer):
         self.layer_norm_epsilon = layer_norm_epsilon
         self.initializer_range = initializer_range
         self.approximate_gelu = approximate_gelu
+        self.scale_pointers = scale_pointers
         self.decoder_layers = [
             keras_hub.layers.TransformerDecoder(
                 intermediate_dim=intermediate_size,
@@ -138,7 +142,8 @@ class SequenceReconstructor(keras.layers.Layer):
                 encoder_padding_mask=candidate_mask,
                 training=training,
             )
-        return _pointer_logits(hidden_BSD, candidates, candidate_mask)
+        scale = hidden_BSD.shape[-1] ** -0.5 if self.scale_pointers else 1.0
+        return _pointer_logits(hidden_BSD, candidates, candidate_mask, scale)
 
     def decode(self, candidates: Any, candidate_mask: Any) -> tuple[Any, Any]:
         """Takes the likeliest candidate at each step and reads it at the next.
@@ -199,11 +204,13 @@ class SequenceReconstructor(keras.layers.Layer):
         return with_arguments(super().get_config(), self, SequenceReconstructor)
 
 
-def _pointer_logits(hidden_BSD: Any, candidates: Any, mask_BC: Any) -> Any:
-    """Inner products (eq. 2), which are unscaled: too large for half precision."""
+def _pointer_logits(
+    hidden_BSD: Any, candidates: Any, mask_BC: Any, scale: float
+) -> Any:
+    """Inner products (eq. 2, which has scale 1), too large for half precision."""
     logits_BSC = ops.einsum(
         "bsd,bcd->bsc",
         ops.cast(hidden_BSD, "float32"),
-        ops.cast(candidates, "float32"),
+        ops.cast(candidates, "float32") * scale,
     )
     return ops.where(ops.cast(mask_BC, "bool")[:, None], logits_BSC, _NEVER)

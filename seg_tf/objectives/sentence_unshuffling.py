@@ -39,6 +39,8 @@ class SentenceUnshuffling(ObjectiveLayer):
         num_layers: int. Layers of the reconstructor.
         initializer_range: float or None. Standard deviation that the reconstructor's
             kernels start with. None: the encoder's.
+        scale_pointers: bool. Whether pointer logits are divided by the root of the
+            width, as attention's are.
         loss_weight: float. Factor of this loss in the training step's total.
         **kwargs: arguments of `keras.layers.Layer`.
 
@@ -71,12 +73,14 @@ class SentenceUnshuffling(ObjectiveLayer):
         encoder: Any,
         num_layers: int = 3,
         initializer_range: float | None = None,
+        scale_pointers: bool = False,
         loss_weight: float = 1.0,
         **kwargs: Any,
     ):
         super().__init__(encoder, loss_weight, **kwargs)
         self.num_layers = num_layers
         self.initializer_range = initializer_range
+        self.scale_pointers = scale_pointers
         self.reconstructor = SequenceReconstructor(
             num_layers=num_layers,
             num_heads=encoder.num_heads,
@@ -89,6 +93,7 @@ class SentenceUnshuffling(ObjectiveLayer):
                 else initializer_range
             ),
             approximate_gelu=encoder.approximate_gelu,
+            scale_pointers=scale_pointers,
             dtype=encoder.dtype_policy,
             name="reconstructor",
         )
@@ -137,6 +142,7 @@ class SentenceUnshuffling(ObjectiveLayer):
             **super().get_config(),
             "num_layers": self.num_layers,
             "initializer_range": self.initializer_range,
+            "scale_pointers": self.scale_pointers,
         }
 
 

@@ -74,6 +74,18 @@ def test_logits_equal_plain_numpy_row_by_row(dropout, approximate_gelu):
     assert np.isfinite(logits).all()
 
 
+def test_scaled_pointers_divide_the_products_by_the_root_of_the_width():
+    batch = random_batch()
+    logits, scaled = (
+        np.asarray(build(scale_pointers=on)(*batch)) for on in (False, True)
+    )
+    for row, candidates, gold in rows_of(*batch):
+        expected = logits[row, : len(gold), : len(candidates)] / math.sqrt(WIDTH)
+        found = scaled[row, : len(gold), : len(candidates)]
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
+        assert (scaled[row, :, len(candidates) :] == -1e9).all()  # padding is not
+
+
 def test_one_layer_equals_tf_models_official_with_the_same_weights():
     layer = build(num_layers=1).decoder_layers[0]
     peer = official_models.decoder_block_class()(

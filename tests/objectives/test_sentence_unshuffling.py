@@ -192,7 +192,10 @@ def test_sizes_come_from_the_encoder():
     encoder = Encoder(
         **SIZES, dropout=0.3, approximate_gelu=True, initializer_range=0.5
     )
-    objective = build(SentenceUnshufflingConfig(loss_weight=0.25), encoder=encoder)
+    objective = build(
+        SentenceUnshufflingConfig(loss_weight=0.25, scale_pointers=True),
+        encoder=encoder,
+    )
     assert objective.loss_weight == 0.25
     config = objective.reconstructor.get_config()
     assert config.pop("num_layers") == 3
@@ -205,8 +208,10 @@ def test_sizes_come_from_the_encoder():
             "layer_norm_epsilon": 1e-3,
             "initializer_range": 0.5,
             "approximate_gelu": True,
+            "scale_pointers": True,
         }.items()
     )
+    assert objective.get_config()["scale_pointers"] is True
 
 
 def test_reconstructor_may_start_smaller_than_the_encoder():
