@@ -98,8 +98,8 @@ SENTENCES = RunConfig(
         "masked_lm": MaskedLMConfig(),
         "sentence_unshuffling": SentenceUnshufflingConfig(
             num_layers=2,
-            initializer_range=0.01,
             scale_pointers=True,
+            normalize_first=True,
             loss_weight=0.5,
         ),
     },

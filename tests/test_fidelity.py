@@ -279,8 +279,8 @@ def test_other_reconstructors_deviate_from_slm():
         masked_lm=masked_lm,
         sentence_unshuffling=configuration.SentenceUnshufflingConfig(
             num_layers=2,
-            initializer_range=0.01,
             scale_pointers=True,
+            normalize_first=True,
             loss_weight=0.5,
         ),
     )
@@ -289,8 +289,8 @@ def test_other_reconstructors_deviate_from_slm():
         f"{prefix}.{name}"
         for name in (
             "num_layers",
-            "initializer_range",
             "scale_pointers",
+            "normalize_first",
             "loss_weight",
         )
     }

@@ -22,7 +22,8 @@ class SequenceReconstructor(keras.layers.Layer):
 
     Step i reads the candidate that step i - 1 points at (`[CLS]` at first), attends to
     those read so far and to all candidates, and points at the next one by the inner
-    product of its output with each candidate (eq. 1 and 2). The layers are post-norm.
+    product of its output with each candidate (eq. 1 and 2). The layers are post-norm,
+    unless `normalize_first`.
 
     Nothing here knows the position of a candidate: neither the candidates nor the steps
     get a position, and permuting the candidates permutes the logits. So all that can
@@ -40,6 +41,8 @@ class SequenceReconstructor(keras.layers.Layer):
         approximate_gelu: bool. GELU by tanh instead of by erf.
         scale_pointers: bool. Whether the inner products are divided by the root of the
             width, as in attention, against eq. 2: they are up to as large as the width.
+        normalize_first: bool. Whether the inputs of each block are normalised and not
+            its outputs (pre-norm); nothing normalises those of the last layer then.
         **kwargs: arguments of `keras.layers.Layer`.
 
     Call arguments:
@@ -79,6 +82,7 @@ class SequenceReconstructor(keras.layers.Layer):
         initializer_range: float = 0.02,
         approximate_gelu: bool = False,
         scale_pointers: bool = False,
+        normalize_first: bool = False,
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
@@ -94,6 +98,7 @@ class SequenceReconstructor(keras.layers.Layer):
         self.initializer_range = initializer_range
         self.approximate_gelu = approximate_gelu
         self.scale_pointers = scale_pointers
+        self.normalize_first = normalize_first
         self.decoder_layers = [
             keras_hub.layers.TransformerDecoder(
                 intermediate_dim=intermediate_size,
@@ -101,6 +106,7 @@ class SequenceReconstructor(keras.layers.Layer):
                 dropout=dropout,
                 activation=gelu(approximate_gelu),
                 layer_norm_epsilon=layer_norm_epsilon,
+                normalize_first=normalize_first,
                 kernel_initializer=keras.initializers.TruncatedNormal(
                     stddev=initializer_range
                 ),
