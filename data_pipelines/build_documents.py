@@ -67,8 +67,9 @@ def define_flags() -> None:
     flags.DEFINE_float(
         "validation_fraction",
         None,
-        "Share of documents of --input held out for validation. Default: 0.01, or none "
-        "with --validation_input.",
+        "Share of documents of --input held out for validation, spread evenly, so that "
+        "each of several inputs gives its share. Default: 0.01, or none with "
+        "--validation_input.",
         lower_bound=0.0,
         upper_bound=0.5,
     )

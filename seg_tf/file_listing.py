@@ -5,7 +5,7 @@ import os
 import pathlib
 import re
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -249,6 +249,39 @@ def relative_name(path: Path, input_path: str | os.PathLike[str]) -> str:
     name = path.relative_to(root).as_posix()
     # Names are bytes to the system; this one has to be text that can be written.
     return os.fsencode(name).decode("utf-8", "replace")
+
+
+def split_inputs(inputs: str | os.PathLike[str]) -> list[str]:
+    """The inputs that are given with commas between them; one if it is there whole.
+
+    Raises:
+        ValueError: if one of several is empty.
+    """
+    text = _to_text(inputs)
+    if "," not in text or os.path.exists(text):
+        return [text]
+    given = [item.strip() for item in text.split(",")]
+    if not all(given):
+        raise ValueError(
+            "Several inputs must each name a file, a folder or a glob. Received: "
+            f"{text!r}"
+        )
+    return given
+
+
+def short_names(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
+    """Names of paths: their ends, as short as tells all of them apart."""
+    parts = [
+        (str(path) if _is_url(str(path)) else os.path.abspath(path))
+        .rstrip("/")
+        .split("/")
+        for path in paths
+    ]
+    for length in range(1, max(map(len, parts))):
+        names = ["/".join(part[-length:]) for part in parts]
+        if len({*names}) == len(names):
+            return names
+    return ["/".join(part) for part in parts]
 
 
 def _is_glob(text: str) -> bool:

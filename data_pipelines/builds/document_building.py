@@ -39,10 +39,10 @@ def list_sources(
 
     def named(input_path: str, prefix: str = "") -> dict[str, file_listing.Path]:
         not_read = PassedOver()
-        files = reader.files(input_path, not_read)
+        sources = reader.sources(input_path, not_read)
         if passed_over is not None:
             passed_over.extend(not_read, prefix)
-        return {prefix + reader.source_name(path, input_path): path for path in files}
+        return {prefix + name: path for name, path in sources.items()}
 
     if options.validation_input is None:
         return named(options.input)

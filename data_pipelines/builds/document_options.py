@@ -16,7 +16,8 @@ class DocumentOptions:
     Attributes:
         format: name of a reader.
         reader_options: options of that reader.
-        input: file, folder or glob, or another input that the format accepts.
+        input: file, folder or glob, or another input that the format accepts, or
+            several with commas.
         vocab_file: a file with a token a line.
         tokenizer: one of `seg_tf.text.encoding.TOKENIZERS`.
         lower_case: whether text is lower-cased and stripped of accents; None does so

@@ -35,8 +35,9 @@ def define_text_flags() -> None:
         "input",
         "",
         "File, folder (searched recursively) or glob, local or a URL such as "
-        "gs://bucket/folder; for tfds a dataset, such as wiki40b/en[train]. May be "
-        "left out for python_docs. See docs/sources.md.",
+        "gs://bucket/folder, or several of one format with commas; for tfds a dataset, "
+        "such as wiki40b/en[train]. May be left out for python_docs. See "
+        "docs/sources.md.",
     )
     flags.DEFINE_list(
         "reader_options",

@@ -86,7 +86,7 @@ def count_words(
 
     Args:
         format: name of the reader.
-        input_path: file, folder or glob.
+        input_path: file, folder or glob, or several with commas.
         counter: an unused one, which knows more afterwards.
         reader_options: options of the reader.
 
@@ -98,14 +98,14 @@ def count_words(
     """
     reader = get_reader(format, **reader_options)
     passed_over = PassedOver()
-    files = reader.files(input_path, passed_over)
+    sources = reader.sources(input_path, passed_over)
     if passed_over.names:
         print(passed_over_summary(passed_over.described()), file=sys.stderr)
-    sizes = {path: path.stat().st_size for path in files}
+    sizes = {source: path.stat().st_size for source, path in sources.items()}
     num_documents, rejected = 0, Counter()
     with command_line.progress_bar(sum(sizes.values()), "counting words") as bar:
-        for path, size in sizes.items():
-            for item in reader.read(path, reader.source_name(path, input_path)):
+        for source, size in sizes.items():
+            for item in reader.read(sources[source], source):
                 if not isinstance(item, Document):
                     rejected[item.reason] += 1
                     last_rejected = item

@@ -57,7 +57,7 @@ import pathlib
 import random
 import sys
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from absl import flags
 
@@ -163,12 +163,11 @@ def _print_document(document: readers.Document) -> None:
 
 def _write(
     reader: readers.FileReader,
-    inputs: list[file_listing.Path],
+    sources: Mapping[str, file_listing.Path],
     output: pathlib.Path,
     counts: _Counts,
 ) -> None:
     """Writes what the files hold to `--output`."""
-    sources = {reader.source_name(path, flags.FLAGS.input): path for path in inputs}
     with command_line.progress_bar(len(sources), "text", "file") as bar:
 
         def documents_of(source: str) -> Iterator[readers.Document]:
@@ -208,17 +207,17 @@ def main(_: Sequence[str]) -> None:
     output = _output()
     reader = readers.get_reader(values.format, **text_flags.reader_options())
     passed_over = PassedOver()
-    inputs = reader.files(values.input, passed_over)
+    sources = reader.sources(values.input, passed_over)
     counts = _Counts()
     if output is not None:
-        _write(reader, inputs, output, counts)
-        _print_summary(counts, len(inputs), passed_over, is_all=True)
+        _write(reader, sources, output, counts)
+        _print_summary(counts, len(sources), passed_over, is_all=True)
         return
     documents = _sample(counts.documents(reader.read_input(values.input)))
     for document in documents:
         _print_document(document)
     is_all = _SAMPLE_SEED.value is not None
-    _print_summary(counts, len(inputs), passed_over, is_all)
+    _print_summary(counts, len(sources), passed_over, is_all)
 
 
 if __name__ == "__main__":

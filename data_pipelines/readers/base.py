@@ -153,6 +153,45 @@ class FileReader:
         """The `Document.source` of one of `files(input_path)`."""
         return file_listing.relative_name(path, input_path)
 
+    def sources(
+        self, inputs: str | os.PathLike[str], passed_over: PassedOver | None = None
+    ) -> dict[str, file_listing.Path]:
+        """The files of one input, or of several, by names that differ.
+
+        Args:
+            inputs: what `files` takes, or several of these with commas between them.
+                What is there as a whole, commas and all, is one. Of several, names
+                begin with that of the input, as short as tells it from the others.
+            passed_over: is told of each file of a folder that is not read.
+
+        Returns:
+            `Document.source` -> path, the inputs in the order in which they are given.
+
+        Raises:
+            FileNotFoundError: if there is no such file or folder.
+            ValueError: if no file of an input matches, all that match are empty, or two
+                inputs hold the same file.
+        """
+        given = file_listing.split_inputs(inputs)
+        prefixes = [""]
+        if len(given) > 1:
+            prefixes = [f"{name}/" for name in file_listing.short_names(given)]
+        found: dict[str, file_listing.Path] = {}
+        input_of: dict[file_listing.Path, str | os.PathLike[str]] = {}
+        for one, prefix in zip(given, prefixes, strict=True):
+            not_read = PassedOver()
+            for path in self.files(one, not_read):
+                found[prefix + self.source_name(path, one)] = path
+                first = input_of.setdefault(path.resolve(), one)
+                if first != one:
+                    raise ValueError(
+                        "The inputs must hold each file once. Received: "
+                        f"{str(path)!r} in both {first!r} and {one!r}"
+                    )
+            if passed_over is not None:
+                passed_over.extend(not_read, prefix)
+        return found
+
     def read(
         self, path: str | os.PathLike[str], source: str | None = None
     ) -> Iterator[Document | RejectedDocument]:
@@ -187,11 +226,11 @@ class FileReader:
             yield dataclasses.replace(reject(error, source), lost_of_file=lost_of_file)
 
     def read_input(
-        self, input_path: str | os.PathLike[str]
+        self, inputs: str | os.PathLike[str]
     ) -> Iterator[Document | RejectedDocument]:
-        """Reads all of `files(input_path)` one after the other."""
-        for path in self.files(input_path):
-            yield from self.read(path, self.source_name(path, input_path))
+        """Reads all of `sources(inputs)` one after the other."""
+        for source, path in self.sources(inputs).items():
+            yield from self.read(path, source)
 
     def parse(self, item: "UnparsedDocument") -> Document | RejectedDocument:
         """Parses an unparsed document.

@@ -2,12 +2,11 @@
 
 import dataclasses
 import math
-import os
 import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-from seg_tf import files
+from seg_tf import file_listing, files
 
 # The blocks of a mixture are held as arrays.
 _LARGEST_BLOCK = 100_000
@@ -63,7 +62,8 @@ def parse(records_dir: str | None) -> dict[str, RecordSource]:
             )
     _check_mixture(sources)
     divisor = math.gcd(*(source.weight for source in sources))
-    named = zip(_names([source.folder for source in sources]), sources, strict=True)
+    names = file_listing.short_names([source.folder for source in sources])
+    named = zip(names, sources, strict=True)
     return {
         name: dataclasses.replace(source, weight=source.weight // divisor)
         for name, source in sorted(named)
@@ -110,12 +110,3 @@ def _check_mixture(sources: list[RecordSource]) -> None:
             f"add up to at most {_LARGEST_BLOCK:,}, the rows in which the mixture is "
             f"exact. Received: {weights}, which add up to {block:,}. Round them"
         )
-
-
-def _names(folders: list[pathlib.Path]) -> list[str]:
-    paths = [pathlib.Path(os.path.abspath(folder)).parts for folder in folders]
-    for length in range(1, max(map(len, paths))):
-        names = ["/".join(path[-length:]) for path in paths]
-        if len({*names}) == len(names):
-            return names
-    return [str(folder) for folder in folders]

@@ -11,6 +11,7 @@ from data_pipelines import build_vocab, build_word_vocab, readers
 from data_pipelines.builds import document_build
 from data_pipelines.builds.document_options import DocumentOptions
 from data_pipelines.readers.io import raw_files
+from data_pipelines.readers.io.passed_over import PassedOver
 from data_pipelines.records.manifest import Manifest
 from tests.data_pipelines.failing_files import FailingFileSystem
 
@@ -166,3 +167,54 @@ def test_strict_build_leaves_out_redirects(tmp_path, vocab_file):
     # A Wikipedia has more of them than articles: they are counted, and not listed.
     assert not (tmp_path / "out" / document_build.REJECTED_FILE).read_text()
     assert "redirect" in readers.LEFT_OUT_REASONS
+
+
+def test_several_inputs_are_read_one_after_the_other(tmp_path, vocab_file):
+    """As a folder with the files of all, and each of them is validated on its share."""
+    together, names = tmp_path / "together", ("wiki", "books,old")
+    together.mkdir()
+    for number, name in enumerate(names):
+        (tmp_path / name).mkdir()
+        write_json_lines(tmp_path / name / "a.jsonl")
+        write_json_lines(together / f"{number}.jsonl")
+    options = {"format": "json_lines", "validation_fraction": 0.02}
+    whole = build(tmp_path / "whole", together, vocab_file, **options)
+    several = f"{tmp_path}/wiki, {tmp_path}/books*"
+    manifest = build(tmp_path / "several", several, vocab_file, **options)
+    assert manifest.splits == whole.splits
+    # Every fiftieth document is held out, of 300 in each input.
+    assert manifest.count("documents", "validation") == 12
+    reader = readers.get_reader("json_lines")
+    assert list(reader.sources(several)) == ["wiki/a.jsonl", "books*/books,old/a.jsonl"]
+    # A folder with a comma in its name is one input.
+    assert list(reader.sources(tmp_path / "books,old")) == ["a.jsonl"]
+    words = build_word_vocab.WordVocabularyOptions(tokenizer="words", min_count=2)
+    tokens = [
+        build_word_vocab.build_word_vocabulary("json_lines", given, words).tokens
+        for given in (str(together), several)
+    ]
+    assert tokens[0] == tokens[1]
+    passed_over = PassedOver()
+    (tmp_path / "wiki/notes.md").touch()
+    documents = [*reader.read_input(several)]
+    reader.sources(several, passed_over)
+    assert [document.source for document in documents[299:301]] == [
+        "wiki/a.jsonl",
+        "books*/books,old/a.jsonl",
+    ]
+    assert passed_over.names == {"other_name": ["wiki/notes.md"]}
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("{0}/a.jsonl,{0}", "must hold each file once.*a.jsonl.*both .*and"),
+        ("{0},", "must each name a file, a folder or a glob. Received: .*,'"),
+        ("{0},{0}/none", "must exist. Received: .*none"),
+    ],
+)
+def test_inputs_that_are_none_are_refused(tmp_path, given, message):
+    write_json_lines(tmp_path / "a.jsonl")
+    reader = readers.get_reader("json_lines")
+    with pytest.raises((ValueError, FileNotFoundError), match=message):
+        reader.sources(given.format(tmp_path))
