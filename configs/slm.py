@@ -9,11 +9,12 @@ tiny: 2 layers of width 128, for a CPU and a first look at the curves.
         --records_dir=records/wikipedia_128 --output_dir=runs/slm_tiny
     Rows are 148 long: the records of tiny in `segabert.py`, and 20 [SENT]. Layers,
     first weights, hardware and peak rate are those of that run. Against the paper every
-    row is shuffled, pointers are scaled and their loss counts a tenth: without that the
-    encoder serves the pointers alone, and they find no order
-    (docs/sentence_unshuffling.md).
+    row is shuffled, the decoder is pre-norm, its pointers are scaled and their loss
+    counts a tenth (docs/sentence_unshuffling.md has the reasons).
     Time: about an hour on one core for the 6,000 updates.
-    Expected: FIGURES
+    Expected: on Wikipedia and books, after 2,300 updates (it was stopped there)
+    masked-LM loss 6.07; mean of the last five validations: pointer accuracy 53.4 %
+    (chance 52.3 %), Kendall's tau 0.09. See docs/sentence_unshuffling.md.
 
 tiny_no_reconstructor: tiny without the Sequence Reconstructor: masked LM alone.
     python run_pretraining.py --config=configs/slm.py:tiny_no_reconstructor \
