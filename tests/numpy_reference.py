@@ -192,8 +192,15 @@ def hits(logits, labels, weights) -> float:
     return float(np.sum(weights * (np.argmax(logits, axis=-1) == labels)))
 
 
-def decoder_layer(weights, inputs, memory, epsilon, approximate_gelu):
-    """Vaswani et al., 2017, section 3.1, one sequence (S, D) over a memory (M, D)."""
+def decoder_layer(
+    weights, inputs, memory, epsilon, approximate_gelu, normalize_first=False
+):
+    """Vaswani et al., 2017, section 3.1, one sequence (S, D) over a memory (M, D).
+
+    Or, with `normalize_first`, the same with LayerNorm before each block.
+    """
+    if normalize_first:
+        return _pre_norm_layer(weights, inputs, memory, epsilon, approximate_gelu)
     steps = len(inputs)
     for name, keys, visible in (
         ("self_attention", None, np.tri(steps, dtype=bool)),
@@ -209,8 +216,35 @@ def decoder_layer(weights, inputs, memory, epsilon, approximate_gelu):
     return feed_forward(weights, inputs, epsilon, approximate_gelu)
 
 
+def _pre_norm_layer(weights, inputs, memory, epsilon, approximate_gelu):
+    def normalised(block):
+        return layer_norm(part(weights, f"{block}_layer_norm"), inputs, epsilon)
+
+    steps, name = len(inputs), "self_attention"
+    own = normalised(name)[None]
+    causal = np.tri(steps, dtype=bool)[None]
+    inputs = inputs + attention(part(weights, name), own, own, causal)[0]
+    name, everything = "cross_attention", np.ones((1, steps, len(memory)), bool)
+    queries = normalised(name)[None]
+    inputs = (
+        inputs + attention(part(weights, name), queries, memory[None], everything)[0]
+    )
+    inner = dense(
+        part(weights, "feedforward_intermediate_dense"), normalised("feedforward")
+    )
+    inner = gelu(inner, approximate_gelu)
+    return inputs + dense(part(weights, "feedforward_output_dense"), inner)
+
+
 def pointer_logits(
-    weights: Weights, candidates, read, *, num_layers, epsilon, approximate_gelu
+    weights: Weights,
+    candidates,
+    read,
+    *,
+    num_layers,
+    epsilon,
+    approximate_gelu,
+    normalize_first=False,
 ):
     """SLM, eq. 1 and 2, for one row without padding.
 
@@ -228,6 +262,7 @@ def pointer_logits(
             candidates,
             epsilon,
             approximate_gelu,
+            normalize_first,
         )
     return hidden @ candidates.T
 

@@ -291,18 +291,17 @@ def test_tiny_slm_reads_the_records_of_the_other_tiny_runs():
     assert ours.inputs.window_length == other.inputs.window_length
     assert ours.inputs.row_length == ours.model.index_tables["position_index"] == 148
     assert ours.inputs.max_sentences == RUNS["slm_base"].inputs.max_sentences
-    assert ours.objectives == RUNS["slm_base"].objectives
+    assert ours.model.initializer_range == other.model.initializer_range
+    small, base = (
+        run.objectives["sentence_unshuffling"] for run in (ours, RUNS["slm_base"])
+    )
+    assert small == dataclasses.replace(
+        base, scale_pointers=True, normalize_first=True, loss_weight=0.1
+    )
     assert ours.optimizer == dataclasses.replace(
         other.optimizer, warmup_share=ours.optimizer.warmup_share
     )
     assert ours.training.batch_size == other.training.batch_size
-
-
-def test_second_phase_of_tiny_slm_shuffles_all_rows_of_the_same_model():
-    ours, other = RUNS["slm_tiny"], RUNS["slm_tiny_shuffle_all"]
-    assert other.inputs == dataclasses.replace(ours.inputs, shuffle_rate=1.0)
-    # Or it could not start from the weights of the first.
-    assert (other.model, other.objectives) == (ours.model, ours.objectives)
 
 
 def test_tiny_slm_without_reconstructor_differs_in_the_objective_only():

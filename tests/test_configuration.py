@@ -97,7 +97,10 @@ SENTENCES = RunConfig(
     objectives={
         "masked_lm": MaskedLMConfig(),
         "sentence_unshuffling": SentenceUnshufflingConfig(
-            num_layers=2, initializer_range=0.01, loss_weight=0.5
+            num_layers=2,
+            scale_pointers=True,
+            normalize_first=True,
+            loss_weight=0.5,
         ),
     },
 )
@@ -374,7 +377,7 @@ def test_tiny_runs_can_be_shortened():
             run, training=dataclasses.replace(run.training, num_updates=20)
         )
         assert short.optimizer.warmup(20) == 1
-        assert run.optimizer.warmup(run.training.num_updates) in (100, 300, 200, 50)
+        assert run.optimizer.warmup(run.training.num_updates) in (100, 257, 200, 50)
 
 
 @pytest.mark.parametrize("share", [0.0, 1.5])

@@ -278,13 +278,21 @@ def test_other_reconstructors_deviate_from_slm():
     found = with_objectives(
         masked_lm=masked_lm,
         sentence_unshuffling=configuration.SentenceUnshufflingConfig(
-            num_layers=2, initializer_range=0.01, loss_weight=0.5
+            num_layers=2,
+            scale_pointers=True,
+            normalize_first=True,
+            loss_weight=0.5,
         ),
     )
     prefix = "objectives.sentence_unshuffling"
     assert set(found) == {
         f"{prefix}.{name}"
-        for name in ("num_layers", "initializer_range", "loss_weight")
+        for name in (
+            "num_layers",
+            "scale_pointers",
+            "normalize_first",
+            "loss_weight",
+        )
     }
     assert found[f"{prefix}.num_layers"].run == 2
     assert with_objectives(masked_lm=masked_lm)["objectives"].run == ("masked_lm",)

@@ -126,7 +126,7 @@ def test_gpu_leaves_deterministic_kernels_off(records, tmp_path, monkeypatch):
         ),
         (
             ["--config=configs/slm.py:huge"],
-            "one of tiny, tiny_shuffle_all, tiny_no_rec",
+            "one of tiny, tiny_no_reconstructor, base,",
         ),
         (
             ["--config.inputs.window_length=128"],

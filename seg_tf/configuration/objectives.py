@@ -25,8 +25,10 @@ class SentenceUnshufflingConfig:
 
     Attributes:
         num_layers: layers of the reconstructor; their sizes are the encoder's.
-        initializer_range: standard deviation that the reconstructor's kernels start
-            with; None is the encoder's.
+        scale_pointers: divide pointer logits by the root of the width, as attention
+            does; equation 2 has no scale.
+        normalize_first: normalise the inputs of the reconstructor's blocks (pre-norm),
+            not their outputs.
     """
 
     implementation: ClassVar[str] = (
@@ -34,16 +36,9 @@ class SentenceUnshufflingConfig:
     )
 
     num_layers: int = 3
-    initializer_range: float | None = None
+    scale_pointers: bool = False
+    normalize_first: bool = False
     loss_weight: float = 1.0
-
-    def __post_init__(self) -> None:
-        if self.initializer_range is not None and not self.initializer_range > 0:
-            raise ValueError(
-                "`initializer_range` of SentenceUnshufflingConfig must be above 0, or "
-                "None for the encoder's. Received: "
-                f"initializer_range={self.initializer_range}"
-            )
 
 
 @register

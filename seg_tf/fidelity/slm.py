@@ -108,9 +108,12 @@ _RECONSTRUCTOR = (
     ),
     PaperValue("objectives.sentence_unshuffling.num_layers", 3, _TABLE_7),
     PaperValue(
-        "objectives.sentence_unshuffling.initializer_range",
-        None,
-        "unsaid; None is the encoder's",
+        "objectives.sentence_unshuffling.scale_pointers", False, f"{_SLM}, equation 2"
+    ),
+    PaperValue(
+        "objectives.sentence_unshuffling.normalize_first",
+        False,
+        f"unsaid; {_SLM}, section 2.1: transformer decoder",
     ),
     PaperValue(
         "objectives.sentence_unshuffling.loss_weight", 1.0, f"{_SLM}, equation 4"

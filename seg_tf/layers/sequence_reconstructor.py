@@ -22,7 +22,8 @@ class SequenceReconstructor(keras.layers.Layer):
 
     Step i reads the candidate that step i - 1 points at (`[CLS]` at first), attends to
     those read so far and to all candidates, and points at the next one by the inner
-    product of its output with each candidate (eq. 1 and 2). The layers are post-norm.
+    product of its output with each candidate (eq. 1 and 2). The layers are post-norm,
+    unless `normalize_first`.
 
     Nothing here knows the position of a candidate: neither the candidates nor the steps
     get a position, and permuting the candidates permutes the logits. So all that can
@@ -38,6 +39,10 @@ class SequenceReconstructor(keras.layers.Layer):
         initializer_range: float. Standard deviation of the truncated normal
             distribution that kernels start from.
         approximate_gelu: bool. GELU by tanh instead of by erf.
+        scale_pointers: bool. Whether the inner products are divided by the root of the
+            width, as in attention, against eq. 2: they are up to as large as the width.
+        normalize_first: bool. Whether the inputs of each block are normalised and not
+            its outputs (pre-norm); nothing normalises those of the last layer then.
         **kwargs: arguments of `keras.layers.Layer`.
 
     Call arguments:
@@ -76,6 +81,8 @@ class SequenceReconstructor(keras.layers.Layer):
         layer_norm_epsilon: float = 1e-12,
         initializer_range: float = 0.02,
         approximate_gelu: bool = False,
+        scale_pointers: bool = False,
+        normalize_first: bool = False,
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
@@ -90,6 +97,8 @@ class SequenceReconstructor(keras.layers.Layer):
         self.layer_norm_epsilon = layer_norm_epsilon
         self.initializer_range = initializer_range
         self.approximate_gelu = approximate_gelu
+        self.scale_pointers = scale_pointers
+        self.normalize_first = normalize_first
         self.decoder_layers = [
             keras_hub.layers.TransformerDecoder(
                 intermediate_dim=intermediate_size,
@@ -97,6 +106,7 @@ class SequenceReconstructor(keras.layers.Layer):
                 dropout=dropout,
                 activation=gelu(approximate_gelu),
                 layer_norm_epsilon=layer_norm_epsilon,
+                normalize_first=normalize_first,
                 kernel_initializer=keras.initializers.TruncatedNormal(
                     stddev=initializer_range
                 ),
@@ -138,7 +148,8 @@ class SequenceReconstructor(keras.layers.Layer):
                 encoder_padding_mask=candidate_mask,
                 training=training,
             )
-        return _pointer_logits(hidden_BSD, candidates, candidate_mask)
+        scale = hidden_BSD.shape[-1] ** -0.5 if self.scale_pointers else 1.0
+        return _pointer_logits(hidden_BSD, candidates, candidate_mask, scale)
 
     def decode(self, candidates: Any, candidate_mask: Any) -> tuple[Any, Any]:
         """Takes the likeliest candidate at each step and reads it at the next.
@@ -199,11 +210,13 @@ class SequenceReconstructor(keras.layers.Layer):
         return with_arguments(super().get_config(), self, SequenceReconstructor)
 
 
-def _pointer_logits(hidden_BSD: Any, candidates: Any, mask_BC: Any) -> Any:
-    """Inner products (eq. 2), which are unscaled: too large for half precision."""
+def _pointer_logits(
+    hidden_BSD: Any, candidates: Any, mask_BC: Any, scale: float
+) -> Any:
+    """Inner products (eq. 2, which has scale 1), too large for half precision."""
     logits_BSC = ops.einsum(
         "bsd,bcd->bsc",
         ops.cast(hidden_BSD, "float32"),
-        ops.cast(candidates, "float32"),
+        ops.cast(candidates, "float32") * scale,
     )
     return ops.where(ops.cast(mask_BC, "bool")[:, None], logits_BSC, _NEVER)

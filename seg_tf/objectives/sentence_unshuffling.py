@@ -35,10 +35,11 @@ class SentenceUnshuffling(ObjectiveLayer):
 
     Args:
         encoder: the encoder whose output is read. The reconstructor takes its sizes,
-            dropout, epsilon, activation and dtype policy from it.
+            dropout, epsilon, activation, initializer and dtype policy from it.
         num_layers: int. Layers of the reconstructor.
-        initializer_range: float or None. Standard deviation that the reconstructor's
-            kernels start with. None: the encoder's.
+        scale_pointers: bool. Whether pointer logits are divided by the root of the
+            width, as attention's are.
+        normalize_first: bool. Whether the reconstructor is pre-norm.
         loss_weight: float. Factor of this loss in the training step's total.
         **kwargs: arguments of `keras.layers.Layer`.
 
@@ -70,25 +71,25 @@ class SentenceUnshuffling(ObjectiveLayer):
         self,
         encoder: Any,
         num_layers: int = 3,
-        initializer_range: float | None = None,
+        scale_pointers: bool = False,
+        normalize_first: bool = False,
         loss_weight: float = 1.0,
         **kwargs: Any,
     ):
         super().__init__(encoder, loss_weight, **kwargs)
         self.num_layers = num_layers
-        self.initializer_range = initializer_range
+        self.scale_pointers = scale_pointers
+        self.normalize_first = normalize_first
         self.reconstructor = SequenceReconstructor(
             num_layers=num_layers,
             num_heads=encoder.num_heads,
             intermediate_size=encoder.intermediate_size,
             dropout=encoder.dropout,
             layer_norm_epsilon=encoder.layer_norm_epsilon,
-            initializer_range=(
-                encoder.initializer_range
-                if initializer_range is None
-                else initializer_range
-            ),
+            initializer_range=encoder.initializer_range,
             approximate_gelu=encoder.approximate_gelu,
+            scale_pointers=scale_pointers,
+            normalize_first=normalize_first,
             dtype=encoder.dtype_policy,
             name="reconstructor",
         )
@@ -136,7 +137,8 @@ class SentenceUnshuffling(ObjectiveLayer):
         return {
             **super().get_config(),
             "num_layers": self.num_layers,
-            "initializer_range": self.initializer_range,
+            "scale_pointers": self.scale_pointers,
+            "normalize_first": self.normalize_first,
         }
 
 

@@ -42,8 +42,9 @@ def random_batch(orders=ORDERS, num_candidates=NUM_CANDIDATES, seed=12):
     return candidates, features["candidate_mask"], features["gold_candidates"]
 
 
-def reference_sizes(approximate_gelu=False):
+def reference_sizes(approximate_gelu=False, **sizes):
     return {
+        **sizes,
         "num_layers": SIZES["num_layers"],
         "epsilon": EPSILON,
         "approximate_gelu": approximate_gelu,
@@ -58,20 +59,39 @@ def rows_of(candidates, mask, gold):
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.1])  # Keras has another attention for each
-@pytest.mark.parametrize("approximate_gelu", [False, True])
-def test_logits_equal_plain_numpy_row_by_row(dropout, approximate_gelu):
-    layer = build(dropout=dropout, approximate_gelu=approximate_gelu)
+@pytest.mark.parametrize(
+    "form",
+    [
+        {"approximate_gelu": False},
+        {"approximate_gelu": True},
+        {"normalize_first": True},
+    ],
+)
+def test_logits_equal_plain_numpy_row_by_row(dropout, form):
+    layer = build(dropout=dropout, **form)
     batch = random_batch()
     logits = np.asarray(layer(*batch))
     weights = numpy_reference.named_weights(layer)
     for row, candidates, gold in rows_of(*batch):
         expected = numpy_reference.pointer_logits(
-            weights, candidates, [0, *gold[:-1]], **reference_sizes(approximate_gelu)
+            weights, candidates, [0, *gold[:-1]], **reference_sizes(**form)
         )
         steps, size = expected.shape
         np.testing.assert_allclose(logits[row, :steps, :size], expected, atol=1e-5)
         assert (logits[row, :, size:] < -1e8).all()
     assert np.isfinite(logits).all()
+
+
+def test_scaled_pointers_divide_the_products_by_the_root_of_the_width():
+    batch = random_batch()
+    logits, scaled = (
+        np.asarray(build(scale_pointers=on)(*batch)) for on in (False, True)
+    )
+    for row, candidates, gold in rows_of(*batch):
+        expected = logits[row, : len(gold), : len(candidates)] / math.sqrt(WIDTH)
+        found = scaled[row, : len(gold), : len(candidates)]
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
+        assert (scaled[row, :, len(candidates) :] == -1e9).all()  # padding is not
 
 
 def test_one_layer_equals_tf_models_official_with_the_same_weights():
