@@ -45,7 +45,7 @@ On several processes, each takes its share of the trials:
 
   horovodrun -np 4 python run_finetuning.py …
 
-`python -m seg_tf.tasks` lists the tasks: those of GLUE and DiscoEval, and SQuAD.
+`python -m seg_tf.tasks` lists the tasks: those of GLUE, DiscoEval and RACE, and SQuAD.
 """
 
 import dataclasses

@@ -17,6 +17,7 @@ from seg_tf.training import distribution
 from seg_tf.training.errors import TrainingStopped
 from tests import command_calls
 from tests.finetuning import task_folders, tiny_squad
+from tests.tasks.race import race_files
 
 pytestmark = pytest.mark.slow
 
@@ -149,6 +150,20 @@ def test_squad_and_probes_by_the_same_command(fine_tune, tmp_path, capsys):
     arguments[1] = "--probe=per_sentence"
     with pytest.raises(ValueError, match="probe: joint there, per_sentence now"):
         fine_tune(*arguments, plain=True)
+
+
+def test_race_is_scored_on_dev_and_test(fine_tune, tmp_path):
+    race_files.write_all(tmp_path, num_passages=3)
+    fine_tune(f"--data_dir={tmp_path}", "--predict_test", task="race")
+    (row,) = rows_of(tmp_path / "out")
+    (predictions,) = (tmp_path / "out").rglob("dev_predictions.tsv")
+    lines = [line.split("\t") for line in predictions.read_text().splitlines()[1:]]
+    # Two levels, three passages, two questions.
+    assert len(lines) == 12
+    assert [line[1] for line in lines] == ["C", "A"] * 6
+    right = np.mean([gold == predicted for _, gold, predicted in lines])
+    assert float(row["accuracy"]) == pytest.approx(right, abs=1e-4)
+    assert "test_accuracy" in row
 
 
 def test_several_tasks_and_the_leaderboards_files(fine_tune, tmp_path, capsys):

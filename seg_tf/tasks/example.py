@@ -8,7 +8,8 @@ class Example:
     """One row of a task: texts, and what is to be said about them.
 
     Attributes:
-        texts: one or more texts, as the file has them.
+        texts: one or more texts, as the file has them; of a multiple choice the text
+            that all share and one for each answer.
         label: number of the label in `Task.labels`; for regression the score; None
             where the file does not tell (test sets).
         identifier: the row's index as the file has it, or its number, from 0.
@@ -47,6 +48,8 @@ class Task:
         main_metric: the one that tells which of several models is best.
         splits: its splits, in the order train, dev, test.
         score_range: lowest and highest score of a regression task.
+        num_choices: rows of an example of a multiple choice, which have a score each;
+            1 for other tasks.
     """
 
     name: str
@@ -56,6 +59,7 @@ class Task:
     main_metric: str
     splits: tuple[Split, ...]
     score_range: tuple[float, float] | None = None
+    num_choices: int = 1
 
     def __post_init__(self):
         if bool(self.labels) == bool(self.score_range):

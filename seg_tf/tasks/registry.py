@@ -8,10 +8,11 @@ from collections.abc import Collection
 from seg_tf.tasks.discoeval import discoeval_tasks
 from seg_tf.tasks.example import Example, Task
 from seg_tf.tasks.glue import glue_tasks
+from seg_tf.tasks.race import race_tasks
 
 _READERS = {
     task: benchmark.read
-    for benchmark in (glue_tasks, discoeval_tasks)
+    for benchmark in (glue_tasks, discoeval_tasks, race_tasks)
     for task in benchmark.TASKS
 }
 _TASKS = {task.name: task for task in _READERS}

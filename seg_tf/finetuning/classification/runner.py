@@ -94,6 +94,7 @@ class ClassificationRunner:
                 pretrained,
                 task.num_outputs,
                 task.num_texts,
+                num_choices=task.num_choices,
                 labels=() if task.is_regression else task.labels,
                 max_length=max_length,
                 seed=seed,
@@ -124,6 +125,7 @@ class ClassificationRunner:
             [one.label for one in train],
             max_length=max_length,
             report=lambda line: report(f"{task.name}, train: {line}"),
+            num_choices=task.num_choices,
         )
         self._dev = {_prefix(name): read(task, name) for name in dev_names}
         self._test = _test_splits(task, read) if predict_test else []

@@ -56,6 +56,7 @@ class PredictedSplit:
             [one.texts for one in examples],
             max_length=max_length,
             report=lambda line: report(f"{task.name}, {name}: {line}"),
+            num_choices=task.num_choices,
         )
 
     def outputs(self, model: keras.Model) -> np.ndarray:

@@ -20,6 +20,7 @@ def text_batches(
     seed: int | None = None,
     max_length: int | None = None,
     report: Callable[[str], Any] = print,
+    num_choices: int = 1,
 ) -> tf.data.Dataset:
     """Batches of the features that the encoder of a checkpoint reads.
 
@@ -40,6 +41,7 @@ def text_batches(
         max_length: the most positions of an example; None takes those of pretraining.
             Of one that is longer, the longest text loses its last piece until it fits.
         report: called with a line of text if examples were cut.
+        num_choices: as for `TextExamples`.
 
     Returns:
         Finite dataset of features, or of pairs of features and labels.
@@ -49,7 +51,12 @@ def text_batches(
             many for a row, or there are not as many labels.
     """
     examples = TextExamples(
-        pretrained, texts, labels, max_length=max_length, report=report
+        pretrained,
+        texts,
+        labels,
+        max_length=max_length,
+        report=report,
+        num_choices=num_choices,
     )
     return examples.batches(batch_size, seed)
 
@@ -65,6 +72,8 @@ class TextExamples:
         max_length: the most positions of an example; None takes those of pretraining.
             Of one that is longer, the longest text loses its last piece until it fits.
         report: called with a line of text if examples were cut.
+        num_choices: rows of an example; of several, the first text and each of the
+            others are a row, and batches have the rows of an example one after another.
 
     Attributes:
         labels: array of int32 or float32, or None.
@@ -82,21 +91,29 @@ class TextExamples:
         *,
         max_length: int | None = None,
         report: Callable[[str], Any] = print,
+        num_choices: int = 1,
     ):
         self._layout = pretrained.layout(max_length)
+        self._num_choices = num_choices
         tuples = as_tuples(texts)
+        num_examples = len(tuples)
+        if num_choices > 1:
+            tuples = _rows_of_choices(tuples, num_choices)
         room = self._layout.capacity(len(tuples[0]))
-        self.labels = _checked(labels, len(tuples))
+        self.labels = _checked(labels, num_examples)
         self._examples = encode_texts(pretrained.text_encoder(), tuples, room)
         if self._examples.num_cut:
+            what = "examples" if num_choices == 1 else "rows"
             report(
                 f"Cut, because they are longer than {room} word pieces: "
-                f"{self._examples.num_cut:,} of {len(self._examples):,} examples"
+                f"{self._examples.num_cut:,} of {len(self._examples):,} {what}"
             )
-        self._row_shapes = np.array(list(map(self._layout.row_shape, self._examples)))
+        shapes = np.array(list(map(self._layout.row_shape, self._examples)))
+        by_example = shapes.reshape(num_examples, num_choices, -1)
+        self._row_shapes = by_example.max(axis=1)
 
     def __len__(self) -> int:
-        return len(self._examples)
+        return len(self._row_shapes)
 
     def batches(self, batch_size: int, seed: int | None = None) -> tf.data.Dataset:
         """A dataset of them: see `text_batches`.
@@ -119,8 +136,21 @@ class TextExamples:
     def _lay_out(
         self, numbers: np.ndarray, row_shape: tuple[int, ...]
     ) -> Mapping[str, np.ndarray]:
-        examples = [self._examples[number] for number in numbers]
+        choices = np.arange(self._num_choices)
+        rows = (numbers[:, None] * self._num_choices + choices).reshape(-1)
+        examples = [self._examples[row] for row in rows]
         return self._layout.lay_out(examples, row_shape)
+
+
+def _rows_of_choices(
+    tuples: Sequence[tuple[str, ...]], num_choices: int
+) -> list[tuple[str, str]]:
+    if len(tuples[0]) != 1 + num_choices:
+        raise ValueError(
+            f"`texts` must hold a shared text and {num_choices} answers each. "
+            f"Received: examples of {len(tuples[0])} texts"
+        )
+    return [(shared, answer) for shared, *answers in tuples for answer in answers]
 
 
 def _checked(labels: Any, num_examples: int) -> np.ndarray | None:

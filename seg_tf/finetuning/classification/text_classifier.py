@@ -1,4 +1,4 @@
-"""Classification of texts and pairs of texts, and regression."""
+"""Classification of texts and pairs of texts, regression, and multiple choice."""
 
 # Shape key: B batch, V vectors that the head reads, D width of the encoder.
 
@@ -55,6 +55,9 @@ class TextClassifier(TextTask):
         dropout: float. Rate before the affine layer.
         freeze_encoder: bool. Whether the encoder keeps its weights; then there is no
             dropout in it either.
+        multiple_choice: bool. Whether the classes are answers, each of which has a row
+            and one score by the same weights: a batch has `B * num_classes` rows, those
+            of an example one after another.
         **kwargs: `name` and `trainable`.
 
     Call arguments:
@@ -75,6 +78,7 @@ class TextClassifier(TextTask):
         num_classes: int,
         dropout: float = 0.1,
         freeze_encoder: bool = False,
+        multiple_choice: bool = False,
         **kwargs: Any,
     ):
         if num_classes < 1:
@@ -101,7 +105,7 @@ class TextClassifier(TextTask):
             dropout, dtype=policy, name="head_dropout"
         )
         self.classifier = keras.layers.Dense(
-            num_classes,
+            1 if multiple_choice else num_classes,
             kernel_initializer=initializer.clone(),
             dtype="float32",
             name="classifier",
@@ -117,6 +121,8 @@ class TextClassifier(TextTask):
         if self.pooler is not None:
             hidden = self.pooler(hidden)
         logits = self.classifier(self.head_dropout(hidden))
+        if multiple_choice:
+            logits = ops.reshape(logits, (-1, num_classes))
         super().__init__(inputs=inputs, outputs=logits, **kwargs)
         if freeze_encoder:
             # Afterwards: what `trainable` sets, it sets in all parts.
@@ -127,6 +133,7 @@ class TextClassifier(TextTask):
         self.num_classes = num_classes
         self.dropout = dropout
         self.freeze_encoder = freeze_encoder
+        self.multiple_choice = multiple_choice
 
     @classmethod
     def from_pretrained(
@@ -135,6 +142,7 @@ class TextClassifier(TextTask):
         num_classes: int | None = None,
         num_texts: int = 1,
         *,
+        num_choices: int = 1,
         labels: Sequence[str] = (),
         max_length: int | None = None,
         randomly_initialised: bool = False,
@@ -147,6 +155,8 @@ class TextClassifier(TextTask):
             pretrained: what `load_pretrained` returned. It is left as it is.
             num_classes: outputs; 1 is a regression. None is one for each of `labels`.
             num_texts: texts of an example: 2 for pairs.
+            num_choices: of a multiple choice, its answers; each is a row of two texts,
+                the one that all share and its own.
             labels: names of the classes, in the order of their numbers.
             max_length: the most positions of an example; None takes those of
                 pretraining.
@@ -162,12 +172,16 @@ class TextClassifier(TextTask):
         """
         num_classes = len(labels) if num_classes is None else num_classes
         _check_labels(labels, num_classes)
-        readout = pretrained.layout(max_length).readout(num_texts)
+        is_choice = num_choices > 1
+        of_row = 2 if is_choice else num_texts
+        readout = pretrained.layout(max_length).readout(of_row)
         with seeded(seed):
             encoder = copy_encoder(
                 pretrained, randomly_initialised=randomly_initialised
             )
-            made = cls(encoder, readout, num_classes, **arguments)
+            made = cls(
+                encoder, readout, num_classes, multiple_choice=is_choice, **arguments
+            )
         return made._made_of(
             pretrained,
             {
@@ -177,6 +191,7 @@ class TextClassifier(TextTask):
                 "max_length": max_length,
                 "dropout": made.dropout,
                 "freeze_encoder": made.freeze_encoder,
+                **({"num_choices": num_choices} if is_choice else {}),
             },
         )
 
@@ -261,6 +276,10 @@ class TextClassifier(TextTask):
         Raises:
             ValueError: if something else is there, or the model knows no vocabulary.
         """
+        if self.multiple_choice:
+            raise ValueError(
+                "`export` takes classifiers of texts. Received: a multiple choice"
+            )
         pretrained, settings = self.prepared(), self.settings
         num_texts = settings["num_texts"]
         names = settings["labels"] or [str(one) for one in range(self.num_classes)]
@@ -292,6 +311,7 @@ class TextClassifier(TextTask):
             batch_size=batch_size or _BATCH_SIZE,
             seed=seed,
             max_length=self.settings["max_length"],
+            num_choices=self.settings.get("num_choices", 1),
         )
 
     def _number_of(self, label: str) -> int:
@@ -318,6 +338,7 @@ class TextClassifier(TextTask):
             "num_classes": self.num_classes,
             "dropout": self.dropout,
             "freeze_encoder": self.freeze_encoder,
+            "multiple_choice": self.multiple_choice,
         }
 
     @classmethod
