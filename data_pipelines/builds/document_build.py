@@ -113,7 +113,7 @@ def build_documents(
         with files.written_aside(output_dir / VOCABULARY_FILE) as aside:
             shutil.copyfile(options.vocab_file, aside)
         with files.written_aside(output_dir / SENTENCE_PARAMETERS_FILE) as aside:
-            parameters.save(aside)
+            aside.write_bytes(parameters.to_bytes())
         manifest.save(output_dir)
         build.close()
     _warn(manifest)
