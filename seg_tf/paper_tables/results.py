@@ -63,7 +63,8 @@ class Results:
         paths: the folders.
 
     Raises:
-        ValueError: if one is missing, or two hold the same trials, perplexity or run.
+        ValueError: if one is missing, or two hold the same trials, perplexity, run or
+            submission.
     """
 
     def __init__(self, paths: Sequence[pathlib.Path]):
@@ -71,7 +72,9 @@ class Results:
         self._perplexities: dict[str, tuple[pathlib.Path, Mapping[str, Any]]] = {}
         self._runs: dict[str, pathlib.Path] = {}
         self._configs: dict[str, configuration.RunConfig] = {}
-        self._submissions: dict[str, Mapping[str, Mapping[str, float]]] = {}
+        self._submissions: dict[
+            str, tuple[pathlib.Path, Mapping[str, Mapping[str, float]]]
+        ] = {}
         for path in paths:
             if not path.is_dir():
                 raise ValueError(f"`runs` must be folders. Received: {path}")
@@ -93,7 +96,8 @@ class Results:
             _put(self._runs, config.name, file.parent, lambda one: one)
             self._configs[config.name] = config
         elif file.name == LEADERBOARD_FILE:
-            self._submissions.update(files.read_json(file))
+            for run, scores in files.read_json(file).items():
+                _put(self._submissions, run, (file, scores), lambda one: one[0])
 
     @property
     def runs(self) -> tuple[str, ...]:
@@ -126,8 +130,8 @@ class Results:
             case BestSetting():
                 return self._best_setting(row, figure, recipe)
             case Submitted():
-                scores = self._submissions.get(row.run, {}).get(figure.column, {})
-                return Found(scores.get(figure.metric))
+                _, scores = self._submissions.get(row.run, (None, {}))
+                return Found(scores.get(figure.column, {}).get(figure.metric))
             case Perplexity():
                 return self._perplexity(row.run)
             case Validated():

@@ -154,6 +154,9 @@ def test_perplexities_and_submissions(tmp_path):
     found = results.figures(table.rows[0], table.columns, table.recipe)
     assert (found["test CoLA"].value, found["test QQP"].value) == (40.0, 70.0)
     assert found["test SST-2"].value is None  # its metric is accuracy
+    (tmp_path / "lm" / "leaderboard.json").write_text('{"bert_base": {}}')
+    with pytest.raises(ValueError, match=r"once\. Received: bert_base in .*lm"):
+        Results([tmp_path])
 
 
 def test_settings_and_validation_are_of_the_run(tmp_path):
