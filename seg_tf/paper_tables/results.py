@@ -39,7 +39,7 @@ _MAIN_METRICS = {
 }
 
 
-class Deviation(NamedTuple):
+class Caveat(NamedTuple):
     """A difference from the paper, and the task or file that has it, if one does."""
 
     text: str
@@ -59,7 +59,7 @@ class Found:
     """
 
     value: float | None = None
-    deviations: tuple[Deviation, ...] = ()
+    deviations: tuple[Caveat, ...] = ()
 
 
 class Results:
@@ -163,12 +163,12 @@ class Results:
             chosen = _chosen(trials, of_paper, task)
             missing = [one for one in chosen if figure.metric not in one.scores]
             if missing:
-                lacking = Deviation(f"no {figure.metric} in {folder.path}", task)
+                lacking = Caveat(f"no {figure.metric} in {folder.path}", task)
                 return Found(None, (lacking,))
             value = statistics.fmean(one.scores[figure.metric] for one in chosen)
             values.append(value if task.startswith("squad/") else 100 * value)
             deviations += [
-                Deviation(text, task)
+                Caveat(text, task)
                 for text in _deviations(folder.settings(), trials, of_paper)
             ]
         return Found(statistics.fmean(values), tuple(deviations))
@@ -189,7 +189,7 @@ class Results:
         deviations = []
         if "standard" not in result:
             deviations.append(
-                Deviation("not by the standard count of WikiText", str(path))
+                Caveat("not by the standard count of WikiText", str(path))
             )
         of = result.get("standard", result["predicted"])
         return Found(of["perplexity"], tuple(deviations))
@@ -204,7 +204,7 @@ class Results:
         ]
         if not rows:
             return Found()
-        after = Deviation(f"after {rows[-1]['updates']:,} updates")
+        after = Caveat(f"after {rows[-1]['updates']:,} updates")
         return Found(100 * rows[-1][metric], (after,))
 
 

@@ -12,7 +12,7 @@ from seg_tf.finetuning.spans import squad_scores
 from seg_tf.finetuning.trials.trial import Setting
 from seg_tf.finetuning.trials.trial_runs import Trial, TrialsFolder
 from seg_tf.paper_tables import reat, rendering, segatron, slm
-from seg_tf.paper_tables.results import Deviation, Found, Results
+from seg_tf.paper_tables.results import Caveat, Found, Results
 from seg_tf.paper_tables.table import (
     Average,
     ConfigValue,
@@ -190,7 +190,7 @@ def test_settings_and_validation_are_of_the_run(tmp_path):
     assert results.runs == (config.name,)
     found = results.figures(Row("tiny", config.name, {}), columns, "")
     # Of validation, not of training.
-    assert found["MLM"] == Found(25.0, (Deviation("after 5 updates"),))
+    assert found["MLM"] == Found(25.0, (Caveat("after 5 updates"),))
     assert found["width"].value == config.model.hidden_size
     assert found["other"].value is None
 
