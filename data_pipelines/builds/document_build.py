@@ -22,7 +22,7 @@ from data_pipelines.builds.document_options import DocumentOptions
 from data_pipelines.builds.errors import BuildError
 from data_pipelines.builds.local_engine import LocalEngine
 from data_pipelines.builds.sharded_build import ShardedBuild
-from data_pipelines.cleaning import drop_counts, steps
+from data_pipelines.cleaning import drop_counts, evaluation_texts, steps
 from data_pipelines.readers import COUNTED_REASONS
 from data_pipelines.readers.io.passed_over import PassedOver, passed_over_summary
 from data_pipelines.records import record_schema
@@ -75,8 +75,10 @@ def build_documents(
             there, an input has changed since the build read it, nothing could be read,
             or more was lost than `options.max_rejected_share`.
     """
-    # A language function that is missing is told before anything is read.
+    # A language function or file that is missing is told before anything is read.
     steps.steps_of_documents(options.cleaning)
+    if options.cleaning.evaluation_texts is not None:
+        print(evaluation_texts.summary(options.cleaning), file=sys.stderr)
     not_read = PassedOver()
     sources = document_building.list_sources(options, not_read)
     if not_read.names:
@@ -113,7 +115,7 @@ def build_documents(
         with files.written_aside(output_dir / VOCABULARY_FILE) as aside:
             shutil.copyfile(options.vocab_file, aside)
         with files.written_aside(output_dir / SENTENCE_PARAMETERS_FILE) as aside:
-            parameters.save(aside)
+            aside.write_bytes(parameters.to_bytes())
         manifest.save(output_dir)
         build.close()
     _warn(manifest)

@@ -1,12 +1,16 @@
 """Options of the cleaning steps, and their flags."""
 
 import dataclasses
+import pathlib
 from typing import Any
 
 from absl import flags
 
+from seg_tf import files
+
 EXACT, NEAR = "exact", "near"
 _DEFAULT_THRESHOLD = 0.8
+_DEFAULT_WORDS = 13
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -27,6 +31,10 @@ class CleaningOptions:
         language_function: detects the language of a text, as `module:function`.
         min_language_confidence: documents whose language is less certain are dropped,
             where the function says how certain it is.
+        evaluation_texts: a file with a text of an evaluation set a line; documents with
+            a run of words of one of them are dropped.
+        evaluation_words: length of such a run. None is 13, as GPT-3's authors took
+            (Brown et al., 2020, appendix C).
         duplicates: `"exact"` drops documents with the words of an earlier one;
             `"near"` also those that nearly repeat one.
         duplicate_threshold: least similarity of near duplicates, as the share of
@@ -38,6 +46,8 @@ class CleaningOptions:
     language: str | None = None
     language_function: str | None = None
     min_language_confidence: float = 0.0
+    evaluation_texts: str | None = None
+    evaluation_words: int | None = None
     duplicates: str | None = None
     duplicate_threshold: float | None = None
 
@@ -48,6 +58,7 @@ class CleaningOptions:
                     f"`{name}` must not be negative. Received: {getattr(self, name)}"
                 )
         self._check_language()
+        self._check_evaluation()
         self._check_duplicates()
 
     def _check_language(self) -> None:
@@ -72,6 +83,23 @@ class CleaningOptions:
             raise ValueError(
                 "`min_language_confidence` must be given with `language`. Received: "
                 f"min_language_confidence={self.min_language_confidence}, language=None"
+            )
+
+    def _check_evaluation(self) -> None:
+        if self.evaluation_texts is None:
+            if self.evaluation_words is not None:
+                raise ValueError(
+                    "`evaluation_words` must be given with `evaluation_texts`. "
+                    f"Received: evaluation_words={self.evaluation_words}, "
+                    "evaluation_texts=None"
+                )
+            return
+        if self.evaluation_words is None:
+            object.__setattr__(self, "evaluation_words", _DEFAULT_WORDS)
+        if self.evaluation_words < 1:
+            raise ValueError(
+                "`evaluation_words` must be at least 1. "
+                f"Received: {self.evaluation_words}"
             )
 
     def _check_duplicates(self) -> None:
@@ -104,17 +132,27 @@ class CleaningOptions:
         return tuple(name.strip() for name in names)
 
     def described(self) -> dict[str, Any]:
-        """The options of the steps that are on, as a manifest names them."""
-        return {
+        """The options of the steps that are on, as a manifest names them.
+
+        Of a file its content counts, not its place.
+
+        Raises:
+            OSError: if the evaluation texts cannot be read.
+        """
+        found = {
             field.name: getattr(self, field.name)
             for field in dataclasses.fields(self)
             if getattr(self, field.name) != field.default
         }
+        if self.evaluation_texts is not None:
+            path = pathlib.Path(self.evaluation_texts).expanduser()
+            found["evaluation_texts"] = f"sha256 {files.checksum(path)}"
+        return found
 
     @property
     def is_on(self) -> bool:
         """True if any step is on."""
-        return bool(self.described())
+        return self != NO_CLEANING
 
 
 NO_CLEANING = CleaningOptions()
@@ -155,6 +193,18 @@ def define_flags() -> None:
         "Drop documents whose language is less certain.",
         lower_bound=0.0,
         upper_bound=1.0,
+    )
+    flags.DEFINE_string(
+        "evaluation_texts",
+        None,
+        "Drop documents that have a run of words of a text of evaluation sets: a file "
+        "with a text a line (seg_tf.commands.evaluation_texts).",
+    )
+    flags.DEFINE_integer(
+        "evaluation_words",
+        None,
+        f"Words of such a run. Default: {_DEFAULT_WORDS}.",
+        lower_bound=1,
     )
     flags.DEFINE_enum(
         "duplicates",

@@ -5,9 +5,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from data_pipelines.builds.errors import BuildError
-from data_pipelines.cleaning import language
+from data_pipelines.cleaning import evaluation_texts, language
 from data_pipelines.cleaning.cleaning_options import CleaningOptions
 from data_pipelines.cleaning.drop_counts import DropCounter
+from data_pipelines.cleaning.evaluation_texts import EvaluationTexts
 from data_pipelines.readers import Document
 from seg_tf.text.user_functions import load_function
 
@@ -127,6 +128,23 @@ class OtherLanguages:
 
 
 @dataclasses.dataclass(frozen=True)
+class EvaluationCopies:
+    """Drops documents that have a run of words of an evaluation text."""
+
+    texts: EvaluationTexts
+    name = "evaluation_texts"
+
+    def apply(
+        self, document_id: int, document: Document, counter: DropCounter
+    ) -> Document | None:
+        found = self.texts.find("\n".join(document.paragraphs))
+        if found is None:
+            return document
+        counter.drop_document(self.name, document_id, document, found)
+        return None
+
+
+@dataclasses.dataclass(frozen=True)
 class Duplicates:
     """Drops documents that were found to repeat an earlier one.
 
@@ -152,9 +170,11 @@ def steps_of_documents(options: CleaningOptions) -> list[Step]:
     """The steps that look at one document at a time, in their order.
 
     Raises:
-        ValueError: if there is no such language function.
+        ValueError: if there is no such language function, or the evaluation texts
+            cannot be used.
+        OSError: if the evaluation texts cannot be read.
     """
-    steps = []
+    steps: list[Step] = []
     if options.min_line_words:
         steps.append(ShortLines(options.min_line_words))
     if options.min_document_words:
@@ -167,6 +187,8 @@ def steps_of_documents(options: CleaningOptions) -> list[Step]:
                 options.min_language_confidence,
             )
         )
+    if options.evaluation_texts is not None:
+        steps.append(EvaluationCopies(evaluation_texts.load(options)))
     return steps
 
 

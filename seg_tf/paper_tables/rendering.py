@@ -7,7 +7,7 @@ from typing import Any
 
 from seg_tf.finetuning.trials.results import aligned_table
 from seg_tf.paper_tables.results import Found, Results
-from seg_tf.paper_tables.table import Row, Table
+from seg_tf.paper_tables.table import BestSetting, ConfigValue, Figure, Row, Table
 
 NOT_RUN = "not run"
 FORMATS = ("text", "markdown", "csv")
@@ -54,10 +54,7 @@ def _block(table: Table, figures: _Figures, paper: str, markdown: bool) -> str:
             lines.append([row.name, "paper", *_paper_cells(table, row)])
             lines.append(["", "ours", *_our_cells(table, found)])
         parts.append(_markdown(lines) if markdown else aligned_table(lines))
-    notes = [*table.notes]
-    for row, found in figures:
-        said = dict.fromkeys(line for one in found.values() for line in one.deviations)
-        notes += [f"{row.name}, {line}" for line in said]
+    notes = [*table.notes, *_deviations(figures)]
     if notes:
         parts.append(
             "\n".join(f"* {line}" if markdown else f"  {line}" for line in notes)
@@ -65,24 +62,46 @@ def _block(table: Table, figures: _Figures, paper: str, markdown: bool) -> str:
     return "\n\n".join(parts) if markdown else "\n".join(parts)
 
 
+def _deviations(figures: _Figures) -> list[str]:
+    """A line for each difference: the rows that have it, and in which tasks."""
+    places: dict[str, dict[str, list[str]]] = {}
+    for row, found in figures:
+        for one in dict.fromkeys(d for cell in found.values() for d in cell.deviations):
+            places.setdefault(one.text, {}).setdefault(row.name, []).append(one.of)
+    lines = []
+    for text, of_rows in places.items():
+        rows_of: dict[str, list[str]] = {}
+        for row_name, given in of_rows.items():
+            rows_of.setdefault(", ".join(filter(None, given)), []).append(row_name)
+        for given, row_names in rows_of.items():
+            where = f" ({given})" if given else ""
+            lines.append(f"{', '.join(row_names)}: {text}{where}")
+    return lines
+
+
 def _paper_cells(table: Table, row: Row) -> list[str]:
     return [
-        _shown(row.paper[name], table.decimals) if name in row.paper else _UNSAID
-        for name in table.columns
+        _shown(row.paper[name], figure, table.decimals)
+        if name in row.paper
+        else _UNSAID
+        for name, figure in table.columns.items()
     ]
 
 
 def _our_cells(table: Table, found: Mapping[str, Found]) -> list[str]:
     return [
-        NOT_RUN if one.value is None else _shown(one.value, table.decimals)
-        for one in found.values()
+        NOT_RUN
+        if one.value is None
+        else _shown(one.value, table.columns[name], table.decimals)
+        for name, one in found.items()
     ]
 
 
-def _shown(value: Any, decimals: int) -> str:
+def _shown(value: Any, figure: Figure, decimals: int) -> str:
     if isinstance(value, float):
-        # A learning rate is no percentage.
-        return f"{value:.{decimals}f}" if value >= 0.1 or not value else f"{value:g}"
+        # A setting is no score: a beta_2 of 0.999 is not rounded.
+        is_setting = isinstance(figure, ConfigValue | BestSetting)
+        return f"{value:g}" if is_setting else f"{value:.{decimals}f}"
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
@@ -102,6 +121,10 @@ def _csv(filled: Sequence[tuple[Table, _Figures]], paper: str) -> str:
             for name, one in found.items():
                 ours = NOT_RUN if one.value is None else one.value
                 cells = [paper, table.number, row.name, row.run, name]
-                cells += [row.paper.get(name, ""), ours, "; ".join(one.deviations)]
+                cells += [
+                    row.paper.get(name, ""),
+                    ours,
+                    "; ".join(map(str, one.deviations)),
+                ]
                 writer.writerow(cells)
     return output.getvalue()

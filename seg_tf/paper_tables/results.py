@@ -5,7 +5,7 @@ import os
 import pathlib
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from seg_tf import configuration, files, tasks
 from seg_tf.checkpoints import contents, folders
@@ -39,17 +39,27 @@ _MAIN_METRICS = {
 }
 
 
+class Caveat(NamedTuple):
+    """A difference from the paper, and the task or file that has it, if one does."""
+
+    text: str
+    of: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.of}: {self.text}" if self.of else self.text
+
+
 @dataclasses.dataclass(frozen=True)
 class Found:
     """A figure of a run.
 
     Attributes:
         value: the figure; None where it was not run.
-        deviations: how it differs from the paper's, as lines.
+        deviations: how it differs from the paper's.
     """
 
     value: float | None = None
-    deviations: tuple[str, ...] = ()
+    deviations: tuple[Caveat, ...] = ()
 
 
 class Results:
@@ -63,7 +73,8 @@ class Results:
         paths: the folders.
 
     Raises:
-        ValueError: if one is missing, or two hold the same trials, perplexity or run.
+        ValueError: if one is missing, or two hold the same trials, perplexity, run or
+            submission.
     """
 
     def __init__(self, paths: Sequence[pathlib.Path]):
@@ -71,7 +82,9 @@ class Results:
         self._perplexities: dict[str, tuple[pathlib.Path, Mapping[str, Any]]] = {}
         self._runs: dict[str, pathlib.Path] = {}
         self._configs: dict[str, configuration.RunConfig] = {}
-        self._submissions: dict[str, Mapping[str, Mapping[str, float]]] = {}
+        self._submissions: dict[
+            str, tuple[pathlib.Path, Mapping[str, Mapping[str, float]]]
+        ] = {}
         for path in paths:
             if not path.is_dir():
                 raise ValueError(f"`runs` must be folders. Received: {path}")
@@ -93,7 +106,8 @@ class Results:
             _put(self._runs, config.name, file.parent, lambda one: one)
             self._configs[config.name] = config
         elif file.name == LEADERBOARD_FILE:
-            self._submissions.update(files.read_json(file))
+            for run, scores in files.read_json(file).items():
+                _put(self._submissions, run, (file, scores), lambda one: one[0])
 
     @property
     def runs(self) -> tuple[str, ...]:
@@ -126,8 +140,8 @@ class Results:
             case BestSetting():
                 return self._best_setting(row, figure, recipe)
             case Submitted():
-                scores = self._submissions.get(row.run, {}).get(figure.column, {})
-                return Found(scores.get(figure.metric))
+                _, scores = self._submissions.get(row.run, (None, {}))
+                return Found(scores.get(figure.column, {}).get(figure.metric))
             case Perplexity():
                 return self._perplexity(row.run)
             case Validated():
@@ -149,10 +163,14 @@ class Results:
             chosen = _chosen(trials, of_paper, task)
             missing = [one for one in chosen if figure.metric not in one.scores]
             if missing:
-                return Found(None, (f"{task}: no {figure.metric} in {folder.path}",))
+                lacking = Caveat(f"no {figure.metric} in {folder.path}", task)
+                return Found(None, (lacking,))
             value = statistics.fmean(one.scores[figure.metric] for one in chosen)
             values.append(value if task.startswith("squad/") else 100 * value)
-            deviations += _deviations(folder.settings(), trials, of_paper, task)
+            deviations += [
+                Caveat(text, task)
+                for text in _deviations(folder.settings(), trials, of_paper)
+            ]
         return Found(statistics.fmean(values), tuple(deviations))
 
     def _best_setting(self, row: Row, figure: BestSetting, recipe: str) -> Found:
@@ -170,7 +188,9 @@ class Results:
         path, result = self._perplexities[run]
         deviations = []
         if "standard" not in result:
-            deviations.append(f"{path}: not by the standard count of WikiText")
+            deviations.append(
+                Caveat("not by the standard count of WikiText", str(path))
+            )
         of = result.get("standard", result["predicted"])
         return Found(of["perplexity"], tuple(deviations))
 
@@ -184,7 +204,7 @@ class Results:
         ]
         if not rows:
             return Found()
-        after = f"after {rows[-1]['updates']:,} updates"
+        after = Caveat(f"after {rows[-1]['updates']:,} updates")
         return Found(100 * rows[-1][metric], (after,))
 
 
@@ -229,16 +249,15 @@ def _deviations(
     settings: Mapping[str, Any],
     trials: Sequence[FinishedTrial],
     recipe: Recipe | None,
-    task: str,
 ) -> Iterator[str]:
     for name in ("limit", "dev_limit"):
         if settings.get(name) is not None:
-            yield f"{task}: {name}: {settings[name]}; paper all"
+            yield f"{name}: {settings[name]}; paper all"
     if not recipe:
         return
     seeds = {one.trial.seed for one in trials}
     if recipe.num_runs and len(seeds) != recipe.num_runs:
-        yield f"{task}: seeds: {len(seeds)}; paper {recipe.num_runs}"
+        yield f"seeds: {len(seeds)}; paper {recipe.num_runs}"
     tried = {
         (one.learning_rate, one.batch_size, one.epochs)
         for one in (trial.trial.setting for trial in trials)
@@ -248,9 +267,9 @@ def _deviations(
     }
     if tried != of_paper:
         yield (
-            f"{task}: settings tried: {len(tried & of_paper)} of the paper's "
+            f"settings tried: {len(tried & of_paper)} of the paper's "
             f"{len(of_paper)}, and {len(tried - of_paper)} others"
         )
     length = settings.get("max_length")
     if recipe.row_length and length and length != recipe.row_length:
-        yield f"{task}: max_length: {length}; paper {recipe.row_length}"
+        yield f"max_length: {length}; paper {recipe.row_length}"

@@ -192,6 +192,26 @@ def test_records_hold_the_parameters_of_their_splitter(corpus, tmp_path):
     assert text_preparation(manifest, records).sentence_parameters is None
 
 
+def test_sentences_may_be_those_of_a_function(corpus, tmp_path, monkeypatch):
+    """As records hold it, the function is the one that later readers of text use."""
+    (tmp_path / "sentences_of_a_build.py").write_text(
+        "def words(paragraph):\n    return paragraph.split()\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    name = "function:sentences_of_a_build:words"
+    records = tmp_path / "out"
+    build(corpus, records, sentence_parameters=name)
+    build(corpus, tmp_path / "english")
+    manifest, english = map(Manifest.load, (records, tmp_path / "english"))
+    assert manifest.sentence_splitter["name"] == name
+    assert manifest.count("sentences") > 2 * english.count("sentences")
+    held = text_preparation(manifest, records).sentence_parameters
+    assert held == load_parameters(name).to_bytes()
+    before = contents(records)
+    build(corpus, records, sentence_parameters=name)
+    assert contents(records) == before
+
+
 def test_parameters_edited_during_a_build_change_nothing(corpus, tmp_path):
     own = tmp_path / "own.json"
     parameters = PunktParameters(abbreviation_types=frozenset({"man", "ship"}))

@@ -8,10 +8,11 @@ import pytest
 
 from seg_tf import fidelity
 from seg_tf.commands import paper_tables
+from seg_tf.finetuning.spans import squad_scores
 from seg_tf.finetuning.trials.trial import Setting
 from seg_tf.finetuning.trials.trial_runs import Trial, TrialsFolder
-from seg_tf.paper_tables import rendering, segatron, slm
-from seg_tf.paper_tables.results import Found, Results
+from seg_tf.paper_tables import reat, rendering, segatron, slm
+from seg_tf.paper_tables.results import Caveat, Found, Results
 from seg_tf.paper_tables.table import (
     Average,
     ConfigValue,
@@ -21,7 +22,9 @@ from seg_tf.paper_tables.table import (
     Validated,
 )
 from seg_tf.tasks.glue import averages
+from seg_tf.tasks.squad import squad_files
 from tests import command_calls
+from tests.finetuning import tiny_squad
 from tests.inference import tiny_slm
 
 TABLES = {
@@ -69,7 +72,7 @@ def runs(tmp_path):
         "slm_base",
         "squad/v1.1",
         {
-            ((5e-5, 32, 2), seed): {"exact_match": 80.0 + seed, "f1": 90.0 - seed}
+            ((5e-5, 32, 2), seed): {"exact": 80.0 + seed, "f1": 90.0 - seed}
             for seed in (1, 2)
         },
     )
@@ -90,11 +93,22 @@ def test_averages_of_the_papers_come_out(table: Table):
                 assert mean == pytest.approx(row.paper[name], abs=0.051), row.name
 
 
-def test_columns_are_scores_that_trials_have():
+def test_columns_are_scores_that_trials_have(tmp_path):
+    scores_of_squad = {}
+    for version in ("v1.1", "v2.0"):
+        content = tiny_squad.random_file(0, 1, version)
+        tiny_squad.write_files(tmp_path, version, dev=content)
+        data = squad_files.read(tmp_path / f"dev-{version}.json")
+        scores_of_squad[f"squad/{version}"] = squad_scores.never_answering(data)
     for tables in TABLES.values():
         for table in tables.values():
             for figure in table.columns.values():
-                if isinstance(figure, FineTuned) and figure.tasks[0].startswith("glue"):
+                if not isinstance(figure, FineTuned):
+                    continue
+                task = figure.tasks[0]
+                if task.startswith("squad"):
+                    assert figure.metric in scores_of_squad[task]
+                elif figure.tasks[0].startswith("glue"):
                     (column,) = {
                         one.task
                         for one in averages.COLUMNS.values()
@@ -111,11 +125,11 @@ def test_mean_of_the_seeds_of_the_best_setting(runs):
     found = results.figures(row, table.columns, table.recipe)
     # The setting is chosen by its mean, not by its best seed.
     assert found["dev MRPC"].value == pytest.approx(85.0)
-    assert found["dev MRPC"].deviations == (
+    assert list(map(str, found["dev MRPC"].deviations)) == [
         "glue/mrpc: limit: 100; paper all",
         "glue/mrpc: seeds: 2; paper 4",
         "glue/mrpc: settings tried: 2 of the paper's 72, and 0 others",
-    )
+    ]
     assert found["dev CoLA"].value is None
     assert found["dev average"].value is None
 
@@ -154,6 +168,9 @@ def test_perplexities_and_submissions(tmp_path):
     found = results.figures(table.rows[0], table.columns, table.recipe)
     assert (found["test CoLA"].value, found["test QQP"].value) == (40.0, 70.0)
     assert found["test SST-2"].value is None  # its metric is accuracy
+    (tmp_path / "lm" / "leaderboard.json").write_text('{"bert_base": {}}')
+    with pytest.raises(ValueError, match=r"once\. Received: bert_base in .*lm"):
+        Results([tmp_path])
 
 
 def test_settings_and_validation_are_of_the_run(tmp_path):
@@ -173,7 +190,7 @@ def test_settings_and_validation_are_of_the_run(tmp_path):
     assert results.runs == (config.name,)
     found = results.figures(Row("tiny", config.name, {}), columns, "")
     # Of validation, not of training.
-    assert found["MLM"] == Found(25.0, ("after 5 updates",))
+    assert found["MLM"] == Found(25.0, (Caveat("after 5 updates"),))
     assert found["width"].value == config.model.hidden_size
     assert found["other"].value is None
 
@@ -219,7 +236,7 @@ def test_what_is_printed(runs):
     ]
     assert line.split()[0] == "ours"
     assert line.count("not run") == 19
-    assert "SegaBERT base, glue/mrpc: seeds: 2; paper 4" in printed
+    assert "SegaBERT base: seeds: 2; paper 4 (glue/mrpc)" in printed
     assert "Filled by: segabert_base" in printed
     assert "In none of these tables: slm_base" in printed
 
@@ -244,6 +261,36 @@ def test_runs_of_another_size_stand_in_and_files_are_written(tmp_path):
     ]
     assert (row["of_paper"], row["ours"]) == ("81.2", "60.0")
     assert {one["ours"] for one in rows if one["run"] == "slm_tiny_3m"} == {"not run"}
+
+
+def test_what_rows_and_tasks_have_in_common_is_said_once(tmp_path):
+    for run in ("bert", "segabert"):
+        for name, correlation in (("cola", -0.25), ("mrpc", 0.5)):
+            scores = {"matthews": correlation, "f1": correlation}
+            write_trials(
+                tmp_path / run / name,
+                f"{run}_base",
+                f"glue/{name}",
+                {(SLOW, 1): scores},
+                limit=7,
+            )
+    write_trials(
+        tmp_path / "sst", "bert_base", "glue/sst-2", {(SLOW, 1): {"accuracy": 0.5}}
+    )
+    (table,) = (one for one in segatron.SEGABERT if one.number == 3)
+    lines = rendering.render([table], Results([tmp_path]), "", "text").splitlines()
+    assert "  BERT base, SegaBERT base: limit: 7; paper all (glue/cola, glue/mrpc)" in (
+        lines
+    )
+    (_, ours) = (line for line in lines if "ours" in line and "-25.0" in line)
+    assert ours.split()[:2] == ["ours", "-25.0"]
+
+
+def test_settings_are_not_rounded(tmp_path):
+    text = rendering.render(reat.TABLES, Results([tmp_path]), "ReAT", "markdown")
+    (paper,) = (line for line in text.splitlines() if "ReAT base | paper | 3" in line)
+    assert "| 4e-05 |" in paper
+    assert "| 0.9 | 0.999 |" in paper
 
 
 def test_markdown_has_a_cell_for_every_column(runs):

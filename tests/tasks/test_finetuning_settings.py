@@ -48,8 +48,9 @@ def test_best_of_slm_is_table_8(prefix, epochs, rate):
         assert (recipe.optimizer.warmup_share, recipe.optimizer.epsilon) == (0.1, 1e-6)
 
 
-def test_slm_has_every_task_but_wnli_and_the_diagnostic_set():
+def test_slm_has_every_task_of_its_benchmarks_but_wnli_and_the_diagnostic_set():
     known = {*tasks.names(), *SQUAD} - {"glue/wnli", "glue/ax"}
+    known -= {name for name in known if name.startswith("race")}
     assert set(finetuning_settings.RECIPES["slm"]) == known
 
 
