@@ -4,8 +4,9 @@ r"""Collects the texts of evaluation sets, to leave them out of a corpus.
     --squad=squad/dev-v1.1.json,squad/dev-v2.0.json --output=evaluation.txt
   python -m data_pipelines.build_records --evaluation_texts=evaluation.txt …
 
-A line of the output is a text: of all dev and test splits of GLUE and DiscoEval whose
-files are in one of the folders, and contexts and questions of SQuAD's files; each once.
+A line of the output is a text: of all dev and test splits of GLUE, DiscoEval and RACE
+whose files are in one of the folders, and contexts and questions of SQuAD's files; each
+once.
 Training splits are left out: to have read them is no advantage that a score could hide.
 Any other file of a text a line will do for --evaluation_texts as well.
 """

@@ -50,6 +50,8 @@ class Task:
         score_range: lowest and highest score of a regression task.
         num_choices: rows of an example of a multiple choice, which have a score each;
             1 for other tasks.
+        texts_have_units: whether each line of a text is a unit, whose vectors a probe
+            takes apart: that of the text is their mean.
     """
 
     name: str
@@ -60,6 +62,7 @@ class Task:
     splits: tuple[Split, ...]
     score_range: tuple[float, float] | None = None
     num_choices: int = 1
+    texts_have_units: bool = False
 
     def __post_init__(self):
         if bool(self.labels) == bool(self.score_range):

@@ -44,7 +44,7 @@ class Result:
 
 def build_inputs(
     config: configuration.RunConfig,
-    records: str | Mapping[str, RecordSource],
+    records: str | pathlib.Path | Mapping[str, RecordSource],
     distribution: Distribution | None = None,
 ) -> Inputs:
     """The input pipeline of a run.
@@ -69,7 +69,9 @@ def build_inputs(
         )
         return inputs
 
-    sources = record_sources.parse(records) if isinstance(records, str) else records
+    sources = (
+        records if isinstance(records, Mapping) else record_sources.parse(str(records))
+    )
     if len(sources) == 1:
         inputs = read(next(iter(sources.values())).folder)
     else:

@@ -51,6 +51,7 @@ def test_best_of_slm_is_table_8(prefix, epochs, rate):
 def test_slm_has_every_task_of_its_benchmarks_but_wnli_and_the_diagnostic_set():
     known = {*tasks.names(), *SQUAD} - {"glue/wnli", "glue/ax"}
     known -= {name for name in known if name.startswith("race")}
+    known -= {"discoeval/rst"}  # the paper leaves it out
     assert set(finetuning_settings.RECIPES["slm"]) == known
 
 

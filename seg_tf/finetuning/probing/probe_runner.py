@@ -103,6 +103,11 @@ class ProbeRunner:
         self._settings = settings_of(self._task)
         self.name = self._task.name
         self.main_metric = self._task.main_metric
+        if self._task.texts_have_units and mode != PER_SENTENCE:
+            raise ValueError(
+                f'`mode` must be "{PER_SENTENCE}" for {self.name}, whose units are '
+                f"encoded apart. Received: {mode!r}"
+            )
         # All files before the encoder, which takes longer.
         self._examples = {"train": self._read(data_dir, "train")[:limit]}
         self._examples["dev"] = self._read(data_dir, "dev")
@@ -111,7 +116,11 @@ class ProbeRunner:
         except FileNotFoundError as error:
             report(f"No scores of {self.name} on test: {error}")
         self._make_encoder = functools.partial(
-            FrozenEncoder, pretrained, mode, self._task.num_texts, max_length=max_length
+            FrozenEncoder,
+            pretrained,
+            mode,
+            1 if self._task.texts_have_units else self._task.num_texts,
+            max_length=max_length,
         )
         self._policy = dtype_policy or keras.config.dtype_policy()
         # That of the checkpoint in any case: it says what cannot be probed.
@@ -194,13 +203,20 @@ class ProbeRunner:
             folder, of = folder / f"seed_{encoder_seed}", f", seed {encoder_seed}"
         labelled = {}
         for split, examples in self._examples.items():
+            texts, counts = [example.texts for example in examples], None
+            if self._task.texts_have_units:
+                units = [[text.split("\n") for text in one] for one in texts]
+                counts = np.array([list(map(len, one)) for one in units])
+                texts = [(unit,) for one in units for text in one for unit in text]
             vectors = sentence_vectors(
                 encoder,
-                [example.texts for example in examples],
+                texts,
                 folder / split,
                 progress_of(f"{self.name}, {split}{of}"),
                 self._report,
             )
+            if counts is not None:
+                vectors = _means(vectors[:, 0], counts)
             labelled[split] = Labelled(
                 combine_vectors(self._settings.features, vectors),
                 np.array([example.label for example in examples], np.int32),
@@ -234,3 +250,18 @@ class ProbeRunner:
                 for one in trained
             ],
         }
+
+
+def _means(vectors: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """The mean of the vectors of each text's units.
+
+    Args:
+        vectors: float array `(U, D)`, of the units of all texts in order.
+        counts: int array `(E, T)`, units of each text, at least one.
+
+    Returns:
+        Float array `(E, T, D)`.
+    """
+    starts = np.cumsum(counts.reshape(-1)) - counts.reshape(-1)
+    sums = np.add.reduceat(vectors, starts, axis=0).reshape(*counts.shape, -1)
+    return sums / counts[:, :, np.newaxis].astype(vectors.dtype)

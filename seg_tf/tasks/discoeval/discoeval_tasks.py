@@ -7,15 +7,17 @@
 | DC, discourse coherence | label, 6 sentences | 1 coherent, 0 one sentence is foreign |
 | SSP, sentence section prediction | label, 1 sentence | 1 from an abstract |
 | PDTB, explicit and implicit relations | label, 2 texts | senses of the second level |
+| RST, relations of a discourse tree | label, 2 lists of texts | relations, with order |
 
 Rows of BSO have no label: each gives both orders, one after the other. Labels of PDTB
-are numbers of the lines of `labelset.txt`. RST-DT, which needs trees, is not here.
+are numbers of the lines of `labelset.txt`. The treebank of RST needs a licence.
 """
 
 import dataclasses
 import pathlib
 
 from seg_tf.tasks import task_files
+from seg_tf.tasks.discoeval import rst_files
 from seg_tf.tasks.example import Example, Split, Task
 from seg_tf.tasks.task_files import TableRow
 
@@ -49,6 +51,22 @@ _IMPLICIT = (
     "Temporal.Asynchronous",
     "Temporal.Synchrony",
 )
+# Nucleus and satellite, or two nuclei, in the order of the text; and the relation.
+_RELATIONS = {
+    "NN": "Cause Comparison Condition Contrast Evaluation Explanation Joint Same-unit "
+    "Temporal Textual-organization Topic-Change Topic-Comment",
+    "NS": "Attribution Background Cause Comparison Condition Contrast Elaboration "
+    "Enablement Evaluation Explanation Manner-Means Summary Temporal Topic-Change "
+    "Topic-Comment",
+    "SN": "Attribution Background Cause Comparison Condition Contrast Elaboration "
+    "Enablement Evaluation Explanation Manner-Means Summary Temporal Topic-Comment",
+}
+_RST_LABELS = tuple(
+    f"{order}-{relation}"
+    for order, relations in _RELATIONS.items()
+    for relation in relations.split()
+)
+_RST_FILES = {"train": "RST_TRAIN.pkl", "dev": "RST_DEV.pkl", "test": "RST_TEST.pkl"}
 _DOMAINS = ("arxiv", "rocstory", "wiki")
 _USUAL_SIZES = (10_000, 4_000, 4_000)
 
@@ -74,6 +92,7 @@ def _task(
     num_texts: int,
     labels: tuple[str, ...] = ("0", "1"),
     sizes: tuple[int, ...] = _USUAL_SIZES,
+    texts_have_units: bool = False,
 ) -> tuple[Task, _Layout]:
     task = Task(
         name=f"discoeval/{name}",
@@ -82,10 +101,12 @@ def _task(
         metrics=("accuracy",),
         main_metric="accuracy",
         splits=tuple(map(Split, _FILES, sizes)),
+        texts_have_units=texts_have_units,
     )
     return task, layout
 
 
+_RST = _Layout("RST")
 _LAYOUTS = dict(
     (
         *(
@@ -118,6 +139,9 @@ _LAYOUTS = dict(
             _IMPLICIT,
             (8_693, 2_972, 3_024),
         ),
+        _task(
+            "rst", _RST, 2, _RST_LABELS, (17_051, 2_045, 2_308), texts_have_units=True
+        ),
     )
 )
 TASKS = tuple(_LAYOUTS)
@@ -126,6 +150,10 @@ TASKS = tuple(_LAYOUTS)
 def read(task: Task, data_dir: pathlib.Path, split_name: str) -> list[Example]:
     """The examples of a split of a task in `TASKS`: see `registry.read`."""
     layout, split = _LAYOUTS[task], task.split(split_name)
+    if layout is _RST:
+        names = [_RST_FILES[split.name]]
+        path = task_files.find_file(data_dir, layout.folder, names)
+        return rst_files.read(path, task.labels)
     texts = tuple(f"text {number + 1}" for number in range(task.num_texts))
     columns = (_LABEL, *texts) if layout.has_labels else texts
     path = task_files.find_file(data_dir, layout.folder, [_FILES[split.name]])

@@ -94,6 +94,9 @@ _COMBINATIONS = {
     "pair_product_and_distance": (2, lambda a, b: (a, b, a * b, np.abs(a - b))),
 }
 _L2_OF_SENTENCE_TASKS = (1e-5, 1e-4, 1e-3, 1e-2)
+_RELATION_TASKS = ProbeSettings(
+    features="pair_product_and_distance", max_passes=15, passes_per_evaluation=1
+)
 _SETTINGS: Mapping[str, ProbeSettings] = {
     "sp": ProbeSettings(features="first_and_differences", l2=_L2_OF_SENTENCE_TASKS),
     "bso": ProbeSettings(features="pair_and_difference", l2=_L2_OF_SENTENCE_TASKS),
@@ -104,9 +107,8 @@ _SETTINGS: Mapping[str, ProbeSettings] = {
         tenacity=8,
     ),
     "ssp": ProbeSettings(features="only"),
-    "pdtb": ProbeSettings(
-        features="pair_product_and_distance", max_passes=15, passes_per_evaluation=1
-    ),
+    "pdtb": _RELATION_TASKS,
+    "rst": _RELATION_TASKS,
 }
 
 

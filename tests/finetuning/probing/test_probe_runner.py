@@ -16,6 +16,7 @@ from seg_tf.tasks.discoeval import probes
 from tests.finetuning.tiny_models import tiny
 from tests.inference.tiny_slm import WORDS
 from tests.sample_data import sample_data
+from tests.tasks.discoeval import rst_pickles
 
 pytestmark = pytest.mark.slow
 
@@ -100,6 +101,29 @@ def test_what_the_words_tell_is_found(task, model, mode, tmp_path):
     assert not reports
     if kind(task) == "bso":
         assert runner.baseline == {"accuracy": 0.5, "test_accuracy": 0.5}
+
+
+def test_vectors_of_units_are_averaged(tmp_path):
+    """RST: of each side the mean over its units, which are encoded alone."""
+    sizes = {"train": 600, "dev": 60, "test": 60}
+    nodes = rst_pickles.write(tmp_path / "data" / "RST", **sizes)
+    runner = make(tmp_path, "discoeval/rst", "segabert")
+    encoder = FrozenEncoder(tiny("segabert"), "per_sentence", 1)
+    first = [
+        np.mean([encoder.encode([(unit,)])[0][0, 0] for unit in units], axis=0)
+        for units in nodes["dev"][0][1:]
+    ]
+    expected = probes.combine_vectors(
+        "pair_product_and_distance", np.array([first], np.float32)
+    )
+    labelled = runner._labelled(None)
+    np.testing.assert_allclose(labelled["dev"].features[:1], expected, atol=1e-5)
+    assert labelled["train"].features.shape == (600, 4 * len(first[0]))
+    scores = runner.run(IGNORED, 1, tmp_path / "trial")
+    for name, score in runner.baseline.items():
+        assert scores[name] > score + 0.1
+    with pytest.raises(ValueError, match=r"units are encoded apart.*'joint'"):
+        make(tmp_path, "discoeval/rst", mode="joint")
 
 
 def rows_of(path):

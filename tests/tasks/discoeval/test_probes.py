@@ -16,6 +16,7 @@ PROTOCOL = {
     "dc": ("concatenated", 2000, 200, 15, 8, (1e-9,)),
     "ssp": ("only", 0, 200, 4, 5, (1e-9,)),
     "pdtb": ("pair_product_and_distance", 0, 15, 1, 5, (1e-9,)),
+    "rst": ("pair_product_and_distance", 0, 15, 1, 5, (1e-9,)),
 }
 
 
