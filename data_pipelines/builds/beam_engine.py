@@ -3,8 +3,8 @@
 A build takes three jobs, one after the other: the files are measured, from which
 follows where slices begin and end (`slice_plan`); files are read again, documents
 grouped by slice, and each slice is made into its shards; shards of documents are cut
-into windows. Where duplicates are dropped, another job makes signatures of each slice
-before, and the submitting process compares them.
+into windows. Where duplicates are dropped, two jobs come before: signatures are made of
+each slice, and documents compared by ranges of hashes.
 
 The functions are those of the local engine, and so is every byte of the result. What a
 job has made is not made again when the same command is given again.
@@ -26,9 +26,10 @@ from data_pipelines.builds import (
 )
 from data_pipelines.builds.beam_steps import SourceFile
 from data_pipelines.builds.document_options import DocumentOptions
+from data_pipelines.builds.duplicate_pairs import PairMaker
 from data_pipelines.builds.errors import BuildError
 from data_pipelines.builds.losses import LossWatch
-from data_pipelines.builds.sharded_build import ShardedBuild
+from data_pipelines.builds.sharded_build import ShardedBuild, SliceTask
 from data_pipelines.builds.slice_plan import PlannedSlice
 from data_pipelines.builds.source_checksums import SourceLedger
 from data_pipelines.builds.window_building import WindowMaker, WindowOptions
@@ -69,7 +70,15 @@ class BeamEngine:
         make_slices = functools.partial(self._make_slices, options, found, plan)
         new_maker = functools.partial(duplicate_search.SignatureMaker, options)
         duplicates = duplicate_search.find_duplicates(
-            options, build, functools.partial(make_slices, "make signatures", new_maker)
+            options,
+            build,
+            functools.partial(make_slices, "make signatures", new_maker),
+            lambda search, tasks, compare: self._run_tasks(
+                search,
+                tasks,
+                "compare documents",
+                functools.partial(PairMaker, compare),
+            ),
         )
         carried = _with_files_beside(build, options)
         new_maker = functools.partial(_new_slice_maker, carried, duplicates)
@@ -79,15 +88,25 @@ class BeamEngine:
         self, build: ShardedBuild, options: WindowOptions, documents_dir: pathlib.Path
     ) -> dict[int, dict]:
         """Makes the window shards that are missing: see `LocalEngine`."""
-        import apache_beam as beam
-
         build = _absolute(build)
         tasks = list(window_building.tasks(Manifest.load(documents_dir)))
-        done = build.reports().keys()
-        pairs = [task.payload for task in tasks if task.number not in done]
         new_maker = functools.partial(WindowMaker, options, documents_dir.absolute())
+        return self._run_tasks(build, tasks, "cut windows", new_maker)
+
+    def _run_tasks(
+        self,
+        build: ShardedBuild,
+        tasks: Sequence[SliceTask],
+        name: str,
+        new_maker: Callable[[], Any],
+    ) -> dict[int, dict]:
+        """Does a maker's work on every task that has no report yet."""
+        import apache_beam as beam
+
+        done = build.reports().keys()
+        payloads = [task.payload for task in tasks if task.number not in done]
         make = beam_steps.MakeShards(build.output_dir, build.progress_dir, new_maker)
-        self._run(pairs, "cut windows" >> beam.Map(make))
+        self._run(payloads, name >> beam.Map(make))
         return _all_reports(build, len(tasks))
 
     def _plan(

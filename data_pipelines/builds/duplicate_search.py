@@ -1,25 +1,26 @@
 """Search for documents that repeat an earlier one, in a pass before the records.
 
 Workers make signatures of one slice of documents after the other, as the other cleaning
-steps leave them; the parent process then compares those of the whole corpus. What is
-found lies in the build's folder of progress until the build is done.
+steps leave them, and then compare documents, one range of hashes after the other
+(`duplicate_pairs`). The parent process chooses what to drop of the similar pairs. What
+is found lies in the build's folder of progress until the build is done.
 """
 
 import dataclasses
 import functools
 import pathlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from data_pipelines.builds import document_slices
+from data_pipelines.builds import document_slices, duplicate_pairs
 from data_pipelines.builds.document_options import DocumentOptions
 from data_pipelines.builds.document_slices import Rejections, Slice
-from data_pipelines.builds.sharded_build import ShardedBuild
-from data_pipelines.cleaning import signature_files, steps
+from data_pipelines.builds.sharded_build import ShardedBuild, SliceTask
+from data_pipelines.cleaning import signature_files, similar_documents, steps
 from data_pipelines.cleaning.drop_counts import DropCounter
+from data_pipelines.cleaning.signature_files import Comparison, SignatureFiles
 from data_pipelines.readers import get_reader
-from seg_tf import files
 
 _RESULT_FILE = "duplicates.npy"
 
@@ -60,6 +61,7 @@ def find_duplicates(
     options: DocumentOptions,
     build: ShardedBuild,
     make_signatures: Callable[[ShardedBuild], Mapping[int, dict]],
+    compare_ranges: Callable[[ShardedBuild, Sequence[SliceTask], Comparison], None],
 ) -> pathlib.Path | None:
     """Finds the documents of a corpus that repeat an earlier one.
 
@@ -72,6 +74,7 @@ def find_duplicates(
         make_signatures: an engine's way of doing `SignatureMaker`'s work on all slices
             of the corpus, which lie in the folder of the build that it is given and
             have its reports; what is done already is left as it is.
+        compare_ranges: the same of `duplicate_pairs.PairMaker`, on tasks.
 
     Returns:
         The file that `FoundDuplicates.load` reads; None if the options do not ask for
@@ -82,18 +85,24 @@ def find_duplicates(
     """
     if options.cleaning.duplicates is None:
         return None
-    folder = build.progress_folder("duplicates")
+    # Not the name that earlier versions gave to another form of signatures.
+    folder = build.progress_folder("duplicate_search")
     result = folder / _RESULT_FILE
     if not result.exists():
         folder.mkdir(parents=True, exist_ok=True)
         search = ShardedBuild(folder, build.options)
-        with search.opened():
-            stored = signature_files.SignatureFiles(
-                folder, len(make_signatures(search))
+        comparing = ShardedBuild(folder / "pairs", build.options)
+        with search.opened(), comparing.opened():
+            reports = make_signatures(search)
+            ends = [report["next"]["document_id"] for report in reports.values()]
+            # Absolute, since workers of a cluster run in another folder.
+            stored = SignatureFiles(folder.absolute(), (0, *sorted(ends)))
+            compare = Comparison(stored, options.cleaning.duplicate_threshold)
+            tasks = duplicate_pairs.tasks(stored)
+            compare_ranges(comparing, tasks, compare)
+            similar_documents.write_duplicates(
+                result, comparing.output_dir, len(tasks), compare
             )
-            found = signature_files.find_duplicates(stored, options.cleaning)
-            with files.written_aside(result) as aside, open(aside, "wb") as file:
-                np.save(file, np.stack(found))
     return result
 
 
@@ -123,7 +132,8 @@ class SignatureMaker:
         counter = DropCounter([step.name for step in self._steps])
         cleaned = steps.clean(documents, self._steps, counter)
         found = signatures.signatures_of(cleaned, self._options.cleaning)
-        signature_files.save(folder, payload.number, found)
+        first_id = payload.first_document_id
+        signature_files.save(folder, payload.number, first_id, found)
         return payload.described()
 
 

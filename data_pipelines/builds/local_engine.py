@@ -3,18 +3,19 @@
 import dataclasses
 import pathlib
 import types
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from data_pipelines.builds import (
     document_building,
     document_slices,
+    duplicate_pairs,
     duplicate_search,
     window_building,
 )
 from data_pipelines.builds.document_options import DocumentOptions
 from data_pipelines.builds.losses import LossWatch
-from data_pipelines.builds.sharded_build import ShardedBuild
+from data_pipelines.builds.sharded_build import ShardedBuild, SliceTask
 from data_pipelines.builds.source_checksums import SourceLedger
 from data_pipelines.builds.window_building import WindowOptions
 from data_pipelines.records.manifest import Manifest
@@ -59,7 +60,10 @@ class LocalEngine:
             options,
             build,
             lambda search: self._make_slices(
-                search, options, sources, ledger, duplicate_search, "duplicates"
+                search, options, sources, ledger, duplicate_search, "signatures"
+            ),
+            lambda search, tasks, compare: self._run_tasks(
+                search, tasks, duplicate_pairs, "duplicates", compare, unit=" ranges"
             ),
         )
         reports = self._make_slices(
@@ -81,16 +85,9 @@ class LocalEngine:
             The reports of all slices, by number.
         """
         tasks = list(window_building.tasks(Manifest.load(documents_dir)))
-        total = sum(task.progress for task in tasks)
-        with command_line.progress_bar(total, "windows") as bar:
-            return build.run(
-                tasks,
-                window_building.make_windows,
-                num_workers=self.num_workers,
-                initializer=window_building.start_worker,
-                initializer_arguments=(options, documents_dir, build.output_dir),
-                on_progress=bar.update,
-            )
+        return self._run_tasks(
+            build, tasks, window_building, "windows", options, documents_dir
+        )
 
     def _make_slices(
         self,
@@ -122,5 +119,26 @@ class LocalEngine:
                 num_workers=self.num_workers,
                 initializer=job.start_worker,
                 initializer_arguments=(options, build.output_dir, *arguments),
+                on_progress=bar.update,
+            )
+
+    def _run_tasks(
+        self,
+        build: ShardedBuild,
+        tasks: Sequence[SliceTask],
+        job: types.ModuleType,
+        name: str,
+        *arguments: Any,
+        unit: str = "B",
+    ) -> dict[int, dict]:
+        """Does a module's work on every task that has no report yet."""
+        total = sum(task.progress for task in tasks)
+        with command_line.progress_bar(total, name, unit) as bar:
+            return build.run(
+                tasks,
+                job.make_slice,
+                num_workers=self.num_workers,
+                initializer=job.start_worker,
+                initializer_arguments=(*arguments, build.output_dir),
                 on_progress=bar.update,
             )

@@ -117,7 +117,7 @@ def start_worker(
     _worker["make"] = functools.partial(maker.make, output_dir=output_dir)
 
 
-def make_windows(pair: ShardPair) -> dict:
+def make_slice(pair: ShardPair) -> dict:
     """Cuts the documents of a pair of shards; returns its report."""
     return _worker["make"](pair)
 

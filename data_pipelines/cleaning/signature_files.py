@@ -1,126 +1,144 @@
-"""Signatures of all slices of a corpus on disk, and the duplicates among them."""
+"""Signatures of the documents of a corpus on disk, a few files for each slice.
+
+Hashes lie in order, so that whoever compares the documents of a range of hashes reads
+those alone.
+"""
 
 import dataclasses
 import pathlib
+from collections.abc import Sequence
 
 import numpy as np
 
 from data_pipelines.cleaning import buckets
-from data_pipelines.cleaning.cleaning_options import NEAR, CleaningOptions
 from data_pipelines.cleaning.signatures import Signatures
 from seg_tf import files
 
+TEXT_COLUMN = 0
+"""The column of the hashes of whole texts; that of band `b` is number `1 + b`."""
+
+NUM_HASHES = 1 << 64
+"""A hash is below this."""
+
 # Signatures are compared by so many pairs at a time, 64 MB of them.
 _PAIRS_AT_ONCE = 1 << 16
-_COLUMNS = tuple(field.name for field in dataclasses.fields(Signatures))
 
 
-def save(folder: pathlib.Path, slice_number: int, found: Signatures) -> None:
-    """Writes the signatures of a slice."""
-    for name in _COLUMNS:
+def save(
+    folder: pathlib.Path, slice_number: int, first_id: int, found: Signatures
+) -> None:
+    """Writes the signatures of a slice.
+
+    Args:
+        folder: where to.
+        slice_number: which slice.
+        first_id: number of its first document.
+        found: the signatures.
+    """
+    text_hashes = found.text_hashes.T
+    hashes = np.concatenate([text_hashes[:1], found.band_hashes])
+    order = np.argsort(hashes, axis=1, kind="stable")
+    columns = {
+        "places": (found.document_ids - first_id).astype(np.uint32),
+        "signatures": found.signatures,
+        "hashes": np.take_along_axis(hashes, order, axis=1),
+        "rows": order.astype(np.uint32),
+        "second_text_hashes": text_hashes[1],
+    }
+    for name, values in columns.items():
         with (
             files.written_aside(_path(folder, slice_number, name)) as aside,
             open(aside, "wb") as file,
         ):
-            np.save(file, np.ascontiguousarray(getattr(found, name)))
+            np.save(file, np.ascontiguousarray(values))
 
 
 def _path(folder: pathlib.Path, slice_number: int, column: str) -> pathlib.Path:
     return folder / f"{column}-{slice_number:05d}.npy"
 
 
+@dataclasses.dataclass(frozen=True)
 class SignatureFiles:
-    """The files of all slices, read a column or a few rows at a time.
-
-    Rows are documents, counted through all slices.
+    """The files of all slices; no more than what is asked for is held in memory.
 
     Args:
         folder: where `save` wrote them.
-        num_slices: how many slices there are.
+        first_ids: number of the first document of each slice, and at last that of the
+            first document after the corpus; rising.
     """
 
-    def __init__(self, folder: pathlib.Path, num_slices: int):
-        self._folder = folder
-        self._num_slices = num_slices
-        sizes = [len(ids) for ids in map(self._open_ids, range(num_slices))]
-        self._firsts = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
-
-    def document_ids(self) -> np.ndarray:
-        """int64 array `(n,)`, rising."""
-        parts = map(self._open_ids, self._numbers)
-        return np.concatenate([np.zeros(0, np.int64), *parts])
-
-    def text_hashes(self) -> np.ndarray:
-        """uint64 array `(n, 2)`."""
-        parts = [self._open(number, "text_hashes") for number in self._numbers]
-        return np.concatenate([np.zeros((0, 2), np.uint64), *parts])
-
-    def num_bands(self) -> int:
-        """The bands of each document."""
-        return len(self._open(0, "band_hashes")) if self._num_slices else 0
-
-    def band(self, band: int) -> np.ndarray:
-        """uint64 array `(n,)`."""
-        parts = [self._open(number, "band_hashes")[band] for number in self._numbers]
-        return np.concatenate([np.zeros(0, np.uint64), *parts])
-
-    def signatures(self, rows: np.ndarray) -> np.ndarray:
-        """uint32 array `(m, 128)` of some rows, in any order."""
-        slices = np.searchsorted(self._firsts, rows, side="right") - 1
-        found = np.empty((len(rows), self._open(0, "signatures").shape[1]), np.uint32)
-        for number in np.unique(slices):
-            places = np.flatnonzero(slices == number)
-            local_rows = rows[places] - self._firsts[number]
-            found[places] = self._open(int(number), "signatures")[local_rows]
-        return found
+    folder: pathlib.Path
+    first_ids: Sequence[int]
 
     @property
-    def _numbers(self) -> range:
-        return range(self._num_slices)
+    def num_documents(self) -> int:
+        """Numbers of documents are below this."""
+        return self.first_ids[-1]
+
+    def num_columns(self) -> int:
+        """Columns of hashes: that of texts, and one for each band."""
+        return len(self._open(0, "hashes")) if len(self.first_ids) > 1 else 1
+
+    def bucket_entries(
+        self, column: int, first: int, last: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The documents of a range of buckets.
+
+        Args:
+            column: `TEXT_COLUMN` or that of a band.
+            first: the lowest hash.
+            last: the highest.
+
+        Returns:
+            uint64 array `(n,)` of hashes, or `(n, 2)` of texts, and int64 array
+            `(n,)` of document numbers.
+        """
+        is_text = column == TEXT_COLUMN
+        all_hashes = [np.zeros((0, 2) if is_text else 0, np.uint64)]
+        all_ids = [np.zeros(0, np.int64)]
+        for number, first_id in enumerate(self.first_ids[:-1]):
+            in_order = self._open(number, "hashes")[column]
+            begin = np.searchsorted(in_order, np.uint64(first))
+            end = np.searchsorted(in_order, np.uint64(last), side="right")
+            if begin == end:
+                continue
+            hashes = in_order[begin:end]
+            rows = self._open(number, "rows")[column, begin:end]
+            if is_text:
+                second = self._open(number, "second_text_hashes")[rows]
+                hashes = np.stack([hashes, second], axis=1)
+            all_hashes.append(hashes)
+            all_ids.append(first_id + self._open(number, "places")[rows].astype("i8"))
+        return np.concatenate(all_hashes), np.concatenate(all_ids)
+
+    def signatures(self, document_ids: np.ndarray) -> np.ndarray:
+        """uint32 array `(m, 128)` of some documents, in any order."""
+        slices = np.searchsorted(self.first_ids, document_ids, side="right") - 1
+        width = self._open(0, "signatures").shape[1]
+        found = np.empty((len(document_ids), width), np.uint32)
+        for number in np.unique(slices):
+            wanted = np.flatnonzero(slices == number)
+            places = document_ids[wanted] - self.first_ids[number]
+            rows = np.searchsorted(self._open(number, "places"), places)
+            found[wanted] = self._open(number, "signatures")[rows]
+        return found
 
     def _open(self, slice_number: int, column: str) -> np.ndarray:
-        # Mapped, so that of signatures only the rows that are wanted are read.
-        return np.load(_path(self._folder, slice_number, column), mmap_mode="r")
-
-    def _open_ids(self, slice_number: int) -> np.ndarray:
-        return np.load(_path(self._folder, slice_number, "document_ids"))
+        # Mapped, so that only what is wanted is read.
+        return np.load(_path(self.folder, slice_number, column), mmap_mode="r")
 
 
-def find_duplicates(
-    stored: SignatureFiles, options: CleaningOptions
-) -> tuple[np.ndarray, np.ndarray]:
-    """The documents to drop, in memory of some numbers a document.
-
-    Returns:
-        Two int64 arrays: rising numbers of documents that repeat an earlier one, and of
-        those that they repeat, which stay.
-    """
-    document_ids = stored.document_ids()
-    rows = np.arange(len(document_ids))
-    pairs = [buckets.pairs_in_buckets(stored.text_hashes(), rows)]
-    compare = _Comparison(stored, options.duplicate_threshold)
-    if options.duplicates == NEAR:
-        for band in range(stored.num_bands()):
-            pairs += buckets.similar_pairs(stored.band(band), rows, compare)
-    later, earlier = (np.concatenate(parts) for parts in zip(*pairs, strict=True))
-    dropped = buckets.without_what_stays(later, earlier, compare)
-    return (
-        document_ids[np.array(list(dropped), np.int64)],
-        document_ids[np.array(list(dropped.values()), np.int64)],
-    )
-
-
-class _Comparison:
-    """Tells which pairs of documents are similar, by their rows.
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """Tells which pairs of documents are similar, by their numbers.
 
     Args:
         stored: their signatures.
         threshold: share of places in which similar ones agree.
     """
 
-    def __init__(self, stored: SignatureFiles, threshold: float | None):
-        self._stored = stored
-        self._threshold = threshold
+    stored: SignatureFiles
+    threshold: float | None
 
     def __call__(self, later: np.ndarray, earlier: np.ndarray) -> np.ndarray:
         """Bool array `(m,)`."""
@@ -129,8 +147,8 @@ class _Comparison:
         for begin in range(0, len(later), _PAIRS_AT_ONCE):
             some = order[begin : begin + _PAIRS_AT_ONCE]
             is_similar[some] = buckets.are_similar(
-                self._stored.signatures(later[some]),
-                self._stored.signatures(earlier[some]),
-                self._threshold,
+                self.stored.signatures(later[some]),
+                self.stored.signatures(earlier[some]),
+                self.threshold,
             )
         return is_similar

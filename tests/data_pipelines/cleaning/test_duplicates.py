@@ -1,6 +1,7 @@
 """Duplicates: those that all pairs show, whatever the order of work."""
 
 import dataclasses
+import itertools
 import pathlib
 import random
 import tempfile
@@ -8,9 +9,20 @@ import tempfile
 import numpy as np
 import pytest
 
-from data_pipelines.builds import document_building, duplicate_search
-from data_pipelines.cleaning import buckets, signature_files, signatures
+from data_pipelines.builds import (
+    document_building,
+    duplicate_pairs,
+    duplicate_search,
+)
+from data_pipelines.builds.duplicate_search import FoundDuplicates
+from data_pipelines.cleaning import (
+    buckets,
+    signature_files,
+    signatures,
+    similar_documents,
+)
 from data_pipelines.cleaning.cleaning_options import CleaningOptions
+from data_pipelines.cleaning.signature_files import Comparison, SignatureFiles
 from data_pipelines.readers import Document
 from data_pipelines.records import tree_shards
 from data_pipelines.records.manifest import Manifest
@@ -40,15 +52,40 @@ def built(corpus, tmp_path_factory):
     return output_dir
 
 
-def dropped_of(slices, threshold=NEAR.duplicate_threshold):
-    """Documents that are dropped, from the signatures of some slices."""
-    with tempfile.TemporaryDirectory() as folder:
+def dropped_of(slices, threshold=NEAR.duplicate_threshold, ends=(1000,)):
+    """Documents that are dropped, from the signatures of some slices.
+
+    Args:
+        slices: the signatures.
+        threshold: of near duplicates.
+        ends: number of the first document after each slice.
+    """
+    with tempfile.TemporaryDirectory() as name:
+        folder, first_ids = pathlib.Path(name), (0, *ends)
         for number, found in enumerate(slices):
-            signature_files.save(pathlib.Path(folder), number, found)
-        stored = signature_files.SignatureFiles(pathlib.Path(folder), len(slices))
-        options = dataclasses.replace(NEAR, duplicate_threshold=threshold)
-        later, earlier = signature_files.find_duplicates(stored, options)
-        return dict(zip(later.tolist(), earlier.tolist(), strict=True))
+            signature_files.save(folder, number, first_ids[number], found)
+        stored = SignatureFiles(folder, first_ids)
+        compare = Comparison(stored, threshold)
+        ranges = similar_documents.hash_ranges(stored)
+        for of in ranges:
+            similar_documents.write_pairs(of, compare, folder)
+        path = folder / "found.npy"
+        similar_documents.write_duplicates(path, folder, len(ranges), compare)
+        found = FoundDuplicates.load(path)
+        assert (np.diff(found.document_ids) > 0).all()
+        pairs = zip(found.document_ids, found.duplicate_of, strict=True)
+        return {int(later): int(earlier) for later, earlier in pairs}
+
+
+def signatures_in_slices(documents, size):
+    """Signatures of documents in slices of `size`, and where the slices end."""
+    begins = range(0, len(documents), size)
+    numbered = [(n, Document(tuple(documents[n]), "", "")) for n in sorted(documents)]
+    slices = [
+        signatures.signatures_of(numbered[begin : begin + size], NEAR)
+        for begin in begins
+    ]
+    return slices, [begin + size for begin in begins]
 
 
 def kept_ids(folder):
@@ -115,11 +152,14 @@ def test_slices_change_no_duplicate(corpus, built, tmp_path):
     assert Manifest.load(tmp_path).cleaning == Manifest.load(built).cleaning
 
 
-@pytest.mark.parametrize("fail_after", [0, 2])
-def test_an_interrupted_search_goes_on(corpus, built, tmp_path, fail_after):
-    with interrupted(duplicate_search, fail_after):
+@pytest.mark.parametrize(
+    "job, fail_after",
+    [(duplicate_search, 0), (duplicate_search, 2), (duplicate_pairs, 5)],
+)
+def test_an_interrupted_search_goes_on(corpus, built, tmp_path, job, fail_after):
+    with interrupted(job, fail_after):
         corpora.build(corpus[0], tmp_path, NEAR)
-    with noted(duplicate_search) as made:
+    with noted(job) as made:
         corpora.build(corpus[0], tmp_path, NEAR)
     assert made[0] == fail_after  # What was finished is not done again.
     assert contents(tmp_path) == contents(built)
@@ -170,7 +210,8 @@ def test_pairs_are_with_the_lowest_of_a_bucket():
         if min(mates) != number:
             expected.add((int(number), int(min(mates))))
     later, firsts = buckets.pairs_in_buckets(hashes, numbers)
-    assert set(zip(later.tolist(), firsts.tolist(), strict=True)) == expected
+    pairs = zip(numbers[later].tolist(), numbers[firsts].tolist(), strict=True)
+    assert set(pairs) == expected
     assert len(later) == len(expected)
 
 
@@ -182,12 +223,15 @@ def test_what_is_dropped_resembles_what_stays():
         pairs = zip(later.tolist(), earlier.tolist(), strict=True)
         return np.array([pair in similar for pair in pairs])
 
-    later, earlier = np.array([4, 3, 2, 1, 3, 9]), np.array([3, 2, 1, 0, 1, 1])
-    dropped = buckets.without_what_stays(later, earlier, compare)
-    assert dropped == {1: 0, 3: 2, 4: 2, 9: 0}
-    assert list(dropped) == sorted(dropped)
+    pairs = np.array([[1, 0], [2, 1], [3, 1], [3, 2], [4, 3], [9, 1]])
+    for cut in range(len(pairs)):
+        repeats = np.full(10, -1)
+        parts = [pairs[:cut].T, pairs[cut:].T]
+        assert buckets.choose_what_stays(parts, compare, repeats) == 4
+        dropped = {int(n): int(repeats[n]) for n in np.flatnonzero(repeats >= 0)}
+        assert dropped == {1: 0, 3: 2, 4: 2, 9: 0}
     empty = np.zeros(0, np.int64)
-    assert buckets.without_what_stays(empty, empty, compare) == {}
+    assert buckets.choose_what_stays([], compare, empty) == 0
     assert len(buckets.pairs_in_buckets(empty, empty)[0]) == 0
 
 
@@ -219,7 +263,7 @@ def test_a_template_does_not_hide_copies_of_its_pages():
         copy = [word if generator.random() > 0.02 else "changed" for word in own]
         documents[number + 6] = [" ".join([*template, *copy])]
     found = signatures.signatures_of(
-        ((n, Document(tuple(lines), "", "")) for n, lines in documents.items()),
+        ((n, Document(tuple(documents[n]), "", "")) for n in sorted(documents)),
         dataclasses.replace(NEAR, duplicate_threshold=0.8),
     )
     expected = {number + 6: number for number in range(6)}
@@ -227,25 +271,39 @@ def test_a_template_does_not_hide_copies_of_its_pages():
     assert dropped_of([found], 0.8) == expected
 
 
-def test_a_slice_of_which_nothing_is_left_is_no_obstacle(tmp_path):
+def test_a_slice_of_which_nothing_is_left_is_no_obstacle():
     document = Document(("one two three four five six seven",), "file", "line 1")
-    for number, found in enumerate([[], [(3, document)], [], [(9, document)], []]):
-        made = signatures.signatures_of(found, NEAR)
-        signature_files.save(tmp_path, number, made)
-    stored = signature_files.SignatureFiles(tmp_path, 5)
-    later, earlier = signature_files.find_duplicates(stored, NEAR)
-    assert (later.tolist(), earlier.tolist()) == ([9], [3])
+    slices = [
+        signatures.signatures_of(found, NEAR)
+        for found in ([], [(3, document)], [], [(9, document)], [])
+    ]
+    assert dropped_of(slices, ends=(2, 5, 6, 10, 12)) == {9: 3}
+    assert dropped_of([], ends=()) == {}
 
 
-def test_pairs_may_be_compared_in_several_parts(corpus, monkeypatch, tmp_path):
-    for number, begin in enumerate(range(0, len(corpus[1]), 13)):
-        some = [
-            (n, Document(tuple(corpus[1][n]), "", ""))
-            for n in range(begin, min(begin + 13, len(corpus[1])))
-        ]
-        signature_files.save(tmp_path, number, signatures.signatures_of(some, NEAR))
-    stored = signature_files.SignatureFiles(tmp_path, number + 1)
+@pytest.mark.parametrize("documents_of_range", [7, 40, 1 << 22])
+def test_memory_is_bounded_and_answers_are_the_same(
+    corpus, monkeypatch, documents_of_range
+):
+    """Ranges of hashes, pairs and choices of few documents at a time."""
+    slices, ends = signatures_in_slices(corpus[1], 13)
     monkeypatch.setattr(signature_files, "_PAIRS_AT_ONCE", 5)
-    later, earlier = signature_files.find_duplicates(stored, NEAR)
+    monkeypatch.setattr(similar_documents, "_DOCUMENTS_OF_RANGE", documents_of_range)
+    monkeypatch.setattr(similar_documents, "_DOCUMENTS_AT_ONCE", 9)
     expected = slow_duplicates(corpus[1], NEAR.duplicate_threshold)
-    assert dict(zip(later.tolist(), earlier.tolist(), strict=True)) == expected
+    assert dropped_of(slices, ends=ends) == expected
+
+
+def test_every_hash_lies_in_one_range(monkeypatch):
+    monkeypatch.setattr(similar_documents, "_DOCUMENTS_OF_RANGE", 3)
+    ranges = similar_documents.hash_ranges(SignatureFiles(pathlib.Path(), (0,)))
+    assert [(of.first, of.last) for of in ranges] == [(0, 2**64 - 1)]
+    monkeypatch.setattr(SignatureFiles, "num_columns", lambda _: 2)
+    stored = SignatureFiles(pathlib.Path(), (0, 4, 10))
+    ranges = similar_documents.hash_ranges(stored)
+    assert [of.number for of in ranges] == list(range(8))
+    for column in range(2):
+        of_column = [of for of in ranges if of.column == column]
+        assert (of_column[0].first, of_column[-1].last) == (0, 2**64 - 1)
+        for one, after in itertools.pairwise(of_column):
+            assert one.last + 1 == after.first
