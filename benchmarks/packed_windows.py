@@ -110,7 +110,7 @@ def _largest_fill(manifest: Any, folder: pathlib.Path) -> float:
     from data_pipelines.records import window_lengths
     from data_pipelines.records.manifest import NUM_SPECIAL_TOKENS
 
-    lengths = window_lengths.WINDOWS.read(manifest, folder, "train")
+    lengths = window_lengths.WINDOWS.read(manifest.splits["train"], folder)
     lengths = lengths.astype(int) + NUM_SPECIAL_TOKENS
     rows = lengths.sum() / manifest.window_length
     return rows / max(rows, (lengths > manifest.window_length / 2).sum())

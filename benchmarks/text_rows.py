@@ -52,7 +52,7 @@ def _report(folder: pathlib.Path, *, long: bool) -> None:
             of_base.short_sentence_length, of_base.short_max_sentences
         )
     )
-    lengths = window_lengths.read_sentences(inputs.manifest, folder, "train")
+    lengths = window_lengths.read_sentences(inputs.manifest.splits["train"], folder)
     row = text_packing.RowShape(
         of_base.row_length // base.model.block_length,
         base.model.block_length,

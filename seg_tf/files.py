@@ -17,6 +17,13 @@ _ASIDE_PREFIX = ".aside-"
 _LOCK_FILE = ".lock"
 
 
+def cache_dir() -> pathlib.Path:
+    """The user's folder for what can be made again: `$XDG_CACHE_HOME/seg_tf`."""
+    return pathlib.Path(
+        os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache", "seg_tf"
+    )
+
+
 def aside(path: pathlib.Path) -> pathlib.Path:
     """The name under which `path` is written before it is finished."""
     return path.with_name(_ASIDE_PREFIX + path.name)

@@ -19,7 +19,7 @@ from typing import Any
 from data_pipelines.builds import worker_processes
 from data_pipelines.builds.errors import BuildError
 from data_pipelines.records import record_schema, window_lengths
-from data_pipelines.records.manifest import FILE_NAME, Manifest
+from data_pipelines.records.manifest import FILE_NAME, PLANS_FOLDER, Manifest
 from seg_tf import files
 
 _PROGRESS_FOLDER = ".progress"
@@ -210,6 +210,8 @@ def clear(output_dir: pathlib.Path) -> None:
     for suffix in _SHARD_SUFFIXES:
         for path in output_dir.glob(f"*{suffix}"):
             path.unlink()
+    if (output_dir / PLANS_FOLDER).exists():
+        files.remove_folder(output_dir / PLANS_FOLDER)
     files.remove_leftovers(output_dir)
     for name in _ABOUT_A_BUILD:
         (output_dir / name).unlink(missing_ok=True)

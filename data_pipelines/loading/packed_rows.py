@@ -8,12 +8,12 @@ predictions, equals that of one window a row.
 Shape key: W windows of a batch, B rows, L row length.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
 
-from data_pipelines.loading import packing, randomness
+from data_pipelines.loading import packing, randomness, row_plans
 from data_pipelines.loading.window_records import WindowRecords
 from data_pipelines.records.manifest import NUM_SPECIAL_TOKENS
 from seg_tf import features
@@ -39,14 +39,47 @@ class PackedLayout:
 
     def read(self, windows: WindowRecords) -> "PackedRows":
         """The rows of the windows of a split."""
-        lengths = windows.lengths()
-        packs = packing.pack(
-            lengths, windows.window_length, self._max_windows, seed=self._seed
+        groups = row_plans.groups_of_shards(windows.manifest, windows.split, "records")
+        plan = row_plans.planned(
+            windows,
+            groups,
+            self._parts(windows, groups),
+            settings={
+                "rows": "packed windows",
+                "row_length": windows.window_length,
+                "max_windows": self._max_windows,
+                "seed": self._seed,
+                "predictions": windows.masking.num_predictions(
+                    tf.range(windows.window_length)
+                )
+                .numpy()
+                .tolist(),
+            },
         )
-        num_pieces = tf.constant(lengths - NUM_SPECIAL_TOKENS, tf.int32)
-        predictions = windows.masking.num_predictions(num_pieces).numpy()
-        of_rows = np.add.reduceat(predictions[packs.windows], packs.offsets[:-1])
-        return PackedRows(windows, packs, max_predictions=int(of_rows.max(initial=0)))
+        packs = packing.Packs(plan["offsets"], plan["members"])
+        max_predictions = int(plan["most_predictions"].max())
+        return PackedRows(windows, packs, max_predictions=max_predictions)
+
+    def _parts(
+        self, windows: WindowRecords, groups: Sequence[range]
+    ) -> Iterator[row_plans.Arrays]:
+        """The plan, group by group; windows are numbered through all of them."""
+        first_window, first_offset = 0, np.zeros(1, np.int64)
+        for shards in groups:
+            lengths = windows.lengths(shards)
+            packs = packing.pack(
+                lengths, windows.window_length, self._max_windows, seed=self._seed
+            )
+            num_pieces = tf.constant(lengths - NUM_SPECIAL_TOKENS, tf.int32)
+            predictions = windows.masking.num_predictions(num_pieces).numpy()
+            of_rows = np.add.reduceat(predictions[packs.members], packs.offsets[:-1])
+            yield {
+                "offsets": np.append(first_offset, first_window + packs.offsets[1:]),
+                "members": first_window + packs.members,
+                "most_predictions": of_rows.max(initial=0, keepdims=True),
+            }
+            first_window += len(lengths)
+            first_offset = first_offset[:0]
 
 
 class PackedRows:
@@ -67,31 +100,27 @@ class PackedRows:
         self, windows: WindowRecords, packs: packing.Packs, *, max_predictions: int
     ):
         self._windows = windows
+        self._packs = packs
         self._max_predictions = max_predictions
-        self._num_rows = len(packs)
         self.row_length = windows.window_length
         self.num_tokens = windows.num_tokens
         self.num_parts = len(windows)
-        # Captured by the dataset's function; a part of its graph would be copied.
-        with tf.device("CPU"):
-            self._packs = tf.RaggedTensor.from_row_splits(
-                tf.constant(packs.windows), tf.constant(packs.offsets), validate=False
-            )
 
     def __len__(self) -> int:
-        return self._num_rows
+        return len(self._packs)
 
     def __call__(
         self, numbers: tf.Tensor, epoch_places: tf.Tensor, epoch_streams: tf.Tensor
     ) -> dict[str, tf.Tensor]:
-        packs = tf.gather(self._packs, numbers)
-        streams = tf.gather(epoch_streams, packs.value_rowids())
-        windows = self._windows(
-            packs.values, randomness.extend_key(streams, packs.values)
+        members, row_sizes = tf.numpy_function(
+            self._packs.of_rows, [numbers], [tf.int64, tf.int64], stateful=False
         )
+        members = tf.ensure_shape(members, [None])
+        row_sizes = tf.ensure_shape(row_sizes, numbers.shape)
+        streams = randomness.extend_key(tf.repeat(epoch_streams, row_sizes), members)
         rows = join_windows(
-            windows,
-            packs.row_lengths(),
+            self._windows(members, streams),
+            row_sizes,
             row_length=self.row_length,
             max_predictions=self._max_predictions,
             pad_id=self._windows.special_ids["pad"],

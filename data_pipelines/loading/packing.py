@@ -21,19 +21,33 @@ Pattern = tuple[int, ...]
 
 @dataclasses.dataclass(frozen=True)
 class Packs:
-    """Rows of windows, each window in exactly one of them.
+    """Rows of windows (or texts), each in exactly one of them.
 
     Attributes:
         offsets: int64 array `(rows + 1,)`; row `r` holds
-            `windows[offsets[r]:offsets[r + 1]]`.
-        windows: int64 array of window numbers.
+            `members[offsets[r]:offsets[r + 1]]`.
+        members: int64 array of numbers.
     """
 
     offsets: np.ndarray
-    windows: np.ndarray
+    members: np.ndarray
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
+
+    def of_rows(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Members of some rows.
+
+        Args:
+            rows: int64 array `(B,)`.
+
+        Returns:
+            Two int64 arrays: the members, row by row, and how many each row has.
+        """
+        begins = self.offsets[rows]
+        counts = self.offsets[rows + 1] - begins
+        shifts = np.repeat(begins - (np.cumsum(counts) - counts), counts)
+        return self.members[shifts + np.arange(len(shifts))], counts
 
 
 def pack(lengths: np.ndarray, row_length: int, max_windows: int, *, seed: int) -> Packs:

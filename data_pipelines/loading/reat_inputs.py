@@ -147,9 +147,8 @@ class ReatRowLayout:
             )
         # A vocabulary without them is refused before texts are packed.
         special_ids = SpecialIds.of(windows.vocabulary())
-        lengths, counts = windows.sentence_lengths()
         short, long = (
-            TextsOfAKind(windows, lengths, counts, shape, self._row, self._seed)
+            TextsOfAKind(windows, shape, self._row, self._seed)
             for shape in self._shapes
         )
         return TextRows(

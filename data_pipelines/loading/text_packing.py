@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from data_pipelines.loading import packing
+from data_pipelines.loading.packing import Packs
 from seg_tf.layouts import block_placing
 
 # How full rows are planned to be at first, and by how much less those that fail.
@@ -64,7 +65,7 @@ class Texts:
     Attributes:
         positions: uint16 array `(S,)`, positions of each sentence of the split.
         is_begin: bool array `(S + 1,)`, whether it is none or the first part of what
-            was cut; and True for the end.
+            was cut; and True for the end. None of texts that are packed already.
         firsts: int64 array `(X,)`, the first sentence of each text.
         counts: int32 array `(X,)`, how many it has.
         windows: int64 array `(X,)`, the window it is from.
@@ -72,7 +73,7 @@ class Texts:
     """
 
     positions: np.ndarray
-    is_begin: np.ndarray
+    is_begin: np.ndarray | None
     firsts: np.ndarray
     counts: np.ndarray
     windows: np.ndarray
@@ -160,9 +161,7 @@ def _whole(is_begin: np.ndarray, firsts: np.ndarray, stops: np.ndarray) -> np.nd
     return np.where(moved > firsts, moved, stops)
 
 
-def pack_texts(
-    texts: Texts, row: RowShape, *, seed: int
-) -> tuple[Texts, list[np.ndarray]]:
+def pack_texts(texts: Texts, row: RowShape, *, seed: int) -> tuple[Texts, Packs]:
     """Packs texts into few rows, in which their sentences find room.
 
     Rows are planned by positions alone; those whose sentences then do not fit into
@@ -175,7 +174,7 @@ def pack_texts(
         seed: names the draw of which texts meet.
 
     Returns:
-        The texts, maybe more of them, and the texts of each row.
+        The texts, maybe more of them, and the rows that they make.
     """
     rows: list[np.ndarray] = []
     left, share = np.arange(len(texts)), _FIRST_SHARE
@@ -189,7 +188,7 @@ def pack_texts(
         packs = packing.pack(
             np.minimum(sizes, capacity), capacity, len(left), seed=seed
         )
-        members = np.split(left[packs.windows], packs.offsets[1:-1])
+        members = np.split(left[packs.members], packs.offsets[1:-1])
         fits = np.concatenate(list(_fits(texts, members, row)))
         rows += [one for one, fit in zip(members, fits, strict=True) if fit]
         failed = [one for one, fit in zip(members, fits, strict=True) if not fit]
@@ -199,7 +198,8 @@ def pack_texts(
             texts, halves = texts.halved(np.concatenate(alone))
             left = np.concatenate([left, halves])
         share = max(share * _STEP, _CERTAIN_SHARE)
-    return texts, rows
+    offsets = np.cumsum([0, *map(len, rows)], dtype=np.int64)
+    return texts, Packs(offsets, np.concatenate([left[:0], *rows]))
 
 
 def sentence_matrix(texts: Texts, members: list[np.ndarray]) -> np.ndarray:

@@ -3,14 +3,21 @@
 Shape key: B rows, L row length, N sentences of a row.
 """
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import tensorflow as tf
 
-from data_pipelines.loading import randomness, sample_order, text_packing
+from data_pipelines.loading import (
+    randomness,
+    row_plans,
+    sample_order,
+    text_packing,
+)
+from data_pipelines.loading.packing import Packs
 from data_pipelines.loading.sentence_exchange import exchange
-from data_pipelines.loading.text_packing import RowShape, TextShape
+from data_pipelines.loading.text_packing import RowShape, Texts, TextShape
 from data_pipelines.loading.window_records import WindowRecords
 from seg_tf.layouts import block_placing, blocks
 
@@ -24,28 +31,33 @@ class TextsOfAKind:
 
     Args:
         windows: the windows of the split.
-        sentence_lengths: pieces of each sentence, window by window.
-        num_sentences: sentences of each window.
         shape: how long the texts may be.
         row: what a row has room for.
         seed: names the draw of which texts meet.
     """
 
     def __init__(
-        self,
-        windows: WindowRecords,
-        sentence_lengths: np.ndarray,
-        num_sentences: np.ndarray,
-        shape: TextShape,
-        row: RowShape,
-        seed: int,
+        self, windows: WindowRecords, shape: TextShape, row: RowShape, seed: int
     ):
         self._windows = windows
         self._shape = shape
         self._row = row
-        texts = text_packing.cut_texts(sentence_lengths, num_sentences, shape, row)
-        self._texts, self._rows = text_packing.pack_texts(texts, row, seed=seed)
-        self.num_tokens = int(texts.positions.sum(dtype=np.int64))
+        groups = row_plans.groups_of_shards(
+            windows.manifest, windows.split, "sentences"
+        )
+        plan = row_plans.planned(
+            windows,
+            groups,
+            _parts(windows, groups, shape, row, seed),
+            settings={
+                "rows": "texts",
+                "text": dataclasses.asdict(shape),
+                "row": dataclasses.asdict(row),
+                "seed": seed,
+            },
+        )
+        self._texts, self._rows = _from_plan(plan)
+        self.num_tokens = int(plan["num_tokens"].sum())
         # Those that packing cut in two are two.
         self.num_texts = len(self._texts)
 
@@ -54,7 +66,8 @@ class TextsOfAKind:
 
     def read(self, number: int) -> dict[str, np.ndarray]:
         """Parts of a row: arrays `(L,)` and `(N,)`, padded with 0."""
-        texts, members = self._texts, self._rows[number]
+        texts = self._texts
+        members, _ = self._rows.of_rows(np.array([number]))
         (positions,) = text_packing.sentence_matrix(texts, [members])
         starts, _ = block_placing.place_in_blocks(
             positions[np.newaxis], self._row.num_blocks, self._row.block_length
@@ -113,6 +126,43 @@ class TextsOfAKind:
                 "data_pipelines.build_windows` again"
             )
         return np.concatenate(pieces), np.concatenate(parts)
+
+
+def _parts(
+    windows: WindowRecords,
+    groups: Sequence[range],
+    shape: TextShape,
+    row: RowShape,
+    seed: int,
+) -> Iterator[row_plans.Arrays]:
+    """The plan of rows, group by group; everything is numbered through all of them."""
+    first_sentence = first_text = first_window = 0
+    first_offset = np.zeros(1, np.int64)
+    for shards in groups:
+        lengths, counts = windows.sentence_lengths(shards)
+        texts = text_packing.cut_texts(lengths, counts, shape, row)
+        num_tokens = texts.positions.sum(dtype=np.int64, keepdims=True)
+        texts, rows = text_packing.pack_texts(texts, row, seed=seed)
+        yield {
+            "positions": texts.positions,
+            "firsts": first_sentence + texts.firsts,
+            "counts": texts.counts,
+            "windows": first_window + texts.windows,
+            "window_firsts": first_sentence + texts.window_firsts,
+            "offsets": np.append(first_offset, first_text + rows.offsets[1:]),
+            "members": first_text + rows.members,
+            "num_tokens": num_tokens,
+        }
+        first_sentence += len(texts.positions)
+        first_text += len(texts)
+        first_window += len(counts)
+        first_offset = first_offset[:0]
+
+
+def _from_plan(plan: row_plans.Arrays) -> tuple[Texts, Packs]:
+    names = {field.name for field in dataclasses.fields(Texts)} - {"is_begin"}
+    texts = Texts(is_begin=None, **{name: plan[name] for name in names})
+    return texts, Packs(plan["offsets"], plan["members"])
 
 
 class TextRows:

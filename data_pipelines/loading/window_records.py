@@ -16,6 +16,7 @@ from data_pipelines.records import examples, record_schema, shards, window_lengt
 from data_pipelines.records.manifest import (
     NUM_SPECIAL_TOKENS,
     Manifest,
+    Shard,
     shard_paths,
     vocabulary_path,
 )
@@ -95,18 +96,17 @@ class WindowRecords:
     def __len__(self) -> int:
         return len(self._reader)
 
-    def lengths(self) -> np.ndarray:
-        """Positions that each window takes, its two special tokens included."""
-        lengths = window_lengths.WINDOWS.read(
-            self.manifest, self.records_dir, self.split
-        )
+    def lengths(self, shards: range) -> np.ndarray:
+        """Positions that each window of some shards takes, special tokens included."""
+        lengths = window_lengths.WINDOWS.read(self._described(shards), self.records_dir)
         return lengths.astype(np.int64) + NUM_SPECIAL_TOKENS
 
-    def sentence_lengths(self) -> tuple[np.ndarray, np.ndarray]:
-        """Pieces of every sentence, window by window, and sentences of each window."""
-        return window_lengths.read_sentences(
-            self.manifest, self.records_dir, self.split
-        )
+    def sentence_lengths(self, shards: range) -> tuple[np.ndarray, np.ndarray]:
+        """Pieces of every sentence, and sentences of each window, of some shards."""
+        return window_lengths.read_sentences(self._described(shards), self.records_dir)
+
+    def _described(self, shards: range) -> list[Shard]:
+        return self.manifest.splits[self.split][shards.start : shards.stop]
 
     def trees(self, numbers: Sequence[int]) -> list[DocumentTree]:
         """Windows as they are stored, outside of any graph."""

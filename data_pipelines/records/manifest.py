@@ -16,6 +16,8 @@ from seg_tf.text.sentence_parameters import read_parameters
 
 SCHEMA_VERSION = 1
 FILE_NAME = "manifest.json"
+PLANS_FOLDER = "plans"
+"""Beside the manifest: what training has planned of a large split."""
 SPLITS = ("train", "validation")
 # `[CLS]` before a window's pieces and `[SEP]` after them.
 NUM_SPECIAL_TOKENS = 2

@@ -16,7 +16,7 @@ import numpy as np
 from seg_tf import files
 
 if TYPE_CHECKING:
-    from data_pipelines.records.manifest import Manifest, Shard
+    from data_pipelines.records.manifest import Shard
 
 # A window has at most 65,535 positions.
 _DTYPE = np.dtype("<u2")
@@ -66,14 +66,14 @@ class Lengths:
             )
         return np.fromfile(path, _DTYPE)
 
-    def read(self, manifest: Manifest, folder: pathlib.Path, split: str) -> np.ndarray:
-        """The lengths of a split: uint16 array.
+    def read(self, shards: Iterable[Shard], folder: pathlib.Path) -> np.ndarray:
+        """The lengths of some shards: uint16 array.
 
         Raises:
             ValueError: if a file is missing or contradicts the manifest.
         """
         parts = [np.zeros(0, _DTYPE)]
-        for shard in manifest.splits[split]:
+        for shard in shards:
             lengths = self.read_shard(folder / shard.file)
             if not lengths.all():
                 raise self._contradiction(
@@ -129,9 +129,9 @@ def write(
 
 
 def read_sentences(
-    manifest: Manifest, folder: pathlib.Path, split: str
+    shards: Sequence[Shard], folder: pathlib.Path
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Sentences of a split, window by window.
+    """Sentences of some shards, window by window.
 
     Returns:
         int32 array `(S,)`, the pieces of each sentence, and int32 array `(W,)`, the
@@ -140,11 +140,11 @@ def read_sentences(
     Raises:
         ValueError: if a file is missing, or contradicts the manifest or another.
     """
-    windows = WINDOWS.read(manifest, folder, split)
-    sentences = SENTENCES.read(manifest, folder, split)
+    windows = WINDOWS.read(shards, folder)
+    sentences = SENTENCES.read(shards, folder)
     counts = [np.zeros(0, np.int32)]
     first_window = first_sentence = 0
-    for shard in manifest.splits[split]:
+    for shard in shards:
         of_shard = slice(first_window, first_window + shard.records)
         in_shard = slice(first_sentence, first_sentence + shard.sentences)
         counts.append(_count(windows[of_shard], sentences[in_shard], shard, folder))

@@ -10,7 +10,7 @@ ROW_LENGTH = 64
 
 def rows_of(packs):
     return [
-        packs.windows[begin:end].tolist()
+        packs.members[begin:end].tolist()
         for begin, end in zip(packs.offsets[:-1], packs.offsets[1:], strict=True)
     ]
 
@@ -52,7 +52,7 @@ def test_every_window_is_in_one_row_that_holds_it(lengths, max_windows):
     packs = packing.pack(lengths, ROW_LENGTH, max_windows, seed=0)
     rows = rows_of(packs)
     assert len(packs) == len(rows)
-    assert sorted(packs.windows) == list(range(len(lengths)))
+    assert sorted(packs.members) == list(range(len(lengths)))
     for row in rows:
         assert 1 <= len(row) <= max_windows
         assert sum(lengths[row]) <= ROW_LENGTH
@@ -100,7 +100,7 @@ GOLDEN_ROWS = [[7, 3], [0, 2], [5, 1, 6], [4]]
 def test_windows_of_one_length_meet_at_random():
     lengths = np.full(4_000, ROW_LENGTH // 2)
     packs = packing.pack(lengths, ROW_LENGTH, 8, seed=0)
-    first, second = packs.windows.reshape(-1, 2).T
+    first, second = packs.members.reshape(-1, 2).T
     # Partners of a random pairing are a third of the corpus apart on average.
     distance = np.abs(first - second).mean() / len(lengths)
     assert abs(distance - 1 / 3) < 0.02

@@ -44,9 +44,8 @@ CONFIG = configuration.ReATInputsConfig(
 )
 
 
-@pytest.fixture(scope="module")
-def records_dir(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("records")
+def write(folder):
+    """Windows of random documents, with a word alone and an endless sentence."""
     generator = np.random.default_rng(0)
 
     def documents(count):
@@ -66,6 +65,11 @@ def records_dir(tmp_path_factory):
         vocab_size=VOCAB_SIZE,
     )
     return folder
+
+
+@pytest.fixture(scope="module")
+def records_dir(tmp_path_factory):
+    return write(tmp_path_factory.mktemp("records"))
 
 
 def build(records_dir, seed=0, model=MODEL, **overrides):

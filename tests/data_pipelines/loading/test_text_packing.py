@@ -75,6 +75,14 @@ def test_a_sentence_in_parts_is_not_torn_between_texts():
     assert texts.counts.tolist() == [1, 2, 1]
 
 
+def packed_texts(texts, row, seed):
+    """The texts, and a list of the texts of each row."""
+    texts, packs = pack_texts(texts, row, seed=seed)
+    assert (packs.offsets[0], packs.offsets[-1]) == (0, len(packs.members))
+    rows = [packs.of_rows(np.array([number]))[0] for number in range(len(packs))]
+    return texts, rows
+
+
 def assert_packed(texts, rows, row):
     """Every text is in one row, and the sentences of every row find room."""
     assert sorted(np.concatenate(rows).tolist()) == list(range(len(texts)))
@@ -95,7 +103,7 @@ def assert_packed(texts, rows, row):
 @pytest.mark.parametrize("seed", range(3))
 def test_every_text_has_a_row_in_which_it_fits(seed):
     texts = cut_texts(*random_windows(seed), SHAPE, ROW)
-    packed, rows = pack_texts(texts, ROW, seed=seed)
+    packed, rows = packed_texts(texts, ROW, seed=seed)
     assert_packed(packed, rows, ROW)
     assert len(packed) == len(texts)
 
@@ -107,7 +115,7 @@ def test_rows_are_nearly_full():
     row = RowShape(num_blocks=56, block_length=128, num_sentences=336)
     for shape in (TextShape(48, 16), TextShape(128, 128)):
         texts = cut_texts(lengths, num_sentences, shape, row)
-        packed, rows = pack_texts(texts, row, seed=0)
+        packed, rows = packed_texts(texts, row, seed=0)
         assert_packed(packed, rows, row)
         fill = texts.positions.sum() / (len(rows) * row.length)
         padded = texts.positions.sum() / (
@@ -119,7 +127,7 @@ def test_rows_are_nearly_full():
 def test_sentences_that_hardly_share_a_block_still_find_room():
     """Of 33 positions in blocks of 64: no row can be more than about half full."""
     texts = cut_texts(np.full(400, 30), np.array([200, 200]), TextShape(40, 5), ROW)
-    packed, rows = pack_texts(texts, ROW, seed=0)
+    packed, rows = packed_texts(texts, ROW, seed=0)
     assert_packed(packed, rows, ROW)
 
 
@@ -127,7 +135,7 @@ def test_a_text_that_does_not_fit_alone_is_cut_in_two():
     # Fourteen sentences of 33: 462 of 512 positions, but one a block.
     texts = cut_texts(np.full(14, 30), np.array([14]), TextShape(40, 14), ROW)
     assert (len(texts), texts.sizes.tolist()) == (1, [462])
-    packed, rows = pack_texts(texts, ROW, seed=0)
+    packed, rows = packed_texts(texts, ROW, seed=0)
     assert packed.counts.tolist() == [7, 7]
     assert len(rows) == 2
     assert_packed(packed, rows, ROW)
@@ -137,13 +145,13 @@ def test_a_text_cut_in_two_keeps_its_sentences_whole():
     # Four sentences of three parts of 33 and one of two: the middle lies in the third.
     texts = cut_texts(np.array([90] * 4 + [60]), np.array([5]), TextShape(33, 14), ROW)
     assert texts.counts.tolist() == [14]
-    packed, _ = pack_texts(texts, ROW, seed=0)
+    packed, _ = packed_texts(texts, ROW, seed=0)
     assert packed.counts.tolist() == [6, 8]
 
 
 def test_texts_longer_than_a_row_are_cut():
     texts = cut_texts(np.full(100, 20), np.array([100]), TextShape(40, 100), ROW)
-    packed, rows = pack_texts(texts, ROW, seed=0)
+    packed, rows = packed_texts(texts, ROW, seed=0)
     assert packed.sizes.max() <= ROW.length
     assert packed.counts.max() <= ROW.num_sentences
     assert_packed(packed, rows, ROW)
@@ -151,7 +159,7 @@ def test_texts_longer_than_a_row_are_cut():
 
 def test_many_short_sentences_are_bounded_by_the_slots():
     texts = cut_texts(np.ones(900, int), np.full(9, 100), TextShape(40, 30), ROW)
-    packed, rows = pack_texts(texts, ROW, seed=0)
+    packed, rows = packed_texts(texts, ROW, seed=0)
     assert_packed(packed, rows, ROW)
     assert len(rows) == 30  # of 40 slots each, one text of 30
 
@@ -160,7 +168,7 @@ def test_seed_names_which_texts_meet():
     texts = cut_texts(*random_windows(), SHAPE, ROW)
 
     def meetings(seed):
-        _, rows = pack_texts(texts, ROW, seed=seed)
+        _, rows = packed_texts(texts, ROW, seed=seed)
         return {tuple(sorted(row.tolist())) for row in rows}
 
     assert meetings(0) == meetings(0)
@@ -169,5 +177,5 @@ def test_seed_names_which_texts_meet():
 
 def test_a_split_without_windows_has_no_rows():
     texts = cut_texts(np.zeros(0, int), np.zeros(0, int), SHAPE, ROW)
-    _, rows = pack_texts(texts, ROW, seed=0)
+    _, rows = packed_texts(texts, ROW, seed=0)
     assert rows == []

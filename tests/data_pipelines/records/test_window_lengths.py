@@ -32,10 +32,10 @@ def test_lengths_are_those_of_the_records_in_their_order(built):
     manifest, folder = built
     trees = read_split(folder, "train")
     expected = [len(tree.token_ids) for tree in trees]
-    assert WINDOWS.read(manifest, folder, "train").tolist() == expected
+    assert WINDOWS.read(manifest.splits["train"], folder).tolist() == expected
     expected = [tree.sentence_lengths.tolist() for tree in trees]
     assert max(map(len, expected)) > 1
-    pieces, counts = window_lengths.read_sentences(manifest, folder, "train")
+    pieces, counts = window_lengths.read_sentences(manifest.splits["train"], folder)
     assert pieces.tolist() == list(itertools.chain(*expected))
     assert counts.tolist() == list(map(len, expected))
     # Whatever is counted with them must not wrap around.
@@ -44,8 +44,8 @@ def test_lengths_are_those_of_the_records_in_their_order(built):
 
 def test_a_split_without_windows_has_no_lengths(built):
     manifest, folder = built
-    assert WINDOWS.read(manifest, folder, "validation").tolist() == []
-    for one in window_lengths.read_sentences(manifest, folder, "validation"):
+    assert WINDOWS.read(manifest.splits["validation"], folder).tolist() == []
+    for one in window_lengths.read_sentences(manifest.splits["validation"], folder):
         assert one.tolist() == []
 
 
@@ -66,7 +66,7 @@ def test_missing_lengths_say_what_to_do(built, kind):
     with pytest.raises(
         ValueError, match=rf"train-00002\{kind.suffix}.*earlier version.*build_windows"
     ):
-        window_lengths.read_sentences(manifest, folder, "train")
+        window_lengths.read_sentences(manifest.splits["train"], folder)
 
 
 @KINDS
@@ -83,7 +83,7 @@ def test_lengths_that_contradict_the_manifest_are_refused(built, kind, damage):
     with pytest.raises(
         ValueError, match=rf"train-00000\{kind.suffix}: expected .* found"
     ):
-        kind.read(manifest, folder, "train")
+        kind.read(manifest.splits["train"], folder)
 
 
 def test_sentences_over_the_end_of_a_window_are_refused(built):
@@ -96,7 +96,7 @@ def test_sentences_over_the_end_of_a_window_are_refused(built):
     with pytest.raises(
         ValueError, match=r"train-00002\.sentence_lengths: expected that every window"
     ):
-        window_lengths.read_sentences(manifest, folder, "train")
+        window_lengths.read_sentences(manifest.splits["train"], folder)
 
 
 @KINDS
