@@ -68,7 +68,16 @@ _RECORDS_DIR = flags.DEFINE_string(
     "records_dir",
     None,
     "Folder of records (data_pipelines.build_records), or several with weights: "
-    "wikipedia:3,books:1. Default: config.records_dir.",
+    "wikipedia:3,books:1; or their URLs (s3://bucket/records). Default: "
+    "config.records_dir.",
+)
+_CACHE_GIGABYTES = flags.DEFINE_float(
+    "cache_gigabytes",
+    None,
+    "The most that shards of records at a URL may take on the disk of this machine, in "
+    "$XDG_CACHE_HOME/seg_tf. Default: 50, or what was said last. Where they are more "
+    "than that, have them read in blocks: --config.inputs.block_rows=8192.",
+    lower_bound=0.001,
 )
 _OUTPUT_DIR = flags.DEFINE_string(
     "output_dir", None, "Folder to write to. Default: runs/<name of the config>."
@@ -137,6 +146,7 @@ def main(argv: Sequence[str]) -> None:
             resume=_RESUME.value,
             overwrite=_OVERWRITE.value,
             profile_updates=profiled,
+            cache_gigabytes=_CACHE_GIGABYTES.value,
         ),
     )
 

@@ -23,16 +23,19 @@ result is the same, byte for byte, for any number of workers.
 """
 
 import dataclasses
-import pathlib
 from collections.abc import Sequence
 
 from absl import flags
 
-from data_pipelines.builds import document_build, engine_flags, text_flags
+from data_pipelines.builds import (
+    document_build,
+    engine_flags,
+    remote_output,
+    text_flags,
+)
 from data_pipelines.builds.document_options import DocumentOptions
 from data_pipelines.cleaning import cleaning_options
 from data_pipelines.report import report_flag
-from seg_tf import output_paths
 from seg_tf.text import encoding
 from seg_tf.text.sentence_parameters import PARAMETERS_HELP
 
@@ -43,7 +46,9 @@ def define_flags() -> None:
     flags.DEFINE_string(
         "vocab_file", None, "A file with a token a line.", required=True
     )
-    flags.DEFINE_string("output_dir", None, "Folder to write to.", required=True)
+    flags.DEFINE_string(
+        "output_dir", None, remote_output.OUTPUT_DIR_HELP, required=True
+    )
     flags.DEFINE_enum(
         "tokenizer",
         encoding.WORD_PIECES,
@@ -108,15 +113,17 @@ def options_from_flags() -> DocumentOptions:
 
 def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
+    output_dir = remote_output.local_folder(values.output_dir)
     manifest = document_build.build_documents(
         options_from_flags(),
-        output_paths.local_path(values.output_dir, "output_dir"),
+        output_dir,
         engine=engine_flags.engine_from_flags(),
         overwrite=values.overwrite,
     )
+    report_flag.write_if_wanted(output_dir)
+    remote_output.publish(output_dir, values.output_dir)
     print(document_build.summary(manifest))
     print(f"documents and manifest.json are in {values.output_dir}")
-    report_flag.write_if_wanted(pathlib.Path(values.output_dir))
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from absl import flags
 from data_pipelines.builds import (
     document_build,
     engine_flags,
+    remote_output,
     sharded_build,
     window_building,
 )
@@ -27,10 +28,10 @@ from data_pipelines.builds.engine_flags import Engine
 from data_pipelines.builds.local_engine import LocalEngine
 from data_pipelines.builds.sharded_build import ShardedBuild
 from data_pipelines.builds.window_building import WindowOptions
-from data_pipelines.records import record_schema, tree_shards
+from data_pipelines.records import mirrors, record_schema, tree_shards
 from data_pipelines.records.manifest import FILE_NAME, Manifest
 from data_pipelines.report import report_flag
-from seg_tf import files, output_paths
+from seg_tf import files
 from seg_tf.text.preparation import SENTENCE_PARAMETERS_FILE, VOCABULARY_FILE
 
 
@@ -177,25 +178,28 @@ def options_from_flags() -> WindowOptions:
 
 def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
+    documents_dir = mirrors.local_records(values.documents_dir)
+    output_dir = remote_output.local_folder(values.output_dir)
     manifest = build_windows(
         options_from_flags(),
-        pathlib.Path(values.documents_dir),
-        output_paths.local_path(values.output_dir, "output_dir"),
+        documents_dir,
+        output_dir,
         engine=engine_flags.engine_from_flags(),
         overwrite=values.overwrite,
     )
+    report_flag.write_if_wanted(output_dir, documents_dir)
+    remote_output.publish(output_dir, values.output_dir)
     print(document_build.summary(manifest))
     print(f"windows and manifest.json are in {values.output_dir}")
-    report_flag.write_if_wanted(
-        pathlib.Path(values.output_dir), pathlib.Path(values.documents_dir)
-    )
 
 
 if __name__ == "__main__":
     flags.DEFINE_string(
-        "documents_dir", None, "Folder of build_documents.", required=True
+        "documents_dir", None, "Folder or URL of build_documents.", required=True
     )
-    flags.DEFINE_string("output_dir", None, "Folder to write to.", required=True)
+    flags.DEFINE_string(
+        "output_dir", None, remote_output.OUTPUT_DIR_HELP, required=True
+    )
     define_flags()
     engine_flags.define_run_flags()
     engine_flags.run(main)

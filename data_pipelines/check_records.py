@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from absl import flags
 
-from data_pipelines.records import examples, shards, window_lengths
+from data_pipelines.records import examples, mirrors, shards, window_lengths
 from data_pipelines.records.manifest import (
     COUNTS,
     NUM_SPECIAL_TOKENS,
@@ -66,6 +66,11 @@ def _check_shard(
     folder: pathlib.Path, manifest: Manifest, shard: Shard
 ) -> Iterator[str]:
     path = folder / shard.file
+    try:
+        mirrors.fetch(path)
+    except OSError as error:
+        yield str(error)
+        return
     size = path.stat().st_size if path.is_file() else shard.bytes
     if size != shard.bytes:
         yield (
@@ -175,7 +180,7 @@ def _faults(
 
 
 def main(_: Sequence[str]) -> None:
-    folder = pathlib.Path(flags.FLAGS.records_dir)
+    folder = mirrors.local_records(flags.FLAGS.records_dir)
     num_faults = 0
     for fault in check_folder(folder):
         print(fault)

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from absl import flags
 
-from data_pipelines.records import examples, shards
+from data_pipelines.records import examples, mirrors, shards
 from data_pipelines.records.manifest import COUNTS, SPLITS, Manifest, shard_paths
 from seg_tf import command_line
 
@@ -107,7 +107,7 @@ def _padded(sums: np.ndarray, size: int) -> np.ndarray:
 
 def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
-    folder, other = pathlib.Path(values.records_dir), pathlib.Path(values.other_dir)
+    folder, other = map(mirrors.local_records, (values.records_dir, values.other_dir))
     num_differences = 0
     for line in differences(folder, other):
         print(line)

@@ -9,7 +9,6 @@ pieces `--tokens` adds a table with paragraph, sentence and token index of every
 as the model sees them, `*` marking a value that a cap changed.
 """
 
-import pathlib
 import random
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from absl import flags
 
-from data_pipelines.records import examples, shards
+from data_pipelines.records import examples, mirrors, shards
 from data_pipelines.records.manifest import (
     SPLITS,
     Manifest,
@@ -115,7 +114,7 @@ def _caps() -> dict[str, int]:
 
 def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
-    folder = pathlib.Path(values.records_dir)
+    folder = mirrors.local_records(values.records_dir)
     manifest = Manifest.load(folder)
     reader = shards.RecordReader(shard_paths(manifest, folder, values.split))
     vocabulary_file = vocabulary_path(manifest, folder)

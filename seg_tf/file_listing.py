@@ -39,10 +39,10 @@ def to_path(path: "str | os.PathLike[str] | Path") -> Path:
     """
     if not isinstance(path, str):
         return pathlib.Path(path) if isinstance(path, os.PathLike) else path
-    return _remote(path) if _is_url(path) else pathlib.Path(os.path.expanduser(path))
+    return _remote(path) if is_url(path) else pathlib.Path(os.path.expanduser(path))
 
 
-def _is_url(text: str) -> bool:
+def is_url(text: str) -> bool:
     """Recognises a URL, unless there is a file of that very name."""
     return bool(_URL.match(text)) and not os.path.exists(text)
 
@@ -136,7 +136,7 @@ def _find(
     text: str, suffixes: Sequence[str], pass_over: PassOver
 ) -> tuple[list[Path], str]:
     """The files of an input, unsorted, and words for those that were looked for."""
-    if _is_url(text):
+    if is_url(text):
         return _remote_files(text, suffixes, pass_over), "files that match"
     if _is_glob(text):
         files = [
@@ -158,7 +158,7 @@ def _find(
 
 def _to_text(input_path: str | os.PathLike[str]) -> str:
     text = str(input_path)
-    return text if _is_url(text) else os.path.expanduser(os.fspath(input_path))
+    return text if is_url(text) else os.path.expanduser(os.fspath(input_path))
 
 
 def _remote_files(
@@ -232,7 +232,7 @@ def relative_name(path: Path, input_path: str | os.PathLike[str]) -> str:
     a glob the part before the first wildcard.
     """
     text = _to_text(input_path)
-    if _is_url(text):
+    if is_url(text):
         remote = _remote(text)
         if path.path == remote.path:
             remote = remote.parent
@@ -272,7 +272,7 @@ def split_inputs(inputs: str | os.PathLike[str]) -> list[str]:
 def short_names(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
     """Names of paths: their ends, as short as tells all of them apart."""
     parts = [
-        (str(path) if _is_url(str(path)) else os.path.abspath(path))
+        (str(path) if is_url(str(path)) else os.path.abspath(path))
         .rstrip("/")
         .split("/")
         for path in paths

@@ -19,12 +19,17 @@ from typing import Any
 from data_pipelines.builds import worker_processes
 from data_pipelines.builds.errors import BuildError
 from data_pipelines.records import record_schema, window_lengths
-from data_pipelines.records.manifest import FILE_NAME, PLANS_FOLDER, Manifest
+from data_pipelines.records.manifest import (
+    FILE_NAME,
+    MIRROR_FILE,
+    PLANS_FOLDER,
+    Manifest,
+)
 from seg_tf import files
 
 _PROGRESS_FOLDER = ".progress"
 _OPTIONS_FILE = "options.json"
-_SHARD_SUFFIXES = (
+SHARD_SUFFIXES = (
     ".tfrecord",
     record_schema.OFFSETS_SUFFIX,
     *(kind.suffix for kind in window_lengths.KINDS),
@@ -183,9 +188,16 @@ class ShardedBuild:
             shard_names: what its reports name; other files stay.
         """
         for name in shard_names:
-            for suffix in _SHARD_SUFFIXES:
+            for suffix in SHARD_SUFFIXES:
                 (self.output_dir / name).with_suffix(suffix).unlink(missing_ok=True)
         files.remove_folder(self.progress_dir)
+
+
+def is_unfinished(output_dir: pathlib.Path) -> bool:
+    """Tells whether a build that can be resumed lies in a folder."""
+    return (output_dir / _PROGRESS_FOLDER).exists() or (
+        (output_dir / FILE_NAME).exists() and not (output_dir / MIRROR_FILE).exists()
+    )
 
 
 def report_name(number: int) -> str:
@@ -207,7 +219,8 @@ def clear(output_dir: pathlib.Path) -> None:
         files.remove_folder(output_dir / _PROGRESS_FOLDER)
     # The manifest goes first: without it no reader takes the rest for whole.
     (output_dir / FILE_NAME).unlink(missing_ok=True)
-    for suffix in _SHARD_SUFFIXES:
+    (output_dir / MIRROR_FILE).unlink(missing_ok=True)
+    for suffix in SHARD_SUFFIXES:
         for path in output_dir.glob(f"*{suffix}"):
             path.unlink()
     if (output_dir / PLANS_FOLDER).exists():

@@ -43,6 +43,16 @@ class RowReader(Protocol):
             `{feature name: tensor (B, …)}`.
         """
 
+    def prefetch(self, numbers: tf.Tensor) -> list[tf.Tensor]:
+        """Has the records of rows fetched that are wanted later.
+
+        Args:
+            numbers: int64 tensor `(B,)`, which rows of the split.
+
+        Returns:
+            What has to run for it; nothing where records lie on a disk.
+        """
+
 
 class RowLayout(Protocol):
     """Arrangement of windows in rows."""
@@ -90,3 +100,6 @@ class OneWindowRows:
         return self._windows(
             numbers, randomness.extend_key(epoch_streams, epoch_places)
         )
+
+    def prefetch(self, numbers: tf.Tensor) -> list[tf.Tensor]:
+        return self._windows.prefetch(numbers)

@@ -112,11 +112,7 @@ class PackedRows:
     def __call__(
         self, numbers: tf.Tensor, epoch_places: tf.Tensor, epoch_streams: tf.Tensor
     ) -> dict[str, tf.Tensor]:
-        members, row_sizes = tf.numpy_function(
-            self._packs.of_rows, [numbers], [tf.int64, tf.int64], stateful=False
-        )
-        members = tf.ensure_shape(members, [None])
-        row_sizes = tf.ensure_shape(row_sizes, numbers.shape)
+        members, row_sizes = self._members(numbers)
         streams = randomness.extend_key(tf.repeat(epoch_streams, row_sizes), members)
         rows = join_windows(
             self._windows(members, streams),
@@ -129,6 +125,19 @@ class PackedRows:
             name: tf.ensure_shape(values, [*numbers.shape, *values.shape[1:]])
             for name, values in rows.items()
         }
+
+    def prefetch(self, numbers: tf.Tensor) -> list[tf.Tensor]:
+        return self._windows.prefetch(self._members(numbers)[0])
+
+    def _members(self, numbers: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Windows of rows, row by row, and how many each row has."""
+        members, row_sizes = tf.numpy_function(
+            self._packs.of_rows, [numbers], [tf.int64, tf.int64], stateful=False
+        )
+        return (
+            tf.ensure_shape(members, [None]),
+            tf.ensure_shape(row_sizes, numbers.shape),
+        )
 
 
 def join_windows(

@@ -5,6 +5,7 @@ import types
 from collections.abc import Mapping
 from typing import Any
 
+from data_pipelines.records import mirrors
 from data_pipelines.records.manifest import Manifest, text_preparation
 
 
@@ -21,7 +22,7 @@ class RecordInputs:
     sources: Mapping[str, Any] = types.MappingProxyType({})
 
     def __init__(self, records_dir: str | pathlib.Path, vocab_size: int | None):
-        self._records_dir = pathlib.Path(records_dir)
+        self._records_dir = mirrors.local_records(records_dir)
         self.manifest = Manifest.load(self._records_dir)
         self._check_records()
         if vocab_size not in (None, self.vocab_size):

@@ -3,7 +3,8 @@
 A run consumes samples 0, 1, 2, …; with n records, sample c is number `c % n` of
 epoch `c // n`. Each epoch is a permutation of the records that is computed entry by
 entry (a keyed cipher), so nothing is shuffled in a buffer, any sample can be had at
-once, and a checkpoint needs to store one integer.
+once, and a checkpoint needs to store one integer. For records that come from afar there
+is an order in which those read at about the same time lie close together (`Blocks`).
 """
 
 import dataclasses
@@ -29,6 +30,28 @@ class Share:
     batch_size: int
     first_row: int
     num_rows: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Blocks:
+    """An order in which few blocks of consecutive records are read at a time.
+
+    Blocks are permuted; each group of them, one group after the other, is permuted
+    record by record. What is left over after the last whole block is a block as well,
+    and always the last.
+
+    Attributes:
+        size: records of a block.
+        at_once: blocks of a group.
+    """
+
+    size: int
+    at_once: int
+
+    @property
+    def group_size(self) -> int:
+        """Records of a group."""
+        return self.size * self.at_once
 
 
 def share_of_rank(
@@ -79,7 +102,7 @@ def share_of_rank(
 
 
 def epochs_and_records(
-    samples: tf.Tensor, num_records: int, seed: int
+    samples: tf.Tensor, num_records: int, seed: int, blocks: Blocks | None = None
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """The epoch and the record number of each sample of a run.
 
@@ -87,6 +110,7 @@ def epochs_and_records(
         samples: int64 tensor `(B,)`, sample numbers counted from the run's start.
         num_records: records of the split; at least 1.
         seed: the run's seed.
+        blocks: which records are read together; None permutes all of them.
 
     Returns:
         Two int64 tensors `(B,)`.
@@ -94,9 +118,34 @@ def epochs_and_records(
     epochs = samples // num_records
     positions = samples % num_records
     stream = randomness.key(seed, randomness.SAMPLE_ORDER)
-    return epochs, permuted(
-        positions, randomness.extend_key(stream, epochs), num_records
-    )
+    streams = randomness.extend_key(stream, epochs)
+    if blocks is None:
+        return epochs, permuted(positions, streams, num_records)
+    return epochs, _permuted_in_blocks(positions, streams, num_records, blocks)
+
+
+def _permuted_in_blocks(
+    positions: tf.Tensor, streams: tf.Tensor, count: int, blocks: Blocks
+) -> tf.Tensor:
+    """`permuted`, but by blocks, and within groups of them."""
+    groups, places = positions // blocks.group_size, positions % blocks.group_size
+    of_groups = randomness.extend_key(streams, groups)
+    num_groups, rest = divmod(count, blocks.group_size)
+    if num_groups:
+        shuffled = permuted(places, of_groups, blocks.group_size)
+    else:
+        shuffled = places
+    if rest:
+        in_rest = permuted(places % rest, of_groups, rest)
+        shuffled = tf.where(groups == num_groups, in_rest, shuffled)
+    in_order = groups * blocks.group_size + shuffled
+    block, place = in_order // blocks.size, in_order % blocks.size
+    num_blocks = count // blocks.size
+    if num_blocks:
+        of_blocks = randomness.extend_key(streams, -randomness.BLOCK_ORDER)
+        moved = permuted(tf.minimum(block, num_blocks - 1), of_blocks, num_blocks)
+        block = tf.where(block < num_blocks, moved, block)
+    return block * blocks.size + place
 
 
 def permuted(positions: tf.Tensor, streams: tf.Tensor, count: int) -> tf.Tensor:

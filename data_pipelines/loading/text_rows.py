@@ -90,6 +90,11 @@ class TextsOfAKind:
             row[name][: len(found)] = found
         return row
 
+    def windows_of(self, rows: np.ndarray) -> np.ndarray:
+        """Numbers of the windows that rows are of: int64 array."""
+        members, _ = self._rows.of_rows(rows)
+        return np.unique(self._texts.windows[members])
+
     def _read_pieces(
         self, members: np.ndarray, expected: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
@@ -267,6 +272,15 @@ class TextRows:
         streams = randomness.extend_key(epoch_streams, -randomness.LONG_TEXTS)
         positions = tf.maximum(numbers - self._num_short, 0) % available
         return sample_order.permuted(positions, streams, available)
+
+    def prefetch(self, numbers: tf.Tensor) -> list[tf.Tensor]:
+        # Rows of long texts are other ones in each epoch, and few.
+        short, _ = self._kinds
+        of_short = tf.boolean_mask(numbers, numbers < self._num_short)
+        (windows,) = tf.numpy_function(
+            short.windows_of, [of_short], [tf.int64], stateful=False
+        )
+        return self._windows.prefetch(windows)
 
     def _read(
         self, numbers: tf.Tensor, long_numbers: tf.Tensor

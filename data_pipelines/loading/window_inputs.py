@@ -3,6 +3,7 @@
 Shape key: B batch, L row length.
 """
 
+import logging
 import pathlib
 from collections.abc import Callable, Mapping
 
@@ -12,6 +13,7 @@ from data_pipelines.loading import randomness, sample_order
 from data_pipelines.loading.epoch_rows import OneWindowLayout, RowLayout, RowReader
 from data_pipelines.loading.record_inputs import RecordInputs
 from data_pipelines.loading.window_records import WindowRecords
+from data_pipelines.records import mirrors
 from seg_tf import configuration
 from seg_tf.text import encoding
 
@@ -33,6 +35,9 @@ class WindowInputs(RecordInputs):
         seed: seed of the run.
         vocab_size: rows of the model's token table; None accepts the records'.
         layout: how windows make rows; None makes each of them one.
+        block_rows: rows of a block of the order (`sample_order.Blocks`); None permutes
+            all rows of the training split.
+        blocks_at_once: blocks of which rows are mixed.
 
     Raises:
         ValueError: if the records do not fit the settings, saying which differs and
@@ -49,8 +54,11 @@ class WindowInputs(RecordInputs):
         seed: int,
         vocab_size: int | None = None,
         layout: RowLayout | None = None,
+        block_rows: int | None = None,
+        blocks_at_once: int = 1,
     ):
         self._window_length = window_length
+        self._blocks = block_rows and sample_order.Blocks(block_rows, blocks_at_once)
         super().__init__(records_dir, vocab_size)
         self._layout = layout or OneWindowLayout()
         for name in index_tables:
@@ -157,7 +165,43 @@ class WindowInputs(RecordInputs):
         """
         reader = self._reader("train")
         stream = randomness.key(self._seed, randomness.TRAINING_SAMPLES)
-        return lambda samples: self._make_features(samples, reader, stream)
+
+        self._warn_of_thrashing(len(reader))
+
+        def make_rows(samples: tf.Tensor) -> dict[str, tf.Tensor]:
+            if self._blocks is None:
+                return self._make_features(samples, reader, stream)
+            # Those of the next group are fetched while those of this one are read.
+            _, later = sample_order.epochs_and_records(
+                samples + self._blocks.group_size,
+                len(reader),
+                self._seed,
+                self._blocks,
+            )
+            with tf.control_dependencies(reader.prefetch(later)):
+                return self._make_features(samples, reader, stream, self._blocks)
+
+        return make_rows
+
+    def _warn_of_thrashing(self, num_rows: int) -> None:
+        """Warns if shards that are read together do not fit their local folder."""
+        mirror = mirrors.mirror_of(self._records_dir)
+        if mirror is None:
+            return
+        total = sum(shard.bytes for shard in self.manifest.splits["train"])
+        # A group is read while the next one comes.
+        rows = num_rows if self._blocks is None else 2 * self._blocks.group_size
+        if total * min(rows / num_rows, 1) > mirror.max_bytes:
+            logging.warning(
+                "%s: the shards that are read together take about %.1f GB, more than "
+                "the %.1f GB that may lie on this machine, so that shards are fetched "
+                "over and over. Raise --cache_gigabytes, or set "
+                "--config.inputs.block_rows=8192, or lower "
+                "--config.inputs.blocks_at_once",
+                mirror.url,
+                total * min(rows / num_rows, 1) / 1e9,
+                mirror.max_bytes / 1e9,
+            )
 
     def validation_dataset(
         self,
@@ -194,7 +238,7 @@ class WindowInputs(RecordInputs):
         """Describes a sample by its epoch and row, for error messages."""
         num_rows = self.num_train_samples
         _, rows = sample_order.epochs_and_records(
-            tf.constant([sample], tf.int64), num_rows, self._seed
+            tf.constant([sample], tf.int64), num_rows, self._seed, self._blocks
         )
         return (
             f"sample {sample} (epoch {sample // num_rows}, row {int(rows[0])} of the "
@@ -229,10 +273,14 @@ class WindowInputs(RecordInputs):
         return self._opened[split]
 
     def _make_features(
-        self, samples: tf.Tensor, reader: RowReader, stream: int
+        self,
+        samples: tf.Tensor,
+        reader: RowReader,
+        stream: int,
+        blocks: sample_order.Blocks | None = None,
     ) -> dict[str, tf.Tensor]:
         epochs, numbers = sample_order.epochs_and_records(
-            samples, len(reader), self._seed
+            samples, len(reader), self._seed, blocks
         )
         epoch_streams = randomness.extend_key(stream, epochs)
         rows = reader(numbers, samples % len(reader), epoch_streams)

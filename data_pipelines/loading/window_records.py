@@ -148,6 +148,16 @@ class WindowRecords:
         sentence_numbers = rows.pop("sentence_number")
         return {**rows, **self.masking(rows["token_ids"], sentence_numbers, streams)}
 
+    def prefetch(self, numbers: tf.Tensor) -> list[tf.Tensor]:
+        """Has records fetched that are wanted later; see `RowReader.prefetch`.
+
+        Args:
+            numbers: int64 tensor `(W,)`, which records.
+        """
+        if not self._reader.is_remote:
+            return []
+        return [tf.numpy_function(self._reader.prefetch, [numbers], [], stateful=True)]
+
     def read(self, numbers: tf.Tensor) -> DecodedWindows:
         """Reads windows as they are stored.
 

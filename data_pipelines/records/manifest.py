@@ -18,6 +18,8 @@ SCHEMA_VERSION = 1
 FILE_NAME = "manifest.json"
 PLANS_FOLDER = "plans"
 """Beside the manifest: what training has planned of a large split."""
+MIRROR_FILE = "mirror.json"
+"""In a local folder for records of a bucket, whose shards come when they are read."""
 SPLITS = ("train", "validation")
 # `[CLS]` before a window's pieces and `[SEP]` after them.
 NUM_SPECIAL_TOKENS = 2
@@ -195,9 +197,13 @@ def shard_paths(
 ) -> list[pathlib.Path]:
     """The shards of a split, checked to be there in full length.
 
+    Those of a mirror are checked when they come.
+
     Raises:
         ValueError: if one, or the offsets beside it, has another size, naming it.
     """
+    if (folder / MIRROR_FILE).exists():
+        return [folder / shard.file for shard in manifest.splits[split]]
     paths = []
     for shard in manifest.splits[split]:
         path = folder / shard.file

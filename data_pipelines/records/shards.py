@@ -17,7 +17,7 @@ import google_crc32c
 import numpy as np
 import tensorflow as tf
 
-from data_pipelines.records import open_files
+from data_pipelines.records import mirrors, open_files
 from data_pipelines.records.record_schema import OFFSET_BYTES, OFFSETS_SUFFIX
 from seg_tf import files
 
@@ -82,15 +82,25 @@ class RecordReader:
     """
 
     def __init__(self, paths: Sequence[pathlib.Path], *, in_order: bool = False):
+        self._paths = [pathlib.Path(path) for path in paths]
+        self._mirror = mirrors.mirror_of(self._paths[0].parent) if paths else None
+        at_once = open_files.shards_at_once()
+        if self._mirror is not None:
+            at_once = min(at_once, self._mirror.open_at_once)
         # An evicted shard is closed when the last thread that reads it lets go of it.
-        self._open = functools.lru_cache(open_files.shards_at_once())(
-            lambda number: _OpenShard(pathlib.Path(paths[number]), in_order=in_order)
+        self._open = functools.lru_cache(at_once)(
+            lambda number: _open_shard(self._paths[number], self._mirror, in_order)
         )
         self._sizes, self._first_records = [], [0]
-        for number in range(len(paths)):
-            shard = self._open(number)
-            self._sizes.append(shard.size)
-            self._first_records.append(self._first_records[-1] + shard.num_records)
+        for number, path in enumerate(self._paths):
+            if self._mirror is not None:
+                described = self._mirror.shards[path.name]
+                size, num_records = described.bytes, described.records
+            else:
+                shard = self._open(number)
+                size, num_records = shard.size, shard.num_records
+            self._sizes.append(size)
+            self._first_records.append(self._first_records[-1] + num_records)
 
     def __len__(self) -> int:
         return self._first_records[-1]
@@ -118,6 +128,17 @@ class RecordReader:
                 self._shard(shard).fetch(record)
         return [self._shard(shard)[record] for shard, record in places]
 
+    @property
+    def is_remote(self) -> bool:
+        """Whether records have to be fetched from afar."""
+        return self._mirror is not None
+
+    def prefetch(self, numbers: Sequence[int]) -> None:
+        """Has the shards of some records fetched that are wanted later."""
+        if self._mirror is not None:
+            wanted = {self.locate(int(number))[0] for number in numbers}
+            self._mirror.prefetch(self._paths[shard] for shard in sorted(wanted))
+
     def locate(self, number: int) -> tuple[int, int]:
         """The shard, and the record in it, of a record of the sequence."""
         if not 0 <= number < len(self):
@@ -140,6 +161,22 @@ class RecordReader:
                 "read; start again"
             )
         return shard
+
+
+def _open_shard(
+    path: pathlib.Path, mirror: mirrors.Mirror | None, in_order: bool
+) -> "_OpenShard":
+    if mirror is None:
+        return _OpenShard(path, in_order=in_order)
+    while True:
+        mirror.fetch(path)
+        mirror.fetch(_offsets_path(path))
+        try:
+            return _OpenShard(path, in_order=in_order)
+        except DamagedShardError:
+            # Another rank may have made room meanwhile.
+            if path.exists() and _offsets_path(path).exists():
+                raise
 
 
 class _OpenShard:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import numpy as np
 
 from data_pipelines.records import examples, shards, window_lengths
-from data_pipelines.records.manifest import Manifest, Shard
+from data_pipelines.records.manifest import MIRROR_FILE, Manifest, Shard
 from seg_tf import files
 from seg_tf.text.tree import DocumentTree
 
@@ -68,7 +68,12 @@ def read_trees(path: pathlib.Path, widths: Mapping[str, str]) -> Iterator[Item]:
 
 
 def add_missing_lengths(manifest: Manifest, folder: pathlib.Path) -> None:
-    """Writes the lengths of shards that an earlier version left without them."""
+    """Writes the lengths of shards that an earlier version left without them.
+
+    A bucket has them all: no earlier version wrote there.
+    """
+    if (folder / MIRROR_FILE).exists():
+        return
     for of_split in manifest.splits.values():
         for shard in of_split:
             path = folder / shard.file

@@ -11,23 +11,23 @@ no row for, and the beginnings of ten random documents. One HTML file, which loa
 nothing else.
 """
 
-import pathlib
 import sys
 from collections.abc import Sequence
 
 from absl import flags
 
+from data_pipelines.records import mirrors
 from data_pipelines.report import FILE_NAME, page
 from seg_tf import command_line, output_paths
 
 
 def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
-    records_dir = pathlib.Path(values.records_dir)
+    records_dir = mirrors.local_records(values.records_dir)
     output = records_dir / FILE_NAME
     if values.output is not None or records_dir.is_dir():
         output = output_paths.file_path(values.output or str(output), "output")
-    documents_dir = values.documents_dir and pathlib.Path(values.documents_dir)
+    documents_dir = values.documents_dir and mirrors.local_records(values.documents_dir)
     page.write_report(
         records_dir,
         output,

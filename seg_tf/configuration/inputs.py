@@ -21,6 +21,10 @@ class WindowInputsConfig:
     Attributes:
         window_length: positions of a full window.
         masking: what is predicted in each window.
+        block_rows: rows that follow one another in the records and are read at about
+            the same time, for records that are read from a bucket. None takes the rows
+            of an epoch from everywhere.
+        blocks_at_once: blocks whose rows are mixed.
     """
 
     implementation: ClassVar[str] = "data_pipelines.loading.window_inputs:WindowInputs"
@@ -38,6 +42,13 @@ class WindowInputsConfig:
 
     window_length: int = 512
     masking: MaskingConfig = MaskingConfig()
+    block_rows: int | None = None
+    blocks_at_once: int = 64
+
+    def __post_init__(self) -> None:
+        check_at_least(self, 1, "blocks_at_once")
+        if self.block_rows is not None:
+            check_at_least(self, 1, "block_rows")
 
     @property
     def row_length(self) -> int:
@@ -65,6 +76,7 @@ class PackedWindowInputsConfig(WindowInputsConfig):
     max_windows_per_row: int = 8
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_at_least(self, 1, "max_windows_per_row")
 
 
@@ -91,6 +103,7 @@ class ShuffledWindowInputsConfig(WindowInputsConfig):
     shuffle_rate: float = 0.5
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_at_least(self, 1, "max_sentences")
         check_rates(self, "shuffle_rate")
 
@@ -166,6 +179,7 @@ class ReATInputsConfig(WindowInputsConfig):
     exchange_within: str = "text"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_at_least(
             self, 1, "sentences_per_row", "short_max_sentences", "long_max_sentences"
         )

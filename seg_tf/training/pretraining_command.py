@@ -41,6 +41,7 @@ class RunOptions:
     resume: bool = True
     overwrite: bool = False
     profile_updates: range | None = None
+    cache_gigabytes: float | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,7 +83,7 @@ def _prepare(config: configuration.RunConfig, options: RunOptions) -> _Prepared:
     processes = distribution.join()
     folder = RunFolder(output_paths.local_path(options.output_dir, "output_dir"))
     initial = _initial_checkpoint(options)
-    sources = record_sources.parse(options.records_dir)
+    sources = record_sources.parse(options.records_dir, options.cache_gigabytes)
     description = run_folder.describe_run(
         config,
         record_sources.describe(sources),

@@ -3,11 +3,13 @@
 import dataclasses
 import math
 import pathlib
+import re
 from collections.abc import Mapping
 from typing import Any
 
-from seg_tf import file_listing, files
+from seg_tf import configuration, file_listing, files
 
+_MANIFEST = "manifest.json"
 # The blocks of a mixture are held as arrays.
 _LARGEST_BLOCK = 100_000
 
@@ -21,10 +23,12 @@ class RecordSource:
 
     @property
     def manifest(self) -> pathlib.Path:
-        return self.folder / "manifest.json"
+        return self.folder / _MANIFEST
 
 
-def parse(records_dir: str | None) -> dict[str, RecordSource]:
+def parse(
+    records_dir: str | None, cache_gigabytes: float | None = None
+) -> dict[str, RecordSource]:
     """The sources that `--records_dir` names.
 
     A folder that is there is the only source, whatever its name has in it. Otherwise
@@ -34,6 +38,8 @@ def parse(records_dir: str | None) -> dict[str, RecordSource]:
 
     Args:
         records_dir: value of the flag, or of `config.records_dir`.
+        cache_gigabytes: the most that shards of each bucket may take on this machine;
+            None takes what was said last, or 50.
 
     Returns:
         The sources by name: the end of the path, as short as tells it from the others.
@@ -47,12 +53,15 @@ def parse(records_dir: str | None) -> dict[str, RecordSource]:
             "`--records_dir` must be given: a folder that `python -m "
             "data_pipelines.build_records` made, or several with weights"
         )
-    whole = RecordSource(pathlib.Path(records_dir), 1)
-    is_mixture = "," in records_dir or ":" in records_dir
-    if whole.manifest.is_file() or not is_mixture:
-        sources = [whole]
+    if _is_mixture(records_dir):
+        items = [_folder_and_weight(item.strip()) for item in records_dir.split(",")]
     else:
-        sources = [_source(item.strip()) for item in records_dir.split(",")]
+        items = [(records_dir, 1)]
+    # Records of a bucket are read through a local folder.
+    local = configuration.find("data_pipelines.records.mirrors:local_records")
+    sources = [
+        RecordSource(local(folder, cache_gigabytes), weight) for folder, weight in items
+    ]
     for source in sources:
         if not source.manifest.is_file():
             raise ValueError(
@@ -62,7 +71,7 @@ def parse(records_dir: str | None) -> dict[str, RecordSource]:
             )
     _check_mixture(sources)
     divisor = math.gcd(*(source.weight for source in sources))
-    names = file_listing.short_names([source.folder for source in sources])
+    names = file_listing.short_names([pathlib.Path(folder) for folder, _ in items])
     named = zip(names, sources, strict=True)
     return {
         name: dataclasses.replace(source, weight=source.weight // divisor)
@@ -82,7 +91,15 @@ def describe(sources: Mapping[str, RecordSource]) -> dict[str, Any]:
     return {"sources": {name: checksums[name] | weights[name] for name in sources}}
 
 
-def _source(item: str) -> RecordSource:
+def _is_mixture(records_dir: str) -> bool:
+    if (pathlib.Path(records_dir) / _MANIFEST).is_file():
+        return False
+    has_weight = re.search(r":\d+\s*$", records_dir)
+    is_url = file_listing.is_url(records_dir)
+    return "," in records_dir or bool(has_weight) or (":" in records_dir and not is_url)
+
+
+def _folder_and_weight(item: str) -> tuple[str, int]:
     folder, _, weight = item.rpartition(":")
     if not (folder and weight.isdecimal() and int(weight)):
         raise ValueError(
@@ -91,7 +108,7 @@ def _source(item: str) -> RecordSource:
             f"Received: {item!r}. A folder with a comma in its path can be read alone; "
             "for a mixture give it another name"
         )
-    return RecordSource(pathlib.Path(folder), int(weight))
+    return folder, int(weight)
 
 
 def _check_mixture(sources: list[RecordSource]) -> None:

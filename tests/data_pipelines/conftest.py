@@ -5,8 +5,15 @@ import shutil
 import fsspec
 import pytest
 
+from seg_tf import remote_calls
 from tests.data_pipelines import random_corpus
 from tests.data_pipelines.failing_files import FailingFileSystem
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch):
+    """What fails is tried again at once."""
+    monkeypatch.setattr(remote_calls, "_PAUSE", 0.001)
 
 
 @pytest.fixture

@@ -85,17 +85,17 @@ def command(corpus, output_dir, *more):
 
 
 def build_three_slices_of_windows(corpus, output_dir, **options):
-    make_windows = window_building.make_windows
+    make_slice = window_building.make_slice
     made = []
 
     def interrupted(pair):
         if len(made) == 3:
             raise KeyboardInterrupt
         made.append(pair.number)
-        return make_windows(pair)
+        return make_slice(pair)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(window_building, "make_windows", interrupted)
+        patch.setattr(window_building, "make_slice", interrupted)
         with pytest.raises(KeyboardInterrupt):
             build(corpus, output_dir, **options)
 

@@ -159,9 +159,9 @@ def overwrite_windows(corpus, output_dir):
     ("job", "step", "overwrite", "folder"),
     [
         (document_building, "make_slice", overwrite_documents, "documents"),
-        (window_building, "make_windows", overwrite_windows, ""),
+        (window_building, "make_slice", overwrite_windows, ""),
         # Windows are cut from documents that another build would remove.
-        (window_building, "make_windows", overwrite_documents, "documents"),
+        (window_building, "make_slice", overwrite_documents, "documents"),
     ],
 )
 def test_overwrite_does_not_touch_a_build_that_is_under_way(

@@ -11,7 +11,6 @@ pytestmark = pytest.mark.slow
 
 TEXT = ("--format=json_lines", "--input=missing.jsonl")
 DOCUMENTS = (*TEXT, "--vocab_file=missing.txt")
-FOLDER = "`--output_dir` must be a folder of this machine or of a shared file system"
 FILE = "`--output` must be a file of this machine or of a shared file system"
 
 
@@ -73,13 +72,6 @@ def test_no_folder_can_become_these(tmp_path, monkeypatch, value, reason):
 @pytest.mark.parametrize(
     "script, arguments, message",
     [
-        ("build_documents", (*DOCUMENTS, "--output_dir=gs://bucket/x"), FOLDER),
-        ("build_records", (*DOCUMENTS, "--output_dir=gs://bucket/x"), FOLDER),
-        (
-            "build_windows",
-            ("--documents_dir=missing", "--output_dir=gs://bucket/x"),
-            FOLDER,
-        ),
         ("build_vocab", (*TEXT, "--output=gs://bucket/x"), FILE),
         (
             "build_word_vocab",

@@ -8,7 +8,7 @@ import pathlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from seg_tf import file_listing
+from seg_tf import file_listing, remote_calls
 
 _CHUNK_BYTES = 1 << 20
 
@@ -193,9 +193,9 @@ def _is_local(path: file_listing.Path) -> bool:
 
 
 def _reach(path: file_listing.Path, call: Callable[[], Any]) -> Any:
-    """Calls what reaches for a remote file."""
+    """Calls what reaches for a remote file, several times if it fails."""
     try:
-        return call()
+        return remote_calls.insistently(str(path), call)
     # Each kind of storage raises different exceptions.
     except Exception as error:
         raise UnreachableError(
@@ -210,7 +210,8 @@ class _Remote(io.RawIOBase):
     def __init__(self, path: file_listing.Path):
         super().__init__()
         self._path = path
-        self._file = self._reach(lambda: path.open("rb"))
+        self._file = _reach(path, lambda: path.open("rb"))
+        self._position = 0
 
     def readable(self) -> bool:
         return True
@@ -219,15 +220,17 @@ class _Remote(io.RawIOBase):
         return True
 
     def readinto(self, buffer: bytearray | memoryview) -> int:
-        data = self._reach(lambda: self._file.read(len(buffer)))
+        data = self._reach(lambda file: file.read(len(buffer)))
         buffer[: len(data)] = data
+        self._position += len(data)
         return len(data)
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        return self._reach(lambda: self._file.seek(offset, whence))
+        self._position = self._reach(lambda file: file.seek(offset, whence))
+        return self._position
 
     def tell(self) -> int:
-        return self._reach(lambda: self._file.tell())
+        return self._position
 
     def close(self) -> None:
         # Nothing was written, so nothing is lost where closing fails.
@@ -236,5 +239,17 @@ class _Remote(io.RawIOBase):
                 self._file.close()
         super().close()
 
-    def _reach(self, call: Callable[[], Any]) -> Any:
-        return _reach(self._path, call)
+    def _reach(self, call: Callable[[Any], Any]) -> Any:
+        def attempt() -> Any:
+            if self._file is None:  # As another attempt left it.
+                self._file = self._path.open("rb")
+                self._file.seek(self._position)
+            try:
+                return call(self._file)
+            except Exception:
+                with contextlib.suppress(Exception):
+                    self._file.close()
+                self._file = None
+                raise
+
+        return _reach(self._path, attempt)
