@@ -10,10 +10,11 @@ wherever a splitter is named, by the path of the file.
 
 To make a table:
 
-  # From Wikipedia and books. The built-in English table was made like this, but
-  # of every eighth file; its provenance has the options.
-  python -m seg_tf.commands.train_punkt --name=punkt-english-1 \
-      --input='wikipedia/AA/wiki_*' --input='books/*/*.md' \
+  # From Wikipedia and books: the built-in English table, of every eighth file, with
+  # what they do not teach (docs/languages.md has its --description, too).
+  python -m seg_tf.commands.train_punkt --name=punkt-english-2 \
+      --input='wikipedia/AA/wiki_*' --input='books/*/*.md' --every=8 \
+      --corrections=seg_tf/text/data/english_corrections.toml \
       --output=seg_tf/text/data/english_punkt.json
 
   # Another language, from hard-wrapped text.
@@ -27,7 +28,9 @@ To make a table:
 Method: Kiss and Strunk's measures grow with the size of the text, and on much text
 one stray "Mr" without its period outweighs thousands with it. So NLTK's trainer is
 run on shards of the text, and what enough shards agree on is kept. Two rounds:
-abbreviations first, then everything else with these abbreviations given.
+abbreviations first, then everything else with these abbreviations given. --corrections
+names a TOML file of entries that the tables get, or must not have, whatever the text
+says; `seg_tf.text.punkt_corrections` describes it.
 
 Training needs the package nltk (part of the extra "dev"); splitting does not.
 """
@@ -35,9 +38,11 @@ Training needs the package nltk (part of the extra "dev"); splitting does not.
 import collections
 import dataclasses
 import glob
+import hashlib
 import importlib.metadata
 import itertools
 import os
+import pathlib
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -45,6 +50,7 @@ from typing import Any
 from absl import app, flags
 from tqdm import tqdm
 
+from seg_tf.text.punkt_corrections import PunktCorrections
 from seg_tf.text.punkt_decision import tokenize, type_of
 from seg_tf.text.punkt_parameters import UNIVERSAL_TERMINATORS, PunktParameters
 
@@ -207,21 +213,35 @@ def make_parameters(
     options: TrainingOptions,
     *,
     terminators: str = "",
+    corrections: PunktCorrections | None = None,
     name: str,
     provenance: dict[str, Any],
 ) -> PunktParameters:
-    """The tables that the second round yields, without entries that decide nothing."""
+    """The tables that the second round yields, without entries that decide nothing.
+
+    Args:
+        abbreviations: those of the first round, corrected already.
+        totals: the counts of the second round.
+        options: thresholds.
+        terminators: characters that end a sentence wherever they stand.
+        corrections: entries that the other tables get or must not have.
+        name: name of the table.
+        provenance: where it comes from.
+    """
+    corrections = corrections or PunktCorrections()
     starters = frozenset(
         word
         for word, count in totals.starters.items()
         if count >= options.min_shards
         and count >= options.starter_share * totals.shards_with[word]
     )
-    collocations = frozenset(
+    starters = starters - corrections.not_sentence_starters
+    starters |= corrections.sentence_starters
+    collocations = corrections.collocations | {
         pair
         for pair, count in totals.collocations.items()
         if count >= options.min_shards and pair[1] not in starters
-    )
+    }
     context = {
         word: seen
         for word, seen in totals.orthographic_context.items()
@@ -271,7 +291,13 @@ def main(argv: Sequence[str]) -> None:
     if len(argv) > 1:
         raise ValueError(f"unexpected argument {argv[1]!r}; all options are flags")
     punkt_version = _nltk_version()
-    files = find_files(_FLAGS.input)
+    files = find_files(_FLAGS.input)[:: _FLAGS.every]
+    corrections, origin = PunktCorrections(), {}
+    if _FLAGS.corrections:
+        path = pathlib.Path(_FLAGS.corrections)
+        corrections = PunktCorrections.read(path)
+        sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+        origin = {"corrections": {"file": path.name, "sha256": sha256}}
     options = TrainingOptions(
         **{
             field.name: _FLAGS[field.name].value
@@ -299,6 +325,8 @@ def main(argv: Sequence[str]) -> None:
         make_shards(paragraphs("abbreviations"), options.abbreviation_shard_size),
         options,
     )
+    abbreviations -= corrections.not_abbreviations
+    abbreviations |= corrections.abbreviations
     totals = collect(
         make_shards(paragraphs("all else"), options.shard_size), abbreviations, options
     )
@@ -310,6 +338,7 @@ def main(argv: Sequence[str]) -> None:
         totals,
         options,
         terminators=terminators,
+        corrections=corrections,
         name=_FLAGS.name,
         provenance={
             "text": _FLAGS.description,
@@ -318,6 +347,7 @@ def main(argv: Sequence[str]) -> None:
             "command": "python -m seg_tf.commands.train_punkt",
             "trainer": f"NLTK {punkt_version} PunktTrainer",
             "options": dataclasses.asdict(options),
+            **origin,
         },
     )
     parameters.save(_FLAGS.output)
@@ -337,6 +367,15 @@ def _nltk_version() -> str:
 def define_flags() -> None:
     flags.DEFINE_multi_string(
         "input", None, "Text file or glob pattern; may be repeated.", required=True
+    )
+    flags.DEFINE_integer(
+        "every", 1, "Of the files, sorted, take every n-th, from the first.", 1
+    )
+    flags.DEFINE_string(
+        "corrections",
+        None,
+        "TOML file of entries that the tables get or must not have; "
+        "seg_tf/text/data/english_corrections.toml is one.",
     )
     flags.DEFINE_string("output", None, "JSON file to write.", required=True)
     flags.DEFINE_string("name", "punkt-custom", "Name of the table, for manifests.")

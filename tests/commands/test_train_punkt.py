@@ -1,5 +1,6 @@
 """Training finds what it should in a small text, and is the same every time."""
 
+import hashlib
 import json
 import sys
 
@@ -10,6 +11,7 @@ from seg_tf.commands import train_punkt
 from seg_tf.commands.train_punkt import TrainingOptions
 from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.text.punkt_parameters import PunktParameters
+from seg_tf.text.sentence_parameters import read_parameters
 from tests import command_calls
 
 pytestmark = pytest.mark.slow
@@ -154,6 +156,52 @@ def test_command_writes_the_same_bytes_every_time(tmp_path, monkeypatch):
     assert values["provenance"]["num_files"] == 1
     assert values["provenance"]["options"]["shard_size"] == 20_000
     assert values["provenance"]["trainer"].startswith("NLTK ")
+
+
+CORRECTIONS = """
+[abbreviations]
+titles = "mme"
+[not_abbreviations]
+none = "mr"
+[collocations]
+before_numbers = ["no", "##number##"]
+[sentence_starters]
+pronouns = "it"
+[not_sentence_starters]
+none = "however"
+"""
+
+
+def test_corrections_take_part_and_have_the_last_word(tmp_path):
+    paragraphs = list(_paragraphs())
+    (tmp_path / "a.txt").write_text("\n".join(paragraphs))
+    (tmp_path / "b.txt").write_text("Not read.")
+    corrections = tmp_path / "mine.toml"
+    corrections.write_text(CORRECTIONS)
+    command_calls.run(
+        train_punkt,
+        f"--input={tmp_path}/*.txt",
+        "--every=2",
+        f"--corrections={corrections}",
+        f"--output={tmp_path}/out.json",
+        "--abbreviation_shard_size=10000",
+        "--shard_size=20000",
+        "--min_capitalised_count=1",
+    )
+    parameters = read_parameters(tmp_path / "out.json")
+    plain = _train(paragraphs)
+    assert plain.abbreviation_types == {"mr", "i.e"}
+    assert parameters.abbreviation_types == {"mme", "i.e"}
+    assert "however" in plain.sentence_starters - parameters.sentence_starters
+    assert "it" in parameters.sentence_starters - plain.sentence_starters
+    # "Mr." is no abbreviation in the second round, so names begin sentences.
+    assert "miller" in parameters.sentence_starters - plain.sentence_starters
+    assert ("no", "##number##") in parameters.collocations - plain.collocations
+    assert parameters.provenance["num_files"] == 1
+    assert parameters.provenance["corrections"] == {
+        "file": "mine.toml",
+        "sha256": hashlib.sha256(corrections.read_bytes()).hexdigest(),
+    }
 
 
 def test_command_reports_an_error_in_one_line(tmp_path):
