@@ -129,7 +129,8 @@ def _permuted_in_blocks(
 ) -> tf.Tensor:
     """`permuted`, but by blocks, and within groups of them."""
     groups, places = positions // blocks.group_size, positions % blocks.group_size
-    of_groups = randomness.extend_key(streams, groups)
+    # 0 names the order of the blocks.
+    of_groups = randomness.extend_key(streams, groups + 1)
     num_groups, rest = divmod(count, blocks.group_size)
     if num_groups:
         shuffled = permuted(places, of_groups, blocks.group_size)
@@ -142,7 +143,7 @@ def _permuted_in_blocks(
     block, place = in_order // blocks.size, in_order % blocks.size
     num_blocks = count // blocks.size
     if num_blocks:
-        of_blocks = randomness.extend_key(streams, -randomness.BLOCK_ORDER)
+        of_blocks = randomness.extend_key(streams, 0)
         moved = permuted(tf.minimum(block, num_blocks - 1), of_blocks, num_blocks)
         block = tf.where(block < num_blocks, moved, block)
     return block * blocks.size + place

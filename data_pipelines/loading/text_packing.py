@@ -90,6 +90,7 @@ class Texts:
 
     def halved(self, which: np.ndarray) -> tuple["Texts", np.ndarray]:
         """With some texts cut in two; also the numbers of what was cut."""
+        assert self.is_begin is not None, "these texts are packed already"
         firsts, sizes = self.firsts[which], self.counts[which]
         cuts = _whole(self.is_begin, firsts, firsts + sizes // 2)
         halves = (cuts - firsts).astype(np.int32)

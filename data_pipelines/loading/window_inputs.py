@@ -58,7 +58,11 @@ class WindowInputs(RecordInputs):
         blocks_at_once: int = 1,
     ):
         self._window_length = window_length
-        self._blocks = block_rows and sample_order.Blocks(block_rows, blocks_at_once)
+        self._blocks = (
+            None
+            if block_rows is None
+            else sample_order.Blocks(block_rows, blocks_at_once)
+        )
         super().__init__(records_dir, vocab_size)
         self._layout = layout or OneWindowLayout()
         for name in index_tables:
@@ -169,17 +173,15 @@ class WindowInputs(RecordInputs):
         self._warn_of_thrashing(len(reader))
 
         def make_rows(samples: tf.Tensor) -> dict[str, tf.Tensor]:
-            if self._blocks is None:
+            blocks = self._blocks
+            if blocks is None:
                 return self._make_features(samples, reader, stream)
             # Those of the next group are fetched while those of this one are read.
             _, later = sample_order.epochs_and_records(
-                samples + self._blocks.group_size,
-                len(reader),
-                self._seed,
-                self._blocks,
+                samples + blocks.group_size, len(reader), self._seed, blocks
             )
             with tf.control_dependencies(reader.prefetch(later)):
-                return self._make_features(samples, reader, stream, self._blocks)
+                return self._make_features(samples, reader, stream, blocks)
 
         return make_rows
 

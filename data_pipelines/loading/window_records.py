@@ -105,7 +105,7 @@ class WindowRecords:
         """Pieces of every sentence, and sentences of each window, of some shards."""
         return window_lengths.read_sentences(self._described(shards), self.records_dir)
 
-    def _described(self, shards: range) -> list[Shard]:
+    def _described(self, shards: range) -> tuple[Shard, ...]:
         return self.manifest.splits[self.split][shards.start : shards.stop]
 
     def trees(self, numbers: Sequence[int]) -> list[DocumentTree]:

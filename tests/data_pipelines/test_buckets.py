@@ -1,5 +1,6 @@
 """Corpora and records in a bucket: the same bytes and batches as on a disk."""
 
+import dataclasses
 import pathlib
 
 import fsspec
@@ -12,6 +13,7 @@ from seg_tf import configuration
 from seg_tf.training import record_sources
 from tests import command_calls
 from tests.data_pipelines import object_server, random_corpus
+from tests.data_pipelines.loading import test_reat_inputs as texts
 from tests.data_pipelines.loading.test_window_inputs import assert_same_rows, take
 from tests.data_pipelines.object_server import BUCKET
 from tests.data_pipelines.small_corpus import contents
@@ -149,6 +151,36 @@ def test_batches_are_those_of_a_disk(built, faults, settings):
     assert_same_rows(read(RECORDS, **settings), expected)
     assert faults.counts["500"]
     assert faults.counts["cut off"]
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        configuration.PackedWindowInputsConfig(
+            window_length=32, block_rows=4, blocks_at_once=2
+        ),
+        texts.CONFIG,
+    ],
+    ids=["packed windows", "texts"],
+)
+def test_rows_of_several_parts_are_those_of_a_disk(config, built, faults, tmp_path):
+    records_dir, arguments = built, {"index_tables": {"position_index": 32}}
+    if config is texts.CONFIG:
+        (tmp_path / "texts").mkdir()
+        records_dir = texts.write(tmp_path / "texts")
+        config = dataclasses.replace(config, block_rows=2, blocks_at_once=2)
+        arguments = texts.MODEL.inputs_arguments
+    put(records_dir, RECORDS)
+    expected, found = (
+        take(
+            configuration.build(
+                config, records_dir=place, seed=1, **arguments
+            ).train_dataset(2),
+            8,
+        )
+        for place in (records_dir, RECORDS)
+    )
+    assert_same_rows(found, expected)
 
 
 def test_a_mirror_keeps_to_its_size(built, faults):

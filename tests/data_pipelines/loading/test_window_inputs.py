@@ -286,6 +286,41 @@ def test_every_record_is_read_once_an_epoch(num_records):
         assert (one == other).sum() < 9
 
 
+@pytest.mark.parametrize("num_records", [1, 5, 6, 7, 23, 24, 25, 1000])
+@pytest.mark.parametrize("size, at_once", [(1, 1), (3, 2), (6, 4), (7, 300), (2000, 2)])
+def test_an_order_by_blocks_is_a_permutation_that_stays_close(
+    num_records, size, at_once
+):
+    blocks = sample_order.Blocks(size, at_once)
+    samples = tf.range(3 * num_records, dtype=tf.int64)
+    _, records = sample_order.epochs_and_records(samples, num_records, 5, blocks)
+    orders = records.numpy().reshape(3, num_records)
+    for order in orders:
+        assert sorted(order) == list(range(num_records))
+        for begin in range(0, num_records, size * at_once):
+            group = order[begin : begin + size * at_once]
+            # What is left over after the last whole block is one, too.
+            assert len(set(group // size)) <= at_once
+    if num_records == 1000 and size * at_once < num_records:
+        assert not np.array_equal(orders[0], orders[1])
+        firsts = orders[:, : size * at_once] // size
+        assert set(firsts[0]) != set(firsts[1])
+
+
+def test_blocks_and_places_in_a_group_are_drawn_apart():
+    blocks = sample_order.Blocks(50, 4)
+    samples = tf.range(1000, dtype=tf.int64)
+    _, records = sample_order.epochs_and_records(samples, 1000, 5, blocks)
+    order = records.numpy()
+    assert abs(np.corrcoef(order, np.arange(1000))[0, 1]) < 0.6
+    for begin in range(0, 1000, 200):
+        for part in np.split(order[begin : begin + 200] // 50, 4):
+            assert len(set(part)) == 4  # Each quarter has records of all four blocks.
+    for seed in range(3):
+        _, other = sample_order.epochs_and_records(samples, 1000, seed, blocks)
+        assert not np.array_equal(order, other)
+
+
 # A change of these numbers would break the resumption of running jobs.
 @pytest.mark.parametrize(
     ("first_sample", "num_records", "seed", "expected"),
