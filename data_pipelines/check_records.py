@@ -124,8 +124,9 @@ def _length_faults(
 ) -> Iterator[str]:
     """Yields the differences between a shard's lengths file and its windows."""
     try:
+        mirrors.fetch(kind.path(path))
         lengths = kind.read_shard(path)
-    except ValueError as error:
+    except (OSError, ValueError) as error:
         yield str(error)
         return
     expected = [kind.of_windows([of_window]) for of_window in sentence_lengths]

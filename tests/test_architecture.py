@@ -7,11 +7,11 @@
           > training > checkpoints > objectives > models > layers > layouts > ops
           > tasks > text
           > fidelity
-          > features, configuration, files, file_listing, output_paths, command_line,
-            progress
+          > features, configuration, files, file_listing, output_paths, remote_calls,
+            command_line, progress
 
 A module imports from its own part and from parts to its right. `data_pipelines` may
-import `seg_tf.text` and the six before `progress`; `seg_tf` never imports
+import `seg_tf.text` and the seven before `progress`; `seg_tf` never imports
 `data_pipelines`; `configs` import `seg_tf.configuration` alone. Horovod is imported in
 one file, and development packages nowhere at the top of a module. `seg_tf.doctor`
 imports nothing but the standard library at the top of its modules, and Horovod in
@@ -47,6 +47,7 @@ LEVELS = (
         "host_memory",
         "output_paths",
         "progress",
+        "remote_calls",
     },
     {"fidelity"},
     {"text"},
@@ -74,6 +75,7 @@ DATA_PIPELINES_MAY_IMPORT = {
     "command_line",
     "file_listing",
     "output_paths",
+    "remote_calls",
 }
 CONFIGS_MAY_IMPORT = {"configuration"}
 DEEP_LEARNING = {"tensorflow", "tensorflow_text", "keras", "keras_hub"}

@@ -4,19 +4,9 @@ import functools
 import pathlib
 from collections.abc import Callable
 
-from data_pipelines.builds.sharded_build import SliceTask
 from data_pipelines.cleaning import similar_documents
-from data_pipelines.cleaning.signature_files import Comparison, SignatureFiles
+from data_pipelines.cleaning.signature_files import Comparison
 from data_pipelines.cleaning.similar_documents import HashRange
-
-
-def tasks(stored: SignatureFiles) -> list[SliceTask]:
-    """One task a range of hashes."""
-    ranges = similar_documents.hash_ranges(stored)
-    return [SliceTask(of.number, of, progress=1) for of in ranges]
-
-
-# --- In the workers -------------------------------------------------------------
 
 _worker: dict[str, Callable[[HashRange], dict]] = {}
 

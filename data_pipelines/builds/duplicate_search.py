@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from data_pipelines.builds import document_slices, duplicate_pairs
+from data_pipelines.builds import document_slices
 from data_pipelines.builds.document_options import DocumentOptions
 from data_pipelines.builds.document_slices import Rejections, Slice
 from data_pipelines.builds.sharded_build import ShardedBuild, SliceTask
@@ -98,7 +98,10 @@ def find_duplicates(
             # Absolute, since workers of a cluster run in another folder.
             stored = SignatureFiles(folder.absolute(), (0, *sorted(ends)))
             compare = Comparison(stored, options.cleaning.duplicate_threshold)
-            tasks = duplicate_pairs.tasks(stored)
+            tasks = [
+                SliceTask(of.number, of, progress=1)
+                for of in similar_documents.hash_ranges(stored)
+            ]
             compare_ranges(comparing, tasks, compare)
             similar_documents.write_duplicates(
                 result, comparing.output_dir, len(tasks), compare

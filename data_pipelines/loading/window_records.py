@@ -12,7 +12,13 @@ import numpy as np
 import tensorflow as tf
 
 from data_pipelines.loading.masking import Masking
-from data_pipelines.records import examples, record_schema, shards, window_lengths
+from data_pipelines.records import (
+    examples,
+    mirrors,
+    record_schema,
+    shards,
+    window_lengths,
+)
 from data_pipelines.records.manifest import (
     NUM_SPECIAL_TOKENS,
     Manifest,
@@ -98,15 +104,24 @@ class WindowRecords:
 
     def lengths(self, shards: range) -> np.ndarray:
         """Positions that each window of some shards takes, special tokens included."""
-        lengths = window_lengths.WINDOWS.read(self._described(shards), self.records_dir)
+        described = self._described(shards, window_lengths.WINDOWS)
+        lengths = window_lengths.WINDOWS.read(described, self.records_dir)
         return lengths.astype(np.int64) + NUM_SPECIAL_TOKENS
 
     def sentence_lengths(self, shards: range) -> tuple[np.ndarray, np.ndarray]:
         """Pieces of every sentence, and sentences of each window, of some shards."""
-        return window_lengths.read_sentences(self._described(shards), self.records_dir)
+        described = self._described(shards, *window_lengths.KINDS)
+        return window_lengths.read_sentences(described, self.records_dir)
 
-    def _described(self, shards: range) -> tuple[Shard, ...]:
-        return self.manifest.splits[self.split][shards.start : shards.stop]
+    def _described(
+        self, shards: range, *kinds: window_lengths.Lengths
+    ) -> tuple[Shard, ...]:
+        """The manifest's entries on shards, with the lengths beside them fetched."""
+        described = self.manifest.splits[self.split][shards.start : shards.stop]
+        for shard in described:
+            for kind in kinds:
+                mirrors.fetch(kind.path(self.records_dir / shard.file))
+        return described
 
     def trees(self, numbers: Sequence[int]) -> list[DocumentTree]:
         """Windows as they are stored, outside of any graph."""

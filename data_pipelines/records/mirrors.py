@@ -60,7 +60,7 @@ def local_records(
 
 
 def mirror_folder(url: str) -> pathlib.Path:
-    """Where the mirror of a URL lies, in the user's cache."""
+    """The folder of a URL's mirror, in the user's cache."""
     digest = hashlib.sha256(url.encode()).hexdigest()[:16]
     return files.cache_dir() / "records" / f"{url.rpartition('/')[2]}-{digest}"
 
@@ -218,7 +218,7 @@ class Mirror:
                 excess -= size
 
     def _stored(self) -> Iterator[tuple[int, int, pathlib.Path]]:
-        """When each shard was last opened, its bytes, and its path."""
+        """The time when each shard was last opened, its bytes, and its path."""
         for name in self.shards:
             with contextlib.suppress(FileNotFoundError):
                 status = (self.folder / name).stat()

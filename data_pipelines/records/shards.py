@@ -89,7 +89,7 @@ class RecordReader:
             at_once = min(at_once, self._mirror.open_at_once)
         # An evicted shard is closed when the last thread that reads it lets go of it.
         self._open = functools.lru_cache(at_once)(
-            lambda number: _open_shard(self._paths[number], self._mirror, in_order)
+            functools.partial(_open_shard, self._paths, self._mirror, in_order)
         )
         self._sizes, self._first_records = [], [0]
         for number, path in enumerate(self._paths):
@@ -130,7 +130,7 @@ class RecordReader:
 
     @property
     def is_remote(self) -> bool:
-        """Whether records have to be fetched from afar."""
+        """True if records have to be fetched from afar."""
         return self._mirror is not None
 
     def prefetch(self, numbers: Sequence[int]) -> None:
@@ -164,8 +164,12 @@ class RecordReader:
 
 
 def _open_shard(
-    path: pathlib.Path, mirror: mirrors.Mirror | None, in_order: bool
+    paths: Sequence[pathlib.Path],
+    mirror: mirrors.Mirror | None,
+    in_order: bool,
+    number: int,
 ) -> "_OpenShard":
+    path = paths[number]
     if mirror is None:
         return _OpenShard(path, in_order=in_order)
     while True:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from data_pipelines.records import mirrors
 from seg_tf import files
 
 if TYPE_CHECKING:
@@ -55,7 +54,6 @@ class Lengths:
             ValueError: if the file is missing or cut off, saying what to do.
         """
         path = self.path(shard_path)
-        mirrors.fetch(path)
         if not path.is_file():
             raise ValueError(
                 f"{path}: the file is missing. The windows were built by an earlier "

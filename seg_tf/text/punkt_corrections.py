@@ -1,4 +1,4 @@
-"""What is known of a language beside a text: entries that Punkt's tables must hold.
+"""Entries that a language's Punkt tables must hold, beside what a text teaches.
 
 A text teaches the abbreviations that it is full of. The others of a language are
 listed by hand, in a TOML file, and so is what the text taught wrongly:
