@@ -33,9 +33,9 @@ _GROUP = flags.DEFINE_integer("group", 16, "Step from a group of lengths to the 
 
 
 def _report(folder: pathlib.Path, *, long: bool) -> None:
-    from configs import reat
     from data_pipelines.loading import text_packing
     from data_pipelines.records import window_lengths
+    from seg_tf.configs import reat
     from seg_tf.training import pretraining
 
     base = reat.RUNS["base"]

@@ -1,4 +1,4 @@
-"""Lists all runs: `python -m configs`."""
+"""Lists all runs, for `--config=NAME`: `python -m configs`."""
 
 import importlib
 import pathlib
@@ -7,7 +7,7 @@ import re
 
 def descriptions(family: str) -> dict[str, str]:
     """The first line of each variant in the docstring of `configs/<family>.py`."""
-    module = importlib.import_module(f"configs.{family}")
+    module = importlib.import_module(f"{__package__}.{family}")
     found = re.findall(r"^(\w+): (.+)$", module.__doc__, re.MULTILINE)
     return {variant: line for variant, line in found if variant in module.RUNS}
 
@@ -15,7 +15,7 @@ def descriptions(family: str) -> dict[str, str]:
 def main() -> None:
     for path in sorted(pathlib.Path(__file__).parent.glob("[!_]*.py")):
         for variant, line in descriptions(path.stem).items():
-            print(f"{f'configs/{path.name}:{variant}':50} {line}")
+            print(f"{f'{path.stem}_{variant}':40} {line}")
 
 
 if __name__ == "__main__":

@@ -30,8 +30,8 @@ from dataclasses import replace
 
 import ml_collections
 
-from configs import segabert
 from seg_tf import configuration
+from seg_tf.configs import segabert
 
 
 def _with_positions(variant: str) -> configuration.RunConfig:

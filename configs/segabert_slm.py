@@ -21,8 +21,8 @@ from dataclasses import replace
 
 import ml_collections
 
-from configs import segabert, slm
 from seg_tf import configuration
+from seg_tf.configs import segabert, slm
 
 
 def _with_both(variant: str) -> configuration.RunConfig:

@@ -83,8 +83,8 @@ from dataclasses import replace
 
 import ml_collections
 
-from configs import segabert
 from seg_tf import configuration
+from seg_tf.configs import segabert
 
 _MASKED_LM = {"masked_lm": configuration.MaskedLMConfig()}
 _BASE = configuration.RunConfig(

@@ -28,8 +28,8 @@ from dataclasses import replace
 
 import ml_collections
 
-from configs import sega_transformer_xl
 from seg_tf import configuration
+from seg_tf.configs import sega_transformer_xl
 
 
 def _tokens_alone(variant: str) -> configuration.RunConfig:

@@ -63,7 +63,7 @@ LEVELS = (
     {"export"},
     {"finetuning"},
     {"paper_tables"},
-    {"commands"},
+    {"commands", "configs"},
 )
 LEVEL_OF = {part: level for level, parts in enumerate(LEVELS) for part in parts}
 DATA_PIPELINES_MAY_IMPORT = {
@@ -77,7 +77,7 @@ DATA_PIPELINES_MAY_IMPORT = {
     "output_paths",
     "remote_calls",
 }
-CONFIGS_MAY_IMPORT = {"configuration"}
+CONFIGS_MAY_IMPORT = {"configuration", "configs"}
 DEEP_LEARNING = {"tensorflow", "tensorflow_text", "keras", "keras_hub"}
 PACKAGES = ("seg_tf", "data_pipelines", "configs")
 HOROVOD_MODULE = "seg_tf.training.distribution"

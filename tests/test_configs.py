@@ -70,7 +70,7 @@ def test_list_of_configs_has_a_line_for_each(capsys):
     listing.main()
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert [line[0] for line in lines] == [
-        f"configs/{family}.py:{variant}" for family, variant in VARIANTS
+        f"{family}_{variant}" for family, variant in VARIANTS
     ]
     assert all(len(line) > 1 for line in lines)
 

@@ -6,8 +6,8 @@ import pytest
 from absl import flags
 from ml_collections import config_flags
 
-from configs import reat, sega_transformer_xl, segabert, slm
 from seg_tf import configuration
+from seg_tf.configs import reat, sega_transformer_xl, segabert, slm
 from seg_tf.configuration import (
     AdamWConfig,
     CausalLMConfig,

@@ -7,8 +7,8 @@ import keras
 import numpy as np
 import pytest
 
-import run_finetuning
 from seg_tf import TextClassifier, files
+from seg_tf.commands import finetune
 from seg_tf.finetuning import reusable_model, runners
 from seg_tf.finetuning.classification.runner import ClassificationRunner
 from seg_tf.text.punkt import SentenceSplitter
@@ -63,7 +63,7 @@ def fine_tune(run_dir, data_dir, tmp_path, monkeypatch, _models):
 
     def run(*arguments, task="glue/rte", output="out", plain=False):
         command_calls.run(
-            run_finetuning,
+            finetune,
             f"--checkpoint={run_dir}",
             f"--data_dir={data_dir}",
             f"--task={task}",

@@ -204,7 +204,7 @@ def own_config(tmp_path):
     """A user's config file, whose `get_config` takes an argument."""
     path = tmp_path / "own.py"
     path.write_text(
-        "from configs import segabert\n"
+        "from seg_tf.configs import segabert\n"
         "def get_config(updates):\n"
         "    config = segabert.get_config('tiny')\n"
         "    config.name = f'own_{updates}'\n"
@@ -292,10 +292,10 @@ def test_contradicting_config_is_refused_before_tensorflow_is_imported():
     code = """
 import sys
 from absl import app
-import run_pretraining
+from seg_tf.commands import pretrain
 from seg_tf.training import config_overrides
 try:
-    app.run(run_pretraining.main, flags_parser=config_overrides.parse_flags)
+    app.run(pretrain.main, flags_parser=config_overrides.parse_flags)
 except SystemExit as error:
     print(error.code)
 print(sorted({"tensorflow", "keras"} & sys.modules.keys()))

@@ -11,13 +11,20 @@ from collections.abc import Sequence
 import ml_collections
 from absl import app
 
+import seg_tf
+
 # The value is the same argument's or the next one's.
 _CONFIG = re.compile(r"(?:^|\0)--?config[=\0]([^\0]+)")
+_CONFIG_FLAG = re.compile(r"--?config")
+_CONFIG_VALUE = re.compile(r"(--?config=)(.+)", re.DOTALL)
+CONFIGS = pathlib.Path(seg_tf.__file__).parent / "configs"
+"""The folder of the runs that come along."""
 _OVERRIDE = re.compile(r"--?(?:no)?config\.([\w.]+)(?:=.*)?", re.DOTALL)
 
 
 def parse_flags(argv: list[str]) -> list[str]:
     """For `app.run(main, flags_parser=parse_flags)`; needs a flag named `config`."""
+    argv = _with_config_files(argv)
     given = _CONFIG.findall("\0".join(argv))
     # ml_collections would print a stack trace.
     config = load_config(given[-1]) if given else None
@@ -26,6 +33,42 @@ def parse_flags(argv: list[str]) -> list[str]:
     # What ml_collections lets through for a field, or a file, that does not exist.
     except (AttributeError, KeyError, TypeError, OSError) as error:
         sys.exit(f"error: {_explain(config, argv) or error}")
+
+
+def _with_config_files(argv: Sequence[str]) -> list[str]:
+    """The arguments, with the file in place of the name of a run that comes along."""
+    found: list[str] = []
+    for argument in argv:
+        prefix, given = "", argument
+        if match := _CONFIG_VALUE.fullmatch(argument):
+            prefix, given = match.groups()
+        elif not (found and _CONFIG_FLAG.fullmatch(found[-1])):
+            found.append(argument)
+            continue
+        found.append(prefix + config_file(given))
+    return found
+
+
+def config_file(value: str) -> str:
+    """The `FILE:VARIANT` of a run by its name, such as `segabert_tiny`.
+
+    Args:
+        value: name of a run, of a family, or `FAMILY:VARIANT`, of those in `configs/`;
+            anything else is returned as it is.
+    """
+    name, colon, variant = value.partition(":")
+    if pathlib.Path(name).is_file():
+        return value
+    families = sorted(
+        (path.stem for path in CONFIGS.glob("[!_]*.py")), key=len, reverse=True
+    )
+    for family in families:
+        file = str(CONFIGS / f"{family}.py")
+        if name == family:
+            return file + colon + variant
+        if name.startswith(f"{family}_") and not colon:
+            return f"{file}:{name.removeprefix(f'{family}_')}"
+    return value
 
 
 def load_config(value: str) -> ml_collections.ConfigDict:
@@ -40,8 +83,9 @@ def load_config(value: str) -> ml_collections.ConfigDict:
     if not path.is_file():
         files = sorted(other.name for other in path.parent.glob("[!_]*.py"))
         sys.exit(
-            "error: `--config` must be a Python file, or FILE:VARIANT. Received: "
-            f"{value}, which is not there. {path.parent} has "
+            "error: `--config` must be a Python file, FILE:VARIANT, or the name of a "
+            f"run that comes along (`python -m seg_tf.configs`). Received: {value}, "
+            f"which is not there. {path.parent} has "
             f"{', '.join(files) or 'no Python file'}"
         )
     get_config = runpy.run_path(name)["get_config"]

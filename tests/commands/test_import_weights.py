@@ -40,7 +40,7 @@ def test_a_model_stays_what_it_is(tmp_path, capsys):
 def test_another_model_takes_up_the_weights(tmp_path, capsys):
     config = tmp_path / "config.py"
     config.write_text(
-        "from configs import segabert\n"
+        "from seg_tf.configs import segabert\n"
         "def get_config():\n"
         "    config = segabert.get_config()\n"
         f"    config.model.update({SIZES!r})\n"

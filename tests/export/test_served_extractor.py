@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import run_export
 from seg_tf.checkpoints.pretrained import load_pretrained
+from seg_tf.commands import export
 from seg_tf.export.served_extractor import ServedExtractor
 from seg_tf.export.spans.answers import NO_SCORE
 from seg_tf.export.spans.contexts import GraphContextEncoder, encode_questions
@@ -251,7 +251,7 @@ def test_an_extractor_is_exported(tmp_path):
     choice = {"max_answer_pieces": MAX_ANSWER_PIECES}
     with pytest.raises(ValueError, match="`--num_best` does nothing for this model"):
         command_calls.run(
-            run_export,
+            export,
             f"--checkpoint={checkpoint}",
             f"--output_dir={output}",
             "--num_best=2",
@@ -259,7 +259,7 @@ def test_an_extractor_is_exported(tmp_path):
     assert not output.exists()
 
     command_calls.run(
-        run_export,
+        export,
         f"--checkpoint={model}",
         f"--output_dir={output}",
         f"--max_answer_pieces={MAX_ANSWER_PIECES}",

@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import run_export
 from seg_tf.checkpoints.pretrained import load_pretrained
-from seg_tf.commands import serve_check
+from seg_tf.commands import export, serve_check
 from seg_tf.export import saved_model
 from seg_tf.export.served_classifier import ServedClassifier
 from seg_tf.export.served_encoder import ServedEncoder
@@ -85,9 +84,7 @@ def expected_vectors(pretrained, document):
 def serve_elsewhere(checkpoint, given, folder):
     """What a process without our code gets from a SavedModel."""
     output = folder / "served"
-    command_calls.run(
-        run_export, f"--checkpoint={checkpoint}", f"--output_dir={output}"
-    )
+    command_calls.run(export, f"--checkpoint={checkpoint}", f"--output_dir={output}")
     process = subprocess.run(
         [sys.executable, "-I", "-c", LOADING, str(output)],
         input=json.dumps(given),
@@ -218,7 +215,7 @@ def test_a_classifier_is_exported_and_measured(checkpoints, tmp_path, capsys):
     classifier = TextClassifier.from_pretrained(pretrained, labels=["no", "yes"])
     classifier.save_to_preset(model)
     arguments = (f"--checkpoint={model}", f"--output_dir={output}")
-    command_calls.run(run_export, *arguments)
+    command_calls.run(export, *arguments)
     loaded = tf.saved_model.load(str(output))
     found = loaded.signatures["serving_default"](text=tf.constant(DOCUMENTS))
     batches = text_batches(pretrained, DOCUMENTS, batch_size=9, report=bool)
@@ -246,9 +243,9 @@ def test_a_classifier_is_exported_and_measured(checkpoints, tmp_path, capsys):
     # What stands there stays, unless it is to be replaced.
     before = (output / "saved_model.pb").stat().st_mtime_ns
     with pytest.raises(ValueError, match="--overwrite replaces it"):
-        command_calls.run(run_export, *arguments)
+        command_calls.run(export, *arguments)
     with pytest.raises(ValueError, match="`--num_best` does nothing for this model"):
-        command_calls.run(run_export, *arguments, "--num_best=2", "--overwrite")
+        command_calls.run(export, *arguments, "--num_best=2", "--overwrite")
     assert (output / "saved_model.pb").stat().st_mtime_ns == before
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "latency.csv",

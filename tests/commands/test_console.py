@@ -1,0 +1,50 @@
+"""`seg-tf`: the command that is meant, and its own help."""
+
+import importlib.util
+import sys
+
+import pytest
+
+from seg_tf.commands import console
+
+
+def call(monkeypatch, *arguments):
+    monkeypatch.setattr(sys, "argv", ["seg-tf", *arguments])
+    console.main()
+
+
+def test_every_command_is_a_module_with_a_summary(capsys, monkeypatch):
+    call(monkeypatch)
+    output = capsys.readouterr().out
+    found = console.commands()
+    assert found["seg_tf.commands"]["encode-text"] == "seg_tf.commands.encode_text"
+    assert found["data_pipelines"]["readers"] == "data_pipelines.readers"
+    names = [name for of_package in found.values() for name in of_package]
+    assert len(names) == len(set(names)) > 25
+    assert "console" not in names
+    for of_package in found.values():
+        for name, module in of_package.items():
+            assert importlib.util.find_spec(module)
+            (line,) = [
+                line for line in output.splitlines() if line.startswith(f"  {name} ")
+            ]
+            assert len(line.split()) > 3
+
+
+def test_another_name_is_refused_with_what_may_be_meant(monkeypatch):
+    with pytest.raises(SystemExit) as ended:
+        call(monkeypatch, "pretrane")
+    assert str(ended.value).startswith("error: there is no command `pretrane`. Did you")
+    assert "`pretrain`" in str(ended.value)
+
+
+def test_a_command_gets_its_arguments_and_shows_its_help(monkeypatch, capsys):
+    documentation = sys.modules["__main__"].__doc__
+    try:
+        with pytest.raises(SystemExit):
+            call(monkeypatch, "build_word_vocab", "--nonsense=1")
+        assert sys.argv[0] == "seg-tf build-word-vocab"
+        assert "nonsense" in capsys.readouterr().err
+        assert sys.modules["__main__"].__doc__.startswith("Counts the words")
+    finally:
+        sys.modules["__main__"].__doc__ = documentation
