@@ -1,4 +1,4 @@
-"""Exports a model as a SavedModel that takes text: `seg-tf export`, from a checkout; --help says all."""
+"""Exports a model that takes text: `seg-tf export`, from a checkout."""
 
 from seg_tf.commands import console
 

@@ -1,4 +1,4 @@
-"""Fine-tunes a pretrained model: `seg-tf finetune`, from a checkout; --help says all."""
+"""Fine-tunes a pretrained model: `seg-tf finetune`, from a checkout."""
 
 from seg_tf.commands import console
 

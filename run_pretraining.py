@@ -1,4 +1,4 @@
-"""Pretrains a text encoder: `seg-tf pretrain`, from a checkout; --help says all."""
+"""Pretrains a text encoder: `seg-tf pretrain`, from a checkout."""
 
 from seg_tf.commands import console
 

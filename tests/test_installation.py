@@ -43,11 +43,8 @@ def wheel(tmp_path_factory):
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copyfile(REPOSITORY / name, source / name)
     folder = tmp_path_factory.mktemp("wheel")
-    subprocess.run(
-        [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps"]
-        + ["--no-build-isolation", f"--wheel-dir={folder}", str(source)],
-        check=True,
-    )
+    options = ("--quiet", "--no-deps", "--no-build-isolation", f"--wheel-dir={folder}")
+    subprocess.run([sys.executable, "-m", "pip", "wheel", *options, source], check=True)
     (path,) = folder.glob("*.whl")
     return path
 
@@ -59,12 +56,9 @@ def installed(wheel, tmp_path_factory):
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     (packages,) = folder.glob("lib/python*/site-packages")
     (packages / "requirements.pth").write_text(sysconfig.get_path("purelib"))
-    subprocess.run(
-        ["uv", "pip", "install", "--quiet", "--offline", "--no-deps"]
-        + [f"--python={folder / 'bin' / 'python'}", str(wheel)],
-        check=True,
-        env={**os.environ, "PATH": sysconfig.get_path("scripts")},
-    )
+    uv = pathlib.Path(sysconfig.get_path("scripts")) / "uv"
+    options = ("--quiet", "--offline", "--no-deps", f"--python={folder}/bin/python")
+    subprocess.run([uv, "pip", "install", *options, wheel], check=True)
     return folder / "bin"
 
 
