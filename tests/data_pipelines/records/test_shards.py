@@ -1,6 +1,7 @@
 """Shards: random access, damage noticed, nothing half-written."""
 
 import concurrent.futures
+import contextlib
 import multiprocessing
 import os
 import resource
@@ -57,12 +58,25 @@ def numbered_shards(folder, num_shards, size):
 
 
 @pytest.fixture
-def few_open_files():
-    """Allows 256 open files, many of which are taken already."""
-    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (256, limits[1]))
+def few_open_files(monkeypatch):
+    """Room for the files that two readers open where 256 are allowed, and a few more.
+
+    Beside those that the process has open: other tests leave some.
+    """
+    in_use = num_open_files()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+    shards_at_once = open_files.shards_at_once()
+    room = 2 * 2 * shards_at_once + 8
+    assert room < 256 - 64  # What Python and TensorFlow have open.
+    resource.setrlimit(resource.RLIMIT_NOFILE, (in_use + room, hard))
+    monkeypatch.setattr(open_files, "shards_at_once", lambda: shards_at_once)
     yield
-    resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def num_open_files():
+    return len(os.listdir("/proc/self/fd")) - 1  # Without the listing itself.
 
 
 def test_more_shards_are_read_than_files_may_be_open(
@@ -77,22 +91,26 @@ def test_more_shards_are_read_than_files_may_be_open(
         assert [reader[number] for number in numbers[:500]] == [
             b"%d" % number for number in numbers[:500]
         ]
-    open_before = len(os.listdir("/proc/self/fd"))
+    open_before = num_open_files()
     del reader, train, validation
-    assert len(os.listdir("/proc/self/fd")) == open_before - 2 * 2 * 256 // 8
+    assert num_open_files() == open_before - 2 * 2 * 256 // 8
 
 
 def test_a_limit_that_is_too_low_is_explained(tmp_path, few_open_files):
     (path,) = numbered_shards(tmp_path, 1, 1)
-    in_use = len(os.listdir("/proc/self/fd")) - 1
-    taken = [os.open(path, os.O_RDONLY) for _ in range(256 - in_use)]
-    with pytest.raises(
-        OSError,
-        match=r"0\.tfrecord: .* may have 256 files .* needs 256.*ulimit -n 65536",
-    ):
-        shards.RecordReader([path])
-    for descriptor in taken:
-        os.close(descriptor)
+    taken = []
+    try:
+        with contextlib.suppress(OSError):
+            while True:
+                taken.append(os.open(path, os.O_RDONLY))
+        with pytest.raises(
+            OSError,
+            match=r"0\.tfrecord: .* may have \d+ files .* needs 256.*ulimit -n 65536",
+        ):
+            shards.RecordReader([path])
+    finally:
+        for descriptor in taken:
+            os.close(descriptor)
 
 
 def test_threads_share_a_reader_that_keeps_few_shards_open(tmp_path, monkeypatch):
