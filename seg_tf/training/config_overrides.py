@@ -11,13 +11,11 @@ from collections.abc import Sequence
 import ml_collections
 from absl import app
 
-import seg_tf
-
 # The value is the same argument's or the next one's.
 _CONFIG = re.compile(r"(?:^|\0)--?config[=\0]([^\0]+)")
 _CONFIG_FLAG = re.compile(r"--?config")
 _CONFIG_VALUE = re.compile(r"(--?config=)(.+)", re.DOTALL)
-CONFIGS = pathlib.Path(seg_tf.__file__).parent / "configs"
+CONFIGS = pathlib.Path(__file__).resolve().parents[1] / "configs"
 """The folder of the runs that come along."""
 _OVERRIDE = re.compile(r"--?(?:no)?config\.([\w.]+)(?:=.*)?", re.DOTALL)
 
