@@ -2,7 +2,7 @@
 
 PYTHON ?= python3
 VENV ?= .venv
-# auto, require or skip: see `tools/set_up.py --help`.
+# auto (if likely to be used), require or skip: see `tools/set_up.py --help`.
 HOROVOD ?= auto
 
 FORMAT ?= python_docs

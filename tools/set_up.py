@@ -42,7 +42,10 @@ NO_COMPILER_STATUS = 3
 NO_COMPILER = """\
 No C++ compiler was found, so Horovod is not built. Everything works in one process;
 training on several (horovodrun) needs it. On Debian or Ubuntu:
-    apt-get install g++ make    and then    make setup"""
+    apt-get install g++ make    and then    make setup HOROVOD=require"""
+NOT_WANTED = """\
+Set-up: without Horovod, which takes some minutes to compile and which only training in
+several processes (horovodrun) needs: make setup HOROVOD=require"""
 
 
 class SetUpError(Exception):
@@ -81,6 +84,11 @@ def count_packages(lock: pathlib.Path) -> int:
     """Number of packages that a lock file pins, whatever their markers."""
     lines = lock.read_text().splitlines()
     return len({line.split("==")[0] for line in lines if "==" in line})
+
+
+def count_gpus() -> int:
+    """Number of NVIDIA's devices that this machine has."""
+    return len(list(pathlib.Path("/dev").glob("nvidia[0-9]*")))
 
 
 @contextlib.contextmanager
@@ -189,7 +197,8 @@ class Environment:
             path = REPOSITORY / "requirements" / f"{contained}.txt"
             record[contained] = checksum(path)
         # Horovod is compiled against TensorFlow, which may be another one now.
-        record.pop("horovod", None)
+        if "horovod" in record:
+            record["horovod"] = "to be checked"
         self.write_record(record)
 
     def _install(self, lock: pathlib.Path) -> None:
@@ -229,13 +238,18 @@ class Environment:
         """Builds and installs Horovod, unless it is there.
 
         Args:
-            mode: `"auto"` does without it where no C++ compiler is found,
-                `"require"` does not, `"skip"` leaves Horovod alone.
+            mode: `"auto"` builds it if it is likely to be wanted and a C++ compiler
+                is found, `"require"` in any case, `"skip"` leaves Horovod alone.
         """
         patched = checksum(HOROVOD / "tensorflow-2.20.patch")
         record = self.read_record()
         chosen = any(name.startswith("HOROVOD_") for name in os.environ)
         if mode == "skip" or (record.get("horovod") == patched and not chosen):
+            return
+        if mode == "auto" and not chosen and not self._wants_horovod(record):
+            if not record.get("without_horovod"):
+                print(NOT_WANTED, flush=True)
+                self.write_record({**record, "without_horovod": True})
             return
         status = subprocess.call([str(self.python), str(HOROVOD / "build_horovod.py")])
         if status == NO_COMPILER_STATUS and mode == "auto":
@@ -248,6 +262,10 @@ class Environment:
         else:
             self.write_record({**record, "horovod": patched})
 
+    def _wants_horovod(self, record: dict) -> bool:
+        """True where tests need it, an older one is there, or GPUs are several."""
+        return "dev" in record or "horovod" in record or count_gpus() > 1
+
 
 def main() -> int:
     parser = argparse.ArgumentParser(
@@ -259,8 +277,8 @@ def main() -> int:
         "--horovod",
         choices=("auto", "require", "skip"),
         default="auto",
-        help="auto: build Horovod if there is a C++ compiler; require: fail without; "
-        "skip: leave it alone",
+        help="auto: build Horovod where there are several GPUs, and for developers, if "
+        "there is a C++ compiler; require: build it or fail; skip: leave it alone",
     )
     arguments = parser.parse_args()
     environment = Environment((REPOSITORY / arguments.venv).absolute())

@@ -22,7 +22,7 @@ def check(time_limit: float, all_reduce: bool) -> list[Finding]:
     """Compares the build with TensorFlow and starts two processes."""
     version = probes.installed_version("horovod")
     if not version:
-        cause = "everything works in one process; training on several needs it"
+        cause = "everything works in one process; training in several needs it"
         return [warning("Horovod is not installed", cause, _BUILD)]
     built = judge_build(version, probes.installed_version("tensorflow"))
     if not all_reduce:

@@ -71,12 +71,12 @@ def test_packages_are_installed_once_for_each_lock(repository, installed):
 def test_a_changed_lock_is_installed_and_horovod_checked_again(repository, installed):
     environment = make_environment(repository / "venv", {"horovod": "abc"})
     environment.ensure_packages("run")
-    assert "horovod" not in environment.read_record()
+    assert environment.read_record()["horovod"] != "abc"
     environment.write_record({**environment.read_record(), "horovod": "abc"})
     (repository / "requirements" / "run.txt").write_text("a==2\n")
     environment.ensure_packages("run")
     assert installed == ["run.txt", "run.txt"]
-    assert "horovod" not in environment.read_record()
+    assert environment.read_record()["horovod"] != "abc"
 
 
 def test_an_interrupted_install_leaves_a_mark(repository, monkeypatch):
@@ -142,6 +142,33 @@ def test_an_environment_of_others_is_never_removed(repository, monkeypatch):
 
 
 @pytest.mark.parametrize(
+    ("record", "num_gpus", "is_built"),
+    [
+        pytest.param({}, 0, False, id="no_gpu"),
+        pytest.param({}, 1, False, id="one_gpu"),
+        pytest.param({}, 8, True, id="several_gpus"),
+        pytest.param({"dev": "abc"}, 0, True, id="developer"),
+        pytest.param({"horovod": "older"}, 0, True, id="replaced"),
+    ],
+)
+def test_horovod_is_built_unasked_only_where_it_is_used(
+    repository, monkeypatch, capsys, record, num_gpus, is_built
+):
+    calls = []
+    monkeypatch.setattr(set_up, "count_gpus", lambda: num_gpus)
+    monkeypatch.setattr(subprocess, "call", lambda _: calls.append(1) or 0)
+    monkeypatch.delenv("HOROVOD_GPU_OPERATIONS", raising=False)
+    environment = make_environment(repository / "venv", record)
+    for _ in range(2):
+        environment.ensure_horovod("auto")
+    assert len(calls) == is_built
+    shown = capsys.readouterr().out
+    assert shown.count("make setup HOROVOD=require") == (not is_built)
+    environment.ensure_horovod("require")
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize(
     ("mode", "status", "recorded", "error"),
     [
         pytest.param("auto", 0, True, None, id="built"),
@@ -160,7 +187,7 @@ def test_horovod_modes(repository, monkeypatch, mode, status, recorded, error):
         return status
 
     monkeypatch.setattr(subprocess, "call", build)
-    environment = make_environment(repository / "venv", {})
+    environment = make_environment(repository / "venv", {"dev": "abc"})
     if error:
         with pytest.raises(set_up.SetUpError, match=error):
             environment.ensure_horovod(mode)
@@ -175,7 +202,7 @@ def test_horovod_is_asked_for_again_only_where_a_build_is_chosen(
     calls = []
     monkeypatch.setattr(subprocess, "call", lambda _: calls.append(1) or 0)
     monkeypatch.delenv("HOROVOD_GPU_OPERATIONS", raising=False)
-    environment = make_environment(repository / "venv", {})
+    environment = make_environment(repository / "venv", {"dev": "abc"})
     environment.ensure_horovod("auto")
     environment.ensure_horovod("auto")
     assert len(calls) == 1
@@ -188,7 +215,7 @@ def test_without_a_compiler_the_loss_and_the_remedy_are_told(
     repository, monkeypatch, capsys
 ):
     monkeypatch.setattr(subprocess, "call", lambda _: set_up.NO_COMPILER_STATUS)
-    make_environment(repository / "venv", {}).ensure_horovod("auto")
+    make_environment(repository / "venv", {"dev": "abc"}).ensure_horovod("auto")
     shown = capsys.readouterr().out
     assert "one process" in shown
     assert "apt-get install g++" in shown
