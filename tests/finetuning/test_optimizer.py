@@ -42,9 +42,8 @@ def slow_adamw(weight, gradients, rate, decay, epsilon=1e-6):
         mean = 0.9 * mean + 0.1 * gradient
         square = 0.999 * square + 0.001 * gradient**2
         weight = weight - rate * decay * weight
-        # Epsilon is added before the correction of the second moment.
-        correction = np.sqrt(1 - 0.999**step) / (1 - 0.9**step)
-        weight = weight - rate * correction * mean / (np.sqrt(square) + epsilon)
+        mean_hat, square_hat = mean / (1 - 0.9**step), square / (1 - 0.999**step)
+        weight = weight - rate * mean_hat / (np.sqrt(square_hat) + epsilon)
     return weight
 
 

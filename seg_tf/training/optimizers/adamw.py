@@ -1,4 +1,4 @@
-"""Keras's AdamW, a variable's update in one pass over its memory."""
+"""AdamW, a variable's update in one pass over its memory."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,31 +9,38 @@ import tensorflow as tf
 
 @keras.saving.register_keras_serializable(package="seg_tf")
 class AdamW(keras.optimizers.AdamW):
-    """`keras.optimizers.AdamW` with TensorFlow's own Adam kernel.
-
-    The update is Keras's, but for rounding:
+    """AdamW (Loshchilov and Hutter, 2019, algorithm 2) by TensorFlow's Adam kernel.
 
         m = m + (1 - beta_1) * (g - m)
         v = v + (1 - beta_2) * (g**2 - v)
-        w = w - rate * sqrt(1 - beta_2**t) / (1 - beta_1**t) * m / (sqrt(v) + epsilon)
+        m_hat, v_hat = m / (1 - beta_1**t), v / (1 - beta_2**t)
+        w = w - rate * m_hat / (sqrt(v_hat) + epsilon)
 
-    Keras computes it by some ten operators, each of which reads and writes arrays of
-    the variable's size; memory is what an update waits for. On a CPU the kernel halves
-    the time of the update of a model of 52 million parameters.
+    This is PyTorch's form. Keras adds epsilon to `sqrt(v)`, before the correction,
+    which makes it 1 / sqrt(1 - beta_2**t) times as large: 32 times at the first update,
+    where 1e-6 then slows all weights whose gradients are below 1e-4.
 
-    Variables that are not float32, and AMSGrad, are left to Keras.
+    Keras computes the update by some ten operators, each of which reads and writes
+    arrays of the variable's size; memory is what an update waits for. On a CPU the
+    kernel halves the time of the update of a model of 52 million parameters. Variables
+    that are not float32, whose numbers cannot hold beta_2, are updated by operators.
 
     The config holds the names of what does not decay, which Keras's forgets: the
     optimizer of a model that is saved and loaded would continue differently.
 
     Args:
-        *args: as for Keras's.
+        *args: as for `keras.optimizers.AdamW`.
         undecayed: parts of names of variables whose weights do not decay.
-        **kwargs: as for Keras's.
+        **kwargs: as for `keras.optimizers.AdamW`.
+
+    Raises:
+        ValueError: if `amsgrad` is asked for.
     """
 
     def __init__(self, *args: Any, undecayed: Sequence[str] = (), **kwargs: Any):
         super().__init__(*args, **kwargs)
+        if self.amsgrad:
+            raise ValueError("`amsgrad` must be False. Received: amsgrad=True")
         self._undecayed: tuple[str, ...] = ()
         if undecayed:
             self.exclude_from_weight_decay(var_names=list(undecayed))
@@ -48,24 +55,37 @@ class AdamW(keras.optimizers.AdamW):
         return {**super().get_config(), "undecayed": list(self._undecayed)}
 
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
-        if self.amsgrad or variable.dtype != "float32":
-            super().update_step(gradient, variable, learning_rate)
-            return
         index = self._get_variable_index(variable)
+        first, second = self._momentums[index], self._velocities[index]
+        # A gradient of table rows, some of them twice, becomes their sum here.
+        gradient = tf.convert_to_tensor(gradient)
+        rate = tf.cast(learning_rate, tf.float32)
         step = tf.cast(self.iterations.value + 1, tf.float32)
-        tf.raw_ops.ResourceApplyAdam(
-            var=_handle(variable),
-            m=_handle(self._momentums[index]),
-            v=_handle(self._velocities[index]),
-            beta1_power=tf.pow(self.beta_1, step),
-            beta2_power=tf.pow(self.beta_2, step),
-            lr=tf.cast(learning_rate, tf.float32),
-            beta1=self.beta_1,
-            beta2=self.beta_2,
-            epsilon=self.epsilon,
-            # A gradient of table rows, some of them twice, becomes their sum here.
-            grad=tf.convert_to_tensor(gradient),
+        power_1, power_2 = tf.pow(self.beta_1, step), tf.pow(self.beta_2, step)
+        # The kernel divides by sqrt(v) + epsilon and corrects the quotient.
+        root = tf.sqrt(1 - power_2)
+        epsilon = self.epsilon * root
+        if variable.dtype == "float32":
+            tf.raw_ops.ResourceApplyAdam(
+                var=_handle(variable),
+                m=_handle(first),
+                v=_handle(second),
+                beta1_power=power_1,
+                beta2_power=power_2,
+                lr=rate,
+                beta1=self.beta_1,
+                beta2=self.beta_2,
+                epsilon=epsilon,
+                grad=gradient,
+            )
+            return
+        first.assign_add((gradient - first.value) * (1 - self.beta_1))
+        second.assign_add((tf.square(gradient) - second.value) * (1 - self.beta_2))
+        scale, epsilon = (
+            tf.cast(number, gradient.dtype)
+            for number in (rate * root / (1 - power_1), epsilon)
         )
+        variable.assign_sub(scale * first.value / (tf.sqrt(second.value) + epsilon))
 
 
 def _handle(variable: Any) -> tf.Tensor:

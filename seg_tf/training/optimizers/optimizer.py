@@ -102,7 +102,7 @@ def build_scheduled(
         weight_decay: decay of the weights; none on LayerNorm and bias.
         beta_1: decay of the first moment.
         beta_2: decay of the second moment.
-        epsilon: added to the root of the second moment.
+        epsilon: added to the root of the second moment, corrected for its start.
         **arguments: further ones of `optimizer_class`.
     """
     if warmup_updates is None:

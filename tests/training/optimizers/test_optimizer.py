@@ -45,10 +45,9 @@ class SlowAdamW:
             first = beta_1 * self.first[name] + (1 - beta_1) * gradient
             second = beta_2 * self.second[name] + (1 - beta_2) * gradient**2
             self.first[name], self.second[name] = first, second
-            root = np.sqrt(1 - beta_2**self.updates)
-            # Epsilon is added before the correction, as in BERT's and Keras's Adam.
-            step = first / (1 - beta_1**self.updates) * root
-            step = step / (np.sqrt(second) + self.settings["epsilon"])
+            first_hat = first / (1 - beta_1**self.updates)
+            second_hat = second / (1 - beta_2**self.updates)
+            step = first_hat / (np.sqrt(second_hat) + self.settings["epsilon"])
             if name in self.decayed:
                 step = step + self.settings["weight_decay"] * self.values[name]
             self.values[name] = self.values[name] - rate * step
