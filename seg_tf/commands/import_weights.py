@@ -21,10 +21,12 @@ To pretrain further, or to give another model a start, name its config:
     --initial_checkpoint=runs/bert_as_segabert --output_dir=runs/segabert
 
 The same --config and --config.… flags have to be given to both, and the records be made
-with the same vocab.txt. Tables that BERT lacks start so that the model equals BERT
-where that is possible: BERT with P.S. and SLM always, SegaBERT on windows of one
-sentence. A report of the loaded, new and unmatched weights, and of the windows for
-which the two are equal, is printed and kept as import_report.txt in the folder.
+with the same vocab.txt. LayerNorm's epsilon, the form of GELU, token types and longer
+tables are the source's in both, unless a flag says otherwise:
+--config.model.layer_norm_epsilon=1e-12. Tables that BERT lacks start so that the model
+equals BERT where that is possible: BERT with P.S. and SLM always, SegaBERT on windows
+of one sentence. A report of the loaded, new and unmatched weights, and of the windows
+for which the two are equal, is printed and kept as import_report.txt in the folder.
 """
 
 import pathlib
@@ -65,12 +67,14 @@ def main(_: Sequence[str]) -> None:
     output_dir = output_paths.folder_path(values.output_dir)
     new_folder.check(output_dir)
     config = values.config and configuration.from_config_dict(values.config)
+    asked = config_overrides.overridden(values["config"]) if config else None
     report = conversion.convert(
         formats.open_model(pathlib.Path(values["from"].value)),
         output_dir,
         config,
         pathlib.Path(values.vocab_file) if values.vocab_file else None,
         values.lower_case,
+        asked,
     )
     print(report.to_text())
     print(f"Written: {output_dir}")

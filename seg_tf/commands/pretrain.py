@@ -143,6 +143,7 @@ def main(argv: Sequence[str]) -> None:
             ),
             output_dir=_OUTPUT_DIR.value or f"runs/{config.name}",
             initial_checkpoint=_INITIAL_CHECKPOINT.value,
+            asked=config_overrides.overridden(flags.FLAGS["config"]),
             dry_run=_DRY_RUN.value,
             measure=_MEASURE.value,
             resume=_RESUME.value,

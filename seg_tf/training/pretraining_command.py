@@ -12,6 +12,7 @@ import tensorflow as tf
 from seg_tf import command_line, configuration, fidelity, output_paths
 from seg_tf.checkpoints import contents, folder_names, folders
 from seg_tf.checkpoints.errors import CheckpointError
+from seg_tf.configuration import source_settings
 from seg_tf.training import (
     devices,
     distribution,
@@ -36,6 +37,7 @@ class RunOptions:
     records_dir: str | None
     output_dir: str
     initial_checkpoint: str | None = None
+    asked: frozenset[str] = frozenset()  # paths of fields that flags set
     dry_run: bool = False
     measure: int | None = None
     resume: bool = True
@@ -48,6 +50,7 @@ class RunOptions:
 class _Prepared:
     """Everything that a run needs, checked and built."""
 
+    config: configuration.RunConfig
     folder: RunFolder
     description: dict[str, Any]
     initial_checkpoint: pathlib.Path | None
@@ -66,6 +69,7 @@ def run(config: configuration.RunConfig, options: RunOptions) -> None:
     command_line.raise_open_files()
     try:
         prepared = _prepare(config, options)
+        config = prepared.config
         deviations = fidelity.describe(config)
     except (ValueError, OSError, CheckpointError, TrainingStopped) as error:
         sys.exit(f"error: {error}")
@@ -83,6 +87,10 @@ def _prepare(config: configuration.RunConfig, options: RunOptions) -> _Prepared:
     processes = distribution.join()
     folder = RunFolder(output_paths.local_path(options.output_dir, "output_dir"))
     initial = _initial_checkpoint(options)
+    if initial:
+        config, taken = _like_imported(config, initial, options.asked)
+        if taken and processes.is_chief:
+            print(f"As in {initial}: {source_settings.describe_taken(taken)}")
     sources = record_sources.parse(options.records_dir, options.cache_gigabytes)
     description = run_folder.describe_run(
         config,
@@ -98,7 +106,9 @@ def _prepare(config: configuration.RunConfig, options: RunOptions) -> _Prepared:
     )
     inputs = pretraining.build_inputs(config, sources, processes)
     pretrainer = pretraining.build_pretrainer(config, inputs, processes)
-    return _Prepared(folder, description, initial, inputs, pretrainer, processes)
+    return _Prepared(
+        config, folder, description, initial, inputs, pretrainer, processes
+    )
 
 
 def _end_dry_run(
@@ -166,6 +176,17 @@ def _initial_checkpoint(options: RunOptions) -> pathlib.Path | None:
     return folders.find_checkpoint(
         pathlib.Path(options.initial_checkpoint), "--initial_checkpoint"
     )
+
+
+def _like_imported(
+    config: configuration.RunConfig, initial: pathlib.Path, asked: frozenset[str]
+) -> tuple[configuration.RunConfig, dict[str, tuple[Any, Any]]]:
+    """The config with the settings that imported weights were trained with."""
+    state = contents.read_state(initial)
+    source = configuration.from_config_dict(state["config"]).model
+    if not state.get("imported") or type(source) is not type(config.model):
+        return config, {}
+    return source_settings.follow_source(config, vars(source), asked)
 
 
 def _ending(result: pretraining.Result, folder: RunFolder) -> str:
