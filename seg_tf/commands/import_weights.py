@@ -9,7 +9,8 @@ everything else that takes a --checkpoint. Formats and their files:
   google        bert_model.ckpt.*, bert_config.json, vocab.txt (BERT's authors, TF 1)
   official      a TF 2 checkpoint of tf-models-official, with or without
                 bert_config.json
-  hugging_face  config.json, model.safetensors, vocab.txt, in a local folder
+  hugging_face  config.json, model.safetensors, vocab.txt; or pytorch_model.bin, where
+                PyTorch is installed, which reads the tensors of it alone
   segabert      the same, as SegaBERT's authors released it
   keras_hub     a preset folder of a BertBackbone
 

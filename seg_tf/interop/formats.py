@@ -15,7 +15,7 @@ FORMATS = {
     "bert_config.json",
     tensorflow_checkpoints.OFFICIAL: "a TF 2 checkpoint of tf-models-official",
     hugging_face_folders.HUGGING_FACE: "a folder with config.json and "
-    "model.safetensors",
+    "model.safetensors or pytorch_model.bin",
     hugging_face_folders.SEGABERT: "the same, as SegaBERT's authors released it",
     keras_hub_presets.KERAS_HUB: "a preset folder of keras-hub's BertBackbone",
 }
