@@ -14,6 +14,10 @@ everything else that takes a --checkpoint. Formats and their files:
   segabert      the same, as SegaBERT's authors released it
   keras_hub     a preset folder of a BertBackbone
 
+--from=hf://organisation/name downloads a model of the Hugging Face hub in one of these
+forms, only the files that are read and once, into the hub's cache (HF_HOME).
+HF_ENDPOINT names another hub, HF_HUB_OFFLINE=1 keeps to the cache.
+
 To pretrain further, or to give another model a start, name its config:
 
   python -m seg_tf.commands.import_weights --from=uncased_L-12_H-768_A-12 \
@@ -49,7 +53,11 @@ def define_flags() -> None:
         "are flags too. Without, the model stays what it is.",
     )
     flags.DEFINE_string(
-        "from", None, "Folder, or prefix of a TensorFlow checkpoint.", required=True
+        "from",
+        None,
+        "Folder, prefix of a TensorFlow checkpoint, or hf://organisation/name, maybe "
+        "with @revision.",
+        required=True,
     )
     flags.DEFINE_string("output_dir", None, "Checkpoint to write.", required=True)
     flags.DEFINE_string(
@@ -70,7 +78,7 @@ def main(_: Sequence[str]) -> None:
     config = values.config and configuration.from_config_dict(values.config)
     asked = config_overrides.overridden(values["config"]) if config else None
     report = conversion.convert(
-        formats.open_model(pathlib.Path(values["from"].value)),
+        formats.open_model(values["from"].value),
         output_dir,
         config,
         pathlib.Path(values.vocab_file) if values.vocab_file else None,

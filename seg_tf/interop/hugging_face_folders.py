@@ -43,7 +43,7 @@ def read(folder: pathlib.Path) -> ForeignModel:
     """
     config_path = folder / CONFIG_FILE
     config = bert_config_file.read_config(config_path)
-    _check_model(config, config_path)
+    check_model(config, config_path)
     sizes = bert_config_file.bert_sizes(config, config_path)
     store, weight_files = _open_weights(folder)
     word_table = "embeddings.word_embeddings.weight"
@@ -148,7 +148,7 @@ def _hint(folder: pathlib.Path, found: pathlib.Path | None) -> str:
     )
 
 
-def _check_model(config: Mapping[str, Any], path: pathlib.Path) -> None:
+def check_model(config: Mapping[str, Any], path: pathlib.Path) -> None:
     """Raises where the folder holds what our encoders do not compute."""
     required = {
         "model_type": "bert",

@@ -5,7 +5,9 @@ import dataclasses
 import pathlib
 import shlex
 import sys
-from typing import Any
+import tempfile
+from collections.abc import Collection
+from typing import Any, Protocol
 
 import tensorflow as tf
 
@@ -30,6 +32,34 @@ from seg_tf.training.pretrainer import Pretrainer
 from seg_tf.training.run_folder import RunFolder
 
 
+class FindInitial(Protocol):
+    """Finds the checkpoint that `--initial_checkpoint` names, or makes it.
+
+    Call arguments:
+        given: value of the flag.
+        output_dir: that of the run; what is made is kept in it.
+        made_in: folder for it instead, if the output folder lacks it; of a dry run.
+        argument: the flag, for messages.
+        config: the run.
+        asked: paths of the fields of `config` that the user set.
+        processes: those that call this.
+        overwrite: whether what was made for another run may be replaced.
+    """
+
+    def __call__(
+        self,
+        given: str,
+        output_dir: pathlib.Path,
+        argument: str,
+        config: configuration.RunConfig,
+        asked: Collection[str],
+        *,
+        processes: Distribution,
+        made_in: pathlib.Path | None,
+        overwrite: bool,
+    ) -> pathlib.Path: ...
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunOptions:
     """Flags of the command beside the config; each is documented in its `--help`."""
@@ -38,6 +68,7 @@ class RunOptions:
     output_dir: str
     initial_checkpoint: str | None = None
     asked: frozenset[str] = frozenset()  # paths of fields that flags set
+    find_initial: FindInitial | None = None  # None finds checkpoints of ours alone
     dry_run: bool = False
     measure: int | None = None
     resume: bool = True
@@ -67,8 +98,17 @@ def run(config: configuration.RunConfig, options: RunOptions) -> None:
             ends early.
     """
     command_line.raise_open_files()
+    with contextlib.ExitStack() as stack:
+        _run(config, options, stack)
+
+
+def _run(
+    config: configuration.RunConfig,
+    options: RunOptions,
+    stack: contextlib.ExitStack,
+) -> None:
     try:
-        prepared = _prepare(config, options)
+        prepared = _prepare(config, options, stack)
         config = prepared.config
         deviations = fidelity.describe(config)
     except (ValueError, OSError, CheckpointError, TrainingStopped) as error:
@@ -83,10 +123,17 @@ def run(config: configuration.RunConfig, options: RunOptions) -> None:
         _train(config, options, prepared)
 
 
-def _prepare(config: configuration.RunConfig, options: RunOptions) -> _Prepared:
+def _prepare(
+    config: configuration.RunConfig,
+    options: RunOptions,
+    stack: contextlib.ExitStack,
+) -> _Prepared:
     processes = distribution.join()
     folder = RunFolder(output_paths.local_path(options.output_dir, "output_dir"))
-    initial = _initial_checkpoint(options)
+    made_in = None
+    if options.dry_run:
+        made_in = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
+    initial = _initial_checkpoint(config, options, folder.path, made_in, processes)
     if initial:
         config, taken = _like_imported(config, initial, options.asked)
         if taken and processes.is_chief:
@@ -170,11 +217,27 @@ def _train(
         print(_ending(result, prepared.folder))
 
 
-def _initial_checkpoint(options: RunOptions) -> pathlib.Path | None:
-    if not options.initial_checkpoint:
+def _initial_checkpoint(
+    config: configuration.RunConfig,
+    options: RunOptions,
+    output_dir: pathlib.Path,
+    made_in: pathlib.Path | None,
+    processes: Distribution,
+) -> pathlib.Path | None:
+    given, argument = options.initial_checkpoint, "--initial_checkpoint"
+    if not given:
         return None
-    return folders.find_checkpoint(
-        pathlib.Path(options.initial_checkpoint), "--initial_checkpoint"
+    if options.find_initial is None:
+        return folders.find_checkpoint(pathlib.Path(given), argument)
+    return options.find_initial(
+        given,
+        output_dir,
+        argument,
+        config,
+        options.asked,
+        processes=processes,
+        made_in=made_in,
+        overwrite=options.overwrite,
     )
 
 
