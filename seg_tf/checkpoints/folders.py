@@ -41,6 +41,13 @@ def read(folder: pathlib.Path) -> dict[str, Any]:
     return state
 
 
+def is_checkpoint(path: pathlib.Path) -> bool:
+    """True for a checkpoint, and for the output folder of a run that has one."""
+    return (path / contents.STATE_FILE).exists() or bool(
+        folder_names.existing(path / "checkpoints")
+    )
+
+
 def find_checkpoint(
     path: pathlib.Path, argument: str = "checkpoint_dir"
 ) -> pathlib.Path:

@@ -8,6 +8,10 @@ settings or models do, so give several:
 
   … --learning_rate=2e-5,3e-5,5e-5 --batch_size=16,32 --epochs=3,4 --seeds=1,2,3
 
+--checkpoint may also name weights of another program, in a folder or as
+hf://organisation/name: they are converted once, as import_weights does, into the
+folder initial_checkpoint of --output_dir.
+
 Several values are all tried, every setting with every seed. --grid=paper tries those of
 the paper of the checkpoint's model, as many seeds as it ran; values that are given take
 the place of the grid's. --dry_run says how many trials that makes.
@@ -48,9 +52,11 @@ On several processes, each takes its share of the trials:
 `python -m seg_tf.tasks` lists the tasks: those of GLUE, DiscoEval and RACE, and SQuAD.
 """
 
+import contextlib
 import dataclasses
 import os
 import pathlib
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -68,6 +74,7 @@ from seg_tf.finetuning.trials.divergence import ADVICE
 from seg_tf.finetuning.trials.grid import GRIDS, Grid, make_grid, probe_grid
 from seg_tf.finetuning.trials.trial import TaskRunner
 from seg_tf.finetuning.trials.trial_progress import TrialsProgress, describe
+from seg_tf.interop import initial_checkpoints
 from seg_tf.tasks.finetuning_settings import OptimizerSettings
 from seg_tf.training import distribution
 from seg_tf.training.errors import TrainingStopped
@@ -198,7 +205,7 @@ def main(_: Sequence[str]) -> None:
     given = [name for name in values if values[name].present]
     for name in names:
         runners.check_flags(name, given, values.probe)
-    pretrained = model_flags.load_model()
+    pretrained = _load_model(output_dir, processes, say)
     # Whatever can be refused, before anything is trained.
     jobs = []
     for name in names:
@@ -220,6 +227,30 @@ def main(_: Sequence[str]) -> None:
             f"{len(diverged):,} of {num_trials:,} trials diverged and have no scores: "
             f"{'; '.join(diverged)}. {ADVICE}"
         )
+
+
+def _load_model(
+    output_dir: pathlib.Path,
+    processes: distribution.Distribution,
+    say: Callable[[str], Any],
+) -> Pretrained:
+    """The model that `--checkpoint` names; one of another program is converted."""
+    values = flags.FLAGS
+    with contextlib.ExitStack() as stack:
+        made_in = None
+        if values.dry_run:
+            made_in = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        folder = initial_checkpoints.find(
+            values.checkpoint,
+            output_dir,
+            "--checkpoint",
+            processes=processes,
+            made_in=made_in,
+            report=say,
+            vocab_file=pathlib.Path(values.vocab_file) if values.vocab_file else None,
+            lower_case=values.lower_case,
+        )
+        return model_flags.load_model(checkpoint=folder)
 
 
 def _make_job(

@@ -9,9 +9,14 @@ everything else that takes a --checkpoint. Formats and their files:
   google        bert_model.ckpt.*, bert_config.json, vocab.txt (BERT's authors, TF 1)
   official      a TF 2 checkpoint of tf-models-official, with or without
                 bert_config.json
-  hugging_face  config.json, model.safetensors, vocab.txt, in a local folder
+  hugging_face  config.json, model.safetensors, vocab.txt; or pytorch_model.bin, where
+                PyTorch is installed, which reads the tensors of it alone
   segabert      the same, as SegaBERT's authors released it
   keras_hub     a preset folder of a BertBackbone
+
+--from=hf://organisation/name downloads a model of the Hugging Face hub in one of these
+forms, only the files that are read and once, into the hub's cache (HF_HOME).
+HF_ENDPOINT names another hub, HF_HUB_OFFLINE=1 keeps to the cache.
 
 To pretrain further, or to give another model a start, name its config:
 
@@ -21,10 +26,12 @@ To pretrain further, or to give another model a start, name its config:
     --initial_checkpoint=runs/bert_as_segabert --output_dir=runs/segabert
 
 The same --config and --config.… flags have to be given to both, and the records be made
-with the same vocab.txt. Tables that BERT lacks start so that the model equals BERT
-where that is possible: BERT with P.S. and SLM always, SegaBERT on windows of one
-sentence. A report of the loaded, new and unmatched weights, and of the windows for
-which the two are equal, is printed and kept as import_report.txt in the folder.
+with the same vocab.txt. LayerNorm's epsilon, the form of GELU, token types and longer
+tables are the source's in both, unless a flag says otherwise:
+--config.model.layer_norm_epsilon=1e-12. Tables that BERT lacks start so that the model
+equals BERT where that is possible: BERT with P.S. and SLM always, SegaBERT on windows
+of one sentence. A report of the loaded, new and unmatched weights, and of the windows
+for which the two are equal, is printed and kept as import_report.txt in the folder.
 """
 
 import pathlib
@@ -46,7 +53,11 @@ def define_flags() -> None:
         "are flags too. Without, the model stays what it is.",
     )
     flags.DEFINE_string(
-        "from", None, "Folder, or prefix of a TensorFlow checkpoint.", required=True
+        "from",
+        None,
+        "Folder, prefix of a TensorFlow checkpoint, or hf://organisation/name, maybe "
+        "with @revision.",
+        required=True,
     )
     flags.DEFINE_string("output_dir", None, "Checkpoint to write.", required=True)
     flags.DEFINE_string(
@@ -65,12 +76,14 @@ def main(_: Sequence[str]) -> None:
     output_dir = output_paths.folder_path(values.output_dir)
     new_folder.check(output_dir)
     config = values.config and configuration.from_config_dict(values.config)
+    asked = config_overrides.overridden(values["config"]) if config else None
     report = conversion.convert(
-        formats.open_model(pathlib.Path(values["from"].value)),
+        formats.open_model(values["from"].value),
         output_dir,
         config,
         pathlib.Path(values.vocab_file) if values.vocab_file else None,
         values.lower_case,
+        asked,
     )
     print(report.to_text())
     print(f"Written: {output_dir}")

@@ -1,6 +1,7 @@
 """Flags shared by the commands that use a pretrained model: checkpoint and texts."""
 
 import dataclasses
+import pathlib
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -44,7 +45,9 @@ def define_model_flags(*, several: bool = False) -> None:
     )
 
 
-def load_model(memory_length: int | None = None) -> Pretrained:
+def load_model(
+    memory_length: int | None = None, checkpoint: str | pathlib.Path | None = None
+) -> Pretrained:
     """The model, with its sentence splitter, that the flags name.
 
     Says so on stderr where the model was trained on sentences that another splitter
@@ -52,13 +55,14 @@ def load_model(memory_length: int | None = None) -> Pretrained:
 
     Args:
         memory_length: of a model with memory, if other than in training.
+        checkpoint: a checkpoint in place of the one that `--checkpoint` names.
 
     Raises:
         CheckpointError: if the checkpoint cannot be used.
         ValueError: if the parameters of the splitter cannot be read.
     """
     settings = {} if memory_length is None else {"memory_length": memory_length}
-    return _load(flags.FLAGS.checkpoint, settings)
+    return _load(checkpoint or flags.FLAGS.checkpoint, settings)
 
 
 def load_models() -> list[Pretrained]:
@@ -89,7 +93,9 @@ def with_sentence_parameters(pretrained: Pretrained) -> Pretrained:
     return pretrained
 
 
-def _load(checkpoint: str, settings: Mapping[str, Any] | None = None) -> Pretrained:
+def _load(
+    checkpoint: str | pathlib.Path, settings: Mapping[str, Any] | None = None
+) -> Pretrained:
     values = flags.FLAGS
     return with_sentence_parameters(
         load_pretrained(checkpoint, values.vocab_file, values.lower_case, settings)

@@ -88,7 +88,9 @@ _INITIAL_CHECKPOINT = flags.DEFINE_string(
     "initial_checkpoint",
     None,
     "Checkpoint, or output folder of a run, whose weights a new run starts from: only "
-    "the weights, as for the second phase of a recipe.",
+    "the weights, as for the second phase of a recipe. Or weights of another program, "
+    "in a folder or as hf://organisation/name: they are converted once, as "
+    "import_weights does, into the folder initial_checkpoint of --output_dir.",
 )
 _DRY_RUN = flags.DEFINE_bool("dry_run", False, "Print the plan and touch nothing.")
 _MEASURE = flags.DEFINE_integer(
@@ -133,6 +135,7 @@ def main(argv: Sequence[str]) -> None:
     except ValueError as error:
         sys.exit(f"error: {error}")
     # TensorFlow takes seconds to import; what is wrong with the flags is said before.
+    from seg_tf.interop import initial_checkpoints
     from seg_tf.training import pretraining_command
 
     pretraining_command.run(
@@ -143,6 +146,8 @@ def main(argv: Sequence[str]) -> None:
             ),
             output_dir=_OUTPUT_DIR.value or f"runs/{config.name}",
             initial_checkpoint=_INITIAL_CHECKPOINT.value,
+            find_initial=initial_checkpoints.find,
+            asked=config_overrides.overridden(flags.FLAGS["config"]),
             dry_run=_DRY_RUN.value,
             measure=_MEASURE.value,
             resume=_RESUME.value,

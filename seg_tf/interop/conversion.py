@@ -1,7 +1,7 @@
 """Makes a checkpoint of ours from a foreign model."""
 
 import pathlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import keras
@@ -10,6 +10,7 @@ import numpy as np
 from seg_tf import configuration, fidelity, files
 from seg_tf.checkpoints import contents, pretrained
 from seg_tf.checkpoints.encoder_copies import under_dtype_policy
+from seg_tf.configuration import source_settings
 from seg_tf.interop import (
     bert_parts,
     new_folder,
@@ -41,6 +42,7 @@ def convert(
     config: configuration.RunConfig | None = None,
     vocab_file: pathlib.Path | None = None,
     lower_case: bool | None = None,
+    asked: Collection[str] | None = None,
 ) -> ImportReport:
     """Writes a checkpoint that holds a foreign model's weights.
 
@@ -57,6 +59,9 @@ def convert(
         lower_case: whether text has to be lower-cased; None takes what the foreign
             model's files say or, where they do not, what the vocabulary does
             (`seg_tf.text.casing`).
+        asked: paths of the fields of `config` that have to stay, such as
+            `model.layer_norm_epsilon`; others that the outputs depend on follow the
+            foreign model (`seg_tf.configuration.source_settings`). None keeps all.
 
     Returns:
         What was loaded and what was not.
@@ -71,6 +76,11 @@ def convert(
     new_folder.check(output_dir)
     config = config or target_config.own_config(foreign)
     target_config.check_config(config, foreign)
+    taken: dict[str, tuple[Any, Any]] = {}
+    if asked is not None:
+        config, taken = source_settings.follow_source(
+            config, target_config.settings_of(foreign), asked
+        )
     vocabulary, text = _text(foreign, vocab_file, lower_case)
     vocab_size = config.model.vocab_size or vocabulary.size
     parts = part_reading.read_parts(
@@ -99,6 +109,7 @@ def convert(
         parts,
         tables,
         assigned,
+        taken=taken,
         new=_new_weights(encoder, objectives, set(assigned.values())),
         notes=_vocabulary_notes(parts, vocabulary, vocab_size),
     )
@@ -151,6 +162,7 @@ def _report(
     tables: StartingTables,
     assigned: Mapping[str, str],
     *,
+    taken: Mapping[str, tuple[Any, Any]],
     new: tuple[str, ...],
     notes: tuple[str, ...],
 ) -> ImportReport:
@@ -170,6 +182,7 @@ def _report(
         unmatched=tuple(name for name in unmatched if name != tied),
         missed=_names(parts, tables.missed, parts.missed),
         kept=_kept(parts),
+        taken=taken,
         settings=target_config.differing_settings(model, foreign),
         notes=(*foreign.notes, *notes, *tied_notes),
         equal_for="" if parts.missed else tables.equal_for,

@@ -1,8 +1,12 @@
 """The formats of checkpoints that can be read, and their detection."""
 
+import dataclasses
+import functools
 import pathlib
+from collections.abc import Callable
 
 from seg_tf.interop import (
+    hub,
     hugging_face_folders,
     keras_hub_presets,
     tensorflow_checkpoints,
@@ -15,32 +19,51 @@ FORMATS = {
     "bert_config.json",
     tensorflow_checkpoints.OFFICIAL: "a TF 2 checkpoint of tf-models-official",
     hugging_face_folders.HUGGING_FACE: "a folder with config.json and "
-    "model.safetensors",
+    "model.safetensors or pytorch_model.bin",
     hugging_face_folders.SEGABERT: "the same, as SegaBERT's authors released it",
     keras_hub_presets.KERAS_HUB: "a preset folder of keras-hub's BertBackbone",
 }
 
 
-def open_model(path: pathlib.Path) -> ForeignModel:
+def open_model(source: str | pathlib.Path) -> ForeignModel:
     """Opens a foreign checkpoint, whichever format it is in.
 
     Args:
-        path: a folder, or the prefix of a TensorFlow checkpoint's files.
+        source: a folder, the prefix of a TensorFlow checkpoint's files, or a model of
+            the hub, `hf://organisation/name`, which is downloaded.
 
     Raises:
         OSError: if a file cannot be read.
-        ForeignWeightsError: if it is in no format that can be read, or damaged.
+        ForeignWeightsError: if it is in no format that can be read, or damaged, or
+            cannot be downloaded.
     """
-    if path.is_dir():
-        if hugging_face_folders.is_one(path):
-            return hugging_face_folders.read(path)
-        if keras_hub_presets.is_one(path):
-            return keras_hub_presets.read(path)
-    prefix = tensorflow_checkpoints.find_prefix(path)
-    if prefix is None:
+    if isinstance(source, str) and hub.is_url(source):
+        folder = hub.download(source)
+        foreign = open_model(folder)
+        note = f"downloaded as {source}, revision {folder.name}"
+        return dataclasses.replace(foreign, notes=(*foreign.notes, note))
+    path = pathlib.Path(source)
+    read = _reader(path)
+    if read is None:
         kinds = "; ".join(FORMATS.values())
         what = "a folder with none of them" if path.is_dir() else "which is not there"
         raise ForeignWeightsError(
-            f"`--from` must be one of: {kinds}. Received: {path}, {what}"
+            f"`--from` must be one of: {kinds}; or hf://organisation/name. Received: "
+            f"{path}, {what}"
         )
-    return tensorflow_checkpoints.read(prefix)
+    return read()
+
+
+def can_open(source: str) -> bool:
+    """True for a model of the hub and for files of a format, whole or damaged."""
+    return hub.is_url(source) or _reader(pathlib.Path(source)) is not None
+
+
+def _reader(path: pathlib.Path) -> Callable[[], ForeignModel] | None:
+    """Opens what lies at a path; None if it is of no format."""
+    if path.is_dir():
+        for kind in (hugging_face_folders, keras_hub_presets):
+            if kind.is_one(path):
+                return functools.partial(kind.read, path)
+    prefix = tensorflow_checkpoints.find_prefix(path)
+    return prefix and functools.partial(tensorflow_checkpoints.read, prefix)

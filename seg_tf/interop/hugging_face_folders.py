@@ -2,16 +2,23 @@
 
 import dataclasses
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from seg_tf.interop import bert_config_file, bert_parts, layouts
 from seg_tf.interop.errors import ForeignWeightsError
 from seg_tf.interop.foreign_model import ForeignModel
-from seg_tf.interop.tensor_stores import SafetensorsStore, TensorStore, prefix_of
+from seg_tf.interop.pytorch_store import PyTorchStore, find_torch
+from seg_tf.interop.tensor_stores import (
+    SafetensorsStore,
+    ShardedStore,
+    TensorStore,
+    prefix_of,
+)
 
 HUGGING_FACE, SEGABERT = "hugging_face", "segabert"
 CONFIG_FILE, WEIGHTS_FILE = "config.json", "model.safetensors"
+PYTORCH_FILE, INDEX_SUFFIX = "pytorch_model.bin", ".index.json"
 VOCABULARY_FILE, TOKENIZER_FILE = "vocab.txt", "tokenizer_config.json"
 # What pretraining was run with; the published configs are those of fine-tuning.
 _AUTHORS_EPSILON = 1e-5
@@ -21,7 +28,10 @@ _SEGABERT_TABLES = ("paragraph_index", "sentence_index", "token_index")
 
 
 def read(folder: pathlib.Path) -> ForeignModel:
-    """Opens a folder with `config.json` and `model.safetensors`.
+    """Opens a folder with `config.json` and weights.
+
+    Those are `model.safetensors`, in one file or several with an index, or, without it
+    and where PyTorch is installed, `pytorch_model.bin`, likewise.
 
     Args:
         folder: the folder; `vocab.txt` and `tokenizer_config.json` may be in it.
@@ -33,9 +43,9 @@ def read(folder: pathlib.Path) -> ForeignModel:
     """
     config_path = folder / CONFIG_FILE
     config = bert_config_file.read_config(config_path)
-    _check_model(config, config_path)
+    check_model(config, config_path)
     sizes = bert_config_file.bert_sizes(config, config_path)
-    store = _open_weights(folder)
+    store, weight_files = _open_weights(folder)
     word_table = "embeddings.word_embeddings.weight"
     prefix = prefix_of(store.shapes, word_table)
     if prefix is None:
@@ -79,7 +89,7 @@ def read(folder: pathlib.Path) -> ForeignModel:
         vocabulary=vocabulary if vocabulary.is_file() else None,
         lower_case=_lower_case(folder),
         notes=_notes(epsilon, is_authors, rows),
-        files=(folder / WEIGHTS_FILE,),
+        files=weight_files,
     )
 
 
@@ -89,26 +99,56 @@ def is_one(folder: pathlib.Path) -> bool:
     return path.is_file() and "model_type" in bert_config_file.read_config(path)
 
 
-def _open_weights(folder: pathlib.Path) -> TensorStore:
-    path = folder / WEIGHTS_FILE
-    if not path.is_file():
-        others = sorted(folder.glob("*.bin")) + sorted(folder.glob("*.pt"))
-        hint = ""
-        if others:
-            hint = (
-                f", but {others[0].name}, a pickle of PyTorch, which can run any code "
-                "when it is read. Where PyTorch is, `safetensors.torch.save_file(`"
-                "`{name: tensor.clone() for name, tensor in state.items()}, …)` makes "
-                "the file of it"
-            )
-        raise ForeignWeightsError(
-            f"`--from` must hold {WEIGHTS_FILE}. Received: {folder}, which has "
-            f"none{hint}"
-        )
-    return SafetensorsStore(path)
+def _open_weights(
+    folder: pathlib.Path,
+) -> tuple[TensorStore, tuple[pathlib.Path, ...]]:
+    """The tensors, and the files that they are in."""
+    if (found := _find_weights(folder, WEIGHTS_FILE)) is not None:
+        return _open_files(found, SafetensorsStore)
+    found = _find_weights(folder, PYTORCH_FILE)
+    # Imported only where there is need of it: it takes seconds.
+    torch = find_torch() if found is not None else None
+    if found is not None and torch is not None:
+        return _open_files(found, lambda path: PyTorchStore(path, torch))
+    raise ForeignWeightsError(
+        f"`--from` must hold {WEIGHTS_FILE}, or {PYTORCH_FILE} where PyTorch is "
+        f"installed. Received: {folder}, which has none{_hint(folder, found)}"
+    )
 
 
-def _check_model(config: Mapping[str, Any], path: pathlib.Path) -> None:
+def _find_weights(folder: pathlib.Path, name: str) -> pathlib.Path | None:
+    """The file of that name, or the index of several; None if there is neither."""
+    paths = (folder / name, folder / f"{name}{INDEX_SUFFIX}")
+    return next((path for path in paths if path.is_file()), None)
+
+
+def _open_files(
+    path: pathlib.Path, open_file: Callable[[pathlib.Path], TensorStore]
+) -> tuple[TensorStore, tuple[pathlib.Path, ...]]:
+    if not path.name.endswith(INDEX_SUFFIX):
+        return open_file(path), (path,)
+    store = ShardedStore(path, open_file)
+    return store, (path, *store.paths)
+
+
+def _hint(folder: pathlib.Path, found: pathlib.Path | None) -> str:
+    """The way to read a folder that holds a pickle of PyTorch."""
+    others = sorted(folder.glob("*.bin")) + sorted(folder.glob("*.pt"))
+    if found is None and not others:
+        return ""
+    if found is None:
+        remedy = f"If it holds the weights, call it {PYTORCH_FILE}"
+    else:
+        remedy = "Install PyTorch (the package torch), which reads its tensors alone"
+    return (
+        f" of them that can be read, but {(found or others[0]).name}, of PyTorch, "
+        f"whose files are pickles and can run any code. {remedy}; or, where PyTorch "
+        f"is, make {WEIGHTS_FILE} of it: `safetensors.torch.save_file({{name: "
+        "tensor.clone() for name, tensor in state.items()}, …)`"
+    )
+
+
+def check_model(config: Mapping[str, Any], path: pathlib.Path) -> None:
     """Raises where the folder holds what our encoders do not compute."""
     required = {
         "model_type": "bert",

@@ -4,6 +4,8 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from seg_tf.configuration.source_settings import describe_taken
+
 # More names than these are counted, not listed, in the text for people.
 _SHOWN = 12
 
@@ -28,6 +30,7 @@ class ImportReport:
             are none.
         missed: unmatched tensors that the source's encoder computes with, or may; with
             any, the two are not equal.
+        taken: setting that is the source's -> (the config's, the source's).
     """
 
     format: str
@@ -42,6 +45,7 @@ class ImportReport:
     notes: tuple[str, ...]
     equal_for: str
     missed: tuple[str, ...] = ()
+    taken: Mapping[str, tuple[Any, Any]] = dataclasses.field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as a checkpoint keeps them."""
@@ -64,6 +68,8 @@ class ImportReport:
         lines += [
             f"Kept beside the model: {name}, {what}" for name, what in self.kept.items()
         ]
+        if self.taken:
+            lines.append(f"Taken from the source: {describe_taken(self.taken)}")
         lines += [f"Note: {note}" for note in self.notes]
         lines.append(self.equality())
         return "\n".join(lines)

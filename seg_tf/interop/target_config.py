@@ -44,6 +44,16 @@ def own_config(foreign: ForeignModel) -> configuration.RunConfig:
     )
 
 
+def settings_of(foreign: ForeignModel) -> dict[str, Any]:
+    """Fields of an `EncoderConfig` that describe the source, for `follow_source`."""
+    tables = dict(foreign.table_rows)
+    return {
+        "num_token_types": tables.pop("token_type", 0),
+        "index_tables": tables,
+        **{name: getattr(foreign, name) for name in _OUTPUT_SETTINGS},
+    }
+
+
 def check_config(config: configuration.RunConfig, foreign: ForeignModel) -> None:
     """Makes sure that a config is of a model that the weights may fit.
 

@@ -2,13 +2,14 @@
 
 import abc
 import pathlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import safetensors
 import tensorflow as tf
 
+from seg_tf import files
 from seg_tf.interop.errors import ForeignWeightsError
 
 _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
@@ -88,6 +89,44 @@ class SafetensorsStore(TensorStore):
             ) from error
 
 
+class ShardedStore(TensorStore):
+    """Hugging Face's several files with an index of the tensors that each holds.
+
+    Args:
+        index: the JSON file; its `weight_map` maps names of tensors to names of files
+            beside it.
+        open_file: opens one of them.
+
+    Raises:
+        OSError: if a file cannot be read.
+        ForeignWeightsError: if one is damaged, or lacks a tensor that the index says
+            it has.
+    """
+
+    def __init__(
+        self, index: pathlib.Path, open_file: Callable[[pathlib.Path], TensorStore]
+    ):
+        self.source = str(index)
+        file_of = _weight_map(index)
+        self.paths = tuple(
+            index.with_name(name) for name in sorted({*file_of.values()})
+        )
+        stores = {path.name: open_file(path) for path in self.paths}
+        self._store_of = {name: stores[file] for name, file in file_of.items()}
+        for name, store in self._store_of.items():
+            if name not in store.shapes:
+                raise ForeignWeightsError(
+                    f"{store.source}: the tensor {name!r} must be there, as "
+                    f"{index.name} says. Found: none of that name"
+                )
+        self.shapes = {
+            name: store.shapes[name] for name, store in self._store_of.items()
+        }
+
+    def read(self, name: str) -> np.ndarray:
+        return self._store_of[name].read(name)
+
+
 class TensorFlowStore(TensorStore):
     """A TensorFlow checkpoint, by the names of its variables.
 
@@ -141,6 +180,28 @@ class TensorFlowStore(TensorStore):
             and ".OPTIMIZER_SLOT" not in attribute.checkpoint_key
             and not attribute.checkpoint_key.startswith("optimizer/")
         }
+
+
+def _weight_map(index: pathlib.Path) -> dict[str, str]:
+    """File of each tensor, by the index of a checkpoint in several files."""
+    try:
+        content = files.read_json(index)
+    except ValueError as error:
+        raise ForeignWeightsError(str(error)) from error
+    found = content.get("weight_map") if isinstance(content, dict) else None
+    if not isinstance(found, dict) or not found:
+        raise ForeignWeightsError(
+            f"{index}: `weight_map` must map names of tensors to names of files. "
+            f"Found: {type(found).__name__}"
+        )
+    for name, file in found.items():
+        # A file elsewhere is none that came with the index.
+        if not isinstance(file, str) or pathlib.PurePath(file).name != file:
+            raise ForeignWeightsError(
+                f"{index}: `weight_map` must name files beside it. Found: "
+                f"{file!r} for {name!r}"
+            )
+    return found
 
 
 def prefix_of(names: Iterable[str], ending: str) -> str | None:

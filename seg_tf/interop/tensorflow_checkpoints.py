@@ -18,7 +18,7 @@ from seg_tf.interop.tensor_stores import (
 )
 
 GOOGLE, OFFICIAL = "google", "official"
-_CONFIG_FILE = "bert_config.json"
+CONFIG_FILE = "bert_config.json"
 _INDEX = ".index"
 
 
@@ -28,7 +28,7 @@ def find_prefix(path: pathlib.Path) -> pathlib.Path | None:
     Raises:
         ForeignWeightsError: if a folder holds several.
     """
-    if path.with_name(path.name + _INDEX).is_file():
+    if path.name and path.with_name(path.name + _INDEX).is_file():
         return path
     if path.name.endswith(_INDEX) and path.is_file():
         return path.with_name(path.name.removesuffix(_INDEX))
@@ -52,7 +52,7 @@ def read(prefix: pathlib.Path) -> ForeignModel:
         ForeignWeightsError: if the checkpoint is damaged or no BERT's.
     """
     store = TensorFlowStore(prefix)
-    path = prefix.parent / _CONFIG_FILE
+    path = prefix.parent / CONFIG_FILE
     config = None
     if path.is_file() or not store.is_of_objects:
         config = bert_config_file.read_config(path)
@@ -73,7 +73,7 @@ def read(prefix: pathlib.Path) -> ForeignModel:
 def from_official(
     store: TensorStore,
     config: Mapping[str, Any] | None = None,
-    path: pathlib.Path = pathlib.Path(_CONFIG_FILE),
+    path: pathlib.Path = pathlib.Path(CONFIG_FILE),
     **rest: Any,
 ) -> ForeignModel:
     """An encoder of tf-models-official.

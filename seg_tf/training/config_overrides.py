@@ -7,9 +7,11 @@ import re
 import runpy
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import ml_collections
-from absl import app
+from absl import app, flags
+from ml_collections import config_flags
 
 # The value is the same argument's or the next one's.
 _CONFIG = re.compile(r"(?:^|\0)--?config[=\0]([^\0]+)")
@@ -31,6 +33,11 @@ def parse_flags(argv: list[str]) -> list[str]:
     # What ml_collections lets through for a field, or a file, that does not exist.
     except (AttributeError, KeyError, TypeError, OSError) as error:
         sys.exit(f"error: {_explain(config, argv) or error}")
+
+
+def overridden(flag: flags.Flag[Any]) -> frozenset[str]:
+    """Paths of the config's fields that the command line sets: `model.num_layers`."""
+    return frozenset(config_flags.get_override_values(flag))
 
 
 def _with_config_files(argv: Sequence[str]) -> list[str]:

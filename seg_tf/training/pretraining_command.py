@@ -5,13 +5,16 @@ import dataclasses
 import pathlib
 import shlex
 import sys
-from typing import Any
+import tempfile
+from collections.abc import Collection
+from typing import Any, Protocol
 
 import tensorflow as tf
 
 from seg_tf import command_line, configuration, fidelity, output_paths
 from seg_tf.checkpoints import contents, folder_names, folders
 from seg_tf.checkpoints.errors import CheckpointError
+from seg_tf.configuration import source_settings
 from seg_tf.training import (
     devices,
     distribution,
@@ -29,6 +32,34 @@ from seg_tf.training.pretrainer import Pretrainer
 from seg_tf.training.run_folder import RunFolder
 
 
+class FindInitial(Protocol):
+    """Finds the checkpoint that `--initial_checkpoint` names, or makes it.
+
+    Call arguments:
+        given: value of the flag.
+        output_dir: that of the run; what is made is kept in it.
+        made_in: folder for it instead, if the output folder lacks it; of a dry run.
+        argument: the flag, for messages.
+        config: the run.
+        asked: paths of the fields of `config` that the user set.
+        processes: those that call this.
+        overwrite: whether what was made for another run may be replaced.
+    """
+
+    def __call__(
+        self,
+        given: str,
+        output_dir: pathlib.Path,
+        argument: str,
+        config: configuration.RunConfig,
+        asked: Collection[str],
+        *,
+        processes: Distribution,
+        made_in: pathlib.Path | None,
+        overwrite: bool,
+    ) -> pathlib.Path: ...
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunOptions:
     """Flags of the command beside the config; each is documented in its `--help`."""
@@ -36,6 +67,8 @@ class RunOptions:
     records_dir: str | None
     output_dir: str
     initial_checkpoint: str | None = None
+    asked: frozenset[str] = frozenset()  # paths of fields that flags set
+    find_initial: FindInitial | None = None  # None finds checkpoints of ours alone
     dry_run: bool = False
     measure: int | None = None
     resume: bool = True
@@ -48,6 +81,7 @@ class RunOptions:
 class _Prepared:
     """Everything that a run needs, checked and built."""
 
+    config: configuration.RunConfig
     folder: RunFolder
     description: dict[str, Any]
     initial_checkpoint: pathlib.Path | None
@@ -64,8 +98,18 @@ def run(config: configuration.RunConfig, options: RunOptions) -> None:
             ends early.
     """
     command_line.raise_open_files()
+    with contextlib.ExitStack() as stack:
+        _run(config, options, stack)
+
+
+def _run(
+    config: configuration.RunConfig,
+    options: RunOptions,
+    stack: contextlib.ExitStack,
+) -> None:
     try:
-        prepared = _prepare(config, options)
+        prepared = _prepare(config, options, stack)
+        config = prepared.config
         deviations = fidelity.describe(config)
     except (ValueError, OSError, CheckpointError, TrainingStopped) as error:
         sys.exit(f"error: {error}")
@@ -79,10 +123,21 @@ def run(config: configuration.RunConfig, options: RunOptions) -> None:
         _train(config, options, prepared)
 
 
-def _prepare(config: configuration.RunConfig, options: RunOptions) -> _Prepared:
+def _prepare(
+    config: configuration.RunConfig,
+    options: RunOptions,
+    stack: contextlib.ExitStack,
+) -> _Prepared:
     processes = distribution.join()
     folder = RunFolder(output_paths.local_path(options.output_dir, "output_dir"))
-    initial = _initial_checkpoint(options)
+    made_in = None
+    if options.dry_run:
+        made_in = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
+    initial = _initial_checkpoint(config, options, folder.path, made_in, processes)
+    if initial:
+        config, taken = _like_imported(config, initial, options.asked)
+        if taken and processes.is_chief:
+            print(f"As in {initial}: {source_settings.describe_taken(taken)}")
     sources = record_sources.parse(options.records_dir, options.cache_gigabytes)
     description = run_folder.describe_run(
         config,
@@ -98,7 +153,9 @@ def _prepare(config: configuration.RunConfig, options: RunOptions) -> _Prepared:
     )
     inputs = pretraining.build_inputs(config, sources, processes)
     pretrainer = pretraining.build_pretrainer(config, inputs, processes)
-    return _Prepared(folder, description, initial, inputs, pretrainer, processes)
+    return _Prepared(
+        config, folder, description, initial, inputs, pretrainer, processes
+    )
 
 
 def _end_dry_run(
@@ -160,12 +217,39 @@ def _train(
         print(_ending(result, prepared.folder))
 
 
-def _initial_checkpoint(options: RunOptions) -> pathlib.Path | None:
-    if not options.initial_checkpoint:
+def _initial_checkpoint(
+    config: configuration.RunConfig,
+    options: RunOptions,
+    output_dir: pathlib.Path,
+    made_in: pathlib.Path | None,
+    processes: Distribution,
+) -> pathlib.Path | None:
+    given, argument = options.initial_checkpoint, "--initial_checkpoint"
+    if not given:
         return None
-    return folders.find_checkpoint(
-        pathlib.Path(options.initial_checkpoint), "--initial_checkpoint"
+    if options.find_initial is None:
+        return folders.find_checkpoint(pathlib.Path(given), argument)
+    return options.find_initial(
+        given,
+        output_dir,
+        argument,
+        config,
+        options.asked,
+        processes=processes,
+        made_in=made_in,
+        overwrite=options.overwrite,
     )
+
+
+def _like_imported(
+    config: configuration.RunConfig, initial: pathlib.Path, asked: frozenset[str]
+) -> tuple[configuration.RunConfig, dict[str, tuple[Any, Any]]]:
+    """The config with the settings that imported weights were trained with."""
+    state = contents.read_state(initial)
+    source = configuration.from_config_dict(state["config"]).model
+    if not state.get("imported") or type(source) is not type(config.model):
+        return config, {}
+    return source_settings.follow_source(config, vars(source), asked)
 
 
 def _ending(result: pretraining.Result, folder: RunFolder) -> str:

@@ -53,11 +53,37 @@ def test_another_model_takes_up_the_weights(tmp_path, capsys):
         f"--vocab_file={foreign_files.HUGGING_FACE_DIR / 'vocab.txt'}",
     )
     printed = capsys.readouterr().out
-    assert "for windows of token type 0 that hold one sentence" in printed
-    assert "of at most 10 pieces, were it not for model.layer_norm_epsilon" in printed
+    assert (
+        "Taken from the source: model.layer_norm_epsilon=0.001 (the config says 1e-12);"
+        " model.num_token_types=2 (the config says 0)\n"
+        "Equal to the source: for windows that hold one sentence from its first piece "
+        "on, of at most 10 pieces\n"
+    ) in printed
     pretrained = load_pretrained(tmp_path / "segabert")
     assert isinstance(pretrained.config.model, configuration.EncoderConfig)
     assert pretrained.config.model.index_tables["token_index"] == 20
+    assert pretrained.encoder.layer_norm_epsilon == 1e-3
+    assert pretrained.encoder.num_token_types == 2
+
+
+def test_flags_win_over_the_source(tmp_path):
+    finished = command_calls.call(
+        "seg_tf.commands.import_weights",
+        f"--from={foreign_files.HUGGING_FACE_DIR}",
+        f"--output_dir={tmp_path / 'bert'}",
+        "--config=bert_tiny",
+        *(f"--config.model.{name}={value}" for name, value in SIZES.items()),
+        "--config.model.layer_norm_epsilon=1e-5",
+        "--config.model.num_token_types=0",
+    )
+    assert finished.returncode == 0, finished.stderr
+    assert "Taken from the source" not in finished.stdout
+    assert (
+        "for every window of token type 0 with position_index below 12, were it not "
+        "for model.layer_norm_epsilon=1e-05, there 0.001: about equal"
+    ) in finished.stdout
+    encoder = load_pretrained(tmp_path / "bert").encoder
+    assert (encoder.layer_norm_epsilon, encoder.num_token_types) == (1e-5, 0)
 
 
 def test_what_is_wrong_is_said_before_anything_is_written(tmp_path):

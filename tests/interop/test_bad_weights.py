@@ -152,12 +152,6 @@ def test_another_vocabulary_is_no_padding(tmp_path, num_words):
     refused(preset, tmp_path, *said, vocab_file=preset / "vocab.txt")
 
 
-def test_a_pickle_of_pytorch(tmp_path):
-    folder = changed(tmp_path, lambda tensors: None)
-    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
-    refused(folder, tmp_path, "pytorch_model.bin", "safetensors.torch.save_file")
-
-
 def test_more_pieces_than_rows(tmp_path):
     folder = foreign_files.write_hugging_face(
         tmp_path / "theirs", foreign_files.hugging_face_tensors(), vocab_size=33

@@ -1,0 +1,183 @@
+"""Pretraining and fine-tuning from weights of other programs."""
+
+import json
+import shutil
+
+import huggingface_hub
+import pytest
+import safetensors.numpy
+
+from seg_tf.commands import finetune
+from tests import command_calls, scripted_runs
+from tests.finetuning import task_folders
+from tests.interop import foreign_files
+from tests.scripted_runs import VOCAB_SIZE, arguments_of, run_here
+
+pytestmark = pytest.mark.slow
+
+WIDTH, INNER = 16, 32
+INITIAL = "--initial_checkpoint="
+
+
+@pytest.fixture(name="records", scope="module")
+def _records(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("records")
+    scripted_runs.write_records(folder)
+    return folder
+
+
+@pytest.fixture(name="theirs", scope="module")
+def _theirs(records, tmp_path_factory):
+    """A BERT of Hugging Face's form, as large as the run and of its vocabulary."""
+    folder = tmp_path_factory.mktemp("theirs")
+    shapes = {
+        name: tuple(
+            {
+                foreign_files.NUM_WORDS: VOCAB_SIZE,
+                foreign_files.WIDTH: WIDTH,
+                foreign_files.INNER: INNER,
+                foreign_files.POSITIONS: 64,
+            }.get(size, size)
+            for size in tensor.shape
+        )
+        for name, tensor in foreign_files.hugging_face_tensors().items()
+        if ".layer.1." not in name
+    }
+    tensors = foreign_files.random_like(shapes, scale=0.02)
+    safetensors.numpy.save_file(tensors, folder / "model.safetensors")
+    config = foreign_files.hugging_face_config(
+        num_hidden_layers=1,
+        hidden_size=WIDTH,
+        intermediate_size=INNER,
+        vocab_size=VOCAB_SIZE,
+        max_position_embeddings=64,
+        hidden_act="gelu_new",
+    )
+    (folder / "config.json").write_text(json.dumps(config))
+    shutil.copy(records / "vocab.txt", folder)
+    return folder
+
+
+def test_a_run_takes_the_settings_of_imported_weights(records, theirs, tmp_path):
+    finished = command_calls.call(
+        "seg_tf.commands.import_weights",
+        f"--from={theirs}",
+        f"--output_dir={tmp_path / 'ours'}",
+        *scripted_runs.CONFIG,
+    )
+    assert finished.returncode == 0, finished.stderr
+    arguments = (
+        *arguments_of(records, tmp_path / "run"),
+        f"--initial_checkpoint={tmp_path / 'ours'}",
+        "--config.training.num_updates=1",
+        "--config.training.validation_interval=0",
+    )
+    code, output, errors = run_here(*arguments)
+    assert code == 0, errors
+    assert (
+        f"As in {tmp_path / 'ours'}: model.layer_norm_epsilon=0.001 (the config says "
+        "1e-12); model.approximate_gelu=True (the config says False); "
+        "model.num_token_types=2 (the config says 0)"
+    ) in output
+    assert "model.num_token_types: 2 (as the authors' code); paper 0" in output
+    run = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert run["config"]["model"]["approximate_gelu"] is True
+
+    # What a flag asks for is not given up.
+    code, _, errors = run_here(
+        *arguments, "--overwrite", "--config.model.approximate_gelu=false"
+    )
+    assert code == 1
+    assert "model.approximate_gelu: True there, False now" in errors
+
+
+def test_a_run_converts_another_program_s_weights_once(
+    records, theirs, tmp_path, monkeypatch
+):
+    calls = []
+
+    def download(repo_id, revision=None, allow_patterns=None):
+        calls.append(repo_id)
+        return str(theirs)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
+    folder = tmp_path / "run"
+    arguments = (
+        *arguments_of(records, folder),
+        "--initial_checkpoint=hf://org/name",
+        "--config.training.validation_interval=0",
+    )
+    code, output, errors = run_here(*arguments, "--dry_run")
+    assert code == 0, errors
+    assert "Note: downloaded as hf://org/name" in output
+    assert not folder.exists()
+
+    code, output, errors = run_here(*arguments, "--config.training.num_updates=1")
+    assert code == 0, errors
+    converted = folder / "initial_checkpoint"
+    assert f"Starting from the weights of {converted}" in output
+    assert "Taken from the source: model.layer_norm_epsilon=0.001" in output
+    assert (converted / "import_report.txt").is_file()
+
+    num_calls = len(calls)
+    code, output, errors = run_here(
+        *arguments, "--config.training.num_updates=2", "--dry_run"
+    )
+    assert code == 0, errors
+    assert "Weights of " not in output
+
+    # Neither the hub nor the source is asked again, and it is the same run.
+    code, output, errors = run_here(*arguments, "--config.training.num_updates=2")
+    assert code == 0, errors
+    assert len(calls) == num_calls
+    assert "Going on from" in output
+
+    code, _, errors = run_here(*arguments_of(records, folder), f"{INITIAL}{theirs}")
+    assert code == 1
+    assert f"`--initial_checkpoint` must be the one whose conversion {converted}" in (
+        errors
+    )
+    assert f"holds, of hf://org/name, with the same model. Received: {theirs}" in errors
+    code, _, errors = run_here(
+        *arguments_of(records, folder),
+        f"{INITIAL}{theirs}",
+        "--config.training.num_updates=1",
+        "--overwrite",
+    )
+    assert code == 0, errors
+
+
+def test_what_is_no_checkpoint_of_any_program(records, tmp_path):
+    code, _, errors = run_here(
+        *arguments_of(records, tmp_path / "run"), f"{INITIAL}{tmp_path}"
+    )
+    assert code == 1
+    assert "`--initial_checkpoint` must be a checkpoint or the output folder" in errors
+    assert not (tmp_path / "run").exists()
+
+
+def test_fine_tuning_converts_them_too(tmp_path, capsys):
+    data_dir = task_folders.write_rte(tmp_path / "glue", train=16, dev=4)
+    theirs = tmp_path / "theirs"
+    shutil.copytree(foreign_files.HUGGING_FACE_DIR, theirs)
+
+    def fine_tune(*arguments):
+        command_calls.run(
+            finetune,
+            f"--checkpoint={theirs}",
+            f"--data_dir={data_dir}",
+            "--task=glue/rte",
+            f"--output_dir={tmp_path / 'out'}",
+            "--epochs=1",
+            *arguments,
+        )
+        return capsys.readouterr().out
+
+    assert "2 trials, 0 done" in fine_tune("--seeds=1,2", "--dry_run")
+    assert not (tmp_path / "out").exists()
+    printed = fine_tune()
+    assert f"Written: {tmp_path / 'out' / 'initial_checkpoint'}" in printed
+    shutil.rmtree(theirs)
+    printed = fine_tune()
+    assert "1 trials, 1 done" in printed
+    assert "Written: " not in printed
