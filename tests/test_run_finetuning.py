@@ -24,6 +24,7 @@ pytestmark = pytest.mark.slow
 _OPTIONS_OF_MODELS = (
     "dtype_policy",
     "freeze_encoder",
+    "keep_pooler",
     "max_length",
     "randomly_initialised",
 )

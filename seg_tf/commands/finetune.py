@@ -165,6 +165,11 @@ def define_flags() -> None:
         "randomly_initialised", False, "Start from new weights, not the checkpoint's."
     )
     flags.DEFINE_bool(
+        "keep_pooler",
+        True,
+        "Start from the pooler of [CLS] that an imported checkpoint has, and not anew.",
+    )
+    flags.DEFINE_bool(
         "freeze_encoder",
         False,
         "Train only what is above the encoder. Default: as the paper of --grid did.",

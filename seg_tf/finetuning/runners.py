@@ -39,7 +39,7 @@ _OF_TRAININGS = ("grid", "learning_rate", "batch_size", "epochs", "early_stoppin
 OPTIMIZER_FLAGS = tuple(field.name for field in dataclasses.fields(OptimizerSettings))
 CLASSIFICATION = RunnerKind(
     "tasks of classification that are fine-tuned",
-    (*_ALL_HAVE, "freeze_encoder", "predict_test", "save_model"),
+    (*_ALL_HAVE, "keep_pooler", "freeze_encoder", "predict_test", "save_model"),
     (*_OF_TRAININGS, *OPTIMIZER_FLAGS),
 )
 SQUAD = RunnerKind(

@@ -44,6 +44,7 @@ class ClassificationRunner:
         max_length: the most positions of a row; None takes those of pretraining.
         randomly_initialised: whether the encoder starts from new weights, to see what
             pretraining is worth.
+        keep_pooler: whether a pooler of the checkpoint is kept.
         freeze_encoder: whether only the head is trained.
         dtype_policy: as of Keras, such as "mixed_bfloat16"; None takes the one that
             holds.
@@ -78,6 +79,7 @@ class ClassificationRunner:
         limit: int | None = None,
         max_length: int | None = None,
         randomly_initialised: bool = False,
+        keep_pooler: bool = True,
         freeze_encoder: bool = False,
         dtype_policy: str | None = None,
         predict_test: bool = False,
@@ -99,6 +101,7 @@ class ClassificationRunner:
                 max_length=max_length,
                 seed=seed,
                 randomly_initialised=randomly_initialised,
+                keep_pooler=keep_pooler,
                 freeze_encoder=freeze_encoder,
             ),
             TextClassifier.loss_of_labels,

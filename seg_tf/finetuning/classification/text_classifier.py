@@ -21,6 +21,7 @@ from seg_tf.finetuning.feature_model import WithoutDropout
 from seg_tf.finetuning.optimizer import DEFAULT_LEARNING_RATE, finetuning_optimizer
 from seg_tf.finetuning.segments import is_text
 from seg_tf.finetuning.text_task import TextTask
+from seg_tf.interop import pooler_file
 from seg_tf.layouts.readouts import TextReadout
 from seg_tf.models.own_features import feature_inputs
 from seg_tf.training import devices
@@ -146,6 +147,7 @@ class TextClassifier(TextTask):
         labels: Sequence[str] = (),
         max_length: int | None = None,
         randomly_initialised: bool = False,
+        keep_pooler: bool = True,
         seed: int | None = None,
         **arguments: Any,
     ) -> Self:
@@ -162,6 +164,8 @@ class TextClassifier(TextTask):
                 pretraining.
             randomly_initialised: whether the encoder starts from new weights, for a
                 baseline.
+            keep_pooler: whether the pooler of `[CLS]` starts from the weights of an
+                imported checkpoint that has one, as in transformers, and not anew.
             seed: of the new weights and of dropout; None draws from Python's
                 generator, as Keras does.
             **arguments: further ones of the constructor.
@@ -182,6 +186,8 @@ class TextClassifier(TextTask):
             made = cls(
                 encoder, readout, num_classes, multiple_choice=is_choice, **arguments
             )
+        if keep_pooler and not randomly_initialised:
+            made._restore_pooler(pretrained.folder)
         return made._made_of(
             pretrained,
             {
@@ -194,6 +200,20 @@ class TextClassifier(TextTask):
                 **({"num_choices": num_choices} if is_choice else {}),
             },
         )
+
+    def _restore_pooler(self, folder: pathlib.Path) -> None:
+        """Takes the weights of the pooler in a checkpoint, if both have one."""
+        weights = pooler_file.read(folder)
+        if self.pooler is None or weights is None:
+            return
+        if weights.kernel.shape != tuple(self.pooler.kernel.shape):
+            raise ValueError(
+                f"{folder / pooler_file.POOLER_FILE}: the pooler must have a kernel of "
+                f"shape {tuple(self.pooler.kernel.shape)}. Received: "
+                f"{weights.kernel.shape}. `keep_pooler=False` starts a new one"
+            )
+        self.pooler.kernel.assign(weights.kernel)
+        self.pooler.bias.assign(weights.bias)
 
     # === Text ===
 

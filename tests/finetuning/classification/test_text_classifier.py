@@ -1,5 +1,6 @@
 """The classifier: its head in NumPy, and what every Keras model can be asked for."""
 
+import dataclasses
 import itertools
 import random
 
@@ -15,6 +16,7 @@ from seg_tf.finetuning.classification.text_classifier import TextClassifier
 from seg_tf.finetuning.optimizer import finetuning_optimizer
 from seg_tf.finetuning.segments import encode_texts
 from seg_tf.finetuning.spans.span_extractor import SpanExtractor
+from seg_tf.interop import pooler_file
 from tests.finetuning.tiny_models import some_texts, tiny
 
 pytestmark = pytest.mark.slow
@@ -415,3 +417,25 @@ def test_a_missing_feature_is_named():
 def test_there_has_to_be_a_class():
     with pytest.raises(ValueError, match=r"`num_classes`.*num_classes=0"):
         TextClassifier.from_pretrained(tiny("bert"), 0)
+
+
+def test_the_pooler_of_an_imported_checkpoint_is_kept(tmp_path):
+    pretrained = dataclasses.replace(tiny("bert"), folder=tmp_path)
+    width = pretrained.encoder.hidden_size
+    kernel = np.random.default_rng(0).normal(size=(width, width)).astype("float32")
+    pooler_file.write(tmp_path, pooler_file.Pooler(kernel, kernel[0]))
+
+    def kernel_of(**arguments):
+        made = TextClassifier.from_pretrained(pretrained, 2, seed=1, **arguments)
+        return made.pooler.get_weights()
+
+    np.testing.assert_array_equal(kernel_of()[0], kernel)
+    np.testing.assert_array_equal(kernel_of()[1], kernel[0])
+    for anew in ({"keep_pooler": False}, {"randomly_initialised": True}):
+        assert not np.isclose(kernel_of(**anew)[0], kernel).all(axis=0).any()
+    pooler_file.write(tmp_path, pooler_file.Pooler(kernel[:3], kernel[0]))
+    with pytest.raises(ValueError, match=r"pooler\.npz: .*`keep_pooler=False`"):
+        kernel_of()
+    # No other kind of row is pooled by one layer.
+    slm = dataclasses.replace(tiny("segabert_slm"), folder=tmp_path)
+    assert TextClassifier.from_pretrained(slm, 2).pooler is None

@@ -1,0 +1,177 @@
+r"""Scores of fine-tuning: ours beside a plain loop of PyTorch and transformers.
+
+  python -m benchmarks.fine_tuning --model_dir=all-MiniLM-L6-v2 --data_dir=glue \
+      --peer_python=torch/bin/python --output_dir=parity
+  python -m benchmarks.fine_tuning … --tasks=rte --seeds=2 --limit=200 --epochs=1
+
+Both sides start from the same weights, those of a Hugging Face BERT, its pooler
+included, and train by the same recipe: AdamW with a warm-up over a tenth of the updates
+and a linear decay, weights of LayerNorm and bias undecayed, gradients clipped to a norm
+of 1, batches of 32, three epochs. Seeds draw the new layers, dropout and the order of
+examples, which differ between the sides. For each task the mean of the seeds with its
+standard error, and the difference in standard errors of a difference.
+
+--peer_python is the Python of an environment with torch and transformers. Each training
+is kept in --output_dir: killed, the command continues with the first that is missing.
+"""
+
+import dataclasses
+import json
+import math
+import pathlib
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+from absl import flags
+
+from seg_tf import command_line, files, tasks
+from seg_tf.checkpoints.pretrained import load_pretrained
+from seg_tf.finetuning.classification.runner import ClassificationRunner
+from seg_tf.finetuning.trials.trial import Setting
+from seg_tf.interop import conversion, formats
+from seg_tf.tasks import metrics
+from seg_tf.tasks.finetuning_settings import OptimizerSettings
+
+_PEER = pathlib.Path(__file__).with_name("hugging_face_fine_tuning.py")
+_RECIPE = OptimizerSettings()
+
+_MODEL_DIR = flags.DEFINE_string(
+    "model_dir", None, "Folder of a Hugging Face BERT.", required=True
+)
+_DATA_DIR = flags.DEFINE_string("data_dir", None, "Folder of GLUE.", required=True)
+_PEER_PYTHON = flags.DEFINE_string(
+    "peer_python", None, "Python with torch and transformers.", required=True
+)
+_OUTPUT_DIR = flags.DEFINE_string(
+    "output_dir", None, "Folder of the trainings.", required=True
+)
+_TASKS = flags.DEFINE_list("tasks", ["mrpc", "rte", "stsb"], "Tasks of GLUE.")
+_SEEDS = flags.DEFINE_integer("seeds", 5, "Trainings of each task and side.")
+_EPOCHS = flags.DEFINE_integer("epochs", 3, "Passes over the training examples.")
+_LEARNING_RATE = flags.DEFINE_float("learning_rate", 3e-5, "The highest rate.")
+_BATCH_SIZE = flags.DEFINE_integer("batch_size", 32, "Examples of an update.")
+_MAX_LENGTH = flags.DEFINE_integer("max_length", 128, "Positions of a row.")
+_LIMIT = flags.DEFINE_integer("limit", None, "Train on the first examples alone.")
+_THREADS = flags.DEFINE_integer("threads", 0, "Of PyTorch; 0 is all.")
+
+
+def main(_: Sequence[str]) -> None:
+    output_dir = pathlib.Path(_OUTPUT_DIR.value)
+    output_dir.mkdir(parents=True, exist_ok=True)
+    checkpoint = output_dir / "checkpoint"
+    if not checkpoint.exists():
+        source = formats.open_model(pathlib.Path(_MODEL_DIR.value))
+        conversion.convert(source, checkpoint, None, None, None)
+    for name in _TASKS.value:
+        task = tasks.get(f"glue/{name}")
+        sides = {"ours": _Ours(task, checkpoint), "peer": _Peer(task)}
+        found: dict[str, list[dict[str, float]]] = {side: [] for side in sides}
+        for seed in range(1, _SEEDS.value + 1):
+            for side, train in sides.items():
+                kept = output_dir / f"{name}-{side}-{seed}.json"
+                if not kept.exists():
+                    started = time.monotonic()
+                    scores = train(seed)
+                    scores["seconds"] = time.monotonic() - started
+                    files.write_text(kept, files.to_json(scores))
+                found[side].append(json.loads(kept.read_text()))
+                print(
+                    f"{name} seed {seed} {side}: {_line(found[side][-1])}", flush=True
+                )
+        _print_table(name, found)
+
+
+class _Ours:
+    """Trainings of ours; texts are encoded at the first."""
+
+    def __init__(self, task: tasks.Task, checkpoint: pathlib.Path):
+        self._task = task
+        self._checkpoint = checkpoint
+        self._runner: ClassificationRunner | None = None
+
+    def __call__(self, seed: int) -> dict[str, float]:
+        if self._runner is None:
+            self._runner = ClassificationRunner(
+                load_pretrained(self._checkpoint),
+                self._task,
+                _DATA_DIR.value,
+                limit=_LIMIT.value,
+                max_length=_MAX_LENGTH.value,
+                optimizer=_RECIPE,
+            )
+        setting = Setting(_LEARNING_RATE.value, _BATCH_SIZE.value, _EPOCHS.value)
+        with tempfile.TemporaryDirectory() as folder:
+            return dict(self._runner.run(setting, seed, pathlib.Path(folder)))
+
+
+class _Peer:
+    """Trainings of the peer, each a process of its own."""
+
+    def __init__(self, task: tasks.Task):
+        self._task = task
+        self._train = tasks.read(task, _DATA_DIR.value, "train")[: _LIMIT.value]
+        self._dev = tasks.read(task, _DATA_DIR.value, "dev")
+
+    def __call__(self, seed: int) -> dict[str, float]:
+        job = {
+            "model_dir": _MODEL_DIR.value,
+            "num_outputs": self._task.num_outputs,
+            "seed": seed,
+            "learning_rate": _LEARNING_RATE.value,
+            "batch_size": _BATCH_SIZE.value,
+            "epochs": _EPOCHS.value,
+            "max_length": _MAX_LENGTH.value,
+            "num_threads": _THREADS.value,
+            **dataclasses.asdict(_RECIPE),
+            "train": _plain(self._train),
+            "dev": _plain(self._dev),
+        }
+        done = subprocess.run(
+            [_PEER_PYTHON.value, _PEER],
+            input=json.dumps(job),
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        )
+        outputs = np.array(json.loads(done.stdout)["outputs"])
+        is_score = self._task.is_regression
+        predictions = outputs[:, 0] if is_score else outputs.argmax(axis=1)
+        labels = [one.label for one in self._dev]
+        return metrics.compute(self._task, labels, predictions.tolist())
+
+
+def _plain(examples: Sequence[tasks.Example]) -> list[dict[str, Any]]:
+    return [{"texts": list(one.texts), "label": one.label} for one in examples]
+
+
+def _line(scores: dict[str, float]) -> str:
+    return ", ".join(f"{name} {value:.4g}" for name, value in scores.items())
+
+
+def _print_table(name: str, found: dict[str, list[dict[str, float]]]) -> None:
+    for metric in found["ours"][0]:
+        means, errors = {}, {}
+        for side, of_seeds in found.items():
+            values = [scores[metric] for scores in of_seeds]
+            means[side] = statistics.fmean(values)
+            spread = statistics.stdev(values) if len(values) > 1 else math.nan
+            errors[side] = spread / math.sqrt(len(values))
+        difference = means["ours"] - means["peer"]
+        error = math.hypot(*errors.values())
+        print(
+            f"{name} {metric:10} ours {means['ours']:.4f} ± {errors['ours']:.4f}  "
+            f"peer {means['peer']:.4f} ± {errors['peer']:.4f}  "
+            f"difference {difference:+.4f} ({difference / error:+.1f} errors)",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    keras.config.disable_interactive_logging()
+    command_line.run(main)
