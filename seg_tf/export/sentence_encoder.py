@@ -10,6 +10,7 @@ from seg_tf.checkpoints.pretrained import MadeOfPretrained, Pretrained
 from seg_tf.export import saved_model
 from seg_tf.export.served_encoder import ServedEncoder
 from seg_tf.export.served_rows import ServedRows
+from seg_tf.inference.texts import check_texts
 
 
 class SentenceEncoder(MadeOfPretrained):
@@ -36,8 +37,12 @@ class SentenceEncoder(MadeOfPretrained):
 
         Args:
             texts: at least one, run together; a line of a text is a paragraph.
+
+        Raises:
+            ValueError: if there is none, or one is no text.
         """
-        found = self._served.functions["serving_default"](tf.constant(list(texts)))
+        texts = check_texts(texts, "texts")
+        found = self._served.functions["serving_default"](tf.constant(texts))
         return {name: values.numpy() for name, values in found.items()}
 
     def export(self, folder: str | pathlib.Path, overwrite: bool = False) -> None:

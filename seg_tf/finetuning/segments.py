@@ -54,9 +54,11 @@ class EncodedTexts(Sequence):
 
 
 def is_text(values: Any) -> bool:
-    """Returns True for texts or tuples of texts, False for batches."""
-    if not isinstance(values, Sequence | np.ndarray) or not len(values):
+    """Returns True for texts or tuples of texts, maybe none; False for batches."""
+    if not isinstance(values, Sequence | np.ndarray):
         return False
+    if not len(values):
+        return True
     first = values[0]
     return isinstance(first, str) or (
         isinstance(first, Sequence) and all(isinstance(one, str) for one in first)
@@ -74,14 +76,28 @@ def as_tuples(texts: Sequence[str | Sequence[str]]) -> list[tuple[str, ...]]:
             "`texts` must be a sequence of examples, each a text or a tuple of texts. "
             f"Received: the string {texts[:50]!r}"
         )
-    tuples = [(one,) if isinstance(one, str) else tuple(one) for one in texts]
-    counts = {len(one) for one in tuples}
-    if len(counts) != 1 or 0 in counts:
-        raise ValueError(
-            "`texts` must hold examples of equally many texts, at least one. "
-            f"Received: {len(tuples)} examples of {sorted(counts)} texts"
-        )
+    tuples = [_as_tuple(one, number) for number, one in enumerate(texts)]
+    if not tuples:
+        raise ValueError("`texts` must hold at least one example. Received: none")
+    for number, one in enumerate(tuples):
+        if len(one) != len(tuples[0]) or not one:
+            raise ValueError(
+                "`texts` must hold examples of equally many texts, at least one. "
+                f"Received: texts[{number}] of {len(one)}, texts[0] of {len(tuples[0])}"
+            )
     return tuples
+
+
+def _as_tuple(example: Any, number: int) -> tuple[str, ...]:
+    if isinstance(example, str):
+        return (example,)
+    is_sequence = isinstance(example, Sequence | np.ndarray)
+    if not is_sequence or not all(isinstance(one, str) for one in example):
+        raise ValueError(
+            "`texts` must hold texts or tuples of texts. Received: "
+            f"texts[{number}]={example!r}"
+        )
+    return tuple(example)
 
 
 def encode_texts(

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from seg_tf.checkpoints.pretrained import MadeOfPretrained, Pretrained
 from seg_tf.inference import rows
-from seg_tf.inference.texts import Sentence, sentences_of
+from seg_tf.inference.texts import Sentence, check_texts, sentences_of
 from seg_tf.layouts.segments import Example, num_pieces
 from seg_tf.objectives.masked_lm import MaskedLM
 from seg_tf.text.vocabulary import MASK
@@ -68,10 +68,10 @@ class MaskFiller(MadeOfPretrained):
             For each text and each `[MASK]` of it the best pieces, the best first.
 
         Raises:
-            ValueError: if a text has no `[MASK]`, or does not fit into a row of the
-                model.
+            ValueError: if there is no text, or one has no `[MASK]` or does not fit into
+                a row of the model.
         """
-        examples = [self._example(text) for text in texts]
+        examples = [self._example(text) for text in check_texts(texts, "texts")]
         shapes = zip(*map(self._layout.row_shape, examples), strict=True)
         batch = self._layout.lay_out(examples, tuple(map(max, shapes)))
         is_mask = batch["token_ids"] == self._vocabulary.mask_id

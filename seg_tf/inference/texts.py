@@ -37,6 +37,32 @@ class Sentence:
     paragraph: int = 0
 
 
+def check_texts(texts: Iterable[str], argument: str) -> list[str]:
+    """The texts of an argument as a list.
+
+    Args:
+        texts: what was given.
+        argument: its name, for messages.
+
+    Raises:
+        ValueError: if there is none, it is a string itself, or one of them is none.
+    """
+    if isinstance(texts, str):
+        raise ValueError(
+            f"`{argument}` must be a sequence of texts. Received: the string "
+            f"{texts[:50]!r}"
+        )
+    found = list(texts)
+    if not found:
+        raise ValueError(f"`{argument}` must hold at least one text. Received: none")
+    for number, one in enumerate(found):
+        if not isinstance(one, str):
+            raise ValueError(
+                f"`{argument}` must hold texts. Received: {argument}[{number}]={one!r}"
+            )
+    return found
+
+
 def list_files(paths: Sequence[str]) -> dict[str, pathlib.Path]:
     """The files that paths stand for, by name.
 

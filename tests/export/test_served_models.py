@@ -14,6 +14,7 @@ import tensorflow as tf
 from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.commands import export, serve_check
 from seg_tf.export import saved_model
+from seg_tf.export.sentence_encoder import SentenceEncoder
 from seg_tf.export.served_classifier import ServedClassifier
 from seg_tf.export.served_encoder import ServedEncoder
 from seg_tf.export.served_rows import ServedRows
@@ -312,3 +313,9 @@ def test_texts_to_measure_with_have_as_many_words(tmp_path):
     drawn = serve_check._texts(serve_check._words(None), 250, 3)
     assert {len(text.split()) for text in drawn} == {250}
     assert {text.count("\n") for text in drawn} == {2}
+
+
+@pytest.mark.parametrize("given", [[], "w1", [3]])
+def test_an_encoder_takes_texts_alone(given):
+    with pytest.raises(ValueError, match="`texts` must "):
+        SentenceEncoder(tiny_models.tiny("bert")).predict(given)

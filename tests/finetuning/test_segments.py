@@ -53,9 +53,11 @@ def test_a_text_alone_is_an_example():
     ("texts", "message"),
     [
         ("a text", "Received: the string 'a text'"),
-        ([], r"Received: 0 examples of \[\] texts"),
-        ([("a", "b"), "c"], r"Received: 2 examples of \[1, 2\] texts"),
-        ([()], r"Received: 1 examples of \[0\] texts"),
+        ([], "at least one example. Received: none"),
+        ([("a", "b"), "c"], r"Received: texts\[1\] of 1, texts\[0\] of 2"),
+        ([()], r"at least one. Received: texts\[0\] of 0"),
+        (["a", None], r"texts or tuples of texts. Received: texts\[1\]=None"),
+        ([("a", "b"), ("a", 3)], r"Received: texts\[1\]=\('a', 3\)"),
     ],
 )
 def test_other_texts_are_refused(texts, message):

@@ -71,3 +71,17 @@ def test_what_is_wrong_with_files_is_named(tmp_path):
         texts.list_files([str(tmp_path / "empty")])
     with pytest.raises(ValueError, match="names of their own"):
         texts.list_files([str(path), str(tmp_path)])
+
+
+@pytest.mark.parametrize(
+    "given, message",
+    [
+        ((), r"`texts` must hold at least one text\. Received: none"),
+        ("abc", "`texts` must be a sequence of texts. Received: the string 'abc'"),
+        (["a", b"b"], r"`texts` must hold texts\. Received: texts\[1\]=b'b'"),
+    ],
+)
+def test_arguments_that_are_no_texts(given, message):
+    with pytest.raises(ValueError, match=message):
+        texts.check_texts(given, "texts")
+    assert texts.check_texts(iter(["a", "b"]), "texts") == ["a", "b"]

@@ -21,6 +21,8 @@ def text_batches(
     max_length: int | None = None,
     report: Callable[[str], Any] = print,
     num_choices: int = 1,
+    num_texts: int | None = None,
+    num_classes: int | None = None,
 ) -> tf.data.Dataset:
     """Batches of the features that the encoder of a checkpoint reads.
 
@@ -42,13 +44,14 @@ def text_batches(
             Of one that is longer, the longest text loses its last piece until it fits.
         report: called with a line of text if examples were cut.
         num_choices: as for `TextExamples`.
+        num_texts: likewise.
+        num_classes: likewise.
 
     Returns:
         Finite dataset of features, or of pairs of features and labels.
 
     Raises:
-        ValueError: if there is no example, their numbers of texts differ or are too
-            many for a row, or there are not as many labels.
+        ValueError: as `TextExamples`.
     """
     examples = TextExamples(
         pretrained,
@@ -57,6 +60,8 @@ def text_batches(
         max_length=max_length,
         report=report,
         num_choices=num_choices,
+        num_texts=num_texts,
+        num_classes=num_classes,
     )
     return examples.batches(batch_size, seed)
 
@@ -74,13 +79,16 @@ class TextExamples:
         report: called with a line of text if examples were cut.
         num_choices: rows of an example; of several, the first text and each of the
             others are a row, and batches have the rows of an example one after another.
+        num_texts: texts that an example has to have; None takes those of the first.
+        num_classes: classes that labels are numbers of; None takes any finite numbers.
 
     Attributes:
         labels: array of int32 or float32, or None.
 
     Raises:
-        ValueError: if there is no example, their numbers of texts differ or are too
-            many for a row, or there are not as many labels.
+        ValueError: if there is no example, their numbers of texts differ, are not those
+            of the model or too many for a row, or there are not as many labels, or one
+            is no class or not finite.
     """
 
     def __init__(
@@ -92,15 +100,22 @@ class TextExamples:
         max_length: int | None = None,
         report: Callable[[str], Any] = print,
         num_choices: int = 1,
+        num_texts: int | None = None,
+        num_classes: int | None = None,
     ):
         self._layout = pretrained.layout(max_length)
         self._num_choices = num_choices
         tuples = as_tuples(texts)
         num_examples = len(tuples)
+        if num_texts not in (None, len(tuples[0])):
+            raise ValueError(
+                f"`texts` must hold examples of {num_texts} texts, as the model was "
+                f"made for. Received: texts[0] of {len(tuples[0])}"
+            )
         if num_choices > 1:
             tuples = _rows_of_choices(tuples, num_choices)
         room = self._layout.capacity(len(tuples[0]))
-        self.labels = _checked(labels, num_examples)
+        self.labels = _checked(labels, num_examples, num_classes)
         self._examples = encode_texts(pretrained.text_encoder(), tuples, room)
         if self._examples.num_cut:
             what = "examples" if num_choices == 1 else "rows"
@@ -153,7 +168,9 @@ def _rows_of_choices(
     return [(shared, answer) for shared, *answers in tuples for answer in answers]
 
 
-def _checked(labels: Any, num_examples: int) -> np.ndarray | None:
+def _checked(
+    labels: Any, num_examples: int, num_classes: int | None
+) -> np.ndarray | None:
     if labels is None:
         return None
     labels = np.asarray(labels)
@@ -167,4 +184,18 @@ def _checked(labels: Any, num_examples: int) -> np.ndarray | None:
             "`labels` must be numbers, those of classes counted from 0. Received: "
             f"labels of the type {labels.dtype}"
         )
+    _check_all(labels, np.isfinite(labels), "a finite number")
+    if num_classes is not None:
+        is_class = (labels >= 0) & (labels < num_classes) & (labels == labels // 1)
+        _check_all(labels, is_class, f"the number of a class, 0 to {num_classes - 1}")
+        return labels.astype(np.int32)
     return labels.astype(np.int32 if labels.dtype.kind in "biu" else np.float32)
+
+
+def _check_all(labels: np.ndarray, is_right: np.ndarray, rule: str) -> None:
+    """Raises ValueError that names the first label that is not right."""
+    if not is_right.all():
+        row = int(np.argwhere(~is_right)[0][0])
+        raise ValueError(
+            f"`labels` must each be {rule}. Received: labels[{row}]={labels[row]}"
+        )

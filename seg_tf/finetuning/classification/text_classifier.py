@@ -243,9 +243,13 @@ class TextClassifier(TextTask):
             **arguments: further ones of `keras.Model.fit`.
         """
         if is_text(x):
-            x, y, batch_size = self._batches(x, y, batch_size, seed), None, None
+            x, y = self._labelled_batches(x, y, batch_size, seed), None
+            batch_size = None
         if isinstance(validation_data, tuple | list) and is_text(validation_data[0]):
-            validation_data = self._batches(*validation_data)
+            try:
+                validation_data = self._labelled_batches(*validation_data)
+            except ValueError as error:
+                raise ValueError(f"`validation_data`: {error}") from error
         if not self.compiled:
             num_updates = int(x.cardinality()) * epochs
             # Not by its name: Keras would make its variables while the step is traced,
@@ -275,7 +279,7 @@ class TextClassifier(TextTask):
     ) -> Any:
         """As of every Keras model, and on texts with their labels."""
         if is_text(x):
-            x, y, batch_size = self._batches(x, y, batch_size), None, None
+            x, y, batch_size = self._labelled_batches(x, y, batch_size), None, None
         return super().evaluate(x, y, batch_size=batch_size, **arguments)
 
     def predict(
@@ -315,6 +319,13 @@ class TextClassifier(TextTask):
             served, pathlib.Path(folder), pretrained, settings, overwrite=overwrite
         )
 
+    def _labelled_batches(
+        self, texts: Any, labels: Any = None, *arguments: Any
+    ) -> tf.data.Dataset:
+        if labels is None:
+            raise ValueError("`labels` must be given with `texts`. Received: None")
+        return self._batches(texts, labels, *arguments)
+
     def _batches(
         self,
         texts: Any,
@@ -322,24 +333,28 @@ class TextClassifier(TextTask):
         batch_size: int | None = None,
         seed: int | None = None,
     ) -> tf.data.Dataset:
+        pretrained = self.prepared()
         if labels is not None and len(labels) and isinstance(labels[0], str):
             labels = [self._number_of(one) for one in labels]
+        num_choices = self.settings.get("num_choices", 1)
         return text_batches(
-            self.prepared(),
+            pretrained,
             texts,
             labels,
             batch_size=batch_size or _BATCH_SIZE,
             seed=seed,
             max_length=self.settings["max_length"],
-            num_choices=self.settings.get("num_choices", 1),
+            num_choices=num_choices,
+            num_texts=self.settings["num_texts"] if num_choices == 1 else None,
+            num_classes=self.num_classes if self.num_classes > 1 else None,
         )
 
     def _number_of(self, label: str) -> int:
         names = self.settings["labels"]
         if label not in names:
             raise ValueError(
-                f"Labels must be among those of the model, {', '.join(names) or 'none'}"
-                f". Received: {label!r}"
+                "`labels` must be among those of the model, "
+                f"{', '.join(names) or 'none'}. Received: {label!r}"
             )
         return names.index(label)
 

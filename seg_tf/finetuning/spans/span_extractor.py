@@ -17,6 +17,7 @@ from seg_tf.export import saved_model
 from seg_tf.export.served_extractor import ServedExtractor
 from seg_tf.finetuning.spans.squad_examples import window_sizes
 from seg_tf.finetuning.text_task import TextTask
+from seg_tf.inference.texts import check_texts
 from seg_tf.models.own_features import feature_inputs
 from seg_tf.ops.gathering import gather_vectors
 
@@ -157,16 +158,27 @@ class SpanExtractor(TextTask):
         """Answers to questions, cut out of contexts.
 
         Args:
-            questions: any number.
+            questions: at least one.
             contexts: as many; lines are paragraphs.
             **choice: `max_answer_pieces`, `num_best` and `null_threshold` of
                 `seg_tf.export.served_extractor.ServedExtractor`.
 
         Returns:
             The outputs of `ServedExtractor`, `answer` among them.
+
+        Raises:
+            ValueError: if there is no question, not as many contexts, or one of them
+                is no text.
         """
+        questions = check_texts(questions, "questions")
+        contexts = check_texts(contexts, "contexts")
+        if len(questions) != len(contexts):
+            raise ValueError(
+                "`contexts` must hold one for each of `questions`. Received: "
+                f"{len(contexts)} contexts, {len(questions)} questions"
+            )
         function = self._served(choice).functions["serving_default"]
-        found = function(tf.constant(list(questions)), tf.constant(list(contexts)))
+        found = function(tf.constant(questions), tf.constant(contexts))
         return {name: values.numpy() for name, values in found.items()}
 
     def export(

@@ -394,8 +394,62 @@ def test_texts_are_validated_on_batches(run_dir):
 
 def test_a_label_that_the_model_does_not_know_is_named(run_dir):
     classifier = TextClassifier.from_preset(run_dir, labels=["bad", "good"])
-    with pytest.raises(ValueError, match=r"among .* bad, good. Received: 'fair'"):
+    with pytest.raises(ValueError, match=r"`labels` .* bad, good. Received: 'fair'"):
         classifier.fit(["w1", "w2"], ["good", "fair"])
+
+
+@pytest.mark.parametrize("call", ["fit", "evaluate", "predict"])
+def test_no_texts_are_an_error(call):
+    classifier = TextClassifier.from_pretrained(tiny("bert"), 2)
+    arguments = [[]] if call == "predict" else [[], []]
+    with pytest.raises(ValueError, match=r"`texts` must hold at least one.* none"):
+        getattr(classifier, call)(*arguments)
+
+
+@pytest.mark.parametrize(
+    "labels, message",
+    [
+        ([0, 2], r"`labels` must .* class, 0 to 1\. Received: labels\[1\]=2$"),
+        ([-1, 1], r"0 to 1\. Received: labels\[0\]=-1$"),
+        ([0.5, 1.0], r"0 to 1\. Received: labels\[0\]=0\.5$"),
+        ([1.0, float("nan")], r"finite number\. Received: labels\[1\]=nan$"),
+        ([0], r"`labels` must hold one label for each of `texts`.* 2 examples"),
+        ([[]], r"`labels` must hold one label for each of `texts`"),
+        (None, r"`labels` must be given with `texts`\. Received: None"),
+        ([None, 1], r"`labels` must be numbers"),
+        (["w1", "w2"], r"`labels` must be among those of the model, none\. .* 'w1'"),
+    ],
+)
+def test_labels_that_are_no_classes_are_an_error(labels, message):
+    classifier = TextClassifier.from_pretrained(tiny("bert"), 2)
+    with pytest.raises(ValueError, match=message):
+        classifier.fit(["w10", "w11"], labels)
+    with pytest.raises(ValueError, match=message):
+        classifier.evaluate(["w10", "w11"], labels)
+    with pytest.raises(ValueError, match="^`validation_data`: .*" + message):
+        classifier.fit(["w10", "w11"], [0, 1], validation_data=(["w10", "w11"], labels))
+
+
+def test_classes_may_be_whole_floats():
+    batches = text_batches(
+        tiny("bert"), ["w10", "w11"], [1.0, 0.0], batch_size=2, num_classes=2
+    )
+    ((_, labels),) = batches
+    assert labels.dtype == "int32"
+    assert labels.numpy().tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_values_of_a_regression_are_finite(value):
+    classifier = TextClassifier.from_pretrained(tiny("bert"), 1)
+    with pytest.raises(ValueError, match=rf"finite .* labels\[1\]={value}$"):
+        classifier.fit(["w10", "w11"], [-3.5, value])
+
+
+def test_as_many_texts_as_the_model_was_made_for():
+    classifier = TextClassifier.from_pretrained(tiny("bert"), 2, num_texts=2)
+    with pytest.raises(ValueError, match=r"of 2 texts.* Received: texts\[0\] of 1$"):
+        classifier.predict(["w10"])
 
 
 def test_a_model_of_a_keras_file_reads_no_texts(tmp_path):

@@ -172,3 +172,19 @@ def test_three_losses_are_summed_and_learnt():
 def test_a_reat_is_refused():
     with pytest.raises(ValueError, match=r"in one window.*'tiny_reat'"):
         SpanExtractor.from_pretrained(tiny("reat"))
+
+
+@pytest.mark.parametrize(
+    "questions, contexts, message",
+    [
+        ([], [], r"`questions` must hold at least one text\. Received: none"),
+        (["w1"], [], r"`contexts` must hold at least one text\. Received: none"),
+        (["w1"], ["w2", "w3"], r"`contexts` must hold one .* 2 contexts, 1 questions"),
+        ("w1", ["w2"], r"`questions` must be a sequence.* the string 'w1'"),
+        (["w1", None], ["w2", "w3"], r"`questions` must .* questions\[1\]=None"),
+    ],
+)
+def test_questions_and_contexts_that_are_none(questions, contexts, message):
+    extractor = SpanExtractor.from_pretrained(tiny("bert"))
+    with pytest.raises(ValueError, match=message):
+        extractor.answer(questions, contexts)
