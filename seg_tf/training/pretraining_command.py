@@ -5,6 +5,7 @@ import dataclasses
 import pathlib
 import shlex
 import sys
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -24,6 +25,7 @@ from seg_tf.training import (
 from seg_tf.training.distribution import Distribution
 from seg_tf.training.errors import NonFiniteSteps, TrainingStopped
 from seg_tf.training.inputs import Inputs
+from seg_tf.training.outputs import run_callbacks, trackers
 from seg_tf.training.outputs.profiler import Profiler
 from seg_tf.training.pretrainer import Pretrainer
 from seg_tf.training.run_folder import RunFolder
@@ -42,6 +44,7 @@ class RunOptions:
     overwrite: bool = False
     profile_updates: range | None = None
     cache_gigabytes: float | None = None
+    trackers: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,6 +57,7 @@ class _Prepared:
     inputs: Inputs
     pretrainer: Pretrainer
     processes: Distribution
+    callback_factories: Sequence[run_callbacks.CallbackFactory]
 
 
 def run(config: configuration.RunConfig, options: RunOptions) -> None:
@@ -83,6 +87,9 @@ def _prepare(config: configuration.RunConfig, options: RunOptions) -> _Prepared:
     processes = distribution.join()
     folder = RunFolder(output_paths.local_path(options.output_dir, "output_dir"))
     initial = _initial_checkpoint(options)
+    factories = run_callbacks.find_factories(
+        config.training.callbacks, "config.training.callbacks"
+    )
     sources = record_sources.parse(options.records_dir, options.cache_gigabytes)
     description = run_folder.describe_run(
         config,
@@ -98,7 +105,9 @@ def _prepare(config: configuration.RunConfig, options: RunOptions) -> _Prepared:
     )
     inputs = pretraining.build_inputs(config, sources, processes)
     pretrainer = pretraining.build_pretrainer(config, inputs, processes)
-    return _Prepared(folder, description, initial, inputs, pretrainer, processes)
+    return _Prepared(
+        folder, description, initial, inputs, pretrainer, processes, factories
+    )
 
 
 def _end_dry_run(
@@ -135,7 +144,11 @@ def _train(
     is_chief = prepared.processes.is_chief
     try:
         with contextlib.ExitStack() as stack:
-            callbacks = []
+            callbacks = run_callbacks.make_callbacks(
+                prepared.callback_factories, prepared.folder.path
+            )
+            for tracker in _trackers(options, prepared):
+                callbacks.append(stack.enter_context(tracker))
             if options.profile_updates:
                 profiler = Profiler(
                     options.profile_updates, prepared.folder.events_folder, print
@@ -158,6 +171,19 @@ def _train(
         sys.exit(stop.exit_code)
     if is_chief:
         print(_ending(result, prepared.folder))
+
+
+def _trackers(options: RunOptions, prepared: _Prepared) -> list[trackers.Tracker]:
+    parts = dict(prepared.description)
+    run = trackers.TrackedRun(
+        name=prepared.folder.path.absolute().name,
+        parameters={**parts.pop("config"), **parts},
+        id_file=prepared.folder.trackers_file,
+    )
+    # Of an elastic run another process may become the chief.
+    return trackers.make_trackers(
+        options.trackers, run, is_chief=lambda: prepared.processes.is_chief
+    )
 
 
 def _initial_checkpoint(options: RunOptions) -> pathlib.Path | None:
