@@ -171,6 +171,11 @@ def test_config_dict_is_a_copy():
         (["optimizer.warmup_updates=None"], {"optimizer": {"warmup_updates": None}}),
         (["optimizer.learning_rate=1"], {"optimizer": {"learning_rate": 1.0}}),
         (["training.micro_batch_size=None"], {"training": {"micro_batch_size": None}}),
+        (["training.callbacks=a.b:c"], {"training": {"callbacks": ("a.b:c",)}}),
+        (
+            ["training.callbacks=('a:b', 'c:d')"],
+            {"training": {"callbacks": ("a:b", "c:d")}},
+        ),
         (["training.jit_compile=false"], {"training": {"jit_compile": False}}),
         (
             ["model.index_tables.paragraph_index=8"],
@@ -368,6 +373,14 @@ def test_warm_up_that_is_longer_than_the_run_is_refused_by_its_flags(
             optimizer=optimizer,
             training=configuration.TrainingConfig(num_updates=num_updates),
         )
+
+
+@pytest.mark.parametrize(
+    "callbacks", ["package:function", ("function",), ("a:b", 3), ("a:b,c:d",), None]
+)
+def test_callbacks_that_are_no_names_of_functions_are_refused(callbacks):
+    with pytest.raises(ValueError, match="`callbacks` must be a tuple of names"):
+        configuration.TrainingConfig(callbacks=callbacks)
 
 
 def test_tiny_runs_can_be_shortened():

@@ -18,6 +18,7 @@ from seg_tf.training.errors import TrainingStopped
 from tests import command_calls
 from tests.finetuning import task_folders, tiny_squad
 from tests.tasks.race import race_files
+from tests.training.outputs import tracker_stand_ins
 
 pytestmark = pytest.mark.slow
 
@@ -181,6 +182,27 @@ def test_several_tasks_and_the_leaderboards_files(fine_tune, tmp_path, capsys):
         out / "submission/MNLI-m.tsv"
     ).read_text()
     assert "CoLA.tsv is missing" in capsys.readouterr().out
+
+
+def test_trackers_and_callbacks_follow_every_trial(fine_tune, tmp_path, monkeypatch):
+    mlflow = tracker_stand_ins.install_mlflow(monkeypatch)
+    of_own = "--callbacks=tests.training.outputs.test_run_callbacks:Folder"
+    fine_tune("--seeds=1,2", "--mlflow=experiment", of_own)
+    assert mlflow.experiments == ["experiment"] * 2
+    rows = sorted(rows_of(tmp_path / "out"), key=lambda row: row["seed"])
+    for row, run in zip(rows, mlflow.runs.values(), strict=True):
+        assert run.status == "FINISHED"
+        assert run.params["seed"] == int(row["seed"])
+        assert run.params["task"] == "glue/rte"
+        # 32 examples in batches of 16.
+        epoch, final = run.rows
+        assert epoch["updates"] == final["updates"] == 2
+        assert final["final/accuracy"] == epoch["dev_accuracy"]
+        assert final["final/accuracy"] == pytest.approx(
+            float(row["accuracy"]), abs=1e-4
+        )
+    with pytest.raises(ValueError, match="`--callbacks` must name functions"):
+        fine_tune("--callbacks=nowhere:f")
 
 
 def test_processes_share_out_the_trials(fine_tune, tmp_path, capsys, monkeypatch):

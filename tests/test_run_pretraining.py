@@ -29,6 +29,7 @@ from tests.scripted_runs import (
     start,
     variables_of,
 )
+from tests.training.outputs import tracker_stand_ins
 
 pytestmark = pytest.mark.slow
 
@@ -111,6 +112,11 @@ def test_gpu_leaves_deterministic_kernels_off(records, tmp_path, monkeypatch):
             "`dtype_policy` must be one of float32",
         ),
         (["--config.training.batch_size=0"], "`batch_size` must be at least 1"),
+        (["--config.training.callbacks=f"], "a tuple of names package.module:function"),
+        (
+            ["--config.training.callbacks=nowhere:f"],
+            "Received: nowhere:f: No module named 'nowhere'",
+        ),
         (["--config.paper=xlnet"], "`paper` must be one of segabert_base"),
         (["--profile_updates=9:3"], "must not end before it begins"),
         (["--profile_updates=50:61"], "the run, which ends with update 60"),
@@ -333,6 +339,50 @@ def records_without_validation(tmp_path_factory):
     folder = tmp_path_factory.mktemp("all_for_training")
     scripted_runs.write_records(folder, num_validation=0)
     return folder
+
+
+def test_trackers_and_callbacks_follow_a_run_over_its_starts(
+    records, tmp_path, monkeypatch
+):
+    wandb = tracker_stand_ins.install_wandb(monkeypatch)
+    folder = tmp_path / "small"
+    arguments = (
+        *arguments_of(records, folder, "--wandb=project"),
+        "--config.training.callbacks=tests.training.outputs.test_run_callbacks:Folder",
+    )
+    shorter = "--config.training.num_updates=20"
+    assert run_here(*arguments, shorter).returncode == 0
+    (settings,) = wandb.openings
+    assert settings["name"] == "small"
+    assert settings["project"] == "project"
+    assert settings["config"]["optimizer"]["learning_rate"] == 1e-3
+    assert len(settings["config"]["records"]["manifest_checksum"]) == 64
+    assert run_here(*arguments).returncode == 0
+    (run,) = wandb.runs.values()
+    assert run.exit_code == 0
+    told = [
+        (row["updates"], row[f"{kind}/loss"])
+        for row in run.rows
+        for kind in ("train", "validation")
+        if f"{kind}/loss" in row
+    ]
+    assert told == [(row["updates"], row["loss"]) for row in log_of(folder)]
+    # The run that takes the place of another one is no continuation.
+    assert run_here(*arguments, shorter, "--overwrite").returncode == 0
+    assert len(wandb.runs) == 2
+    # A dry run is none.
+    assert run_here(*arguments, "--overwrite", "--dry_run").returncode == 0
+    assert len(wandb.openings) == 3
+
+
+def test_tracker_that_cannot_start_is_one_line(records, tmp_path, monkeypatch):
+    wandb = tracker_stand_ins.install_wandb(monkeypatch)
+    wandb.init = None
+    arguments = arguments_of(records, tmp_path / "run", "--wandb")
+    code, _, errors = run_here(*arguments)
+    assert code == 1
+    assert "`--wandb` must be able to start a run, and failed. Nothing was" in errors
+    assert not (tmp_path / "run/checkpoints").exists()
 
 
 def test_a_run_without_a_log_names_no_curve(records_without_validation, tmp_path):

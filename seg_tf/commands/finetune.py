@@ -28,6 +28,9 @@ trial when it is given again; with further values or seeds it runs the missing t
 trial that diverges does not stop the others; the command then ends with an error that
 names it. Other models, files or options need another folder.
 
+--wandb=PROJECT and --mlflow=EXPERIMENT send epochs and scores to Weights & Biases or to
+MLflow as well, each trial as a run.
+
 Baselines are the score of the most frequent label, printed with the results, and that
 of the same model without pretraining:
 
@@ -65,7 +68,7 @@ from absl import flags
 from seg_tf import command_line, output_paths
 from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.checkpoints.pretrained import Pretrained
-from seg_tf.commands import model_flags
+from seg_tf.commands import model_flags, tracker_flags
 from seg_tf.finetuning import runners
 from seg_tf.finetuning.probing.frozen_encoder import MODES
 from seg_tf.finetuning.trials import results_report, trial_runs
@@ -74,10 +77,12 @@ from seg_tf.finetuning.trials.divergence import ADVICE
 from seg_tf.finetuning.trials.grid import GRIDS, Grid, make_grid, probe_grid
 from seg_tf.finetuning.trials.trial import TaskRunner
 from seg_tf.finetuning.trials.trial_progress import TrialsProgress, describe
+from seg_tf.finetuning.trials.watched_trials import watched_trials
 from seg_tf.interop import initial_checkpoints
 from seg_tf.tasks.finetuning_settings import OptimizerSettings
 from seg_tf.training import distribution
 from seg_tf.training.errors import TrainingStopped
+from seg_tf.training.outputs import run_callbacks
 
 _DTYPE_POLICIES = ("float32", "mixed_bfloat16", "mixed_float16")
 
@@ -197,6 +202,13 @@ def define_flags() -> None:
         "compare", None, "Another --output_dir of the same tasks, to compare with."
     )
     flags.DEFINE_bool("dry_run", False, "Print the trials and touch nothing.")
+    flags.DEFINE_list(
+        "callbacks",
+        [],
+        "Keras callbacks of your own, as package.module:function, comma-separated. "
+        "Each function is called for every trial with its folder.",
+    )
+    tracker_flags.define_tracker_flags()
 
 
 def main(_: Sequence[str]) -> None:
@@ -210,6 +222,8 @@ def main(_: Sequence[str]) -> None:
     given = [name for name in values if values[name].present]
     for name in names:
         runners.check_flags(name, given, values.probe)
+    factories = run_callbacks.find_factories(values.callbacks, "--callbacks")
+    chosen_trackers = tracker_flags.chosen_trackers()
     pretrained = _load_model(output_dir, processes, say)
     # Whatever can be refused, before anything is trained.
     jobs = []
@@ -222,7 +236,9 @@ def main(_: Sequence[str]) -> None:
     num_trials, diverged = sum(len(job.wanted) for job in jobs), []
     while jobs:
         # Let go of afterwards, with its model.
-        diverged += _run(jobs.pop(0), processes, say)
+        job = jobs.pop(0)
+        watch = watched_trials(job.folder, job.settings, factories, chosen_trackers)
+        diverged += _run(job, watch, processes, say)
     if values.predict_test and any(name.startswith("glue/") for name in names):
         submission = output_dir / results_report.SUBMISSION_FOLDER
         say(results_report.describe_submission(submission))
@@ -330,7 +346,10 @@ def _make_grid(pretrained: Pretrained, name: str) -> Grid:
 
 
 def _run(
-    job: _Job, processes: distribution.Distribution, say: Callable[[str], Any]
+    job: _Job,
+    watch: trial_runs.Watch,
+    processes: distribution.Distribution,
+    say: Callable[[str], Any],
 ) -> list[str]:
     """Runs the trials that are left; those that diverged, of all processes."""
     values = flags.FLAGS
@@ -350,6 +369,7 @@ def _run(
             own,
             TrialsProgress(name, own, runner.main_metric, probe=values.probe),
             patience=values.early_stopping,
+            watch=watch,
         )
         # All have to come here: the others' trials are done when they do.
         diverged = [

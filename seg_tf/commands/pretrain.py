@@ -42,6 +42,13 @@ A profile of some updates, for TensorBoard: --profile_updates=100:110
 
   tensorboard --logdir=runs
   python -m seg_tf.commands.plot_runs --runs=runs/bert_tiny,runs/segabert_tiny
+
+--wandb=PROJECT and --mlflow=EXPERIMENT send the log to Weights & Biases or to MLflow as
+well. Keras callbacks of your own are named by functions that make them
+(docs/pretraining.md):
+
+  --config.training.callbacks=package.module:function
+  --config.training.callbacks="('package.module:one', 'package.module:other')"
 """
 
 import os
@@ -57,6 +64,7 @@ from absl import app, flags
 from ml_collections import config_flags
 
 from seg_tf import configuration
+from seg_tf.commands import tracker_flags
 from seg_tf.training import config_overrides
 from seg_tf.training.outputs import profile_updates
 
@@ -116,6 +124,7 @@ _PROFILE_UPDATES = flags.DEFINE_string(
     "(`make setup-profile` installs its page for them). Of several processes rank 0 is "
     "profiled.",
 )
+tracker_flags.define_tracker_flags()
 
 
 def main(argv: Sequence[str]) -> None:
@@ -126,6 +135,7 @@ def main(argv: Sequence[str]) -> None:
             "error: `--measure` needs --dry_run, which keeps nothing of the updates"
         )
     try:
+        chosen_trackers = tracker_flags.chosen_trackers()
         config = configuration.from_config_dict(_CONFIG.value)
         profiled = None
         if _PROFILE_UPDATES.value is not None:
@@ -154,6 +164,7 @@ def main(argv: Sequence[str]) -> None:
             overwrite=_OVERWRITE.value,
             profile_updates=profiled,
             cache_gigabytes=_CACHE_GIGABYTES.value,
+            trackers=chosen_trackers,
         ),
     )
 

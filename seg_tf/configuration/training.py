@@ -1,12 +1,14 @@
 """Length of a run, its batch, its precision, and what it writes on the way."""
 
 import dataclasses
+import re
 from typing import ClassVar
 
 from seg_tf.configuration.bounds import check_at_least
 from seg_tf.configuration.registry import register
 
 _DTYPE_POLICIES = ("float32", "mixed_bfloat16", "bfloat16", "mixed_float16")
+_REFERENCE = re.compile(r"[\w.]+:\w+")
 
 
 @register
@@ -71,6 +73,9 @@ class TrainingConfig:
         checkpoint_interval: updates between two checkpoints.
         keep_checkpoints: how many of the newest checkpoints stay; the best one by
             validation loss stays too.
+        callbacks: Keras callbacks of one's own, each `"package.module:function"`, which
+            is called with the run's folder and returns one
+            (`seg_tf.training.outputs.run_callbacks`).
     """
 
     num_updates: int = 500_000
@@ -89,6 +94,7 @@ class TrainingConfig:
     validation_batches: int = 50
     checkpoint_interval: int = 5_000
     keep_checkpoints: int = 3
+    callbacks: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_at_least(
@@ -117,4 +123,11 @@ class TrainingConfig:
             raise ValueError(
                 f"`dtype_policy` must be one of {', '.join(_DTYPE_POLICIES)}. "
                 f"Received: dtype_policy={self.dtype_policy!r}"
+            )
+        if not isinstance(self.callbacks, tuple) or not all(
+            isinstance(one, str) and _REFERENCE.fullmatch(one) for one in self.callbacks
+        ):
+            raise ValueError(
+                "`callbacks` must be a tuple of names package.module:function. "
+                f"Received: callbacks={self.callbacks!r}"
             )

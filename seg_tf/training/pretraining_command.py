@@ -6,7 +6,7 @@ import pathlib
 import shlex
 import sys
 import tempfile
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 import tensorflow as tf
@@ -27,6 +27,7 @@ from seg_tf.training import (
 from seg_tf.training.distribution import Distribution
 from seg_tf.training.errors import NonFiniteSteps, TrainingStopped
 from seg_tf.training.inputs import Inputs
+from seg_tf.training.outputs import run_callbacks, trackers
 from seg_tf.training.outputs.profiler import Profiler
 from seg_tf.training.pretrainer import Pretrainer
 from seg_tf.training.run_folder import RunFolder
@@ -75,6 +76,7 @@ class RunOptions:
     overwrite: bool = False
     profile_updates: range | None = None
     cache_gigabytes: float | None = None
+    trackers: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,6 +90,7 @@ class _Prepared:
     inputs: Inputs
     pretrainer: Pretrainer
     processes: Distribution
+    callback_factories: Sequence[run_callbacks.CallbackFactory]
 
 
 def run(config: configuration.RunConfig, options: RunOptions) -> None:
@@ -130,6 +133,9 @@ def _prepare(
 ) -> _Prepared:
     processes = distribution.join()
     folder = RunFolder(output_paths.local_path(options.output_dir, "output_dir"))
+    factories = run_callbacks.find_factories(
+        config.training.callbacks, "config.training.callbacks"
+    )
     made_in = None
     if options.dry_run:
         made_in = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -154,7 +160,14 @@ def _prepare(
     inputs = pretraining.build_inputs(config, sources, processes)
     pretrainer = pretraining.build_pretrainer(config, inputs, processes)
     return _Prepared(
-        config, folder, description, initial, inputs, pretrainer, processes
+        config,
+        folder,
+        description,
+        initial,
+        inputs,
+        pretrainer,
+        processes,
+        factories,
     )
 
 
@@ -192,7 +205,11 @@ def _train(
     is_chief = prepared.processes.is_chief
     try:
         with contextlib.ExitStack() as stack:
-            callbacks = []
+            callbacks = run_callbacks.make_callbacks(
+                prepared.callback_factories, prepared.folder.path
+            )
+            for tracker in _trackers(options, prepared):
+                callbacks.append(stack.enter_context(tracker))
             if options.profile_updates:
                 profiler = Profiler(
                     options.profile_updates, prepared.folder.events_folder, print
@@ -215,6 +232,19 @@ def _train(
         sys.exit(stop.exit_code)
     if is_chief:
         print(_ending(result, prepared.folder))
+
+
+def _trackers(options: RunOptions, prepared: _Prepared) -> list[trackers.Tracker]:
+    parts = dict(prepared.description)
+    run = trackers.TrackedRun(
+        name=prepared.folder.path.absolute().name,
+        parameters={**parts.pop("config"), **parts},
+        id_file=prepared.folder.trackers_file,
+    )
+    # Of an elastic run another process may become the chief.
+    return trackers.make_trackers(
+        options.trackers, run, is_chief=lambda: prepared.processes.is_chief
+    )
 
 
 def _initial_checkpoint(

@@ -194,6 +194,7 @@ class PretrainingRun:
             updates,
             validated=self.validation.updates == updates,
             name=self._config.name,
+            callbacks=self._callbacks,
         )
 
     def _train(self, outputs: SilentOutputs) -> None:

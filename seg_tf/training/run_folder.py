@@ -30,6 +30,8 @@ _FREE_SETTINGS = frozenset(
         "config.training.validation_batches",
         "config.training.checkpoint_interval",
         "config.training.keep_checkpoints",
+        # They watch; what one changes is for its author to answer for.
+        "config.training.callbacks",
     }
 )
 
@@ -52,6 +54,11 @@ class RunFolder:
     @property
     def log_file(self) -> pathlib.Path:
         return self.path / "log.jsonl"
+
+    @property
+    def trackers_file(self) -> pathlib.Path:
+        """Ids by which experiment trackers know the run."""
+        return self.path / "trackers.json"
 
     @property
     def curve_file(self) -> pathlib.Path:
@@ -81,6 +88,7 @@ class RunFolder:
         # Last, so that a removal cut short still looks like the run it was.
         for written in (
             self.log_file,
+            self.trackers_file,
             self.curve_file,
             self.deviations_file,
             self.run_file,

@@ -146,6 +146,32 @@ def test_damaged_checkpoint_takes_no_place_of_a_whole_one(tmp_path):
     assert checkpoints.newest_intact()["updates"] == 13
 
 
+def test_callbacks_are_told_of_each_row_of_the_log(tmp_path):
+    class Listener(keras.callbacks.Callback):
+        def __init__(self):
+            super().__init__()
+            self.rows = []
+
+        def on_log(self, updates, row):
+            self.rows.append((updates, row))
+
+    first, second = Listener(), Listener()
+    with pytest.raises(Interrupted):
+        run(tmp_path, None, At(16, terminate, "test"), first)
+    # Begins with the validation that was interrupted, before any training.
+    run(tmp_path, None, second)
+    told = [*first.rows, *second.rows]
+    rows = run_log.read(tmp_path / "log.jsonl")
+    assert [updates for updates, _ in told] == [row["updates"] for row in rows]
+    assert second.rows[0][0] == 16
+    for row, (_, values) in zip(rows, told, strict=True):
+        kind = row["kind"]
+        for name in row.keys() - {"kind", "updates"}:
+            prefix = "health" if name in health.FIGURES else kind
+            assert values.pop(f"{prefix}/{name}") == row[name]
+        assert not values
+
+
 def test_log_has_a_row_for_each_interval_and_validation(unbroken):
     folder, _, result = unbroken
     rows = run_log.read(folder / "log.jsonl")

@@ -41,6 +41,15 @@ def test_settings_that_no_weight_depends_on_may_change(folder):
     assert '"log_interval": 7' in folder.run_file.read_text()
 
 
+def test_run_of_a_version_without_callbacks_goes_on_and_may_get_some(folder):
+    old = json.loads(folder.run_file.read_text())
+    del old["config"]["training"]["callbacks"]
+    folder.run_file.write_text(json.dumps(old))
+    run_folder.prepare(folder, describe(), **ALLOWED)
+    run_folder.prepare(folder, describe(callbacks=("package:Watch",)), **ALLOWED)
+    assert '"package:Watch"' in folder.run_file.read_text()
+
+
 @pytest.mark.parametrize(
     "run, difference",
     [

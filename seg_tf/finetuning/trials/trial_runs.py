@@ -5,7 +5,7 @@ import dataclasses
 import itertools
 import pathlib
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import keras
@@ -15,6 +15,7 @@ from seg_tf.configuration.differences import differing_settings
 from seg_tf.finetuning.classification.dev_scores import PREFIX
 from seg_tf.finetuning.trials.divergence import TrainingDiverged
 from seg_tf.finetuning.trials.trial import Setting, TaskRunner
+from seg_tf.training.outputs import run_callbacks
 
 SCORES_FILE = "scores.json"
 EPOCHS_FILE = "epochs.json"
@@ -49,6 +50,20 @@ class FinishedTrial:
     scores: Mapping[str, float]
     epochs: Sequence[Mapping[str, float]]
     folder: pathlib.Path
+
+
+# From a trial and its folder to further callbacks, held open while it runs.
+Watch = Callable[
+    [Trial, pathlib.Path],
+    contextlib.AbstractContextManager[Sequence[keras.callbacks.Callback]],
+]
+
+
+def unwatched(
+    trial: Trial, folder: pathlib.Path
+) -> contextlib.AbstractContextManager[Sequence[keras.callbacks.Callback]]:
+    """No further callbacks."""
+    return contextlib.nullcontext(())
 
 
 class TrialsDisplay(Protocol):
@@ -167,8 +182,16 @@ class TrialsFolder:
         runner: TaskRunner,
         trial: Trial,
         callbacks: Sequence[keras.callbacks.Callback] = (),
+        watch: Watch = unwatched,
     ) -> dict[str, float]:
         """Runs a trial from its start; its folder has its name when it is finished.
+
+        Args:
+            runner: that of the task.
+            trial: what to run.
+            callbacks: for Keras's `fit`.
+            watch: further ones, which are told of epochs and scores
+                (`run_callbacks.tell`).
 
         Raises:
             TrainingDiverged: if it did; nothing is left of it.
@@ -177,11 +200,20 @@ class TrialsFolder:
         unfinished = files.aside(folder)
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir(parents=True)
-        epochs = EpochLogs()
         try:
-            scores = runner.run(
-                trial.setting, trial.seed, unfinished, [*callbacks, epochs]
-            )
+            with watch(trial, unfinished) as watching:
+                epochs = EpochLogs(watching)
+                scores = runner.run(
+                    trial.setting,
+                    trial.seed,
+                    unfinished,
+                    [*callbacks, *watching, epochs],
+                )
+                run_callbacks.tell(
+                    watching,
+                    epochs.updates,
+                    {f"final/{name}": value for name, value in scores.items()},
+                )
         except TrainingDiverged:
             shutil.rmtree(unfinished)
             raise
@@ -205,6 +237,7 @@ def run_trials(
     display: TrialsDisplay,
     *,
     patience: int | None = None,
+    watch: Watch = unwatched,
 ) -> list[Trial]:
     """Runs trials one after another; one that diverges does not keep others from it.
 
@@ -216,6 +249,7 @@ def run_trials(
         patience: ends a trial after so many epochs without a better main metric, and
             goes back to the weights of the best epoch; None trains all epochs, and
             keeps the last weights.
+        watch: as for `TrialsFolder.run`.
 
     Returns:
         Those that diverged, and have no scores.
@@ -229,7 +263,7 @@ def run_trials(
         if patience is not None:
             callbacks.append(early_stopping(runner.main_metric, patience))
         try:
-            scores = folder.run(runner, trial, callbacks)
+            scores = folder.run(runner, trial, callbacks, watch)
         except TrainingDiverged:
             scores = None
             diverged.append(trial)
@@ -262,14 +296,22 @@ class _EarlyStopping(keras.callbacks.EarlyStopping):
 class EpochLogs(keras.callbacks.Callback):
     """Keeps the logs of every epoch.
 
+    Args:
+        listeners: callbacks that are told of them.
+
     Attributes:
         rows: an epoch each.
+        updates: those done.
     """
 
-    def __init__(self):
+    def __init__(self, listeners: Sequence[keras.callbacks.Callback] = ()):
         super().__init__()
         self.rows: list[dict[str, float]] = []
+        self.updates = 0
+        self._listeners = listeners
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
         row = {name: float(value) for name, value in (logs or {}).items()}
         self.rows.append({"epoch": epoch + 1, **row})
+        self.updates = (epoch + 1) * self.params["steps"]
+        run_callbacks.tell(self._listeners, self.updates, self.rows[-1])

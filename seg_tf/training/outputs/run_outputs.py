@@ -1,11 +1,13 @@
 """Files that the chief process of a run writes while it trains."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+
+import keras
 
 from seg_tf import configuration
 from seg_tf.progress import Progress
 from seg_tf.training.checkpoint import Checkpoints
-from seg_tf.training.outputs import health, plots, run_log
+from seg_tf.training.outputs import health, plots, run_callbacks, run_log
 from seg_tf.training.outputs.event_file import EventFile
 from seg_tf.training.outputs.run_log import RunLog
 from seg_tf.training.pretrainer import Pretrainer
@@ -57,6 +59,7 @@ class Outputs(SilentOutputs):
             dropped, since it will be written again.
         validated: whether the validation after `updates` is done too.
         name: name of the run in the legend of its curve.
+        callbacks: those of the run, some of which take rows of the log.
     """
 
     def __init__(
@@ -67,9 +70,11 @@ class Outputs(SilentOutputs):
         updates: int,
         validated: bool,
         name: str,
+        callbacks: Iterable[keras.callbacks.Callback] = (),
     ):
         self._folder = folder
         self._name = name
+        self._callbacks = list(callbacks)
         self._is_drawn = False
         self._checkpoints = checkpoints
         self._saved = updates if updates in checkpoints.updates() else None
@@ -151,6 +156,7 @@ class Outputs(SilentOutputs):
         scalars = {f"{kind}/{name}": value for name, value in row.items()}
         scalars |= {f"health/{name}": value for name, value in figures.items()}
         self._events.write(updates, scalars)
+        run_callbacks.tell(self._callbacks, updates, scalars)
 
     def _is_best(self, loss: float) -> bool:
         best = self._checkpoints.best_loss()

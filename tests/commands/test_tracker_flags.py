@@ -1,0 +1,58 @@
+"""`--wandb[=PROJECT]` and `--mlflow[=EXPERIMENT]` on a command line."""
+
+import importlib.util
+
+import pytest
+
+from seg_tf.commands import tracker_flags
+from seg_tf.training.outputs import trackers
+from tests import command_calls
+
+
+class Command:
+    """A command with these flags and no others."""
+
+    define_flags = staticmethod(tracker_flags.define_tracker_flags)
+    __name__ = "command"
+
+    def main(self, argv):
+        self.chosen = tracker_flags.chosen_trackers()
+
+
+def chosen(*arguments):
+    command = Command()
+    command_calls.run(command, *arguments)
+    return command.chosen
+
+
+@pytest.fixture
+def everything_is_installed(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
+
+
+@pytest.mark.usefixtures("everything_is_installed")
+@pytest.mark.parametrize(
+    "arguments, expected",
+    [
+        ([], {}),
+        (["--wandb"], {"wandb": ""}),
+        (["--wandb=project"], {"wandb": "project"}),
+        (["--mlflow=a b", "--wandb"], {"wandb": "", "mlflow": "a b"}),
+        (["--wandb=project", "--nowandb"], {}),
+    ],
+)
+def test_a_tracker_is_chosen_with_a_value_or_without(arguments, expected):
+    assert chosen(*arguments) == expected
+
+
+@pytest.mark.usefixtures("everything_is_installed")
+def test_there_is_a_flag_for_every_tracker():
+    names = list(trackers.SERVICES)
+    assert list(chosen(*(f"--{name}" for name in names))) == names
+
+
+@pytest.mark.parametrize("name", list(trackers.SERVICES))
+def test_a_package_that_is_missing_is_named_with_its_extra(name, monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ValueError, match=rf'`--{name}` .*install "seg_tf\[{name}\]"'):
+        chosen(f"--{name}")
