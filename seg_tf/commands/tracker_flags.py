@@ -7,14 +7,15 @@ import importlib.util
 
 from absl import flags
 
+# They are flags of the command that has them defined, in its --help.
+flags.disclaim_key_flags()
+
 # Names of flag, package and extra.
 _TRACKERS = ("wandb", "mlflow")
 
 
 class _OptionalValue(flags.ArgumentParser[str | None]):
     """Value of a flag that may be given without one: `--name`, `--name=value`."""
-
-    syntactic_help = "may be given without a value"
 
     def parse(self, argument: str) -> str | None:
         # Absl's words for a flag without a value.
@@ -26,15 +27,15 @@ def define_tracker_flags() -> None:
     for name, text in (
         (
             "wandb",
-            "Send the log to Weights & Biases as well, to the project that is given or "
-            "that of WANDB_PROJECT. WANDB_MODE=offline keeps it in files for "
+            "Send the log to Weights & Biases as well: --wandb=PROJECT, or --wandb for "
+            "the project of WANDB_PROJECT. WANDB_MODE=offline keeps it in files for "
             "`wandb sync`",
         ),
         (
             "mlflow",
-            "Send the log to MLflow as well, to the experiment that is given or that "
-            "of MLFLOW_EXPERIMENT_NAME, on the server or in the files that "
-            "MLFLOW_TRACKING_URI names",
+            "Send the log to MLflow as well: --mlflow=EXPERIMENT, or --mlflow for that "
+            "of MLFLOW_EXPERIMENT_NAME. MLFLOW_TRACKING_URI names the server or the "
+            "database",
         ),
     ):
         flags.DEFINE_flag(

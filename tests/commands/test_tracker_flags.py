@@ -51,6 +51,13 @@ def test_there_is_a_flag_for_every_tracker():
     assert list(chosen(*(f"--{name}" for name in names))) == names
 
 
+@pytest.mark.parametrize("command", ["pretrain", "finetune"])
+def test_commands_explain_the_flags(command):
+    said = command_calls.call(f"seg_tf.commands.{command}", "--help").stdout
+    assert "--wandb=PROJECT, or --wandb for" in " ".join(said.split())
+    assert "--mlflow=EXPERIMENT, or --mlflow for" in " ".join(said.split())
+
+
 @pytest.mark.parametrize("name", list(trackers.SERVICES))
 def test_a_package_that_is_missing_is_named_with_its_extra(name, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
