@@ -40,6 +40,8 @@ def test_another_name_is_refused_with_what_may_be_meant(monkeypatch):
 
 def test_a_command_gets_its_arguments_and_shows_its_help(monkeypatch, capsys):
     documentation = sys.modules["__main__"].__doc__
+    # Another test may have imported it, of which `runpy` warns.
+    monkeypatch.delitem(sys.modules, "data_pipelines.build_word_vocab", raising=False)
     try:
         with pytest.raises(SystemExit):
             call(monkeypatch, "build_word_vocab", "--nonsense=1")

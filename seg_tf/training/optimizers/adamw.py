@@ -58,7 +58,7 @@ class AdamW(keras.optimizers.AdamW):
         index = self._get_variable_index(variable)
         first, second = self._momentums[index], self._velocities[index]
         # A gradient of table rows, some of them twice, becomes their sum here.
-        gradient = tf.convert_to_tensor(gradient)
+        gradient = tf.cast(tf.convert_to_tensor(gradient), variable.dtype)
         rate = tf.cast(learning_rate, tf.float32)
         step = tf.cast(self.iterations.value + 1, tf.float32)
         power_1, power_2 = tf.pow(self.beta_1, step), tf.pow(self.beta_2, step)

@@ -30,7 +30,8 @@ def train(optimizer_class, dtype="float32", jit_compile=False, **settings):
         optimizer.apply(gradients, [kernel, bias])
 
     for of_update in gradients:
-        update([tf.constant(gradient, dtype) for gradient in of_update])
+        # Float32, as a training step sums them.
+        update([tf.constant(gradient, "float32") for gradient in of_update])
     assert int(optimizer.iterations) == 10
     variables = [kernel, bias, *optimizer.variables[2:]]
     return [np.asarray(variable.value, "float32") for variable in variables]
