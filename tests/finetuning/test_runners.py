@@ -15,6 +15,7 @@ OPTIONS = {
     "dev_limit": 3,
     "max_length": None,
     "randomly_initialised": True,
+    "keep_pooler": True,
     "freeze_encoder": False,
     "dtype_policy": "float32",
     "predict_test": False,
