@@ -48,7 +48,7 @@ def main() -> None:
             optimizer.step()
             schedule.step()
             optimizer.zero_grad()
-            losses.append(float(loss))
+            losses.append(loss.item())
     model.eval()
     outputs = []
     with torch.no_grad():
