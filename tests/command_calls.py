@@ -19,7 +19,7 @@ REPOSITORY = pathlib.Path(__file__).parents[1]
 
 
 @contextlib.contextmanager
-def _flags_of_one_command():
+def flags_of_one_command():
     """Sets the flags of all commands aside, and forgets those defined meanwhile."""
     app.define_help_flags()
     # Other commands, imported before, may have flags of the same names. One that was
@@ -46,7 +46,7 @@ def _flags_of_one_command():
 
 def run(module, *arguments):
     """Parses the arguments of a command's module and calls its `main`."""
-    with _flags_of_one_command():
+    with flags_of_one_command():
         module.define_flags()
         flags.FLAGS([module.__name__, *map(str, arguments)])
         module.main([module.__name__])
@@ -68,7 +68,7 @@ def call(name, *arguments, stdin=""):
     printed, errors = io.StringIO(), io.StringIO()
     argv = [name, *map(str, arguments)]
     with (
-        _flags_of_one_command(),
+        flags_of_one_command(),
         _logging_of_a_new_process(errors),
         contextlib.redirect_stdout(printed),
         contextlib.redirect_stderr(errors),

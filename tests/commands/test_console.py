@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from seg_tf.commands import console
+from tests import command_calls
 
 
 def call(monkeypatch, *arguments):
@@ -43,7 +44,7 @@ def test_a_command_gets_its_arguments_and_shows_its_help(monkeypatch, capsys):
     # Another test may have imported it, of which `runpy` warns.
     monkeypatch.delitem(sys.modules, "data_pipelines.build_word_vocab", raising=False)
     try:
-        with pytest.raises(SystemExit):
+        with command_calls.flags_of_one_command(), pytest.raises(SystemExit):
             call(monkeypatch, "build_word_vocab", "--nonsense=1")
         assert sys.argv[0] == "seg-tf build-word-vocab"
         assert "nonsense" in capsys.readouterr().err
