@@ -45,12 +45,18 @@ class SentenceEncoder(MadeOfPretrained):
         found = self._served.functions["serving_default"](tf.constant(texts))
         return {name: values.numpy() for name, values in found.items()}
 
-    def export(self, folder: str | pathlib.Path, overwrite: bool = False) -> None:
+    def export(
+        self,
+        folder: str | pathlib.Path,
+        overwrite: bool = False,
+        formats: Sequence[str] = (saved_model.SAVED_MODEL,),
+    ) -> None:
         """Writes a SavedModel.
 
         Args:
             folder: a new folder.
-            overwrite: whether a SavedModel that is there is replaced.
+            overwrite: whether an exported model that is there is replaced.
+            formats: "saved_model", "onnx", "litert": `seg_tf.export.portable`.
 
         Raises:
             ValueError: if something else is there.
@@ -68,4 +74,5 @@ class SentenceEncoder(MadeOfPretrained):
                 ),
             },
             overwrite=overwrite,
+            formats=formats,
         )

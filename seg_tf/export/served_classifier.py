@@ -49,7 +49,10 @@ class ServedClassifier(ServedModel):
         num_classes = classifier.num_classes
         self._rows = rows
         self.hold(classifier)
-        names = tf.constant(list(labels) or [""])
+        names = list(labels) or [""]
+        self.rows_of_texts = lambda texts: rows.of_segments(
+            [texts] * num_texts, capacity
+        )[1]
 
         def answer(features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
             logits = tf.cast(classifier(features, training=False), tf.float32)
@@ -58,7 +61,7 @@ class ServedClassifier(ServedModel):
             return {
                 "logits": logits,
                 "probabilities": tf.nn.softmax(logits),
-                "label": tf.gather(names, tf.argmax(logits, axis=1)),
+                "label": tf.gather(tf.constant(names), tf.argmax(logits, axis=1)),
             }
 
         @tf.function(input_signature=text_specs(num_texts), autograph=False)

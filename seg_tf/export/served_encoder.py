@@ -52,6 +52,7 @@ class ServedEncoder(ServedModel):
         # Not an attribute: a SavedModel would take all of the model along.
         self._encode_rows = _encoding(encoder, rows.layout)
         pair_capacity = rows.layout.capacity(2)
+        self.rows_of_texts = lambda texts: rows.of_texts(texts)[1]
 
         @tf.function(input_signature=text_specs(1), autograph=False)
         def encode_text(text: tf.Tensor) -> Mapping[str, tf.Tensor]:

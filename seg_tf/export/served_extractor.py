@@ -4,6 +4,7 @@ Shape key: B questions, W windows, L row length, N answers of a question.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -85,14 +86,7 @@ class ServedExtractor(ServedModel):
         )
         layout = pretrained.layout(for_spans=True)
 
-        @tf.function(
-            input_signature=[
-                tf.TensorSpec([None], tf.string, name)
-                for name in ("question", "context")
-            ],
-            autograph=False,
-        )
-        def answer(question: tf.Tensor, context: tf.Tensor) -> Mapping[str, tf.Tensor]:
+        def lay_out(question: tf.Tensor, context: tf.Tensor) -> tuple[Any, ...]:
             questions, is_cut = encode_questions(
                 question, self._word_pieces, sizes.max_question_pieces
             )
@@ -103,7 +97,19 @@ class ServedExtractor(ServedModel):
             trees = span_trees(
                 questions, contexts, windows, of_sentences=layout.sent_id is not None
             )
-            features, at = span_rows(trees, layout)
+            return is_cut, contexts, windows, span_rows(trees, layout)
+
+        self.rows_of_texts = lambda texts: lay_out(texts, texts)[-1][0]
+
+        @tf.function(
+            input_signature=[
+                tf.TensorSpec([None], tf.string, name)
+                for name in ("question", "context")
+            ],
+            autograph=False,
+        )
+        def answer(question: tf.Tensor, context: tf.Tensor) -> Mapping[str, tf.Tensor]:
+            is_cut, contexts, windows, (features, at) = lay_out(question, context)
             logits = _logits(extractor, features)
             found = answers.best_answers(
                 contexts,

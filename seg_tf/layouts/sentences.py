@@ -90,7 +90,7 @@ class SentenceLayout(IndexedLayout):
         )
         # The last candidate is [SEP].
         mask = features["candidate_mask"][:, 2:]
-        return tf.where(mask[:, :, tf.newaxis], vectors, 0), mask
+        return tf.where(tf.expand_dims(mask, 2), vectors, 0), mask
 
     @staticmethod
     def _specials_before(example: Example) -> np.ndarray:

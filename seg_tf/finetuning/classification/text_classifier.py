@@ -290,12 +290,18 @@ class TextClassifier(TextTask):
             x, batch_size = self._batches(x, None, batch_size), None
         return super().predict(x, batch_size=batch_size, **arguments)
 
-    def export(self, folder: str | pathlib.Path, overwrite: bool = False) -> None:
+    def export(
+        self,
+        folder: str | pathlib.Path,
+        overwrite: bool = False,
+        formats: Sequence[str] = (saved_model.SAVED_MODEL,),
+    ) -> None:
         """Writes a SavedModel that takes text: `seg_tf.export.served_classifier`.
 
         Args:
             folder: a new folder.
-            overwrite: whether a SavedModel that is there is replaced.
+            overwrite: whether an exported model that is there is replaced.
+            formats: "saved_model", "onnx", "litert": `seg_tf.export.portable`.
 
         Raises:
             ValueError: if something else is there, or the model knows no vocabulary.
@@ -316,7 +322,12 @@ class TextClassifier(TextTask):
             layout.capacity(num_texts),
         )
         saved_model.write(
-            served, pathlib.Path(folder), pretrained, settings, overwrite=overwrite
+            served,
+            pathlib.Path(folder),
+            pretrained,
+            settings,
+            overwrite=overwrite,
+            formats=formats,
         )
 
     def _labelled_batches(

@@ -185,13 +185,15 @@ class SpanExtractor(TextTask):
         self,
         folder: str | pathlib.Path,
         overwrite: bool = False,
+        formats: Sequence[str] = (saved_model.SAVED_MODEL,),
         **choice: Any,
     ) -> None:
         """Writes a SavedModel that answers questions.
 
         Args:
             folder: a new folder.
-            overwrite: whether a SavedModel that is there is replaced.
+            overwrite: whether an exported model that is there is replaced.
+            formats: "saved_model", "onnx", "litert": `seg_tf.export.portable`.
             **choice: as for `answer`.
 
         Raises:
@@ -205,6 +207,7 @@ class SpanExtractor(TextTask):
             pretrained,
             {**self.settings, **choice, "sentence_parameters_sha256": checksum},
             overwrite=overwrite,
+            formats=formats,
         )
 
     def _served(self, choice: Mapping[str, Any]) -> ServedExtractor:
