@@ -88,6 +88,12 @@ class BlockLayout(Layout):
     def rows(self, trees: Trees) -> Features:
         return block_rows(trees, self.block_length, self._special_ids)
 
+    def num_tokens(self, example: Example) -> int:
+        return int((self._lengths(example)[0] + NUM_SPECIAL_TOKENS).sum())
+
+    def fits(self, example: Example) -> bool:
+        return len(self._lengths(example)[0]) <= self.max_sentences
+
     def row_shape(self, example: Example) -> tuple[int, int]:
         num_blocks, num_slots = self.exact_shape(example)
         return _few(num_blocks), 1 << (num_slots - 1).bit_length()
@@ -155,8 +161,7 @@ class BlockLayout(Layout):
 
     def _parts(self, example: Example) -> tuple[np.ndarray, np.ndarray]:
         """Pieces of each part, and which text it belongs to."""
-        lengths = np.array([len(segment.pieces) for segment in example])
-        parts, number = block_placing.split_long(lengths, self.longest_part)
+        parts, number = self._lengths(example)
         if len(parts) > self.max_sentences:
             raise ValueError(
                 "`example` must have at most as many sentences, or parts of them, as "
@@ -164,6 +169,11 @@ class BlockLayout(Layout):
             )
         texts = np.array([segment.text for segment in example])
         return parts, texts[np.cumsum(number == 0) - 1]
+
+    def _lengths(self, example: Example) -> tuple[np.ndarray, np.ndarray]:
+        """Pieces of each part, and which part of its sentence it is."""
+        lengths = np.array([len(segment.pieces) for segment in example])
+        return block_placing.split_long(lengths, self.longest_part)
 
     def _place(self, parts: np.ndarray) -> tuple[np.ndarray, int]:
         return block_placing.place_in_fewest_blocks(

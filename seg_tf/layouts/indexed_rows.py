@@ -43,6 +43,7 @@ class IndexedLayout(Layout):
             inputs.row_length, encoder, max_length
         )
         self.text_capacity = TextCapacity(inputs.window_length - NUM_SPECIAL_TOKENS)
+        self.longest_part = self.max_length - NUM_SPECIAL_TOKENS
         self._special_ids = vocabulary.special_ids
         self._caps = encoder.index_caps
 
@@ -65,13 +66,17 @@ class IndexedLayout(Layout):
             if name not in self.unread_features
         }
 
+    def fits(self, example: Example) -> bool:
+        most = self.text_capacity.num_sentences
+        is_few = most is None or len(example) <= most
+        return is_few and self.num_tokens(example) <= self.max_length
+
     def piece_starts(self, example: Example) -> np.ndarray:
         lengths = np.array([len(segment.pieces) for segment in example])
         return 1 + np.cumsum(lengths) - lengths + self._specials_before(example)
 
     @classmethod
     def num_tokens(cls, example: Example) -> int:
-        """Positions that an example takes."""
         num_inside = int(cls._specials_before(example)[-1])
         return NUM_SPECIAL_TOKENS + num_inside + num_pieces(example)
 

@@ -60,6 +60,7 @@ class Layout(abc.ABC):
     Attributes:
         max_length: the most positions that an example takes.
         text_capacity: the most of a document that a row takes.
+        longest_part: the most pieces of a sentence that a row takes whole.
         holds_spans: whether question and context share a window of a row, so that an
             answer is a span of positions.
         vectors_per_text: whether a row of several texts has a vector for each, so that
@@ -70,6 +71,7 @@ class Layout(abc.ABC):
 
     max_length: int
     text_capacity: TextCapacity
+    longest_part: int
     holds_spans: ClassVar[bool]
     vectors_per_text: ClassVar[bool]
     extra_features: ClassVar[tuple[str, ...]]
@@ -88,6 +90,14 @@ class Layout(abc.ABC):
     @abc.abstractmethod
     def rows(self, trees: Trees) -> Features:
         """Rows of texts, as long as the longest needs, eagerly or in a graph."""
+
+    @abc.abstractmethod
+    def num_tokens(self, example: Example) -> int:
+        """Positions that a text takes in a row, special tokens included."""
+
+    @abc.abstractmethod
+    def fits(self, example: Example) -> bool:
+        """Returns True if a row takes all sentences of a text."""
 
     @abc.abstractmethod
     def row_shape(self, example: Example) -> RowShape:

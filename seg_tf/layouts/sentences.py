@@ -47,6 +47,7 @@ class SentenceLayout(IndexedLayout):
     ):
         super().__init__(inputs, encoder, vocabulary, max_length)
         self.max_sentences = inputs.max_sentences
+        self.longest_part = self.capacity(1)
         self.text_capacity = dataclasses.replace(
             self.text_capacity, num_sentences=inputs.max_sentences
         )
