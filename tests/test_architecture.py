@@ -62,7 +62,7 @@ LEVELS = (
     {"inference", "interop", "doctor"},
     {"export"},
     {"finetuning"},
-    {"paper_tables"},
+    {"demo", "paper_tables"},
     {"commands", "configs"},
 )
 LEVEL_OF = {part: level for level, parts in enumerate(LEVELS) for part in parts}
