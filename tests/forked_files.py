@@ -9,6 +9,7 @@ import multiprocessing
 import os
 import sys
 import traceback
+import warnings
 from multiprocessing.connection import Connection
 
 import pytest
@@ -68,7 +69,9 @@ class _FileProcess:
         self._pipe, other = multiprocessing.Pipe()
         sys.stdout.flush()
         sys.stderr.flush()
-        self._process_id = os.fork()
+        # From 3.12 on Python warns of threads: the worker's only waits for messages.
+        with warnings.catch_warnings(action="ignore"):
+            self._process_id = os.fork()
         if not self._process_id:
             self._pipe.close()
             _serve(session, other)
