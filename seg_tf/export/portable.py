@@ -4,6 +4,7 @@ Such a file takes the features of rows, of any number and length. Text needs ope
 that neither format has.
 """
 
+import contextlib
 import dataclasses
 import importlib.util
 import logging
@@ -82,14 +83,13 @@ def converted(
     Raises:
         ValueError: if the file computes something else.
     """
-    made = FORMATS[name]
-    content = made.convert(_of_rows(model), model.weights)
+    made, encode, names = FORMATS[name], _of_rows(model), _specs(model)
+    content = made.convert(encode, model.weights)
     run, difference = made.load(content), 0.0
     for texts in _texts(vocabulary):
         rows = model.rows_of_texts(tf.constant(texts))
-        names = _specs(model)
         found = run({one: rows[one].numpy() for one in names})
-        expected = _of_rows(model)(*(rows[one] for one in names))
+        expected = encode(*(rows[one] for one in names))
         for output, values in expected.items():
             difference = max(
                 difference, _difference(name, output, values.numpy(), found[output])
@@ -167,18 +167,32 @@ def _to_onnx(
     import tf2onnx
 
     del weights
-    logging.getLogger("tf2onnx").setLevel(logging.ERROR)
-    model, _ = tf2onnx.convert.from_function(
-        function,
-        function.input_signature,
-        opset=_OPSET,
-        custom_op_handlers={"Erfc": (_erfc, [])},
-    )
+    with _errors_alone("tf2onnx", "tensorflow"):
+        model, _ = tf2onnx.convert.from_function(
+            function,
+            function.input_signature,
+            opset=_OPSET,
+            custom_op_handlers={"Erfc": (_erfc, [])},
+        )
     for one in model.graph.input:
         sizes = one.type.tensor_type.shape.dim
         for size, letter in zip(sizes, FEATURES[one.name].shape, strict=True):
             size.dim_param = letter
     return model.SerializeToString()
+
+
+@contextlib.contextmanager
+def _errors_alone(*names: str) -> Iterator[None]:
+    """Hides warnings of loggers: of operators that have a handler, and of tables."""
+    loggers = [logging.getLogger(name) for name in names]
+    before = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, before, strict=True):
+            logger.setLevel(level)
 
 
 def _erfc(context: Any, node: Any, name: str, _: Any) -> None:

@@ -13,8 +13,6 @@ from seg_tf.export.served_encoder import ServedEncoder
 from seg_tf.export.served_rows import ServedRows
 from seg_tf.inference.texts import check_texts
 
-# Vectors that stand for a text.
-VECTORS = ("mean", "cls", "sent")
 _TEXTS_PER_BATCH = 32
 
 
@@ -146,6 +144,10 @@ class SentenceEncoder(MadeOfPretrained):
         self, texts: list[str], batch_size: int
     ) -> Iterator[tuple[list[int], dict[str, np.ndarray]]]:
         """Numbers of texts of about one length, and what `predict` gives for them."""
+        if batch_size < 1:
+            raise ValueError(
+                f"`batch_size` must be at least 1. Received: batch_size={batch_size}"
+            )
         order = sorted(range(len(texts)), key=lambda number: len(texts[number]))
         for begin in range(0, len(order), batch_size):
             numbers = order[begin : begin + batch_size]

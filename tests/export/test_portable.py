@@ -5,10 +5,8 @@ import importlib.util
 import json
 
 import numpy as np
-import onnxruntime
 import pytest
 import tensorflow as tf
-from ai_edge_litert.interpreter import Interpreter
 
 from seg_tf.commands import export
 from seg_tf.export import portable, saved_model
@@ -25,14 +23,23 @@ pytestmark = pytest.mark.slow
 FORMATS = ("onnx", "litert")
 
 
+def onnx_session(path):
+    # Has threads from its import on, of which the process of this file alone may know.
+    import onnxruntime
+
+    return onnxruntime.InferenceSession(path)
+
+
 def run_onnx(path, rows):
-    session = onnxruntime.InferenceSession(path)
+    session = onnx_session(path)
     names = [one.name for one in session.get_outputs()]
     inputs = {one.name: rows[one.name] for one in session.get_inputs()}
     return dict(zip(names, session.run(names, inputs), strict=True))
 
 
 def run_litert(path, rows):
+    from ai_edge_litert.interpreter import Interpreter
+
     runner = Interpreter(model_path=str(path)).get_signature_runner()
     return runner(**{name: rows[name] for name in runner.get_input_details()})
 
@@ -122,7 +129,7 @@ def test_the_command_writes_checks_and_describes_files(tmp_path, capsys):
     )
     description = json.loads((output / "export.json").read_text())
     assert 0 < description["largest_differences"]["onnx"] < 1e-5
-    inputs = onnxruntime.InferenceSession(output / "encode_ids.onnx").get_inputs()
+    inputs = onnx_session(output / "encode_ids.onnx").get_inputs()
     assert {tuple(one.shape) for one in inputs} == {("B", "L")}
     with pytest.raises(ValueError, match="--overwrite replaces it"):
         command_calls.run(export, *arguments)
@@ -175,7 +182,7 @@ def test_fine_tuned_models_give_their_numbers(tmp_path):
 
     extractor = SpanExtractor.from_pretrained(tiny_models.tiny("segabert"), seed=1)
     extractor.export(tmp_path / "extractor", formats=FORMATS)
-    session = onnxruntime.InferenceSession(tmp_path / "extractor" / "encode_ids.onnx")
+    session = onnx_session(tmp_path / "extractor" / "encode_ids.onnx")
     assert {one.name for one in session.get_outputs()} == {"start", "end"}
 
 

@@ -92,3 +92,5 @@ def test_vectors_that_a_model_has_not_are_refused(kind, vectors, names):
     encoder = SentenceEncoder(tiny_models.tiny(kind))
     with pytest.raises(ValueError, match=f"one of {names}.*Received: '{vectors}'"):
         encoder.encode(["W1."], vectors)
+    with pytest.raises(ValueError, match=r"`batch_size` must .* batch_size=0"):
+        encoder.encode(["W1."], batch_size=0)
