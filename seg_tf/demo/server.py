@@ -61,20 +61,33 @@ def make_server(
                 self._refuse(HTTPStatus.NOT_FOUND, f"There is no {self.path}")
 
         def do_POST(self) -> None:
+            content = self._content()
             if not self._is_from_here():
                 return
             answer = answers.get(self.path.removeprefix("/"))
-            size = self.headers.get("Content-Length", "")
             if answer is None:
                 self._refuse(HTTPStatus.NOT_FOUND, f"There is no {self.path}")
             elif self.headers.get_content_type() != _JSON:
                 # A form of another site can send any other type unasked.
                 self._refuse(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"Expected {_JSON}")
-            elif not size.isdecimal() or int(size) > _MOST_BYTES:
+            elif len(content) > _MOST_BYTES:
                 message = f"Expected at most {_MOST_BYTES:,} bytes"
                 self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message)
             else:
-                self._answer(answer, self.rfile.read(int(size)))
+                self._answer(answer, content)
+
+        def _content(self) -> bytes:
+            """The body, or one byte more than it may have.
+
+            It is read to its end: whoever still sends sees no answer.
+            """
+            size = self.headers.get("Content-Length", "")
+            left = int(size) if size.isdecimal() else 0
+            content = self.rfile.read(min(left, _MOST_BYTES + 1))
+            left -= len(content)
+            while left > 0 and (dropped := self.rfile.read(min(left, _MOST_BYTES))):
+                left -= len(dropped)
+            return content
 
         def _answer(self, answer: Answer, content: bytes) -> None:
             try:
