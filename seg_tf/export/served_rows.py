@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from seg_tf.checkpoints.pretrained import Pretrained
-from seg_tf.export.segments import encode_segments
 from seg_tf.layouts.layout import Features
 from seg_tf.layouts.trees import Trees
+from seg_tf.preprocessing.segments import encode_segments
 from seg_tf.text.graph.characters import GraphTreeBuilder, TextTrees
 from seg_tf.text.graph.pieces import GraphWordPieces
 from seg_tf.text.graph.sentences import GraphSentenceSplitter

@@ -60,7 +60,13 @@ class IndexedLayout(Layout):
         with tf.device("CPU"):
             rows = self.rows(trees_of(examples, num_columns), row_length)
         return {
-            name: values.numpy()
+            name: values.numpy() for name, values in self.read_features(rows).items()
+        }
+
+    def read_features(self, rows: Features) -> dict[str, tf.Tensor]:
+        """Those features of rows that an encoder may read."""
+        return {
+            name: values
             for name, values in rows.items()
             if name not in self.unread_features
         }

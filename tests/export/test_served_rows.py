@@ -7,12 +7,12 @@ import pytest
 import tensorflow as tf
 
 from seg_tf.checkpoints.pretrained import load_pretrained
-from seg_tf.export.segments import cut_longest
 from seg_tf.export.served_rows import ServedRows
 from seg_tf.finetuning.segments import as_tuples, encode_texts
 from seg_tf.finetuning.segments import cut_longest as exact_cut
 from seg_tf.inference import text_windows
 from seg_tf.inference.text_windows import window_capacity
+from seg_tf.preprocessing.segments import cut_longest
 from seg_tf.text.graph.sentences import GraphSentenceSplitter
 from seg_tf.text.punkt import SentenceSplitter
 from tests.finetuning import tiny_models
