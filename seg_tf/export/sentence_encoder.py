@@ -9,8 +9,8 @@ import tensorflow as tf
 from seg_tf.checkpoints.pretrained import MadeOfPretrained, Pretrained
 from seg_tf.export import saved_model
 from seg_tf.export.served_encoder import ServedEncoder
-from seg_tf.export.served_rows import ServedRows
 from seg_tf.inference.texts import check_texts
+from seg_tf.preprocessing.text_preprocessor import DocumentPreprocessor
 
 
 class SentenceEncoder(MadeOfPretrained):
@@ -18,6 +18,9 @@ class SentenceEncoder(MadeOfPretrained):
 
     Args:
         pretrained: what `load_pretrained` returned.
+
+    Attributes:
+        preprocessor: makes rows of documents in a graph, for `tf.data` too.
 
     Example:
     ```
@@ -29,8 +32,8 @@ class SentenceEncoder(MadeOfPretrained):
 
     def __init__(self, pretrained: Pretrained):
         self._pretrained = pretrained
-        self._rows = ServedRows(pretrained)
-        self._served = ServedEncoder(pretrained, self._rows)
+        self.preprocessor = DocumentPreprocessor(pretrained)
+        self._served = ServedEncoder(pretrained, self.preprocessor)
 
     def predict(self, texts: Sequence[str]) -> dict[str, np.ndarray]:
         """The outputs of `seg_tf.export.served_encoder.ServedEncoder`.
@@ -55,7 +58,7 @@ class SentenceEncoder(MadeOfPretrained):
         Raises:
             ValueError: if something else is there.
         """
-        capacity = self._rows.layout.text_capacity
+        capacity = self.preprocessor.layout.text_capacity
         saved_model.write(
             self._served,
             pathlib.Path(folder),

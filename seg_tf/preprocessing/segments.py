@@ -35,50 +35,59 @@ def spell(
 
 
 def encode_segments(
-    texts: Sequence[tf.Tensor], word_pieces: GraphWordPieces, room: int
+    texts: Sequence[tf.Tensor], word_pieces: GraphWordPieces, capacity: int
 ) -> tuple[list[tf.RaggedTensor], tf.Tensor]:
-    """The pieces of texts, the longest cut to what a row has room for.
+    """The pieces of texts, the longest cut to what a row takes.
 
     Args:
-        texts: T string tensors `(B,)`, one or two.
+        texts: T string tensors `(B,)`.
         word_pieces: what makes pieces of them.
-        room: the most pieces of an example.
+        capacity: the most pieces of an example.
 
     Returns:
         T ragged int32 tensors `(B, pieces)`; and bool `(B,)`, whether an example was
         cut.
     """
     spelled = [
-        spell(of_text, word_pieces, room + 1).with_row_splits_dtype(tf.int64)
+        spell(of_text, word_pieces, capacity + 1).with_row_splits_dtype(tf.int64)
         for of_text in texts
     ]
-    lengths = [tf.cast(one.row_lengths(), tf.int32) for one in spelled]
-    kept = cut_longest(lengths, room)
-    is_cut = tf.reduce_any([k < n for k, n in zip(kept, lengths, strict=True)], axis=0)
-    cut = [
-        tf.ragged.boolean_mask(
-            one, tf.ragged.range(tf.cast(one.row_lengths(), tf.int32)) < _rows(most)
-        )
-        for one, most in zip(spelled, kept, strict=True)
-    ]
-    return cut, is_cut
+    lengths = tf.stack([one.row_lengths() for one in spelled], axis=1)
+    lengths = tf.cast(lengths, tf.int32)
+    kept = cut_longest(lengths, capacity)
+    cut = []
+    for text, one in enumerate(spelled):
+        place = tf.ragged.range(lengths[:, text])
+        cut.append(tf.ragged.boolean_mask(one, place < kept[:, text, tf.newaxis]))
+    return cut, tf.reduce_any(kept < lengths, axis=1)
 
 
-def cut_longest(lengths: Sequence[tf.Tensor], room: int) -> list[tf.Tensor]:
-    """Lengths of one or two texts after truncation by BERT's rule.
+def cut_longest(lengths: tf.Tensor, capacity: int) -> tf.Tensor:
+    """Lengths of texts after truncation by BERT's rule.
+
+    Piece by piece, the longest text loses its last one, of equally long texts the last
+    text. In other words, all texts keep the same number of pieces or what they have.
+    For example, lengths [5, 2, 6] become [4, 2, 4] of 10 pieces, and [4, 2, 3] of 9.
 
     Args:
-        lengths: T int32 tensors `(B,)`.
-        room: the most pieces of an example.
+        lengths: int32 tensor `(B, T)`.
+        capacity: the most pieces of an example.
+
+    Returns:
+        int32 tensor `(B, T)`.
     """
-    if len(lengths) == 1:
-        return [tf.minimum(lengths[0], room)]
-    first, second = lengths
-    # A text that needs no more than half keeps all of it.
-    half = room // 2
-    kept_first = tf.minimum(first, room - tf.minimum(second, half))
-    return [kept_first, tf.minimum(second, room - kept_first)]
-
-
-def _rows(values: tf.Tensor) -> tf.Tensor:
-    return values[:, tf.newaxis]
+    num_texts = tf.shape(lengths)[1]
+    # What each text may keep if all shorter ones keep all that they have.
+    rising = tf.sort(lengths, axis=1)
+    shorter = tf.cumsum(rising, axis=1, exclusive=True)
+    shares = tf.maximum(capacity - shorter, 0) // tf.range(num_texts, 0, -1)
+    is_cut = rising > shares
+    first = tf.argmax(tf.cast(is_cut, tf.int32), axis=1, output_type=tf.int32)
+    share = tf.gather(shares, first, batch_dims=1)[:, tf.newaxis]
+    level = tf.minimum(lengths, share)
+    # The remainder goes to the first texts that have more.
+    remainder = capacity - tf.reduce_sum(level, axis=1, keepdims=True)
+    is_longer = lengths > share
+    gets_more = is_longer & (tf.cumsum(tf.cast(is_longer, tf.int32), 1) <= remainder)
+    level += tf.cast(gets_more, tf.int32)
+    return tf.where(tf.reduce_any(is_cut, axis=1, keepdims=True), level, lengths)
