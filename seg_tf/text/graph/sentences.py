@@ -156,7 +156,7 @@ def _with_linked_dots(
     end_token: MarkedPositions,
     first: tf.Tensor,
 ) -> tf.Tensor:
-    """The same, but for candidates whose mark is linked to a dot of the next word.
+    """Decides candidates whose mark is linked to a dot of the next word; keeps others.
 
     Dots that are linked to the mark reach, over the space, to a dot in the next word:
     one token, after which a sentence ends if the word has more.
