@@ -10,8 +10,8 @@ import tensorflow as tf
 from seg_tf.checkpoints.pretrained import MadeOfPretrained, Pretrained
 from seg_tf.export import saved_model
 from seg_tf.export.served_encoder import ServedEncoder
-from seg_tf.export.served_rows import ServedRows
 from seg_tf.inference.texts import check_texts
+from seg_tf.preprocessing.text_preprocessor import DocumentPreprocessor
 
 _TEXTS_PER_BATCH = 32
 
@@ -37,6 +37,9 @@ class SentenceEncoder(MadeOfPretrained):
     Args:
         pretrained: what `load_pretrained` returned.
 
+    Attributes:
+        preprocessor: makes rows of documents in a graph, for `tf.data` too.
+
     Example:
     ```
     encoder = SentenceEncoder.from_preset("runs/segabert_base")
@@ -50,8 +53,8 @@ class SentenceEncoder(MadeOfPretrained):
 
     def __init__(self, pretrained: Pretrained):
         self._pretrained = pretrained
-        self._rows = ServedRows(pretrained)
-        self._served = ServedEncoder(pretrained, self._rows)
+        self.preprocessor = DocumentPreprocessor(pretrained)
+        self._served = ServedEncoder(pretrained, self.preprocessor)
 
     def predict(self, texts: Sequence[str]) -> dict[str, np.ndarray]:
         """The outputs of `seg_tf.export.served_encoder.ServedEncoder`.
@@ -90,7 +93,7 @@ class SentenceEncoder(MadeOfPretrained):
             ValueError: if there is no text, or the model has no such vectors.
         """
         texts = check_texts(texts, "texts")
-        layout = self._rows.layout
+        layout = self.preprocessor.layout
         has_pieces = layout.holds_spans
         known = {
             "mean": True,
@@ -156,7 +159,11 @@ class SentenceEncoder(MadeOfPretrained):
     def _is_piece(self, batch: dict[str, np.ndarray]) -> np.ndarray:
         """Bool `(B, L)`, False at special tokens and padding."""
         vocabulary = self._pretrained.vocabulary
-        specials = {vocabulary.cls_id, vocabulary.sep_id, self._rows.layout.sent_id}
+        specials = {
+            vocabulary.cls_id,
+            vocabulary.sep_id,
+            self.preprocessor.layout.sent_id,
+        }
         is_special = np.isin(batch["token_ids"], list(specials - {None}))
         return batch["padding_mask"] & ~is_special
 
@@ -176,7 +183,7 @@ class SentenceEncoder(MadeOfPretrained):
         Raises:
             ValueError: if something else is there.
         """
-        capacity = self._rows.layout.text_capacity
+        capacity = self.preprocessor.layout.text_capacity
         saved_model.write(
             self._served,
             pathlib.Path(folder),

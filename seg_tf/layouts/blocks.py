@@ -59,6 +59,7 @@ class BlockLayout(Layout):
     holds_spans = False
     vectors_per_text = True
     extra_features = ("given_text",)
+    unread_features = ("padding_mask",)
 
     def __init__(
         self, inputs: Any, encoder: Any, vocabulary: Any, max_length: int | None = None

@@ -5,7 +5,7 @@ Shape key: B rows, L row length.
 
 import abc
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -33,8 +33,6 @@ class IndexedLayout(Layout):
     """
 
     holds_spans = True
-    # Features of `rows` that no encoder reads.
-    unread_features: ClassVar[tuple[str, ...]]
 
     def __init__(
         self, inputs: Any, encoder: Any, vocabulary: Any, max_length: int | None = None
@@ -61,9 +59,7 @@ class IndexedLayout(Layout):
         with tf.device("CPU"):
             rows = self.rows(trees_of(examples, num_columns), row_length)
         return {
-            name: values.numpy()
-            for name, values in rows.items()
-            if name not in self.unread_features
+            name: values.numpy() for name, values in self.read_features(rows).items()
         }
 
     def fits(self, example: Example) -> bool:

@@ -67,6 +67,7 @@ class Layout(abc.ABC):
             texts can be encoded jointly; if not, each has to have a row of its own.
         sent_id: id of the token before each sentence, as in SLM; None if there is none.
         extra_features: features beside the encoder's that `sentence_vectors` reads.
+        unread_features: features of `rows` that no encoder or head reads.
     """
 
     max_length: int
@@ -75,6 +76,7 @@ class Layout(abc.ABC):
     holds_spans: ClassVar[bool]
     vectors_per_text: ClassVar[bool]
     extra_features: ClassVar[tuple[str, ...]]
+    unread_features: ClassVar[tuple[str, ...]] = ()
     sent_id: int | None = None
 
     # === Rows ===
@@ -112,6 +114,14 @@ class Layout(abc.ABC):
         Raises:
             ValueError: if an example needs a larger row.
         """
+
+    def read_features(self, rows: Features) -> dict[str, tf.Tensor]:
+        """Those features of rows that an encoder or a head may read."""
+        return {
+            name: values
+            for name, values in rows.items()
+            if name not in self.unread_features
+        }
 
     def beginning(self, trees: TextTrees) -> TextTrees:
         """As much as a row takes of documents that are within `text_capacity`."""

@@ -11,12 +11,12 @@ import tensorflow as tf
 from seg_tf.commands import export
 from seg_tf.export import portable, saved_model
 from seg_tf.export.sentence_encoder import SentenceEncoder
-from seg_tf.export.served_rows import ServedRows
 from seg_tf.finetuning import SpanExtractor, TextClassifier
+from seg_tf.preprocessing.text_preprocessor import DocumentPreprocessor
 from tests import command_calls
-from tests.export.test_served_rows import DOCUMENTS
 from tests.finetuning import tiny_models
 from tests.inference import tiny_windows
+from tests.preprocessing.test_text_preprocessor import DOCUMENTS
 
 pytestmark = pytest.mark.slow
 
@@ -71,8 +71,8 @@ def test_rows_of_any_sizes_give_what_keras_gives(kind, tmp_path):
     for texts in (DOCUMENTS, DOCUMENTS[1:2]):
         rows = {
             name: values.numpy()
-            for name, values in ServedRows(pretrained)
-            .of_texts(tf.constant(texts))[1]
+            for name, values in DocumentPreprocessor(pretrained)
+            .read(tf.constant(texts))[1]
             .items()
         }
         sequence = pretrained.encoder(rows, training=False).numpy()
@@ -97,8 +97,8 @@ def test_long_texts_are_rows_of_blocks(tmp_path):
     SentenceEncoder(pretrained).export(tmp_path / "out", formats=FORMATS)
     rows = {
         name: values.numpy()
-        for name, values in ServedRows(pretrained)
-        .of_texts(tf.constant(DOCUMENTS))[1]
+        for name, values in DocumentPreprocessor(pretrained)
+        .read(tf.constant(DOCUMENTS))[1]
         .items()
     }
     sequence = pretrained.encoder(rows, training=False)
@@ -168,12 +168,10 @@ def test_fine_tuned_models_give_their_numbers(tmp_path):
     pretrained = tiny_models.tiny("slm")
     classifier = TextClassifier.from_pretrained(pretrained, 3, num_texts=2, seed=1)
     classifier.export(tmp_path / "classifier", formats=FORMATS)
-    layout = pretrained.layout()
+    texts = tf.constant(["w1 w2", "w3"])
     rows = {
         name: values.numpy()
-        for name, values in ServedRows(pretrained)
-        .of_segments([tf.constant(["w1 w2", "w3"])] * 2, layout.capacity(2))[1]
-        .items()
+        for name, values in classifier.preprocessor((texts, texts)).items()
     }
     expected = classifier(rows, training=False)
     for found in run_both(tmp_path / "classifier", rows):
