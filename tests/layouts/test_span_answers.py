@@ -1,6 +1,7 @@
 """Answers are the best spans there are, in the characters of the context."""
 
 import dataclasses
+import functools
 import random
 import types
 
@@ -20,12 +21,13 @@ from tests.layouts.made_contexts import questions_of
 pytestmark = pytest.mark.slow
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
-ENCODER = ContextEncoder(
-    dataclasses.replace(
-        tiny("bert"), vocabulary=Vocabulary([*SPECIAL_TOKENS, *LETTERS])
-    )
-)
 SIZES = WindowSizes(max_length=20, stride=7, max_question_pieces=3)
+
+
+@functools.cache
+def encoder():
+    vocabulary = Vocabulary([*SPECIAL_TOKENS, *LETTERS])
+    return ContextEncoder(dataclasses.replace(tiny("bert"), vocabulary=vocabulary))
 
 
 @dataclasses.dataclass
@@ -42,7 +44,7 @@ class Asked:
 
     @classmethod
     def about(cls, *texts):
-        contexts = ENCODER.contexts(texts)
+        contexts = encoder().contexts(texts)
         windows = make_windows(contexts, questions_of(*[[1, 2]] * len(texts)), SIZES)
         flags = windows.shown_most(len(texts)).numpy()
         bounds = [

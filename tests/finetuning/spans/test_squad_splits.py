@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import dataclasses
+import functools
 import json
 
 import pytest
@@ -15,10 +16,12 @@ from tests.finetuning.tiny_models import tiny
 from tests.tasks.squad.test_squad_files import V1, V2
 
 PIECES = ["##" + letter for letter in "abcdefgh"]
-PRETRAINED = dataclasses.replace(
-    tiny("segabert"),
-    vocabulary=Vocabulary([*SPECIAL_TOKENS, *"abcdefgh", *PIECES, "."]),
-)
+
+
+@functools.cache
+def pretrained():
+    vocabulary = Vocabulary([*SPECIAL_TOKENS, *"abcdefgh", *PIECES, "."])
+    return dataclasses.replace(tiny("segabert"), vocabulary=vocabulary)
 
 
 def file_of(context, *answers, version="1.1"):
@@ -126,7 +129,7 @@ def test_answers_to_train_on_are_moved_to_where_they_stand(folder):
 def counts(folder, content, max_answer_pieces=30, **sizes):
     sizes = {"max_length": 9, "stride": 3, "max_question_pieces": 1, **sizes}
     data = read_split(folder("dev-v1.1.json", content), "v1.1", "dev")
-    split = make_split(data, PRETRAINED, WindowSizes(**sizes), no_bar)
+    split = make_split(data, pretrained(), WindowSizes(**sizes), no_bar)
     return split.num_without_window(), split.num_out_of_reach(max_answer_pieces)
 
 
@@ -169,7 +172,7 @@ def test_a_span_that_reads_as_another_answer_is_right(folder):
 def test_questions_without_an_answer_are_not_out_of_reach(folder):
     content = file_of("a b c", [], [("b", 2)], version="v2.0")
     data = read_split(folder("dev-v2.0.json", content), "v2.0", "dev")
-    split = make_split(data, PRETRAINED, WindowSizes(), no_bar)
+    split = make_split(data, pretrained(), WindowSizes(), no_bar)
     assert split.num_questions == 2
     assert (split.num_without_window(), split.num_out_of_reach(30)) == (0, 0)
 
@@ -187,7 +190,7 @@ def split_of(*passages, sizes=None):
         lines.append(about)
         yield Bar
 
-    return make_split(data, PRETRAINED, sizes, progress), lines
+    return make_split(data, pretrained(), sizes, progress), lines
 
 
 def test_questions_are_cut_and_counted():
