@@ -18,7 +18,8 @@ imports nothing but the standard library at the top of its modules, and Horovod 
 functions that only its child processes call: it examines the installation that the
 file of the rule takes for granted. `seg_tf.tasks` never imports TensorFlow or Keras:
 task files are read, and predictions scored, without them. Ops, layers, models and
-objectives import no backend of Keras, so that they run on any.
+objectives import no backend of Keras, so that they run on any. JAX, which is an extra,
+is imported by `seg_tf.training.jax_*` alone.
 
 No chain of imports is longer than `MOST_DEEP`, and none leads back to where it began,
 through imports in functions neither. Imports for annotations alone do not count.
@@ -84,6 +85,7 @@ DEEP_LEARNING = {*BACKENDS, "keras", "keras_hub"}
 # They run on any backend.
 MATHEMATICS = {"ops", "layers", "models", "objectives"}
 PACKAGES = ("seg_tf", "data_pipelines", "configs")
+JAX_MODULES = "seg_tf.training.jax_"
 HOROVOD_MODULE = "seg_tf.training.distribution"
 # Modules of the longest chain of imports, its first and its last included.
 MOST_DEEP = 12
@@ -178,6 +180,9 @@ def violation(importer: str, found: Import) -> str:
             return "tasks do without TensorFlow"
         if part_of(importer) in MATHEMATICS and imported in BACKENDS:
             return "the mathematics runs on any backend of Keras"
+        if imported in ("jax", "jaxlib"):
+            allowed = importer.startswith(JAX_MODULES)
+            return "" if allowed else f"only {JAX_MODULES}* import JAX"
         known = {*sys.stdlib_module_names, *declared_modules()}
         if imported in known or found.in_function:
             return ""
@@ -313,6 +318,7 @@ def test_every_part_of_seg_tf_has_a_level():
         ("seg_tf.tasks.a", "import keras", "tasks do without TensorFlow"),
         ("seg_tf.tasks.a", "def f():\n  import tensorflow as tf", "do without"),
         ("seg_tf.layers.a", "import tensorflow as tf", "on any backend"),
+        ("seg_tf.training.a", "def f():\n  import jax", "only seg_tf.training.jax_*"),
         ("seg_tf.models.a", "def f():\n  from jax import lax", "on any backend"),
         ("data_pipelines.a", "from seg_tf.layers import b", "may import only"),
         ("data_pipelines.a", "from configs import b", "never imports"),
@@ -332,6 +338,7 @@ def test_a_wrong_import_is_found(importer, source, reason):
         ("seg_tf.models.a", "from seg_tf.models import b"),
         ("seg_tf.training.distribution", "import horovod.tensorflow as hvd"),
         ("seg_tf.objectives.a", "import keras, keras_hub\nfrom keras import ops"),
+        ("seg_tf.training.jax_a", "import jax\nfrom jax import lax"),
         ("seg_tf.doctor.probes", "def all_reduce():\n  import horovod.tensorflow"),
         ("seg_tf.doctor.a", "import json\nfrom seg_tf.doctor import b"),
         ("seg_tf.text.a", "def train():\n  import nltk"),
