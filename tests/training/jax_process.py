@@ -14,8 +14,10 @@ import sys
 import jax
 import numpy as np
 
+from seg_tf import configuration
 from seg_tf.training import jax_step
-from tests.training import engine_runs
+from seg_tf.training.errors import NonFiniteSteps
+from tests.training import engine_runs, stand_ins
 
 DEVICES = 2
 
@@ -34,6 +36,41 @@ def continued(name, records, folder, updates, **changes):
     batch_size = engine_runs.config_of(name, **changes).training.batch_size
     loss = engine_runs.make_updates(inputs, pretrainer, updates, batch_size)
     return pretrainer, loss
+
+
+def skipped_steps():
+    """Results of a run whose loss overflows until its scale is small enough.
+
+    And then of one with a weight that is no number, which ends.
+    """
+    config = stand_ins.small_config(
+        micro_batch_size=2,
+        dtype_policy="mixed_float16",
+        compress_gradients=True,
+        loss_scale=configuration.LossScaleConfig(initial=2.0**40, growth_interval=100),
+        max_skipped_steps=30,
+    )
+    pretrainer = stand_ins.small_pretrainer(config)
+    batches = iter(stand_ins.ArithmeticInputs().train_dataset(4))
+    pretrainer.make_update(batches)
+    found = {
+        "skipped": int(pretrainer.totals["skipped_steps"].result()),
+        "scale": float(pretrainer.step_options.loss_scale.value),
+        "samples": pretrainer.samples,
+    }
+    weights = pretrainer.trainable_variables
+    weights[0].assign(np.full(weights[0].shape, np.nan))
+    before = [np.array(one.value) for one in weights]
+    try:
+        pretrainer.make_update(batches)
+    except NonFiniteSteps as error:
+        found["without_finite_loss"] = error.samples
+    found["updates"] = pretrainer.updates
+    found["weights_stay"] = all(
+        np.array_equal(one.value, value, equal_nan=True)
+        for one, value in zip(weights, before, strict=True)
+    )
+    return found
 
 
 def main(records, tensorflow, output):
@@ -61,7 +98,8 @@ def main(records, tensorflow, output):
         ("shared", shared),
     ):
         np.savez(output / f"{kind}.npz", **engine_runs.values_of(pretrainer))
-    (output / "losses.json").write_text(json.dumps(losses))
+    found = {"losses": losses, "skipped_steps": skipped_steps()}
+    (output / "found.json").write_text(json.dumps(found))
 
 
 if __name__ == "__main__":

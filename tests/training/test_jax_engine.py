@@ -64,8 +64,20 @@ def test_ten_updates_on_jax_equal_those_on_tensorflow(name, tensorflow, jax):
     assert pretrainer.updates == engine_runs.UPDATES
     for key, value in engine_runs.values_of(pretrainer).items():
         np.testing.assert_allclose(value, expected[key], atol=1e-5, err_msg=key)
-    losses = json.loads((jax / "losses.json").read_text())
+    losses = json.loads((jax / "found.json").read_text())["losses"]
     assert losses[name] == pytest.approx(loss, rel=1e-5)
+
+
+def test_steps_that_are_not_finite_change_nothing_but_the_loss_scale(jax):
+    found = json.loads((jax / "found.json").read_text())["skipped_steps"]
+    skipped = found["skipped"]
+    assert 0 < skipped < 30
+    assert found["scale"] == 2.0 ** (40 - skipped)
+    assert found["samples"] == 4 * (skipped + 1)
+    # The last of the 31 batches after the update.
+    first = found["samples"] + 30 * 4
+    assert found["without_finite_loss"] == [[*range(first, first + 4)]]
+    assert (found["updates"], found["weights_stay"]) == (1, True)
 
 
 @pytest.mark.parametrize("kind", ["resumed", "shared"])
