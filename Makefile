@@ -18,6 +18,7 @@ BUILD_ARGS ?=
 TRAIN_ARGS ?=
 TEST_ARGS ?=
 BENCH ?=
+SITE ?= build/site
 UPGRADE ?=
 
 CORPUS_WITHOUT_FORMAT := $(and $(CORPUS),$(filter file,$(origin FORMAT)))
@@ -38,7 +39,7 @@ LOCK = $(VENV)/bin/uv pip compile --quiet --universal --python-version=3.11 \
 
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-corpora setup-dev setup-profile pretrain test lint format bench lock clean clean-all
+.PHONY: help setup setup-corpora setup-dev setup-profile pretrain test lint docs format bench lock clean clean-all
 
 help: ## What the targets do (this text)
 	@echo "Targets:"
@@ -87,6 +88,10 @@ lint: setup-dev ## Style, likely bugs and types; changes nothing
 	$(RUN) -m ruff format --check .
 	$(RUN) -m mypy
 
+docs: setup-dev ## The site of the documents, in build/site; a warning is an error
+	$(RUN) -m sphinx --fresh-env --quiet --fail-on-warning --keep-going \
+		--conf-dir docs/site --doctree-dir "$(SITE).doctrees" . "$(SITE)"
+
 format: setup-dev ## Formats, and applies safe fixes
 	$(RUN) -m ruff check --fix .
 	$(RUN) -m ruff format .
@@ -96,7 +101,8 @@ bench: setup-dev ## Benchmarks, which print ratios: BENCH= for one of them
 		module=$$(echo "$${file%.py}" | tr / .); echo "== $$module"; $(RUN) -m $$module; done
 
 lock: setup-dev ## Resolves requirements/*.txt anew: UPGRADE=1 for newer versions
-	$(LOCK) --extra=dev --extra=corpora --extra=horovod --no-emit-package=horovod \
+	$(LOCK) --extra=dev --extra=corpora --extra=docs --extra=notebooks \
+		--extra=horovod --no-emit-package=horovod \
 		--output-file=requirements/dev.txt pyproject.toml
 	$(LOCK) --extra=horovod --no-emit-package=horovod \
 		--constraints=requirements/dev.txt \

@@ -1,7 +1,5 @@
 """What has to be so before any test module is imported, seeds, and a checkpoint."""
 
-import contextlib
-import ctypes
 import gc
 import os
 import pathlib
@@ -19,6 +17,11 @@ os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
 
 import numpy as np
 import pytest
+
+from tests import shared_folders
+
+# Each file in a process of its own.
+pytest_plugins = ["tests.forked_files"]
 
 # The files that take longest, in this order: begun first, so that workers end together.
 _LONGEST = (
@@ -75,55 +78,36 @@ def _environment() -> Iterator[None]:
             config.disable_op_determinism()
 
 
-@pytest.fixture(autouse=True)
-def _graphs() -> Iterator[None]:
-    """The graphs of a test can be freed after it."""
-    yield
-    if "tensorflow" in sys.modules:
-        from tensorflow.python.framework import ops
-
-        # TensorFlow registers the gradient of every traced `custom_gradient` for ever,
-        # and with it the graph that it was traced in.
-        gradients = ops.gradient_registry._registry
-        traced = [name for name in gradients if name.startswith("CustomGradient-")]
-        for name in traced:
-            del gradients[name]
-        if traced:
-            _free_memory()
-
-
 @pytest.fixture(scope="module", autouse=True)
-def _session() -> Iterator[None]:
-    """What the tests of a file built is given back to the system after the last."""
+def _graphs() -> None:
+    """Graphs are executed as they are traced."""
     if "tensorflow" in sys.modules:
         import tensorflow as tf
 
         # Rewriting a graph takes longer than a test's few executions of it gain.
         tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
-    yield
-    if "keras" in sys.modules:
-        sys.modules["keras"].utils.clear_session(free_memory=False)
-    _free_memory()
-
-
-def _free_memory() -> None:
-    gc.collect()
-    with contextlib.suppress(OSError, AttributeError):  # another C library than glibc
-        ctypes.CDLL("libc.so.6").malloc_trim(0)
 
 
 @pytest.fixture(scope="session")
 def run_dir(tmp_path_factory):
     """Output folder of a run of a tiny SLM, which no test may change."""
-    # Imports TensorFlow, which many tests do without.
-    from tests.inference import tiny_slm
 
-    return tiny_slm.write_checkpoint(tmp_path_factory.mktemp("slm"))
+    def write(folder):
+        # Imports TensorFlow, which many tests do without.
+        from tests.inference import tiny_slm
+
+        tiny_slm.write_checkpoint(folder)
+
+    return shared_folders.made_once(tmp_path_factory, "slm", write)
 
 
 @pytest.fixture(scope="session")
 def language_model_dir(tmp_path_factory):
     """The same of a tiny Sega-Transformer-XL."""
-    from tests.inference import tiny_language_model
 
-    return tiny_language_model.write_checkpoint(tmp_path_factory.mktemp("lm"))
+    def write(folder):
+        from tests.inference import tiny_language_model
+
+        tiny_language_model.write_checkpoint(folder)
+
+    return shared_folders.made_once(tmp_path_factory, "language_model", write)

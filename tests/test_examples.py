@@ -1,16 +1,14 @@
-"""The example notebooks run, cell after cell, and print what they promise.
+"""The example notebooks run in a kernel, and print what they promise."""
 
-Their code is run as one script in a process of its own, which a kernel is too. A kernel
-itself takes packages that nothing else here needs.
-"""
-
+import itertools
 import json
-import os
 import pathlib
 import re
-import subprocess
 import sys
+import warnings
 
+import nbclient
+import nbformat
 import pytest
 
 from seg_tf import configuration
@@ -21,36 +19,36 @@ pytestmark = pytest.mark.slow
 
 EXAMPLES = pathlib.Path(__file__).resolve().parent.parent / "examples"
 NOTEBOOKS = sorted(EXAMPLES.glob("*.ipynb"))
+each_notebook = pytest.mark.parametrize(
+    "notebook", NOTEBOOKS, ids=[path.name for path in NOTEBOOKS]
+)
 
 
-def cells_of(notebook, kind="code"):
-    content = json.loads(notebook.read_text(encoding="utf-8"))
-    return [
-        "".join(cell["source"])
-        for cell in content["cells"]
-        if cell["cell_type"] == kind
-    ]
+def code_of(notebook):
+    cells = nbformat.read(notebook, as_version=4).cells
+    return [cell.source for cell in cells if cell.cell_type == "code"]
 
 
-def run(notebook, **environment):
-    """Output of a notebook's code, run in the notebook's folder."""
-    return subprocess.run(
-        [sys.executable, "-c", "\n\n".join(cells_of(notebook))],
-        cwd=notebook.parent,
-        env={
-            **os.environ,
-            "MPLBACKEND": "svg",
-            "TF_CPP_MIN_LOG_LEVEL": "3",
-            **environment,
-        },
-        capture_output=True,
-        text=True,
+def run(name, monkeypatch, **environment):
+    """Runs a notebook in its folder; what its cells print, and how many draw."""
+    for variable, value in environment.items():
+        monkeypatch.setenv(variable, str(value))
+    notebook = nbformat.read(EXAMPLES / name, as_version=4)
+    client = nbclient.NotebookClient(
+        notebook,
+        kernel_name="python3",
+        timeout=600,
+        resources={"metadata": {"path": str(EXAMPLES)}},
     )
+    client.execute()
+    outputs = [one for cell in notebook.cells for one in cell.get("outputs", [])]
+    said = "".join(one.text for one in outputs if one.output_type == "stream")
+    return said, sum("image/png" in one.get("data", {}) for one in outputs)
 
 
 def write_checkpoint(folder):
     """A tiny SegaBERT of new weights that knows the words of the notebooks."""
-    text = "\n".join(cell for notebook in NOTEBOOKS for cell in cells_of(notebook))
+    text = "\n".join(itertools.chain(*map(code_of, NOTEBOOKS)))
     words = sorted(set(re.findall("[a-z]+", text.lower())))
     config = configuration.RunConfig(
         name="tiny",
@@ -71,12 +69,11 @@ def write_checkpoint(folder):
     return tiny_slm.write_checkpoint(folder, config, vocabulary=vocabulary)
 
 
-def test_fine_tuning_in_a_notebook(tmp_path):
-    process = run(
-        EXAMPLES / "finetuning.ipynb", SEG_TF_CHECKPOINT=str(write_checkpoint(tmp_path))
+def test_fine_tuning_in_a_notebook(tmp_path, monkeypatch):
+    said, num_images = run(
+        "finetuning.ipynb", monkeypatch, SEG_TF_CHECKPOINT=write_checkpoint(tmp_path)
     )
-    assert process.returncode == 0, process.stderr
-    said = process.stdout
+    assert num_images == 1
     accuracy, majority = map(
         float, re.search(r"held out: accuracy (.*), most .* (.*)", said).groups()
     )
@@ -87,7 +84,50 @@ def test_fine_tuning_in_a_notebook(tmp_path):
     assert "\nbad  The room was warm but the bread was stale." in said
 
 
-@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.name)
+def test_pretraining_in_a_notebook(tmp_path, monkeypatch):
+    said, num_images = run("pretraining.ipynb", monkeypatch, SEG_TF_OUTPUT=tmp_path)
+    assert num_images == 1
+    assert re.search(r"\nparagraph 0\n  sentence 0: \w+ is a \w+ \.\n", said)
+    # Position, paragraph, sentence and token of the second sentence's first piece.
+    assert re.search(r"\n +6 +0 +1 +0  every\n", said)
+    first, *_, last = map(float, re.findall(r"validation loss (\d\S*) ", said))
+    assert last < first / 2
+    best = re.findall(r"\.\n    (\w+) [01]\.\d\d \w+ 0", said)
+    assert best == ["baker", "sailor", "she"]
+    # Sentences about the same are near each other.
+    query, nearest = re.search(r"\n(In the .*)\n    0\.\d+ (.*)\n", said).groups()
+    assert nearest.startswith("In the ")
+    assert query != nearest
+
+
+@pytest.fixture(name="first_cell")
+def _first_cell(monkeypatch):
+    """Runs the first cell of a notebook here; what it changes is changed back."""
+    monkeypatch.chdir(EXAMPLES)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "3")
+
+    def run_cell(notebook):
+        with warnings.catch_warnings():
+            exec(code_of(notebook)[0], {})
+
+    return run_cell
+
+
+@each_notebook
+def test_a_notebook_says_which_packages_it_lacks(notebook, first_cell, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ImportError, match=r"'keras', .* `make setup`"):
+        first_cell(notebook)
+
+
+def test_fine_tuning_says_how_to_make_a_checkpoint(first_cell, monkeypatch):
+    monkeypatch.setenv("SEG_TF_CHECKPOINT", "runs/none")
+    with pytest.raises(FileNotFoundError, match=r"runs/none .* `make pretrain`"):
+        first_cell(EXAMPLES / "finetuning.ipynb")
+
+
+@each_notebook
 def test_a_notebook_holds_no_outputs_and_begins_with_what_it_is(notebook):
     content = json.loads(notebook.read_text(encoding="utf-8"))
     assert (content["nbformat"], content["nbformat_minor"]) == (4, 5)

@@ -99,6 +99,8 @@ def test_locks_hold_what_the_project_declares():
         (extras["corpora"], "corpora.txt"),
         (extras["profile"], "profile.txt"),
         (extras["dev"], "dev.txt"),
+        (extras["docs"], "dev.txt"),
+        (extras["notebooks"], "dev.txt"),
         (extras["horovod"], "horovod-build.txt"),
     ):
         pinned = pins(read_lock(name))

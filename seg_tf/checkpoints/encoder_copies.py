@@ -51,7 +51,7 @@ def under_dtype_policy(policy: keras.DTypePolicy | str | None) -> Iterator[None]
 
 @contextlib.contextmanager
 def seeded(seed: int | None) -> Iterator[None]:
-    """Makes what Keras draws inside, for weights and dropout, hang on a seed alone.
+    """Makes what Keras draws inside, for weights and dropout, depend on a seed alone.
 
     Layers without a seed draw one from Python's generator, whose state is as before
     afterwards.

@@ -44,7 +44,7 @@ def load_encoder(
     Example:
     ```
     encoder, config = load_encoder("runs/segabert_tiny")
-    sequence = encoder({name: … for name in encoder.feature_names})
+    sequence = encoder({name: batch[name] for name in encoder.feature_names})
     ```
     """
     folder = folders.find_checkpoint(pathlib.Path(checkpoint_dir))

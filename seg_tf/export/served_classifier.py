@@ -22,7 +22,7 @@ class ServedClassifier(ServedModel):
             takes.
         encode_ids: from the features of rows.
 
-    Returns:
+    Outputs:
         logits: float32 `(B, C)`.
         probabilities: float32 `(B, C)`, and `label`, string `(B,)`, the likeliest; of a
             regression, with one class, instead `value`, float32 `(B,)`.

@@ -28,7 +28,7 @@ class ServedEncoder(ServedModel):
             the longer one is cut.
         encode_ids: from the features of rows.
 
-    Returns:
+    Outputs:
         sequence_output: float32 `(B, L, D)`, and `padding_mask`, bool `(B, L)`: where
             it means something.
         pooled_output: float32 `(B, D)`, the vector of `[CLS]`, or of a ReAT the mean of

@@ -32,7 +32,7 @@ class ServedExtractor(ServedModel):
         encode_ids: from the features of rows: the logits `start` and `end`, float32
             `(B, L)`.
 
-    Returns:
+    Outputs:
         answer: string `(B,)`, characters of the context as they stand there; with a
             `null_threshold` "" where the odds of no answer are above it.
         start: int32 `(B,)`, the first character of the best span, in Unicode code

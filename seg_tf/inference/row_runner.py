@@ -30,7 +30,7 @@ _TOKENS_PER_BATCH = 8_192
 class RowRunner:
     """Lays out rows, runs the encoder on them in batches, and computes from that.
 
-    Rows of about one length go together; what comes out for a row does not hang on
+    Rows of about one length go together; the result for a row does not depend on
     the others, but for rounding. Each row length is compiled once.
 
     Args:

@@ -74,13 +74,7 @@ def convert(
         ValueError: if the vocabulary is none, or the folder is in use.
     """
     new_folder.check(output_dir)
-    config = config or target_config.own_config(foreign)
-    target_config.check_config(config, foreign)
-    taken: dict[str, tuple[Any, Any]] = {}
-    if asked is not None:
-        config, taken = source_settings.follow_source(
-            config, target_config.settings_of(foreign), asked
-        )
+    config, taken = _settings(config, foreign, asked)
     vocabulary, text = _text(foreign, vocab_file, lower_case)
     vocab_size = config.model.vocab_size or vocabulary.size
     parts = part_reading.read_parts(
@@ -120,6 +114,21 @@ def convert(
             pooler_file.write(aside, _pooler(parts))
         contents.write(aside, encoder, objectives, state, text.files())
     return report
+
+
+def _settings(
+    config: configuration.RunConfig | None,
+    foreign: ForeignModel,
+    asked: Collection[str] | None,
+) -> tuple[configuration.RunConfig, Mapping[str, tuple[Any, Any]]]:
+    """The checked config of the import, and the settings taken from the source."""
+    config = config or target_config.own_config(foreign)
+    target_config.check_config(config, foreign)
+    if asked is None:
+        return config, {}
+    return source_settings.follow_source(
+        config, target_config.settings_of(foreign), asked
+    )
 
 
 def _build(

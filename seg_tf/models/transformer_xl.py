@@ -138,25 +138,28 @@ class TransformerXL(keras.Model):
             dropout, dtype=self.dtype_policy, name="dropout"
         )
         self.transformer_layers = [
-            TransformerXLLayer(
-                num_heads,
-                head_size,
-                intermediate_size,
-                dropout,
-                attention_dropout,
-                layer_norm_epsilon,
-                self._initializer(),
-                dtype=self.dtype_policy,
-                name=f"transformer_layer_{layer}",
-            )
-            for layer in range(num_layers)
+            self._transformer_layer(number) for number in range(num_layers)
         ]
         self.build()
         if position_form == "released":
             logging.warning(
-                "position_form='released' is not causal: a word's logits hang on where "
-                "later sentences and paragraphs begin. It is there for comparison only"
+                "position_form='released' is not causal: a word's logits depend on "
+                "where later sentences and paragraphs begin. It is there for "
+                "comparison only"
             )
+
+    def _transformer_layer(self, number: int) -> TransformerXLLayer:
+        return TransformerXLLayer(
+            self.num_heads,
+            self.head_size,
+            self.intermediate_size,
+            self.dropout,
+            self.attention_dropout,
+            self.layer_norm_epsilon,
+            self._initializer(),
+            dtype=self.dtype_policy,
+            name=f"transformer_layer_{number}",
+        )
 
     def build(self, input_shape: Any = None) -> None:
         """Creates every weight: none depends on the shape of the inputs."""

@@ -19,7 +19,7 @@ _Figures = Sequence[tuple[Row, Mapping[str, Found]]]
 def render(
     tables: Sequence[Table], results: Results, paper: str, output_format: str
 ) -> str:
-    """All tables of a paper.
+    """All tables of a paper; in Markdown a page, with a heading for each.
 
     Args:
         tables: the tables.
@@ -39,15 +39,16 @@ def render(
     ]
     if output_format == "csv":
         return _csv(filled, paper)
+    markdown = output_format == "markdown"
+    heading = [f"# Tables of {paper}: the paper's figures and ours"] if markdown else []
     return "\n\n".join(
-        _block(table, figures, paper, output_format == "markdown")
-        for table, figures in filled
+        heading + [_block(table, figures, paper, markdown) for table, figures in filled]
     )
 
 
 def _block(table: Table, figures: _Figures, paper: str, markdown: bool) -> str:
     title = f"{paper}, table {table.number}: {table.title}"
-    parts = [f"### {title}" if markdown else title]
+    parts = [f"## {title}" if markdown else title]
     if table.rows:
         lines = [["model", "", *table.columns]]
         for row, found in figures:

@@ -8,6 +8,7 @@ import pytest
 from seg_tf import remote_calls
 from tests.data_pipelines import random_corpus
 from tests.data_pipelines.failing_files import FailingFileSystem
+from tests.shared_folders import made_once
 
 
 @pytest.fixture(autouse=True)
@@ -37,20 +38,22 @@ def failing(memory, monkeypatch):
 @pytest.fixture(scope="session")
 def corpus(tmp_path_factory):
     """See `random_corpus.write`."""
-    return random_corpus.write(tmp_path_factory.mktemp("corpus"))
+    return made_once(tmp_path_factory, "corpus", random_corpus.write)
 
 
 @pytest.fixture(scope="session")
 def built(corpus, tmp_path_factory):
-    output_dir = tmp_path_factory.mktemp("built")
-    random_corpus.build(corpus, output_dir)
-    return output_dir
+    return made_once(
+        tmp_path_factory, "built", lambda folder: random_corpus.build(corpus, folder)
+    )
 
 
 @pytest.fixture(scope="session")
 def cut_built(corpus, built, tmp_path_factory):
     """The same documents, but windows that cut sentences."""
-    output_dir = tmp_path_factory.mktemp("cut_built")
-    shutil.copytree(built / "documents", output_dir / "documents")
-    random_corpus.build(corpus, output_dir, window_options=random_corpus.CUT_SENTENCES)
-    return output_dir
+
+    def write(folder):
+        shutil.copytree(built / "documents", folder / "documents")
+        random_corpus.build(corpus, folder, window_options=random_corpus.CUT_SENTENCES)
+
+    return made_once(tmp_path_factory, "cut_built", write)

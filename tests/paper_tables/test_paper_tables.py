@@ -295,7 +295,10 @@ def test_settings_are_not_rounded(tmp_path):
 
 def test_markdown_has_a_cell_for_every_column(runs):
     text = rendering.render(slm.TABLES, Results([runs]), "SLM", "markdown")
-    for block in text.split("### ")[1:]:
+    heading, *blocks = text.split("\n## ")
+    assert heading.startswith("# Tables of SLM")
+    assert len(blocks) == len(slm.TABLES)
+    for block in blocks:
         lines = [line for line in block.splitlines() if line.startswith("|")]
         assert len({line.count("|") for line in lines}) <= 1
     assert "find_sentences" in text

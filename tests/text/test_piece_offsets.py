@@ -1,5 +1,6 @@
 """Word pieces are those of `WordPieces`, and stand where they say."""
 
+import functools
 import json
 import unicodedata
 
@@ -19,20 +20,18 @@ BOTH_CASES = pytest.mark.parametrize(
     "lower_case", [True, False], ids=["lower case", "cased"]
 )
 CHARACTERS = character_vocabulary(TROUBLE)
-ENCODERS = {
-    lower_case: (
-        PieceOffsets(CHARACTERS, lower_case),
-        WordPieces(CHARACTERS, lower_case),
-    )
-    for lower_case in (True, False)
-}
+
+
+@functools.cache
+def encoders(lower_case):
+    return PieceOffsets(CHARACTERS, lower_case), WordPieces(CHARACTERS, lower_case)
 
 
 @BOTH_CASES
 @hypothesis.given(text=strategies.text(strategies.sampled_from(TROUBLE + "\ud800")))
 @hypothesis.settings(deadline=None, max_examples=150)
 def test_pieces_are_those_of_word_pieces_and_stand_in_order(lower_case, text):
-    offsets, pieces = ENCODERS[lower_case]
+    offsets, pieces = encoders(lower_case)
     ids, starts, stops = offsets.encode(text)
     assert ids.dtype == np.int32
     assert ids.tolist() == pieces.encode([text])[0].tolist()
@@ -45,7 +44,7 @@ def test_pieces_are_those_of_word_pieces_and_stand_in_order(lower_case, text):
 @hypothesis.settings(deadline=None, max_examples=150)
 def test_a_piece_is_among_the_characters_it_stands_for(text):
     """Looked up without offsets: the characters alone, normalised, hold the piece."""
-    offsets, _ = ENCODERS[True]
+    offsets, _ = encoders(True)
     normalizer = tokenizers.normalizers.BertNormalizer(lowercase=True)
     for token_id, start, stop in zip(*offsets.encode(text), strict=True):
         token = CHARACTERS.tokens[token_id]

@@ -32,12 +32,12 @@ def toy(rate=0.1, objectives=None, **options):
 
 
 def rows(token_ids, weights):
-    token_ids = tf.constant(token_ids)
+    token_ids = np.array(token_ids, "int32")
     return {
         "token_ids": token_ids,
-        "weights": tf.constant(weights, tf.float32),
+        "weights": np.array(weights, "float32"),
         "padding_mask": token_ids > 0,
-        "sample_number": tf.range(len(token_ids), dtype=tf.int64),
+        "sample_number": np.arange(len(token_ids)),
     }
 
 
@@ -58,12 +58,10 @@ BATCH = rows(
 def gradient_by_hand(table, factor=1.0):
     """Of `factor` times the sum of weighted squares over the sum of weights."""
     gradient = np.zeros_like(table)
-    for ids, weights in zip(
-        BATCH["token_ids"].numpy(), BATCH["weights"].numpy(), strict=True
-    ):
+    for ids, weights in zip(BATCH["token_ids"], BATCH["weights"], strict=True):
         for number, weight in zip(ids, weights, strict=True):
             gradient[number] += weight * 2 * table[number]
-    return factor * gradient / BATCH["weights"].numpy().sum()
+    return factor * gradient / BATCH["weights"].sum()
 
 
 def make_step(pretrainer, features=BATCH):
@@ -117,7 +115,7 @@ def test_step_that_is_not_finite_changes_no_weight_and_no_counter(bad):
     scale = DynamicLossScale(8.0, growth_interval=100, floor=1.0)
     pretrainer = toy(micro_batch_size=2, loss_scale=scale)
     before = pretrainer.encoder.table.numpy()
-    weights = BATCH["weights"].numpy()
+    weights = BATCH["weights"].copy()
     weights[5, 2] = bad  # in the last of the micro-batches
     _, finite = make_step(pretrainer, {**BATCH, "weights": tf.constant(weights)})
     assert not finite

@@ -1,0 +1,41 @@
+"""A Sphinx directive: the `--help` of every command, under headings."""
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+from seg_tf.commands import console
+from tests import command_calls
+
+
+class CommandHelp(SphinxDirective):
+    """Sections of packages, with a section for each of their commands."""
+
+    def run(self) -> list[nodes.Node]:
+        return [
+            self._section(
+                package,
+                [
+                    self._section(name, [_help(module)])
+                    for name, module in found.items()
+                ],
+            )
+            for package, found in console.commands().items()
+        ]
+
+    def _section(self, title: str, content: list[nodes.Node]) -> nodes.section:
+        section = nodes.section("", nodes.title(title, title), *content, names=[title])
+        self.state.document.note_implicit_target(section)
+        return section
+
+
+def _help(module: str) -> nodes.literal_block:
+    """The help of a command, with the paths of its modules in the repository."""
+    finished = command_calls.call(module, "--help")
+    text = finished.stdout.replace(f"{command_calls.REPOSITORY}/", "")
+    return nodes.literal_block(text, text, language="text")
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.add_directive("command-help", CommandHelp)
+    return {"parallel_read_safe": True}
