@@ -3,7 +3,6 @@
 # Shape key: R rows of all devices, B rows of a micro-batch, O objectives.
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -13,13 +12,11 @@ import numpy as np
 from jax import lax
 from jax.sharding import NamedSharding, PartitionSpec
 
-from seg_tf.objectives.base import Objective
 from seg_tf.training.step import (
     Features,
     GlobalBatch,
     Memory,
-    Results,
-    StepOptions,
+    StepParts,
     StepResult,
     nearest_power_of_two,
     pack_sums,
@@ -29,7 +26,7 @@ _AXIS = "rows"
 _ALL, _ROWS = PartitionSpec(), PartitionSpec(_AXIS)
 
 
-class JaxStep:
+class JaxStep(StepParts):
     """`seg_tf.training.step.TrainingStep` on JAX, which has its formulas.
 
     Where there the processes share a batch, here the devices of this process do: each
@@ -38,27 +35,7 @@ class JaxStep:
     computed alike on every device.
 
     Called in what `JaxEngine.compiled` compiles: variables hold tracers there.
-
-    Args: as for `TrainingStep`.
     """
-
-    def __init__(
-        self,
-        forward: Callable[[Features], tuple[Results, Memory]],
-        objectives: Mapping[str, Objective],
-        variables: Sequence[keras.Variable],
-        random_states: Sequence[keras.Variable],
-        optimizer: keras.optimizers.Optimizer,
-        num_sums: int,
-        options: StepOptions,
-    ):
-        self._forward = forward
-        self._objectives = objectives
-        self._variables = list(variables)
-        self._random_states = list(random_states)
-        self._optimizer = optimizer
-        self._num_sums = num_sums
-        self._options = options
 
     def __call__(self, features: Features, memory: Memory, flags: Any) -> StepResult:
         """Makes one step; arguments are those of `TrainingStep`."""

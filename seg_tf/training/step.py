@@ -92,34 +92,8 @@ class GlobalBatch(NamedTuple):
     flags: tf.Tensor
 
 
-class TrainingStep:
-    """Updates the weights from one global batch, of which each process has a part.
-
-    The update descends the weighted sum over objectives o of
-
-        S_o / G_o = (sum of losses of the global batch) / (sum of their weights)
-
-    which is neither a mean of means over micro-batches nor over processes: k
-    micro-batches of b rows, on any processes, give the gradient of one batch of k·b.
-
-    A micro-batch m differentiates its share of that, F times enlarged:
-
-        loss_scale * sum over o of loss_weight_o * S_om / (G_o / F)
-
-    F is the power of two next to the number of micro-batches of the global batch, so
-    that G_o / F is about the weight of one of them: the loss has the size of the
-    micro-batch's own mean, however large the batch is. Divided by G_o alone, the
-    gradients of a batch of millions of targets would be below what float16 can hold.
-    The update divides the sum by F again, in float32; a power of two changes no bit
-    of a float32 or bfloat16 gradient. Gradients that travel as float16 are divided
-    before that by the power of two next to the micro-batches of a process, so that
-    they have the size of one micro-batch there too.
-
-    Dropout of a micro-batch is a function of the seed and of the number of its first
-    sample, so it is the same on whichever process and after whatever restart.
-
-    A step changes all variables after the last all-reduce. If a process
-    fails, the others are left with the state of a step that was made on all, or not.
+class StepParts:
+    """The parts that a step of each engine is made of.
 
     Args:
         forward: from features of some rows to the result of each objective and to
@@ -149,8 +123,46 @@ class TrainingStep:
         self._optimizer = optimizer
         self._num_sums = num_sums
         self._options = options
+
+
+class TrainingStep(StepParts):
+    """Updates the weights from one global batch, of which each process has a part.
+
+    The update descends the weighted sum over objectives o of
+
+        S_o / G_o = (sum of losses of the global batch) / (sum of their weights)
+
+    which is neither a mean of means over micro-batches nor over processes: k
+    micro-batches of b rows, on any processes, give the gradient of one batch of k·b.
+
+    A micro-batch m differentiates its share of that, F times enlarged:
+
+        loss_scale * sum over o of loss_weight_o * S_om / (G_o / F)
+
+    F is the power of two next to the number of micro-batches of the global batch, so
+    that G_o / F is about the weight of one of them: the loss has the size of the
+    micro-batch's own mean, however large the batch is. Divided by G_o alone, the
+    gradients of a batch of millions of targets would be below what float16 can hold.
+    The update divides the sum by F again, in float32; a power of two changes no bit
+    of a float32 or bfloat16 gradient. Gradients that travel as float16 are divided
+    before that by the power of two next to the micro-batches of a process, so that
+    they have the size of one micro-batch there too.
+
+    Dropout of a micro-batch is a function of the seed and of the number of its first
+    sample, so it is the same on whichever process and after whatever restart.
+
+    A step changes all variables after the last all-reduce. If a process
+    fails, the others are left with the state of a step that was made on all, or not.
+
+    Args:
+        *parts: those of `StepParts`.
+        **named_parts: likewise.
+    """
+
+    def __init__(self, *parts: Any, **named_parts: Any):
+        super().__init__(*parts, **named_parts)
         self._take_gradients, self._make_update = self._gradients, self._update
-        if options.jit_compile:
+        if self._options.jit_compile:
             compiled = functools.partial(tf.function, autograph=False, jit_compile=True)
             self._take_gradients = compiled(self._gradients)
             self._make_update = compiled(self._update)
