@@ -10,8 +10,8 @@ import time
 from seg_tf.training import silent_ranks
 
 if __name__ == "__main__":
-    # Keras imports them, seconds long, for functions that nothing here calls.
-    for name in ("matplotlib.pyplot", "pandas", "sklearn"):
+    # Keras and TensorFlow import them, seconds long, for functions that nothing calls.
+    for name in ("jax", "matplotlib.pyplot", "pandas", "sklearn"):
         sys.modules[name] = None  # type: ignore[assignment]
     import tensorflow as tf
 

@@ -17,7 +17,9 @@ one file, and development packages nowhere at the top of a module. `seg_tf.docto
 imports nothing but the standard library at the top of its modules, and Horovod in
 functions that only its child processes call: it examines the installation that the
 file of the rule takes for granted. `seg_tf.tasks` never imports TensorFlow or Keras:
-task files are read, and predictions scored, without them.
+task files are read, and predictions scored, without them. Ops, layers, models and
+objectives import no backend of Keras, so that they run on any. JAX, which is an extra,
+is imported by `seg_tf.training.jax_*` alone.
 
 No chain of imports is longer than `MOST_DEEP`, and none leads back to where it began,
 through imports in functions neither. Imports for annotations alone do not count.
@@ -79,8 +81,12 @@ DATA_PIPELINES_MAY_IMPORT = {
     "remote_calls",
 }
 CONFIGS_MAY_IMPORT = {"configuration", "configs"}
-DEEP_LEARNING = {"tensorflow", "tensorflow_text", "keras", "keras_hub"}
+BACKENDS = {"tensorflow", "tensorflow_text", "jax", "jaxlib", "torch"}
+DEEP_LEARNING = {*BACKENDS, "keras", "keras_hub"}
+# They run on any backend.
+MATHEMATICS = {"ops", "layers", "models", "objectives"}
 PACKAGES = ("seg_tf", "data_pipelines", "configs")
+JAX_MODULES = "seg_tf.training.jax_"
 HOROVOD_MODULE = "seg_tf.training.distribution"
 # Modules of the longest chain of imports, its first and its last included.
 MOST_DEEP = 12
@@ -173,6 +179,11 @@ def violation(importer: str, found: Import) -> str:
             return "" if standard else "the doctor starts where nothing is installed"
         if part_of(importer) == "tasks" and imported in DEEP_LEARNING:
             return "tasks do without TensorFlow"
+        if part_of(importer) in MATHEMATICS and imported in BACKENDS:
+            return "the mathematics runs on any backend of Keras"
+        if imported in ("jax", "jaxlib"):
+            allowed = importer.startswith(JAX_MODULES)
+            return "" if allowed else f"only {JAX_MODULES}* import JAX"
         known = {*sys.stdlib_module_names, *declared_modules()}
         if imported in known or found.in_function:
             return ""
@@ -307,6 +318,9 @@ def test_every_part_of_seg_tf_has_a_level():
         ("seg_tf.text.a", "from seg_tf import tasks", "text is not above tasks"),
         ("seg_tf.tasks.a", "import keras", "tasks do without TensorFlow"),
         ("seg_tf.tasks.a", "def f():\n  import tensorflow as tf", "do without"),
+        ("seg_tf.layers.a", "import tensorflow as tf", "on any backend"),
+        ("seg_tf.training.a", "def f():\n  import jax", "only seg_tf.training.jax_*"),
+        ("seg_tf.models.a", "def f():\n  from jax import lax", "on any backend"),
         ("data_pipelines.a", "from seg_tf.layers import b", "may import only"),
         ("data_pipelines.a", "from configs import b", "never imports"),
         ("configs.a", "from seg_tf import features", "may import only"),
@@ -324,6 +338,8 @@ def test_a_wrong_import_is_found(importer, source, reason):
         ("seg_tf.models.a", "from seg_tf.layers.b import C"),
         ("seg_tf.models.a", "from seg_tf.models import b"),
         ("seg_tf.training.distribution", "import horovod.tensorflow as hvd"),
+        ("seg_tf.objectives.a", "import keras, keras_hub\nfrom keras import ops"),
+        ("seg_tf.training.jax_a", "import jax\nfrom jax import lax"),
         ("seg_tf.doctor.probes", "def all_reduce():\n  import horovod.tensorflow"),
         ("seg_tf.doctor.a", "import json\nfrom seg_tf.doctor import b"),
         ("seg_tf.text.a", "def train():\n  import nltk"),

@@ -103,6 +103,7 @@ def test_gpu_leaves_deterministic_kernels_off(records, tmp_path, monkeypatch):
             "warmup_updates=61, --config.training.num_updates=60. Lower the first",
         ),
         (["--measure=5"], "`--measure` needs --dry_run"),
+        (["--engine=jax"], "`--engine` must be chosen before Keras is imported"),
         (
             ["--config.training.validation_interval=-1"],
             "`validation_interval` must be at least 0",

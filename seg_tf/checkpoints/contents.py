@@ -226,7 +226,7 @@ def _set(variable: Any, value: np.ndarray, where: str, cast: bool) -> None:
     dtype = np.asarray(variable.value).dtype
     if value.dtype.kind == "V":  # NumPy's files have no name for bfloat16
         value = value.view(tf.bfloat16.as_numpy_dtype)
-    if cast:
+    if cast or _holds(dtype, value):
         value = value.astype(dtype)
     if value.shape != tuple(variable.shape) or value.dtype != dtype:
         raise CheckpointError(
@@ -234,6 +234,17 @@ def _set(variable: Any, value: np.ndarray, where: str, cast: bool) -> None:
             f"{variable.path} is {dtype} of shape {tuple(variable.shape)}"
         )
     variable.assign(value)
+
+
+def _holds(dtype: np.dtype, value: np.ndarray) -> bool:
+    """Whether `dtype` has every number of `value`, which may come from elsewhere.
+
+    The engines count in integers of different widths, and sums of metrics were float32
+    once.
+    """
+    if value.dtype.kind == dtype.kind == "i":
+        return np.array_equal(value, value.astype(dtype))
+    return value.dtype == "float32" and dtype == "float64"
 
 
 def weights_checksum(folder: pathlib.Path) -> str:

@@ -38,6 +38,9 @@ Records may be a mixture of folders with weights. Of 6 consecutive rows
 
 takes 3 from wikipedia, 1 from books and 2 from domain. Each is validated apart too.
 
+--engine=jax computes on JAX instead of TensorFlow, with the same results but for
+rounding and dropout (docs/training_engine.md).
+
 A profile of some updates, for TensorBoard: --profile_updates=100:110
 
   tensorboard --logdir=runs
@@ -65,7 +68,7 @@ from ml_collections import config_flags
 
 from seg_tf import configuration
 from seg_tf.commands import tracker_flags
-from seg_tf.training import config_overrides
+from seg_tf.training import config_overrides, engine
 from seg_tf.training.outputs import profile_updates
 
 _CONFIG = config_flags.DEFINE_config_file(
@@ -108,6 +111,14 @@ _MEASURE = flags.DEFINE_integer(
     "say how long the run will take. Nothing is kept of them.",
     lower_bound=1,
 )
+_ENGINE = flags.DEFINE_enum(
+    "engine",
+    "tensorflow",
+    engine.NAMES,
+    "What computes: TensorFlow, on several processes by Horovod, or JAX, in one "
+    'process on all devices of its host (`pip install "seg_tf[jax]"`). Checkpoints are '
+    "the same: a run may be resumed on the other.",
+)
 _RESUME = flags.DEFINE_bool(
     "resume",
     True,
@@ -135,6 +146,7 @@ def main(argv: Sequence[str]) -> None:
             "error: `--measure` needs --dry_run, which keeps nothing of the updates"
         )
     try:
+        engine.choose(_ENGINE.value)
         chosen_trackers = tracker_flags.chosen_trackers()
         config = configuration.from_config_dict(_CONFIG.value)
         profiled = None

@@ -29,7 +29,7 @@ from seg_tf.text import casing
 from seg_tf.text.encoding import WORD_PIECES
 from seg_tf.text.preparation import TextPreparation
 from seg_tf.text.vocabulary import Vocabulary
-from seg_tf.training import versions
+from seg_tf.training import engine, versions
 
 REPORT_FILE = "import_report.txt"
 # Of masked-LM heads that hold the token table once more.
@@ -298,7 +298,7 @@ def _state(
         "vocab_size": vocab_size,
         "vocab_checksum": vocabulary.checksum,
         "deviations": [str(one) for one in fidelity.deviations(config)],
-        "versions": versions.installed(),
+        "versions": versions.installed(engine.current().packages),
         "updates": 0,
         "samples": 0,
         "validation": None,

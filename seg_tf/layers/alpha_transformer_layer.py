@@ -155,6 +155,12 @@ class AlphaTransformerLayer(keras.layers.Layer):
         inner_BLD = self.feedforward_dropout(inner_BLD, training=training)
         return self.feedforward_layer_norm(hidden_BLD + inner_BLD)
 
+    def compute_output_shape(
+        self, hidden_shape: tuple[Any, ...], **others: Any
+    ) -> tuple[Any, ...]:
+        # As in `SentenceTransformerLayer`.
+        return hidden_shape
+
     def get_config(self) -> dict[str, Any]:
         return with_arguments(super().get_config(), self, AlphaTransformerLayer)
 

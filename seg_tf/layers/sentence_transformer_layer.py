@@ -112,5 +112,12 @@ class SentenceTransformerLayer(keras.layers.Layer):
         )
         return ops.reshape(hidden_GTD, ops.shape(hidden))
 
+    def compute_output_shape(
+        self, hidden_shape: tuple[Any, ...], sentence_number_shape: Any = None
+    ) -> tuple[Any, ...]:
+        # Said, not inferred: Keras would try `call` on rows of a length of its own on
+        # JAX, which `block_length` does not divide.
+        return hidden_shape
+
     def get_config(self) -> dict[str, Any]:
         return with_arguments(super().get_config(), self, SentenceTransformerLayer)

@@ -7,8 +7,8 @@ the sum.
 
 from collections.abc import Callable
 
+import keras
 import numpy as np
-import tensorflow as tf
 
 
 class CollectiveFlags:
@@ -20,8 +20,8 @@ class CollectiveFlags:
     """
 
     def __init__(self) -> None:
-        self.own = tf.Variable([0.0, 0.0], dtype=tf.float64, trainable=False)
-        self.agreed = tf.Variable([0.0, 0.0], dtype=tf.float64, trainable=False)
+        self.own = _two_flags("own_flags")
+        self.agreed = _two_flags("agreed_flags")
         self._sources: tuple[Callable[[], bool], ...] = (bool, bool)  # false
         self._read: tuple[bool, ...] = (False, False)
 
@@ -33,7 +33,7 @@ class CollectiveFlags:
             regroup: whether the processes shall be counted anew.
         """
         self._sources = (stop, regroup)
-        self.agreed.assign([0.0, 0.0])
+        self.agreed.assign(np.zeros(2))
 
     def read(self) -> None:
         """Reads the sources; before every step."""
@@ -44,5 +44,9 @@ class CollectiveFlags:
 
     def agreed_on(self) -> tuple[bool, bool]:
         """Stop and regroup, each True if any process requested it in the last step."""
-        stop, regroup = self.agreed.numpy() > 0
+        stop, regroup = np.asarray(self.agreed.value) > 0
         return bool(stop), bool(regroup)
+
+
+def _two_flags(name: str) -> keras.Variable:
+    return keras.Variable(np.zeros(2), dtype="float64", trainable=False, name=name)

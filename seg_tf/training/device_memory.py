@@ -4,7 +4,7 @@ import os
 from typing import NamedTuple
 
 from seg_tf import host_memory
-from seg_tf.training import devices
+from seg_tf.training import engine
 
 
 class DeviceMemory(NamedTuple):
@@ -17,10 +17,10 @@ class DeviceMemory(NamedTuple):
 def available() -> DeviceMemory:
     """Memory of the device that this process computes on.
 
-    Of a GPU, as much as TensorFlow may take of it; of a host, the part of one of the
+    Of a GPU, as much as the engine may take of it; of a host, the part of one of the
     processes that the launcher started on it.
     """
-    if (limit := devices.gpu_memory_limit()) is not None:
+    if (limit := engine.current().devices.gpu_memory_limit()) is not None:
         return DeviceMemory(limit, "the GPU")
     # Set by `horovodrun` and by MPI launchers that start Horovod.
     num_processes = int(os.environ.get("HOROVOD_LOCAL_SIZE", "1"))

@@ -243,7 +243,7 @@ def join() -> Distribution:
     Raises:
         TrainingStopped: if it is one of several and Horovod is missing.
     """
-    if not _was_launched():
+    if not was_launched():
         return Distribution()
     if importlib.util.find_spec("horovod") is None:
         raise TrainingStopped(
@@ -265,7 +265,8 @@ def join() -> Distribution:
     return distribution
 
 
-def _was_launched() -> bool:
+def was_launched() -> bool:
+    """Whether a launcher started this process as one of several."""
     return _number_launched() > 1 or _launched_elastic()
 
 

@@ -32,13 +32,12 @@ def measure(
         NonFiniteSteps: if too many steps in a row have no finite loss or gradient.
         tf.errors.ResourceExhaustedError: if the memory of a GPU is too small.
     """
-    make_update = pretrainer.make_train_function()
     distribution = pretrainer.step_options.distribution
     batches = iter(fitting.train_dataset(inputs, settings, 0, distribution))
     seconds = []
     for _ in range(num_updates + 1):
         begin = time.perf_counter()
-        make_update(batches)
+        pretrainer.make_update(batches)
         # Reading what the update wrote waits until the device is done.
         int(pretrainer.optimizer.iterations)
         seconds.append(time.perf_counter() - begin)

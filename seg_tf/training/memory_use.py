@@ -7,7 +7,7 @@ import sys
 
 import psutil
 
-from seg_tf.training import devices
+from seg_tf.training import engine
 
 _STATUS = pathlib.Path("/proc/self/status")
 
@@ -18,7 +18,7 @@ def memory_use() -> dict[str, int]:
     Returns:
         `host_memory_bytes` and `host_memory_peak_bytes`, the resident set size of
         this process; with a GPU, `gpu_memory_bytes` and `gpu_memory_peak_bytes` too:
-        what TensorFlow has allocated of it for tensors.
+        what the engine has allocated of it for tensors.
     """
     held = psutil.Process().memory_info().rss
     figures = {
@@ -26,7 +26,7 @@ def memory_use() -> dict[str, int]:
         # The kernel adds up its counters lazily, so that a peak can lag behind.
         "host_memory_peak_bytes": max(held, _peak_of_host()),
     }
-    if (of_gpu := devices.gpu_memory_use()) is not None:
+    if (of_gpu := engine.current().devices.gpu_memory_use()) is not None:
         figures["gpu_memory_bytes"], figures["gpu_memory_peak_bytes"] = of_gpu
     return figures
 

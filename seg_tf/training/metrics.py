@@ -5,6 +5,11 @@ from typing import Any
 import keras
 
 
+def _zero(metric: keras.metrics.Metric, name: str) -> keras.Variable:
+    """A variable of the metric's dtype, which Keras would not give it unasked."""
+    return metric.add_weight(name=name, initializer="zeros", dtype=metric.dtype)
+
+
 class Ratio(keras.metrics.Metric):
     """Sum of numerators over sum of denominators; 0 while nothing was counted.
 
@@ -14,8 +19,8 @@ class Ratio(keras.metrics.Metric):
 
     def __init__(self, name: str):
         super().__init__(name=name, dtype="float64")
-        self.numerator = self.add_weight(name="numerator", initializer="zeros")
-        self.denominator = self.add_weight(name="denominator", initializer="zeros")
+        self.numerator = _zero(self, "numerator")
+        self.denominator = _zero(self, "denominator")
 
     def update_state(self, numerator: Any, denominator: Any) -> None:
         self.numerator.assign_add(keras.ops.cast(numerator, "float64"))
@@ -30,7 +35,7 @@ class Total(keras.metrics.Metric):
 
     def __init__(self, name: str):
         super().__init__(name=name, dtype="float64")
-        self.total = self.add_weight(name="total", initializer="zeros")
+        self.total = _zero(self, "total")
 
     def update_state(self, values: Any) -> None:
         self.total.assign_add(keras.ops.sum(keras.ops.cast(values, "float64")))
@@ -44,7 +49,7 @@ class Latest(keras.metrics.Metric):
 
     def __init__(self, name: str):
         super().__init__(name=name, dtype="float64")
-        self.value = self.add_weight(name="value", initializer="zeros")
+        self.value = _zero(self, "value")
 
     def update_state(self, value: Any) -> None:
         self.value.assign(keras.ops.cast(value, "float64"))

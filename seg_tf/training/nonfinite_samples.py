@@ -1,32 +1,28 @@
 """Finds the samples that make a loss infinite or not a number."""
 
 from collections.abc import Callable
+from typing import Any
 
-import tensorflow as tf
+import numpy as np
 
-from seg_tf.training.step import Features, Results, pack_sums
+from seg_tf.training.step import Features
 
 
 def samples_without_finite_loss(
-    forward: Callable[[Features], Results], features: Features
+    sums: Callable[[Features], Any], features: Features
 ) -> list[int]:
     """Tries the samples of a batch one by one, without dropout.
 
     Args:
-        forward: from features of some rows to the result of each objective.
+        sums: from features of some rows to the numbers of `step.pack_sums`.
         features: a batch.
 
     Returns:
         The numbers of those samples whose loss is not finite by itself.
     """
-
-    @tf.function(autograph=False, reduce_retracing=True)
-    def is_finite(row: Features) -> tf.Tensor:
-        return tf.reduce_all(tf.math.is_finite(pack_sums(forward(row))))
-
     found = []
-    for number, sample in enumerate(features["sample_number"].numpy().tolist()):
+    for number, sample in enumerate(np.asarray(features["sample_number"]).tolist()):
         row = {name: value[number : number + 1] for name, value in features.items()}
-        if not is_finite(row):
+        if not np.all(np.isfinite(sums(row))):
             found.append(sample)
     return found

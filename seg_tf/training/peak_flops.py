@@ -7,8 +7,9 @@ import time
 from collections.abc import Callable
 
 import tensorflow as tf
+from keras import ops
 
-from seg_tf.training import devices
+from seg_tf.training import engine
 
 # Products of square matrices, each of twice the size of the one before.
 _SIZES = (256, 512, 1024, 2048, 4096, 8192)
@@ -81,7 +82,7 @@ def find_peak(dtype: str) -> Peak:
     That of a known GPU is its data sheet's. Any other device is measured, once in a
     process, for some tenths of a second.
     """
-    name = devices.gpu_name()
+    name = engine.current().devices.gpu_name()
     if name is None:
         return Peak(measure(dtype), f"measured with {dtype} products on the CPU")
     uses_tensor_float_32 = tf.config.experimental.tensor_float_32_execution_enabled()
@@ -132,7 +133,7 @@ def measure(
     Args:
         dtype: of the matrices.
         multiply: gives the function that computes a product of a size and dtype and
-            returns when it is done; None takes TensorFlow's.
+            returns when it is done; None takes that of Keras.
         clock: returns seconds.
     """
     best = 0.0
@@ -160,6 +161,6 @@ def in_words(flops_per_second: float) -> str:
 
 
 def _multiply(size: int, dtype: str) -> Callable[[], object]:
-    matrix = tf.fill([size, size], tf.cast(1 / size, dtype))
+    matrix = ops.full((size, size), 1 / size, dtype)
     # Reading a number waits for the device.
-    return lambda: float(tf.matmul(matrix, matrix)[0, 0])
+    return lambda: float(ops.matmul(matrix, matrix)[0, 0])

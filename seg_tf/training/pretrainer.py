@@ -1,13 +1,13 @@
 """The Keras model that pretraining fits: an encoder and its objectives."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import keras
-import tensorflow as tf
+from keras import ops
 
 from seg_tf.objectives.base import Objective
-from seg_tf.training import nonfinite_samples
+from seg_tf.training import engine, nonfinite_samples
 from seg_tf.training.collective_flags import CollectiveFlags
 from seg_tf.training.errors import NonFiniteSteps
 from seg_tf.training.lane_memory import NoMemory
@@ -18,12 +18,9 @@ from seg_tf.training.step import (
     Results,
     StepOptions,
     StepResult,
-    TrainingStep,
     named_pairs,
     pack_sums,
 )
-
-UpdateFunction = Callable[[Iterator[Features]], Any]
 
 # Kept over a log interval, beside the objectives' own.
 _GRADIENT_NORM = "gradient_norm"
@@ -97,6 +94,8 @@ class Pretrainer(keras.Model):
         }
         self.learning_rate = Latest("learning_rate")
         self._row_length = 0
+        self._engine = engine.current()
+        self._train_batch: Callable[[Features], Any] | None = None
 
     def build_from(self, features: Features) -> None:
         """Creates every variable, of metrics and optimizer too; needs `compile`.
@@ -105,9 +104,13 @@ class Pretrainer(keras.Model):
             features: a batch with the shapes of training; its values do not
                 matter, and no random state is used up.
         """
-        self._validation_names = _names(self._forward(features, False)[0])
+        self._validation_names = self._engine.traced(
+            lambda rows: _names(self._forward(rows, False)[0]), features
+        )
         with keras.StatelessScope():  # which drops the state that dropout leaves
-            self._training_names = _names(self._forward(features, True)[0])
+            self._training_names = self._engine.traced(
+                lambda rows: _names(self._forward(rows, True)[0]), features
+            )
         both = dict.fromkeys([*self._training_names, *self._validation_names])
         self.epoch_ratios = {name: Ratio(name) for name in both}
         self.interval_ratios = {
@@ -115,7 +118,7 @@ class Pretrainer(keras.Model):
         }
         self._row_length = features["padding_mask"].shape[1]
         self.optimizer.build(self.trainable_variables)
-        self._step = TrainingStep(
+        self._step = self._engine.step_class(
             lambda rows: self._forward(rows, True),
             self.objectives,
             self.trainable_variables,
@@ -128,7 +131,7 @@ class Pretrainer(keras.Model):
 
     def encode(
         self, features: Features, training: bool = False
-    ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+    ) -> tuple[Any, dict[str, Any]]:
         """The encoder's sequence output, and its memory for the next batch."""
         output = self.encoder(features, training=training)
         return output if isinstance(output, tuple) else (output, {})
@@ -182,74 +185,97 @@ class Pretrainer(keras.Model):
         for ratio in self.interval_ratios.values():
             ratio.reset_state()
 
-    def train_step(self, features: Features) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
+    def train_step(self, features: Features) -> tuple[dict[str, Any], Any]:
         """One step from one batch; returns logs and whether it was an update."""
-        result = self._step(
-            features, self.memory.read(features), self.collective_flags.own
-        )
+        own_flags = ops.convert_to_tensor(self.collective_flags.own)
+        result = self._step(features, self.memory.read(features), own_flags)
         self.memory.write(features, result.memory)
         self.collective_flags.agreed.assign(result.flags)
         self._measure(result)
         return self._epoch_results(self._training_names), result.finite
 
-    def test_step(self, features: Features) -> dict[str, tf.Tensor]:
+    def test_step(self, features: Features) -> dict[str, Any]:
         """Measures one batch."""
         memory = self._validation_memory
         results, after = self._forward({**features, **memory.read(features)}, False)
         memory.write(features, after)
         sums = pack_sums(results)
         sums, flags = self.step_options.distribution.sum(
-            [sums, self.collective_flags.own], "validation"
+            [sums, ops.convert_to_tensor(self.collective_flags.own)], "validation"
         )
         self.collective_flags.agreed.assign(flags)
         _add(sums, self._validation_names, self.epoch_ratios)
         return self._epoch_results(self._validation_names)
 
-    def make_train_function(self, force: bool = False) -> UpdateFunction:
+    def make_train_function(self, force: bool = False) -> Callable[..., Any]:
         if self.train_function is None or force:
-            # A graph for every shape: rows must be known, and change only when the
-            # number of processes does.
-            step = tf.function(self.train_step, autograph=False)
-            self.train_function = lambda iterator: self._make_update(step, iterator)
+            self.train_function = self._engine.in_keras_loop(self.make_update)
         return self.train_function
 
-    def make_test_function(self, force: bool = False) -> UpdateFunction:
+    def make_test_function(self, force: bool = False) -> Callable[..., Any]:
         if self.test_function is None or force:
-            super().make_test_function(force)
-            measure = self.test_function
+            measure = self._compiled(self.test_step)
 
             def read_and_measure(iterator: Iterator[Features]) -> Any:
                 self.collective_flags.read()
-                return measure(iterator)
+                return measure(next(iterator))
 
-            self.test_function = read_and_measure
+            self.test_function = self._engine.in_keras_loop(read_and_measure)
         return self.test_function
 
-    def _make_update(
-        self, step: Callable[..., Any], iterator: Iterator[Features]
-    ) -> Any:
-        """Takes batches until one gave an update."""
+    def make_update(self, iterator: Iterator[Features]) -> Any:
+        """Takes batches until one gave an update; returns its logs.
+
+        Raises:
+            NonFiniteSteps: if too many in a row gave none.
+        """
+        if self._train_batch is None:
+            self._train_batch = self._compiled(self.train_step)
         for _ in range(self._max_skipped_steps + 1):
             features = self.stopwatch.next_of(iterator)
             self.collective_flags.read()
-            logs, finite = step(features)
+            logs, finite = self._train_batch(features)
             if finite:
                 return logs
+        sums = self._compiled(
+            lambda rows: pack_sums(
+                self._forward({**rows, **self.memory.read(rows)}, False)[0]
+            )
+        )
         raise NonFiniteSteps(
             self._max_skipped_steps + 1,
             self.step_options.distribution.gather(
-                nonfinite_samples.samples_without_finite_loss(
-                    lambda rows: self._forward(
-                        {**rows, **self.memory.read(rows)}, False
-                    )[0],
-                    features,
-                )
+                nonfinite_samples.samples_without_finite_loss(sums, features)
             ),
         )
 
+    def _compiled(self, function: Callable[[Features], Any]) -> Callable[..., Any]:
+        """A function of a batch, as the engine compiles it."""
+        return self._engine.compiled(function, self._changing_variables)
+
+    def _changing_variables(self) -> list[Any]:
+        """All variables that a step or a validation reads or assigns."""
+        metrics = (*self.metrics, *self.interval_metrics)
+        return [
+            *self.variables,
+            *self.optimizer.variables,
+            *(variable for metric in metrics for variable in metric.variables),
+            *self.step_options.loss_scale.variables,
+            *self.memory.variables,
+            *self._validation_memory.variables,
+            self.collective_flags.own,
+            self.collective_flags.agreed,
+        ]
+
+    def _get_jax_state(
+        self, purge_model_variables: bool = False, **groups: bool
+    ) -> tuple[list[Any], ...]:
+        # Keras's loops on JAX would empty the variables and carry their values.
+        return tuple([] for is_wanted in groups.values() if is_wanted)
+
     def _forward(
         self, features: Features, training: bool
-    ) -> tuple[Results, dict[str, tf.Tensor]]:
+    ) -> tuple[Results, dict[str, Any]]:
         sequence_output, memory = self.encode(features, training)
         results = {
             name: objective(sequence_output, features, training=training)
@@ -258,10 +284,10 @@ class Pretrainer(keras.Model):
         return results, memory
 
     def _measure(self, result: StepResult) -> None:
-        finite = tf.cast(result.finite, tf.float64)
+        finite = ops.cast(result.finite, "float64")
         # What is not finite must not be added, not even times 0.
-        sums = tf.where(result.finite, result.sums, tf.zeros_like(result.sums))
-        norm = tf.where(result.finite, result.gradient_norm, 0.0)
+        sums = ops.where(result.finite, result.sums, ops.zeros_like(result.sums))
+        norm = ops.where(result.finite, result.gradient_norm, 0.0)
         _add(sums, self._training_names, self.epoch_ratios)
         _add(sums, self._training_names, self.interval_ratios)
         self.interval_ratios[_GRADIENT_NORM].update_state(norm, finite)
@@ -304,8 +330,8 @@ def _names(results: Results) -> list[str]:
     return [name for name, _ in named_pairs(results)]
 
 
-def _add(sums: tf.Tensor, names: Iterable[str], ratios: Mapping[str, Ratio]) -> None:
+def _add(sums: Any, names: Sequence[str], ratios: Mapping[str, Ratio]) -> None:
     """Adds the numbers of `pack_sums` to the ratios of these names."""
-    pairs = tf.unstack(tf.reshape(sums, [-1, 2]))
+    pairs = ops.unstack(ops.reshape(sums, (len(names), 2)))
     for name, pair in zip(names, pairs, strict=True):
-        ratios[name].update_state(*tf.unstack(pair))
+        ratios[name].update_state(*ops.unstack(pair))

@@ -6,16 +6,17 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from seg_tf import configuration, fidelity
 from seg_tf.checkpoints import pretrained
-from seg_tf.training import fitting, record_sources, validation, versions
+from seg_tf.training import engine, fitting, record_sources, validation, versions
 from seg_tf.training.distribution import Distribution
 from seg_tf.training.errors import TrainingStopped
 from seg_tf.training.inputs import Inputs
 from seg_tf.training.interrupts import stop_requests
-from seg_tf.training.lane_memory import LaneMemory, NoMemory
+from seg_tf.training.lane_memory import NoMemory
 from seg_tf.training.optimizers.loss_scale import NoLossScale
 from seg_tf.training.pretrainer import Pretrainer
 from seg_tf.training.record_sources import RecordSource
@@ -253,7 +254,8 @@ def _compiled_arguments(
     config: Any, settings: configuration.TrainingConfig
 ) -> Mapping[str, Any]:
     """Further arguments of a part of the model that XLA is going to compile."""
-    return getattr(config, "compiled_arguments", {}) if settings.jit_compile else {}
+    compiles = settings.jit_compile or engine.current().always_compiles
+    return getattr(config, "compiled_arguments", {}) if compiles else {}
 
 
 def _memories(encoder: Any, config: configuration.RunConfig) -> tuple[NoMemory, ...]:
@@ -261,7 +263,10 @@ def _memories(encoder: Any, config: configuration.RunConfig) -> tuple[NoMemory, 
     if not hasattr(encoder, "initial_memory"):
         return NoMemory(), NoMemory()
     num_lanes = (config.training.batch_size, config.inputs.validation_lanes)
-    return tuple(LaneMemory(encoder.initial_memory(number)) for number in num_lanes)
+    return tuple(
+        engine.current().lane_memory(encoder.initial_memory(number))
+        for number in num_lanes
+    )
 
 
 def _vocab_size(config: configuration.RunConfig, inputs: Inputs) -> int:
@@ -278,13 +283,13 @@ def _facts(
         "vocab_size": _vocab_size(config, inputs),
         "vocab_checksum": inputs.vocab_checksum,
         "deviations": [str(one) for one in fidelity.deviations(config)],
-        "versions": versions.installed(),
+        "versions": versions.installed(engine.current().packages),
     }
 
 
-def _empty_batch(element_spec: Mapping[str, tf.TensorSpec]) -> dict[str, tf.Tensor]:
+def _empty_batch(element_spec: Mapping[str, tf.TensorSpec]) -> dict[str, Any]:
     """One row of zeros for every feature."""
     return {
-        name: tf.zeros([1, *spec.shape[1:]], spec.dtype)
+        name: np.zeros([1, *spec.shape[1:]], spec.dtype.as_numpy_dtype)
         for name, spec in element_spec.items()
     }

@@ -16,8 +16,7 @@ from seg_tf.checkpoints import contents, folder_names, folders
 from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.configuration import source_settings
 from seg_tf.training import (
-    devices,
-    distribution,
+    engine,
     measurement,
     pretraining,
     record_sources,
@@ -131,7 +130,7 @@ def _prepare(
     options: RunOptions,
     stack: contextlib.ExitStack,
 ) -> _Prepared:
-    processes = distribution.join()
+    processes = engine.current().join()
     folder = RunFolder(output_paths.local_path(options.output_dir, "output_dir"))
     factories = run_callbacks.find_factories(
         config.training.callbacks, "config.training.callbacks"
@@ -154,7 +153,7 @@ def _prepare(
         run_folder.check(
             folder, description, resume=options.resume, overwrite=options.overwrite
         )
-    devices.set_determinism(
+    engine.current().devices.set_determinism(
         config.training, print if processes.is_chief else lambda line: None
     )
     inputs = pretraining.build_inputs(config, sources, processes)

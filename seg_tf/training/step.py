@@ -10,9 +10,11 @@ from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
+from keras import ops
 
 from seg_tf.objectives.base import Objective, ObjectiveOutput
 from seg_tf.training.distribution import Distribution
+from seg_tf.training.optimizers.dense_gradients import dense
 from seg_tf.training.optimizers.loss_scale import DynamicLossScale, NoLossScale
 
 Features = Mapping[str, tf.Tensor]
@@ -70,7 +72,7 @@ class StepResult(NamedTuple):
     memory: Memory
 
 
-class _GlobalBatch(NamedTuple):
+class GlobalBatch(NamedTuple):
     """Counts of the global batch, the same numbers on every process.
 
     Attributes:
@@ -90,34 +92,8 @@ class _GlobalBatch(NamedTuple):
     flags: tf.Tensor
 
 
-class TrainingStep:
-    """Updates the weights from one global batch, of which each process has a part.
-
-    The update descends the weighted sum over objectives o of
-
-        S_o / G_o = (sum of losses of the global batch) / (sum of their weights)
-
-    which is neither a mean of means over micro-batches nor over processes: k
-    micro-batches of b rows, on any processes, give the gradient of one batch of k·b.
-
-    A micro-batch m differentiates its share of that, F times enlarged:
-
-        loss_scale * sum over o of loss_weight_o * S_om / (G_o / F)
-
-    F is the power of two next to the number of micro-batches of the global batch, so
-    that G_o / F is about the weight of one of them: the loss has the size of the
-    micro-batch's own mean, however large the batch is. Divided by G_o alone, the
-    gradients of a batch of millions of targets would be below what float16 can hold.
-    The update divides the sum by F again, in float32; a power of two changes no bit
-    of a float32 or bfloat16 gradient. Gradients that travel as float16 are divided
-    before that by the power of two next to the micro-batches of a process, so that
-    they have the size of one micro-batch there too.
-
-    Dropout of a micro-batch is a function of the seed and of the number of its first
-    sample, so it is the same on whichever process and after whatever restart.
-
-    A step changes all variables after the last all-reduce. If a process
-    fails, the others are left with the state of a step that was made on all, or not.
+class StepParts:
+    """The parts that a step of each engine is made of.
 
     Args:
         forward: from features of some rows to the result of each objective and to
@@ -147,8 +123,46 @@ class TrainingStep:
         self._optimizer = optimizer
         self._num_sums = num_sums
         self._options = options
+
+
+class TrainingStep(StepParts):
+    """Updates the weights from one global batch, of which each process has a part.
+
+    The update descends the weighted sum over objectives o of
+
+        S_o / G_o = (sum of losses of the global batch) / (sum of their weights)
+
+    which is neither a mean of means over micro-batches nor over processes: k
+    micro-batches of b rows, on any processes, give the gradient of one batch of k·b.
+
+    A micro-batch m differentiates its share of that, F times enlarged:
+
+        loss_scale * sum over o of loss_weight_o * S_om / (G_o / F)
+
+    F is the power of two next to the number of micro-batches of the global batch, so
+    that G_o / F is about the weight of one of them: the loss has the size of the
+    micro-batch's own mean, however large the batch is. Divided by G_o alone, the
+    gradients of a batch of millions of targets would be below what float16 can hold.
+    The update divides the sum by F again, in float32; a power of two changes no bit
+    of a float32 or bfloat16 gradient. Gradients that travel as float16 are divided
+    before that by the power of two next to the micro-batches of a process, so that
+    they have the size of one micro-batch there too.
+
+    Dropout of a micro-batch is a function of the seed and of the number of its first
+    sample, so it is the same on whichever process and after whatever restart.
+
+    A step changes all variables after the last all-reduce. If a process
+    fails, the others are left with the state of a step that was made on all, or not.
+
+    Args:
+        *parts: those of `StepParts`.
+        **named_parts: likewise.
+    """
+
+    def __init__(self, *parts: Any, **named_parts: Any):
+        super().__init__(*parts, **named_parts)
         self._take_gradients, self._make_update = self._gradients, self._update
-        if options.jit_compile:
+        if self._options.jit_compile:
             compiled = functools.partial(tf.function, autograph=False, jit_compile=True)
             self._take_gradients = compiled(self._gradients)
             self._make_update = compiled(self._update)
@@ -165,7 +179,7 @@ class TrainingStep:
             flags: float64 `(2,)`: `CollectiveFlags.own` of this process.
         """
         batch = self._count(features, flags)
-        factor = _nearest_power_of_two(batch.micro_batches)
+        factor = nearest_power_of_two(batch.micro_batches)
         gradients, sums, memory = self._accumulate(
             features, memory, batch.loss_weights / factor
         )
@@ -179,7 +193,7 @@ class TrainingStep:
             result = (sums, norm, learning_rate, *counted, memory)
             return StepResult(finite, *tf.nest.map_structure(tf.identity, result))
 
-    def _count(self, features: Features, flags: tf.Tensor) -> _GlobalBatch:
+    def _count(self, features: Features, flags: tf.Tensor) -> GlobalBatch:
         """Counts the global batch before any gradient is taken."""
         mask = features["padding_mask"]
         size = self._options.micro_batch_size
@@ -195,7 +209,7 @@ class TrainingStep:
         rows, tokens, micro_batches, processes = tf.unstack(
             vector[num_objectives:num_counts]
         )
-        return _GlobalBatch(
+        return GlobalBatch(
             loss_weights=tf.cast(vector[:num_objectives], tf.float32),
             rows=rows,
             tokens=tokens,
@@ -276,7 +290,7 @@ class TrainingStep:
         # TensorFlow's own variables: of Keras's it cannot make a zero.
         variables = [variable.value for variable in self._variables]
         gradients = tape.gradient(loss, variables, unconnected_gradients="zero")
-        gradients = [tf.cast(_dense(one), tf.float32) for one in gradients]
+        gradients = [tf.cast(dense(one), tf.float32) for one in gradients]
         return gradients, pack_sums(results), memory
 
     def _seed_dropout(self, first_sample: tf.Tensor) -> None:
@@ -296,7 +310,7 @@ class TrainingStep:
             variable.assign(tf.cast(state, variable.dtype))
 
     def _reduce(
-        self, gradients: list[tf.Tensor], factor: tf.Tensor, batch: _GlobalBatch
+        self, gradients: list[tf.Tensor], factor: tf.Tensor, batch: GlobalBatch
     ) -> tuple[list[tf.Tensor], tf.Tensor]:
         """Adds gradients up over the processes.
 
@@ -312,7 +326,7 @@ class TrainingStep:
         if compress:
             # Of float32, so that what travels has the size of one micro-batch. By the
             # mean number of a process: all have to divide by the same.
-            share = _nearest_power_of_two(batch.micro_batches / batch.processes)
+            share = nearest_power_of_two(batch.micro_batches / batch.processes)
             gradients = [one / share for one in gradients]
             factor /= share
         sums = self._options.distribution.sum(
@@ -362,26 +376,17 @@ def named_pairs(results: Results) -> list[tuple[str, tuple[Any, Any]]]:
     return pairs
 
 
-def pack_sums(results: Results) -> tf.Tensor:
+def pack_sums(results: Results) -> Any:
     """All sums and weights, as float64 `(N,)`: float32 cannot count to 2**24 + 1."""
     numbers = [number for _, pair in named_pairs(results) for number in pair]
-    return tf.stack([tf.cast(number, tf.float64) for number in numbers])
+    return ops.stack([ops.cast(number, "float64") for number in numbers])
 
 
-def _nearest_power_of_two(number: tf.Tensor) -> tf.Tensor:
+def nearest_power_of_two(number: Any) -> Any:
     """The power of two next to a positive float64, as float32, and exact in it."""
-    exponent = tf.round(tf.math.log(number) / math.log(2.0))
-    return tf.cast(2.0**exponent, tf.float32)
+    exponent = ops.round(ops.log(number) / math.log(2.0))
+    return ops.cast(2.0**exponent, "float32")
 
 
 def _rows(value: tf.Tensor, begin: tf.Tensor, size: int) -> tf.Tensor:
     return tf.ensure_shape(value[begin : begin + size], [size, *value.shape[1:]])
-
-
-def _dense(gradient: Any) -> tf.Tensor:
-    """The gradient as an ordinary tensor.
-
-    That of an embedding table may come as a list of rows, some of them twice; a norm
-    or a square taken row by row would be that of another gradient.
-    """
-    return tf.convert_to_tensor(gradient)

@@ -2,14 +2,19 @@
 
 import importlib.metadata
 import platform
+from collections.abc import Iterable
 
-_PACKAGES = ("seg_tf", "tensorflow", "keras", "keras-hub", "numpy")
+_PACKAGES = ("seg_tf", "keras", "keras-hub", "numpy")
 
 
-def installed() -> dict[str, str]:
-    """Name and version of the interpreter and of each package."""
+def installed(of_engine: Iterable[str]) -> dict[str, str]:
+    """Name and version of the interpreter and of each package.
+
+    Args:
+        of_engine: packages of the engine that computes.
+    """
     found = {"python": platform.python_version()}
-    for package in _PACKAGES:
+    for package in (*_PACKAGES, *of_engine):
         try:
             found[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:

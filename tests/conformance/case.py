@@ -93,6 +93,11 @@ def waves(shape: tuple[int, ...], number: int) -> np.ndarray:
     return np.abs(np.cos(count + number)).astype("float32")
 
 
+def squares(outputs: list[Any]) -> Any:
+    """Sum of all squares: not the plain sum, which a LayerNorm's output has fixed."""
+    return sum(keras.ops.sum(output**2) for output in outputs)
+
+
 def set_fixed_weights(layer: keras.layers.Layer) -> None:
     """Sets weight number n, in the order of their paths, to waves around its start."""
     weights = {weight.path: weight for weight in layer.trainable_weights}

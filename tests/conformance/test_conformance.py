@@ -1,7 +1,10 @@
 """The same properties for every public layer, model and objective."""
 
 import importlib
+import os
 import pkgutil
+import subprocess
+import sys
 
 import keras
 import numpy as np
@@ -10,6 +13,8 @@ import tensorflow as tf
 
 from seg_tf import layers, models, objectives
 from seg_tf.objectives.base import ObjectiveLayer
+from tests.conformance import jax_process
+from tests.conformance.case import squares
 from tests.conformance.cases import CASES
 
 pytestmark = pytest.mark.slow
@@ -27,6 +32,25 @@ def assert_close(actual, expected, **tolerance):
         np.testing.assert_allclose(
             np.asarray(one, "float64"), np.asarray(other, "float64"), **tolerance
         )
+
+
+def assert_gradients_close(actual, expected, name=""):
+    """Compares lists of gradients."""
+    for one, other in zip(actual, expected, strict=True):
+        # Rounding errors grow with the gradient: with the largest entry, since an
+        # entry near zero is a difference of large ones.
+        size = max(1.0, float(np.max(np.abs(other))))
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-5 * size, err_msg=name)
+
+
+def outputs_and_gradients(case, layer, inputs):
+    """Outputs on TensorFlow, and the gradients of the sum of their squares."""
+    with tf.GradientTape() as tape:
+        outputs = keras.tree.flatten(case.apply(layer, inputs))
+        total = squares(outputs)
+    weights = [weight.value for weight in layer.trainable_weights]
+    gradients = tape.gradient(total, weights, unconnected_gradients="zero")
+    return outputs, [tf.convert_to_tensor(gradient) for gradient in gradients]
 
 
 _BUILT = {}
@@ -139,29 +163,48 @@ def test_compiled_outputs_and_gradients_equal_eager(case):
     tensors = {name: tf.constant(value) for name, value in inputs.items()}
 
     def compute(inputs):
-        with tf.GradientTape() as tape:
-            outputs = keras.tree.flatten(case.apply(layer, inputs))
-            # Not the plain sum, which is constant for a LayerNorm's output.
-            total = tf.add_n([tf.reduce_sum(output**2) for output in outputs])
-        weights = [weight.value for weight in layer.trainable_weights]
-        return outputs, [
-            tf.convert_to_tensor(gradient)
-            for gradient in tape.gradient(total, weights)
-            if gradient is not None
-        ]
+        return outputs_and_gradients(case, layer, inputs)
 
     eager_outputs, eager_gradients = compute(tensors)
-    assert bool(eager_gradients) == bool(layer.trainable_weights)
+    assert any(map(np.any, eager_gradients)) == bool(layer.trainable_weights)
     plain = tf.function(compute, autograph=False).get_concrete_function(tensors)
     compiled = tf.function(lambda one: plain(one), autograph=False, jit_compile=True)
     for run in (plain, compiled):
         outputs, gradients = run(tensors)
         assert_close(outputs, eager_outputs, atol=1e-5)
-        for one, other in zip(gradients, eager_gradients, strict=True):
-            # Rounding errors grow with the gradient: with the largest entry, since an
-            # entry near zero is a difference of large ones.
-            size = max(1.0, float(tf.reduce_max(tf.abs(other))))
-            np.testing.assert_allclose(one, other, rtol=0, atol=1e-5 * size)
+        assert_gradients_close(gradients, eager_gradients)
+
+
+def test_outputs_and_gradients_on_jax_equal_those_on_tensorflow(tmp_path):
+    given, expected = {}, {}
+    for case in CASES:
+        layer, inputs = built(case), case.inputs(batch=3)
+        tensors = {name: tf.constant(value) for name, value in inputs.items()}
+        expected[case.name] = outputs_and_gradients(case, layer, tensors)
+        for name, value in inputs.items():
+            given[jax_process.entry(case, "inputs", name)] = value
+        for number, weight in enumerate(layer.trainable_weights):
+            given[jax_process.entry(case, "weights", number)] = np.asarray(weight.value)
+    np.savez(tmp_path / "given.npz", **given)
+    subprocess.run(
+        [sys.executable, "-m", "tests.conformance.jax_process"]
+        + [str(tmp_path / name) for name in ("given.npz", "computed.npz")],
+        # Most of the time would go into optimizing what is computed once.
+        env={
+            **os.environ,
+            "KERAS_BACKEND": "jax",
+            "JAX_PLATFORMS": "cpu",
+            "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
+        },
+        check=True,
+    )
+    with np.load(tmp_path / "computed.npz") as computed:
+        for case in CASES:
+            outputs, gradients = expected[case.name]
+            found = jax_process.of_kind(computed, case, "outputs")
+            assert_close(list(found.values()), outputs, atol=1e-5, err_msg=case.name)
+            found = jax_process.of_kind(computed, case, "gradients")
+            assert_gradients_close(list(found.values()), gradients, case.name)
 
 
 @each_case

@@ -8,7 +8,7 @@ import tensorflow as tf
 from seg_tf.training import pretraining
 from seg_tf.training.distribution import Distribution
 from seg_tf.training.optimizers.loss_scale import DynamicLossScale
-from seg_tf.training.step import _nearest_power_of_two
+from seg_tf.training.step import nearest_power_of_two
 from tests.training.stand_ins import ArithmeticInputs, small_config
 from tests.training.test_step import BATCH, gradient_by_hand, make_step, toy
 
@@ -126,7 +126,7 @@ def test_gradients_travel_with_the_size_of_a_micro_batch():
     [(1, 1), (2, 2), (3, 4), (5, 4), (6, 8), (0.75, 1), (2_048, 2_048), (4e9, 2**32)],
 )
 def test_factors_are_exact_powers_of_two(number, power):
-    found = _nearest_power_of_two(tf.constant(number, tf.float64))
+    found = nearest_power_of_two(tf.constant(number, tf.float64))
     assert (found.dtype, float(found)) == (tf.float32, power)
 
 

@@ -4,6 +4,7 @@ import pytest
 import tensorflow as tf
 
 from seg_tf.objectives.base import ObjectiveOutput
+from seg_tf.training.metrics import Ratio, Total
 from seg_tf.training.pretrainer import Pretrainer
 from tests.training.stand_ins import ArithmeticInputs, small_config, small_pretrainer
 
@@ -221,6 +222,17 @@ def test_tokens_are_counted_without_padding_and_for_good():
     pretrainer.reset_metrics()
     pretrainer.train_step(BATCHES[1])
     assert float(pretrainer.totals["tokens"].result()) == 3 + 1
+
+
+def test_sums_go_beyond_what_float32_counts_to():
+    total, ratio = Total("samples"), Ratio("accuracy")
+    total.update_state(2.0**24)
+    ratio.update_state(2.0**24, 2.0**25)
+    for _ in range(3):
+        total.update_state(1.0)
+        ratio.update_state(1.0, 0.0)
+    assert int(total.result()) == 2**24 + 3
+    assert float(ratio.result()) == (2**24 + 3) / 2**25
 
 
 def test_padding_is_counted_in_the_batches_themselves():

@@ -5,11 +5,14 @@ from typing import Any
 
 import keras
 import tensorflow as tf
+from keras import ops
+
+from seg_tf.training.optimizers.dense_gradients import dense
 
 
 @keras.saving.register_keras_serializable(package="seg_tf")
 class AdamW(keras.optimizers.AdamW):
-    """AdamW (Loshchilov and Hutter, 2019, algorithm 2) by TensorFlow's Adam kernel.
+    """AdamW (Loshchilov and Hutter, 2019, algorithm 2), by TensorFlow's Adam kernel.
 
         m = m + (1 - beta_1) * (g - m)
         v = v + (1 - beta_2) * (g**2 - v)
@@ -23,7 +26,8 @@ class AdamW(keras.optimizers.AdamW):
     Keras computes the update by some ten operators, each of which reads and writes
     arrays of the variable's size; memory is what an update waits for. On a CPU the
     kernel halves the time of the update of a model of 52 million parameters. Variables
-    that are not float32, whose numbers cannot hold beta_2, are updated by operators.
+    that are not float32, whose numbers cannot hold beta_2, and those of other backends
+    are updated by operators.
 
     The config holds the names of what does not decay, which Keras's forgets: the
     optimizer of a model that is saved and loaded would continue differently.
@@ -57,19 +61,18 @@ class AdamW(keras.optimizers.AdamW):
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
         index = self._get_variable_index(variable)
         first, second = self._momentums[index], self._velocities[index]
-        # A gradient of table rows, some of them twice, becomes their sum here.
-        gradient = tf.cast(tf.convert_to_tensor(gradient), variable.dtype)
-        rate = tf.cast(learning_rate, tf.float32)
-        step = tf.cast(self.iterations.value + 1, tf.float32)
-        power_1, power_2 = tf.pow(self.beta_1, step), tf.pow(self.beta_2, step)
+        gradient = ops.cast(dense(gradient), variable.dtype)
+        rate = ops.cast(learning_rate, "float32")
+        step = ops.cast(self.iterations.value + 1, "float32")
+        power_1, power_2 = ops.power(self.beta_1, step), ops.power(self.beta_2, step)
         # The kernel divides by sqrt(v) + epsilon and corrects the quotient.
-        root = tf.sqrt(1 - power_2)
+        root = ops.sqrt(1 - power_2)
         epsilon = self.epsilon * root
-        if variable.dtype == "float32":
+        if _has_kernel(variable):
             tf.raw_ops.ResourceApplyAdam(
-                var=_handle(variable),
-                m=_handle(first),
-                v=_handle(second),
+                var=_of_tensorflow(variable).handle,
+                m=_of_tensorflow(first).handle,
+                v=_of_tensorflow(second).handle,
                 beta1_power=power_1,
                 beta2_power=power_2,
                 lr=rate,
@@ -79,17 +82,22 @@ class AdamW(keras.optimizers.AdamW):
                 grad=gradient,
             )
             return
-        first.assign_add((gradient - first.value) * (1 - self.beta_1))
-        second.assign_add((tf.square(gradient) - second.value) * (1 - self.beta_2))
+        self.assign_add(first, (gradient - first.value) * (1 - self.beta_1))
+        square = ops.square(gradient)
+        self.assign_add(second, (square - second.value) * (1 - self.beta_2))
         scale, epsilon = (
-            tf.cast(number, gradient.dtype)
+            ops.cast(number, gradient.dtype)
             for number in (rate * root / (1 - power_1), epsilon)
         )
-        variable.assign_sub(scale * first.value / (tf.sqrt(second.value) + epsilon))
+        change = scale * first.value / (ops.sqrt(second.value) + epsilon)
+        self.assign_sub(variable, change)
 
 
-def _handle(variable: Any) -> tf.Tensor:
-    """Resource handle of a Keras variable or of a TensorFlow variable."""
-    if isinstance(variable, keras.Variable):
-        variable = variable.value
-    return variable.handle
+def _has_kernel(variable: Any) -> bool:
+    value = _of_tensorflow(variable)
+    return isinstance(value, tf.Variable) and value.dtype == tf.float32
+
+
+def _of_tensorflow(variable: Any) -> Any:
+    """TensorFlow's own variable, of that or of a Keras variable."""
+    return variable.value if isinstance(variable, keras.Variable) else variable

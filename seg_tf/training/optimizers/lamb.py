@@ -3,8 +3,9 @@
 from typing import Any
 
 import keras
-import tensorflow as tf
 from keras import ops
+
+from seg_tf.training.optimizers.dense_gradients import dense
 
 
 @keras.saving.register_keras_serializable(package="seg_tf")
@@ -48,8 +49,7 @@ class Lamb(keras.optimizers.Lamb):
         first, second = self._momentums[index], self._velocities[index]
         decayed = self._use_weight_decay(variable)
 
-        # A gradient of table rows, some of them twice, becomes their sum here.
-        gradient = ops.cast(tf.convert_to_tensor(gradient), dtype)
+        gradient = ops.cast(dense(gradient), dtype)
         weights = ops.cast(ops.convert_to_tensor(variable), dtype)
         new_first = _mix(ops.cast(first, dtype), gradient, self.beta_1)
         new_second = _mix(ops.cast(second, dtype), ops.square(gradient), self.beta_2)

@@ -3,7 +3,7 @@
 from typing import Any
 
 import keras
-import tensorflow as tf
+from keras import ops
 
 
 class NoLossScale:
@@ -12,10 +12,10 @@ class NoLossScale:
     variables: tuple[()] = ()
 
     @property
-    def value(self) -> tf.Tensor:
-        return tf.constant(1.0)
+    def value(self) -> Any:
+        return ops.convert_to_tensor(1.0, "float32")
 
-    def update(self, finite: tf.Tensor) -> None:
+    def update(self, finite: Any) -> None:
         """Does nothing."""
 
 
@@ -43,25 +43,25 @@ class DynamicLossScale:
         )
 
     @property
-    def value(self) -> tf.Tensor:
+    def value(self) -> Any:
         """The factor, a float32 scalar."""
-        return tf.convert_to_tensor(self._value.value)
+        return ops.convert_to_tensor(self._value)
 
     @property
     def variables(self) -> tuple[Any, ...]:
         """State to save in checkpoints."""
         return (self._value, self._good_steps)
 
-    def update(self, finite: tf.Tensor) -> None:
+    def update(self, finite: Any) -> None:
         """Adjusts the scale to a step whose gradients were finite, or were not."""
         good_steps = self._good_steps.value + 1
         grows = good_steps >= self._growth_interval
         value = self.value
         # At the largest power of two that float32 holds doubling would overflow.
-        doubled = tf.where(tf.math.is_inf(value * 2.0), value, value * 2.0)
-        halved = tf.maximum(value / 2.0, self._floor)
-        zero = tf.zeros_like(good_steps)
-        self._value.assign(tf.where(finite, tf.where(grows, doubled, value), halved))
+        doubled = ops.where(ops.isinf(value * 2.0), value, value * 2.0)
+        halved = ops.maximum(value / 2.0, self._floor)
+        zero = ops.zeros_like(good_steps)
+        self._value.assign(ops.where(finite, ops.where(grows, doubled, value), halved))
         self._good_steps.assign(
-            tf.where(tf.logical_and(finite, tf.logical_not(grows)), good_steps, zero)
+            ops.where(ops.logical_and(finite, ops.logical_not(grows)), good_steps, zero)
         )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from tqdm import tqdm
 
 from seg_tf import configuration
-from seg_tf.training import peak_flops
+from seg_tf.training import engine, peak_flops
 from seg_tf.training.flops import flops_per_update
 from seg_tf.training.memory_use import memory_use
 from seg_tf.training.outputs.stopwatch import Stopwatch
@@ -114,7 +114,8 @@ def of_run(
     """
     distribution = pretrainer.step_options.distribution
     own = peak_flops.find_peak(pretrainer.encoder.compute_dtype)
-    peak = sum(distribution.gather(own.flops_per_second))
+    num_devices = engine.current().devices.num_used()
+    peak = sum(distribution.gather(own.flops_per_second * num_devices))
     lines = [f"Peak for MFU: {peak_flops.in_words(peak)}, {own.source}"]
     if distribution.size > 1:
         lines[0] += f" (of rank 0; the sum is of {distribution.size} processes)"

@@ -9,6 +9,8 @@ from typing import Any, Self
 import keras
 import tensorflow as tf
 
+from seg_tf.training import engine
+
 
 class Profiler(keras.callbacks.Callback):
     """Writes a profile of the updates in a range; of several processes, the chief.
@@ -31,6 +33,7 @@ class Profiler(keras.callbacks.Callback):
         self._done = 0
         self._first: int | None = None
         self._step = contextlib.ExitStack()
+        self._engine = engine.current()
 
     def __enter__(self) -> Self:
         return self
@@ -58,11 +61,8 @@ class Profiler(keras.callbacks.Callback):
             return
         if self._first is None:
             self._first = update
-            self._attempt(lambda: tf.profiler.experimental.start(str(self._folder)))
-        # TensorBoard tells the time of steps by these.
-        self._step.enter_context(
-            tf.profiler.experimental.Trace("train", step_num=update, _r=1)
-        )
+            self._attempt(lambda: self._engine.start_profile(self._folder))
+        self._step.enter_context(self._engine.profiled_step(update))
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         self._done += 1
@@ -77,7 +77,7 @@ class Profiler(keras.callbacks.Callback):
         if self._first is None:
             return
         self._step.close()
-        if self._attempt(tf.profiler.experimental.stop):
+        if self._attempt(self._engine.stop_profile):
             self._report(
                 f"Profile of updates {self._first:,} to {self._done:,}: "
                 f"{self._folder / 'plugins' / 'profile'}"
@@ -88,7 +88,8 @@ class Profiler(keras.callbacks.Callback):
         """Does it, or says why not: no run ends for its profile."""
         try:
             action()
-        except tf.errors.OpError as error:
-            self._report(f"No profile is written: {error.message}")
+        except (tf.errors.OpError, RuntimeError) as error:  # of JAX the second
+            reason = getattr(error, "message", error)
+            self._report(f"No profile is written: {reason}")
             return False
         return True

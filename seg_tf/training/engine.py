@@ -1,0 +1,131 @@
+"""The engine that computes a run: TensorFlow or JAX, decided here and nowhere else.
+
+A process has one Keras backend from the moment Keras is imported. `choose` sets it
+before; `current` gives what depends on it. Whoever trains asks the engine to do
+things, never its name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib.util
+import os
+import pathlib
+import sys
+import types
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:  # which would import TensorFlow, and Keras
+    from seg_tf.training.distribution import Distribution
+    from seg_tf.training.lane_memory import NoMemory
+
+NAMES = ("tensorflow", "jax")
+# Installed by an extra of the same name.
+_OPTIONAL = ("jax",)
+
+
+class TrainingEngine(Protocol):
+    """Things that each engine does in its own way.
+
+    Attributes:
+        packages: those whose versions its numbers depend on.
+        always_compiles: whether XLA compiles every step.
+        step_class: class with the contract of `step.TrainingStep`.
+        devices: module with the functions of `training.devices` on its GPUs.
+    """
+
+    packages: tuple[str, ...]
+    always_compiles: bool
+    step_class: type
+    devices: types.ModuleType
+
+    def join(self) -> Distribution:
+        """The processes that this one was started to train with.
+
+        Raises:
+            TrainingStopped: if the engine cannot be one of them.
+        """
+
+    def lane_memory(self, initial: Mapping[str, Any]) -> NoMemory:
+        """Memory of lanes, of which `initial` is the first."""
+
+    def traced(
+        self, function: Callable[[Mapping[str, Any]], Any], features: Mapping[str, Any]
+    ) -> Any:
+        """The result of a call that matters for the variables it creates.
+
+        Args:
+            function: takes the features of a batch; what it returns must not depend on
+                their values.
+            features: those of a batch.
+        """
+
+    def compiled(
+        self,
+        function: Callable[[Mapping[str, Any]], Any],
+        variables: Callable[[], Iterable[Any]],
+    ) -> Callable[[Mapping[str, Any]], Any]:
+        """A function of a batch that reads and assigns Keras variables, compiled.
+
+        Args:
+            function: takes the features of a batch.
+            variables: returns every variable that it reads or assigns.
+        """
+
+    def start_profile(self, folder: pathlib.Path) -> None:
+        """Begins a profile for TensorBoard, in `folder`."""
+
+    def stop_profile(self) -> None:
+        """Writes the profile."""
+
+    def profiled_step(self, number: int) -> contextlib.AbstractContextManager[Any]:
+        """Context of a step, by which TensorBoard tells its time."""
+
+    def in_keras_loop(self, function: Callable[[Any], Any]) -> Callable[..., Any]:
+        """`function` of an iterator, as Keras's loops of this backend call it."""
+
+
+def choose(name: str) -> None:
+    """Makes `name` the engine of this process, before Keras is imported.
+
+    Raises:
+        ValueError: if Keras was imported with another backend, or the engine is not
+            installed.
+    """
+    if name in _OPTIONAL and importlib.util.find_spec(name) is None:
+        raise ValueError(
+            f"`--engine={name}` needs the package {name}, which is not installed: "
+            f'pip install "seg_tf[{name}]"'
+        )
+    if "keras" in sys.modules and _backend() != name:
+        raise ValueError(
+            "`--engine` must be chosen before Keras is imported. Received: "
+            f"--engine={name}, while Keras computes on {_backend()}"
+        )
+    os.environ["KERAS_BACKEND"] = name
+
+
+@functools.cache
+def current() -> TrainingEngine:
+    """The engine of this process.
+
+    Raises:
+        ValueError: if Keras has a backend that is none.
+    """
+    name = _backend()
+    if name not in NAMES:
+        raise ValueError(
+            f"the backend of Keras must be one of {', '.join(NAMES)}. Received: "
+            f"{name}, of KERAS_BACKEND or keras.json"
+        )
+    module = importlib.import_module(f"seg_tf.training.{name}_engine")
+    engine: TrainingEngine = module.ENGINE()
+    return engine
+
+
+def _backend() -> str:
+    import keras
+
+    return keras.backend.backend()

@@ -1,0 +1,60 @@
+"""TensorFlow as the engine, with Horovod between processes."""
+
+import contextlib
+import pathlib
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from seg_tf.training import devices, distribution
+from seg_tf.training.distribution import Distribution
+from seg_tf.training.lane_memory import LaneMemory, NoMemory
+from seg_tf.training.step import TrainingStep
+
+
+class TensorFlowEngine:
+    """Graphs of TensorFlow; documented in `seg_tf.training.engine.TrainingEngine`."""
+
+    packages = ("tensorflow",)
+    always_compiles = False
+    step_class = TrainingStep
+    devices = devices
+
+    def join(self) -> Distribution:
+        return distribution.join()
+
+    def lane_memory(self, initial: Mapping[str, Any]) -> NoMemory:
+        return LaneMemory(initial)
+
+    def traced(
+        self, function: Callable[[Mapping[str, Any]], Any], features: Mapping[str, Any]
+    ) -> Any:
+        return function(features)
+
+    def compiled(
+        self,
+        function: Callable[[Mapping[str, Any]], Any],
+        variables: Callable[[], Iterable[Any]],
+    ) -> Callable[[Mapping[str, Any]], Any]:
+        # A graph for every shape: rows must be known, and change only when the
+        # number of processes does.
+        compiled: Callable[..., Any] = tf.function(function, autograph=False)
+        return compiled
+
+    def start_profile(self, folder: pathlib.Path) -> None:
+        tf.profiler.experimental.start(str(folder))
+
+    def stop_profile(self) -> None:
+        tf.profiler.experimental.stop()
+
+    def profiled_step(self, number: int) -> contextlib.AbstractContextManager[Any]:
+        step: contextlib.AbstractContextManager[Any]
+        step = tf.profiler.experimental.Trace("train", step_num=number, _r=1)
+        return step
+
+    def in_keras_loop(self, function: Callable[[Any], Any]) -> Callable[..., Any]:
+        return function
+
+
+ENGINE = TensorFlowEngine

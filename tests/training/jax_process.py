@@ -1,0 +1,106 @@
+"""Runs on JAX, in a process, which has one Keras backend: see `test_jax_engine.py`.
+
+  KERAS_BACKEND=jax python -m tests.training.jax_process RECORDS TENSORFLOW JAX
+
+RECORDS is the folder of `engine_runs.write_records`. TENSORFLOW has a folder for each
+run with a checkpoint of no updates, from which the run in JAX begins.
+What runs that were resumed and shared by devices came to goes to JAX/KIND.npz.
+"""
+
+import json
+import pathlib
+import sys
+
+import jax
+import numpy as np
+
+from seg_tf import configuration
+from seg_tf.training import jax_step
+from seg_tf.training.errors import NonFiniteSteps
+from tests.training import engine_runs, stand_ins
+
+DEVICES = 2
+
+
+def use_devices(number):
+    """Has what is built from now on compute on the first devices."""
+    mesh = jax.sharding.Mesh(np.array(jax.devices()[:number]), ("rows",))
+    jax_step.mesh = lambda: mesh
+
+
+def continued(name, records, folder, updates, **changes):
+    """A pretrainer that made updates from the newest checkpoint in `folder`."""
+    inputs, pretrainer = engine_runs.build(name, records, **changes)
+    stored = engine_runs.checkpoints(folder)
+    stored.restore(pretrainer, stored.updates()[-1])
+    batch_size = engine_runs.config_of(name, **changes).training.batch_size
+    loss = engine_runs.make_updates(inputs, pretrainer, updates, batch_size)
+    return pretrainer, loss
+
+
+def skipped_steps():
+    """Results of a run whose loss overflows until its scale is small enough.
+
+    And then of one with a weight that is no number, which ends.
+    """
+    config = stand_ins.small_config(
+        micro_batch_size=2,
+        dtype_policy="mixed_float16",
+        compress_gradients=True,
+        loss_scale=configuration.LossScaleConfig(initial=2.0**40, growth_interval=100),
+        max_skipped_steps=30,
+    )
+    pretrainer = stand_ins.small_pretrainer(config)
+    batches = iter(stand_ins.ArithmeticInputs().train_dataset(4))
+    pretrainer.make_update(batches)
+    found = {
+        "skipped": int(pretrainer.totals["skipped_steps"].result()),
+        "scale": float(pretrainer.step_options.loss_scale.value),
+        "samples": pretrainer.samples,
+    }
+    weights = pretrainer.trainable_variables
+    weights[0].assign(np.full(weights[0].shape, np.nan))
+    before = [np.array(one.value) for one in weights]
+    try:
+        pretrainer.make_update(batches)
+    except NonFiniteSteps as error:
+        found["without_finite_loss"] = error.samples
+    found["updates"] = pretrainer.updates
+    found["weights_stay"] = all(
+        np.array_equal(one.value, value, equal_nan=True)
+        for one, value in zip(weights, before, strict=True)
+    )
+    return found
+
+
+def main(records, tensorflow, output):
+    records, tensorflow, output = map(pathlib.Path, (records, tensorflow, output))
+    losses = {}
+    use_devices(1)
+    for name in engine_runs.RUNS:
+        pretrainer, losses[name] = continued(
+            name, records, tensorflow / name, engine_runs.UPDATES
+        )
+        engine_runs.save(pretrainer, output / name)
+
+    # Dropout is a function of the samples: it is the same after a restart, and on
+    # whichever device.
+    name = "Sega-Transformer-XL"
+    whole, _ = continued(name, records, tensorflow / name, 6, dropout=True)
+    half, _ = continued(name, records, tensorflow / name, 3, dropout=True)
+    engine_runs.save(half, output / "half")
+    resumed, _ = continued(name, records, output / "half", 3, dropout=True)
+    use_devices(DEVICES)
+    shared, _ = continued(name, records, tensorflow / name, 6, dropout=True)
+    for kind, pretrainer in (
+        ("whole", whole),
+        ("resumed", resumed),
+        ("shared", shared),
+    ):
+        np.savez(output / f"{kind}.npz", **engine_runs.values_of(pretrainer))
+    found = {"losses": losses, "skipped_steps": skipped_steps()}
+    (output / "found.json").write_text(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,93 @@
+"""Runs on JAX beside the same on TensorFlow, from the same checkpoints."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from tests.training import engine_runs, jax_process
+
+pytestmark = pytest.mark.slow
+
+each_run = pytest.mark.parametrize("name", list(engine_runs.RUNS))
+
+
+@pytest.fixture(scope="module")
+def tensorflow(tmp_path_factory):
+    """Losses and values after the updates of each run, and its folders."""
+    folder = tmp_path_factory.mktemp("engines")
+    (folder / "records").mkdir()
+    engine_runs.write_records(folder / "records")
+    found = {}
+    for name in engine_runs.RUNS:
+        inputs, pretrainer = engine_runs.build(name, folder / "records")
+        engine_runs.save(pretrainer, folder / "tensorflow" / name)
+        batch_size = engine_runs.config_of(name).training.batch_size
+        loss = engine_runs.make_updates(
+            inputs, pretrainer, engine_runs.UPDATES, batch_size
+        )
+        found[name] = pretrainer, loss, engine_runs.values_of(pretrainer)
+    return folder, found
+
+
+@pytest.fixture(scope="module")
+def jax(tensorflow):
+    """The folder of what the same runs on JAX wrote."""
+    folder, _ = tensorflow
+    (folder / "jax").mkdir()
+    subprocess.run(
+        [sys.executable, "-m", "tests.training.jax_process"]
+        + [str(folder / name) for name in ("records", "tensorflow", "jax")],
+        env={
+            **os.environ,
+            "KERAS_BACKEND": "jax",
+            "JAX_PLATFORMS": "cpu",
+            "XLA_FLAGS": "--xla_force_host_platform_device_count="
+            f"{jax_process.DEVICES}",
+            # Most of the time would go into optimizing what is computed a few times.
+            "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
+        },
+        check=True,
+    )
+    return folder / "jax"
+
+
+@each_run
+def test_ten_updates_on_jax_equal_those_on_tensorflow(name, tensorflow, jax):
+    _, runs = tensorflow
+    pretrainer, loss, expected = runs[name]
+    stored = engine_runs.checkpoints(jax / name)
+    stored.restore(pretrainer, engine_runs.UPDATES)
+    assert pretrainer.updates == engine_runs.UPDATES
+    for key, value in engine_runs.values_of(pretrainer).items():
+        np.testing.assert_allclose(value, expected[key], atol=1e-5, err_msg=key)
+    losses = json.loads((jax / "found.json").read_text())["losses"]
+    assert losses[name] == pytest.approx(loss, rel=1e-5)
+
+
+def test_steps_that_are_not_finite_change_nothing_but_the_loss_scale(jax):
+    found = json.loads((jax / "found.json").read_text())["skipped_steps"]
+    skipped = found["skipped"]
+    assert 0 < skipped < 30
+    assert found["scale"] == 2.0 ** (40 - skipped)
+    assert found["samples"] == 4 * (skipped + 1)
+    # The last of the 31 batches after the update.
+    first = found["samples"] + 30 * 4
+    assert found["without_finite_loss"] == [[*range(first, first + 4)]]
+    assert (found["updates"], found["weights_stay"]) == (1, True)
+
+
+@pytest.mark.parametrize("kind", ["resumed", "shared"])
+def test_a_run_on_jax_does_not_depend_on(kind, jax):
+    with np.load(jax / "whole.npz") as whole, np.load(jax / f"{kind}.npz") as other:
+        assert whole.files == other.files
+        for name in whole.files:
+            if kind == "resumed":
+                np.testing.assert_array_equal(other[name], whole[name], err_msg=name)
+            else:  # sums over devices are rounded in another order
+                np.testing.assert_allclose(
+                    other[name], whole[name], atol=1e-6, err_msg=name
+                )
