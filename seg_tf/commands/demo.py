@@ -31,7 +31,7 @@ def define_flags() -> None:
 
 def main(_: Sequence[str]) -> None:
     model = ShownModel(model_flags.load_model())
-    with server.make_server(
+    with server.DemoServer(
         model.describe(), answers(model), flags.FLAGS.port
     ) as served:
         host, port = served.server_address[:2]

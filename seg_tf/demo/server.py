@@ -30,10 +30,8 @@ _HEADERS = {
 Answer = Callable[..., Mapping[str, Any]]
 
 
-def make_server(
-    description: Mapping[str, Any], answers: Mapping[str, Answer], port: int
-) -> http.server.ThreadingHTTPServer:
-    """A server that listens on this machine, not yet running.
+class DemoServer(http.server.ThreadingHTTPServer):
+    """Listens on this machine alone.
 
     `GET /model` gives the description; `POST /NAME` calls an answer with the fields of
     a JSON object. One question is answered at a time.
@@ -46,83 +44,91 @@ def make_server(
     Raises:
         OSError: if the port is taken.
     """
-    one_at_a_time = threading.Lock()
 
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            if not self._is_from_here():
-                return
-            if self.path == "/model":
-                self._send_json(HTTPStatus.OK, description)
-            elif self.path in _FILES:
-                name, kind = _FILES[self.path]
-                self._send(HTTPStatus.OK, (_FOLDER / name).read_bytes(), kind)
-            else:
-                self._refuse(HTTPStatus.NOT_FOUND, f"There is no {self.path}")
+    def __init__(
+        self, description: Mapping[str, Any], answers: Mapping[str, Answer], port: int
+    ):
+        self.description = description
+        self.answers = answers
+        self.one_at_a_time = threading.Lock()
+        super().__init__((HOST, port), _Handler)
 
-        def do_POST(self) -> None:
-            content = self._content()
-            if not self._is_from_here():
-                return
-            answer = answers.get(self.path.removeprefix("/"))
-            if answer is None:
-                self._refuse(HTTPStatus.NOT_FOUND, f"There is no {self.path}")
-            elif self.headers.get_content_type() != _JSON:
-                # A form of another site can send any other type unasked.
-                self._refuse(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"Expected {_JSON}")
-            elif len(content) > _MOST_BYTES:
-                message = f"Expected at most {_MOST_BYTES:,} bytes"
-                self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message)
-            else:
-                self._answer(answer, content)
 
-        def _content(self) -> bytes:
-            """The body, or one byte more than it may have.
+class _Handler(http.server.BaseHTTPRequestHandler):
+    server: DemoServer
 
-            It is read to its end: whoever still sends sees no answer.
-            """
-            size = self.headers.get("Content-Length", "")
-            left = int(size) if size.isdecimal() else 0
-            content = self.rfile.read(min(left, _MOST_BYTES + 1))
-            left -= len(content)
-            while left > 0 and (dropped := self.rfile.read(min(left, _MOST_BYTES))):
-                left -= len(dropped)
-            return content
+    def do_GET(self) -> None:
+        if not self._is_from_here():
+            return
+        if self.path == "/model":
+            self._send_json(HTTPStatus.OK, self.server.description)
+        elif self.path in _FILES:
+            name, kind = _FILES[self.path]
+            self._send(HTTPStatus.OK, (_FOLDER / name).read_bytes(), kind)
+        else:
+            self._refuse(HTTPStatus.NOT_FOUND, f"There is no {self.path}")
 
-        def _answer(self, answer: Answer, content: bytes) -> None:
-            try:
-                with one_at_a_time:
-                    found = answer(**json.loads(content))
-            except (ValueError, TypeError) as error:
-                self._refuse(HTTPStatus.BAD_REQUEST, str(error))
-            else:
-                self._send_json(HTTPStatus.OK, found)
+    def do_POST(self) -> None:
+        content = self._content()
+        if not self._is_from_here():
+            return
+        answer = self.server.answers.get(self.path.removeprefix("/"))
+        if answer is None:
+            self._refuse(HTTPStatus.NOT_FOUND, f"There is no {self.path}")
+        elif self.headers.get_content_type() != _JSON:
+            # A form of another site can send any other type unasked.
+            self._refuse(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"Expected {_JSON}")
+        elif len(content) > _MOST_BYTES:
+            message = f"Expected at most {_MOST_BYTES:,} bytes"
+            self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message)
+        else:
+            self._answer(answer, content)
 
-        def _is_from_here(self) -> bool:
-            """Refuses names that another site has made to mean this machine."""
-            port = self.server.server_address[1]
-            known = {f"{name}:{port}" for name in (HOST, "localhost")}
-            if self.headers.get("Host") in known:
-                return True
-            self._refuse(HTTPStatus.FORBIDDEN, f"Ask http://{HOST}:{port}")
-            return False
+    def _content(self) -> bytes:
+        """The body, or one byte more than it may have.
 
-        def _refuse(self, status: HTTPStatus, message: str) -> None:
-            self._send_json(status, {"error": message})
+        It is read to its end: whoever still sends sees no answer.
+        """
+        size = self.headers.get("Content-Length", "")
+        left = int(size) if size.isdecimal() else 0
+        content = self.rfile.read(min(left, _MOST_BYTES + 1))
+        left -= len(content)
+        while left > 0 and (dropped := self.rfile.read(min(left, _MOST_BYTES))):
+            left -= len(dropped)
+        return content
 
-        def _send_json(self, status: HTTPStatus, values: Mapping[str, Any]) -> None:
-            self._send(status, json.dumps(values).encode(), _JSON)
+    def _answer(self, answer: Answer, content: bytes) -> None:
+        try:
+            with self.server.one_at_a_time:
+                found = answer(**json.loads(content))
+        except (ValueError, TypeError) as error:
+            self._refuse(HTTPStatus.BAD_REQUEST, str(error))
+        else:
+            self._send_json(HTTPStatus.OK, found)
 
-        def _send(self, status: HTTPStatus, content: bytes, kind: str) -> None:
-            self.send_response(status)
-            self.send_header("Content-Type", f"{kind}; charset=utf-8")
-            self.send_header("Content-Length", str(len(content)))
-            for name, value in _HEADERS.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(content)
+    def _is_from_here(self) -> bool:
+        """Refuses names that another site has made to mean this machine."""
+        port = self.server.server_address[1]
+        known = {f"{name}:{port}" for name in (HOST, "localhost")}
+        if self.headers.get("Host") in known:
+            return True
+        self._refuse(HTTPStatus.FORBIDDEN, f"Ask http://{HOST}:{port}")
+        return False
 
-        def log_message(self, *_: Any) -> None:
-            """Requests are no news."""
+    def _refuse(self, status: HTTPStatus, message: str) -> None:
+        self._send_json(status, {"error": message})
 
-    return http.server.ThreadingHTTPServer((HOST, port), Handler)
+    def _send_json(self, status: HTTPStatus, values: Mapping[str, Any]) -> None:
+        self._send(status, json.dumps(values).encode(), _JSON)
+
+    def _send(self, status: HTTPStatus, content: bytes, kind: str) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", f"{kind}; charset=utf-8")
+        self.send_header("Content-Length", str(len(content)))
+        for name, value in _HEADERS.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: Any) -> None:
+        """Requests are no news."""

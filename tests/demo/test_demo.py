@@ -33,7 +33,7 @@ def _model(run_dir):
 
 @pytest.fixture(name="port", scope="module")
 def _port(model):
-    with server.make_server(model.describe(), answers(model), 0) as served:
+    with server.DemoServer(model.describe(), answers(model), 0) as served:
         thread = threading.Thread(target=served.serve_forever)
         thread.start()
         yield served.server_address[1]
@@ -180,7 +180,7 @@ def test_others_are_refused(port, path, request_of, status, message):
 
 
 def test_it_listens_on_this_machine_alone(model):
-    with server.make_server({}, {}, 0) as served:
+    with server.DemoServer({}, {}, 0) as served:
         assert served.socket.getsockname()[0] == "127.0.0.1"
 
 
@@ -238,7 +238,7 @@ def test_clicks_in_a_browser(port, tmp_path):
 @pytest.mark.skipif(not browser.is_there(), reason="needs Chromium and chromedriver")
 def test_what_a_model_cannot_do_is_greyed_with_the_reason(tmp_path):
     shown = ShownModel(tiny_models.tiny("reat"))
-    with server.make_server(shown.describe(), answers(shown), 0) as served:
+    with server.DemoServer(shown.describe(), answers(shown), 0) as served:
         thread = threading.Thread(target=served.serve_forever)
         thread.start()
         with browser.started(tmp_path / "profile") as window:
