@@ -27,20 +27,17 @@ class _ForkedFiles:
 
     def __init__(self):
         self._process: _FileProcess | None = None
+        self._computed = ""
+
+    @pytest.hookimpl
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if not self._computed and _tensorflow_has_threads():
+            self._computed = report.nodeid
 
     @pytest.hookimpl
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         # Whoever asks first empties the folder: not one of the processes.
         session.config._tmp_path_factory.getbasetemp()
-        # A process that is forked while TensorFlow has threads may wait for ever.
-        if "tensorflow" in sys.modules:
-            from tensorflow.python.eager import context
-
-            if context.context_safe() and context.context()._context_handle:
-                raise pytest.UsageError(
-                    "a test file computes with TensorFlow while it is imported; let a "
-                    "fixture or a function do that"
-                )
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(
@@ -50,15 +47,44 @@ class _ForkedFiles:
         hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
         if nextitem is not None and nextitem.path != item.path:
             nextitem = None
+        for report in self._reports(item, nextitem):
+            hook.pytest_runtest_logreport(report=report)
+        hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+        return True
+
+    def _reports(
+        self, item: pytest.Item, nextitem: pytest.Item | None
+    ) -> list[pytest.TestReport]:
+        if self._computed:
+            return [
+                _failure(
+                    item,
+                    f"{self._computed} computes with TensorFlow while it is imported, "
+                    "and so no file can have a process of its own: let a fixture or a "
+                    "function do that",
+                )
+            ]
         if self._process is None:
             self._process = _FileProcess(item.session)
-        for report in self._process.run(item, nextitem):
-            hook.pytest_runtest_logreport(report=report)
+        reports = self._process.run(item, nextitem)
         if nextitem is None or not self._process.is_alive:
             self._process.join()
             self._process = None
-        hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
-        return True
+        return reports
+
+
+def _tensorflow_has_threads() -> bool:
+    """Is true once TensorFlow computed: a process forked then may wait for ever."""
+    if "tensorflow" not in sys.modules:
+        return False
+    from tensorflow.python.eager import context
+
+    known = context.context_safe()
+    return known is not None and known._context_handle is not None
+
+
+def _failure(item: pytest.Item, reason: str) -> pytest.TestReport:
+    return pytest.TestReport(item.nodeid, item.location, {}, "failed", reason, "call")
 
 
 class _FileProcess:
@@ -87,9 +113,11 @@ class _FileProcess:
             reports = self._pipe.recv()
         except (EOFError, ConnectionError):
             self.is_alive = False
-            how = f"the process of {item.path.name} ended in this test: see its output"
+            name = item.path.name
             return [
-                pytest.TestReport(item.nodeid, item.location, {}, "failed", how, "call")
+                _failure(
+                    item, f"the process of {name} ended in this test: see its output"
+                )
             ]
         return [
             self._config.hook.pytest_report_from_serializable(

@@ -4,8 +4,8 @@
     evaluate_squad, export_weights, generate_text, import_weights, plot_attention,
     serve_check
           > finetuning > export > inference, interop
-          > training > checkpoints > objectives > models > layers > layouts > ops
-          > tasks > text
+          > training > preprocessing > checkpoints > objectives > models > layers
+          > layouts > ops > tasks > text
           > fidelity
           > features, configuration, files, file_listing, output_paths, remote_calls,
             command_line, progress
@@ -60,11 +60,12 @@ LEVELS = (
     {"models"},
     {"objectives"},
     {"checkpoints"},
+    {"preprocessing"},
     {"training"},
     {"inference", "interop", "doctor"},
     {"export"},
     {"finetuning"},
-    {"paper_tables"},
+    {"demo", "paper_tables"},
     {"commands", "configs"},
 )
 LEVEL_OF = {part: level for level, parts in enumerate(LEVELS) for part in parts}

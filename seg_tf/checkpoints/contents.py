@@ -237,7 +237,7 @@ def _set(variable: Any, value: np.ndarray, where: str, cast: bool) -> None:
 
 
 def _holds(dtype: np.dtype, value: np.ndarray) -> bool:
-    """Whether `dtype` has every number of `value`, which may come from elsewhere.
+    """True if `dtype` has every number of `value`, which may come from elsewhere.
 
     The engines count in integers of different widths, and sums of metrics were float32
     once.

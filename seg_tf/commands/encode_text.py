@@ -1,9 +1,12 @@
-r"""Encodes long texts with a pretrained ReAT: a vector for every sentence, in context.
+r"""Encodes texts of any length: a vector for every sentence, in context.
 
   python -m seg_tf.commands.encode_text --checkpoint=runs/reat_small \
     --text=chapter.txt --output=chapter.npz
 
-reads a text, such as a chapter of a book, in one pass: every sentence sees all others.
+reads a text, such as a chapter of a book, with a ReAT in one pass: every sentence sees
+all others. Other encoders (BERT, SegaBERT, SLM) read it in stretches of whole
+sentences, as many as fit into a row, which do not see each other.
+
 A file (UTF-8) is one text, whatever is in it: each line that is not blank is a
 paragraph of it, and blank lines part nothing. A book is better given a chapter a file.
 Text whose lines are broken inside of sentences, or of another format, becomes that by
@@ -14,7 +17,9 @@ Text whose lines are broken inside of sentences, or of another format, becomes t
 What is written is a NumPy archive:
 
   found = numpy.load("chapter.npz")
-  found["vectors"]      float32 (S, D), the model's pooled <SS> of each sentence
+  found["vectors"]      float32 (S, D), of each sentence the model's pooled <SS>
+                        (ReAT), its output at [SENT] (SLM), or the mean of its outputs
+                        at the word pieces (BERT, SegaBERT)
   found["sentences"]    JSON: the S sentences, a list
   found["paragraphs"]   int32 (S,), number of each sentence's paragraph, from 0
   found["lines"]        int32 (S,), which line of the file, from 1
@@ -25,15 +30,16 @@ Many texts, files or folders of them, become an archive each, <name of the file>
   python -m seg_tf.commands.encode_text --checkpoint=runs/reat_small --text=chapters/ \
     --output_dir=vectors
 
-A sentence longer than the model's blocks is encoded in parts, whose vectors are
-averaged. A text of more sentences and parts than the model has places for
-(`model.max_sentences` of its run: 128 for the paper's) takes several passes, which do
-not see each other; the output says so.
+A sentence longer than the model's blocks, or rows, is encoded in parts, whose vectors
+are averaged. A text of more sentences and parts than a ReAT has places for
+(`model.max_sentences` of its run: 128 for the paper's) takes several passes, too; the
+output says so.
 
 --show=5 prints, for five sentences spread over the text, which other sentence of it has
 the nearest vector, by cosine.
 """
 
+import dataclasses
 import json
 import pathlib
 import sys
@@ -89,7 +95,9 @@ def main(_: Sequence[str]) -> None:
     for name, path in sources.items():
         sentences = _read(path, name, splitter)
         begin = time.perf_counter()
-        encoded = model.encode([one.text for one in sentences])
+        encoded = model.encode(
+            [one.text for one in sentences], _paragraphs(sentences).tolist()
+        )
         seconds = time.perf_counter() - begin
         facts = _facts(sentences, encoded)
         outputs[name].parent.mkdir(parents=True, exist_ok=True)
@@ -102,7 +110,7 @@ def main(_: Sequence[str]) -> None:
         )
         print(_describe(name, facts, seconds, outputs[name]), flush=True)
         if encoded.num_passes > 1:
-            print(_several_passes(name, encoded, model), file=sys.stderr)
+            print(_several_passes(name, encoded, pretrained), file=sys.stderr)
         if values.show:
             print("\n".join(_nearest(sentences, encoded.vectors, values.show)))
 
@@ -172,9 +180,14 @@ def _settings(pretrained: Pretrained, splitter: Splitter) -> dict[str, Any]:
         "lower_case": pretrained.lower_case,
         "sentence_splitter": splitter.name,
         "sentence_parameters_sha256": splitter.parameters_checksum,
-        "block_length": pretrained.config.model.block_length,
-        "max_sentences": pretrained.config.model.max_sentences,
+        **dataclasses.asdict(pretrained.layout().text_capacity),
     }
+
+
+def _paragraphs(sentences: Sequence[Sentence]) -> np.ndarray:
+    """Number of the paragraph of each sentence; a line is one."""
+    _, paragraphs = np.unique([one.line for one in sentences], return_inverse=True)
+    return paragraphs.astype(np.int32)
 
 
 def _facts(sentences: Sequence[Sentence], encoded: EncodedText) -> dict[str, int]:
@@ -193,17 +206,14 @@ def _save(
     vectors: np.ndarray,
     settings: Mapping[str, Any],
 ) -> None:
-    lines = np.array([one.line for one in sentences], np.int32)
-    # A line is a paragraph.
-    _, paragraphs = np.unique(lines, return_inverse=True)
     with files.written_aside(path) as aside, open(aside, "wb") as file:
         np.savez_compressed(
             file,
             vectors=vectors,
             # As an array of strings each would be as long as the longest.
             sentences=_json_array([one.text for one in sentences]),
-            paragraphs=paragraphs.astype(np.int32),
-            lines=lines,
+            paragraphs=_paragraphs(sentences),
+            lines=np.array([one.line for one in sentences], np.int32),
             settings=_json_array(settings),
         )
 
@@ -222,12 +232,14 @@ def _describe(
     )
 
 
-def _several_passes(name: str, encoded: EncodedText, model: LongTexts) -> str:
+def _several_passes(name: str, encoded: EncodedText, pretrained: Pretrained) -> str:
+    capacity = pretrained.layout().text_capacity
+    sentences = capacity.num_sentences
+    limit = "" if sentences is None else f" and {sentences:,} sentences"
     return (
         f"Note: {name} has {encoded.num_parts:,} sentences, parts of long ones "
-        f"counted, and the model places for {model.max_sentences:,} "
-        f"(`model.max_sentences`): it was read in {encoded.num_passes:,} stretches "
-        "that do not see each other"
+        f"counted, and a row takes {capacity.num_pieces:,} word pieces{limit}: it was "
+        f"read in {encoded.num_passes:,} stretches that do not see each other"
     )
 
 

@@ -42,6 +42,11 @@ Its `serving_default` takes `question` and `context`, of any length, and gives `
 its `start` and `end` in characters of the context and its `score`. --null_threshold is
 for SQuAD 2.0, where there may be no answer: `null_odds` above it mean that.
 
+--formats=saved_model,onnx,litert adds `encode_ids` as encode_ids.onnx and
+encode_ids.tflite (extras `onnx` and `litert`), of rows of any number and length. Each
+is run in its runtime and compared with the model; the largest difference is printed,
+and nothing is kept where it is more than rounding.
+
 In Python, `seg_tf.SentenceEncoder`, `seg_tf.TextClassifier` and
 `seg_tf.SpanExtractor` have `from_preset` and `export`.
 
@@ -59,7 +64,7 @@ from absl import flags
 from seg_tf import command_line, output_paths
 from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.commands import model_flags
-from seg_tf.export import saved_model
+from seg_tf.export import portable, saved_model
 from seg_tf.export.sentence_encoder import SentenceEncoder
 from seg_tf.finetuning import SpanExtractor
 from seg_tf.finetuning.text_task import TextTask, is_saved_task
@@ -70,9 +75,14 @@ _OF_ANSWERS = ("max_answer_pieces", "num_best", "null_threshold")
 def define_flags() -> None:
     model_flags.define_model_flags()
     flags.DEFINE_string(
-        "output_dir", None, "The folder of the SavedModel.", required=True
+        "output_dir", None, "The folder of the exported model.", required=True
     )
-    flags.DEFINE_bool("overwrite", False, "Replace an existing SavedModel.")
+    flags.DEFINE_bool("overwrite", False, "Replace an existing exported model.")
+    flags.DEFINE_list(
+        "formats",
+        [saved_model.SAVED_MODEL],
+        "Of saved_model, onnx and litert, comma-separated.",
+    )
     flags.DEFINE_integer(
         "max_answer_pieces", 30, "Word pieces of the longest answer.", lower_bound=1
     )
@@ -90,9 +100,10 @@ def main(_: Sequence[str]) -> None:
     folder = output_paths.folder_path(values.output_dir)
     # Whatever can be refused, before a model is loaded.
     saved_model.check_output_dir(folder, values.overwrite)
+    saved_model.check_formats(values.formats)
     begin = time.perf_counter()
     model, choice = _model()
-    model.export(folder, values.overwrite, **choice)
+    model.export(folder, values.overwrite, values.formats, **choice)
     _report(folder, time.perf_counter() - begin)
 
 
@@ -115,10 +126,17 @@ def _report(folder: pathlib.Path, seconds: float) -> None:
     megabytes = (
         sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6
     )
+    of_text = description["signatures"]
+    signatures = f"signatures {', '.join(of_text)}, " if of_text else ""
     print(
-        f"{folder}: {description['run']}, signatures "
-        f"{', '.join(description['signatures'])}, {megabytes:,.0f} MB, {seconds:.0f} s"
+        f"{folder}: {description['run']}, {signatures}{megabytes:,.0f} MB, "
+        f"{seconds:.0f} s"
     )
+    for name, difference in description["largest_differences"].items():
+        print(
+            f"{portable.FORMATS[name].file_name}: differs from the model by at most "
+            f"{difference:.1e}"
+        )
 
 
 def _check_unused(*names: str) -> None:

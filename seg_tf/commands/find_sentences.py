@@ -6,7 +6,9 @@ r"""Finds the sentences of a corpus whose meaning in context is nearest to a que
 
 Like section 5.3 and table 6 of the SLM paper: the vector of a sentence is the output
 at its [SENT] token, encoded together with the sentence before it
-(--context_sentences); similarity is the cosine. The last sentence of a query is
+(--context_sentences); similarity is the cosine. Other encoders do as well: the vector
+is a ReAT's pooled <SS>, or the mean over the sentence's word pieces (BERT, SegaBERT).
+The last sentence of a query is
 searched for; those before it are its context. Each result is printed as rank, cosine,
 location, and the sentence with those before it.
 

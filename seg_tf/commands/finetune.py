@@ -108,6 +108,14 @@ class _Job:
 
 def define_flags() -> None:
     model_flags.define_model_flags()
+    _define_task_flags()
+    _define_setting_flags()
+    _define_row_and_model_flags()
+    _define_output_flags()
+    tracker_flags.define_tracker_flags()
+
+
+def _define_task_flags() -> None:
     flags.DEFINE_list(
         "task",
         None,
@@ -118,6 +126,19 @@ def define_flags() -> None:
         "data_dir", None, "Folder of the benchmark, or of the task.", required=True
     )
     flags.DEFINE_string("output_dir", None, "Folder to write to.", required=True)
+    flags.DEFINE_integer(
+        "limit", None, "Train on the first so many examples, to try.", lower_bound=1
+    )
+    flags.DEFINE_integer(
+        "dev_limit",
+        None,
+        "Answer the first so many questions of SQuAD's dev split, to try.",
+        lower_bound=1,
+    )
+
+
+def _define_setting_flags() -> None:
+    """Flags of the settings that are tried, and of a trial's training."""
     flags.DEFINE_enum(
         "grid",
         None,
@@ -151,15 +172,9 @@ def define_flags() -> None:
         "split, and score the best epoch instead of the last.",
         lower_bound=1,
     )
-    flags.DEFINE_integer(
-        "limit", None, "Train on the first so many examples, to try.", lower_bound=1
-    )
-    flags.DEFINE_integer(
-        "dev_limit",
-        None,
-        "Answer the first so many questions of SQuAD's dev split, to try.",
-        lower_bound=1,
-    )
+
+
+def _define_row_and_model_flags() -> None:
     flags.DEFINE_integer(
         "max_length",
         None,
@@ -189,6 +204,9 @@ def define_flags() -> None:
     flags.DEFINE_enum(
         "dtype_policy", "float32", list(_DTYPE_POLICIES), "Precision of computation."
     )
+
+
+def _define_output_flags() -> None:
     flags.DEFINE_bool(
         "predict_test",
         False,
@@ -208,7 +226,6 @@ def define_flags() -> None:
         "Keras callbacks of your own, as package.module:function, comma-separated. "
         "Each function is called for every trial with its folder.",
     )
-    tracker_flags.define_tracker_flags()
 
 
 def main(_: Sequence[str]) -> None:

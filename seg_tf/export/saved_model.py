@@ -1,9 +1,9 @@
-"""Writes a SavedModel: a folder that stands whole under its name or not at all."""
+"""Writes an exported model: a folder that is whole under its name or not there."""
 
 import contextlib
 import json
 import pathlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -11,19 +11,25 @@ from absl import logging
 
 from seg_tf import files
 from seg_tf.checkpoints.pretrained import Pretrained
+from seg_tf.export import portable
 from seg_tf.export.served_model import ServedModel
 
 DESCRIPTION_FILE = "export.json"
-_SAVED_MODEL_FILE = "saved_model.pb"
+SAVED_MODEL = "saved_model"
+# One of them is in each folder that was written here.
+_MODEL_FILES = (
+    "saved_model.pb",
+    *(one.file_name for one in portable.FORMATS.values()),
+)
 _FORMAT_VERSION = 1
 
 
 def check_output_dir(folder: pathlib.Path, overwrite: bool) -> None:
-    """Makes sure, before long work, that a SavedModel can become a folder.
+    """Makes sure, before long work, that an exported model can become a folder.
 
     Args:
-        folder: where it shall stand.
-        overwrite: whether a SavedModel that stands there is replaced.
+        folder: the folder to be.
+        overwrite: whether an exported model that is there is replaced.
 
     Raises:
         ValueError: if something is in the way of it or of a folder that it lies in.
@@ -36,11 +42,11 @@ def check_output_dir(folder: pathlib.Path, overwrite: bool) -> None:
         reason = f"and {nearest} is no folder"
     elif not folder.exists() or not any(folder.iterdir()):
         return
-    elif not (folder / _SAVED_MODEL_FILE).is_file():
+    elif not any((folder / name).is_file() for name in _MODEL_FILES):
         # Whatever it is, it was not written here: it stays.
         reason = "which holds other files"
     elif not overwrite:
-        reason = "which holds a SavedModel; --overwrite replaces it"
+        reason = "which holds an exported model; --overwrite replaces it"
     else:
         return
     raise ValueError(
@@ -55,20 +61,25 @@ def write(
     settings: Mapping[str, Any],
     *,
     overwrite: bool = False,
+    formats: Sequence[str] = (SAVED_MODEL,),
 ) -> None:
-    """Writes a SavedModel, and `export.json` about what it was made of.
+    """Writes a model in some formats, and `export.json` about what it was made of.
 
     Args:
         model: what is saved.
         folder: the folder to be.
         pretrained: the checkpoint, or the saved task, that it is of.
         settings: further entries of `export.json`.
-        overwrite: whether a SavedModel that is there is replaced.
+        overwrite: whether an exported model that is there is replaced.
+        formats: "saved_model", "onnx", "litert"; at least one. The last two are of
+            `encode_ids` alone, and are compared with the model.
 
     Raises:
-        ValueError: as `check_output_dir`.
+        ValueError: as `check_output_dir` and `portable.check_formats`, and if a file
+            does not give what the model gives. Nothing is left then.
     """
     check_output_dir(folder, overwrite)
+    check_formats(formats)
     description = {
         "format_version": _FORMAT_VERSION,
         "checkpoint": str(pretrained.folder),
@@ -76,19 +87,39 @@ def write(
         "checkpoint_weights_sha256": pretrained.weights_checksum,
         "vocab_sha256": pretrained.vocabulary.checksum,
         "lower_case": pretrained.lower_case,
-        "signatures": list(model.functions),
+        "signatures": list(model.functions) if SAVED_MODEL in formats else [],
         **settings,
     }
-    with files.written_aside(folder.absolute()) as unfinished:
-        with _quiet():
+    with files.written_aside(folder.absolute()) as unfinished, _quiet():
+        if SAVED_MODEL in formats:
             tf.saved_model.save(
                 model, str(unfinished), signatures=dict(model.functions)
             )
+        unfinished.mkdir(parents=True, exist_ok=True)
+        differences = {}
+        for name in formats:
+            if name != SAVED_MODEL:
+                content, differences[name] = portable.converted(
+                    name, model, pretrained.vocabulary
+                )
+                (unfinished / portable.FORMATS[name].file_name).write_bytes(content)
+        description["largest_differences"] = differences
         files.write_json(unfinished / DESCRIPTION_FILE, description)
 
 
+def check_formats(formats: Sequence[str]) -> None:
+    """Makes sure that there is a format, and that each can be written here.
+
+    Raises:
+        ValueError: if there is none, or one is unknown or lacks a package.
+    """
+    if not formats:
+        raise ValueError("`formats` must name at least one format. Received: none")
+    portable.check_formats(name for name in formats if name != SAVED_MODEL)
+
+
 def describe(folder: pathlib.Path) -> dict[str, Any]:
-    """Reads `export.json` of a SavedModel."""
+    """Reads `export.json` of an exported model."""
     return json.loads((folder / DESCRIPTION_FILE).read_text(encoding="utf-8"))
 
 

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from seg_tf import features as batch_contract
 from seg_tf.export.served_model import ServedModel, text_specs
-from seg_tf.export.served_rows import ServedRows
+from seg_tf.preprocessing.text_preprocessor import TextPreprocessor
 
 
 class ServedClassifier(ServedModel):
@@ -30,26 +30,25 @@ class ServedClassifier(ServedModel):
 
     Args:
         classifier: a `TextClassifier`.
-        rows: what makes rows for it.
+        preprocessor: what makes rows for it, of one text or two.
         labels: names of the classes, in the order of their numbers; none for a
             regression.
-        num_texts: texts of an example, one or two.
-        capacity: the most word pieces of an example.
     """
 
     def __init__(
         self,
         classifier: keras.Model,
-        rows: ServedRows,
+        preprocessor: TextPreprocessor,
         labels: Sequence[str],
-        num_texts: int,
-        capacity: int,
     ):
         super().__init__()
         num_classes = classifier.num_classes
-        self._rows = rows
+        self._preprocessor = preprocessor
         self.hold(classifier)
-        names = tf.constant(list(labels) or [""])
+        names = list(labels) or [""]
+        self.rows_of_texts = lambda texts: preprocessor.read(
+            [texts] * preprocessor.num_texts
+        )[1]
 
         def answer(features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
             logits = tf.cast(classifier(features, training=False), tf.float32)
@@ -58,12 +57,14 @@ class ServedClassifier(ServedModel):
             return {
                 "logits": logits,
                 "probabilities": tf.nn.softmax(logits),
-                "label": tf.gather(names, tf.argmax(logits, axis=1)),
+                "label": tf.gather(tf.constant(names), tf.argmax(logits, axis=1)),
             }
 
-        @tf.function(input_signature=text_specs(num_texts), autograph=False)
+        specs = text_specs(preprocessor.num_texts)
+
+        @tf.function(input_signature=specs, autograph=False)
         def classify(*texts: tf.Tensor) -> Mapping[str, tf.Tensor]:
-            is_cut, features = rows.of_segments(texts, capacity)
+            is_cut, features = preprocessor.read(texts)
             return {**answer(features), "is_cut": is_cut}
 
         @tf.function(autograph=False)

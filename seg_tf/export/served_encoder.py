@@ -12,8 +12,11 @@ from seg_tf import features as batch_contract
 from seg_tf.checkpoints.encoder_copies import copy_encoder
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.export.served_model import ServedModel, text_specs
-from seg_tf.export.served_rows import ServedRows
 from seg_tf.layouts.layout import Features, Layout
+from seg_tf.preprocessing.text_preprocessor import (
+    DocumentPreprocessor,
+    TextPreprocessor,
+)
 
 
 class ServedEncoder(ServedModel):
@@ -41,21 +44,22 @@ class ServedEncoder(ServedModel):
 
     Args:
         pretrained: the model. Its encoder is copied.
-        rows: what makes rows for it.
+        preprocessor: what makes rows of documents for it.
     """
 
-    def __init__(self, pretrained: Pretrained, rows: ServedRows):
+    def __init__(self, pretrained: Pretrained, preprocessor: DocumentPreprocessor):
         super().__init__()
-        self._rows = rows
+        self._preprocessor = preprocessor
+        self._pairs = TextPreprocessor(pretrained, num_texts=2)
         encoder = copy_encoder(pretrained)
         self.hold(encoder)
         # Not an attribute: a SavedModel would take all of the model along.
-        self._encode_rows = _encoding(encoder, rows.layout)
-        pair_capacity = rows.layout.capacity(2)
+        self._encode_rows = _encoding(encoder, preprocessor.layout)
+        self.rows_of_texts = lambda texts: preprocessor.read(texts)[1]
 
         @tf.function(input_signature=text_specs(1), autograph=False)
         def encode_text(text: tf.Tensor) -> Mapping[str, tf.Tensor]:
-            trees, features = rows.of_texts(text)
+            trees, features = preprocessor.read(text)
             encoded = self._encode_rows(features)
             # What an empty text has is no sentence.
             most = tf.shape(encoded["sentence_mask"])[1]
@@ -76,14 +80,14 @@ class ServedEncoder(ServedModel):
         def encode_pairs(
             text: tf.Tensor, second_text: tf.Tensor
         ) -> Mapping[str, tf.Tensor]:
-            is_cut, features = rows.of_segments([text, second_text], pair_capacity)
+            is_cut, features = self._pairs.read([text, second_text])
             return {
                 **self._encode_rows(features),
                 **_what_was_read(features),
                 "is_cut": is_cut,
             }
 
-        names = (*encoder.feature_names, *rows.layout.extra_features)
+        names = (*encoder.feature_names, *preprocessor.layout.extra_features)
         specs = batch_contract.tensor_specs(names, dict.fromkeys(("B", "L", "C", "N")))
 
         # A signature has named arguments, one for each feature.

@@ -9,15 +9,13 @@ import keras
 import tensorflow as tf
 
 from seg_tf import features as batch_contract
-from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.export.served_model import ServedModel
-from seg_tf.export.spans import answers
-from seg_tf.export.spans.contexts import GraphContextEncoder, encode_questions
-from seg_tf.export.spans.span_rows import span_rows, span_trees
-from seg_tf.export.spans.windows import make_windows
-from seg_tf.tasks.squad.windows import WindowSizes
-from seg_tf.text.graph.pieces import GraphWordPieces
-from seg_tf.text.graph.sentences import GraphSentenceSplitter
+from seg_tf.layouts.span_answers import (
+    best_spans,
+    check_answer_sizes,
+    surest_of_answers,
+)
+from seg_tf.preprocessing.span_preprocessor import AskedRows, SpanPreprocessor
 
 # Of a long context not all windows are in memory.
 _WINDOWS_AT_ONCE = 32
@@ -36,7 +34,7 @@ class ServedExtractor(ServedModel):
         answer: string `(B,)`, characters of the context as they stand there; with a
             `null_threshold` "" where the odds of no answer are above it.
         start: int32 `(B,)`, the first character of the best span, in Unicode code
-            points of the context, and `end`, the one behind its last. Both are 0 where
+            points of the context, and `end`, the one after its last. Both are 0 where
             a context has no word piece.
         score: float32 `(B,)`, the sum of its two logits.
         is_cut: bool `(B,)`, whether not all of the question was read.
@@ -49,8 +47,7 @@ class ServedExtractor(ServedModel):
 
     Args:
         extractor: a `SpanExtractor`.
-        pretrained: the checkpoint that it started from.
-        sizes: of the windows.
+        preprocessor: what makes rows for it.
         max_answer_pieces: the longest answer.
         num_best: N.
         null_threshold: odds above which there is no answer; None where there always is
@@ -63,79 +60,29 @@ class ServedExtractor(ServedModel):
     def __init__(
         self,
         extractor: keras.Model,
-        pretrained: Pretrained,
-        sizes: WindowSizes,
+        preprocessor: SpanPreprocessor,
         *,
         max_answer_pieces: int = 30,
         num_best: int = 1,
         null_threshold: float | None = None,
     ):
         super().__init__()
-        if num_best < 1 or max_answer_pieces < 1:
-            raise ValueError(
-                "`num_best` and `max_answer_pieces` must be at least 1. Received: "
-                f"num_best={num_best}, max_answer_pieces={max_answer_pieces}"
-            )
+        check_answer_sizes(num_best, max_answer_pieces)
         self.hold(extractor)
-        self._word_pieces = GraphWordPieces(
-            pretrained.vocabulary, pretrained.lower_case
-        )
-        self._encode_contexts = GraphContextEncoder(
-            GraphSentenceSplitter(pretrained.sentence_parameters), self._word_pieces
-        )
-        layout = pretrained.layout(for_spans=True)
+        self._preprocessor = preprocessor
+        self._num_best = num_best
+        self._max_answer_pieces = max_answer_pieces
+        self._null_threshold = null_threshold
+        texts = [
+            tf.TensorSpec([None], tf.string, name) for name in ("question", "context")
+        ]
+        self.rows_of_texts = lambda asked: preprocessor.read(asked, asked).features
 
-        @tf.function(
-            input_signature=[
-                tf.TensorSpec([None], tf.string, name)
-                for name in ("question", "context")
-            ],
-            autograph=False,
-        )
+        # Not a method: a SavedModel would take all of the model along.
+        @tf.function(input_signature=texts, autograph=False)
         def answer(question: tf.Tensor, context: tf.Tensor) -> Mapping[str, tf.Tensor]:
-            questions, is_cut = encode_questions(
-                question, self._word_pieces, sizes.max_question_pieces
-            )
-            contexts = self._encode_contexts(context)
-            windows = make_windows(
-                contexts, tf.cast(questions.row_lengths(), tf.int32), sizes
-            )
-            trees = span_trees(
-                questions, contexts, windows, of_sentences=layout.sent_id is not None
-            )
-            features, at = span_rows(trees, layout)
-            logits = _logits(extractor, features)
-            found = answers.best_answers(
-                contexts,
-                windows,
-                *(tf.gather_nd(logits[name], at) for name in ("start", "end")),
-                num_best=num_best,
-                max_answer_pieces=max_answer_pieces,
-            )
-            outputs = {
-                "answer": found.texts[:, 0],
-                "start": found.starts[:, 0],
-                "end": found.ends[:, 0],
-                "score": tf.cast(found.scores[:, 0], tf.float32),
-                "is_cut": is_cut,
-            }
-            if null_threshold is not None:
-                nulls = (logits[name][:, 0] for name in ("start", "end"))
-                null = answers.null_scores(
-                    windows,
-                    tf.add_n([tf.cast(one, tf.float64) for one in nulls]),
-                    tf.size(context),
-                )
-                odds = null - found.scores[:, 0]
-                outputs["span"] = outputs["answer"]
-                outputs["null_odds"] = tf.cast(odds, tf.float32)
-                outputs["answer"] = tf.where(odds > null_threshold, "", outputs["span"])
-            if num_best > 1:
-                outputs["n_best_answers"] = found.texts
-                outputs["n_best_starts"] = found.starts
-                outputs["n_best_ends"] = found.ends
-                outputs["n_best_scores"] = tf.cast(found.scores, tf.float32)
-            return outputs
+            read = self._preprocessor.read(question, context)
+            return self._answers(read, _logits(extractor, read.features))
 
         @tf.function(autograph=False)
         def point(**features: tf.Tensor) -> Mapping[str, tf.Tensor]:
@@ -151,9 +98,50 @@ class ServedExtractor(ServedModel):
             ),
         }
 
+    def _answers(
+        self, read: AskedRows, logits: Mapping[str, tf.Tensor]
+    ) -> dict[str, tf.Tensor]:
+        """The outputs of `serving_default`."""
+        is_piece = read.features["can_answer"][:, 1:]
+        found = best_spans(
+            read.contexts,
+            read.questions.contexts,
+            read.windows,
+            *(
+                tf.boolean_mask(logits[name][:, 1:], is_piece)
+                for name in ("start", "end")
+            ),
+            num_best=self._num_best,
+            max_answer_pieces=self._max_answer_pieces,
+        )
+        outputs = {
+            "answer": found.texts[:, 0],
+            "start": found.starts[:, 0],
+            "end": found.ends[:, 0],
+            "score": tf.cast(found.scores[:, 0], tf.float32),
+            "is_cut": read.questions.is_cut,
+        }
+        if self._null_threshold is not None:
+            of_cls = [
+                tf.cast(logits[name][:, 0], tf.float64) for name in ("start", "end")
+            ]
+            nulls = tf.add_n(of_cls)
+            surest = surest_of_answers(read.windows, nulls, tf.size(found.counts))
+            odds = tf.gather(nulls, surest) - found.scores[:, 0]
+            is_null = odds > self._null_threshold
+            outputs["span"] = outputs["answer"]
+            outputs["null_odds"] = tf.cast(odds, tf.float32)
+            outputs["answer"] = tf.where(is_null, "", outputs["span"])
+        if self._num_best > 1:
+            outputs["n_best_answers"] = found.texts
+            outputs["n_best_starts"] = found.starts
+            outputs["n_best_ends"] = found.ends
+            outputs["n_best_scores"] = tf.cast(found.scores, tf.float32)
+        return outputs
+
 
 def _names(extractor: keras.Model) -> list[str]:
-    """Features that the answer hangs on."""
+    """Features that the answer depends on."""
     of_sentences = ("candidate_positions", "can_hold_answer")
     return [name for name in extractor.feature_names if name not in of_sentences]
 

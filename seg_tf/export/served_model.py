@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping
 import keras
 import tensorflow as tf
 
+from seg_tf.layouts.layout import Features
+
 Signature = Callable[..., Mapping[str, tf.Tensor]]
 
 
@@ -13,9 +15,11 @@ class ServedModel(tf.Module):
 
     Attributes:
         functions: that of each signature, by its name.
+        rows_of_texts: from texts, string `(B,)`, to features that `encode_ids` reads.
     """
 
     functions: Mapping[str, Signature]
+    rows_of_texts: Callable[[tf.Tensor], Features]
 
     def hold(self, model: keras.Model) -> None:
         """Makes the weights of a Keras model, and nothing else of it, be saved."""

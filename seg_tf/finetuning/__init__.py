@@ -17,16 +17,15 @@ from seg_tf.finetuning.classification.text_batches import text_batches
 from seg_tf.finetuning.classification.text_classifier import TextClassifier
 from seg_tf.finetuning.optimizer import finetuning_optimizer
 from seg_tf.finetuning.probing.frozen_encoder import FrozenEncoder
-from seg_tf.finetuning.spans.span_batches import SpanExample, span_batches
+from seg_tf.finetuning.spans.span_batches import SpanExamples
 from seg_tf.finetuning.spans.span_extractor import SpanExtractor
 
 __all__ = [
     "FrozenEncoder",
-    "SpanExample",
+    "SpanExamples",
     "SpanExtractor",
     "TextClassifier",
     "finetuning_optimizer",
     "load_pretrained",
-    "span_batches",
     "text_batches",
 ]

@@ -4,63 +4,58 @@ Shape key: E examples, R sizes that a row has.
 """
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from seg_tf import features as batch_contract
-
-# Numbers of the examples and the shape of their rows -> features.
-LayOut = Callable[[np.ndarray, tuple[int, ...]], Mapping[str, np.ndarray]]
+# Numbers of the examples and the shape of their rows -> features, with or without
+# labels.
+MakeBatch = Callable[[np.ndarray, tuple[int, ...]], Any]
 
 _PREFETCHED_BATCHES = 2
 
 
 def row_batches(
-    lay_out: LayOut,
-    row_shapes: np.ndarray,
-    labels: Any,
-    batch_size: int,
-    seed: int | None,
+    make_batch: MakeBatch, row_shapes: np.ndarray, batch_size: int, seed: int | None
 ) -> tf.data.Dataset:
     """A finite dataset of batches, gone through in a new order each time.
 
     Args:
-        lay_out: makes the features of some examples.
+        make_batch: makes a batch of some examples: a nested structure of arrays.
         row_shapes: int array `(E, R)`, the smallest row that takes each example.
-        labels: nested structure of arrays `(E, …)`; None gives no labels.
         batch_size: examples of a batch; the last one may have fewer.
         seed: of the orders; None keeps the order of the examples.
 
     Returns:
-        Dataset of features, or of pairs of features and labels, as Keras takes it.
+        Dataset of what `make_batch` gives.
+
+    Raises:
+        ValueError: if batches would be empty.
     """
+    if batch_size < 1:
+        raise ValueError(
+            f"`batch_size` must be at least 1. Received: batch_size={batch_size}"
+        )
     times = itertools.count()
 
-    def make_batch(numbers: np.ndarray) -> Any:
+    def of(numbers: np.ndarray) -> Any:
         row_shape = tuple(row_shapes[numbers].max(axis=0).tolist())
-        rows = {
-            name: values.astype(batch_contract.FEATURES[name].dtype)
-            for name, values in lay_out(numbers, row_shape).items()
-        }
-        if labels is None:
-            return rows
-        return rows, keras.tree.map_structure(lambda of_all: of_all[numbers], labels)
+        return make_batch(numbers, row_shape)
 
     def go_through() -> Iterator[Any]:
         numbers = np.arange(len(row_shapes))
         if seed is None:
-            yield from map(make_batch, _cut(numbers, batch_size))
+            yield from map(of, _cut(numbers, batch_size))
             return
         generator = np.random.default_rng((seed, next(times)))
-        yield from map(make_batch, shuffled(row_shapes, batch_size, generator))
+        yield from map(of, shuffled(row_shapes, batch_size, generator))
 
     signature = keras.tree.map_structure(
         lambda array: tf.TensorSpec([None] * array.ndim, array.dtype),
-        make_batch(np.arange(1)),
+        of(np.arange(1)),
     )
     dataset = tf.data.Dataset.from_generator(go_through, output_signature=signature)
     num_batches = -(-len(row_shapes) // batch_size)

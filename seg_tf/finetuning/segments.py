@@ -1,4 +1,4 @@
-"""Texts as word pieces, cut to what a row has room for.
+"""Texts as word pieces, made offline and cut to what a row takes.
 
 Shape key: E examples, T texts of each.
 """
@@ -9,8 +9,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import tensorflow as tf
 
 from seg_tf.layouts.segments import Segment
+from seg_tf.preprocessing.segments import cut_longest
 
 if TYPE_CHECKING:
     from seg_tf.text.encoding import TextEncoder
@@ -37,7 +39,9 @@ class EncodedTexts(Sequence):
         self._pieces = pieces
         ends = np.cumsum(lengths).reshape(lengths.shape)
         self._starts = ends - lengths
-        self.lengths = cut_longest(lengths, room)
+        with tf.device("CPU"):
+            kept = cut_longest(tf.constant(lengths, tf.int32), room)
+        self.lengths = kept.numpy()
         self.num_cut = int((self.lengths < lengths).any(axis=1).sum())
 
     def __len__(self) -> int:
@@ -113,36 +117,3 @@ def encode_texts(
     pieces, lengths = text_encoder.encode([text for one in texts for text in one])
     shape = (len(texts), len(texts[0]))
     return EncodedTexts(pieces, np.asarray(lengths, np.int64).reshape(shape), room)
-
-
-def cut_longest(lengths: np.ndarray, room: int) -> np.ndarray:
-    """Lengths of texts after truncation by BERT's rule.
-
-    Piece by piece, the longest text loses its last one, of equally long texts the last
-    text. In other words, all texts keep the same number of pieces or what they have.
-    For example, lengths [5, 2, 6] in a room of 10 become [4, 2, 4], and in one of 9
-    [4, 2, 3].
-
-    Args:
-        lengths: int array `(E, T)`.
-        room: the most pieces of an example.
-
-    Returns:
-        Int array `(E, T)`.
-    """
-    kept = lengths.copy()
-    (too_long,) = np.nonzero(lengths.sum(axis=1) > room)
-    for example in too_long:
-        rising = np.sort(lengths[example])
-        left, share = room, 0
-        for number, length in enumerate(rising):
-            share = left // (len(rising) - number)
-            if length > share:
-                break
-            left -= length
-        level = np.minimum(lengths[example], share)
-        # What is over goes to the first texts that have more.
-        longer = np.flatnonzero(lengths[example] > share)[: room - level.sum()]
-        level[longer] += 1
-        kept[example] = level
-    return kept

@@ -36,7 +36,6 @@ class RowRunner:
     Args:
         pretrained: a model whose inputs were rows of sentences.
         compute: what is wanted of each row.
-        max_sentences: the most sentences of a row; None takes those of the model.
         tokens_per_batch: about how many positions are run at once.
 
     Attributes:
@@ -44,25 +43,17 @@ class RowRunner:
         row_length: the most positions of a row.
 
     Raises:
-        ValueError: if the model's inputs were other rows, or it does not take so many
-            sentences.
+        ValueError: if the model's inputs were other rows.
     """
 
     def __init__(
         self,
         pretrained: Pretrained,
         compute: Compute,
-        max_sentences: int | None = None,
         tokens_per_batch: int = _TOKENS_PER_BATCH,
     ):
         self._layout = sentence_layout(pretrained)
-        most = self._layout.max_sentences
-        if max_sentences is not None and not 1 <= max_sentences <= most:
-            raise ValueError(
-                "`max_sentences` must be at least 1 and at most those of the model, "
-                f"{most}. Received: max_sentences={max_sentences}"
-            )
-        self.max_sentences = max_sentences or most
+        self.max_sentences = self._layout.max_sentences
         self.row_length = self._layout.max_length
         self._encoder = pretrained.encoder
         self._compute = compute

@@ -1,54 +1,61 @@
-"""Vectors of sentences in context: the normalised output at their `[SENT]`.
+"""Vectors of sentences in the context of the sentences before them.
 
-Shape key: B rows, C candidates, D hidden size.
+Shape key: B rows, D hidden size.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.inference import rows
-from seg_tf.inference.row_runner import RowRunner, sentence_layout
+from seg_tf.inference.example_vectors import ExampleVectors
 from seg_tf.inference.texts import Sentence
-from seg_tf.ops.gathering import gather_vectors
+from seg_tf.layouts.segments import Example, num_pieces
+
+_PIECES_PER_BATCH = 8_192
 
 
 class SentenceVectors:
     """Encodes sentences together with the sentences before them (SLM, section 5.3).
 
-    The vector of a sentence is the encoder's output at its `[SENT]`, of length 1 and in
-    float32, so that inner products of vectors are cosines. Of a sentence that does not
-    fit into a row the beginning counts, and sentences before it are left out, the
-    farthest first, until the others fit.
+    Vectors are those of `ExampleVectors`, of length 1, so that inner products are
+    cosines. Of a sentence that does not fit into a row the beginning counts, and
+    sentences before it are left out, the farthest first, until the others fit.
 
     Args:
-        pretrained: an SLM.
+        pretrained: an encoder of texts.
         context_sentences: the most sentences before the one whose vector is taken.
-        **arguments: further arguments of `RowRunner`.
+        pieces_per_batch: about how many word pieces are encoded at once.
 
     Raises:
-        ValueError: if the model was not trained on rows of sentences, or on so many.
+        ValueError: if the checkpoint is of no encoder of texts, or its rows take fewer
+            sentences.
     """
 
     def __init__(
-        self, pretrained: Pretrained, context_sentences: int, **arguments: Any
+        self,
+        pretrained: Pretrained,
+        context_sentences: int,
+        pieces_per_batch: int = _PIECES_PER_BATCH,
     ):
-        most = sentence_layout(pretrained).max_sentences
-        if not 0 <= context_sentences < most:
+        self._vectors = ExampleVectors(pretrained)
+        self._layout = self._vectors.layout
+        most = self._layout.text_capacity.num_sentences
+        if context_sentences < 0 or (most is not None and context_sentences >= most):
+            limit = (
+                ""
+                if most is None
+                else f" and at most {most - 1}, since the model takes {most} sentences "
+                "at once"
+            )
             raise ValueError(
-                f"`context_sentences` must be at least 0 and at most {most - 1}, since "
-                f"the model takes {most} sentences at once. Received: "
+                f"`context_sentences` must be at least 0{limit}. Received: "
                 f"context_sentences={context_sentences}"
             )
-        self._run = RowRunner(
-            pretrained,
-            _last_sentence,
-            max_sentences=context_sentences + 1,
-            **arguments,
-        )
+        self._pieces_per_batch = pieces_per_batch
+        self._word_pieces = pretrained.text_encoder()
 
     def encode(
         self,
@@ -58,7 +65,7 @@ class SentenceVectors:
         """Vectors of sentences.
 
         Args:
-            in_context: at least one sentence, each last, behind those before it.
+            in_context: at least one sentence, each last, after those before it.
             on_progress: called with the number of sentences of each batch.
 
         Returns:
@@ -66,34 +73,50 @@ class SentenceVectors:
         """
         # Neighbours share sentences, each of which is spelled once.
         unique = {id(one): one for group in in_context for one in group}
-        spelled = self._run.encode_text([one.text for one in unique.values()])
+        ids, lengths = self._word_pieces.encode([one.text for one in unique.values()])
+        spelled = np.split(ids, np.cumsum(lengths)[:-1])
         pieces = dict(zip(unique, spelled, strict=True))
-        num_cut = 0
-        of_groups = []
+        longest = self._layout.capacity(1)
+        examples, num_cut = [], 0
         for group in in_context:
             of_group = [pieces[id(one)] for one in group]
-            whole = of_group[-1]
-            of_group[-1] = rows.cut(whole, self._run.row_length)
-            num_cut += of_group[-1] is not whole
-            kept = self._num_that_fit(of_group)
-            of_groups.append(rows.make_row(group[-kept:], of_group[-kept:]))
-        (vectors,) = self._run(of_groups, on_progress)
+            num_cut += len(of_group[-1]) > longest
+            of_group[-1] = of_group[-1][:longest]
+            examples.append(self._as_many_as_fit(group, of_group))
+        vectors = None
+        for numbers in self._batches(examples):
+            some = [examples[one] for one in numbers]
+            counts = [len(one) for one in some]
+            computed = self._vectors(some)[np.arange(len(some)), np.array(counts) - 1]
+            if vectors is None:
+                vectors = np.zeros((len(examples), computed.shape[1]), np.float32)
+            vectors[numbers] = _of_length_one(computed)
+            on_progress(len(numbers))
         return vectors, num_cut
 
-    def _num_that_fit(self, pieces: Sequence[np.ndarray]) -> int:
-        """Number of sentences, from the last on, that fit into a row; at least 1."""
-        lengths = [rows.num_tokens(one) for one in reversed(pieces)]
-        fits = np.cumsum(lengths) <= rows.capacity(self._run.row_length)
-        return int(np.count_nonzero(fits))
+    def _as_many_as_fit(
+        self, group: Sequence[Sentence], pieces: Sequence[np.ndarray]
+    ) -> Example:
+        """The row of a sentence and as much of its context as it takes."""
+        for first in range(len(group) - 1):
+            example = rows.make_row(group[first:], pieces[first:])
+            if self._layout.fits(example):
+                return example
+        return rows.make_row(group[-1:], pieces[-1:])
+
+    def _batches(self, examples: Sequence[Example]) -> list[list[int]]:
+        """Numbers of examples, those of about one length together."""
+        lengths = [num_pieces(one) for one in examples]
+        batches: list[list[int]] = [[]]
+        for number in np.argsort(lengths, kind="stable").tolist():
+            size = (len(batches[-1]) + 1) * max(lengths[number], 1)
+            if batches[-1] and size > self._pieces_per_batch:
+                batches.append([])
+            batches[-1].append(number)
+        return batches
 
 
-def _last_sentence(
-    sequence_output: tf.Tensor, features: Mapping[str, tf.Tensor]
-) -> tuple[tf.Tensor]:
-    """The normalised vectors `(B, D)` of the last sentences of rows."""
-    # `[SEP]` is the last candidate, and what comes before it the last sentence.
-    mask = tf.cast(features["candidate_mask"], tf.int32)
-    last = tf.reduce_sum(mask, axis=1, keepdims=True) - 2
-    positions = tf.gather(features["candidate_positions"], last, batch_dims=1)
-    vectors = gather_vectors(sequence_output, positions)[:, 0]
-    return (tf.math.l2_normalize(tf.cast(vectors, tf.float32), axis=1),)
+def _of_length_one(vectors: np.ndarray) -> np.ndarray:
+    """Vectors `(B, D)`, normalised; one without a length stays 0."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors / np.where(lengths > 0, lengths, 1)

@@ -59,6 +59,7 @@ class BlockLayout(Layout):
     holds_spans = False
     vectors_per_text = True
     extra_features = ("given_text",)
+    unread_features = ("padding_mask",)
 
     def __init__(
         self, inputs: Any, encoder: Any, vocabulary: Any, max_length: int | None = None
@@ -87,6 +88,12 @@ class BlockLayout(Layout):
 
     def rows(self, trees: Trees) -> Features:
         return block_rows(trees, self.block_length, self._special_ids)
+
+    def num_tokens(self, example: Example) -> int:
+        return int((self._lengths(example)[0] + NUM_SPECIAL_TOKENS).sum())
+
+    def fits(self, example: Example) -> bool:
+        return len(self._lengths(example)[0]) <= self.max_sentences
 
     def row_shape(self, example: Example) -> tuple[int, int]:
         num_blocks, num_slots = self.exact_shape(example)
@@ -155,8 +162,7 @@ class BlockLayout(Layout):
 
     def _parts(self, example: Example) -> tuple[np.ndarray, np.ndarray]:
         """Pieces of each part, and which text it belongs to."""
-        lengths = np.array([len(segment.pieces) for segment in example])
-        parts, number = block_placing.split_long(lengths, self.longest_part)
+        parts, number = self._lengths(example)
         if len(parts) > self.max_sentences:
             raise ValueError(
                 "`example` must have at most as many sentences, or parts of them, as "
@@ -164,6 +170,11 @@ class BlockLayout(Layout):
             )
         texts = np.array([segment.text for segment in example])
         return parts, texts[np.cumsum(number == 0) - 1]
+
+    def _lengths(self, example: Example) -> tuple[np.ndarray, np.ndarray]:
+        """Pieces of each part, and which part of its sentence it is."""
+        lengths = np.array([len(segment.pieces) for segment in example])
+        return block_placing.split_long(lengths, self.longest_part)
 
     def _place(self, parts: np.ndarray) -> tuple[np.ndarray, int]:
         return block_placing.place_in_fewest_blocks(

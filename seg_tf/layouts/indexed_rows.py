@@ -5,7 +5,7 @@ Shape key: B rows, L row length.
 
 import abc
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -33,8 +33,6 @@ class IndexedLayout(Layout):
     """
 
     holds_spans = True
-    # Features of `rows` that no encoder reads.
-    unread_features: ClassVar[tuple[str, ...]]
 
     def __init__(
         self, inputs: Any, encoder: Any, vocabulary: Any, max_length: int | None = None
@@ -43,6 +41,7 @@ class IndexedLayout(Layout):
             inputs.row_length, encoder, max_length
         )
         self.text_capacity = TextCapacity(inputs.window_length - NUM_SPECIAL_TOKENS)
+        self.longest_part = self.max_length - NUM_SPECIAL_TOKENS
         self._special_ids = vocabulary.special_ids
         self._caps = encoder.index_caps
 
@@ -60,10 +59,13 @@ class IndexedLayout(Layout):
         with tf.device("CPU"):
             rows = self.rows(trees_of(examples, num_columns), row_length)
         return {
-            name: values.numpy()
-            for name, values in rows.items()
-            if name not in self.unread_features
+            name: values.numpy() for name, values in self.read_features(rows).items()
         }
+
+    def fits(self, example: Example) -> bool:
+        most = self.text_capacity.num_sentences
+        is_few = most is None or len(example) <= most
+        return is_few and self.num_tokens(example) <= self.max_length
 
     def piece_starts(self, example: Example) -> np.ndarray:
         lengths = np.array([len(segment.pieces) for segment in example])
@@ -71,7 +73,6 @@ class IndexedLayout(Layout):
 
     @classmethod
     def num_tokens(cls, example: Example) -> int:
-        """Positions that an example takes."""
         num_inside = int(cls._specials_before(example)[-1])
         return NUM_SPECIAL_TOKENS + num_inside + num_pieces(example)
 

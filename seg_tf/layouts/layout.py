@@ -60,19 +60,23 @@ class Layout(abc.ABC):
     Attributes:
         max_length: the most positions that an example takes.
         text_capacity: the most of a document that a row takes.
+        longest_part: the most pieces of a sentence that a row takes whole.
         holds_spans: whether question and context share a window of a row, so that an
             answer is a span of positions.
         vectors_per_text: whether a row of several texts has a vector for each, so that
             texts can be encoded jointly; if not, each has to have a row of its own.
         sent_id: id of the token before each sentence, as in SLM; None if there is none.
         extra_features: features beside the encoder's that `sentence_vectors` reads.
+        unread_features: features of `rows` that no encoder or head reads.
     """
 
     max_length: int
     text_capacity: TextCapacity
+    longest_part: int
     holds_spans: ClassVar[bool]
     vectors_per_text: ClassVar[bool]
     extra_features: ClassVar[tuple[str, ...]]
+    unread_features: ClassVar[tuple[str, ...]] = ()
     sent_id: int | None = None
 
     # === Rows ===
@@ -90,6 +94,14 @@ class Layout(abc.ABC):
         """Rows of texts, as long as the longest needs, eagerly or in a graph."""
 
     @abc.abstractmethod
+    def num_tokens(self, example: Example) -> int:
+        """Positions that a text takes in a row, special tokens included."""
+
+    @abc.abstractmethod
+    def fits(self, example: Example) -> bool:
+        """Returns True if a row takes all sentences of a text."""
+
+    @abc.abstractmethod
     def row_shape(self, example: Example) -> RowShape:
         """The smallest sizes of a row that take it; larger ones do as well."""
 
@@ -102,6 +114,14 @@ class Layout(abc.ABC):
         Raises:
             ValueError: if an example needs a larger row.
         """
+
+    def read_features(self, rows: Features) -> dict[str, tf.Tensor]:
+        """Those features of rows that an encoder or a head may read."""
+        return {
+            name: values
+            for name, values in rows.items()
+            if name not in self.unread_features
+        }
 
     def beginning(self, trees: TextTrees) -> TextTrees:
         """As much as a row takes of documents that are within `text_capacity`."""

@@ -47,6 +47,7 @@ class SentenceLayout(IndexedLayout):
     ):
         super().__init__(inputs, encoder, vocabulary, max_length)
         self.max_sentences = inputs.max_sentences
+        self.longest_part = self.capacity(1)
         self.text_capacity = dataclasses.replace(
             self.text_capacity, num_sentences=inputs.max_sentences
         )
@@ -90,7 +91,7 @@ class SentenceLayout(IndexedLayout):
         )
         # The last candidate is [SEP].
         mask = features["candidate_mask"][:, 2:]
-        return tf.where(mask[:, :, tf.newaxis], vectors, 0), mask
+        return tf.where(tf.expand_dims(mask, 2), vectors, 0), mask
 
     @staticmethod
     def _specials_before(example: Example) -> np.ndarray:
@@ -144,13 +145,12 @@ def sentence_rows(
         as in the batch contract; and `sentence_number`, int32 `(B, L)`, which sentence
         of the row, from 1, a piece belongs to, 0 at special tokens and padding.
     """
-    is_sentence = trees.is_sentence()
     count = trees.num_sentences[:, tf.newaxis]
     num_specials = 0 if sent_id is None else 1
-    lengths = tf.where(is_sentence, trees.sentence_lengths + num_specials, 0)
+    lengths = trees.sentence_lengths + num_specials
+    lengths = tf.where(trees.is_sentence(), lengths, 0)
     starts = 1 + tf.cumsum(lengths, axis=1, exclusive=True)
     end = 1 + tf.reduce_sum(lengths, axis=1, keepdims=True)
-
     position = tf.range(row_length)[tf.newaxis, :] + tf.zeros_like(count)
     is_cls, is_sep = position == 0, position == end
     # As many sentences as begin up to here: the number of the sentence, from 1.
@@ -158,12 +158,10 @@ def sentence_rows(
     sentence = tf.clip_by_value(number - 1, 0, count - 1)
     offset = position - tf.gather(starts, sentence, batch_dims=1)
     is_piece = (offset >= num_specials) & (position < end)
-
-    in_order = tf.cumsum(tf.ones_like(lengths), axis=1, exclusive=True)
-    places = in_order if places is None else tf.where(is_sentence, places, in_order)
-    order = tf.argsort(places, axis=1)
+    places, order = _presented(trees, places)
     presented = tf.gather(lengths, order, batch_dims=1)
     paragraphs = trees.capped_paragraphs(caps.get("paragraph_index"))
+    indices = _indices(trees, paragraphs, presented, places, sentence, position, offset)
     specials = tf.where(is_sep, special_ids["sep"], sent_id or 0)
     row = {
         **row_features(
@@ -173,17 +171,29 @@ def sentence_rows(
             specials=tf.where(is_cls, special_ids["cls"], specials),
             is_token=position <= end,
             pad_id=special_ids["pad"],
-            indices=_indices(
-                trees, paragraphs, presented, places, sentence, position, offset
-            ),
+            indices=indices,
             caps=caps,
         ),
         "sentence_number": tf.where(is_piece, number, 0),
     }
-    if sent_id is None:
-        return row
-    starts = tf.gather(starts, order, batch_dims=1)
-    return row | _candidates(count, starts, end, places)
+    if sent_id is not None:
+        row |= _candidates(count, tf.gather(starts, order, batch_dims=1), end, places)
+    return row
+
+
+def _presented(trees: Trees, places: tf.Tensor | None) -> tuple[tf.Tensor, tf.Tensor]:
+    """Place of each sentence, padding at the end, and the sentence of each place.
+
+    Args:
+        trees: the sentences in gold order.
+        places: as for `sentence_rows`.
+    """
+    ones = tf.ones_like(trees.sentence_lengths)
+    in_order = tf.cumsum(ones, axis=1, exclusive=True)
+    if places is None:
+        places = in_order
+    places = tf.where(trees.is_sentence(), places, in_order)
+    return places, tf.argsort(places, axis=1)
 
 
 def _indices(

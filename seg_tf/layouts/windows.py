@@ -106,30 +106,10 @@ def window_rows(
         belongs to, 0 at special tokens and padding; each `(B, L)`.
     """
     count = trees.num_sentences[:, tf.newaxis]
-    is_sentence = trees.is_sentence()
-    next_texts = tf.pad(trees.texts[:, 1:], [[0, 0], [0, 1]], constant_values=-1)
-    is_next = tf.pad(is_sentence[:, 1:], [[0, 0], [0, 1]])
-    ends_text = is_sentence & ((trees.texts != next_texts) | ~is_next)
-    # A sentence's positions include the special tokens that share its indices.
-    num_separators = tf.cast(ends_text, tf.int32)
-    lengths = tf.where(is_sentence, trees.sentence_lengths + num_separators, 0)
-    lengths += tf.pad(tf.ones_like(count), [[0, 0], [0, tf.shape(lengths)[1] - 1]])
-    ends = tf.cumsum(lengths, axis=1)
-
+    of_sentences = _sentence_table(trees, caps)
+    ends = of_sentences.pop("end")
     position = tf.range(row_length)[tf.newaxis, :] + tf.zeros_like(count)
     sentence = tf.minimum(tf.searchsorted(ends, position, side="right"), count - 1)
-    shared_indices = {
-        "paragraph_index": trees.capped_paragraphs(caps.get("paragraph_index")),
-        "sentence_index": trees.sentences,
-        "token_type": trees.texts,
-    }
-    of_sentences = {
-        "start": ends - lengths,
-        "separator": tf.where(ends_text, ends - 1, -1),
-        "separators_before": tf.cumsum(num_separators, axis=1, exclusive=True),
-        "first_token": trees.first_tokens,
-        **{name: values for name, values in shared_indices.items() if name in caps},
-    }
     table = tf.gather(
         tf.stack(list(of_sentences.values()), axis=2), sentence, batch_dims=1
     )
@@ -156,4 +136,37 @@ def window_rows(
             caps=caps,
         ),
         "sentence_number": tf.where(is_piece, sentence + 1, 0),
+    }
+
+
+def _sentence_table(trees: Trees, caps: Mapping[str, int]) -> dict[str, tf.Tensor]:
+    """Places of sentences in their rows, and indices that their pieces share.
+
+    Each is an int32 tensor `(B, S)`: `start` and `end` of a sentence's positions,
+    which include the special tokens that share its indices; `separator`, the position
+    of the `[SEP]` among them, -1 where there is none; `separators_before`, the number
+    of those of earlier sentences; `first_token` and the indices that `caps` names.
+    """
+    is_sentence = trees.is_sentence()
+    next_texts = tf.pad(trees.texts[:, 1:], [[0, 0], [0, 1]], constant_values=-1)
+    is_next = tf.pad(is_sentence[:, 1:], [[0, 0], [0, 1]])
+    ends_text = is_sentence & ((trees.texts != next_texts) | ~is_next)
+    num_separators = tf.cast(ends_text, tf.int32)
+    lengths = tf.where(is_sentence, trees.sentence_lengths + num_separators, 0)
+    # [CLS] is of the first sentence.
+    is_first = tf.range(tf.shape(lengths)[1])[tf.newaxis, :] == 0
+    lengths += tf.cast(is_first, tf.int32)
+    ends = tf.cumsum(lengths, axis=1)
+    shared_indices = {
+        "paragraph_index": trees.capped_paragraphs(caps.get("paragraph_index")),
+        "sentence_index": trees.sentences,
+        "token_type": trees.texts,
+    }
+    return {
+        "end": ends,
+        "start": ends - lengths,
+        "separator": tf.where(ends_text, ends - 1, -1),
+        "separators_before": tf.cumsum(num_separators, axis=1, exclusive=True),
+        "first_token": trees.first_tokens,
+        **{name: values for name, values in shared_indices.items() if name in caps},
     }

@@ -17,7 +17,7 @@ def gather_vectors(sequence: Any, positions: Any) -> Any:
     Returns:
         Tensor `(B, P, D)` of the dtype of `sequence`.
     """
-    return ops.take_along_axis(sequence, positions[:, :, None], axis=1)
+    return ops.take_along_axis(sequence, ops.expand_dims(positions, 2), axis=1)
 
 
 def mean_vectors(sequence: Any, numbers: Any, count: Any) -> tuple[Any, Any]:
@@ -32,8 +32,10 @@ def mean_vectors(sequence: Any, numbers: Any, count: Any) -> tuple[Any, Any]:
         Tensor `(B, N, D)` of the dtype of `sequence`, 0 where a number has no vector;
         and bool `(B, N)`, whether it has one.
     """
-    wanted_N1 = ops.arange(1, 1 + count, dtype="int32")[:, None]
-    is_of_BNL = ops.cast(ops.equal(numbers[:, None, :], wanted_N1), sequence.dtype)
+    wanted_N1 = ops.expand_dims(ops.arange(1, 1 + count, dtype="int32"), 1)
+    is_of_BNL = ops.equal(ops.expand_dims(numbers, 1), wanted_N1)
+    is_of_BNL = ops.cast(is_of_BNL, sequence.dtype)
     counts_BN = ops.sum(is_of_BNL, axis=2)
     sums_BND = ops.matmul(is_of_BNL, sequence)
-    return sums_BND / ops.maximum(counts_BN, 1)[:, :, None], counts_BN > 0
+    counts_BN1 = ops.expand_dims(ops.maximum(counts_BN, 1), 2)
+    return sums_BND / counts_BN1, counts_BN > 0

@@ -40,7 +40,7 @@ def same_sentence(sentence_number: Any, block_length: int) -> Any:
         Bool tensor `(G, T, T)`.
     """
     number_GT = to_blocks(sentence_number, block_length)
-    return ops.equal(number_GT[:, :, None], number_GT[:, None, :])
+    return ops.equal(ops.expand_dims(number_GT, 2), ops.expand_dims(number_GT, 1))
 
 
 def same_text(text_number: Any, positions: Any, mask: Any) -> Any:
@@ -56,4 +56,4 @@ def same_text(text_number: Any, positions: Any, mask: Any) -> Any:
     """
     seen_BN = ops.take_along_axis(text_number, positions, axis=1)
     seen_BN = ops.where(ops.cast(mask, "bool"), seen_BN, -1)
-    return ops.equal(text_number[:, :, None], seen_BN[:, None, :])
+    return ops.equal(ops.expand_dims(text_number, 2), ops.expand_dims(seen_BN, 1))

@@ -266,7 +266,7 @@ def join() -> Distribution:
 
 
 def was_launched() -> bool:
-    """Whether a launcher started this process as one of several."""
+    """True if a launcher started this process as one of several."""
     return _number_launched() > 1 or _launched_elastic()
 
 

@@ -116,7 +116,7 @@ def test_files_of_a_folder_are_texts_of_their_own(reat_dir, tmp_path, capsys):
     assert "more/long.txt: 90 words in 45 sentences" in output
     assert "in 3 passes" in output
     assert "more/long.txt has 45 sentences" in errors
-    assert "places for 20 (`model.max_sentences`)" in errors
+    assert "a row takes 260 word pieces and 20 sentences: it was read in 3" in errors
     assert "one.txt has" not in errors
 
 
@@ -212,9 +212,20 @@ def test_nothing_else_is_replaced(reat_dir, tmp_path):
         run(reat_dir, f"--text={texts.parent}", f"--output_dir={tmp_path / 'out'}")
 
 
-def test_another_model_is_refused(run_dir, chapter, tmp_path):
-    with pytest.raises(ValueError, match=r"`checkpoint` must be of a ReAT.*'tiny'"):
-        run(run_dir, f"--text={chapter}", f"--output={tmp_path / 'a.npz'}")
+def test_other_encoders_read_windows(run_dir, chapter, tmp_path):
+    output = tmp_path / "a.npz"
+    run(run_dir, f"--text={chapter}", f"--output={output}")
+    pretrained = load_pretrained(run_dir)
+    with np.load(output) as found:
+        sentences = json.loads(str(found["sentences"]))
+        expected = LongTexts(pretrained).encode(sentences, found["paragraphs"])
+        np.testing.assert_allclose(found["vectors"], expected.vectors, atol=1e-5)
+        assert json.loads(str(found["settings"]))["num_sentences"] == 4
+
+
+def test_a_model_of_other_texts_is_refused(language_model_dir, chapter, tmp_path):
+    with pytest.raises(ValueError, match="`checkpoint` must be of an encoder of texts"):
+        run(language_model_dir, f"--text={chapter}", f"--output={tmp_path / 'a.npz'}")
 
 
 def test_help_teaches():

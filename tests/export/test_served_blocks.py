@@ -9,10 +9,13 @@ import tensorflow as tf
 
 from seg_tf import configuration
 from seg_tf.export.served_encoder import ServedEncoder
-from seg_tf.export.served_rows import ServedRows
 from seg_tf.finetuning.segments import as_tuples, encode_texts
 from seg_tf.inference.long_texts import LongTexts
 from seg_tf.layouts import block_placing, blocks
+from seg_tf.preprocessing.text_preprocessor import (
+    DocumentPreprocessor,
+    TextPreprocessor,
+)
 from seg_tf.text.punkt import SentenceSplitter
 from tests.finetuning import tiny_models
 
@@ -41,8 +44,8 @@ def pretrained():
 
 @functools.cache
 def served():
-    rows = ServedRows(pretrained())
-    return rows, ServedEncoder(pretrained(), rows).functions
+    preprocessor = DocumentPreprocessor(pretrained())
+    return ServedEncoder(pretrained(), preprocessor).functions
 
 
 def sentences_of(document):
@@ -52,7 +55,7 @@ def sentences_of(document):
 
 
 def test_documents_are_encoded_as_long_texts():
-    found = served()[1]["serving_default"](tf.constant([*DOCUMENTS, ""]))
+    found = served()["serving_default"](tf.constant([*DOCUMENTS, ""]))
     model = LongTexts(pretrained())
     for number, document in enumerate(DOCUMENTS):
         sentences = sentences_of(document)
@@ -73,7 +76,7 @@ def test_documents_are_encoded_as_long_texts():
 
 
 def test_of_long_documents_the_beginning_is_read():
-    found = served()[1]["serving_default"](tf.constant(TOO_LONG))
+    found = served()["serving_default"](tf.constant(TOO_LONG))
     assert found["is_cut"].numpy().all()
     # 8 parts of a sentence; 8 sentences; two, since the third has 10 parts.
     assert found["sentence_mask"].numpy().sum(axis=1).tolist() == [1, 8, 2]
@@ -92,9 +95,8 @@ def test_examples_are_laid_out_as_in_finetuning(num_texts):
     )
     shapes = np.array([layout.row_shape(one) for one in segments])
     expected = layout.lay_out(list(segments), tuple(shapes.max(axis=0).tolist()))
-    is_cut, features = served()[0].of_segments(
-        [tf.constant(of_text) for of_text in zip(*examples, strict=True)],
-        layout.capacity(num_texts),
+    is_cut, features = TextPreprocessor(pretrained(), num_texts, 100).read(
+        [tf.constant(of_text) for of_text in zip(*examples, strict=True)]
     )
     assert int(tf.reduce_sum(tf.cast(is_cut, tf.int32))) == segments.num_cut > 0
     for name, values in expected.items():
@@ -106,7 +108,7 @@ def test_examples_are_laid_out_as_in_finetuning(num_texts):
 
 def test_vectors_of_pairs_are_those_of_the_readout():
     first, second = DOCUMENTS[:3], DOCUMENTS[2:]
-    found = served()[1]["encode_pairs"](tf.constant(first), tf.constant(second))
+    found = served()["encode_pairs"](tf.constant(first), tf.constant(second))
     layout = pretrained().layout()
     examples = encode_texts(
         pretrained().text_encoder(),
@@ -149,4 +151,4 @@ def test_a_model_of_other_rows_is_refused():
         inputs=configuration.LaneInputsConfig(),
     )
     with pytest.raises(ValueError, match="TransformerXLConfig"):
-        ServedRows(dataclasses.replace(pretrained(), config=other))
+        DocumentPreprocessor(dataclasses.replace(pretrained(), config=other))

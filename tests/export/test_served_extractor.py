@@ -10,22 +10,12 @@ import tensorflow as tf
 from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.commands import export
 from seg_tf.export.served_extractor import ServedExtractor
-from seg_tf.export.spans.answers import NO_SCORE
-from seg_tf.export.spans.contexts import GraphContextEncoder, encode_questions
-from seg_tf.export.spans.span_rows import span_rows, span_trees
-from seg_tf.export.spans.windows import make_windows as make_graph_windows
-from seg_tf.finetuning import SpanExtractor
-from seg_tf.finetuning.spans.span_batches import (
-    context_positions,
-    span_batches,
-)
-from seg_tf.finetuning.spans.squad_examples import span_example, window_sizes
-from seg_tf.tasks.squad.answers import WindowLogits, rank_answers
-from seg_tf.tasks.squad.spans import SpanEncoder
-from seg_tf.tasks.squad.squad_files import Passage, Question
-from seg_tf.tasks.squad.windows import make_windows
-from seg_tf.text.graph.pieces import GraphWordPieces
-from seg_tf.text.graph.sentences import GraphSentenceSplitter
+from seg_tf.finetuning import SpanExamples, SpanExtractor
+from seg_tf.finetuning.spans.squad_predictions import AnswerRanker, WindowPredictor
+from seg_tf.layouts.span_answers import NO_SCORE
+from seg_tf.preprocessing.contexts import ContextEncoder
+from seg_tf.preprocessing.span_preprocessor import SpanPreprocessor
+from seg_tf.preprocessing.window_sizes import window_sizes
 from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.text.punkt_parameters import PunktParameters
 from tests import command_calls
@@ -72,98 +62,42 @@ def pretrained_of(kind):
     return tiny_models.tiny(kind, num_token_types=2)
 
 
-@functools.cache
-def splitter():
-    return GraphSentenceSplitter(SPLITTER.parameters)
-
-
-def windows_of(pretrained):
-    """The windows for Keras; the place of a question is its name."""
-    passages = [
-        Passage("", context, (Question(str(number), question, ()),))
-        for number, (question, context) in enumerate(asked())
-    ]
-    return make_windows(
-        passages,
-        SpanEncoder(pretrained.vocabulary, pretrained.lower_case, SPLITTER),
-        window_sizes(pretrained, **SIZES),
+def examples_of(pretrained):
+    """The windows for Keras, made by the offline front end."""
+    questions, contexts = zip(*asked(), strict=True)
+    encoder = ContextEncoder(pretrained)
+    sizes = window_sizes(pretrained, **SIZES)
+    return SpanExamples(
+        pretrained,
+        encoder.contexts(contexts),
+        encoder.questions(questions, range(len(questions)), sizes.max_question_pieces),
+        sizes,
     )
 
 
-def answers_of_keras(extractor, pretrained, windows, max_length, has_null, **choice):
+def answers_of_keras(extractor, examples, has_null, **choice):
     """What the model answers outside of the graph."""
-    layout = pretrained.layout(max_length, for_spans=True)
-    examples = [span_example(window) for window in windows]
-    batches = span_batches(
-        pretrained, examples, batch_size=9, with_labels=False, max_length=max_length
-    )
-    logits = []
-    for batch in batches:
-        found = extractor.predict_on_batch(batch)
-        for start, end in zip(found["start"], found["end"], strict=True):
-            at = context_positions(layout, examples[len(logits)].segments)
-            null = (float(start[0]), float(end[0])) if has_null else None
-            logits.append(WindowLogits(start[at], end[at], null))
-    return list(rank_answers(windows, logits, **choice))
+    _, contexts = zip(*asked(), strict=True)
+    names = [str(number) for number in range(len(contexts))]
+    ranker = AnswerRanker(examples, names, contexts, has_null=has_null, **choice)
+    return ranker(WindowPredictor(examples)(extractor))
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_rows_are_those_of_finetuning(kind):
+def test_rows_are_those_of_finetuning_inside_a_pipeline_too(kind):
     pretrained = pretrained_of(kind)
-    windows = windows_of(pretrained)
-    sizes = window_sizes(pretrained, **SIZES)
-    word_pieces = GraphWordPieces(pretrained.vocabulary, pretrained.lower_case)
-    questions, contexts = map(tf.constant, zip(*asked(), strict=True))
-    spelled, is_cut = encode_questions(
-        questions, word_pieces, sizes.max_question_pieces
-    )
-    assert int(tf.reduce_sum(tf.cast(is_cut, tf.int32))) == (windows.num_cut_questions)
-    encoded = GraphContextEncoder(splitter(), word_pieces)(contexts)
-    found = make_graph_windows(encoded, tf.cast(spelled.row_lengths(), tf.int32), sizes)
-    layout = pretrained.layout(sizes.max_length, for_spans=True)
-    of_sentences = "sentence_id" in tiny_models.TABLES[kind]
-    trees = span_trees(spelled, encoded, found, of_sentences)
-    features, places = span_rows(trees, layout)
-    np.testing.assert_array_equal(places[:, 0], found.windows)
-    windows = windows.windows
-    assert len(windows) == len(found.lengths) > 2 * len(questions)
-    expected = {"windows": [], "positions": [], "is_max_context": [], "starts": []}
-    expected["stops"] = []
-    (rows,) = span_batches(
-        pretrained,
-        [span_example(window) for window in windows],
-        batch_size=len(windows),
-        with_labels=False,
-        max_length=sizes.max_length,
-    ).as_numpy_iterator()
-    names = {*rows} - {"candidate_positions", "candidate_mask", "can_hold_answer"}
-    assert names <= {*features}
-    for number, window in enumerate(windows):
-        assert int(window.identifier) == found.contexts[number]
-        example = span_example(window)
-        expected["windows"] += [number] * len(window)
-        expected["positions"].append(context_positions(layout, example.segments))
-        expected["is_max_context"].append(window.is_max_context)
-        expected["starts"].append(window.context.starts[window.start : window.stop])
-        expected["stops"].append(window.context.stops[window.start : window.stop])
-        row = {name: values[number] for name, values in rows.items()}
-        length = row["padding_mask"].sum()
-        for name in names:
-            in_graph = features[name][number].numpy()
-            np.testing.assert_array_equal(in_graph[:length], row[name][:length], name)
-            assert not in_graph[length:].any()
-    first = tf.gather(encoded.texts.starts, tf.gather(found.contexts, found.windows))
-    in_graph = {
-        "windows": found.windows,
-        "positions": places[:, 1],
-        "is_max_context": found.is_max_context,
-        "starts": tf.gather(encoded.starts, found.pieces) - first,
-        "stops": tf.gather(encoded.stops, found.pieces) - first,
-    }
-    for name, values in in_graph.items():
-        wanted = expected[name]
-        wanted = wanted if name == "windows" else np.concatenate(wanted)
-        np.testing.assert_array_equal(values, wanted, name)
+    preprocessor = SpanPreprocessor(pretrained, window_sizes(pretrained, **SIZES))
+    examples = examples_of(pretrained)
+    assert len(examples) > 2 * len(asked())
+    (expected,) = examples.batches(len(examples), with_labels=False)
+    texts = tuple(map(list, zip(*asked(), strict=True)))
+    dataset = tf.data.Dataset.from_tensor_slices(texts).batch(len(asked()))
+    (rows,) = dataset.map(preprocessor)
+    assert rows.keys() == expected.keys()
+    for name, values in expected.items():
+        length = rows[name].shape[1]
+        np.testing.assert_array_equal(rows[name], values[:, :length], name)
+        assert not values[:, length:].numpy().any()
 
 
 def check_answers(found, expected, null_threshold, num_best):
@@ -205,24 +139,16 @@ def check_answers(found, expected, null_threshold, num_best):
 
 def test_answers_are_those_of_keras():
     pretrained = pretrained_of("bert_ps")
-    windows = windows_of(pretrained)
+    examples = examples_of(pretrained)
     sizes = window_sizes(pretrained, **SIZES)
-    extractor = SpanExtractor.from_pretrained(pretrained, seed=1)
+    extractor = SpanExtractor.from_pretrained(pretrained, seed=1, **SIZES)
     choice = {"num_best": NUM_BEST, "max_answer_pieces": MAX_ANSWER_PIECES}
-    expected = answers_of_keras(
-        extractor,
-        pretrained,
-        windows.windows,
-        sizes.max_length,
-        has_null=True,
-        **choice,
-    )
+    expected = answers_of_keras(extractor, examples, has_null=True, **choice)
     # Between the odds of two questions.
     null_threshold = np.median([one.null_odds for one in expected])
     served = ServedExtractor(
         extractor,
-        pretrained,
-        sizes,
+        SpanPreprocessor(pretrained, sizes),
         null_threshold=null_threshold,
         **choice,
     ).functions["serving_default"]
@@ -232,7 +158,9 @@ def test_answers_are_those_of_keras():
     of_last = {name: values[-1].numpy() for name, values in found.items()}
     found = {name: values[:-1] for name, values in found.items()}
     check_answers(found, expected, null_threshold, NUM_BEST)
-    assert sum(found["is_cut"].numpy()) == windows.num_cut_questions > 0
+    is_cut = examples.questions.is_cut.numpy()
+    np.testing.assert_array_equal(found["is_cut"], is_cut)
+    assert is_cut.any()
     assert of_last["answer"] == b""
     assert of_last["start"] == of_last["end"] == 0
     assert of_last["score"] == NO_SCORE
@@ -266,9 +194,7 @@ def test_an_extractor_is_exported(tmp_path):
     )
     expected = answers_of_keras(
         extractor,
-        pretrained,
-        windows_of(pretrained).windows,
-        SIZES["max_length"],
+        examples_of(pretrained),
         has_null=False,
         max_answer_pieces=MAX_ANSWER_PIECES,
     )
@@ -298,4 +224,4 @@ def test_what_is_no_model_of_questions_is_refused():
     with pytest.raises(ValueError, match="reads question and context"):
         window_sizes(pretrained)
     with pytest.raises(ValueError, match=r"`num_best` and .* Received: num_best=0"):
-        ServedExtractor(None, pretrained, None, num_best=0)
+        ServedExtractor(None, None, num_best=0)

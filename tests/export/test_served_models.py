@@ -17,15 +17,18 @@ from seg_tf.export import saved_model
 from seg_tf.export.sentence_encoder import SentenceEncoder
 from seg_tf.export.served_classifier import ServedClassifier
 from seg_tf.export.served_encoder import ServedEncoder
-from seg_tf.export.served_rows import ServedRows
 from seg_tf.finetuning import TextClassifier, text_batches
 from seg_tf.inference import text_windows
 from seg_tf.inference.text_windows import window_capacity
+from seg_tf.preprocessing.text_preprocessor import (
+    DocumentPreprocessor,
+    TextPreprocessor,
+)
 from seg_tf.text.punkt import SentenceSplitter
 from tests import command_calls
-from tests.export.test_served_rows import DOCUMENTS, EMPTY
 from tests.finetuning import tiny_models
 from tests.inference import tiny_slm, tiny_windows
+from tests.preprocessing.test_text_preprocessor import DOCUMENTS, EMPTY
 
 pytestmark = pytest.mark.slow
 
@@ -105,7 +108,7 @@ def serve_elsewhere(checkpoint, given, folder):
 def serve_here(checkpoint, given, _):
     """The same from the functions that are saved."""
     pretrained = load_pretrained(checkpoint)
-    rows = ServedRows(pretrained)
+    rows = DocumentPreprocessor(pretrained)
     functions = ServedEncoder(pretrained, rows).functions
     return {
         name: functions[name](*map(tf.constant, arguments.values()))
@@ -162,9 +165,9 @@ def test_what_is_served_is_what_keras_computes(checkpoints, kind, serve, tmp_pat
 @pytest.mark.parametrize("kind", ["segabert_slm", "bert"])
 def test_rows_give_what_their_texts_give(kind):
     pretrained = tiny_models.tiny(kind)
-    rows = ServedRows(pretrained)
+    rows = DocumentPreprocessor(pretrained)
     served = ServedEncoder(pretrained, rows).functions
-    _, features = rows.of_texts(tf.constant(DOCUMENTS))
+    _, features = rows.read(tf.constant(DOCUMENTS))
     signature = served["encode_ids"]
     names = signature.structured_input_signature[1]
     of_rows = signature(**{name: features[name] for name in names})
@@ -180,11 +183,10 @@ def test_a_classifier_answers_as_in_keras(kind, num_classes):
     classifier = TextClassifier.from_pretrained(
         pretrained, num_classes, num_texts=2, seed=1
     )
-    rows = ServedRows(pretrained)
+    rows = TextPreprocessor(pretrained, 2)
     labels = ["no", "maybe", "yes"]
-    room = pretrained.layout().capacity(2)
     of_classes = labels if num_classes > 1 else []
-    served = ServedClassifier(classifier, rows, of_classes, 2, room).functions
+    served = ServedClassifier(classifier, rows, of_classes).functions
     first, second = map(tf.constant, zip(*PAIRS, strict=True))
     found = served["serving_default"](first, second)
     batches = text_batches(pretrained, PAIRS, batch_size=3, report=bool)
@@ -282,7 +284,7 @@ def test_a_killed_export_leaves_what_was_there(tmp_path, monkeypatch):
 
     monkeypatch.setattr(tf.saved_model, "save", fill_disk)
     pretrained = tiny_models.tiny("bert")
-    served = ServedEncoder(pretrained, ServedRows(pretrained))
+    served = ServedEncoder(pretrained, DocumentPreprocessor(pretrained))
     with pytest.raises(OSError, match="No space"):
         saved_model.write(served, folder, pretrained, {}, overwrite=True)
     assert [path.name for path in tmp_path.iterdir()] == ["served"]

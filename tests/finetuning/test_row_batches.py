@@ -42,12 +42,15 @@ def test_order_and_company_are_drawn():
 
 
 def dataset(seed, labels=None):
-    def lay_out(numbers, row_shape):
-        rows = np.zeros((len(numbers), row_shape[0]), np.int64)
+    def make_batch(numbers, row_shape):
+        rows = np.zeros((len(numbers), row_shape[0]), np.int32)
         rows[:, 0] = numbers
-        return {"token_ids": rows}
+        features = {"token_ids": rows}
+        if labels is None:
+            return features
+        return features, {name: values[numbers] for name, values in labels.items()}
 
-    return row_batches(lay_out, SHAPES, labels, 10, seed)
+    return row_batches(make_batch, SHAPES, 10, seed)
 
 
 def numbers_of(batches):
@@ -84,3 +87,8 @@ def test_labels_come_with_their_rows():
         assert (of_batch["start"] == 2 * numbers.numpy()).numpy().all()
         assert (of_batch["place"][:, 0] == 2.0 * numbers.numpy()).numpy().all()
         assert features["token_ids"].dtype.name == "int32"
+
+
+def test_batches_hold_an_example():
+    with pytest.raises(ValueError, match=r"at least 1\. Received: batch_size=0"):
+        row_batches(None, SHAPES, 0, None)

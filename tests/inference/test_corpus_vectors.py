@@ -7,12 +7,14 @@ import numpy as np
 import pytest
 
 from seg_tf import files
+from seg_tf.export.sentence_encoder import SentenceEncoder
 from seg_tf.inference import corpus_encoding, corpus_vectors, texts
 from seg_tf.inference.corpus_vectors import CorpusVectors
 from seg_tf.inference.sentence_vectors import SentenceVectors
 from seg_tf.inference.texts import Sentence
 from tests import command_calls
 from tests.counting_bar import CountingBar
+from tests.finetuning import tiny_models
 from tests.inference import tiny_slm
 from tests.inference.tiny_slm import ROW_LENGTH, SPLITTER, sentence
 
@@ -140,11 +142,11 @@ def test_nearest_vectors_equal_brute_force_with_ties(tmp_path, count):
         assert [number for number, _ in found[:2]] == [17, 41]
 
 
-@pytest.mark.parametrize("tokens_per_batch", [1, 100])
-def test_batches_never_change_a_vector(corpus, pretrained, tokens_per_batch):
+@pytest.mark.parametrize("pieces_per_batch", [1, 100])
+def test_batches_never_change_a_vector(corpus, pretrained, pieces_per_batch):
     numbers = range(0, corpus.manifest["num_sentences"], 3)
     groups = list(corpus.sentences(numbers).values())
-    model = SentenceVectors(pretrained, 1, tokens_per_batch=tokens_per_batch)
+    model = SentenceVectors(pretrained, 1, pieces_per_batch=pieces_per_batch)
     found, num_cut = model.encode(groups[::-1])
     np.testing.assert_allclose(found[::-1], all_vectors(corpus)[::3], atol=2e-5)
     assert num_cut == 0
@@ -172,6 +174,32 @@ def test_context_gives_way_to_a_long_sentence(pretrained):
         vector_alone(pretrained, [Sentence(" ".join(words), "")]),
         atol=2e-5,
     )
+
+
+@pytest.mark.parametrize("kind", ["segabert", "reat"])
+def test_other_encoders_have_vectors_as_well(kind):
+    pretrained = tiny_models.tiny(kind)
+    before, last, empty = (
+        Sentence(text, "", paragraph=number)
+        for number, text in enumerate(("W1 w2 w3.", "W4 w5.", "\u200b"))
+    )
+    long = Sentence("w6 " * 60, "", paragraph=1)
+    model = SentenceVectors(pretrained, 1)
+    groups = [[before, last], [last], [before, empty], [before, long]]
+    vectors, num_cut = model.encode(groups)
+    encoder = SentenceEncoder(pretrained)
+    # The same text as a document of pretraining.
+    for number, group in enumerate(groups[:2]):
+        (text,) = encoder.encode_sentences(["\n".join(one.text for one in group)])
+        expected = text.vectors[-1] / np.linalg.norm(text.vectors[-1])
+        np.testing.assert_allclose(vectors[number], expected, atol=1e-5)
+    assert np.abs(vectors[0] - vectors[1]).max() > 1e-3
+    assert vectors[2].any() == (kind == "reat")
+    # Blocks take a long sentence in parts; a window takes its beginning, alone.
+    assert num_cut == (kind == "segabert")
+    if kind == "segabert":
+        alone, _ = model.encode([[Sentence("w6 " * 46, "")]])
+        np.testing.assert_allclose(vectors[3], alone[0], atol=1e-5)
 
 
 def test_only_missing_shards_are_made_again(corpus, pretrained, tmp_path):
@@ -253,6 +281,7 @@ def test_cut_sentences_are_reported(pretrained, tmp_path):
 STOPPED = """
 import pathlib, sys
 from seg_tf import files
+from seg_tf.export.sentence_encoder import SentenceEncoder
 from seg_tf.checkpoints.pretrained import load_pretrained
 from tests.inference import test_corpus_vectors as tests
 run_dir, folder, text = sys.argv[1:]

@@ -7,7 +7,9 @@ import pytest
 
 from seg_tf import configuration
 from seg_tf.checkpoints.pretrained import Pretrained
+from seg_tf.inference import text_windows
 from seg_tf.inference.long_texts import LongTexts
+from seg_tf.text.tree import DocumentTree
 from tests.finetuning import tiny_models
 from tests.inference.tiny_reat import CONFIG, MODEL, padded_vectors, pieces_of
 from tests.inference.tiny_slm import VOCABULARY, sentence
@@ -105,6 +107,57 @@ def test_other_sentences_are_context(reat):
     assert np.abs(encode(sentences).vectors[0] - changed[0]).max() > 1e-3
 
 
-def test_another_model_is_refused():
-    with pytest.raises(ValueError, match=r"of a ReAT.*'tiny_bert'.*EncoderConfig"):
-        LongTexts(tiny_models.tiny("bert"))
+def window_vectors(pretrained, sentences, first_index, paragraph_lengths):
+    """Vectors of the sentences of a window of a document, read alone."""
+    tree = DocumentTree(
+        np.concatenate(sentences),
+        np.array([len(one) for one in sentences]),
+        np.array(paragraph_lengths),
+        first_index,
+    )
+    window = text_windows.lay_out(tree, pretrained)
+    sequence = pretrained.encoder(window.features, training=False)[0].numpy()
+    is_sent = np.array(window.tokens) == "[SENT]"
+    is_read = is_sent if is_sent.any() else window.is_piece
+    return [
+        sequence[(window.sentences == number) & is_read].mean(axis=0)
+        for number in range(len(sentences))
+    ]
+
+
+@pytest.mark.parametrize("kind", ["segabert", "slm"])
+def test_other_encoders_read_windows_of_the_text(kind):
+    pretrained = tiny_models.tiny(kind)
+    # Four of ten pieces fit into a row of 48: three and three and three.
+    sentences = texts_of(*[9] * 9)
+    encoded = LongTexts(pretrained).encode(sentences, [0, 0, 1, 1, 1, 1, 2, 2, 2])
+    pieces = pieces_of(sentences)
+    expected = [
+        *window_vectors(pretrained, pieces[:3], (0, 0, 0), [2, 1]),
+        *window_vectors(pretrained, pieces[3:6], (1, 1, 0), [3]),
+        *window_vectors(pretrained, pieces[6:], (2, 0, 0), [3]),
+    ]
+    np.testing.assert_allclose(encoded.vectors, expected, atol=1e-5)
+    assert (encoded.num_parts, encoded.num_passes) == (9, 3)
+    assert encoded.num_positions == 3 * 2 + 9 * (10 + (kind == "slm"))
+
+
+def test_a_sentence_longer_than_a_window_is_read_in_parts():
+    pretrained = tiny_models.tiny("segabert")
+    sentences = texts_of(60)
+    (pieces,) = pieces_of(sentences)
+    encoded = LongTexts(pretrained).encode(sentences)
+    parts = [
+        window_vectors(pretrained, [pieces[:31]], (0, 0, 0), [1]),
+        window_vectors(pretrained, [pieces[31:]], (0, 0, 31), [1]),
+    ]
+    np.testing.assert_allclose(encoded.vectors, np.mean(parts, axis=0), atol=1e-5)
+    assert (encoded.num_parts, encoded.num_passes) == (2, 2)
+
+
+def test_long_texts_take_many_passes():
+    """Of every sentence, and in no more than a search through each stretch."""
+    encoded = LongTexts(tiny_models.tiny("bert")).encode(texts_of(*[5, 9, 2] * 40))
+    assert encoded.vectors.shape[0] == encoded.num_parts == 120
+    # 46 pieces a row, of 760 in all.
+    assert 17 <= encoded.num_passes <= 25

@@ -9,10 +9,9 @@ import pytest
 from seg_tf import configuration
 from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.inference.ordering import SentenceOrderer
-from seg_tf.inference.row_runner import RowRunner
 from seg_tf.inference.texts import Sentence
 from tests.inference import tiny_slm
-from tests.inference.tiny_slm import MAX_SENTENCES, ROW_LENGTH, sentence
+from tests.inference.tiny_slm import ROW_LENGTH, sentence
 
 pytestmark = pytest.mark.slow
 
@@ -145,5 +144,3 @@ def test_model_of_other_rows_is_refused(pretrained):
     other = dataclasses.replace(pretrained, config=config)
     with pytest.raises(ValueError, match="inputs were of WindowInputsConfig"):
         SentenceOrderer(other)
-    with pytest.raises(ValueError, match="at most those of the model, 4"):
-        RowRunner(pretrained, lambda *_: (), max_sentences=MAX_SENTENCES + 1)

@@ -1,6 +1,6 @@
 """What each process of the tests with Horovod does; see `test_horovod.py`.
 
-horovodrun -np 3 python -m tests.training.horovod_worker results
+horovodrun -np 2 python -m tests.training.horovod_worker results
 """
 
 import contextlib
@@ -27,8 +27,8 @@ NUM_UPDATES = 20
 
 
 def train_config(**training) -> configuration.RunConfig:
-    """Lengths, predictions and, on three ranks, numbers of rows differ by rank."""
-    config = small_config(batch_size=8, micro_batch_size=2, **training)
+    """Lengths, predictions and, on two ranks, numbers of rows differ by rank."""
+    config = small_config(batch_size=6, micro_batch_size=2, **training)
     return dataclasses.replace(
         config, optimizer=configuration.AdamWConfig(learning_rate=1e-3, epsilon=1e-4)
     )
@@ -119,7 +119,7 @@ def check_memory(processes, folder):
 
 def fit_words(processes, folder, **training):
     """Trains a model with memory of lanes."""
-    settings = {"micro_batch_size": 1, **training}
+    settings = {"batch_size": 3, "micro_batch_size": 1, **training}
     config = dataclasses.replace(
         word_runs.CONFIG,
         training=dataclasses.replace(word_runs.CONFIG.training, **settings),
@@ -133,7 +133,7 @@ def check_overflow(processes, folder):
     # Of the second step, only the rows of the last rank overflow.
     loss_scale = configuration.LossScaleConfig(initial=64.0)
     config = train_config(dtype_policy="mixed_float16", loss_scale=loss_scale)
-    pretrainer = fit(config, processes, BadInputs(14, 16), updates=3)
+    pretrainer = fit(config, processes, BadInputs(10, 12), updates=3)
     return {
         "updates": pretrainer.updates,
         "samples": pretrainer.samples,
@@ -177,7 +177,7 @@ def check_stop(processes, folder):
 
 def check_bad_samples(processes, folder):
     own = folder.parent / f"bad-{processes.rank}"
-    return _stopped_run(CONFIG, BadInputs(3 * 8 + 6, 10**6), processes, own)
+    return _stopped_run(CONFIG, BadInputs(3 * 6 + 4, 10**6), processes, own)
 
 
 def check_objects(processes, folder):

@@ -1,6 +1,7 @@
-"""Three real processes, started by `horovodrun` on this machine.
+"""Two real processes, started by `horovodrun` on this machine.
 
-Four micro-batches on three ranks: one of them has two.
+Three micro-batches on two ranks: one of them has two. `test_distributed_runs.py` has
+three ranks.
 """
 
 import json
@@ -22,7 +23,7 @@ pytest.importorskip("horovod", reason="Horovod is not installed")
 
 REPOSITORY = pathlib.Path(__file__).parents[2]
 HOROVODRUN = pathlib.Path(sys.executable).parent / "horovodrun"
-NUM_RANKS = 3
+NUM_RANKS = 2
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +117,7 @@ def test_ranks_remember_lanes_as_one_does(ranks, tmp_path):
 
 def test_late_rank_is_named_and_waited_for(ranks):
     _, found = ranks
-    assert [rank["late"][0] for rank in found] == [3.0] * NUM_RANKS
+    assert [rank["late"][0] for rank in found] == [NUM_RANKS] * NUM_RANKS
     assert re.search(r"Missing ranks:\n1: \[Horovod", found[0]["late"][1]), found
 
 
@@ -132,10 +133,10 @@ def test_bfloat16_is_collected_and_broadcast(ranks):
 
 def test_overflow_on_one_rank_is_skipped_on_all_alike(ranks):
     _, found = ranks
-    one, *others = (rank["overflow"] for rank in found)
-    assert others == [one] * 2
+    one, other = (rank["overflow"] for rank in found)
+    assert other == one
     assert one["updates"] == 3
-    assert one["samples"] == 4 * 8
+    assert one["samples"] == 4 * 6
     assert one["skipped"] == 1
     assert one["loss_scale"] == 32.0
     assert np.isfinite(one["loss"])
@@ -155,13 +156,13 @@ def test_samples_without_finite_loss_are_named_whichever_rank_had_them(ranks):
     _, found = ranks
     for rank in found:
         message = rank["bad_samples"]["message"]
-        # From step 4 on; the third skipped step is number 6, samples 40 to 47.
+        # From step 4 on; the third skipped step is number 6, samples 30 to 35.
         assert "after update 3: the 3 steps after it were all skipped" in message
-        assert ", ".join(f"sample {number}" for number in range(40, 48)) in message
+        assert ", ".join(f"sample {number}" for number in range(30, 36)) in message
 
 
 def test_objects_go_from_the_chief_and_from_all(ranks):
     _, found = ranks
     for rank in found:
-        assert rank["objects"]["gathered"] == ["from 0", "from 1", "from 2"]
+        assert rank["objects"]["gathered"] == ["from 0", "from 1"]
         assert rank["objects"]["broadcast"] == "from 0"

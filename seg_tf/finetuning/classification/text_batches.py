@@ -1,12 +1,13 @@
 """Texts and labels as batches for Keras' `fit`, `evaluate` and `predict`."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from seg_tf.checkpoints.pretrained import Pretrained
+from seg_tf.features import FEATURES
 from seg_tf.finetuning.row_batches import row_batches
 from seg_tf.finetuning.segments import as_tuples, encode_texts
 
@@ -140,21 +141,17 @@ class TextExamples:
         Raises:
             ValueError: if batches would be empty.
         """
-        if batch_size < 1:
-            raise ValueError(
-                f"`batch_size` must be at least 1. Received: batch_size={batch_size}"
-            )
-        return row_batches(
-            self._lay_out, self._row_shapes, self.labels, batch_size, seed
-        )
+        return row_batches(self._make_batch, self._row_shapes, batch_size, seed)
 
-    def _lay_out(
-        self, numbers: np.ndarray, row_shape: tuple[int, ...]
-    ) -> Mapping[str, np.ndarray]:
+    def _make_batch(self, numbers: np.ndarray, row_shape: tuple[int, ...]) -> Any:
         choices = np.arange(self._num_choices)
         rows = (numbers[:, None] * self._num_choices + choices).reshape(-1)
         examples = [self._examples[row] for row in rows]
-        return self._layout.lay_out(examples, row_shape)
+        features = {
+            name: values.astype(FEATURES[name].dtype)
+            for name, values in self._layout.lay_out(examples, row_shape).items()
+        }
+        return features if self.labels is None else (features, self.labels[numbers])
 
 
 def _rows_of_choices(

@@ -2,6 +2,7 @@
 
 # Shape key: B batch, V vectors that the head reads, D width of the encoder.
 
+import functools
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
@@ -15,7 +16,6 @@ from seg_tf.checkpoints.encoder_copies import copy_encoder, seeded
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.export import saved_model
 from seg_tf.export.served_classifier import ServedClassifier
-from seg_tf.export.served_rows import ServedRows
 from seg_tf.finetuning.classification.text_batches import text_batches
 from seg_tf.finetuning.feature_model import WithoutDropout
 from seg_tf.finetuning.optimizer import DEFAULT_LEARNING_RATE, finetuning_optimizer
@@ -24,6 +24,7 @@ from seg_tf.finetuning.text_task import TextTask
 from seg_tf.interop import pooler_file
 from seg_tf.layouts.readouts import TextReadout
 from seg_tf.models.own_features import feature_inputs
+from seg_tf.preprocessing.text_preprocessor import TextPreprocessor
 from seg_tf.training import devices
 
 _BATCH_SIZE = 32
@@ -217,6 +218,16 @@ class TextClassifier(TextTask):
 
     # === Text ===
 
+    @functools.cached_property
+    def preprocessor(self) -> TextPreprocessor:
+        """Makes rows of texts in a graph: `dataset.map(classifier.preprocessor)`."""
+        return TextPreprocessor(
+            self.prepared(),
+            num_texts=self.settings["num_texts"],
+            max_length=self.settings["max_length"],
+            num_choices=self.settings.get("num_choices", 1),
+        )
+
     def fit(
         self,
         x: Any = None,
@@ -234,7 +245,9 @@ class TextClassifier(TextTask):
         rises to 3e-5 over a tenth of the updates and falls to 0.
 
         Args:
-            x: texts, or tuples of texts, or batches of features with labels.
+            x: texts, or tuples of texts, which are spelled once, before; a
+                `tf.data.Dataset` of batches of texts and labels, whose rows are made in
+                its graph (`preprocessor`); or batches of features with labels.
             y: of texts: their labels, as numbers or names.
             batch_size: texts of an update; None takes 32.
             epochs: passes over the texts.
@@ -245,13 +258,15 @@ class TextClassifier(TextTask):
         if is_text(x):
             x, y = self._labelled_batches(x, y, batch_size, seed), None
             batch_size = None
+        x = self._with_rows(x)
+        validation_data = self._with_rows(validation_data)
         if isinstance(validation_data, tuple | list) and is_text(validation_data[0]):
             try:
                 validation_data = self._labelled_batches(*validation_data)
             except ValueError as error:
                 raise ValueError(f"`validation_data`: {error}") from error
         if not self.compiled:
-            num_updates = int(x.cardinality()) * epochs
+            num_updates = epochs * _num_batches(x, arguments.get("steps_per_epoch"))
             # Not by its name: Keras would make its variables while the step is traced,
             # and trace the step again.
             accuracy = keras.metrics.SparseCategoricalAccuracy("accuracy")
@@ -280,6 +295,7 @@ class TextClassifier(TextTask):
         """As of every Keras model, and on texts with their labels."""
         if is_text(x):
             x, y, batch_size = self._labelled_batches(x, y, batch_size), None, None
+        x = self._with_rows(x)
         return super().evaluate(x, y, batch_size=batch_size, **arguments)
 
     def predict(
@@ -288,14 +304,21 @@ class TextClassifier(TextTask):
         """Logits `(E, num_classes)`, as of every Keras model, and of texts."""
         if is_text(x):
             x, batch_size = self._batches(x, None, batch_size), None
+        x = self._with_rows(x)
         return super().predict(x, batch_size=batch_size, **arguments)
 
-    def export(self, folder: str | pathlib.Path, overwrite: bool = False) -> None:
+    def export(
+        self,
+        folder: str | pathlib.Path,
+        overwrite: bool = False,
+        formats: Sequence[str] = (saved_model.SAVED_MODEL,),
+    ) -> None:
         """Writes a SavedModel that takes text: `seg_tf.export.served_classifier`.
 
         Args:
             folder: a new folder.
-            overwrite: whether a SavedModel that is there is replaced.
+            overwrite: whether an exported model that is there is replaced.
+            formats: "saved_model", "onnx", "litert": `seg_tf.export.portable`.
 
         Raises:
             ValueError: if something else is there, or the model knows no vocabulary.
@@ -305,19 +328,31 @@ class TextClassifier(TextTask):
                 "`export` takes classifiers of texts. Received: a multiple choice"
             )
         pretrained, settings = self.prepared(), self.settings
-        num_texts = settings["num_texts"]
         names = settings["labels"] or [str(one) for one in range(self.num_classes)]
-        layout = pretrained.layout(settings["max_length"])
-        served = ServedClassifier(
-            self,
-            ServedRows(pretrained),
-            names if self.num_classes > 1 else [],
-            num_texts,
-            layout.capacity(num_texts),
-        )
+        of_classes = names if self.num_classes > 1 else []
+        served = ServedClassifier(self, self.preprocessor, of_classes)
         saved_model.write(
-            served, pathlib.Path(folder), pretrained, settings, overwrite=overwrite
+            served,
+            pathlib.Path(folder),
+            pretrained,
+            settings,
+            overwrite=overwrite,
+            formats=formats,
         )
+
+    def _with_rows(self, batches: Any) -> Any:
+        """Batches of texts as rows; whatever else it is stays as it is."""
+        if not isinstance(batches, tf.data.Dataset):
+            return batches
+        texts, labels, _ = keras.utils.unpack_x_y_sample_weight(batches.element_spec)
+        if any(spec.dtype != tf.string for spec in keras.tree.flatten(texts)):
+            return batches
+        if labels is not None and labels.dtype == tf.string:
+            raise ValueError(
+                "Labels of a dataset of texts must be numbers. Received: strings"
+            )
+        rows = batches.map(self.preprocessor, num_parallel_calls=tf.data.AUTOTUNE)
+        return rows.prefetch(tf.data.AUTOTUNE)
 
     def _labelled_batches(
         self, texts: Any, labels: Any = None, *arguments: Any
@@ -397,3 +432,17 @@ def _check_labels(labels: Sequence[str], num_classes: int) -> None:
             f"Received: {len(labels)} labels ({', '.join(labels)}), {num_classes} "
             "classes"
         )
+
+
+def _num_batches(batches: Any, steps_per_epoch: int | None) -> int:
+    """Updates of an epoch, for the schedule of a model that was not compiled."""
+    if steps_per_epoch is not None:
+        return steps_per_epoch
+    number = int(batches.cardinality())
+    if number < 1:
+        raise ValueError(
+            "`x` must have a known number of batches, for the learning rate to fall "
+            "to 0; `steps_per_epoch` gives one, and `compile` another schedule. "
+            f"Received: a dataset of the cardinality {number}"
+        )
+    return number

@@ -1,125 +1,141 @@
-"""Questions about contexts as batches: where an answer may stand, and where it does."""
+"""Questions about contexts as batches: where an answer may be, and where it is."""
 
-import dataclasses
-from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.finetuning.row_batches import row_batches
-from seg_tf.layouts.layout import Layout
-from seg_tf.layouts.segments import Segment
+from seg_tf.layouts.context_windows import WindowSizes, make_windows
+from seg_tf.layouts.contexts import Contexts, Questions
+from seg_tf.layouts.indexed_rows import NUM_SPECIAL_TOKENS
+from seg_tf.layouts.row_lengths import bucket_length
+from seg_tf.layouts.spans import answer_labels, span_rows, span_trees
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class SpanExample:
-    """A question, a context or a window of it, and the answer.
+class SpanExamples:
+    """The windows that questions are read in, for batches of any size and order.
 
-    Attributes:
-        segments: the question, text 0, and the sentences of the context, text 1.
-        answer: the first and the last piece of the answer, counted through the pieces
-            of the context from 0; None if it is not there.
-    """
-
-    segments: Sequence[Segment]
-    answer: tuple[int, int] | None = None
-
-
-def context_positions(layout: Layout, segments: Sequence[Segment]) -> np.ndarray:
-    """At which position of its row each piece of the context stands."""
-    starts = layout.piece_starts(segments)
-    return np.concatenate(
-        [
-            np.arange(start, start + len(segment.pieces))
-            for start, segment in zip(starts, segments, strict=True)
-            if segment.text
-        ]
-    )
-
-
-def span_batches(
-    pretrained: Pretrained,
-    examples: Sequence[SpanExample],
-    *,
-    batch_size: int,
-    with_labels: bool,
-    seed: int | None = None,
-    max_length: int | None = None,
-) -> tf.data.Dataset:
-    """Batches for a `SpanExtractor`, in an order as that of `text_batches`.
+    Rows are laid out batch by batch, in a graph on the CPU.
 
     Args:
         pretrained: a BERT, BERT with P.S., SegaBERT, SLM or a mixture.
-        examples: at least one; each has to fit into a row.
-        batch_size: examples of a batch; the last one may have fewer.
-        with_labels: whether the answers are given as well: positions `start` and `end`
-            and, for a model of sentences, `sentence`, the candidate whose sentence
-            the answer starts in. Where there is no answer, all are 0, as is the
-            position of `[CLS]`.
-        seed: of the order; None gives the examples in order.
-        max_length: the most positions of a row; None takes those of pretraining.
+        contexts: what is asked about.
+        questions: what is asked, at least one; a window of each holds a piece.
+        sizes: of the windows.
+        answers: first and last piece of the answer to each question, int32 `(Q,)`
+            each, counted through all contexts; the last is before the first where there
+            is none. None has none.
 
-    Returns:
-        Finite dataset of features, or of pairs of features and labels.
+    Attributes:
+        contexts: as above.
+        questions: likewise.
+        answers: first and last piece of the answer to each, as above.
+        windows: those of a question are adjacent, in the order of the context.
 
     Raises:
-        ValueError: if there is no example, the model is another one, or it embeds fewer
-            positions.
+        ValueError: if there is no question, the model is another one, or it embeds
+            fewer positions.
     """
-    if not examples or batch_size < 1:
-        raise ValueError(
-            "`examples` must not be empty, and `batch_size` at least 1. Received: "
-            f"{len(examples)} examples, batch_size={batch_size}"
+
+    def __init__(
+        self,
+        pretrained: Pretrained,
+        contexts: Contexts,
+        questions: Questions,
+        sizes: WindowSizes,
+        answers: tuple[np.ndarray, np.ndarray] | None = None,
+    ):
+        if not len(questions.contexts):
+            raise ValueError("`questions` must not be empty. Received: no question")
+        self._layout = pretrained.layout(sizes.max_length, for_spans=True)
+        self.contexts = contexts
+        self.questions = questions
+        if answers is None:
+            none = np.zeros(len(questions.contexts), np.int32)
+            answers = (none, none - 1)
+        with tf.device("CPU"):
+            self.answers = tuple(tf.constant(of_each, tf.int32) for of_each in answers)
+            self.windows = make_windows(contexts, questions, sizes)
+            self._row_shapes = self._shapes(sizes)
+        self._make_rows = tf.function(
+            self._rows,
+            input_signature=[tf.TensorSpec([None], tf.int32)] * 2,
+            autograph=False,
         )
-    layout = pretrained.layout(max_length, for_spans=True)
-    row_shapes = np.array([layout.row_shape(example.segments) for example in examples])
 
-    def lay_out(
-        numbers: np.ndarray, row_shape: tuple[int, ...]
-    ) -> Mapping[str, np.ndarray]:
-        rows = [examples[number].segments for number in numbers]
-        features = layout.lay_out(rows, row_shape)
-        return {**features, **_places(layout, rows, row_shape)}
+    def __len__(self) -> int:
+        return len(self.windows.questions)
 
-    labels = None
-    if with_labels:
-        of_each = [_label(layout, example) for example in examples]
-        labels = {
-            name: np.array([label[name] for label in of_each], np.int32)
-            for name in of_each[0]
-        }
-    return row_batches(lay_out, row_shapes, labels, batch_size, seed)
+    def in_order_of_length(self) -> np.ndarray:
+        """Numbers of the windows, such that those of rows of one shape are adjacent."""
+        return np.lexsort(self._row_shapes.T[::-1])
 
+    def batches(
+        self,
+        batch_size: int,
+        *,
+        with_labels: bool,
+        seed: int | None = None,
+        order: np.ndarray | None = None,
+    ) -> tf.data.Dataset:
+        """Batches for a `SpanExtractor`, in an order as that of `text_batches`.
 
-def _places(
-    layout: Layout, rows: Sequence[Sequence[Segment]], row_shape: tuple[int, ...]
-) -> dict[str, np.ndarray]:
-    """Masks of possible answers: in the context, or at `[CLS]` for none."""
-    can_answer = np.zeros((len(rows), row_shape[0]), bool)
-    can_answer[:, 0] = True
-    for row, segments in enumerate(rows):
-        can_answer[row, context_positions(layout, segments)] = True
-    if layout.sent_id is None:
-        return {"can_answer": can_answer}
-    can_hold_answer = np.zeros((len(rows), row_shape[1]), bool)
-    can_hold_answer[:, 0] = True
-    for row, segments in enumerate(rows):
-        is_context = [segment.text > 0 for segment in segments]
-        can_hold_answer[row, 1 : 1 + len(segments)] = is_context
-    return {"can_answer": can_answer, "can_hold_answer": can_hold_answer}
+        Args:
+            batch_size: windows of a batch; the last one may have fewer.
+            with_labels: whether the answers are given as well: positions `start` and
+                `end` and, for a model of sentences, `sentence`, the candidate whose
+                sentence the answer starts in. Where there is no answer, all are 0, as
+                is the position of `[CLS]`.
+            seed: of the order; None gives the windows in order.
+            order: numbers of the windows that are given; None gives all.
 
+        Returns:
+            Finite dataset of features, or of pairs of features and labels.
+        """
+        order = np.arange(len(self)) if order is None else order
 
-def _label(layout: Layout, example: SpanExample) -> dict[str, int]:
-    names = ["start", "end"]
-    names += ["sentence"] if layout.sent_id is not None else []
-    if example.answer is None:
-        return dict.fromkeys(names, 0)
-    positions = context_positions(layout, example.segments)
-    start, end = (int(positions[piece]) for piece in example.answer)
-    # Candidate 0 is [CLS], so the first segment, the question, is candidate 1.
-    starts = layout.piece_starts(example.segments)
-    lengths = np.array([len(segment.pieces) for segment in example.segments])
-    inside = (starts <= start) & (start < starts + lengths)
-    values = (start, end, 1 + int(inside.argmax()))
-    return dict(zip(names, values, strict=False))
+        def make_batch(numbers: np.ndarray, row_shape: tuple[int, ...]) -> Any:
+            with tf.device("CPU"):
+                rows, labels = self._make_rows(
+                    tf.constant(order[numbers], tf.int32),
+                    tf.constant(row_shape, tf.int32),
+                )
+            features = {name: values.numpy() for name, values in rows.items()}
+            if not with_labels:
+                return features
+            return features, {name: values.numpy() for name, values in labels.items()}
+
+        return row_batches(make_batch, self._row_shapes[order], batch_size, seed)
+
+    def _rows(
+        self, numbers: tf.Tensor, row_shape: tf.Tensor
+    ) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
+        """Features and labels of windows in rows of a given shape."""
+        shown = self.windows.take(numbers)
+        num_columns = None
+        if self._layout.sent_id is not None:
+            num_columns = row_shape[1] - NUM_SPECIAL_TOKENS
+        trees = span_trees(self.contexts, self.questions, shown, num_columns)
+        rows = span_rows(trees, self._layout, row_shape[0])
+        of_each = (tf.gather(values, shown.questions) for values in self.answers)
+        return (
+            self._layout.read_features(rows),
+            answer_labels(rows, shown, *of_each),
+        )
+
+    def _shapes(self, sizes: WindowSizes) -> np.ndarray:
+        """The smallest row that takes each window, `(W, R)`, as of `row_batches`."""
+        num_asked = tf.gather(self.questions.num_pieces(), self.windows.questions)
+        num_sentences = self.windows.num_sentences(self.contexts)
+        num_tokens = sizes.num_tokens(num_asked, self.windows.lengths(), num_sentences)
+        numbers, of_each = np.unique(num_tokens.numpy(), return_inverse=True)
+        buckets = [
+            bucket_length(number, sizes.max_length) for number in numbers.tolist()
+        ]
+        shapes = [np.array(buckets)[of_each]]
+        if self._layout.sent_id is not None:
+            # The question is a sentence.
+            shapes.append(1 + num_sentences.numpy() + NUM_SPECIAL_TOKENS)
+        return np.stack(shapes, axis=1)

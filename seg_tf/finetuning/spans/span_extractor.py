@@ -2,6 +2,7 @@
 
 # Shape key: B batch, L row length, D width of the encoder, C candidates.
 
+import functools
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
@@ -15,11 +16,12 @@ from seg_tf.checkpoints.encoder_copies import copy_encoder, seeded
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.export import saved_model
 from seg_tf.export.served_extractor import ServedExtractor
-from seg_tf.finetuning.spans.squad_examples import window_sizes
 from seg_tf.finetuning.text_task import TextTask
 from seg_tf.inference.texts import check_texts
 from seg_tf.models.own_features import feature_inputs
 from seg_tf.ops.gathering import gather_vectors
+from seg_tf.preprocessing.span_preprocessor import SpanPreprocessor
+from seg_tf.preprocessing.window_sizes import window_sizes
 
 # Far below any logit, and a number in every precision that a loss is taken in.
 _IMPOSSIBLE = -1e9
@@ -114,7 +116,7 @@ class SpanExtractor(TextTask):
 
         Args:
             pretrained: what `load_pretrained` returned. It is left as it is.
-            max_length: as for `squad_examples.window_sizes`.
+            max_length: as for `seg_tf.preprocessing.window_sizes`.
             stride: likewise.
             max_question_pieces: likewise.
             randomly_initialised: whether the encoder starts from new weights, for a
@@ -148,6 +150,13 @@ class SpanExtractor(TextTask):
         )
 
     # === Text ===
+
+    @functools.cached_property
+    def preprocessor(self) -> SpanPreprocessor:
+        """Makes rows of questions and contexts in a graph, for `tf.data` too."""
+        pretrained = self.prepared()
+        sizes = {name: self.settings[name] for name in _WINDOW_SETTINGS}
+        return SpanPreprocessor(pretrained, window_sizes(pretrained, **sizes))
 
     def answer(
         self,
@@ -185,13 +194,15 @@ class SpanExtractor(TextTask):
         self,
         folder: str | pathlib.Path,
         overwrite: bool = False,
+        formats: Sequence[str] = (saved_model.SAVED_MODEL,),
         **choice: Any,
     ) -> None:
         """Writes a SavedModel that answers questions.
 
         Args:
             folder: a new folder.
-            overwrite: whether a SavedModel that is there is replaced.
+            overwrite: whether an exported model that is there is replaced.
+            formats: "saved_model", "onnx", "litert": `seg_tf.export.portable`.
             **choice: as for `answer`.
 
         Raises:
@@ -205,17 +216,11 @@ class SpanExtractor(TextTask):
             pretrained,
             {**self.settings, **choice, "sentence_parameters_sha256": checksum},
             overwrite=overwrite,
+            formats=formats,
         )
 
     def _served(self, choice: Mapping[str, Any]) -> ServedExtractor:
-        pretrained = self.prepared()
-        sizes = {name: self.settings[name] for name in _WINDOW_SETTINGS}
-        return ServedExtractor(
-            self,
-            pretrained,
-            window_sizes(pretrained, **sizes),
-            **choice,
-        )
+        return ServedExtractor(self, self.preprocessor, **choice)
 
     def losses_of_pointers(self) -> dict[str, keras.losses.Loss]:
         """The loss of each output, for `compile`, which takes their sum."""

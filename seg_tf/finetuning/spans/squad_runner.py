@@ -14,10 +14,8 @@ from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.finetuning.classification.dev_scores import DevScores
 from seg_tf.finetuning.optimizer import BERT_SETTINGS
 from seg_tf.finetuning.reusable_model import ReusableModel
-from seg_tf.finetuning.spans.span_batches import span_batches
 from seg_tf.finetuning.spans.span_extractor import SpanExtractor
-from seg_tf.finetuning.spans.squad_examples import SpanExamples, window_sizes
-from seg_tf.finetuning.spans.squad_predictions import WindowPredictor
+from seg_tf.finetuning.spans.squad_predictions import AnswerRanker, WindowPredictor
 from seg_tf.finetuning.spans.squad_scores import never_answering, score_answers
 from seg_tf.finetuning.spans.squad_splits import (
     MakeProgress,
@@ -27,10 +25,10 @@ from seg_tf.finetuning.spans.squad_splits import (
 )
 from seg_tf.finetuning.text_task import MODEL_FOLDER
 from seg_tf.finetuning.trials.trial import Setting
+from seg_tf.preprocessing.window_sizes import window_sizes
 from seg_tf.tasks.finetuning_settings import OptimizerSettings
 from seg_tf.tasks.squad import answers as squad_answers
 from seg_tf.tasks.squad.answers import RankedAnswers
-from seg_tf.tasks.squad.spans import SpanEncoder
 from seg_tf.tasks.squad.squad_files import SquadFile
 
 TASKS = ("squad/v1.1", "squad/v2.0")
@@ -55,7 +53,7 @@ class SquadRunner:
             `.json`.
         limit: train on so many questions, the first of the file; None takes all.
         dev_limit: likewise answer so many.
-        max_length: as for `squad_examples.window_sizes`.
+        max_length: as for `seg_tf.preprocessing.window_sizes`.
         stride: likewise.
         max_question_pieces: likewise.
         max_answer_pieces: the longest answer that is given.
@@ -141,20 +139,17 @@ class SquadRunner:
             read_split(data_dir, version, split, most, report)
             for split, most in (("train", limit), ("dev", dev_limit))
         ]
-        encoder = SpanEncoder(
-            pretrained.vocabulary,
-            pretrained.lower_case,
-            pretrained.splitter(),
-        )
         self._train, self._dev = (
-            make_split(data, encoder, self.sizes, progress) for data in files
+            make_split(data, pretrained, self.sizes, progress) for data in files
         )
         self._report(report)
-        self._predict = WindowPredictor(
-            pretrained,
-            self._dev.windows,
-            self.sizes.max_length,
+        self._predict = WindowPredictor(self._dev.examples)
+        self._rank = AnswerRanker(
+            self._dev.examples,
+            [question.identifier for question in self._dev.data.questions()],
+            self._dev.contexts(),
             has_null=self._dev.data.has_impossible,
+            max_answer_pieces=max_answer_pieces,
         )
         self.num_examples = self._train.num_questions
         self.baseline = never_answering(self._dev.data)
@@ -183,13 +178,8 @@ class SquadRunner:
         Raises:
             TrainingDiverged: if it did.
         """
-        batches = span_batches(
-            self._pretrained,
-            SpanExamples(self._train.windows),
-            batch_size=setting.batch_size,
-            with_labels=True,
-            seed=seed,
-            max_length=self.sizes.max_length,
+        batches = self._train.examples.batches(
+            setting.batch_size, with_labels=True, seed=seed
         )
         callbacks = [DevScores(self._score), *callbacks]
         model = self._model.train(batches, setting, seed, callbacks)
@@ -210,12 +200,7 @@ class SquadRunner:
     def _answer(self, model: keras.Model) -> tuple[list[RankedAnswers], float]:
         """Answers to all questions of the dev file, and the loss there."""
         predictions = self._predict(model)
-        answers = squad_answers.rank_answers(
-            self._dev.windows,
-            predictions.logits,
-            max_answer_pieces=self._max_answer_pieces,
-        )
-        return list(answers), predictions.loss
+        return self._rank(predictions), predictions.loss
 
     def _report(self, report: Callable[[str], Any]) -> None:
         train, dev = self._train, self._dev
@@ -233,10 +218,10 @@ class SquadRunner:
 
 def _count(split: SquadSplit) -> str:
     cut = ""
-    if split.num_cut_questions:
-        cut = f" ({split.num_cut_questions:,} questions too long, and cut)"
+    if num_cut := split.num_cut_questions():
+        cut = f" ({num_cut:,} questions too long, and cut)"
     return (
-        f"{split.num_questions:,} questions in {len(split.windows):,} windows of "
+        f"{split.num_questions:,} questions in {len(split.examples):,} windows of "
         f"{split.data.source}{cut}"
     )
 

@@ -6,19 +6,26 @@ context and that one ends before it does, or it is a part of a word piece ("99" 
 "1999").
 """
 
-import collections
 import dataclasses
 import os
 import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
+import numpy as np
+import tensorflow as tf
+
+from seg_tf.checkpoints.pretrained import Pretrained
+from seg_tf.finetuning.spans.span_batches import SpanExamples
+from seg_tf.layouts.context_windows import WindowSizes
+from seg_tf.layouts.contexts import Contexts
+from seg_tf.preprocessing.contexts import ContextEncoder
 from seg_tf.tasks.squad import squad_files
 from seg_tf.tasks.squad.evaluation import normalized_words
-from seg_tf.tasks.squad.spans import SpanEncoder
-from seg_tf.tasks.squad.squad_files import Question, SquadFile
-from seg_tf.tasks.squad.windows import SpanWindow, WindowSizes, make_windows
+from seg_tf.tasks.squad.squad_files import Answer, Passage, SquadFile
+
+_NO_ANSWER = Answer("", 0)
 
 # (total, description, unit) -> a bar, as of `command_line.progress_bar`.
 MakeProgress = Callable[[int, str, str], AbstractContextManager[Any]]
@@ -30,25 +37,32 @@ class SquadSplit:
 
     Attributes:
         data: what was asked.
-        windows: those of a question stand together.
-        num_cut_questions: questions of which not all pieces are read.
+        examples: the windows.
     """
 
     data: SquadFile
-    windows: Sequence[SpanWindow]
-    num_cut_questions: int
+    examples: SpanExamples
 
     @property
     def num_questions(self) -> int:
-        return sum(1 for _ in self.data.questions())
+        return len(self.examples.questions.contexts)
+
+    def contexts(self) -> list[str]:
+        """The texts that are asked about."""
+        return [passage.context for passage in _asked(self.data)]
+
+    def num_cut_questions(self) -> int:
+        """Questions of which not all pieces are read."""
+        return int(np.count_nonzero(self.examples.questions.is_cut))
 
     def num_without_window(self) -> int:
         """Questions with an answer that no window holds whole."""
-        held = {one.identifier for one in self.windows if one.answer}
-        return sum(
-            bool(question.answers) and question.identifier not in held
-            for question in self.data.questions()
-        )
+        windows = self.examples.windows
+        first, last = (values.numpy() for values in self.examples.answers)
+        first, last = first[windows.questions], last[windows.questions]
+        is_held = (windows.starts <= first) & (first <= last) & (last < windows.stops)
+        held = np.unique(windows.questions[is_held])
+        return sum(bool(one.answers) for one in self.data.questions()) - len(held)
 
     def num_out_of_reach(self, max_answer_pieces: int) -> int:
         """Questions none of whose answers can be given exactly, however good the model.
@@ -56,14 +70,52 @@ class SquadSplit:
         Args:
             max_answer_pieces: the longest answer that is given.
         """
-        windows: dict[str, list[SpanWindow]] = collections.defaultdict(list)
-        for window in self.windows:
-            windows[window.identifier].append(window)
-        return sum(
-            bool(question.answers)
-            and not _in_reach(question, windows[question.identifier], max_answer_pieces)
-            for question in self.data.questions()
+        texts = self.contexts()
+        asked = self.examples.questions.contexts.numpy()
+        questions = list(self.data.questions())
+        of_each = [
+            (number, answer)
+            for number, question in enumerate(questions)
+            for answer in question.answers
+        ]
+        numbers = np.array([number for number, _ in of_each], np.int64)
+        contexts = self.examples.contexts
+        first, last = _pieces_of(contexts, asked[numbers], [one for _, one in of_each])
+        is_whole = (first <= last) & (last < first + max_answer_pieces)
+        is_whole[is_whole] &= last[is_whole] < self._reaches(
+            numbers[is_whole], first[is_whole]
         )
+        in_reach = set()
+        for number, start, stop in zip(
+            numbers[is_whole],
+            contexts.starts.numpy()[first[is_whole]],
+            contexts.stops.numpy()[last[is_whole]],
+            strict=True,
+        ):
+            base = int(contexts.texts.starts[asked[number]])
+            text = texts[asked[number]][start - base : stop - base]
+            right = (answer.text for answer in questions[number].answers)
+            if normalized_words(text) in map(normalized_words, right):
+                in_reach.add(number)
+        return sum(bool(one.answers) for one in questions) - len(in_reach)
+
+    def _reaches(self, numbers: np.ndarray, pieces: np.ndarray) -> np.ndarray:
+        """Ends of the windows in which answers that start with a piece may be.
+
+        Args:
+            numbers: int array `(N,)` of questions.
+            pieces: int array `(N,)`, a piece of the context of each.
+        """
+        windows = self.examples.windows
+        shown, of_windows = (values.numpy() for values in windows.pieces())
+        is_start = windows.shown_most(self.num_questions).numpy()
+        shown, of_windows = shown[is_start], of_windows[is_start]
+        num_pieces = len(self.examples.contexts.ids)
+        keys = windows.questions.numpy()[of_windows].astype(np.int64) * num_pieces
+        keys += shown
+        order = np.argsort(keys)
+        at = order[np.searchsorted(keys[order], numbers * num_pieces + pieces)]
+        return windows.stops.numpy()[of_windows[at]]
 
 
 def read_split(
@@ -124,25 +176,73 @@ def first_questions(data: SquadFile, number: int) -> SquadFile:
 
 def make_split(
     data: SquadFile,
-    encoder: SpanEncoder,
+    pretrained: Pretrained,
     sizes: WindowSizes,
     progress: MakeProgress,
 ) -> SquadSplit:
     """The windows of all questions of a file.
 
+    Of several answers the first is the one that is trained on.
+
     Args:
         data: what `read_split` gave.
-        encoder: what makes word pieces.
+        pretrained: the model that reads them.
         sizes: of the windows.
         progress: makes a bar, which is told of questions that are done.
 
     Raises:
         ValueError: if a context has no word piece.
     """
-    total = sum(1 for _ in data.questions())
-    with progress(total, pathlib.Path(data.source).name, "question") as bar:
-        made = make_windows(data.passages, encoder, sizes, bar.update)
-    return SquadSplit(data, made.windows, made.num_cut_questions)
+    passages = _asked(data)
+    asked = [
+        (number, question)
+        for number, passage in enumerate(passages)
+        for question in passage.questions
+    ]
+    encoder = ContextEncoder(pretrained)
+    with progress(len(asked), pathlib.Path(data.source).name, "question") as bar:
+
+        def texts() -> Iterator[str]:
+            for passage in passages:
+                yield passage.context
+                bar.update(len(passage.questions))
+
+        with tf.device("CPU"):
+            contexts = encoder.contexts(texts())
+            questions = encoder.questions(
+                [question.text for _, question in asked],
+                [number for number, _ in asked],
+                sizes.max_question_pieces,
+            )
+    for number in np.flatnonzero(contexts.num_pieces() == 0):
+        passage = passages[number]
+        raise ValueError(
+            "A context must have a word piece. Received: that of question "
+            f"{passage.questions[0].identifier!r}, {passage.context[:60]!r}"
+        )
+    first = [one.answers[0] if one.answers else _NO_ANSWER for _, one in asked]
+    answers = _pieces_of(contexts, questions.contexts, first)
+    return SquadSplit(
+        data, SpanExamples(pretrained, contexts, questions, sizes, answers)
+    )
+
+
+def _asked(data: SquadFile) -> list[Passage]:
+    """Passages about which there is a question."""
+    return [passage for passage in data.passages if passage.questions]
+
+
+def _pieces_of(
+    contexts: Contexts, numbers: np.ndarray, answers: Sequence[Answer]
+) -> tuple[np.ndarray, np.ndarray]:
+    """First and last pieces of answers: `Contexts.spans`."""
+    with tf.device("CPU"):
+        first, last = contexts.spans(
+            tf.constant(numbers, tf.int32),
+            tf.constant([one.start for one in answers], tf.int32),
+            tf.constant([one.stop for one in answers], tf.int32),
+        )
+    return first.numpy(), last.numpy()
 
 
 def _find(folder: pathlib.Path, version: str, split: str) -> pathlib.Path:
@@ -165,24 +265,3 @@ def _find(folder: pathlib.Path, version: str, split: str) -> pathlib.Path:
         f"`data_dir` must be the folder of SQuAD's files and hold {name}. Received: "
         f"{folder}; there is neither {folders[0] / name} nor {folders[1] / name}"
     )
-
-
-def _in_reach(
-    question: Question, windows: Sequence[SpanWindow], max_answer_pieces: int
-) -> bool:
-    """Returns True if a window holds the span of an answer, equal to it as text."""
-    right = [normalized_words(answer.text) for answer in question.answers]
-    for answer in question.answers:
-        span = windows[0].context.span_of(answer)
-        if span is None or span[1] - span[0] >= max_answer_pieces:
-            continue
-        for window in windows:
-            first, last = span[0] - window.start, span[1] - window.start
-            if (
-                first >= 0
-                and last < len(window)
-                and window.is_max_context[first]
-                and normalized_words(window.text_of(first, last)) in right
-            ):
-                return True
-    return False

@@ -101,7 +101,22 @@ class GraphSentenceSplitter(tf.Module):
         )
         last = tf.maximum(last - 1, first)
         inside = end_token.count_before(last) > end_token.count_before(first)
+        contain = inside | self._ends_at_mark(characters, tokens, ends, every)
+        return _with_linked_dots(contain, characters, tokens, ends, end_token, first)
 
+    def _ends_at_mark(
+        self,
+        characters: Characters,
+        tokens: Tokens,
+        ends: "_PossibleEnds",
+        every: Spans,
+    ) -> tf.Tensor:
+        """Tells for each candidate if a sentence ends between its mark and the next.
+
+        Asked of those alone that a mark follows at once, or that are alone in their
+        context: bool `(M,)`, False of others.
+        """
+        after = ends.positions + 1
         own = tf.maximum(tokens.starts.count_before(after) - 1, 0)
         of_own = _some(every, own)
         closed = Spans(
@@ -109,7 +124,8 @@ class GraphSentenceSplitter(tf.Module):
             after,
             of_own.are_dots & ~ends.is_alone,
         )
-        following = tf.minimum(tokens.starts.count_before(after), tf.size(is_left) - 1)
+        following = tokens.starts.count_before(after)
+        following = tf.minimum(following, tf.size(every.starts) - 1)
         of_word = _some(every, following)
         # The context of a mark that is alone ends before the run that it begins.
         begins_run = ends.is_alone & tf.gather(tokens.linked_dots, ends.positions)
@@ -120,7 +136,6 @@ class GraphSentenceSplitter(tf.Module):
             tf.where(is_character, begin + 1, of_word.ends),
             of_word.are_dots & ~is_character,
         )
-        # Others were looked at above.
         asks = ends.has_mark | ends.is_alone
         asks &= self._decision.can_be_left(characters, closed)
         number = tf.cast(tf.where(asks)[:, 0], tf.int32)
@@ -130,26 +145,46 @@ class GraphSentenceSplitter(tf.Module):
         between = tf.scatter_nd(
             number[:, tf.newaxis], tf.cast(is_closed, tf.int32), tf.shape(asks)
         )
-        contain = inside | (between > 0)
+        return between > 0
 
-        # Dots that are linked to the mark reach, over the space, to a dot in the next
-        # word: one token, after which a sentence ends if the word has more.
-        links = MarkedPositions(
-            tokens.linked_dots & ~shifted(tokens.linked_dots, -2, False)
-        )
-        dot = links.last_before(ends.positions)
-        is_linked = tf.gather(shifted(tokens.linked_dots, -2, False), ends.positions)
-        is_linked &= ~ends.has_mark & ~ends.is_alone
-        is_linked &= ends.next_words == ends.positions + 2
-        is_linked &= characters.flag_at(after, punkt_tokens.ASCII_SPACE)
-        is_linked &= characters.at(ends.next_words) == DOT
-        of_dot = tf.maximum(tokens.starts.count_before(dot + 1) - 1, first)
-        before = end_token.count_before(of_dot) > end_token.count_before(first)
-        before |= characters.flag_at(tf.maximum(dot - 1, 0), punkt_tokens.END_MARK) & (
-            tf.gather(every.starts, of_dot) == dot - 1
-        )
-        continues = ends.next_word_ends > ends.next_words + 1
-        return tf.where(is_linked, before | continues, contain)
+
+def _with_linked_dots(
+    contain: tf.Tensor,
+    characters: Characters,
+    tokens: Tokens,
+    ends: "_PossibleEnds",
+    end_token: MarkedPositions,
+    first: tf.Tensor,
+) -> tf.Tensor:
+    """Decides candidates whose mark is linked to a dot of the next word; keeps others.
+
+    Dots that are linked to the mark reach, over the space, to a dot in the next word:
+    one token, after which a sentence ends if the word has more.
+
+    Args:
+        contain: bool `(M,)`, of other candidates.
+        characters: the text.
+        tokens: of the text.
+        ends: the candidates.
+        end_token: marks tokens after which a sentence ends.
+        first: int32 `(M,)`, the first token of each candidate's context.
+    """
+    starts_linked = shifted(tokens.linked_dots, -2, False)
+    dot = MarkedPositions(tokens.linked_dots & ~starts_linked).last_before(
+        ends.positions
+    )
+    is_linked = tf.gather(starts_linked, ends.positions)
+    is_linked &= ~ends.has_mark & ~ends.is_alone
+    is_linked &= ends.next_words == ends.positions + 2
+    is_linked &= characters.flag_at(ends.positions + 1, punkt_tokens.ASCII_SPACE)
+    is_linked &= characters.at(ends.next_words) == DOT
+    of_dot = tf.maximum(tokens.starts.count_before(dot + 1) - 1, first)
+    before = end_token.count_before(of_dot) > end_token.count_before(first)
+    before |= characters.flag_at(tf.maximum(dot - 1, 0), punkt_tokens.END_MARK) & (
+        tf.gather(tokens.starts.positions, of_dot) == dot - 1
+    )
+    continues = ends.next_word_ends > ends.next_words + 1
+    return tf.where(is_linked, before | continues, contain)
 
 
 def _some(spans: Spans, numbers: tf.Tensor) -> Spans:

@@ -4,40 +4,43 @@ import keras
 import numpy as np
 import pytest
 
-from seg_tf.finetuning.spans.span_batches import (
-    SpanExample,
-    context_positions,
-    span_batches,
-)
+from seg_tf.finetuning.spans.span_batches import SpanExamples
 from seg_tf.finetuning.spans.span_extractor import SpanExtractor
-from seg_tf.layouts.segments import Segment
+from seg_tf.preprocessing.window_sizes import window_sizes
 from tests.finetuning.tiny_models import tiny
+from tests.layouts.made_contexts import contexts_of, questions_of
 
 pytestmark = pytest.mark.slow
 
 KINDS = ("bert", "segabert", "slm", "segabert_slm")
 each_kind = pytest.mark.parametrize("kind", KINDS)
 
-
-def example(question, *sentences, answer=None):
-    segments = [Segment(np.array(question))]
-    segments += [
-        Segment(np.array(pieces), text=1, paragraph=1, sentence=number)
-        for number, pieces in enumerate(sentences)
-    ]
-    return SpanExample(segments, answer)
-
-
+# Question, sentences of the context, and first and last piece of the answer in it.
 EXAMPLES = [
-    example([7, 8], [9], [10, 11, 12], answer=(1, 3)),
-    example([7], [13, 14], [15]),
-    example([7, 8, 9], [16, 17], [], [18], answer=(2, 2)),
+    ([7, 8], [[9], [10, 11, 12]], (1, 3)),
+    ([7], [[13, 14], [15]], None),
+    ([7, 8, 9], [[16, 17], [18]], (2, 2)),
 ]
 
 
+def examples_of(kind, examples=EXAMPLES):
+    questions, sentences, answers = zip(*examples, strict=True)
+    contexts = contexts_of(*([one] for one in sentences))
+    begins = contexts.bounds.numpy()[:-1]
+    spans = np.array([(0, -1) if one is None else one for one in answers])
+    spans += begins[:, np.newaxis]
+    return SpanExamples(
+        tiny(kind),
+        contexts,
+        questions_of(*questions),
+        window_sizes(tiny(kind)),
+        (spans[:, 0], spans[:, 1]),
+    )
+
+
 def batch(kind, examples=EXAMPLES):
-    ((features, labels),) = span_batches(
-        tiny(kind), examples, batch_size=len(examples), with_labels=True
+    ((features, labels),) = examples_of(kind, examples).batches(
+        len(examples), with_labels=True
     )
     labels = {name: values.numpy().tolist() for name, values in labels.items()}
     return {name: values.numpy() for name, values in features.items()}, labels
@@ -66,29 +69,28 @@ def test_rows_and_answers_of_sentences():
     features, labels = batch("slm")
     # [CLS] [SENT] 7 8 [SENT] 9 [SENT] 10 11 12 [SEP]
     # [CLS] [SENT] 7 [SENT] 13 14 [SENT] 15 [SEP]
-    # [CLS] [SENT] 7 8 9 [SENT] 16 17 [SENT] [SENT] 18 [SEP]
+    # [CLS] [SENT] 7 8 9 [SENT] 16 17 [SENT] 18 [SEP]
     assert true_places(features["can_answer"]) == [
         [0, 5, 7, 8, 9],
         [0, 4, 5, 7],
-        [0, 6, 7, 10],
+        [0, 6, 7, 9],
     ]
     assert true_places(features["can_hold_answer"]) == [
         [0, 2, 3],
         [0, 2, 3],
-        [0, 2, 3, 4],
+        [0, 2, 3],
     ]
-    # The sentence before the last answer is empty.
-    assert labels == {"start": [7, 0, 10], "end": [9, 0, 10], "sentence": [3, 0, 4]}
+    assert labels == {"start": [7, 0, 9], "end": [9, 0, 9], "sentence": [3, 0, 3]}
 
 
 @each_kind
-def test_pieces_of_the_context_are_found_again(kind):
+def test_pieces_of_the_context_are_where_an_answer_may_be(kind):
     features, _ = batch(kind)
-    layout = tiny(kind).layout(for_spans=True)
-    for row, one in enumerate(EXAMPLES):
-        positions = context_positions(layout, one.segments)
-        pieces = np.concatenate([segment.pieces for segment in one.segments[1:]])
-        assert features["token_ids"][row, positions].tolist() == pieces.tolist()
+    for row, (_, sentences, _) in enumerate(EXAMPLES):
+        can_answer = features["can_answer"][row]
+        assert can_answer[0]
+        pieces = features["token_ids"][row, 1:][can_answer[1:]]
+        assert pieces.tolist() == [piece for one in sentences for piece in one]
 
 
 @each_kind
@@ -122,7 +124,7 @@ def test_logits_equal_plain_numpy(kind):
 
 @each_kind
 def test_padding_and_company_do_not_change_logits(kind):
-    examples = [*EXAMPLES, example([7], [9] * 30)]
+    examples = [*EXAMPLES, ([7], [[9] * 30], None)]
     extractor = SpanExtractor.from_pretrained(tiny(kind), seed=1)
     together = extractor(batch(kind, examples)[0])
     for row, one in enumerate(examples):
@@ -153,12 +155,12 @@ def test_three_losses_are_summed_and_learnt():
         place = int(generator.integers(0, 12))
         # The answer is the only piece 40 of the context.
         sentences.flat[place] = 40
-        examples.append(example([7, 8], *sentences, answer=(place, place)))
+        examples.append(([7, 8], sentences.tolist(), (place, place)))
     extractor = SpanExtractor.from_pretrained(tiny("slm"), seed=1)
     extractor.compile(
         keras.optimizers.Adam(1e-2), extractor.losses_of_pointers(), jit_compile=False
     )
-    train = span_batches(tiny("slm"), examples, batch_size=20, with_labels=True, seed=1)
+    train = examples_of("slm", examples).batches(20, with_labels=True, seed=1)
     before = extractor.evaluate(train, verbose=0, return_dict=True)
     parts = sum(before[f"{name}_loss"] for name in ("start", "end", "sentence"))
     np.testing.assert_allclose(before["loss"], parts, rtol=1e-4)

@@ -2,18 +2,26 @@
 
 import contextlib
 import copy
+import dataclasses
+import functools
 import json
 
 import pytest
 
 from seg_tf.finetuning.spans.squad_splits import make_split, read_split
-from seg_tf.tasks.squad.spans import SpanEncoder
-from seg_tf.tasks.squad.windows import WindowSizes
+from seg_tf.layouts.context_windows import WindowSizes
+from seg_tf.tasks.squad.squad_files import Answer, Passage, Question, SquadFile
 from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
+from tests.finetuning.tiny_models import tiny
 from tests.tasks.squad.test_squad_files import V1, V2
 
 PIECES = ["##" + letter for letter in "abcdefgh"]
-ENCODER = SpanEncoder(Vocabulary([*SPECIAL_TOKENS, *"abcdefgh", *PIECES, "."]))
+
+
+@functools.cache
+def pretrained():
+    vocabulary = Vocabulary([*SPECIAL_TOKENS, *"abcdefgh", *PIECES, "."])
+    return dataclasses.replace(tiny("segabert"), vocabulary=vocabulary)
 
 
 def file_of(context, *answers, version="1.1"):
@@ -121,7 +129,7 @@ def test_answers_to_train_on_are_moved_to_where_they_stand(folder):
 def counts(folder, content, max_answer_pieces=30, **sizes):
     sizes = {"max_length": 9, "stride": 3, "max_question_pieces": 1, **sizes}
     data = read_split(folder("dev-v1.1.json", content), "v1.1", "dev")
-    split = make_split(data, ENCODER, WindowSizes(**sizes), no_bar)
+    split = make_split(data, pretrained(), WindowSizes(**sizes), no_bar)
     return split.num_without_window(), split.num_out_of_reach(max_answer_pieces)
 
 
@@ -164,6 +172,52 @@ def test_a_span_that_reads_as_another_answer_is_right(folder):
 def test_questions_without_an_answer_are_not_out_of_reach(folder):
     content = file_of("a b c", [], [("b", 2)], version="v2.0")
     data = read_split(folder("dev-v2.0.json", content), "v2.0", "dev")
-    split = make_split(data, ENCODER, WindowSizes(), no_bar)
+    split = make_split(data, pretrained(), WindowSizes(), no_bar)
     assert split.num_questions == 2
     assert (split.num_without_window(), split.num_out_of_reach(30)) == (0, 0)
+
+
+def split_of(*passages, sizes=None):
+    data = SquadFile("made", False, passages)
+    sizes = sizes or WindowSizes(max_length=8, stride=2, max_question_pieces=3)
+    lines = []
+
+    @contextlib.contextmanager
+    def progress(*about):
+        class Bar:
+            update = staticmethod(lines.append)
+
+        lines.append(about)
+        yield Bar
+
+    return make_split(data, pretrained(), sizes, progress), lines
+
+
+def test_questions_are_cut_and_counted():
+    questions = (Question("q1", "a b c d e f"), Question("q2", "a b c"))
+    passages = (Passage("", "A b.", questions), Passage("", "", ()))
+    split, lines = split_of(*passages, Passage("", "c", (Question("q3", "a"),)))
+    assert (split.num_questions, split.num_cut_questions()) == (3, 1)
+    assert split.contexts() == ["A b.", "c"]
+    examples = split.examples
+    assert examples.windows.questions.numpy().tolist() == [0, 0, 1, 1, 2]
+    assert examples.questions.pieces.to_list() == [[5, 6, 7], [5, 6, 7], [5]]
+    assert examples.questions.contexts.numpy().tolist() == [0, 0, 1]
+    assert lines == [(3, "made", "question"), 2, 1]
+
+
+def test_of_several_answers_the_first_is_trained_on():
+    answers = (Answer("d", 6), Answer("a", 0))
+    passage = Passage("", "A b c d", (Question("q", "a", answers),))
+    split, _ = split_of(
+        passage, sizes=WindowSizes(max_length=40, max_question_pieces=9)
+    )
+    ((_, labels),) = split.examples.batches(1, with_labels=True)
+    # [CLS] a [SEP] a b c d [SEP]
+    assert [int(labels[name][0]) for name in ("start", "end")] == [6, 6]
+
+
+def test_a_context_without_a_piece_is_refused():
+    passage = Passage("", " \n\x07", (Question("q7", "a"),))
+    with pytest.raises(ValueError, match=r"a word piece. Received: .*'q7', ' \\n"):
+        split_of(Passage("", "a", (Question("q6", "a"),)), passage)

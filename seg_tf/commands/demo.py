@@ -1,0 +1,44 @@
+r"""Serves a local page that shows what a pretrained model makes of a text.
+
+  seg-tf demo --checkpoint=runs/slm_tiny
+
+prints the address of a page on which a text can be pasted: its paragraphs, sentences
+and word pieces with their indices; heat maps of the attention; its sentences shuffled,
+and in the order that the model finds (SLM); and for each sentence the nearest others.
+What a model cannot do is greyed, with the reason.
+
+The page listens on this machine alone (127.0.0.1) and loads nothing from elsewhere. To
+see it from another machine, forward the port: ssh -L 7860:127.0.0.1:7860 HOST.
+"""
+
+from collections.abc import Sequence
+
+from absl import flags
+
+from seg_tf import command_line
+from seg_tf.checkpoints.errors import CheckpointError
+from seg_tf.commands import model_flags
+from seg_tf.demo import server
+from seg_tf.demo.shown_model import ShownModel, answers
+
+
+def define_flags() -> None:
+    model_flags.define_model_flags()
+    flags.DEFINE_integer(
+        "port", 7860, "Port of the page; 0 takes any.", lower_bound=0, upper_bound=65535
+    )
+
+
+def main(_: Sequence[str]) -> None:
+    model = ShownModel(model_flags.load_model())
+    with server.make_server(
+        model.describe(), answers(model), flags.FLAGS.port
+    ) as served:
+        host, port = served.server_address[:2]
+        print(f"http://{host}:{port}  (Ctrl-C ends it)", flush=True)
+        served.serve_forever()
+
+
+if __name__ == "__main__":
+    define_flags()
+    command_line.run(main, CheckpointError)

@@ -1,0 +1,1 @@
+"""A local page that shows what a pretrained model makes of a text."""

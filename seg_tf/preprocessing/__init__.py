@@ -1,0 +1,1 @@
+"""From strings to rows: a text front end, then a layout."""

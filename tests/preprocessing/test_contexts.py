@@ -1,0 +1,248 @@
+"""Contexts are trees of pieces, and answers are cut out of them unharmed."""
+
+import dataclasses
+import functools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from seg_tf.preprocessing.contexts import ContextEncoder, GraphContextEncoder
+from seg_tf.tasks.squad import squad_files
+from seg_tf.tasks.squad.squad_files import Answer
+from seg_tf.text.punkt import SentenceSplitter
+from seg_tf.text.tree import TreeBuilder
+from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
+from seg_tf.text.word_pieces import WordPieces
+from tests.finetuning import tiny_models
+from tests.sample_data import sample_data
+
+TOKENS = ["the", "rhine", "is", "long", "it", "19", "##50", "km", "cafe", ".", "?", ","]
+VOCABULARY = Vocabulary([*SPECIAL_TOKENS, *TOKENS])
+
+
+@functools.cache
+def with_vocabulary(vocabulary):
+    return dataclasses.replace(tiny_models.tiny("segabert"), vocabulary=vocabulary)
+
+
+def encoder_of(vocabulary):
+    return ContextEncoder(with_vocabulary(vocabulary))
+
+
+def real_vocabulary():
+    return Vocabulary.from_file(
+        sample_data("bert_vocab", "bert-base-uncased-vocab.txt")
+    )
+
+
+def span_of(contexts, answer, number=0):
+    """First and last piece of an answer; None if it has no piece."""
+    (first,), (last,) = contexts.spans([number], [answer.start], [answer.stop])
+    return (int(first), int(last)) if first <= last else None
+
+
+def text_of(contexts, text, first, last):
+    """The characters of the first context from one piece to another."""
+    return text[int(contexts.starts[first]) : int(contexts.stops[last])]
+
+
+# Leading space, a blank line, a line of dropped characters, two sentences in the last.
+CONTEXT = " The Rhine is long.\n\n\x07\u200b\n  It is 1950 km. Cafe\u0301, is it? \n"
+
+
+def tokens(ids):
+    return [VOCABULARY.tokens[one] for one in ids]
+
+
+def test_a_context_is_a_tree_of_pieces():
+    found = encoder_of(VOCABULARY).contexts([CONTEXT])
+    assert tokens(found.ids) == [
+        *["the", "rhine", "is", "long", "."],
+        *["it", "is", "19", "##50", "km", "."],
+        *["cafe", ",", "is", "it", "?"],
+    ]
+    assert found.sentence_bounds.numpy().tolist() == [0, 5, 11, 16]
+    # Lines without a piece are no paragraphs; the question is paragraph 0.
+    assert found.paragraph_index.numpy().tolist() == [1, 2, 2]
+    assert found.sentence_index.numpy().tolist() == [0, 0, 1]
+    assert found.sentences.numpy().tolist() == [0] * 5 + [1] * 6 + [2] * 5
+    cut = [text_of(found, CONTEXT, piece, piece) for piece in range(16)]
+    assert cut == [
+        *["The", "Rhine", "is", "long", ".", "It", "is", "19", "50", "km", "."],
+        *["Cafe\u0301", ",", "is", "it", "?"],
+    ]
+
+
+def test_contexts_follow_one_another():
+    texts = ["It is.", " \n", CONTEXT, "", "Long?\nIt is."]
+    encoder = encoder_of(VOCABULARY)
+    found = encoder.contexts(iter(texts))
+    assert found.bounds.numpy().tolist() == [0, 3, 3, 19, 19, 24]
+    bases = found.texts.starts.numpy()
+    sentence = 0
+    for number, text in enumerate(texts):
+        alone = encoder.contexts([text])
+        part = slice(*found.bounds.numpy()[[number, number + 1]])
+        for name, base in (("ids", 0), ("starts", bases[number])):
+            in_all = getattr(found, name).numpy()[part] - base
+            np.testing.assert_array_equal(in_all, getattr(alone, name))
+        end = sentence + len(alone.paragraph_index)
+        for name in ("paragraph_index", "sentence_index"):
+            in_all = getattr(found, name)[sentence:end]
+            np.testing.assert_array_equal(in_all, getattr(alone, name))
+        sentence = end
+    # An answer outside of its context is in no other.
+    assert span_of(found, Answer("It", 0), 0) == (0, 0)
+    assert span_of(found, Answer("It", 900), 0) is None
+    assert span_of(found, Answer("long", CONTEXT.index("long")), 2) == (6, 6)
+
+
+def odd_texts():
+    """Marks, separators, dropped characters and abbreviations, beside plain text."""
+    return [
+        *[CONTEXT, "", " \n ", "\x07\u200b", "The Rhine"],
+        "\ufeffThe rhi\u0301\u0323 is\u0301. It\u0301\n\nCafe é中文 cafe\u0301\u0301",
+        "\n\u200b\n 🙂 it\u200b is — ‘Long’\U0001f642. " + "It is 1950. " * 12,
+        "The U.S. is long. E.g. the Rhine (1950) … is it?! \r\n[SEP] Ｌｏｎｇ한국 ﬁ ½",
+    ]
+
+
+def tensors(contexts):
+    """All that there is of contexts, by name."""
+    of_pieces = {name: one for name, one in vars(contexts).items() if name != "texts"}
+    of_texts = vars(contexts.texts).items()
+    return {**of_pieces, **{f"texts_{name}": one for name, one in of_texts}}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("real", [False, True])
+def test_both_front_ends_give_the_same(real):
+    vocabulary, texts = VOCABULARY, odd_texts()
+    if real:
+        vocabulary = real_vocabulary()
+        data = squad_files.read(sample_data("squad", "dev-v2.0.reconstructed.json"))
+        texts += [passage.context for passage in data.passages[::20]]
+    pretrained = with_vocabulary(vocabulary)
+    in_graph = GraphContextEncoder(pretrained)
+    offline = ContextEncoder(pretrained)
+    encode = tf.function(
+        lambda given: tensors(in_graph.contexts(given)), autograph=False
+    )
+    found = encode(tf.constant(texts))
+    expected = tensors(offline.contexts(texts))
+    assert len(expected["ids"]) > 60
+    assert found.keys() == expected.keys()
+    for name, values in found.items():
+        np.testing.assert_array_equal(values, expected[name], name)
+    questions = [text.replace("\n", " ")[:200] for text in texts]
+    numbers = range(len(questions))
+    wanted = offline.questions(questions, numbers, most_pieces=7)
+    asked = in_graph.questions(tf.constant(questions), most_pieces=7)
+    assert asked.pieces.to_list() == wanted.pieces.to_list()
+    for name in ("contexts", "is_cut"):
+        np.testing.assert_array_equal(getattr(asked, name), getattr(wanted, name))
+    assert 0 < np.count_nonzero(wanted.is_cut) < len(questions)
+
+
+def test_halves_of_surrogate_pairs_are_characters_without_a_piece():
+    text = "It \ud83d is\udc00 long."
+    found = encoder_of(VOCABULARY).contexts([text])
+    assert tokens(found.ids) == ["it", "is", "long", "."]
+    assert text_of(found, text, 0, 2) == "It \ud83d is\udc00 long"
+
+
+def test_a_question_is_one_sentence():
+    texts = ["Is it long. The Rhine?\nIs it?", "it"]
+    assert len(SentenceSplitter().split(texts[0])) > 1
+    found = encoder_of(VOCABULARY).questions(texts, [3, 1], most_pieces=10)
+    assert tokens(found.pieces[0]) == [
+        *["is", "it", "long", ".", "the", "rhine", "?", "is", "it", "?"]
+    ]
+    assert found.contexts.numpy().tolist() == [3, 1]
+    assert not found.is_cut.numpy().any()
+    cut = encoder_of(VOCABULARY).questions(texts, [3, 1], most_pieces=3)
+    assert list(map(tokens, cut.pieces)) == [["is", "it", "long"], ["it"]]
+    assert cut.is_cut.numpy().tolist() == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("text", "span", "found"),
+    [
+        ("The Rhine", (0, 1), "The Rhine"),
+        ("long.", (3, 4), "long."),
+        ("1950", (7, 8), "1950"),
+        ("50", (8, 8), "50"),
+        ("95", (7, 8), "1950"),
+        ("hin", (1, 1), "Rhine"),
+        ("km. Cafe", (9, 11), "km. Cafe\u0301"),
+        ("Cafe\u0301", (11, 11), "Cafe\u0301"),
+        (" The ", (0, 0), "The"),
+        ("long.\n\n\x07\u200b\n  It", (3, 5), "long.\n\n\x07\u200b\n  It"),
+    ],
+)
+def test_spans_are_the_pieces_that_an_answer_touches(text, span, found):
+    contexts = encoder_of(VOCABULARY).contexts([CONTEXT])
+    answer = Answer(text, CONTEXT.index(text))
+    assert span_of(contexts, answer) == span
+    assert text_of(contexts, CONTEXT, *span) == found
+
+
+def test_an_answer_without_a_piece_has_no_span():
+    encoder = encoder_of(VOCABULARY)
+    contexts = encoder.contexts([CONTEXT, " \n\x07"])
+    assert span_of(contexts, Answer("\x07\u200b", CONTEXT.index("\x07"))) is None
+    assert span_of(contexts, Answer("", 3)) is None
+    assert span_of(contexts, Answer("\x07", 2), 1) is None
+    assert not len(encoder.contexts([""]).ids)
+
+
+def test_real_contexts_are_the_trees_of_records():
+    """Made here as the records of pretraining are, without offsets."""
+    vocabulary = real_vocabulary()
+    data = squad_files.read(sample_data("squad", "dev-v2.0.reconstructed.json"))
+    splitter, pieces = SentenceSplitter(), WordPieces(vocabulary)
+    texts = [passage.context for passage in data.passages]
+    texts = texts[::5] + [text for text in texts if "\n" in text]
+    trees = TreeBuilder(splitter.split, pieces.encode).build(
+        [text.split("\n") for text in texts]
+    )
+    found = encoder_of(vocabulary).contexts(texts)
+    assert sum(len(tree.paragraph_lengths) > 1 for tree in trees) > 20
+    np.testing.assert_array_equal(
+        found.ids, np.concatenate([tree.token_ids for tree in trees])
+    )
+    lengths = np.concatenate([tree.sentence_lengths for tree in trees])
+    np.testing.assert_array_equal(np.diff(found.sentence_bounds), lengths)
+    for name, first in (("paragraph_index", 1), ("sentence_index", 0)):
+        wanted = np.concatenate([tree.indices()[name] for tree in trees])
+        of_pieces = np.repeat(getattr(found, name), lengths)
+        np.testing.assert_array_equal(of_pieces, wanted + first)
+
+
+def test_nearly_all_real_answers_are_whole_pieces():
+    data = squad_files.read(sample_data("squad", "train-v1.1.first-12-articles.json"))
+    texts = [passage.context for passage in data.passages]
+    contexts = encoder_of(real_vocabulary()).contexts(texts)
+    answers = [
+        (number, *question.answers)
+        for number, passage in enumerate(data.passages)
+        for question in passage.questions
+    ]
+    numbers, of_each = zip(*answers, strict=True)
+    first, last = contexts.spans(
+        tf.constant(numbers),
+        [one.start for one in of_each],
+        [one.stop for one in of_each],
+    )
+    bases = contexts.texts.starts.numpy()
+    starts, stops = contexts.starts.numpy()[first], contexts.stops.numpy()[last]
+    num_parted = 0
+    for number, answer, start, stop in zip(
+        numbers, of_each, starts, stops, strict=True
+    ):
+        text = texts[number][start - bases[number] : stop - bases[number]]
+        assert answer.text in text
+        num_parted += text != answer.text
+    # "Japan" in "Japanese" and its like, which no model that points at pieces can give.
+    assert (len(answers), num_parted) == (4370, 27)

@@ -1,0 +1,247 @@
+"""Rows made in a graph are those that are made offline, and train the same model."""
+
+import dataclasses
+import functools
+import itertools
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from seg_tf.checkpoints.pretrained import build_encoder, load_pretrained
+from seg_tf.finetuning import TextClassifier, text_batches
+from seg_tf.finetuning.segments import as_tuples, encode_texts
+from seg_tf.inference import text_windows
+from seg_tf.inference.text_windows import window_capacity
+from seg_tf.preprocessing.text_preprocessor import (
+    DocumentPreprocessor,
+    TextPreprocessor,
+)
+from seg_tf.tasks import registry
+from seg_tf.text.graph.sentences import GraphSentenceSplitter
+from seg_tf.text.punkt import SentenceSplitter
+from seg_tf.text.vocabulary import Vocabulary
+from tests.finetuning import tiny_models
+from tests.inference import tiny_language_model
+from tests.sample_data import sample_data
+
+pytestmark = pytest.mark.slow
+
+KINDS = [kind for kind in tiny_models.KINDS if kind != "reat"]
+SPLITTER = SentenceSplitter()
+DOCUMENTS = [
+    "W1 w2. W3 [SEP] w4.\nW5 w6 w7.",
+    "W1.\r\n\n  W2 w3. W4? \n\u200b\nW5. W6. W7. W8. W9 no newline",
+    "w1 " * 100,
+    "W1 w2 w3. " * 40 + "\n",
+    "\n".join(["W1 w2."] * 40),
+    "Ünknown wörds. 中文 w1!",
+]
+EMPTY = ["", " \n\u200b\n"]
+
+
+@functools.cache
+def rows_of(kind):
+    """So small that most documents are cut."""
+    return DocumentPreprocessor(tiny_models.tiny(kind, num_token_types=2))
+
+
+@functools.cache
+def splitter():
+    return GraphSentenceSplitter(SPLITTER.parameters)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_documents_are_laid_out_as_in_pretraining(kind):
+    pretrained = tiny_models.tiny(kind, num_token_types=2)
+    trees, features = rows_of(kind).read(tf.constant(DOCUMENTS))
+    room = window_capacity(pretrained)
+    for number, document in enumerate(DOCUMENTS):
+        tree = text_windows.read_tree(document.split("\n"), pretrained, SPLITTER)
+        window = text_windows.first_window(tree, room)
+        is_cut = len(window.token_ids) < len(tree.token_ids)
+        assert bool(trees.is_cut[number]) == is_cut
+        expected = text_windows.lay_out(window, pretrained).features
+        for name, values in expected.items():
+            row = features[name][number].numpy()
+            length = values.shape[1]
+            np.testing.assert_array_equal(row[:length], values[0], err_msg=name)
+            assert not row[length:].any()
+        sentences = [
+            sentence.decode()
+            for sentence in trees.sentences[number].numpy()
+            if sentence
+        ]
+        split = [
+            sentence
+            for paragraph in document.split("\n")
+            for sentence in SPLITTER.split(paragraph)
+            if sentence != "\u200b"
+        ]
+        assert sentences == split[: len(window.sentence_lengths)]
+
+
+@pytest.mark.parametrize("num_texts", [1, 2, 3])
+@pytest.mark.parametrize("kind", KINDS)
+def test_examples_are_laid_out_as_in_finetuning(kind, num_texts):
+    pretrained = tiny_models.tiny(kind, num_token_types=2)
+    texts = [*DOCUMENTS, *EMPTY]
+    rolled = [texts[3 * part :] + texts[: 3 * part] for part in range(num_texts)]
+    examples = as_tuples(list(zip(*rolled, strict=True)))
+    layout = pretrained.layout()
+    room = layout.capacity(num_texts)
+    segments = encode_texts(pretrained.text_encoder(), examples, room)
+    row_shape = tuple(
+        np.array([layout.row_shape(one) for one in segments]).max(axis=0).tolist()
+    )
+    expected = layout.lay_out(list(segments), row_shape)
+
+    rows = TextPreprocessor(pretrained, num_texts)
+    given = [tf.constant(of_text) for of_text in zip(*examples, strict=True)]
+    is_cut, features = rows.read(given)
+    assert int(tf.reduce_sum(tf.cast(is_cut, tf.int32))) == segments.num_cut > 0
+    for name, values in expected.items():
+        found = features[name].numpy()
+        length = found.shape[1]
+        np.testing.assert_array_equal(found, values[:, :length], err_msg=name)
+        assert not values[:, length:].any()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_empty_document_is_a_row_of_finetuning(kind):
+    """Which knows empty texts, as pretraining does not."""
+    rows = rows_of(kind)
+    trees, features = rows.read(tf.constant([*EMPTY, DOCUMENTS[0]]))
+    assert trees.num_sentences.numpy().tolist() == [0, 0, 3]
+    expected = TextPreprocessor(tiny_models.tiny(kind, num_token_types=2))(
+        tf.constant(EMPTY)
+    )
+    for name in tiny_models.tiny(kind).encoder.feature_names:
+        length = expected[name].shape[1]
+        np.testing.assert_array_equal(
+            features[name][:2, :length], expected[name], err_msg=name
+        )
+        assert not features[name][:2, length:].numpy().any()
+
+
+def check_equal(found, expected):
+    """Compares rows as long as they need with rows of one of few lengths."""
+    assert found.keys() == expected.keys()
+    for name, values in expected.items():
+        part = tuple(map(slice, found[name].shape))
+        np.testing.assert_array_equal(found[name], values[part], err_msg=name)
+        padding = np.ones(values.shape, bool)
+        padding[part] = False
+        assert not np.any(values.numpy()[padding])
+
+
+def dataset_of(pairs, labels, batch_size):
+    texts = tuple(map(list, zip(*pairs, strict=True)))
+    return tf.data.Dataset.from_tensor_slices((texts, labels)).batch(batch_size)
+
+
+def without_dropout(kind):
+    return TextClassifier.from_pretrained(
+        frozen_dropout(kind), num_classes=2, num_texts=2, dropout=0.0, seed=1
+    )
+
+
+@functools.cache
+def frozen_dropout(kind):
+    pretrained = tiny_models.tiny(kind, num_token_types=2)
+    model = dataclasses.replace(pretrained.config.model, dropout=0.0)
+    keras.utils.set_random_seed(1)
+    return dataclasses.replace(
+        pretrained,
+        encoder=build_encoder(model, pretrained.vocabulary.size),
+        config=dataclasses.replace(pretrained.config, model=model),
+    )
+
+
+@pytest.mark.parametrize("kind", ["segabert", "segabert_slm", "reat"])
+def test_real_pairs_are_the_offline_ones_inside_a_pipeline(kind):
+    folder = sample_data("glue", "MRPC").parent
+    pairs = [one.texts for one in registry.read("glue/mrpc", folder, "dev")]
+    pairs += list(itertools.pairwise([*DOCUMENTS, *EMPTY]))
+    vocabulary = Vocabulary.from_file(
+        sample_data("bert_vocab", "bert-base-uncased-vocab.txt")
+    )
+    # `[SENT]` takes the place of an unused token.
+    tokens = list(vocabulary.tokens)
+    tokens[1] = "[SENT]"
+    pretrained = dataclasses.replace(
+        tiny_models.tiny(kind), vocabulary=Vocabulary(tokens)
+    )
+    labels = np.arange(len(pairs))
+    batches = dataset_of(pairs, labels, 64).map(TextPreprocessor(pretrained, 2))
+    offline = text_batches(pretrained, pairs, labels, batch_size=64, report=bool)
+    for found, expected in zip(batches, offline, strict=True):
+        np.testing.assert_array_equal(found[1], expected[1])
+        check_equal(found[0], expected[0])
+
+
+@pytest.mark.parametrize("kind", ["segabert", "reat"])
+def test_choices_are_rows_with_the_shared_text(kind):
+    generator = np.random.default_rng(2)
+    examples = tiny_models.some_texts(generator, 5, 4)
+    pretrained = tiny_models.tiny(kind)
+    (expected,) = text_batches(pretrained, examples, batch_size=5, num_choices=3)
+    preprocessor = TextPreprocessor(pretrained, num_choices=3)
+    texts = tuple(map(tf.constant, zip(*examples, strict=True)))
+    check_equal(preprocessor(texts), expected)
+
+
+def test_a_dataset_trains_the_model_that_a_list_trains(tmp_path):
+    generator = np.random.default_rng(1)
+    pairs = tiny_models.some_texts(generator, 24, 2)
+    labels = generator.integers(0, 2, 24)
+    # Every update sees all examples, so that their order does not matter.
+    trained = {}
+    for name, data in (
+        ("list", (pairs, labels)),
+        ("dataset", (dataset_of(pairs, labels, 24),)),
+    ):
+        classifier = without_dropout("segabert_slm")
+        history = classifier.fit(
+            *data, batch_size=24 if name == "list" else None, epochs=3, verbose=0
+        )
+        trained[name] = classifier, history.history["loss"]
+    (of_list, expected), (of_dataset, losses) = trained.values()
+    np.testing.assert_allclose(losses, expected, rtol=1e-5)
+    for found, weight in zip(
+        of_dataset.get_weights(), of_list.get_weights(), strict=True
+    ):
+        np.testing.assert_allclose(found, weight, rtol=1e-4, atol=1e-6)
+
+    batches = dataset_of(pairs, labels, 7)
+    scores = of_list.evaluate(pairs, labels, verbose=0)
+    np.testing.assert_allclose(of_list.evaluate(batches, verbose=0), scores, rtol=1e-5)
+    logits = of_list.predict(pairs, verbose=0)
+    np.testing.assert_allclose(of_list.predict(batches, verbose=0), logits, atol=1e-5)
+    of_list.save_to_preset(tmp_path / "saved")
+    saved = TextClassifier.from_preset(tmp_path / "saved")
+    (rows,) = dataset_of(pairs, labels, 24).map(saved.preprocessor)
+    (expected,) = dataset_of(pairs, labels, 24).map(of_list.preprocessor)
+    check_equal(rows[0], expected[0])
+
+
+def test_what_a_dataset_must_be():
+    classifier = TextClassifier.from_pretrained(tiny_models.tiny("bert"), 2)
+    texts = tf.data.Dataset.from_tensor_slices((["w1", "w2"], [0, 1]))
+    with pytest.raises(ValueError, match=r"`x` must be 1 string .* of the shapes \(\)"):
+        classifier.fit(texts)
+    pairs = dataset_of([("w1", "w2")], [0], 1)
+    with pytest.raises(ValueError, match=r"`x` must be 1 string .* Received: 2 of"):
+        classifier.fit(pairs)
+    names = tf.data.Dataset.from_tensor_slices((["w1"], ["yes"])).batch(1)
+    with pytest.raises(ValueError, match=r"must be numbers\. Received: strings"):
+        classifier.fit(names)
+    with pytest.raises(ValueError, match=r"known number of batches.* cardinality -1"):
+        classifier.fit(texts.batch(2).repeat())
+
+
+def test_other_models_are_refused(tmp_path):
+    folder = tiny_language_model.write_checkpoint(tmp_path)
+    with pytest.raises(ValueError, match=r"`checkpoint` must be .*TransformerXLConfig"):
+        TextPreprocessor(load_pretrained(folder))
