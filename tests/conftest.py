@@ -27,6 +27,7 @@ pytest_plugins = ["tests.forked_files"]
 _LONGEST = (
     "test_distributed_runs.py",
     "conformance/test_conformance.py",
+    "training/test_jax_engine.py",
     "training/test_pretraining.py",
     "training/test_lane_memory.py",
     "training/test_horovod.py",
