@@ -51,10 +51,10 @@ class DemoServer(http.server.ThreadingHTTPServer):
         self.description = description
         self.answers = answers
         self.one_at_a_time = threading.Lock()
-        super().__init__((HOST, port), _Handler)
+        super().__init__((HOST, port), _PageHandler)
 
 
-class _Handler(http.server.BaseHTTPRequestHandler):
+class _PageHandler(http.server.BaseHTTPRequestHandler):
     server: DemoServer
 
     def do_GET(self) -> None:
