@@ -58,6 +58,7 @@ def test_a_file_ends_with_its_process(tmp_path):
         env={**os.environ, "PYTEST_ADDOPTS": ""},
         capture_output=True,
         text=True,
+        timeout=300,
     )
     lines = done.stdout.splitlines()
     assert "2 failed, 5 passed, 1 skipped in" in lines[-1], done.stdout
