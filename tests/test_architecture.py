@@ -18,7 +18,8 @@ imports nothing but the standard library at the top of its modules, and Horovod 
 functions that only its child processes call: it examines the installation that the
 file of the rule takes for granted. `seg_tf.tasks` never imports TensorFlow or Keras:
 task files are read, and predictions scored, without them. Ops, layers, models and
-objectives import no backend of Keras, so that they run on any. JAX, which is an extra,
+objectives import no backend of Keras, so that they run on any;
+`seg_tf.ops.tensorflow_*` has what TensorFlow needs of its own. JAX, which is an extra,
 is imported by `seg_tf.training.jax_*` alone.
 
 No chain of imports is longer than `MOST_DEEP`, and none leads back to where it began,
@@ -85,6 +86,8 @@ BACKENDS = {"tensorflow", "tensorflow_text", "jax", "jaxlib", "torch"}
 DEEP_LEARNING = {*BACKENDS, "keras", "keras_hub"}
 # They run on any backend.
 MATHEMATICS = {"ops", "layers", "models", "objectives"}
+# Operators of one backend, which others ask for where they run on it.
+TENSORFLOW_OPS = "seg_tf.ops.tensorflow_"
 PACKAGES = ("seg_tf", "data_pipelines", "configs")
 JAX_MODULES = "seg_tf.training.jax_"
 HOROVOD_MODULE = "seg_tf.training.distribution"
@@ -180,6 +183,8 @@ def violation(importer: str, found: Import) -> str:
         if part_of(importer) == "tasks" and imported in DEEP_LEARNING:
             return "tasks do without TensorFlow"
         if part_of(importer) in MATHEMATICS and imported in BACKENDS:
+            if importer.startswith(TENSORFLOW_OPS) and imported == "tensorflow":
+                return ""
             return "the mathematics runs on any backend of Keras"
         if imported in ("jax", "jaxlib"):
             allowed = importer.startswith(JAX_MODULES)
@@ -319,6 +324,8 @@ def test_every_part_of_seg_tf_has_a_level():
         ("seg_tf.tasks.a", "import keras", "tasks do without TensorFlow"),
         ("seg_tf.tasks.a", "def f():\n  import tensorflow as tf", "do without"),
         ("seg_tf.layers.a", "import tensorflow as tf", "on any backend"),
+        ("seg_tf.ops.a", "import tensorflow as tf", "on any backend"),
+        ("seg_tf.ops.tensorflow_a", "import jax", "on any backend"),
         ("seg_tf.training.a", "def f():\n  import jax", "only seg_tf.training.jax_*"),
         ("seg_tf.models.a", "def f():\n  from jax import lax", "on any backend"),
         ("data_pipelines.a", "from seg_tf.layers import b", "may import only"),
@@ -340,6 +347,7 @@ def test_a_wrong_import_is_found(importer, source, reason):
         ("seg_tf.training.distribution", "import horovod.tensorflow as hvd"),
         ("seg_tf.objectives.a", "import keras, keras_hub\nfrom keras import ops"),
         ("seg_tf.training.jax_a", "import jax\nfrom jax import lax"),
+        ("seg_tf.ops.tensorflow_a", "import tensorflow as tf"),
         ("seg_tf.doctor.probes", "def all_reduce():\n  import horovod.tensorflow"),
         ("seg_tf.doctor.a", "import json\nfrom seg_tf.doctor import b"),
         ("seg_tf.text.a", "def train():\n  import nltk"),

@@ -64,6 +64,7 @@ def test_configs_of_the_paper_do_not_deviate(name):
     [
         ({"model": {"num_layers": 3}}, "model.num_layers", 12, 3),
         ({"model": {"dropout": 0.0}}, "model.dropout", 0.1, 0.0),
+        ({"model": {"attention_dropout": 0.0}}, "model.attention_dropout", 0.1, 0.0),
         ({"training": {"batch_size": 32}}, "training.batch_size", 256, 32),
         ({"inputs": {"window_length": 128}}, "inputs.window_length", 512, 128),
         ({"training": {"clip_norm": None}}, "training.clip_norm", 1.0, None),
@@ -89,6 +90,13 @@ def test_each_departure_is_found(parts, setting, paper, run):
     assert not found[setting].released
     assert found[setting].source
     assert setting in str(found[setting])
+
+
+@pytest.mark.parametrize("name", ["segabert_base", "slm_base", "reat_base"])
+def test_a_rate_for_attention_weights_is_compared_where_it_is_given(name):
+    for rate, deviates in ((None, False), (0.1, False), (0.0, True)):
+        changes = {"attention_dropout": rate}
+        assert bool(by_setting(changed(load(name), model=changes))) == deviates
 
 
 def test_every_setting_of_a_column_exists_and_is_compared():

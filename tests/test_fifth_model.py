@@ -1,5 +1,6 @@
 """A model of which nothing in the suite knows goes all the way."""
 
+import dataclasses
 import re
 
 import numpy as np
@@ -75,6 +76,14 @@ def test_a_dry_run_says_what_nobody_has_counted(records):
     assert "  FLOPs            unknown\n" in words
     assert re.search(r"activations, roughly +unknown$", words, re.MULTILINE)
     assert "TFLOP" not in measurement.describe([1.0, 2.0], plan)
+
+
+def test_layers_that_it_does_not_have_are_not_recomputed(records):
+    training = dataclasses.replace(CONFIG.training, recompute_layers=True)
+    config = dataclasses.replace(CONFIG, training=training)
+    inputs = pretraining.build_inputs(config, str(records))
+    with pytest.raises(ValueError, match=r"`recompute_layers`.*model of MeanConfig"):
+        pretraining.build_pretrainer(config, inputs)
 
 
 def test_it_encodes_and_is_exported(run, tmp_path):

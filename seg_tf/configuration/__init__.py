@@ -16,7 +16,12 @@ from seg_tf.configuration.inputs import (
     WindowInputsConfig,
 )
 from seg_tf.configuration.masking import MaskingConfig, SpanMaskingConfig
-from seg_tf.configuration.models import EncoderConfig, ReATConfig, TransformerXLConfig
+from seg_tf.configuration.models import (
+    EncoderConfig,
+    ReATConfig,
+    TransformerXLConfig,
+    attention_rate,
+)
 from seg_tf.configuration.objectives import (
     CausalLMConfig,
     ExchangeSentenceConfig,
@@ -63,6 +68,7 @@ __all__ = [
     "TrainingConfig",
     "TransformerXLConfig",
     "WindowInputsConfig",
+    "attention_rate",
     "build",
     "find",
     "from_config_dict",

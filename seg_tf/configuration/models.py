@@ -2,11 +2,42 @@
 
 import dataclasses
 import types
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from seg_tf.configuration.bounds import check_at_least
 from seg_tf.configuration.registry import register
+
+# Further arguments where the backward pass computes layers again.
+_RECOMPUTING = types.MappingProxyType({"recompute_layers": True})
+
+
+def attention_rate(model: "EncoderConfig | ReATConfig") -> float:
+    """Rate of dropout on attention weights."""
+    rate = model.attention_dropout
+    return model.dropout if rate is None else rate
+
+
+def _held_weights(
+    model: "EncoderConfig | ReATConfig", num_heads: int, num_keys: int
+) -> int:
+    """Numbers that the attention weights of a position leave: none without dropout."""
+    return 3 * num_heads * num_keys if attention_rate(model) else 0
+
+
+def _activations(layers: Sequence[tuple[int, int, int]], recompute_layers: bool) -> int:
+    """Numbers that the layers of a model leave at a position for the backward pass.
+
+    Args:
+        layers: for each kind of layer how many there are, the width of their input and
+            the numbers inside of one.
+        recompute_layers: whether inputs alone are left, and then the inside of one
+            layer at a time.
+    """
+    if not recompute_layers:
+        return sum(number * inside for number, _, inside in layers)
+    inputs = sum(number * width for number, width, _ in layers)
+    return inputs + max((inside for _, _, inside in layers), default=0)
 
 
 @register
@@ -20,14 +51,16 @@ class EncoderConfig:
             embedding, and the rows of each table, which are also the caps that
             the input pipeline applies. `position_index` alone is BERT;
             `paragraph_index`, `sentence_index` and `token_index` are SegaBERT.
-        dropout: rate after the embeddings, on the attention weights and after both
-            blocks of a layer; one rate, as in BERT.
+        dropout: rate after the embeddings and after both blocks of a layer.
+        attention_dropout: rate on the attention weights; None is `dropout`, as in BERT.
+            With 0 no layer holds the attention weights of all pairs of positions.
         approximate_gelu: GELU by tanh, as in BERT's published code, not by erf.
         num_token_types: rows of a token-type table, whose row 0 is added at every
             position, as in the code of SegaBERT's authors; 0 has no table.
     """
 
     implementation: ClassVar[str] = "seg_tf.models.encoder:Encoder"
+    recomputing_arguments: ClassVar[Mapping[str, Any]] = _RECOMPUTING
 
     vocab_size: int | None = None
     index_tables: Mapping[str, int] = dataclasses.field(
@@ -40,6 +73,7 @@ class EncoderConfig:
     num_heads: int = 12
     intermediate_size: int = 3072
     dropout: float = 0.1
+    attention_dropout: float | None = None
     layer_norm_epsilon: float = 1e-12
     initializer_range: float = 0.02
     approximate_gelu: bool = False
@@ -63,20 +97,24 @@ class EncoderConfig:
         """Arguments that the input pipeline takes from the model."""
         return {"index_tables": self.index_tables, "vocab_size": self.vocab_size}
 
-    def row_activations(self, inputs: Any, vocab_size: int) -> int:
+    def row_activations(
+        self, inputs: Any, vocab_size: int, recompute_layers: bool = False
+    ) -> int:
         """Numbers that a row of `inputs` leaves for the backward pass, roughly.
 
         Per position and layer 20 vectors of the model's width, two of the feed-forward
-        blocks' and three numbers for each head and other position. Only predictions
-        depend on `vocab_size`, and those are counted with the masking.
+        blocks' and, where attention weights are dropped, three numbers for each head
+        and other position. Only predictions depend on `vocab_size`, and those are
+        counted with the masking.
         """
         length = inputs.row_length
         per_layer = (
             20 * self.hidden_size
             + 2 * self.intermediate_size
-            + 3 * self.num_heads * length
+            + _held_weights(self, self.num_heads, length)
         )
-        return length * self.num_layers * per_layer
+        layers = [(self.num_layers, self.hidden_size, per_layer)]
+        return length * _activations(layers, recompute_layers)
 
 
 @register
@@ -93,12 +131,14 @@ class ReATConfig:
         num_alpha_layers: layers that mix the sentences of a text.
         hidden_size: width of the layers inside sentences.
         alpha_hidden_size: width of the alpha layers.
-        dropout: rate after the embeddings, on the attention weights and after every
-            block of a layer.
+        dropout: rate after the embeddings and after every block of a layer.
+        attention_dropout: rate on the attention weights; None is `dropout`. With 0 no
+            layer holds the attention weights of all its pairs.
         approximate_gelu: GELU by tanh, as in BERT's published code, not by erf.
     """
 
     implementation: ClassVar[str] = "seg_tf.models.reat:ReAT"
+    recomputing_arguments: ClassVar[Mapping[str, Any]] = _RECOMPUTING
 
     vocab_size: int | None = None
     block_length: int = 128
@@ -112,6 +152,7 @@ class ReATConfig:
     intermediate_size: int = 3072
     alpha_intermediate_size: int = 4096
     dropout: float = 0.1
+    attention_dropout: float | None = None
     layer_norm_epsilon: float = 1e-12
     initializer_range: float = 0.02
     approximate_gelu: bool = False
@@ -136,7 +177,9 @@ class ReATConfig:
         }
         return {"index_tables": index_tables, "vocab_size": self.vocab_size}
 
-    def row_activations(self, inputs: Any, vocab_size: int) -> int:
+    def row_activations(
+        self, inputs: Any, vocab_size: int, recompute_layers: bool = False
+    ) -> int:
         """Numbers that a row of `inputs` leaves for the backward pass, roughly.
 
         As with `EncoderConfig`, each position seeing those of its block and, in the
@@ -145,18 +188,19 @@ class ReATConfig:
         sentence_layer = (
             20 * self.hidden_size
             + 2 * self.intermediate_size
-            + 3 * self.num_heads * self.block_length
+            + _held_weights(self, self.num_heads, self.block_length)
         )
         seen = self.block_length + inputs.sentences_per_row
         alpha_layer = (
             40 * self.alpha_hidden_size
             + 4 * self.alpha_intermediate_size
-            + 3 * self.alpha_num_heads * seen
+            + _held_weights(self, self.alpha_num_heads, seen)
         )
-        return inputs.row_length * (
-            self.num_sentence_layers * sentence_layer
-            + self.num_alpha_layers * alpha_layer
-        )
+        layers = [
+            (self.num_sentence_layers, self.hidden_size, sentence_layer),
+            (self.num_alpha_layers, self.alpha_hidden_size, alpha_layer),
+        ]
+        return inputs.row_length * _activations(layers, recompute_layers)
 
 
 @register
@@ -192,6 +236,7 @@ class TransformerXLConfig:
     compiled_arguments: ClassVar[Mapping[str, Any]] = types.MappingProxyType(
         {"static_shapes": True}
     )
+    recomputing_arguments: ClassVar[Mapping[str, Any]] = _RECOMPUTING
 
     vocab_size: int | None = None
     position_parts: tuple[str, ...] = ("token", "sentence", "paragraph")
@@ -220,7 +265,9 @@ class TransformerXLConfig:
         """Arguments that the input pipeline takes from the model."""
         return {"vocab_size": self.vocab_size}
 
-    def row_activations(self, inputs: Any, vocab_size: int) -> int:
+    def row_activations(
+        self, inputs: Any, vocab_size: int, recompute_layers: bool = False
+    ) -> int:
         """Numbers that a row of `inputs` leaves for the backward pass, roughly.
 
         As with `EncoderConfig`, but every position sees the memory too, and predicts:
@@ -233,4 +280,5 @@ class TransformerXLConfig:
             + 5 * self.num_heads * (self.memory_length + length)
         )
         head = (*self.cutoffs, vocab_size)[0]
-        return length * (self.num_layers * per_layer + 4 * head)
+        layers = [(self.num_layers, self.hidden_size, per_layer)]
+        return length * (_activations(layers, recompute_layers) + 4 * head)

@@ -57,6 +57,9 @@ class TrainingConfig:
         seed: of initial weights, dropout, the order of samples and their masks.
         dtype_policy: Keras dtype policy of the model.
         loss_scale: loss scale of `mixed_float16`.
+        recompute_layers: whether the backward pass computes each transformer layer
+            again instead of holding its inner values: less memory for a forward pass
+            more. What is learned is the same, but for rounding.
         compress_gradients: whether gradients travel between processes as float16.
             Without a loss scale those below 6e-8 become 0 on the way, so that it
             goes well with `mixed_float16` only.
@@ -86,6 +89,7 @@ class TrainingConfig:
     seed: int = 0
     dtype_policy: str = "float32"
     loss_scale: LossScaleConfig = LossScaleConfig()
+    recompute_layers: bool = False
     compress_gradients: bool = False
     jit_compile: bool = False
     deterministic_ops: bool | None = None

@@ -40,6 +40,12 @@ def whole_run(config: configuration.RunConfig) -> int:
     return config.training.num_updates
 
 
+def attention_dropout(config: configuration.RunConfig) -> Any:
+    """0.1, or None where the run has one rate of dropout as well."""
+    rate = getattr(config.model, "attention_dropout", 0.1)
+    return None if rate is None else 0.1
+
+
 def mixed_precision(config: configuration.RunConfig) -> str:
     """The run's policy if it is mixed, whatever its half precision; or one that is."""
     policy = config.training.dtype_policy

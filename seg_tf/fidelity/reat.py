@@ -13,6 +13,7 @@ from seg_tf.fidelity.paper_values import (
     BERT_CODE,
     BERT_CONFIG,
     PaperValue,
+    attention_dropout,
     whole_run,
 )
 
@@ -32,6 +33,7 @@ _SHARED = (
     PaperValue("model.block_length", 128, f"{_PRETRAINING}: 128 words a sentence"),
     PaperValue("model.max_sentences", 128, f"{_PRETRAINING}: 128 sentences"),
     PaperValue("model.dropout", 0.1, _TABLE_1),
+    PaperValue("model.attention_dropout", attention_dropout, _TABLE_1),
     PaperValue("model.layer_norm_epsilon", 1e-12, _AS_BERT_CODE),
     PaperValue("model.initializer_range", 0.02, f"unsaid; {BERT_CONFIG}"),
     PaperValue("inputs", "ReATInputsConfig", f"{_REAT}, section II.A"),

@@ -12,6 +12,7 @@ from seg_tf.fidelity.paper_values import (
     BERT_CODE,
     BERT_CONFIG,
     PaperValue,
+    attention_dropout,
     one_percent,
     predictions,
     whole_run,
@@ -23,6 +24,7 @@ _NVIDIA = "NVIDIA's BERT for TensorFlow 2, LAMB recipe"
 
 _SHARED = (
     PaperValue("model.dropout", 0.1, _BERT),
+    PaperValue("model.attention_dropout", attention_dropout, _BERT),
     PaperValue("model.layer_norm_epsilon", 1e-12, BERT_CODE, released=1e-5),
     PaperValue("model.initializer_range", 0.02, BERT_CONFIG),
     PaperValue("model.num_token_types", 0, f"{_SEGABERT}, input sum", released=2),

@@ -11,6 +11,7 @@ from seg_tf.fidelity.paper_values import (
     BERT_CODE,
     BERT_CONFIG,
     PaperValue,
+    attention_dropout,
     whole_run,
 )
 
@@ -29,6 +30,7 @@ _SHARED = (
     PaperValue("model.num_heads", 12, _TABLE_7),
     PaperValue("model.intermediate_size", 3072, _AS_BERT),
     PaperValue("model.dropout", 0.1, _TABLE_7),
+    PaperValue("model.attention_dropout", attention_dropout, _TABLE_7),
     PaperValue("model.layer_norm_epsilon", 1e-12, _AS_BERT_CODE),
     PaperValue("model.initializer_range", 0.02, f"unsaid; {BERT_CONFIG}"),
     PaperValue("inputs.row_length", 512, _TABLE_7),

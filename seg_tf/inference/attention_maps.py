@@ -77,7 +77,7 @@ def attention_maps(encoder: Encoder, window: TextWindow) -> AttentionMaps:
     inputs_of_layers = keras.Model(encoder.input, [one.output for one in before])
     # There is neither padding nor another window in the row: no mask.
     weights = [
-        layer(hidden, training=False, return_attention_scores=True)[1]
+        layer.attention_weights(hidden)
         for layer, hidden in zip(
             layers, inputs_of_layers(dict(window.features), training=False), strict=True
         )

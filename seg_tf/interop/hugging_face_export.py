@@ -122,7 +122,7 @@ def _config(
         "intermediate_size": encoder.intermediate_size,
         "hidden_act": "gelu_new" if encoder.approximate_gelu else "gelu",
         "hidden_dropout_prob": encoder.dropout,
-        "attention_probs_dropout_prob": encoder.dropout,
+        "attention_probs_dropout_prob": encoder.attention_dropout,
         "max_position_embeddings": len(parts[bert_parts.POSITIONS]),
         "type_vocab_size": len(parts[bert_parts.TOKEN_TYPES]),
         "initializer_range": encoder.initializer_range,

@@ -7,10 +7,12 @@ from typing import Any
 import keras
 
 from seg_tf.layers.constructor_arguments import with_arguments
+from seg_tf.layers.multi_head_attention import MultiHeadAttention
+from seg_tf.layers.recomputation import recomputable
 from seg_tf.layers.sentence_transformer_layer import SentenceTransformerLayer
 from seg_tf.ops.activations import gelu
 from seg_tf.ops.gathering import gather_vectors
-from seg_tf.ops.sentence_blocks import same_text
+from seg_tf.ops.sentence_blocks import text_of_positions
 
 
 @keras.saving.register_keras_serializable(package="seg_tf")
@@ -27,11 +29,14 @@ class AlphaTransformerLayer(keras.layers.Layer):
         intermediate_size: int. Width inside both feed-forward blocks.
         num_heads: int. Heads of both attentions, which share the width.
         block_length: int. Positions in which a sentence lies as a whole.
-        dropout: float. Rate on the attention weights and after each block.
+        dropout: float. Rate after each block.
+        attention_dropout: float. Rate on the attention weights.
         layer_norm_epsilon: float.
         initializer_range: float. Standard deviation of the truncated normal
             distribution that kernels start from.
         approximate_gelu: bool. GELU by tanh instead of by erf.
+        recompute: bool. Whether the backward pass of training computes the layer again
+            instead of holding its inner values (`seg_tf.layers.recomputation`).
         **kwargs: arguments of `keras.layers.Layer`.
 
     Call arguments:
@@ -66,9 +71,11 @@ class AlphaTransformerLayer(keras.layers.Layer):
         num_heads: int,
         block_length: int,
         dropout: float = 0.1,
+        attention_dropout: float = 0.1,
         layer_norm_epsilon: float = 1e-12,
         initializer_range: float = 0.02,
         approximate_gelu: bool = False,
+        recompute: bool = False,
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
@@ -76,14 +83,17 @@ class AlphaTransformerLayer(keras.layers.Layer):
         self.num_heads = num_heads
         self.block_length = block_length
         self.dropout = dropout
+        self.attention_dropout = attention_dropout
         self.layer_norm_epsilon = layer_norm_epsilon
         self.initializer_range = initializer_range
         self.approximate_gelu = approximate_gelu
+        self.recompute = recompute
         self.sentence_layer = SentenceTransformerLayer(
             intermediate_size=intermediate_size,
             num_heads=num_heads,
             block_length=block_length,
             dropout=dropout,
+            attention_dropout=attention_dropout,
             layer_norm_epsilon=layer_norm_epsilon,
             initializer_range=initializer_range,
             approximate_gelu=approximate_gelu,
@@ -102,15 +112,14 @@ class AlphaTransformerLayer(keras.layers.Layer):
         hidden_size = hidden_shape[-1]
         shape = (None, None, hidden_size)
         self.sentence_layer.build(shape)
-        self.mixing = keras.layers.MultiHeadAttention(
-            num_heads=self.num_heads,
-            key_dim=hidden_size // self.num_heads,
-            dropout=self.dropout,
-            kernel_initializer=self._initializer(),
+        self.mixing = MultiHeadAttention(
+            self.num_heads,
+            self.attention_dropout,
+            self._initializer(),
             dtype=self.dtype_policy,
             name="mixing",
         )
-        self.mixing.build(query_shape=shape, value_shape=shape)
+        self.mixing.build(shape, shape)
         self.intermediate_dense = keras.layers.Dense(
             self.intermediate_size,
             activation=gelu(self.approximate_gelu),
@@ -131,6 +140,7 @@ class AlphaTransformerLayer(keras.layers.Layer):
         self.mixing_dropout = self._dropout("mixing_dropout")
         self.feedforward_dropout = self._dropout("feedforward_dropout")
 
+    @recomputable
     def call(
         self,
         hidden: Any,
@@ -143,9 +153,10 @@ class AlphaTransformerLayer(keras.layers.Layer):
         hidden_BLD = self.sentence_layer(hidden, sentence_number, training=training)
 
         mixed_BLD = self.mixing(
-            query=hidden_BLD,
-            value=gather_vectors(hidden_BLD, attention_positions),
-            attention_mask=same_text(text_number, attention_positions, sentence_mask),
+            hidden_BLD,
+            gather_vectors(hidden_BLD, attention_positions),
+            text_number,
+            text_of_positions(text_number, attention_positions, sentence_mask),
             training=training,
         )
         mixed_BLD = self.mixing_dropout(mixed_BLD, training=training)

@@ -5,12 +5,12 @@
 from typing import Any
 
 import keras
-import keras_hub
 from keras import ops
 
 from seg_tf.layers.constructor_arguments import with_arguments
-from seg_tf.ops.activations import gelu
-from seg_tf.ops.sentence_blocks import same_sentence, to_blocks
+from seg_tf.layers.recomputation import recomputable
+from seg_tf.layers.transformer_encoder import TransformerEncoder
+from seg_tf.ops.sentence_blocks import to_blocks
 
 
 @keras.saving.register_keras_serializable(package="seg_tf")
@@ -27,11 +27,14 @@ class SentenceTransformerLayer(keras.layers.Layer):
         num_heads: int. Attention heads, which share the width.
         block_length: int. `T`, which divides `L`; no sentence reaches over a multiple
             of it.
-        dropout: float. Rate on the attention weights and after both blocks.
+        dropout: float. Rate after both blocks.
+        attention_dropout: float. Rate on the attention weights.
         layer_norm_epsilon: float.
         initializer_range: float. Standard deviation of the truncated normal
             distribution that kernels start from.
         approximate_gelu: bool. GELU by tanh instead of by erf.
+        recompute: bool. Whether the backward pass of training computes the layer again
+            instead of holding its inner values (`seg_tf.layers.recomputation`).
         **kwargs: arguments of `keras.layers.Layer`.
 
     Call arguments:
@@ -62,9 +65,11 @@ class SentenceTransformerLayer(keras.layers.Layer):
         num_heads: int,
         block_length: int,
         dropout: float = 0.1,
+        attention_dropout: float = 0.1,
         layer_norm_epsilon: float = 1e-12,
         initializer_range: float = 0.02,
         approximate_gelu: bool = False,
+        recompute: bool = False,
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
@@ -77,18 +82,19 @@ class SentenceTransformerLayer(keras.layers.Layer):
         self.num_heads = num_heads
         self.block_length = block_length
         self.dropout = dropout
+        self.attention_dropout = attention_dropout
         self.layer_norm_epsilon = layer_norm_epsilon
         self.initializer_range = initializer_range
         self.approximate_gelu = approximate_gelu
-        self.transformer_layer = keras_hub.layers.TransformerEncoder(
-            intermediate_dim=intermediate_size,
+        self.recompute = recompute
+        self.transformer_layer = TransformerEncoder(
+            intermediate_size=intermediate_size,
             num_heads=num_heads,
             dropout=dropout,
-            activation=gelu(approximate_gelu),
+            attention_dropout=attention_dropout,
             layer_norm_epsilon=layer_norm_epsilon,
-            kernel_initializer=keras.initializers.TruncatedNormal(
-                stddev=initializer_range
-            ),
+            initializer_range=initializer_range,
+            approximate_gelu=approximate_gelu,
             dtype=self.dtype_policy,
             name="transformer_layer",
         )
@@ -102,12 +108,16 @@ class SentenceTransformerLayer(keras.layers.Layer):
             )
         self.transformer_layer.build((None, self.block_length, hidden_size))
 
+    @recomputable
     def call(
         self, hidden: Any, sentence_number: Any, training: bool | None = None
     ) -> Any:
+        # Padding sees padding: with nothing to see, a softmax would be over nothing.
+        number_GT = to_blocks(sentence_number, self.block_length)
         hidden_GTD = self.transformer_layer(
             to_blocks(hidden, self.block_length),
-            attention_mask=same_sentence(sentence_number, self.block_length),
+            number_GT,
+            number_GT,
             training=training,
         )
         return ops.reshape(hidden_GTD, ops.shape(hidden))

@@ -7,6 +7,7 @@ from typing import Any
 import keras
 
 from seg_tf.layers.constructor_arguments import with_arguments
+from seg_tf.layers.recomputation import recomputable
 from seg_tf.layers.segment_relative_attention import SegmentRelativeAttention
 
 
@@ -23,6 +24,8 @@ class TransformerXLLayer(keras.layers.Layer):
         attention_dropout: float. Rate on the attention weights.
         layer_norm_epsilon: float.
         kernel_initializer: initializer of every kernel.
+        recompute: bool. Whether the backward pass of training computes the layer again
+            instead of holding its inner values (`seg_tf.layers.recomputation`).
         **kwargs: arguments of `keras.layers.Layer`.
 
     Call arguments: those of `SegmentRelativeAttention`.
@@ -40,6 +43,7 @@ class TransformerXLLayer(keras.layers.Layer):
         attention_dropout: float = 0.0,
         layer_norm_epsilon: float = 1e-5,
         kernel_initializer: Any = "glorot_uniform",
+        recompute: bool = False,
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
@@ -50,6 +54,7 @@ class TransformerXLLayer(keras.layers.Layer):
         self.attention_dropout = attention_dropout
         self.layer_norm_epsilon = layer_norm_epsilon
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.recompute = recompute
 
     def build(self, hidden_shape: Any) -> None:
         self.attention = SegmentRelativeAttention(
@@ -77,6 +82,7 @@ class TransformerXLLayer(keras.layers.Layer):
             self.dropout, dtype=self.dtype_policy, name="dropout"
         )
 
+    @recomputable
     def call(
         self,
         hidden: Any,

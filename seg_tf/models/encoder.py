@@ -11,9 +11,9 @@ from keras import ops
 
 from seg_tf.features import INDEX_FEATURES
 from seg_tf.layers.constructor_arguments import with_arguments
+from seg_tf.layers.transformer_encoder import TransformerEncoder
 from seg_tf.models.embeddings import embedding_layers
 from seg_tf.models.own_features import feature_inputs, own_features
-from seg_tf.ops.activations import gelu
 
 _TOKEN_TYPE = "token_type"
 _WINDOW_NUMBER = "window_number"
@@ -42,8 +42,10 @@ class Encoder(keras_hub.models.Backbone):
         hidden_size: int. Width `D`.
         num_heads: int. Attention heads, which share the width.
         intermediate_size: int. Width inside the feed-forward blocks.
-        dropout: float. Rate after the embeddings, on the attention weights and
-            after both blocks of a layer.
+        dropout: float. Rate after the embeddings and after both blocks of a layer.
+        attention_dropout: float. Rate on the attention weights; None is `dropout`. With
+            0 no layer holds the attention weights of all pairs of positions
+            (`seg_tf.ops.attention.fused_attention`).
         layer_norm_epsilon: float.
         initializer_range: float. Standard deviation of the truncated normal
             distribution that kernels and tables start from.
@@ -59,6 +61,9 @@ class Encoder(keras_hub.models.Backbone):
         packed_windows: bool. Whether a row may hold several windows, told apart by
             the feature `window_number`, that must not see each other. The weights
             are the same either way.
+        recompute_layers: bool. Whether the backward pass of training computes each
+            transformer layer again instead of holding its inner values. Slower, in less
+            memory, and the same otherwise.
         dtype: dtype or dtype policy of all layers; None takes the global policy.
         **kwargs: `name` and `trainable`.
 
@@ -98,17 +103,21 @@ class Encoder(keras_hub.models.Backbone):
         num_heads: int,
         intermediate_size: int,
         dropout: float = 0.1,
+        attention_dropout: float | None = None,
         layer_norm_epsilon: float = 1e-12,
         initializer_range: float = 0.02,
         approximate_gelu: bool = False,
         num_token_types: int = 0,
         reads_token_types: bool = False,
         packed_windows: bool = False,
+        recompute_layers: bool = False,
         dtype: Any = None,
         **kwargs: Any,
     ):
         _check(index_tables, hidden_size, num_heads, num_token_types, reads_token_types)
         index_tables = dict(index_tables)
+        if attention_dropout is None:
+            attention_dropout = dropout
         initializer = keras.initializers.TruncatedNormal(stddev=initializer_range)
 
         # === Layers ===
@@ -127,13 +136,15 @@ class Encoder(keras_hub.models.Backbone):
         self.embeddings_layer_norm = embeddings.layer_norm
         self.embeddings_dropout = embeddings.dropout
         self.transformer_layers = [
-            keras_hub.layers.TransformerEncoder(
-                intermediate_dim=intermediate_size,
+            TransformerEncoder(
+                intermediate_size=intermediate_size,
                 num_heads=num_heads,
                 dropout=dropout,
-                activation=gelu(approximate_gelu),
+                attention_dropout=attention_dropout,
                 layer_norm_epsilon=layer_norm_epsilon,
-                kernel_initializer=initializer.clone(),
+                initializer_range=initializer_range,
+                approximate_gelu=approximate_gelu,
+                recompute=recompute_layers,
                 dtype=dtype,
                 name=f"transformer_layer_{layer}",
             )
@@ -150,9 +161,9 @@ class Encoder(keras_hub.models.Backbone):
             for name in self.index_embedding.tables
         }
         hidden_BLD = embeddings(token_ids, indices)
-        mask = _attention_mask(inputs)
+        groups = _attention_groups(inputs)
         for layer in self.transformer_layers:
-            hidden_BLD = layer(hidden_BLD, **mask)
+            hidden_BLD = layer(hidden_BLD, *groups)
         super().__init__(inputs=inputs, outputs=hidden_BLD, dtype=dtype, **kwargs)
 
         # === Config ===
@@ -163,12 +174,14 @@ class Encoder(keras_hub.models.Backbone):
         self.num_heads = num_heads
         self.intermediate_size = intermediate_size
         self.dropout = dropout
+        self.attention_dropout = attention_dropout
         self.layer_norm_epsilon = layer_norm_epsilon
         self.initializer_range = initializer_range
         self.approximate_gelu = approximate_gelu
         self.num_token_types = num_token_types
         self.reads_token_types = reads_token_types
         self.packed_windows = packed_windows
+        self.recompute_layers = recompute_layers
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -204,16 +217,18 @@ def _all_tables(
     return {**index_tables, **types}
 
 
-def _attention_mask(inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The mask of keras-hub's layers: padding, or, of packed windows, bool `(B, L, L)`.
+def _attention_groups(inputs: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Groups of queries and keys: all see what is no padding, or their window.
 
-    Padding sees padding: with nothing to see, a softmax would be over nothing.
+    Of packed windows padding sees padding: with nothing to see, a softmax would be over
+    nothing.
     """
-    if _WINDOW_NUMBER not in inputs:
-        return {"padding_mask": inputs["padding_mask"]}
     is_token_BL = ops.cast(inputs["padding_mask"], "bool")
-    number_BL = ops.where(is_token_BL, inputs[_WINDOW_NUMBER], -1)
-    return {"attention_mask": ops.equal(number_BL[:, :, None], number_BL[:, None, :])}
+    if _WINDOW_NUMBER in inputs:
+        number_BL = ops.where(is_token_BL, inputs[_WINDOW_NUMBER], -1)
+        return number_BL, number_BL
+    is_token_BL = ops.cast(is_token_BL, "int32")
+    return ops.ones_like(is_token_BL[:, :1]), is_token_BL
 
 
 def _check(

@@ -59,8 +59,10 @@ class ReAT(keras_hub.models.Backbone):
         intermediate_size: int. Width inside the feed-forward blocks of the first
             layers.
         alpha_intermediate_size: int. That of the alpha layers.
-        dropout: float. Rate after the embeddings, on the attention weights and after
-            every block.
+        dropout: float. Rate after the embeddings and after every block.
+        attention_dropout: float. Rate on the attention weights; None is `dropout`. With
+            0 no layer holds the attention weights of all its pairs
+            (`seg_tf.ops.attention.fused_attention`).
         layer_norm_epsilon: float.
         initializer_range: float. Standard deviation of the truncated normal
             distribution that kernels and tables start from; only the table of
@@ -69,6 +71,9 @@ class ReAT(keras_hub.models.Backbone):
         pooler: what `pool` passes `<SS>` through; None makes a dense layer with tanh.
             Part of the config, so that a model in which `pool` is used as well is
             loaded with one pooler, as it was saved.
+        recompute_layers: bool. Whether the backward pass of training computes each
+            transformer layer again instead of holding its inner values. Slower, in less
+            memory, and the same otherwise.
         dtype: dtype or dtype policy of all layers; None takes the global policy.
         **kwargs: `name` and `trainable`.
 
@@ -121,20 +126,26 @@ class ReAT(keras_hub.models.Backbone):
         intermediate_size: int,
         alpha_intermediate_size: int,
         dropout: float = 0.1,
+        attention_dropout: float | None = None,
         layer_norm_epsilon: float = 1e-12,
         initializer_range: float = 0.02,
         approximate_gelu: bool = False,
         pooler: keras.layers.Layer | None = None,
+        recompute_layers: bool = False,
         dtype: Any = None,
         **kwargs: Any,
     ):
         initializer = keras.initializers.TruncatedNormal(stddev=initializer_range)
+        if attention_dropout is None:
+            attention_dropout = dropout
         of_layers = {
             "block_length": block_length,
             "dropout": dropout,
+            "attention_dropout": attention_dropout,
             "layer_norm_epsilon": layer_norm_epsilon,
             "initializer_range": initializer_range,
             "approximate_gelu": approximate_gelu,
+            "recompute": recompute_layers,
             "dtype": dtype,
         }
 
@@ -151,9 +162,11 @@ class ReAT(keras_hub.models.Backbone):
         self.intermediate_size = intermediate_size
         self.alpha_intermediate_size = alpha_intermediate_size
         self.dropout = dropout
+        self.attention_dropout = attention_dropout
         self.layer_norm_epsilon = layer_norm_epsilon
         self.initializer_range = initializer_range
         self.approximate_gelu = approximate_gelu
+        self.recompute_layers = recompute_layers
 
         # === Layers ===
         embeddings = embedding_layers(

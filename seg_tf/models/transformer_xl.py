@@ -55,6 +55,9 @@ class TransformerXL(keras.Model):
         projection_range: float. That of the projections of word vectors.
         static_shapes: bool. Whether no shape depends on the text, as XLA and JAX need.
             Slower, and the same otherwise.
+        recompute_layers: bool. Whether the backward pass of training computes each
+            transformer layer again instead of holding its inner values. Slower, in less
+            memory, and the same otherwise.
         dtype: dtype or dtype policy of all layers; None takes the global policy.
         **kwargs: `name` and `trainable`.
 
@@ -92,6 +95,7 @@ class TransformerXL(keras.Model):
         initializer_range: float = 0.02,
         projection_range: float = 0.01,
         static_shapes: bool = False,
+        recompute_layers: bool = False,
         dtype: Any = None,
         **kwargs: Any,
     ):
@@ -114,6 +118,7 @@ class TransformerXL(keras.Model):
         self.initializer_range = initializer_range
         self.projection_range = projection_range
         self.static_shapes = static_shapes
+        self.recompute_layers = recompute_layers
         self.token_embedding = AdaptiveEmbedding(
             vocab_size,
             hidden_size,
@@ -157,6 +162,7 @@ class TransformerXL(keras.Model):
             self.attention_dropout,
             self.layer_norm_epsilon,
             self._initializer(),
+            self.recompute_layers,
             dtype=self.dtype_policy,
             name=f"transformer_layer_{number}",
         )

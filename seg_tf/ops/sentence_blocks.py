@@ -1,4 +1,4 @@
-"""Rows of sentences as blocks: who sees whom, inside a sentence and between them.
+"""Rows of sentences as blocks.
 
 A row of L positions is a row of blocks of `block_length`, and every sentence lies in
 one block, so that no position has to see one of another block. Which sentences share
@@ -27,33 +27,16 @@ def to_blocks(rows: Any, block_length: int) -> Any:
     return ops.reshape(rows, (-1, block_length, *rows.shape[2:]))
 
 
-def same_sentence(sentence_number: Any, block_length: int) -> Any:
-    """Attention mask: positions of a block that belong to the same sentence.
-
-    Padding sees padding: with nothing to see, a softmax would be over nothing.
-
-    Args:
-        sentence_number: int tensor `(B, L)`, 0 at padding.
-        block_length: T.
-
-    Returns:
-        Bool tensor `(G, T, T)`.
-    """
-    number_GT = to_blocks(sentence_number, block_length)
-    return ops.equal(ops.expand_dims(number_GT, 2), ops.expand_dims(number_GT, 1))
-
-
-def same_text(text_number: Any, positions: Any, mask: Any) -> Any:
-    """Attention mask: positions of a row that belong to the same text.
+def text_of_positions(text_number: Any, positions: Any, mask: Any) -> Any:
+    """The texts that some positions of a row belong to.
 
     Args:
         text_number: int tensor `(B, L)`, 0 at padding.
-        positions: int tensor `(B, N)`, of what is to be seen.
+        positions: int tensor `(B, N)`.
         mask: bool tensor `(B, N)`, False where there is nothing.
 
     Returns:
-        Bool tensor `(B, L, N)`.
+        Int tensor `(B, N)`, -1 where there is nothing.
     """
-    seen_BN = ops.take_along_axis(text_number, positions, axis=1)
-    seen_BN = ops.where(ops.cast(mask, "bool"), seen_BN, -1)
-    return ops.equal(ops.expand_dims(text_number, 2), ops.expand_dims(seen_BN, 1))
+    texts_BN = ops.take_along_axis(text_number, positions, axis=1)
+    return ops.where(ops.cast(mask, "bool"), texts_BN, -1)

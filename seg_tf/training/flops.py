@@ -5,7 +5,7 @@ Everything else (softmax, LayerNorm, activations, embeddings, the optimizer) is 
 one per cent of a model of useful size. Rows are counted at their full length, padding
 included, as they are computed. The backward pass is two products for each of the
 forward pass, so an update is three times the forward pass. What is recomputed to save
-memory would not be counted: these are the FLOPs of the model, by which its utilisation
+memory is counted by itself: the FLOPs of the model are those by which its utilisation
 of a device is measured (MFU; Chowdhery et al., 2022, appendix B).
 """
 
@@ -96,12 +96,31 @@ def flops_per_update(
     Raises:
         ValueError: if the model or an objective is of a kind that is not known here.
     """
-    training = config.training
-    rows = training.micro_batch_size or training.batch_size / num_processes
-    num_micro_batches = math.ceil(training.batch_size / rows)
     cost = _forward(config, vocab_size, stream)
-    of_forward = training.batch_size * cost.of_row + num_micro_batches * cost.of_batch
-    return round(_PASSES * of_forward)
+    return round(_PASSES * _of_update(cost, config, num_processes))
+
+
+def recomputed_flops_per_update(
+    config: configuration.RunConfig, vocab_size: int, *, num_processes: int = 1
+) -> int:
+    """FLOPs of what the backward passes of an update compute again, in no MFU.
+
+    They are those of the layers, by `training.recompute_layers`, and of attention
+    weights that are not held since none is dropped. Backends that hold them save these.
+
+    Args:
+        config: the run.
+        vocab_size: as for `flops_per_update`.
+        num_processes: likewise.
+
+    Raises:
+        ValueError: as there.
+    """
+    run = _setting(config, vocab_size, None)
+    cost = _attention_weights_cost(config.model, run)
+    if config.training.recompute_layers:
+        cost += _layers_cost(config.model, run)
+    return round(_of_update(cost, config, num_processes))
 
 
 def forward_flops(
@@ -147,23 +166,40 @@ def typical_stream(
     )
 
 
+def _of_update(
+    cost: _Cost, config: configuration.RunConfig, num_processes: int
+) -> float:
+    """Cost of all rows and micro-batches of an update."""
+    training = config.training
+    rows = training.micro_batch_size or training.batch_size / num_processes
+    num_micro_batches = math.ceil(training.batch_size / rows)
+    return training.batch_size * cost.of_row + num_micro_batches * cost.of_batch
+
+
 def _forward(
     config: configuration.RunConfig, vocab_size: int, stream: StreamStatistics | None
 ) -> _Cost:
+    run = _setting(config, vocab_size, stream)
+    objectives = (
+        _objective_cost(objective, run) for objective in config.objectives.values()
+    )
+    cost = _layers_cost(config.model, run) + _Cost(_between_layers(config.model, run))
+    return sum(objectives, cost)
+
+
+def _setting(
+    config: configuration.RunConfig, vocab_size: int, stream: StreamStatistics | None
+) -> _Setting:
     vocab_size = config.model.vocab_size or vocab_size
     if stream is None:
         reads_stream = isinstance(config.model, configuration.TransformerXLConfig)
         stream = typical_stream(config, vocab_size) if reads_stream else _NO_STREAM
-    run = _Setting(config, vocab_size, stream)
-    objectives = (
-        _objective_cost(objective, run) for objective in config.objectives.values()
-    )
-    return sum(objectives, _model_cost(config.model, run))
+    return _Setting(config, vocab_size, stream)
 
 
 @functools.singledispatch
-def _model_cost(model: Any, run: _Setting) -> _Cost:
-    """Forward pass of a model, from the token embedding to the last layer."""
+def _layers_cost(model: Any, run: _Setting) -> _Cost:
+    """Forward pass of a model's transformer layers."""
     raise ValueError(f"`config.model` has no count of FLOPs. Received: {model}")
 
 
@@ -188,7 +224,34 @@ def _feed_forward(positions: int, width: int, intermediate: int) -> float:
     return 2 * _product(positions, width, intermediate)
 
 
-@_model_cost.register
+def _between_layers(model: Any, run: _Setting) -> float:
+    """What else a row goes through in a model: maps from one width to another."""
+    if isinstance(model, configuration.ReATConfig):
+        return _product(run.row_length, model.hidden_size, model.alpha_hidden_size)
+    if isinstance(model, configuration.TransformerXLConfig):
+        return run.row_length * _embedding_projections(model)
+    return 0.0
+
+
+def _attention_weights_cost(model: Any, run: _Setting) -> _Cost:
+    """Attention weights that the backward pass computes again."""
+    if not hasattr(model, "attention_dropout") or configuration.attention_rate(model):
+        return _Cost(0)
+    length = run.row_length
+    if isinstance(model, configuration.EncoderConfig):
+        return _Cost(model.num_layers * _product(length, length, model.hidden_size))
+    if isinstance(model, configuration.ReATConfig):
+        block, sentences = model.block_length, run.config.inputs.sentences_per_row
+        widths = model.num_sentence_layers * model.hidden_size
+        of_alpha = model.num_alpha_layers * model.alpha_hidden_size
+        return _Cost(
+            _product(length, block, widths + of_alpha)
+            + _product(length, sentences, of_alpha)
+        )
+    return _Cost(0)  # Transformer-XL holds its own
+
+
+@_layers_cost.register
 def _encoder(model: configuration.EncoderConfig, run: _Setting) -> _Cost:
     length, width = run.row_length, model.hidden_size
     of_layer = _attention(length, length, width)
@@ -196,7 +259,7 @@ def _encoder(model: configuration.EncoderConfig, run: _Setting) -> _Cost:
     return _Cost(model.num_layers * of_layer)
 
 
-@_model_cost.register
+@_layers_cost.register
 def _reat(model: configuration.ReATConfig, run: _Setting) -> _Cost:
     length, width = run.row_length, model.hidden_size
     alpha_width = model.alpha_hidden_size
@@ -213,12 +276,11 @@ def _reat(model: configuration.ReATConfig, run: _Setting) -> _Cost:
     )
     return _Cost(
         model.num_sentence_layers * inside_sentences(width, model.intermediate_size)
-        + _product(length, width, alpha_width)
         + model.num_alpha_layers * of_alpha_layer
     )
 
 
-@_model_cost.register
+@_layers_cost.register
 def _transformer_xl(model: configuration.TransformerXLConfig, run: _Setting) -> _Cost:
     length, width = run.row_length, model.hidden_size
     inner = model.num_heads * model.head_size
@@ -229,8 +291,7 @@ def _transformer_xl(model: configuration.TransformerXLConfig, run: _Setting) -> 
     of_layer += _feed_forward(length, width, model.intermediate_size)
     positions = _relative_positions(run)
     return _Cost(
-        model.num_layers * (of_layer + positions.of_row)
-        + length * _embedding_projections(model),
+        model.num_layers * (of_layer + positions.of_row),
         model.num_layers * positions.of_batch,
     )
 

@@ -108,6 +108,7 @@ def build_pretrainer(
             vocab_size=_vocab_size(config, inputs),
             **config.inputs.model_arguments,
             **_compiled_arguments(config.model, settings),
+            **_recomputing_arguments(config.model, settings),
         )
         objectives = {
             name: configuration.build(
@@ -256,6 +257,25 @@ def _compiled_arguments(
     """Further arguments of a part of the model that XLA is going to compile."""
     compiles = settings.jit_compile or engine.current().always_compiles
     return getattr(config, "compiled_arguments", {}) if compiles else {}
+
+
+def _recomputing_arguments(
+    model: Any, settings: configuration.TrainingConfig
+) -> Mapping[str, Any]:
+    """Further arguments of a model whose layers the backward pass computes again.
+
+    Raises:
+        ValueError: if the model has no such layers.
+    """
+    if not settings.recompute_layers:
+        return {}
+    if not hasattr(model, "recomputing_arguments"):
+        raise ValueError(
+            "`recompute_layers` needs a model that can recompute its layers. Received: "
+            f"recompute_layers=True, model of {type(model).__name__}"
+        )
+    arguments: Mapping[str, Any] = model.recomputing_arguments
+    return arguments
 
 
 def _memories(encoder: Any, config: configuration.RunConfig) -> tuple[NoMemory, ...]:

@@ -65,6 +65,8 @@ class Plan:
         available: bytes that a process has, and of which device.
         flops_per_update: FLOPs of an update, over all processes; None where they are
             unknown.
+        recomputed_flops: FLOPs that the backward passes of an update compute
+            again; 0 where they are unknown.
     """
 
     batch_size: int
@@ -84,6 +86,7 @@ class Plan:
     memory: dict[str, int]
     available: device_memory.DeviceMemory
     flops_per_update: int | None
+    recomputed_flops: int
 
     @property
     def fits(self) -> bool:
@@ -115,9 +118,12 @@ def make_plan(
     rate = pretrainer.optimizer._learning_rate
     warms_up = isinstance(rate, schedule.WarmupDecay)
     vocab_size = config.model.vocab_size or inputs.vocab_size
-    flops_per_update = None
+    flops_per_update, recomputed_flops = None, 0
     with contextlib.suppress(ValueError):
         flops_per_update = flops.flops_per_update(
+            config, vocab_size, num_processes=num_processes
+        )
+        recomputed_flops = flops.recomputed_flops_per_update(
             config, vocab_size, num_processes=num_processes
         )
     return Plan(
@@ -141,6 +147,7 @@ def make_plan(
         memory=_memory(config, pretrainer, vocab_size, rows),
         available=device_memory.available(),
         flops_per_update=flops_per_update,
+        recomputed_flops=recomputed_flops,
     )
 
 
@@ -190,6 +197,11 @@ def describe(plan: Plan, inputs: Inputs) -> str:
         of_update = f"{plan.flops_per_update:.3g} an update, "
         of_run = f"{plan.flops_per_update * plan.num_updates:.3g} in all"
     lines.append(f"  FLOPs            {of_update}{of_run}")
+    if plan.recomputed_flops:
+        lines.append(
+            f"    computed again                {plan.recomputed_flops:.3g} an update, "
+            "for less memory"
+        )
     lines.append(f"  memory, about    {_mebibytes(sum(plan.memory.values()))}")
     memory = {purpose: _mebibytes(size) for purpose, size in plan.memory.items()}
     memory.setdefault(ACTIVATIONS, _UNKNOWN)
@@ -291,7 +303,9 @@ def _activations(config: configuration.RunConfig, vocab_size: int, rows: int) ->
     to 512) made the process grow by this, by their gradients and by another 90 to 150
     MiB.
     """
-    numbers = config.model.row_activations(config.inputs, vocab_size)
+    numbers = config.model.row_activations(
+        config.inputs, vocab_size, config.training.recompute_layers
+    )
     if hasattr(config.inputs, "masking"):
         numbers += 5 * config.inputs.masking.max_predictions * vocab_size
     size = 4 if config.training.dtype_policy == "float32" else 2

@@ -22,6 +22,8 @@ _FREE_SETTINGS = frozenset(
         "config.records_dir",
         # The gradient is the same, but for rounding and which units dropout drops.
         "config.training.micro_batch_size",
+        # The gradient is the same, but for rounding.
+        "config.training.recompute_layers",
         # The kernels round in another order.
         "config.training.deterministic_ops",
         "config.training.max_skipped_steps",

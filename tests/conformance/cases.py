@@ -12,7 +12,9 @@ from keras import ops
 from seg_tf.layers.adaptive_embedding import AdaptiveEmbedding
 from seg_tf.layers.adaptive_softmax import AdaptiveSoftmax
 from seg_tf.layers.index_embedding import IndexEmbedding
+from seg_tf.layers.multi_head_attention import MultiHeadAttention
 from seg_tf.layers.sequence_reconstructor import SequenceReconstructor
+from seg_tf.layers.transformer_encoder import TransformerEncoder
 from seg_tf.models.encoder import Encoder
 from seg_tf.objectives.causal_lm import CausalLM
 from seg_tf.objectives.masked_lm import MaskedLM
@@ -30,10 +32,12 @@ ENCODER_ARGUMENTS = {
     "num_heads": 2,
     "intermediate_size": 6,
     "dropout": 0.25,
+    "attention_dropout": 0.125,
     "layer_norm_epsilon": 1e-3,
     "initializer_range": 0.3,
     "approximate_gelu": True,
     "num_token_types": 2,
+    "recompute_layers": True,
 }
 
 
@@ -42,6 +46,38 @@ def _reference_encoder(layer, inputs):
         numpy_reference.named_weights(layer),
         inputs,
         num_layers=1,
+        epsilon=1e-3,
+        approximate_gelu=True,
+    )
+
+
+def _attention_inputs(batch, length):
+    """Queries of two groups or one, and keys of these, and of a third."""
+    keys = length + 2
+    return {
+        "query": 3 * waves((batch, length, 4), 0) - 1.5,
+        "value": 3 * waves((batch, keys, 6), 1) - 1.5,
+        "query_group": np.tile(np.arange(length) % 2, (batch, 1)).astype("int32"),
+        "key_group": np.tile(np.arange(keys) % 3, (batch, 1)).astype("int32"),
+    }
+
+
+def _reference_attention(layer, inputs):
+    groups = (inputs["query_group"][:, :, None], inputs["key_group"][:, None, :])
+    return numpy_reference.attention(
+        numpy_reference.named_weights(layer),
+        inputs["query"],
+        inputs["value"],
+        np.equal(*groups),
+    )
+
+
+def _reference_transformer_encoder(layer, inputs):
+    group = inputs["query_group"]
+    return numpy_reference.transformer_layer(
+        numpy_reference.named_weights(layer),
+        inputs["query"],
+        group[:, :, None] == group[:, None, :],
         epsilon=1e-3,
         approximate_gelu=True,
     )
@@ -229,6 +265,73 @@ CASES = [
         ],
     ),
     Case(
+        cls=MultiHeadAttention,
+        arguments={
+            "num_heads": 2,
+            "dropout": 0.25,
+            "kernel_initializer": lambda dtype: keras.initializers.RandomNormal(
+                mean=0.5, stddev=0.25
+            ),
+        },
+        specs={
+            "query": ((None, 4), "float32"),
+            "value": ((None, 6), "float32"),
+            "query_group": ((None,), "int32"),
+            "key_group": ((None,), "int32"),
+        },
+        limits={},
+        apply=lambda layer, inputs: layer(**inputs),
+        reference=_reference_attention,
+        golden=[
+            [
+                [0.02758, 0.73795, -0.21774, -0.68184],
+                [0.08279, 0.93152, -0.32283, -0.84833],
+                [0.04399, 0.79559, -0.24901, -0.73143],
+            ],
+            [
+                [0.02431, 0.69178, -0.20257, -0.63958],
+                [-0.03736, 0.46002, -0.08118, -0.4391],
+                [0.02412, 0.70905, -0.20684, -0.65575],
+            ],
+        ],
+        make_inputs=_attention_inputs,
+    ),
+    Case(
+        cls=TransformerEncoder,
+        arguments={
+            "intermediate_size": 6,
+            "num_heads": 2,
+            "dropout": 0.25,
+            "attention_dropout": 0.0,
+            "layer_norm_epsilon": 1e-3,
+            "initializer_range": 0.3,
+            "approximate_gelu": True,
+            "recompute": True,
+        },
+        specs={
+            "query": ((None, 4), "float32"),
+            "query_group": ((None,), "int32"),
+        },
+        limits={},
+        apply=lambda layer, inputs: layer(
+            inputs["query"], inputs["query_group"], inputs["query_group"]
+        ),
+        reference=_reference_transformer_encoder,
+        golden=[
+            [
+                [1.78406, 0.0534, -1.78081, -0.46818],
+                [0.29655, -0.39044, 1.28924, -1.39466],
+                [0.09737, 0.26921, 0.40188, -1.83219],
+            ],
+            [
+                [1.37196, 0.28208, -1.72055, -0.66022],
+                [2.15787, -0.23519, -1.02198, -1.19445],
+                [-0.18255, 0.09976, 0.86033, -1.58402],
+            ],
+        ],
+        make_inputs=_attention_inputs,
+    ),
+    Case(
         cls=Encoder,
         arguments=ENCODER_ARGUMENTS,
         specs={
@@ -256,7 +359,11 @@ CASES = [
     Case(
         cls=Encoder,
         variant="packed",
-        arguments={**ENCODER_ARGUMENTS, "packed_windows": True},
+        arguments={
+            **ENCODER_ARGUMENTS,
+            "attention_dropout": 0.0,
+            "packed_windows": True,
+        },
         specs={
             "token_ids": ((None,), "int32"),
             "padding_mask": ((None,), "bool"),

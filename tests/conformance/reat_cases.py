@@ -19,9 +19,11 @@ SENTENCE_LAYER_ARGUMENTS = {
     "num_heads": 2,
     "block_length": BLOCK_LENGTH,
     "dropout": 0.25,
+    "attention_dropout": 0.125,
     "layer_norm_epsilon": 1e-3,
     "initializer_range": 0.3,
     "approximate_gelu": True,
+    "recompute": True,
 }
 REAT_ARGUMENTS = {
     "vocab_size": 13,
@@ -36,9 +38,11 @@ REAT_ARGUMENTS = {
     "intermediate_size": 6,
     "alpha_intermediate_size": 8,
     "dropout": 0.25,
+    "attention_dropout": 0.0,
     "layer_norm_epsilon": 1e-3,
     "initializer_range": 0.3,
     "approximate_gelu": True,
+    "recompute_layers": True,
 }
 REAT_SETTINGS = {"epsilon": 1e-3, "approximate_gelu": True}
 

@@ -42,6 +42,7 @@ MODEL_ARGUMENTS = {
     "initializer_range": 0.3,
     "projection_range": 0.2,
     "static_shapes": True,
+    "recompute_layers": True,
 }
 
 
@@ -218,6 +219,7 @@ CASES = [
             "kernel_initializer": lambda dtype: keras.initializers.RandomNormal(
                 stddev=0.25
             ),
+            "recompute": True,
         },
         specs=ATTENTION_SPECS,
         limits={},

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from seg_tf.ops.sentence_blocks import same_sentence, same_text, to_blocks
+from seg_tf.ops.sentence_blocks import text_of_positions, to_blocks
 
 
 def test_rows_become_blocks_in_order():
@@ -16,29 +16,10 @@ def test_rows_that_are_no_blocks_are_refused():
         to_blocks(np.zeros((2, 6)), 4)
 
 
-def test_positions_see_their_sentence_and_padding_sees_padding():
-    number = np.array([[1, 1, 2, 0], [3, 0, 0, 3]])
-    found = np.asarray(same_sentence(number, 4))
-    for row, query, key in np.ndindex(*found.shape):
-        assert found[row, query, key] == (number[row, query] == number[row, key])
-
-
-def test_a_sentence_number_in_another_block_is_not_seen():
-    assert np.asarray(same_sentence(np.array([[1, 2, 2, 1]]), 2)).shape == (2, 2, 2)
-
-
-def test_positions_see_what_is_of_their_text():
+def test_positions_have_the_text_that_they_are_of():
     text = np.array([[1, 1, 2, 2, 0]])
     positions = np.array([[1, 2, 0, 4]])
     mask = np.array([[True, True, False, False]])
-    found = np.asarray(same_text(text, positions, mask))
-    np.testing.assert_array_equal(
-        found[0],
-        [
-            [True, False, False, False],
-            [True, False, False, False],
-            [False, True, False, False],
-            [False, True, False, False],
-            [False, False, False, False],  # padding, which nothing reads
-        ],
-    )
+    found = np.asarray(text_of_positions(text, positions, mask))
+    # None is that of padding, 0.
+    np.testing.assert_array_equal(found, [[1, 2, -1, -1]])

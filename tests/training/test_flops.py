@@ -249,8 +249,24 @@ def test_update_is_forward_and_backward_of_the_whole_batch(word_records):
     assert four == pytest.approx(3 * 4 * of_one_row, abs=12)
 
 
-def test_backward_pass_is_two_products_for_each_of_the_forward_pass():
-    config = small_config(dropout=0.0)
+HELD = {"attention_dropout": 0.1}
+FUSED = {"attention_dropout": 0.0}
+
+
+@pytest.mark.parametrize(
+    "model, recompute_layers",
+    [
+        pytest.param(HELD, False, id="all held"),
+        pytest.param(FUSED, False, id="no attention weights held"),
+        pytest.param(HELD, True, id="layers recomputed"),
+        pytest.param(FUSED, True, id="both"),
+    ],
+)
+def test_backward_pass_is_two_products_for_each_of_the_forward_pass(
+    model, recompute_layers
+):
+    training = {"recompute_layers": recompute_layers}
+    config = changed(small_config(), model=model, training=training)
     inputs = ArithmeticInputs()
     pretrainer = pretraining.build_pretrainer(config, inputs)
     batch = next(iter(inputs.train_dataset(4)))
@@ -259,7 +275,11 @@ def test_backward_pass_is_two_products_for_each_of_the_forward_pass():
         loss = results["masked_lm"].loss[0]
         gradients = tape.gradient(loss, pretrainer.trainable_variables)
     assert all(gradient is not None for gradient in gradients)
-    assert counter.flops == flops.flops_per_update(config, VOCAB_SIZE)
+    of_model = flops.flops_per_update(config, VOCAB_SIZE)
+    again = flops.recomputed_flops_per_update(config, VOCAB_SIZE)
+    assert counter.flops == of_model + again
+    assert of_model == flops.flops_per_update(small_config(), VOCAB_SIZE)
+    assert bool(again) == (model is FUSED or recompute_layers)
 
 
 def test_vocabulary_of_the_config_comes_before_that_of_the_records():

@@ -98,6 +98,29 @@ def test_predictions_of_masked_positions_are_activations_too(config, figures):
     assert figures.memory["activations, roughly"] == 4 * 4 * numbers
 
 
+def test_without_dropout_no_attention_weights_are_held(config):
+    def activations(**changes):
+        changed = dataclasses.replace(config.model, **changes)
+        return changed.row_activations(config.inputs, VOCAB_SIZE)
+
+    weights = 3 * config.model.num_layers * config.model.num_heads * LENGTH**2
+    held = activations(dropout=0.0, attention_dropout=0.1)
+    assert held - activations(dropout=0.1, attention_dropout=0.0) == weights
+    assert activations(dropout=0.1) == held
+    assert activations(dropout=0.0) == held - weights
+
+
+@pytest.mark.parametrize("num_layers", [1, 5])
+def test_recomputed_layers_leave_their_inputs_and_one_inside(config, num_layers):
+    model = dataclasses.replace(config.model, num_layers=num_layers)
+    one = dataclasses.replace(config.model, num_layers=1)
+    inside = one.row_activations(config.inputs, VOCAB_SIZE)
+    assert model.row_activations(config.inputs, VOCAB_SIZE) == num_layers * inside
+    inputs = num_layers * LENGTH * model.hidden_size
+    found = model.row_activations(config.inputs, VOCAB_SIZE, recompute_layers=True)
+    assert found == inputs + inside
+
+
 def test_transformer_xl_sees_its_memory_and_predicts_at_every_position():
     model, inputs = word_runs.CONFIG.model, word_runs.CONFIG.inputs
     length = word_runs.TARGET_LENGTH
@@ -188,6 +211,16 @@ def test_flops_are_those_of_the_config(figures, config):
     assert figures.flops_per_update == expected
     text = run_estimate.describe(figures, ArithmeticInputs())
     assert f"{expected:.3g} an update, {500 * expected:.3g} in all" in text
+
+
+def test_what_is_computed_again_is_told_of_beside_the_flops_of_the_model(config):
+    training = dataclasses.replace(config.training, recompute_layers=True)
+    again = dataclasses.replace(config, training=training)
+    plan = run_estimate.make_plan(again, ArithmeticInputs(), small_pretrainer(again))
+    assert plan.flops_per_update == flops.flops_per_update(config, VOCAB_SIZE)
+    expected = flops.recomputed_flops_per_update(again, VOCAB_SIZE)
+    text = run_estimate.describe(plan, ArithmeticInputs())
+    assert f"{expected:.3g} an update, for less memory" in text
 
 
 def test_memory_of_a_host_is_shared_by_its_processes(monkeypatch):

@@ -36,7 +36,12 @@ def test_same_run_goes_on(folder):
 
 
 def test_settings_that_no_weight_depends_on_may_change(folder):
-    changed = describe(log_interval=7, keep_checkpoints=9, validation_interval=99)
+    changed = describe(
+        log_interval=7,
+        keep_checkpoints=9,
+        validation_interval=99,
+        recompute_layers=True,
+    )
     run_folder.prepare(folder, changed, **ALLOWED)
     assert '"log_interval": 7' in folder.run_file.read_text()
 

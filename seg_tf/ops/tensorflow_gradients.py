@@ -1,0 +1,248 @@
+"""Gradients on TensorFlow that compute values of the forward pass again.
+
+TensorFlow keeps what a forward pass computes until the backward pass has used it, and
+has no fused attention. JAX has both, as `jax.checkpoint` and
+`jax.nn.dot_product_attention`.
+"""
+
+# Shape key: B batch, T queries, K keys, H heads, E head size, S queries of a block.
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+# Attention weights of a row and head that are held at once, but for very many keys.
+_MOST_WEIGHTS = 2**19
+_FEWEST_QUERIES = 64
+# Logit of a key that is not seen.
+_UNSEEN = -1e9
+
+
+@tf.custom_gradient
+def attention(
+    query: tf.Tensor,
+    key: tf.Tensor,
+    value: tf.Tensor,
+    query_group: tf.Tensor,
+    key_group: tf.Tensor,
+) -> tuple[tf.Tensor, Callable[[tf.Tensor], tuple[tf.Tensor | None, ...]]]:
+    """Attention whose weights exist for a block of queries at a time.
+
+    Neither the forward pass holds those of all pairs nor what is left after it: the
+    backward pass computes them again. So memory grows with T + K, not with their
+    product (Rabe and Staats, 2021; Dao et al., 2022, appendix B).
+
+    Args:
+        query: `(B, T, H, E)`.
+        key: `(B, K, H, E)`.
+        value: `(B, K, H, E)`.
+        query_group: int `(B, T)`, or `(B, 1)` where all queries have the same.
+        key_group: int `(B, K)`; a query sees the keys of its group. What one gives that
+            sees none has no meaning, and neither has a gradient of that.
+
+    Returns:
+        `(B, T, H, E)`.
+    """
+    scale = 1 / math.sqrt(query.shape[-1])
+    blocks = _QueryBlocks(_length(query), _length(key), query.dtype)
+    query_BHTE = blocks.pad(query * scale)
+    key_BHKE, value_BHKE = _swapped(key), _swapped(value)
+    # With an axis of nothing for `pad` and `cut`.
+    group_B1T1 = query_group[:, None, :, None]
+    is_one_group = query_group.shape[1] == 1
+    if not is_one_group:
+        group_B1T1 = blocks.pad(query_group[:, :, None, None])
+
+    def weights(number: Any, query_BHSE: tf.Tensor) -> tf.Tensor:
+        group_B1S1 = group_B1T1 if is_one_group else blocks.cut(group_B1T1, number)
+        sees_B1SK = tf.equal(group_B1S1, key_group[:, None, None, :])
+        logits_BHSK = tf.matmul(query_BHSE, key_BHKE, transpose_b=True)
+        logits_BHSK = tf.where(sees_B1SK, tf.cast(logits_BHSK, tf.float32), _UNSEEN)
+        return tf.nn.softmax(logits_BHSK)
+
+    def forward(number: Any) -> tuple[tf.Tensor]:
+        weights_BHSK = weights(number, blocks.cut(query_BHTE, number))
+        return (tf.matmul(tf.cast(weights_BHSK, value.dtype), value_BHKE),)
+
+    (output,) = blocks.each(forward)
+
+    def backward(upstream: tf.Tensor) -> tuple[tf.Tensor | None, ...]:
+        upstream_BHTE = blocks.pad(upstream)
+        # A query's mean of the gradients of its weights, by these weights.
+        products = tf.cast(upstream, tf.float32) * tf.cast(output, tf.float32)
+        mean_BHT1 = blocks.pad(tf.reduce_sum(products, axis=-1, keepdims=True))
+
+        def gradients(
+            number: Any, of_key: tf.Tensor, of_value: tf.Tensor
+        ) -> tuple[tf.Tensor, ...]:
+            query_BHSE, upstream_BHSE, mean_BHS1 = (
+                blocks.cut(one, number)
+                for one in (query_BHTE, upstream_BHTE, mean_BHT1)
+            )
+            weights_BHSK = weights(number, query_BHSE)
+            of_weights = tf.matmul(upstream_BHSE, value_BHKE, transpose_b=True)
+            of_logits = weights_BHSK * (tf.cast(of_weights, tf.float32) - mean_BHS1)
+            of_logits = tf.cast(of_logits, query.dtype)
+            return (
+                scale * tf.matmul(of_logits, key_BHKE),
+                of_key + _transposed_product(of_logits, query_BHSE),
+                of_value + _transposed_product(weights_BHSK, upstream_BHSE),
+            )
+
+        zeros = tf.zeros(tf.shape(key_BHKE), tf.float32)
+        of_query, of_key, of_value = blocks.each(gradients, zeros, zeros)
+        of_key, of_value = (
+            _swapped(tf.cast(one, query.dtype)) for one in (of_key, of_value)
+        )
+        return of_query, of_key, of_value, None, None
+
+    return output, backward
+
+
+class _QueryBlocks:
+    """Queries in blocks of one size, the last one padded.
+
+    Sizes are numbers where they are known, since XLA needs them, and else tensors.
+
+    Args:
+        num_queries: T.
+        num_keys: K.
+        dtype: of what is computed for them.
+    """
+
+    def __init__(self, num_queries: Any, num_keys: Any, dtype: tf.DType):
+        if isinstance(num_keys, int):
+            most_queries = max(_FEWEST_QUERIES, _MOST_WEIGHTS // num_keys)
+        else:
+            most_queries = tf.maximum(_FEWEST_QUERIES, _MOST_WEIGHTS // num_keys)
+        self._num_queries, self._dtype = num_queries, dtype
+        self._number = -(-num_queries // most_queries)
+        self._size = -(-num_queries // self._number)
+
+    def pad(self, queries_BTHE: tf.Tensor) -> tf.Tensor:
+        """The queries of each head, padded to whole blocks."""
+        padding = self._number * self._size - self._num_queries
+        return tf.pad(_swapped(queries_BTHE), [[0, 0], [0, 0], [0, padding], [0, 0]])
+
+    def cut(self, queries_BHTE: tf.Tensor, number: Any) -> tf.Tensor:
+        """The queries of a block."""
+        begin = number * self._size
+        return tf.slice(queries_BHTE, [0, 0, begin, 0], [-1, -1, self._size, -1])
+
+    def each(
+        self, function: Callable[..., tuple[tf.Tensor, ...]], *sums: tf.Tensor
+    ) -> tuple[tf.Tensor, ...]:
+        """Calls a function on one block after another.
+
+        Args:
+            function: from the number of a block and the sums so far to
+                `(B, H, S, E)` and the sums, the block included.
+            *sums: those before the first block.
+
+        Returns:
+            What the function gave for all queries, `(B, T, H, E)`, and the sums.
+        """
+        if isinstance(self._number, int) and self._number == 1:
+            output_BHTE, *new_sums = function(0, *sums)
+            return _swapped(output_BHTE), *new_sums
+
+        def next_block(
+            number: tf.Tensor, outputs: tf.TensorArray, *sums: tf.Tensor
+        ) -> tuple[Any, ...]:
+            output_BHSE, *new_sums = function(number, *sums)
+            return number + 1, outputs.write(number, output_BHSE), *new_sums
+
+        _, outputs, *new_sums = tf.while_loop(
+            lambda number, *_: number < self._number,
+            next_block,
+            (0, tf.TensorArray(self._dtype, self._number), *sums),
+            # Two blocks at once would need the memory of two.
+            parallel_iterations=1,
+        )
+        return self._joined(outputs.stack()), *new_sums
+
+    def _joined(self, outputs_NBHSE: tf.Tensor) -> tf.Tensor:
+        """The outputs of all blocks, `(B, T, H, E)`."""
+        _, batch, heads, _, head_size = tf.unstack(tf.shape(outputs_NBHSE))
+        shape = (batch, self._number * self._size, heads, head_size)
+        outputs = tf.reshape(tf.transpose(outputs_NBHSE, [1, 0, 3, 2, 4]), shape)
+        return outputs[:, : self._num_queries]
+
+
+def _length(sequence: tf.Tensor) -> Any:
+    """Size of axis 1: a number where it is known."""
+    return tf.shape(sequence)[1] if sequence.shape[1] is None else sequence.shape[1]
+
+
+def _swapped(tensor: tf.Tensor) -> tf.Tensor:
+    """`(B, T, H, E)` as `(B, H, T, E)`, or back."""
+    return tf.transpose(tensor, [0, 2, 1, 3])
+
+
+def _transposed_product(left_BHSK: tf.Tensor, right_BHSE: tf.Tensor) -> tf.Tensor:
+    """`(B, H, K, E)` in float32, a sum over the queries of a block."""
+    left_BHSK = tf.cast(left_BHSK, right_BHSE.dtype)
+    return tf.cast(tf.matmul(left_BHSK, right_BHSE, transpose_a=True), tf.float32)
+
+
+def recomputed(
+    function: Callable[..., tuple[tf.Tensor, list[tf.Tensor]]],
+    weights: Sequence[tf.Tensor],
+    tensors: Sequence[tf.Tensor],
+) -> tuple[tf.Tensor, list[tf.Tensor]]:
+    """Calls a function, of which nothing is kept: the backward pass calls it again.
+
+    `tf.recompute_grad` does so too, but adds to integers and copies the weights.
+
+    Args:
+        function: of the weights and the tensors alone, not of variables; it returns
+            what is differentiated and other tensors.
+        weights: its first argument.
+        tensors: its second; at least one of them is of floats.
+
+    Returns:
+        What the function does.
+    """
+    others: list[tf.Tensor] = []
+    num_weights = len(weights)
+
+    @tf.custom_gradient
+    def first_time(*given: tf.Tensor) -> tuple[tf.Tensor, Callable[..., Any]]:
+        output, others[:] = function(given[:num_weights], given[num_weights:])
+        are_floats = [one.dtype.is_floating for one in given]
+
+        def second_time(upstream: tf.Tensor) -> list[tf.Tensor | None]:
+            zero = _zero_after(upstream)
+            again = [
+                one + tf.cast(zero, one.dtype)
+                if is_float and number >= num_weights
+                else one
+                for number, (one, is_float) in enumerate(
+                    zip(given, are_floats, strict=True)
+                )
+            ]
+            sources = list(itertools.compress(again, are_floats))
+            with tf.GradientTape(watch_accessed_variables=False) as tape:
+                tape.watch(sources)
+                output, _ = function(again[:num_weights], again[num_weights:])
+            gradients = iter(tape.gradient(output, sources, upstream))
+            return [next(gradients) if is_float else None for is_float in are_floats]
+
+        return output, second_time
+
+    # Variables, which a function must not read itself, are read here.
+    values = [tf.convert_to_tensor(weight) for weight in weights]
+    return first_time(*values, *tensors), others
+
+
+def _zero_after(tensor: tf.Tensor) -> tf.Tensor:
+    """A 0 that has to wait for a tensor, though no compiler can know that it is 0.
+
+    Without it TensorFlow and XLA would find the same products twice in the graph, and
+    compute them once and hold them.
+    """
+    first = tf.reduce_sum(tf.reshape(tensor, [-1])[:1])
+    return tf.where(tf.math.is_nan(first), first, tf.zeros_like(first))

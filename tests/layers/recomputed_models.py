@@ -1,0 +1,82 @@
+"""Training passes of all models with layers that are recomputed, and without.
+
+  KERAS_BACKEND=jax python -m tests.layers.recomputed_models OUTPUT
+
+writes those on JAX, which needs a process of its own.
+"""
+
+import sys
+
+import keras
+import numpy as np
+
+from seg_tf.models.encoder import Encoder
+from seg_tf.models.reat import ReAT
+from seg_tf.models.transformer_xl import TransformerXL
+from tests.conformance.case import set_fixed_weights, squares
+from tests.conformance.cases import CASES
+
+MODELS = {
+    case.name: case
+    for case in CASES
+    if case.cls in (Encoder, ReAT, TransformerXL) and case.variant != "token_types"
+}
+NO_DROPOUT = {"dropout": 0.0, "attention_dropout": 0.0}
+
+
+def build(name, recompute_layers, has_dropout):
+    """A model of two layers or more whose weights and seeds are always the same."""
+    case = MODELS[name]
+    arguments = {**case.make_arguments(), "recompute_layers": recompute_layers}
+    if "num_layers" in arguments:
+        arguments["num_layers"] = 2
+    model = case.cls(**arguments | ({} if has_dropout else NO_DROPOUT))
+    set_fixed_weights(model)
+    for number, state in enumerate(states_of(model)):
+        state.assign([number, 5])
+    return model, case.inputs(batch=3)
+
+
+def states_of(model):
+    """States of the generators of dropout."""
+    return [one for one in model.variables if one.path.endswith("generator_state")]
+
+
+def loss(model, inputs):
+    """A loss that every weight has a part in."""
+    output = model(inputs, training=True)
+    return squares([output[0] if isinstance(output, tuple) else output])
+
+
+def on_jax(name, recompute_layers, has_dropout):
+    """Loss, gradients and states of dropout afterwards; the number of checkpoints."""
+    import jax
+
+    model, inputs = build(name, recompute_layers, has_dropout)
+    weights = model.trainable_variables
+
+    def compute(values):
+        with keras.StatelessScope(zip(weights, values, strict=True)) as scope:
+            result = loss(model, inputs)
+        changed = [scope.get_current_value(one) for one in states_of(model)]
+        return result, changed
+
+    values = [one.value for one in weights]
+    differentiated = jax.value_and_grad(compute, has_aux=True)
+    (total, states), gradients = jax.jit(differentiated)(values)
+    num_checkpoints = str(jax.make_jaxpr(compute)(values)).count("prevent_cse=")
+    return [total, *gradients, *states], num_checkpoints
+
+
+if __name__ == "__main__":
+    written = {}
+    for name in MODELS:
+        # Without dropout there are fewer operators, and none of another kind.
+        for has_dropout in (True,) if name != "Encoder" else (True, False):
+            for recompute_layers in (False, True):
+                arrays, count = on_jax(name, recompute_layers, has_dropout)
+                key = f"{name}/{has_dropout}/{recompute_layers}"
+                written[f"{key}/checkpoints"] = count
+                for number, array in enumerate(arrays):
+                    written[f"{key}/{number:03d}"] = np.asarray(array)
+    np.savez(sys.argv[1], **written)

@@ -1,0 +1,106 @@
+"""The layer against keras-hub's, whose place it takes: bit for bit, names included."""
+
+import h5py
+import keras
+import keras_hub
+import numpy as np
+import pytest
+
+from seg_tf.layers.transformer_encoder import TransformerEncoder
+
+LENGTH, WIDTH = 6, 8
+
+
+def build_pair(dropout):
+    """Our layer and keras-hub's, each from the same seed."""
+    keras.utils.set_random_seed(3)
+    ours = TransformerEncoder(
+        intermediate_size=12,
+        num_heads=2,
+        dropout=dropout,
+        attention_dropout=dropout,
+        layer_norm_epsilon=1e-3,
+        initializer_range=0.5,
+        name="layer",
+    )
+    ours.build((None, LENGTH, WIDTH))
+    keras.utils.set_random_seed(3)
+    theirs = keras_hub.layers.TransformerEncoder(
+        intermediate_dim=12,
+        num_heads=2,
+        dropout=dropout,
+        activation="gelu",
+        layer_norm_epsilon=1e-3,
+        kernel_initializer=keras.initializers.TruncatedNormal(stddev=0.5),
+        name="layer",
+    )
+    theirs.build((None, LENGTH, WIDTH))
+    return ours, theirs
+
+
+@pytest.fixture(name="hidden")
+def _hidden():
+    shape = (3, LENGTH, WIDTH)
+    return np.random.default_rng(0).normal(size=shape).astype("float32")
+
+
+@pytest.fixture(name="group")
+def _group():
+    return np.array([[1, 1, 2, 2, 3, 0]] * 3, "int32")
+
+
+def test_first_weights_and_their_names_are_those_of_keras_hub(tmp_path):
+    of_files = []
+    for number, layer in enumerate(build_pair(dropout=0.25)):
+        path = tmp_path / f"{number}.weights.h5"
+        inputs = keras.Input((LENGTH, WIDTH))
+        groups = (keras.Input((LENGTH,), dtype="int32"),) * 2 if number == 0 else ()
+        keras.Model([inputs, *groups[:1]], layer(inputs, *groups)).save_weights(path)
+        found = {}
+        with h5py.File(path) as file:
+            file.visititems(
+                lambda name, item, found=found: found.update(
+                    {name: np.asarray(item)} if isinstance(item, h5py.Dataset) else {}
+                )
+            )
+        of_files.append(found)
+    ours, theirs = of_files
+    assert ours.keys() == theirs.keys()
+    for name in ours:
+        np.testing.assert_array_equal(ours[name], theirs[name], err_msg=name)
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_numbers_are_those_of_keras_hub(hidden, group, training):
+    ours, theirs = build_pair(dropout=0.25)
+    mask = group[:, :, None] == group[:, None, :]
+    np.testing.assert_array_equal(
+        ours(hidden, group, group, training=training),
+        theirs(hidden, attention_mask=mask, training=training),
+    )
+    ours, theirs = build_pair(dropout=0.0)
+    np.testing.assert_allclose(
+        ours(hidden, group, group, training=training),
+        theirs(hidden, attention_mask=mask, training=training),
+        atol=2e-6,
+    )
+
+
+def test_attention_weights_are_those_of_keras_hub(hidden):
+    ours, theirs = build_pair(dropout=0.25)
+    np.testing.assert_array_equal(
+        ours.attention_weights(hidden), theirs(hidden, return_attention_scores=True)[1]
+    )
+
+
+def test_attention_weights_have_a_rate_of_their_own(hidden, group):
+    def draws(**rates):
+        layer = TransformerEncoder(intermediate_size=12, num_heads=2, **rates)
+        return [np.asarray(layer(hidden, group, group, training=True)) for _ in "ab"]
+
+    for rates in ((0.0, 0.5), (0.5, 0.0)):
+        one, other = draws(dropout=rates[0], attention_dropout=rates[1])
+        # A position that sees itself alone has one weight, 1: kept or dropped.
+        assert (one != other).any()
+    one, other = draws(dropout=0.0, attention_dropout=0.0)
+    np.testing.assert_array_equal(one, other)

@@ -1,0 +1,141 @@
+# Shape key: B batch, T queries, K keys, H heads, E head size.
+
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from seg_tf.ops import tensorflow_gradients
+from seg_tf.ops.attention import attention_weights, fused_attention, same_group
+from tests import numpy_reference
+
+B, T, K, H, E = 2, 7, 5, 3, 4
+
+
+@pytest.fixture(name="small_blocks")
+def _small_blocks(monkeypatch):
+    """Blocks of three queries, so that the third has one of its own and two of none."""
+    monkeypatch.setattr(tensorflow_gradients, "_MOST_WEIGHTS", 3 * K)
+    monkeypatch.setattr(tensorflow_gradients, "_FEWEST_QUERIES", 1)
+
+
+def inputs(groups="many", dtype="float32", num_queries=T, num_keys=K):
+    """Query, key, value and groups; one query sees a key, another none."""
+    generator = np.random.default_rng(0)
+    query, key, value = (
+        tf.constant(generator.normal(size=(B, size, H, E)), dtype)
+        for size in (num_queries, num_keys, num_keys)
+    )
+    query_group = np.ones((B, 1), "int32")
+    if groups == "many":
+        query_group = generator.integers(0, 3, (B, num_queries)).astype("int32")
+        query_group[0, :2] = (7, 8)
+    key_group = generator.integers(0, 3, (B, num_keys)).astype("int32")
+    key_group[:, :2] = (7, 1)
+    return query, key, value, tf.constant(query_group), tf.constant(key_group)
+
+
+def plain(query, key, value, *groups):
+    """What autodiff knows the gradients of."""
+    weights_BHTK = attention_weights(query, key, *groups)
+    return tf.einsum("bhtk,bkhe->bthe", weights_BHTK, value)
+
+
+def output_and_gradients(function, *arguments):
+    with tf.GradientTape() as tape:
+        tape.watch(arguments[:3])
+        output = function(*arguments)
+        # Nothing reads what a query gives that sees no key.
+        is_read_BT = tf.reduce_any(same_group(*arguments[3:]), axis=2)
+        is_read_BT11 = tf.cast(is_read_BT[:, :, None, None], output.dtype)
+        total = tf.reduce_sum(is_read_BT11 * tf.square(output))
+    return [output, *tape.gradient(total, arguments[:3])]
+
+
+@pytest.mark.parametrize("groups", ["one", "many"])
+def test_equals_attention_by_loops(small_blocks, groups):
+    query, key, value, *numbers = inputs(groups)
+    expected = np.zeros((B, T, H, E))
+    sees = np.broadcast_to(np.asarray(same_group(*numbers)), (B, T, K))
+    for row, place, head in np.ndindex(B, T, H):
+        seen = sees[row, place]
+        logits = key[row, :, head].numpy() @ query[row, place, head].numpy()
+        if seen.any():
+            weights = numpy_reference.softmax(logits[seen] / math.sqrt(E))
+            expected[row, place, head] = weights @ value[row, :, head].numpy()[seen]
+        else:  # no number is right, but it has to be one
+            expected[row, place, head] = value[row, :, head].numpy().mean(axis=0)
+    assert groups == "one" or not sees.any(axis=2).all()
+    for function in (fused_attention, plain):
+        found = function(query, key, value, *numbers)
+        np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("groups", ["one", "many"])
+@pytest.mark.parametrize("form", ["eager", "graph", "unknown sizes", "xla"])
+def test_gradients_equal_those_of_weights_that_are_kept(small_blocks, groups, form):
+    arguments = inputs(groups)
+    expected = output_and_gradients(plain, *arguments)
+
+    def compute(*arguments):
+        return output_and_gradients(fused_attention, *arguments)
+
+    if form != "eager":
+        signature = None
+        if form == "unknown sizes":
+            number = tf.TensorSpec([None, None], tf.int32)
+            one = tf.TensorSpec([None, 1], tf.int32) if groups == "one" else number
+            signature = [tf.TensorSpec([None, None, H, E])] * 3 + [one, number]
+        compute = tf.function(
+            compute,
+            autograph=False,
+            jit_compile=form == "xla",
+            input_signature=signature,
+        )
+    for one, other in zip(compute(*arguments), expected, strict=True):
+        size = max(1.0, float(np.abs(other).max()))
+        np.testing.assert_allclose(one, other, rtol=0, atol=2e-6 * size)
+
+
+@pytest.mark.parametrize("dtype, precision", [("bfloat16", 0.05), ("float16", 5e-3)])
+def test_half_precision_is_close(small_blocks, dtype, precision):
+    expected = output_and_gradients(fused_attention, *inputs())
+    found = output_and_gradients(fused_attention, *inputs(dtype=dtype))
+    for one, other in zip(found, expected, strict=True):
+        assert one.dtype == dtype
+        np.testing.assert_allclose(
+            np.asarray(one, "float32"), other, rtol=precision, atol=precision
+        )
+
+
+def shapes_in(function):
+    """Static shapes of all tensors of a concrete function, of its loops too."""
+    graphs = [function.graph]
+    for graph in graphs:
+        graphs += [one.graph for one in graph._functions.values()]
+    return {
+        tuple(tensor.shape)
+        for graph in graphs
+        for operation in graph.get_operations()
+        for tensor in operation.outputs
+        if tensor.shape.rank is not None
+    }
+
+
+def test_weights_of_all_pairs_are_never_held():
+    num_queries = num_keys = 2_048
+    arguments = inputs("one", num_queries=num_queries, num_keys=num_keys)
+
+    def trace(attend):
+        def compute(*arguments):
+            return output_and_gradients(attend, *arguments)
+
+        return tf.function(compute, autograph=False).get_concrete_function(*arguments)
+
+    block = tensorflow_gradients._MOST_WEIGHTS // num_keys
+    assert (B, H, num_queries, num_keys) in shapes_in(trace(plain))
+    of_fused = shapes_in(trace(fused_attention))
+    assert (B, H, block, num_keys) in of_fused
+    sizes = [math.prod(shape) for shape in of_fused if None not in shape]
+    assert max(sizes) == B * H * block * num_keys
