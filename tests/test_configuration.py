@@ -48,6 +48,7 @@ RUN = RunConfig(
         initializer_range=0.1,
         approximate_gelu=True,
         num_token_types=2,
+        attention_dropout=0.25,
     ),
     inputs=WindowInputsConfig(
         window_length=64, masking=MaskingConfig(mask_rate=0.2, max_predictions=9)

@@ -32,6 +32,11 @@ def _windows(index_tables, optimizer=None):
     )
 
 
+def _recomputed(config):
+    training = dataclasses.replace(config.training, recompute_layers=True)
+    return dataclasses.replace(config, training=training)
+
+
 # Config, and the folder of its records below that of `write_records`.
 RUNS = {
     "BERT": (_windows({"position_index": WINDOW_LENGTH}), "windows"),
@@ -43,7 +48,7 @@ RUNS = {
         "windows",
     ),
     "SLM": (SLM, "windows"),
-    "Sega-Transformer-XL": (word_runs.CONFIG, "words"),
+    "Sega-Transformer-XL": (_recomputed(word_runs.CONFIG), "words"),
     "ReAT": (test_reat_run.CONFIG, "long"),
 }
 
