@@ -27,7 +27,7 @@ from absl import flags
 
 from benchmarks import encoder_step, paired
 from seg_tf import command_line
-from seg_tf.training import distribution
+from seg_tf.training import horovod_distribution
 from seg_tf.training.distribution import Distribution
 
 _MICRO_BATCHES = flags.DEFINE_integer("micro_batches", 1, "Of an update, per process.")
@@ -61,7 +61,7 @@ def _side(step: Callable[[], None], processes: Distribution) -> Callable[[], flo
 
 def _measure() -> None:
     """Runs the benchmark in one of the two processes."""
-    processes = distribution.join()
+    processes = horovod_distribution.join()
     cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {cores[processes.rank % len(cores)]})
     tf.config.threading.set_intra_op_parallelism_threads(1)

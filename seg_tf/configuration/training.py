@@ -60,7 +60,8 @@ class TrainingConfig:
         compress_gradients: whether gradients travel between processes as float16.
             Without a loss scale those below 6e-8 become 0 on the way, so that it
             goes well with `mixed_float16` only.
-        jit_compile: whether XLA compiles the gradients and the update.
+        jit_compile: whether XLA compiles the gradients and the update. None does so
+            where there is a GPU, unless `deterministic_ops` is true; JAX always does.
         deterministic_ops: whether TensorFlow may only use kernels that give the
             same bits each time. None does so where there is no GPU; on a GPU they
             copy through the host what they scatter into, and cannot be combined with
@@ -87,7 +88,7 @@ class TrainingConfig:
     dtype_policy: str = "float32"
     loss_scale: LossScaleConfig = LossScaleConfig()
     compress_gradients: bool = False
-    jit_compile: bool = False
+    jit_compile: bool | None = None
     deterministic_ops: bool | None = None
     log_interval: int = 50
     validation_interval: int = 5_000

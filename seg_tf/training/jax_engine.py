@@ -8,8 +8,8 @@ from typing import Any
 import jax
 import keras
 import numpy as np
-import tensorflow as tf
 
+from seg_tf.configuration import TrainingConfig
 from seg_tf.training import distribution, jax_devices
 from seg_tf.training.distribution import Distribution
 from seg_tf.training.errors import TrainingStopped
@@ -26,13 +26,15 @@ class JaxEngine:
     """
 
     packages = ("jax", "jaxlib")
-    always_compiles = True
     step_class = JaxStep
     devices = jax_devices
 
     def __init__(self) -> None:
         jax.config.update("jax_enable_x64", True)
-        tf.config.set_visible_devices([], "GPU")
+        with contextlib.suppress(ImportError):  # made batches need no TensorFlow
+            import tensorflow as tf
+
+            tf.config.set_visible_devices([], "GPU")
 
     def join(self) -> Distribution:
         if distribution.was_launched():
@@ -41,6 +43,9 @@ class JaxEngine:
                 "a launcher started several. Start one, or take --engine=tensorflow"
             )
         return Distribution()
+
+    def compiles(self, settings: TrainingConfig) -> bool:
+        return True
 
     def lane_memory(self, initial: Mapping[str, Any]) -> NoMemory:
         return JaxLaneMemory(initial)

@@ -27,7 +27,7 @@ _ALL, _ROWS = PartitionSpec(), PartitionSpec(_AXIS)
 
 
 class JaxStep(StepParts):
-    """`seg_tf.training.step.TrainingStep` on JAX, which has its formulas.
+    """`seg_tf.training.tensorflow_step.TrainingStep` on JAX, which has its formulas.
 
     Where there the processes share a batch, here the devices of this process do: each
     has R / devices rows, adds up the gradients of its micro-batches one after another,

@@ -7,22 +7,29 @@ from typing import Any
 
 import tensorflow as tf
 
-from seg_tf.training import devices, distribution
+from seg_tf.configuration import TrainingConfig
+from seg_tf.training import devices, horovod_distribution
 from seg_tf.training.distribution import Distribution
-from seg_tf.training.lane_memory import LaneMemory, NoMemory
-from seg_tf.training.step import TrainingStep
+from seg_tf.training.lane_memory import NoMemory
+from seg_tf.training.tensorflow_lane_memory import LaneMemory
+from seg_tf.training.tensorflow_step import TrainingStep
 
 
 class TensorFlowEngine:
     """Graphs of TensorFlow; documented in `seg_tf.training.engine.TrainingEngine`."""
 
     packages = ("tensorflow",)
-    always_compiles = False
     step_class = TrainingStep
     devices = devices
 
     def join(self) -> Distribution:
-        return distribution.join()
+        return horovod_distribution.join()
+
+    def compiles(self, settings: TrainingConfig) -> bool:
+        if settings.jit_compile is None:
+            # Compiled code on a GPU has no deterministic kernels.
+            return devices.has_gpu() and not settings.deterministic_ops
+        return settings.jit_compile
 
     def lane_memory(self, initial: Mapping[str, Any]) -> NoMemory:
         return LaneMemory(initial)

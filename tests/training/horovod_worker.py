@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from seg_tf import configuration
-from seg_tf.training import distribution, pretraining, run_folder
+from seg_tf.training import horovod_distribution, pretraining, run_folder
 from seg_tf.training.errors import TrainingStopped
 from seg_tf.training.run_folder import RunFolder
 from tests.training import word_runs
@@ -241,7 +241,7 @@ CHECKS = {
 
 def main() -> None:
     results = pathlib.Path(sys.argv[1])
-    processes = distribution.join()
+    processes = horovod_distribution.join()
     folder = results / f"rank-{processes.rank}"
     folder.mkdir(parents=True)
     found = {name: check(processes, folder) for name, check in CHECKS.items()}
