@@ -38,14 +38,13 @@ _ROUNDS = flags.DEFINE_integer("rounds", 7, "Counted rounds.")
 
 
 def _step(processes: Distribution) -> Callable[[], None]:
-    return encoder_step.seg_tf_step(
+    config = encoder_step.run_config(
         encoder_step.SEGABERT,
         rows=_MICRO_BATCH_SIZE.value * _MICRO_BATCHES.value,
         micro_batch_size=_MICRO_BATCH_SIZE.value,
-        clip_norm=1.0,
         compress_gradients=_COMPRESS.value,
-        distribution=processes,
     )
+    return encoder_step.seg_tf_step(config, processes)
 
 
 def _side(step: Callable[[], None], processes: Distribution) -> Callable[[], float]:
