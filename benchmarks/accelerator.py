@@ -19,9 +19,11 @@ JAX, Keras, keras-hub, absl-py, ml_collections, NumPy, psutil and tqdm are enoug
 Each case is a process of its own, which the peak of its memory is of. One that fails,
 for want of memory say, is named with its reason; what the minutes do not suffice for is
 listed as not run. Without a GPU models have two layers (ReAT: one of each kind) and
-updates 1,024 positions, and float32 is where a GPU has bfloat16.
+updates 512 positions (ReAT: 1,024), Sega-XL knows 32,768 words, and float32 is where a
+GPU has bfloat16.
 """
 
+import collections
 import importlib.util
 import json
 import os
@@ -39,6 +41,7 @@ from absl import flags
 from benchmarks import paired
 from benchmarks.accelerator_cases import ENGINES, Case, all_cases
 from seg_tf import command_line
+from seg_tf.training import peak_flops
 
 _ENGINE = flags.DEFINE_list(
     "engine", None, f"Of {', '.join(ENGINES)}. Default: those installed."
@@ -150,7 +153,7 @@ def main(argv: Sequence[str]) -> None:
         return
     paired.print_machine()
     if not on_gpu:
-        print("No GPU: models of two layers, updates of 1,024 positions (see --help)")
+        print("No GPU: models of two layers, updates of 512 positions (see --help)")
     end = time.monotonic() + 60 * _MINUTES.value
     results = []
     print(_HEADER)
@@ -161,18 +164,16 @@ def main(argv: Sequence[str]) -> None:
             found = _run(case, left)
         results.append({"case": case.name, **vars(case), **found})
         print(_row(case, found), flush=True)
-    peaks = {
-        (one["device"], one["peak_flops_per_second"], one["peak_source"])
-        for one in results
-        if "device" in one
-    }
-    for device, peak, source in sorted(peaks):
-        print(f"{device}: peak {peak / 1e12:,.3f} TFLOP/s, {source}")
+    peaks = collections.defaultdict(list)
+    for one in results:
+        if "peak_source" in one:
+            peaks[one["peak_source"]].append(one["peak_flops_per_second"])
+    for source, found in sorted(peaks.items()):
+        low, high = (peak_flops.in_words(one) for one in (min(found), max(found)))
+        print(f"Peak for MFU, {source}: {low if low == high else f'{low} to {high}'}")
     missing = [one["case"] for one in results if "not_run" in one]
     if missing:
-        print(
-            f"Not run ({len(missing)}), as {_MINUTES.value:g} minutes did not suffice:"
-        )
+        print(f"Not run in {_MINUTES.value:g} minutes: {len(missing)} cases")
         print("\n".join(f"  {name}" for name in missing))
     report = {
         "machine": paired.versions(),

@@ -166,13 +166,10 @@ def _pytorch(case: Case) -> tuple[Callable[[], Any], Callable[[], Any], dict[str
         return {
             "device": torch.cuda.get_device_name() if on_gpu else "CPU",
             "compiled": is_compiled,
-            "memory_peak_bytes": (
-                torch.cuda.max_memory_allocated()
-                if on_gpu
-                else peak_memory.of_process()
-            ),
+            "memory_peak_bytes": memory(),
         }
 
+    memory = torch.cuda.max_memory_allocated if on_gpu else peak_memory.of_process
     wait: Callable[[], Any] = torch.cuda.synchronize if on_gpu else (lambda: None)
     figures: Mapping[str, Any] = {"peak": peak(), "after": after}
     return update, wait, dict(figures)

@@ -13,6 +13,9 @@ from seg_tf.training.optimizers.loss_scale import NoLossScale
 from seg_tf.training.pretrainer import Pretrainer
 from seg_tf.training.step import Features, StepOptions
 
+# Numbers of half precision in 16 bytes, in which tensor cores read a row.
+_MULTIPLE_ON_GPU = 8
+
 
 def build_pretrainer(
     config: configuration.RunConfig,
@@ -82,6 +85,7 @@ def _step_options(
             configuration.build(settings.loss_scale) if needs_scale else NoLossScale()
         ),
         compress_gradients=settings.compress_gradients,
+        gradient_groups=settings.gradient_groups,
         jit_compile=engine.current().compiles(settings),
         seed=settings.seed,
         distribution=distribution,
@@ -95,6 +99,11 @@ def _engine_arguments(
     arguments: dict[str, Any] = {}
     if engine.current().compiles(settings):
         arguments |= getattr(config, "compiled_arguments", {})
+    if getattr(config, "pads_vocabulary", False):
+        on_gpu = engine.current().devices.has_gpu()
+        arguments["vocab_multiple"] = settings.vocab_multiple or (
+            _MULTIPLE_ON_GPU if on_gpu else 1
+        )
     return arguments
 
 

@@ -6,6 +6,7 @@ the sum.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import keras
 import numpy as np
@@ -23,6 +24,7 @@ class CollectiveFlags:
         self.own = _two_flags("own_flags")
         self.agreed = _two_flags("agreed_flags")
         self._sources: tuple[Callable[[], bool], ...] = (bool, bool)  # false
+        self._noted: Any = np.zeros(2)
         self._read: tuple[bool, ...] = (False, False)
 
     def listen(self, stop: Callable[[], bool], regroup: Callable[[], bool]) -> None:
@@ -34,6 +36,7 @@ class CollectiveFlags:
         """
         self._sources = (stop, regroup)
         self.agreed.assign(np.zeros(2))
+        self._noted = np.zeros(2)
 
     def read(self) -> None:
         """Reads the sources; before every step."""
@@ -42,9 +45,16 @@ class CollectiveFlags:
             self._read = flags
             self.own.assign(np.array(flags, "float64"))
 
+    def note(self, sums: Any) -> None:
+        """Takes the sums of a step, which `agreed_on` reads from now on."""
+        self._noted = sums
+
     def agreed_on(self) -> tuple[bool, bool]:
-        """Stop and regroup, each True if any process requested it in the last step."""
-        stop, regroup = np.asarray(self.agreed.value) > 0
+        """Stop and regroup, each True if any process requested it.
+
+        By the sums noted last, which are those of the same step on every process.
+        """
+        stop, regroup = np.asarray(self._noted) > 0
         return bool(stop), bool(regroup)
 
 

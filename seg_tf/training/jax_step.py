@@ -187,18 +187,18 @@ class JaxStep(StepParts):
         before = tuple(
             [one.value for one in group] for group in (self._variables, of_optimizer)
         )
-        weights, state = lax.cond(
-            finite,
-            lambda weights, state: self._optimizer.stateless_apply(
-                state, [one * multiplier for one in gradients], weights
-            ),
-            lambda weights, state: (weights, state),
-            *before,
+        weights, state = self._optimizer.stateless_apply(
+            before[1], [one * multiplier for one in gradients], before[0]
         )
-        for variable, value in zip(
-            (*self._variables, *of_optimizer), (*weights, *state), strict=True
+        # A branch would have the host wait for `finite`; a choice is part of the loops
+        # that compute the update.
+        for variable, value, old in zip(
+            (*self._variables, *of_optimizer),
+            (*weights, *state),
+            (*before[0], *before[1]),
+            strict=True,
         ):
-            variable.assign(value)
+            variable.assign(jnp.where(finite, value, old))
         self._options.loss_scale.update(finite)
         return finite, norm
 

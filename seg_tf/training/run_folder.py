@@ -25,6 +25,9 @@ _FREE_SETTINGS = frozenset(
         # Kernels round in another order.
         "config.training.deterministic_ops",
         "config.training.jit_compile",
+        "config.training.vocab_multiple",
+        # Of three processes and more, sums may round in another order.
+        "config.training.gradient_groups",
         "config.training.max_skipped_steps",
         "config.training.log_interval",
         "config.training.validation_interval",

@@ -28,6 +28,8 @@ class StepOptions:
         clip_norm: bound on the global gradient norm; None does not clip.
         loss_scale: keeps float16 gradients from vanishing.
         compress_gradients: whether gradients travel as float16.
+        gradient_groups: groups in which they are summed over the processes, those
+            that the backward pass has first, first. The sums are the same.
         jit_compile: whether XLA compiles the gradients and the update. The
             all-reduce is between the two, outside of both.
         seed: of dropout.
@@ -40,6 +42,7 @@ class StepOptions:
         default_factory=NoLossScale
     )
     compress_gradients: bool = False
+    gradient_groups: int = 4
     jit_compile: bool = False
     seed: int = 0
     distribution: Distribution = dataclasses.field(default_factory=Distribution)

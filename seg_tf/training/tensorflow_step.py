@@ -3,6 +3,7 @@
 # Shape key: R rows of this process, B rows of a micro-batch, O objectives.
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -206,7 +207,12 @@ class TrainingStep(StepParts):
     def _reduce(
         self, gradients: list[tf.Tensor], factor: tf.Tensor, batch: GlobalBatch
     ) -> tuple[list[tf.Tensor], tf.Tensor]:
-        """Adds gradients up over the processes.
+        """Adds gradients up over the processes, in groups.
+
+        A group is summed when all processes have its gradients. Those of the last
+        layers come first, so that their sum travels while the backward pass computes
+        the others. Not where XLA compiles the gradients, nor where micro-batches
+        are added up: then all of them are there at once.
 
         Args:
             gradients: those of this process.
@@ -223,9 +229,19 @@ class TrainingStep(StepParts):
             share = nearest_power_of_two(batch.micro_batches / batch.processes)
             gradients = [one / share for one in gradients]
             factor /= share
-        sums = self._options.distribution.sum(
-            gradients, "gradients", as_float16=compress
+        groups = backward_groups(
+            [one.shape.num_elements() for one in gradients],
+            self._options.gradient_groups,
         )
+        sums = list(gradients)
+        for number, group in enumerate(groups):
+            of_group = self._options.distribution.sum(
+                [gradients[index] for index in group],
+                f"gradients_{number}",
+                as_float16=compress,
+            )
+            for index, total in zip(group, of_group, strict=True):
+                sums[index] = total
         return sums, factor
 
     def _update(
@@ -255,9 +271,41 @@ class TrainingStep(StepParts):
             )
             return tf.constant(True)
 
-        tf.cond(finite, update, lambda: tf.constant(False))
+        if self._options.jit_compile:
+            # A branch would have the host wait for `finite`; a choice is part of the
+            # loops that compute the update.
+            changing = [*self._variables, *self._optimizer.variables]
+            before = [tf.identity(one.value) for one in changing]
+            update()
+            for variable, value in zip(changing, before, strict=True):
+                variable.assign(tf.where(finite, variable.value, value))
+        else:
+            tf.cond(finite, update, lambda: tf.constant(False))
         self._options.loss_scale.update(finite)
         return finite, norm
+
+
+def backward_groups(sizes: Sequence[int], number: int) -> list[list[int]]:
+    """Places of gradients by group, in the order of a backward pass: the last first.
+
+    Args:
+        sizes: numbers of entries of the gradients, in the order of the forward pass.
+        number: the most groups. Each but the last ends where it has its share of all
+            entries.
+
+    Example:
+    >>> backward_groups([4, 1, 1, 2], 2)
+    [[3, 2, 1], [0]]
+    """
+    share = sum(sizes) / number
+    groups: list[list[int]] = [[]]
+    done = 0
+    for place in reversed(range(len(sizes))):
+        if groups[-1] and done >= share * len(groups):
+            groups.append([])
+        groups[-1].append(place)
+        done += sizes[place]
+    return groups
 
 
 def _rows(value: tf.Tensor, begin: tf.Tensor, size: int) -> tf.Tensor:
