@@ -41,7 +41,6 @@ from absl import flags
 from benchmarks import paired
 from benchmarks.accelerator_cases import ENGINES, Case, all_cases
 from seg_tf import command_line
-from seg_tf.training import peak_flops
 
 _ENGINE = flags.DEFINE_list(
     "engine", None, f"Of {', '.join(ENGINES)}. Default: those installed."
@@ -49,6 +48,9 @@ _ENGINE = flags.DEFINE_list(
 _MINUTES = flags.DEFINE_float("minutes", 10.0, "Time for all cases.", lower_bound=0)
 _CASES = flags.DEFINE_string("cases", "", "Regular expression: cases to run, by name.")
 _LIST = flags.DEFINE_bool("list", False, "Print the names of the cases, no more.")
+_CASE = flags.DEFINE_string(
+    "case", None, "JSON of one case: how this command starts its processes."
+)
 _OUTPUT = flags.DEFINE_string("output", "accelerator.json", "File for the figures.")
 
 # Package, and the Keras backend that its processes need.
@@ -90,8 +92,8 @@ def _run(case: Case, seconds: float) -> dict[str, Any]:
     if case.engine == "jax" and case.deterministic:
         given = os.environ.get("XLA_FLAGS", "")
         environment["XLA_FLAGS"] = f"{given} {_DETERMINISTIC}".strip()
-    command = [sys.executable, "-m", "benchmarks.accelerator_case"]
-    command.append(json.dumps(vars(case)))
+    command = [sys.executable, "-m", "benchmarks.accelerator"]
+    command.append(f"--case={json.dumps(vars(case))}")
     try:
         done = subprocess.run(
             command,
@@ -142,6 +144,12 @@ _HEADER = """\
 
 def main(argv: Sequence[str]) -> None:
     del argv
+    if _CASE.value is not None:
+        # What it imports depends on the engine, which the environment names.
+        from benchmarks import accelerator_case
+
+        accelerator_case.main(Case(**json.loads(_CASE.value)))
+        return
     on_gpu = _has_gpu()
     cases = [
         case
@@ -169,8 +177,9 @@ def main(argv: Sequence[str]) -> None:
         if "peak_source" in one:
             peaks[one["peak_source"]].append(one["peak_flops_per_second"])
     for source, found in sorted(peaks.items()):
-        low, high = (peak_flops.in_words(one) for one in (min(found), max(found)))
-        print(f"Peak for MFU, {source}: {low if low == high else f'{low} to {high}'}")
+        low, high = (f"{one / 1e12:,.4g}" for one in (min(found), max(found)))
+        numbers = low if low == high else f"{low} to {high}"
+        print(f"Peak for MFU, {source}: {numbers} TFLOP/s")
     missing = [one["case"] for one in results if "not_run" in one]
     if missing:
         print(f"Not run in {_MINUTES.value:g} minutes: {len(missing)} cases")

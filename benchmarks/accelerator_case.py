@@ -1,7 +1,4 @@
-"""One case of `benchmarks.accelerator`, in a process of its own: JSON on stdout.
-
-KERAS_BACKEND=jax python -m benchmarks.accelerator_case '{"engine": "jax", …}'
-"""
+"""One case of `benchmarks.accelerator`, which the process is for: JSON on stdout."""
 
 import contextlib
 import json
@@ -18,9 +15,8 @@ from seg_tf.training import flops, peak_flops
 _SECONDS, _ROUNDS = 4.0, 3
 
 
-def main(arguments: str) -> None:
-    """Measures the case that `arguments` describe; prints figures, or the reason."""
-    case = Case(**json.loads(arguments))
+def main(case: Case) -> None:
+    """Measures a case; prints its figures, or the reason why there are none."""
     try:
         with contextlib.redirect_stdout(sys.stderr):
             found = measured(case)
@@ -173,7 +169,3 @@ def _pytorch(case: Case) -> tuple[Callable[[], Any], Callable[[], Any], dict[str
     wait: Callable[[], Any] = torch.cuda.synchronize if on_gpu else (lambda: None)
     figures: Mapping[str, Any] = {"peak": peak(), "after": after}
     return update, wait, dict(figures)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])
