@@ -48,8 +48,12 @@ class Distribution:
         """
         return list(tensors)
 
+    def rows_at_once(self, micro_batch_size: int | None) -> int | None:
+        """Rows that a process takes together; None where all take equally many."""
+        return micro_batch_size
+
     def broadcast(self, variables: Sequence[Any]) -> None:
-        """Gives variables the values they have on the chief."""
+        """Gives Keras variables the values they have on the chief."""
 
     def broadcast_object(self, value: Any) -> Any:
         """The chief's value.

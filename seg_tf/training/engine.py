@@ -68,13 +68,21 @@ class TrainingEngine(Protocol):
         self,
         function: Callable[[Mapping[str, Any]], Any],
         variables: Callable[[], Iterable[Any]],
+        rows_vary: bool = False,
     ) -> Callable[[Mapping[str, Any]], Any]:
         """A function of a batch that reads and assigns Keras variables, compiled.
 
         Args:
             function: takes the features of a batch.
             variables: returns every variable that it reads or assigns.
+            rows_vary: whether processes may come with unlike numbers of rows.
         """
+
+    def rows_of_flags(self) -> int:
+        """Rows of the flags that go into a step with a process's batch."""
+
+    def rows_to_try(self, features: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Rows that a process tries one by one when it looks for bad ones."""
 
     def start_profile(self, folder: pathlib.Path) -> None:
         """Begins a profile for TensorBoard, in `folder`."""

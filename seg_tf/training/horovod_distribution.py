@@ -76,10 +76,11 @@ class HorovodDistribution(Distribution):
             ignore_name_scope=True,
         )
 
-    def broadcast(self, variables: Sequence[tf.Variable]) -> None:
-        others = [one for one in variables if one.dtype != tf.bfloat16]
+    def broadcast(self, variables: Sequence[Any]) -> None:
+        values: list[tf.Variable] = [variable.value for variable in variables]
+        others = [one for one in values if one.dtype != tf.bfloat16]
         self._horovod.broadcast_variables(others, root_rank=0)
-        for number, variable in enumerate(variables):
+        for number, variable in enumerate(values):
             if variable.dtype == tf.bfloat16:  # as bits of a type that it knows
                 bits = tf.bitcast(variable, tf.float16)
                 name = f"Horovod_bits_{number}"

@@ -29,7 +29,7 @@ _ALL, _ROWS = PartitionSpec(), PartitionSpec(_AXIS)
 class JaxStep(StepParts):
     """`seg_tf.training.tensorflow_step.TrainingStep` on JAX, which has its formulas.
 
-    Where there the processes share a batch, here the devices of this process do: each
+    Where there the processes share a batch, here the devices of all of them do: each
     has R / devices rows, adds up the gradients of its micro-batches one after another,
     and the sums over the devices are part of the compiled step. Everything else is
     computed alike on every device.
@@ -63,7 +63,7 @@ class JaxStep(StepParts):
             tokens=jnp.count_nonzero(mask).astype("float64"),
             micro_batches=jnp.asarray(rows // self._size(rows), "float64"),
             processes=jnp.asarray(devices, "float64"),
-            flags=jnp.asarray(flags),
+            flags=flags,
         )
 
     def _size(self, num_rows: int) -> int:
@@ -205,8 +205,8 @@ class JaxStep(StepParts):
 
 @functools.cache
 def mesh() -> jax.sharding.Mesh:
-    """All devices of this process, which share the rows of a batch."""
-    return jax.sharding.Mesh(np.array(jax.local_devices()), (_AXIS,))
+    """All devices of all processes, which share the rows of a batch."""
+    return jax.sharding.Mesh(np.array(jax.devices()), (_AXIS,))
 
 
 def sharding_of_all() -> NamedSharding:

@@ -200,7 +200,7 @@ class Pretrainer(keras.Model):
 
     def train_step(self, features: Features) -> tuple[dict[str, Any], Any]:
         """One step from one batch; returns logs and whether it was an update."""
-        own_flags = ops.convert_to_tensor(self.collective_flags.own)
+        features, own_flags = self.collective_flags.taken_from(features)
         result = self._step(features, self.memory.read(features), own_flags)
         self.memory.write(features, result.memory)
         self.collective_flags.agreed.assign(result.flags)
@@ -209,12 +209,13 @@ class Pretrainer(keras.Model):
 
     def test_step(self, features: Features) -> dict[str, Any]:
         """Measures one batch."""
+        features, own_flags = self.collective_flags.taken_from(features)
         memory = self._validation_memory
         results, after = self._forward({**features, **memory.read(features)}, False)
         memory.write(features, after)
         sums = pack_sums(results)
         sums, flags = self.step_options.distribution.sum(
-            [sums, ops.convert_to_tensor(self.collective_flags.own)], "validation"
+            [sums, own_flags], "validation"
         )
         self.collective_flags.agreed.assign(flags)
         _add(sums, self._validation_names, self.epoch_ratios)
@@ -227,11 +228,10 @@ class Pretrainer(keras.Model):
 
     def make_test_function(self, force: bool = False) -> Callable[..., Any]:
         if self.test_function is None or force:
-            measure = self._compiled(self.test_step)
+            measure = self._compiled(self.test_step, rows_vary=True)
 
             def read_and_measure(iterator: Iterator[Features]) -> Any:
-                self.collective_flags.read()
-                logs = measure(next(iterator))
+                logs = measure(self._with_flags(next(iterator)))
                 self.collective_flags.note(
                     ops.convert_to_numpy(self.collective_flags.agreed)
                 )
@@ -272,8 +272,11 @@ class Pretrainer(keras.Model):
         if self._train_batch is None:
             self._train_batch = self._compiled(self._train_step_with_flags)
         features = self.stopwatch.next_of(iterator)
+        return StartedStep(features, *self._train_batch(self._with_flags(features)))
+
+    def _with_flags(self, features: Features) -> Features:
         self.collective_flags.read()
-        return StartedStep(features, *self._train_batch(features))
+        return self.collective_flags.added_to(features, self._engine.rows_of_flags())
 
     def _train_step_with_flags(self, features: Features) -> tuple[Any, ...]:
         logs, finite = self.train_step(features)
@@ -285,18 +288,21 @@ class Pretrainer(keras.Model):
         sums = self._compiled(
             lambda rows: pack_sums(
                 self._forward({**rows, **self.memory.read(rows)}, False)[0]
-            )
+            ),
+            rows_vary=True,
+        )
+        found = nonfinite_samples.samples_without_finite_loss(
+            sums, self._engine.rows_to_try(features)
         )
         return NonFiniteSteps(
-            self._max_skipped_steps + 1,
-            self.step_options.distribution.gather(
-                nonfinite_samples.samples_without_finite_loss(sums, features)
-            ),
+            self._max_skipped_steps + 1, self.step_options.distribution.gather(found)
         )
 
-    def _compiled(self, function: Callable[[Features], Any]) -> Callable[..., Any]:
+    def _compiled(
+        self, function: Callable[[Features], Any], rows_vary: bool = False
+    ) -> Callable[..., Any]:
         """A function of a batch, as the engine compiles it."""
-        return self._engine.compiled(function, self._changing_variables)
+        return self._engine.compiled(function, self._changing_variables, rows_vary)
 
     def _changing_variables(self) -> list[Any]:
         """All variables that a step or a validation reads or assigns."""
@@ -308,7 +314,6 @@ class Pretrainer(keras.Model):
             *self.step_options.loss_scale.variables,
             *self.memory.variables,
             *self._validation_memory.variables,
-            self.collective_flags.own,
             self.collective_flags.agreed,
         ]
 

@@ -43,11 +43,18 @@ class TensorFlowEngine:
         self,
         function: Callable[[Mapping[str, Any]], Any],
         variables: Callable[[], Iterable[Any]],
+        rows_vary: bool = False,
     ) -> Callable[[Mapping[str, Any]], Any]:
         # A graph for every shape: rows must be known, and change only when the
         # number of processes does.
         compiled: Callable[..., Any] = tf.function(function, autograph=False)
         return compiled
+
+    def rows_of_flags(self) -> int:
+        return 1
+
+    def rows_to_try(self, features: Mapping[str, Any]) -> Mapping[str, Any]:
+        return features
 
     def start_profile(self, folder: pathlib.Path) -> None:
         tf.profiler.experimental.start(str(folder))

@@ -116,7 +116,7 @@ def check_half_precision(processes, folder):
     collected = tf.identity(hidden.value)
     if not processes.is_chief:
         hidden.assign(tf.zeros_like(hidden.value))
-    processes.broadcast([hidden.value])
+    processes.broadcast([hidden])
     return {
         "dtype": hidden.dtype,
         "is_chief_s": bool(tf.reduce_all(collected == hidden.value)),
