@@ -39,14 +39,12 @@ def measured(case: Case) -> dict[str, Any]:
     config = case.config()
     rows = config.training.batch_size
     per_update = flops.flops_per_update(config, case.vocab_size)
-    speed = per_update / seconds
     peak, source = figures.pop("peak")
     return {
         "rows": rows,
         "layers": _num_layers(config.model),
         "tokens_per_second": rows * config.inputs.row_length / seconds,
-        "mfu": speed / peak,
-        "flops_per_second": speed,
+        "flops_per_second": per_update / seconds,
         "peak_flops_per_second": peak,
         "peak_source": source,
         "seconds_of_update": seconds,

@@ -61,19 +61,22 @@ class Case:
         return _PIECES
 
     @property
-    def name(self) -> str:
-        """All that tells this case from others, in words."""
-        words = [self.engine, self.model, f"{self.length:,}"]
-        words.append("bfloat16" if self.bfloat16 else "float32")
-        for yes, no, value in (
+    def differences(self) -> list[str]:
+        """What this case has otherwise than its engine's default, in words."""
+        words = (
             ("compiled", "not compiled", self.compiled),
             ("deterministic", "not deterministic", self.deterministic),
             ("packed", "", self.packed or None),
             ("fused attention", "", self.fused or None),
-        ):
-            if value is not None:
-                words.append(yes if value else no)
-        return ", ".join(words)
+        )
+        return [yes if value else no for yes, no, value in words if value is not None]
+
+    @property
+    def name(self) -> str:
+        """All that tells this case from others, in words."""
+        precision = "bfloat16" if self.bfloat16 else "float32"
+        words = [self.engine, self.model, f"{self.length:,}", precision]
+        return ", ".join([*words, *self.differences])
 
     def config(self) -> configuration.RunConfig:
         """The run: the published one, with the rows, precision and kernels of this."""
