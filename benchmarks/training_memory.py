@@ -15,7 +15,6 @@ than is free is left out, and that is said. Steps are timed in turn in one proce
 import math
 import os
 import sys
-import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -74,45 +73,13 @@ def _config(side: str) -> Any:
     )
 
 
-def _batches(config: Any, num_rows: int) -> Any:
-    """The same full batch for ever."""
-    import numpy as np
-    import tensorflow as tf
-
-    generator = np.random.default_rng(0)
-    length, num_masked = _LENGTH.value, config.inputs.masking.max_predictions
-    positions = np.tile(np.arange(length, dtype="int32"), (num_rows, 1))
-    batch = {
-        "token_ids": generator.integers(0, _VOCAB_SIZE, positions.shape, "int32"),
-        "padding_mask": np.ones_like(positions, bool),
-        "position_index": positions,
-        "masked_positions": positions[:, :num_masked],
-        "masked_ids": positions[:, :num_masked] % _VOCAB_SIZE,
-        "masked_weights": np.ones((num_rows, num_masked), "float32"),
-        "sample_number": np.arange(num_rows),
-    }
-    return tf.data.Dataset.from_tensors(batch).repeat()
-
-
-def _step(side: str) -> Callable[[], None]:
+def _step(side: str) -> Callable[[], object]:
     """Makes a step of a side and returns a function that makes more."""
-    import numpy as np
-
-    from seg_tf.training import pretraining
+    from benchmarks import made_batches, run_step
 
     config = _config(side)
-    inputs: Any = types.SimpleNamespace(
-        vocab_size=_VOCAB_SIZE,
-        train_dataset=lambda batch_size: _batches(config, batch_size),
-    )
-    pretrainer = pretraining.build_pretrainer(config, inputs)
-    pretrainer.make_train_function()
-    batches = iter(_batches(config, _ROWS.value))
-
-    def step() -> None:
-        logs = pretrainer.train_function(batches)
-        np.asarray(logs["loss"])  # waits for the step
-
+    batch = made_batches.make_batch(config, _VOCAB_SIZE, _ROWS.value)
+    step = run_step.training_step(config, _VOCAB_SIZE, batch)
     step()
     return step
 
@@ -120,7 +87,7 @@ def _step(side: str) -> Callable[[], None]:
 def _peak_memory(side: str, arguments: Sequence[str]) -> int:
     """Bytes that two steps of a side take; called in a separate process."""
     # Imported before, so that it is not counted.
-    from seg_tf.training import pretraining  # noqa: F401
+    from benchmarks import run_step  # noqa: F401
 
     flags.FLAGS(arguments)
     return peak_memory.added_by(lambda: _step(side)())
