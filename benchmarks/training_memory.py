@@ -32,6 +32,7 @@ _LAYERS = flags.DEFINE_integer("layers", 4, "Transformer layers.")
 _HIDDEN_SIZE = flags.DEFINE_integer("hidden_size", 768, "Width; the inner is 4 times.")
 _NUM_HEADS = flags.DEFINE_integer("num_heads", 12, "Attention heads.")
 _ROUNDS = flags.DEFINE_integer("rounds", 5, "Counted rounds.")
+_MEMORY = flags.DEFINE_bool("memory", True, "Also peak memory, in four processes.")
 _JIT_COMPILE = flags.DEFINE_bool("jit_compile", False, "Compile all sides by XLA.")
 
 _VOCAB_SIZE = 8_192
@@ -106,6 +107,8 @@ def _memory(side: str) -> int | None:
             f"{peak_memory.available() / 2**30:,.1f} that are free"
         )
         return None
+    if not _MEMORY.value:
+        return 0
     return peak_memory.in_own_process(_peak_memory, side, sys.argv)
 
 
@@ -117,7 +120,7 @@ def main(_: Sequence[str]) -> None:
     )
     memory = {side: _memory(side) for side in _SIDES}
     for side, taken in memory.items():
-        if taken is not None:
+        if taken:
             print(f"  {side:32s} {taken / 2**20:10,.0f} MiB")
     steps = {side: _step(side) for side, taken in memory.items() if taken is not None}
     rates = paired.interleave(

@@ -27,7 +27,11 @@ def recomputable(call: Callable[..., Any]) -> Callable[..., Any]:
         given = signature.bind(self, *args, **kwargs).arguments
         if not (self.recompute and given.get("training")):
             return call(self, *args, **kwargs)
-        leaves = keras.tree.flatten((args, kwargs))
+        # A variable among the arguments, such as one that layers share, is read here.
+        leaves = [
+            leaf.value if isinstance(leaf, keras.Variable) else leaf
+            for leaf in keras.tree.flatten((args, kwargs))
+        ]
         are_tensors = [ops.is_tensor(leaf) for leaf in leaves]
         variables, weights = self.variables, {id(weight) for weight in self.weights}
         # Of the generators of dropout.

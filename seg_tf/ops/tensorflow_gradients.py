@@ -234,8 +234,8 @@ def recomputed(
         return output, second_time
 
     # Variables, which a function must not read itself, are read here.
-    values = [tf.convert_to_tensor(weight) for weight in weights]
-    return first_time(*values, *tensors), others
+    given = [tf.convert_to_tensor(one) for one in (*weights, *tensors)]
+    return first_time(*given), others
 
 
 def _zero_after(tensor: tf.Tensor) -> tf.Tensor:
