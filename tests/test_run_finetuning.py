@@ -407,7 +407,6 @@ def test_what_cannot_be_is_refused_before_anything_is_trained(
 
 
 def test_help_teaches():
-    process = command_calls.python("run_finetuning.py", "--help")
-    said, _ = process.communicate()
+    said = command_calls.call("run_finetuning.py", "--help").stdout
     for words in ("--randomly_initialised", "--seeds=1,2,3", "--checkpoint:"):
         assert words in said

@@ -1,4 +1,3 @@
-import os
 import pathlib
 import re
 import shlex
@@ -561,15 +560,8 @@ def test_folder_of_another_run_is_refused(records, unbroken):
 
 
 def test_help_teaches():
-    done = subprocess.run(
-        [sys.executable, "run_pretraining.py", "--help"],
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
-    )
-    assert "Traceback" not in done.stderr
-    assert "--config.optimizer.learning_rate=3e-4" in done.stdout
+    _, output, errors = run_here("--help")
+    assert not errors
+    assert "--config.optimizer.learning_rate=3e-4" in output
     for flag in ("config", "records_dir", "output_dir", "dry_run", "overwrite"):
-        assert f"--{flag}" in done.stdout or f"--[no]{flag}" in done.stdout
+        assert f"--{flag}" in output or f"--[no]{flag}" in output

@@ -132,9 +132,10 @@ def build_pretrainer(
             jit_compile=False,
             auto_scale_loss=False,
         )
-        pretrainer.build_from(
-            _empty_batch(inputs.train_dataset(batch_size=1).element_spec)
+        dataset = fitting.train_dataset(
+            inputs, settings, 0, pretrainer.step_options.distribution
         )
+        pretrainer.build_from(_empty_batch(dataset.element_spec))
     finally:
         keras.config.set_dtype_policy(policy_before)
     return pretrainer
