@@ -64,16 +64,30 @@ def config_of(name, dropout=False, **training):
     return dataclasses.replace(config, training=settings)
 
 
-def build(name, records, **changes):
+def build(name, records, processes=None, **changes):
     """Inputs and pretrainer of a run."""
     config = config_of(name, **changes)
+    inputs = pretraining.build_inputs(config, str(records / RUNS[name][1]), processes)
+    return inputs, pretraining.build_pretrainer(config, inputs, processes)
+
+
+def some_rows(name, records, number):
+    """The first rows of a run."""
+    config = config_of(name)
     inputs = pretraining.build_inputs(config, str(records / RUNS[name][1]))
-    return inputs, pretraining.build_pretrainer(config, inputs)
+    batch = next(iter(inputs.train_dataset(config.training.batch_size)))
+    return {key: value[:number] for key, value in batch.items()}
 
 
 def make_updates(inputs, pretrainer, number, batch_size):
     """Makes updates from where the pretrainer is; returns the last loss."""
-    dataset = inputs.train_dataset(batch_size, first_sample=pretrainer.samples)
+    processes = pretrainer.step_options.distribution
+    dataset = inputs.train_dataset(
+        batch_size,
+        first_sample=pretrainer.samples,
+        rank=processes.rank,
+        num_ranks=processes.size,
+    )
     return pretrainer.fit(
         dataset, steps_per_epoch=number, verbose=0, shuffle=False
     ).history["loss"][-1]

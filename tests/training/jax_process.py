@@ -45,10 +45,10 @@ def use_devices(number):
     jax_step.mesh = lambda: mesh
 
 
-def continued(name, records, folder, updates, **changes):
+def continued(name, records, folder, updates, processes=None, **changes):
     """A pretrainer that made updates from the newest checkpoint in `folder`."""
     with no_draws():
-        inputs, pretrainer = engine_runs.build(name, records, **changes)
+        inputs, pretrainer = engine_runs.build(name, records, processes, **changes)
     stored = engine_runs.checkpoints(folder)
     stored.restore(pretrainer, stored.updates()[-1])
     batch_size = engine_runs.config_of(name, **changes).training.batch_size

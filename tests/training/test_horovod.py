@@ -85,6 +85,14 @@ def test_ranks_train_as_one_does_dropout_included(ranks, alone):
         assert_close(first, other, atol=0)
 
 
+def test_sums_of_gradients_do_not_depend_on_their_groups(ranks):
+    own = stored(ranks[0], "own_gradients.npz")
+    expected = [sum(of_ranks) for of_ranks in zip(*own, strict=True)]
+    for number in (1, 4, 5):
+        for sums in stored(ranks[0], f"sums_{number}.npz"):
+            assert_close(sums, expected, atol=0)
+
+
 def test_compiled_ranks_train_as_one_does(ranks):
     expected = horovod_worker.fit(
         horovod_worker.train_config(dropout=0.0), Distribution()

@@ -12,11 +12,12 @@ from seg_tf.training import pretraining
 from seg_tf.training.checkpoint import Checkpoints
 from seg_tf.training.distribution import Distribution
 from seg_tf.training.errors import Interrupted
-from seg_tf.training.lane_memory import LaneMemory, NoMemory
+from seg_tf.training.lane_memory import NoMemory
 from seg_tf.training.outputs.health import Health
 from seg_tf.training.outputs.run_outputs import SilentOutputs
 from seg_tf.training.run_folder import RunFolder, describe_run
 from seg_tf.training.supervisor import Supervisor, Validation
+from seg_tf.training.tensorflow_lane_memory import LaneMemory
 from tests import scripted_runs
 from tests.training import word_runs
 from tests.training.stand_ins import At, as_built, terminate
