@@ -26,18 +26,20 @@ pytest_plugins = ["tests.forked_files"]
 # The files that take longest, in this order: begun first, so that workers end together.
 _LONGEST = (
     "test_distributed_runs.py",
-    "conformance/test_conformance.py",
     "training/test_jax_engine.py",
-    "training/test_pretraining.py",
-    "training/test_lane_memory.py",
+    "conformance/test_conformance.py",
     "training/test_horovod.py",
     "test_run_pretraining.py",
     "test_run_finetuning.py",
-    "export/test_served_models.py",
-    "doctor/test_main.py",
-    "training/test_exchange_leaks.py",
+    "test_examples.py",
+    "training/test_lane_memory.py",
+    "data_pipelines/test_buckets.py",
     "finetuning/classification/test_text_classifier.py",
-    "training/test_order_leaks.py",
+    "training/test_pretraining.py",
+    "data_pipelines/test_interrupted_builds.py",
+    "finetuning/spans/test_squad_runner.py",
+    "export/test_served_models.py",
+    "test_installation.py",
 )
 
 

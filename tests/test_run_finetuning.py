@@ -58,7 +58,9 @@ def fine_tune(run_dir, data_dir, tmp_path, monkeypatch, _models):
             text = pretrained.sentence_parameters.checksum
             optimizer = settings["optimizer"]
             key = task, text, optimizer, *map(options.get, _OPTIONS_OF_MODELS)
-            runner._model = _models.setdefault(key, runner._model)
+            runner._model = _models[key] = _models.pop(key, runner._model)
+            if len(_models) > 2:  # graphs take memory: the two used last are kept
+                del _models[next(iter(_models))]
         return runner
 
     monkeypatch.setattr(runners, "make_runner", with_shared_model)

@@ -349,8 +349,10 @@ def test_trackers_and_callbacks_follow_a_run_over_its_starts(
     arguments = (
         *arguments_of(records, folder, "--wandb=project"),
         "--config.training.callbacks=tests.training.outputs.test_run_callbacks:Folder",
+        "--config.training.validation_interval=10",
+        "--config.training.num_updates=20",
     )
-    shorter = "--config.training.num_updates=20"
+    shorter = "--config.training.num_updates=10"
     assert run_here(*arguments, shorter).returncode == 0
     (settings,) = wandb.openings
     assert settings["name"] == "small"
