@@ -62,7 +62,7 @@ class Case:
 
     @property
     def differences(self) -> list[str]:
-        """What this case has otherwise than its engine's default, in words."""
+        """Settings that are not the engine's defaults, in words."""
         words = (
             ("compiled", "not compiled", self.compiled),
             ("deterministic", "not deterministic", self.deterministic),

@@ -1,4 +1,4 @@
-"""What the benchmarks of the step are made of: batches and cases."""
+"""Parts of the benchmarks of the step: made batches and cases."""
 
 import numpy as np
 import pytest

@@ -55,7 +55,7 @@ def gpu_memory_limit() -> int | None:
 
 
 def uses_tensor_float_32() -> bool:
-    """Whether products of float32 may be rounded to TensorFloat-32."""
+    """True if products of float32 may be rounded to TensorFloat-32."""
     uses: bool = tf.config.experimental.tensor_float_32_execution_enabled()
     return uses
 

@@ -48,7 +48,7 @@ class TrainingEngine(Protocol):
         """
 
     def compiles(self, settings: TrainingConfig) -> bool:
-        """Whether XLA compiles the step of a run with these settings."""
+        """True if XLA compiles the step of a run with these settings."""
 
     def lane_memory(self, initial: Mapping[str, Any]) -> NoMemory:
         """Memory of lanes, of which `initial` is the first."""

@@ -60,7 +60,7 @@ class _Setting:
 
     @property
     def static_shapes(self) -> bool:
-        """Whether shapes must not depend on the text, as XLA needs it."""
+        """True if shapes must not depend on the text, as XLA needs it."""
         return engine.current().compiles(self.config.training)
 
     @property

@@ -37,7 +37,7 @@ def gpu_memory_limit() -> int | None:
 
 
 def uses_tensor_float_32() -> bool:
-    """Whether products of float32 may be rounded to TensorFloat-32, XLA's default."""
+    """True if products of float32 may be rounded to TensorFloat-32, XLA's default."""
     precision = getattr(jax.config, "jax_default_matmul_precision")  # noqa: B009
     return precision in (None, "default", "tensorfloat32")
 

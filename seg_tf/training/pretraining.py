@@ -100,10 +100,12 @@ def build_pretrainer(
         inputs: the input pipeline; shapes and vocabulary are taken from it.
         distribution: the processes of the run; None is this one alone.
     """
+    processes = distribution or Distribution()
+    dataset = fitting.train_dataset(inputs, config.training, 0, processes)
     return assembly.build_pretrainer(
         config,
         _vocab_size(config, inputs),
-        _empty_batch(inputs.train_dataset(batch_size=1).element_spec),
+        _empty_batch(dataset.element_spec),
         distribution,
     )
 

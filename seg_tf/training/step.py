@@ -1,4 +1,4 @@
-"""Contract of a training step, and what the steps of all engines are made of."""
+"""Contract of a training step, and the parts of the steps of all engines."""
 
 # Shape key: B rows of a micro-batch, O objectives, N sums.
 

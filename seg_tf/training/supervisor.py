@@ -122,7 +122,7 @@ class Supervisor(keras.callbacks.Callback):
         self._health.stopwatch.go_on()
 
     def _reads_state(self) -> bool:
-        """Whether something is going to read what this update leaves.
+        """True if something is going to read what this update leaves.
 
         The same on all processes, but where a single one does as it was asked at once.
         """

@@ -17,38 +17,28 @@ from tests.training import (
 UPDATES = 10
 SLM = test_sentence_unshuffling_run.CONFIG
 WINDOW_LENGTH = test_sentence_unshuffling_run.WINDOW_LENGTH
-
-
-def _windows(index_tables, optimizer=None):
-    return dataclasses.replace(
-        SLM,
-        model=dataclasses.replace(SLM.model, index_tables=index_tables),
-        inputs=configuration.WindowInputsConfig(
-            window_length=WINDOW_LENGTH,
-            masking=configuration.MaskingConfig(max_predictions=8),
-        ),
-        objectives={"masked_lm": configuration.MaskedLMConfig()},
-        optimizer=optimizer or SLM.optimizer,
-    )
-
-
-def _recomputed(config):
-    training = dataclasses.replace(config.training, recompute_layers=True)
-    return dataclasses.replace(config, training=training)
-
-
+SEGABERT = dataclasses.replace(
+    SLM,
+    model=dataclasses.replace(
+        SLM.model,
+        index_tables={"paragraph_index": 4, "sentence_index": 8, "token_index": 16},
+    ),
+    inputs=configuration.WindowInputsConfig(
+        window_length=WINDOW_LENGTH,
+        masking=configuration.MaskingConfig(max_predictions=8),
+    ),
+    objectives={"masked_lm": configuration.MaskedLMConfig()},
+    optimizer=configuration.LambConfig(learning_rate=1e-3, warmup_updates=1),
+)
+RECOMPUTED = dataclasses.replace(
+    word_runs.CONFIG,
+    training=dataclasses.replace(word_runs.CONFIG.training, recompute_layers=True),
+)
 # Config, and the folder of its records below that of `write_records`.
 RUNS = {
-    "BERT": (_windows({"position_index": WINDOW_LENGTH}), "windows"),
-    "SegaBERT, LAMB": (
-        _windows(
-            {"paragraph_index": 4, "sentence_index": 8, "token_index": 16},
-            configuration.LambConfig(learning_rate=1e-3, warmup_updates=1),
-        ),
-        "windows",
-    ),
+    "SegaBERT, LAMB": (SEGABERT, "windows"),
     "SLM": (SLM, "windows"),
-    "Sega-Transformer-XL": (_recomputed(word_runs.CONFIG), "words"),
+    "Sega-Transformer-XL": (RECOMPUTED, "words"),
     "ReAT": (test_reat_run.CONFIG, "long"),
 }
 

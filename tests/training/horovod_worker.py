@@ -187,9 +187,14 @@ def _stopped_run(config, inputs, processes, folder, callbacks=()):
 
 
 def check_stop(processes, folder):
-    callbacks = [Stop()] if processes.rank == processes.size - 1 else []
-    own = folder.parent / f"stopped-{processes.rank}"
-    return _stopped_run(CONFIG, ArithmeticInputs(), processes, own, callbacks)
+    stopped = []
+    for signalled in range(processes.size):
+        callbacks = [Stop()] if processes.rank == signalled else []
+        own = folder.parent / f"stopped-{signalled}" / f"by-{processes.rank}"
+        stopped.append(
+            _stopped_run(CONFIG, ArithmeticInputs(), processes, own, callbacks)
+        )
+    return stopped
 
 
 def check_bad_samples(processes, folder):
