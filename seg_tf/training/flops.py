@@ -231,7 +231,7 @@ def _feed_forward(positions: int, width: int, intermediate: int) -> float:
 
 
 def _between_layers(model: Any, run: _Setting) -> float:
-    """What else a row goes through in a model: maps from one width to another."""
+    """Forward pass of a row outside the layers: maps from one width to another."""
     if isinstance(model, configuration.ReATConfig):
         return _product(run.row_length, model.hidden_size, model.alpha_hidden_size)
     if isinstance(model, configuration.TransformerXLConfig):
