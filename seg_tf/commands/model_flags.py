@@ -8,6 +8,7 @@ from typing import Any
 
 from absl import flags
 
+from seg_tf.checkpoints import folders
 from seg_tf.checkpoints.pretrained import Pretrained, load_pretrained
 from seg_tf.inference import texts
 from seg_tf.text.sentence_parameters import PARAMETERS_HELP, load_parameters
@@ -23,8 +24,9 @@ def define_model_flags(*, several: bool = False) -> None:
     define(
         "checkpoint",
         None,
-        "Checkpoint of a run, or the run's --output_dir, whose best one is taken"
-        + ("; or several, comma-separated." if several else "."),
+        "Checkpoint of a run; the run's --output_dir, whose best one is taken; or the "
+        f"name of a model that comes with the package: {', '.join(folders.included())}."
+        + (" Or several, comma-separated." if several else ""),
         required=True,
     )
     flags.DEFINE_string(
