@@ -8,9 +8,9 @@ import numpy as np
 import tensorflow as tf
 from absl import flags
 
+from benchmarks import made_batches, run_step
 from seg_tf import configuration
-from seg_tf.training.pretrainer import Pretrainer
-from seg_tf.training.step import StepOptions
+from seg_tf.training.distribution import Distribution
 
 LAYERS = flags.DEFINE_integer("layers", 4, "Transformer layers.")
 HIDDEN_SIZE = flags.DEFINE_integer("hidden_size", 768, "Width; the inner is 4 times.")
@@ -31,52 +31,36 @@ LEARNING_RATE = 1e-4
 DROPOUT = 0.1
 
 
-def make_batch(rows: int) -> dict[str, np.ndarray]:
-    """A full batch: indices as real text has them, no padding."""
-    rng = np.random.default_rng(0)
-    length = LENGTH.value
-    positions = np.tile(np.arange(length, dtype="int32"), (rows, 1))
-    shape = (rows, PREDICTIONS.value)
-    choices = [rng.permutation(length)[: shape[1]] for _ in range(rows)]
-    return {
-        "token_ids": rng.integers(0, VOCAB_SIZE.value, (rows, length), "int32"),
-        "padding_mask": np.ones((rows, length), bool),
-        "position_index": positions,
-        "paragraph_index": positions // 100,
-        "sentence_index": positions % 100 // 25,
-        "token_index": positions % 25,
-        "masked_positions": np.sort(choices).astype("int32"),
-        "masked_ids": rng.integers(0, VOCAB_SIZE.value, shape, "int32"),
-        "masked_weights": np.ones(shape, "float32"),
-        "sample_number": np.arange(rows),
-    }
-
-
-def endless(batch: Any) -> tf.data.Iterator:
-    """Gives the same batch for ever."""
-    return iter(tf.data.Dataset.from_tensors(batch).repeat())
-
-
-def seg_tf_step(
+def run_config(
     index_tables: Mapping[str, int],
     rows: int,
     objectives: Mapping[str, Any] = MASKED_LM,
-    more_features: Mapping[str, np.ndarray] | None = None,
-    **options: Any,
-) -> Callable[[], None]:
-    """A function that makes one update, as `fit` does, and waits for it.
+    sentences: int | None = None,
+    **training: Any,
+) -> configuration.RunConfig:
+    """The run that the flags ask for.
 
     Args:
         index_tables: of the encoder.
         rows: of a batch.
         objectives: their configs.
-        more_features: of the batch, beside those of `make_batch`.
-        **options: of `StepOptions`.
+        sentences: of a row that is shuffled, as SLM's are; None shuffles nothing.
+        **training: of `TrainingConfig`.
     """
-    keras.config.set_dtype_policy(DTYPE_POLICY.value)
-    encoder = configuration.build(
-        configuration.EncoderConfig(
-            vocab_size=VOCAB_SIZE.value,
+    masking = configuration.MaskingConfig(max_predictions=PREDICTIONS.value)
+    inputs = configuration.WindowInputsConfig(
+        window_length=LENGTH.value, masking=masking
+    )
+    if sentences is not None:
+        inputs = configuration.SentenceInputsConfig(
+            window_length=LENGTH.value - sentences,
+            max_sentences=sentences,
+            masking=masking,
+        )
+    return configuration.RunConfig(
+        name="benchmark",
+        paper="bert_base",
+        model=configuration.EncoderConfig(
             index_tables=index_tables,
             num_layers=LAYERS.value,
             hidden_size=HIDDEN_SIZE.value,
@@ -84,22 +68,36 @@ def seg_tf_step(
             intermediate_size=4 * HIDDEN_SIZE.value,
             dropout=DROPOUT,
             approximate_gelu=True,
-        )
+        ),
+        inputs=inputs,
+        objectives=objectives,
+        optimizer=configuration.AdamWConfig(learning_rate=LEARNING_RATE),
+        training=configuration.TrainingConfig(
+            batch_size=rows,
+            num_updates=100_000,
+            dtype_policy=DTYPE_POLICY.value,
+            **training,
+        ),
     )
-    built = {
-        name: configuration.build(objective, encoder=encoder)
-        for name, objective in objectives.items()
-    }
-    optimizer = configuration.build(
-        configuration.AdamWConfig(learning_rate=LEARNING_RATE), num_updates=100_000
+
+
+def make_batch(config: configuration.RunConfig) -> made_batches.Batch:
+    """A full batch of a run of `run_config`."""
+    return made_batches.make_batch(config, VOCAB_SIZE.value, config.training.batch_size)
+
+
+def seg_tf_step(
+    config: configuration.RunConfig, distribution: Distribution | None = None
+) -> Callable[[], object]:
+    """A function that makes one update of a run of `run_config`, and waits for it."""
+    return run_step.training_step(
+        config, VOCAB_SIZE.value, make_batch(config), distribution
     )
-    if DTYPE_POLICY.value == "mixed_float16":
-        options["loss_scale"] = configuration.build(configuration.LossScaleConfig())
-    pretrainer = Pretrainer(encoder, built, StepOptions(**options))
-    pretrainer.compile(optimizer=optimizer, jit_compile=False)
-    batch = {**make_batch(rows), **(more_features or {})}
-    pretrainer.build_from({name: tf.constant(value) for name, value in batch.items()})
-    return keras_step(pretrainer, batch)
+
+
+def endless(batch: Any) -> tf.data.Iterator:
+    """Gives the same batch for ever."""
+    return iter(tf.data.Dataset.from_tensors(batch).repeat())
 
 
 def keras_step(model: keras.Model, batch: Any) -> Callable[[], None]:

@@ -5,12 +5,12 @@ r"""Training steps per second of two processes, with and without their all-reduc
   python -m benchmarks.horovod_step --layers=2 --hidden_size=128 --num_heads=2 \
       --vocab_size=8192 --micro_batch_size=32 --steps=5
 
-Starts two processes by `horovodrun`, each on a separate core and with one thread,
-and lets them train the same model twice: as one run that sums gradients, and as two
-that do not know of each other. They take turns round by round, and begin each round
-together; a round has ended when the slower of them is done. What is lost is the cost
-of the all-reduce, of the waiting for each other and of the second copy of the
-gradients, and nothing else.
+Starts two processes by `horovodrun`, each on a separate core and with one thread, and
+lets them train the same model three times: as one run that sums gradients in groups, as
+one that sums them all at once, and as two that do not know of each other. They take
+turns round by round, and begin each round together; a round has ended when the slower
+of them is done. What is lost is the cost of the all-reduce, of the waiting for each
+other and of the second copy of the gradients, and nothing else.
 """
 
 import os
@@ -27,28 +27,29 @@ from absl import flags
 
 from benchmarks import encoder_step, paired
 from seg_tf import command_line
-from seg_tf.training import distribution
+from seg_tf.training import horovod_distribution
 from seg_tf.training.distribution import Distribution
 
 _MICRO_BATCHES = flags.DEFINE_integer("micro_batches", 1, "Of an update, per process.")
 _MICRO_BATCH_SIZE = flags.DEFINE_integer("micro_batch_size", 8, "Rows of each.")
+_GROUPS = flags.DEFINE_integer("gradient_groups", 4, "In which gradients travel.")
 _COMPRESS = flags.DEFINE_bool("compress_gradients", False, "Send them as float16.")
 _STEPS = flags.DEFINE_integer("steps", 1, "Updates of a round.")
 _ROUNDS = flags.DEFINE_integer("rounds", 7, "Counted rounds.")
 
 
-def _step(processes: Distribution) -> Callable[[], None]:
-    return encoder_step.seg_tf_step(
+def _step(processes: Distribution, groups: int = 1) -> Callable[[], object]:
+    config = encoder_step.run_config(
         encoder_step.SEGABERT,
         rows=_MICRO_BATCH_SIZE.value * _MICRO_BATCHES.value,
         micro_batch_size=_MICRO_BATCH_SIZE.value,
-        clip_norm=1.0,
         compress_gradients=_COMPRESS.value,
-        distribution=processes,
+        gradient_groups=groups,
     )
+    return encoder_step.seg_tf_step(config, processes)
 
 
-def _side(step: Callable[[], None], processes: Distribution) -> Callable[[], float]:
+def _side(step: Callable[[], object], processes: Distribution) -> Callable[[], float]:
     steps = paired.repeated(step, _STEPS.value)
 
     def work() -> float:
@@ -61,18 +62,20 @@ def _side(step: Callable[[], None], processes: Distribution) -> Callable[[], flo
 
 def _measure() -> None:
     """Runs the benchmark in one of the two processes."""
-    processes = distribution.join()
+    processes = horovod_distribution.join()
     cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {cores[processes.rank % len(cores)]})
     tf.config.threading.set_intra_op_parallelism_threads(1)
     sides = {
-        "summing": _side(_step(processes), processes),
+        "summing": _side(_step(processes, _GROUPS.value), processes),
+        "summing at once": _side(_step(processes), processes),
         "apart": _side(_step(Distribution()), processes),
     }
     processes.gather(None)
     rates = paired.interleave(sides, _ROUNDS.value)
     if processes.is_chief:
         paired.print_machine()
+        paired.report(rates, of="summing", against="summing at once", unit="updates/s")
         paired.report(
             rates,
             of="summing",

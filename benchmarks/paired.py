@@ -4,7 +4,9 @@ The speed of a shared machine drifts by 10 to 20 %, so single times mean little:
 sides run in every round, in turn, and what is reported is the ratio within rounds.
 """
 
+import contextlib
 import dataclasses
+import importlib.metadata
 import os
 import platform
 import statistics
@@ -12,6 +14,8 @@ import time
 from collections.abc import Callable, Mapping
 
 import numpy as np
+
+_PACKAGES = ("tensorflow", "jax", "torch", "keras", "keras-hub", "transformers")
 
 
 def pin_to_one_core() -> None:
@@ -104,13 +108,21 @@ def report(
 
 def print_machine() -> None:
     """Prints what the figures depend on: processor, versions, load."""
-    import tensorflow as tf
+    print(f"{platform.machine()}, {os.cpu_count()} cores, {versions()}, load {load()}")
 
-    load = ", ".join(f"{value:.2f}" for value in os.getloadavg())
-    print(
-        f"{platform.machine()}, {os.cpu_count()} cores, Python "
-        f"{platform.python_version()}, TensorFlow {tf.__version__}, load {load}"
-    )
+
+def versions() -> str:
+    """Versions of what computes, as far as it is installed."""
+    found = [f"Python {platform.python_version()}"]
+    for name in _PACKAGES:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found.append(f"{name} {importlib.metadata.version(name)}")
+    return ", ".join(found)
+
+
+def load() -> str:
+    """Processes that want a core, on average over 1, 5 and 15 minutes."""
+    return ", ".join(f"{value:.2f}" for value in os.getloadavg())
 
 
 def _ratio(ours: list[float], others: list[float]) -> str:

@@ -11,9 +11,9 @@ def added_by(work: Callable[[], Any]) -> int:
     """Bytes by which some work raises the peak of this process above what it held."""
     # The peak starts anew; in `getrusage` it would be that of the parent process.
     pathlib.Path("/proc/self/clear_refs").write_text("5")
-    before = _peak()
+    before = of_process()
     work()
-    return _peak() - before
+    return of_process() - before
 
 
 def in_own_process(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -32,7 +32,7 @@ def available() -> int:
     return 1024 * int(re.search(r"MemAvailable:\s*(\d+) kB", text)[1])
 
 
-def _peak() -> int:
+def of_process() -> int:
     """Bytes of the largest resident set of this process."""
     status = pathlib.Path("/proc/self/status").read_text()
     return 1024 * int(re.search(r"VmHWM:\s*(\d+) kB", status)[1])

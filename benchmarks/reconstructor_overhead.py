@@ -23,7 +23,6 @@ from collections.abc import Sequence
 # Read when TensorFlow is imported.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-import numpy as np
 from absl import flags
 
 from benchmarks import encoder_step, paired
@@ -45,26 +44,6 @@ flags.set_default(encoder_step.PREDICTIONS, 77)
 _ALONE, _BOTH = "masked LM", "masked LM + unshuffling"
 
 
-def _sentence_features(rows: int) -> dict[str, np.ndarray]:
-    """Rows of sentences of about one length, presented in random orders."""
-    rng = np.random.default_rng(1)
-    sentences, length = _SENTENCES.value, encoder_step.LENGTH.value
-    # Of [CLS], the sentences in gold order and [SEP].
-    starts = np.linspace(1, length - 1, sentences + 1).astype("int32")
-    starts = np.concatenate([[0], starts])
-    inner = np.tile(np.arange(1, sentences + 1), (rows, 1))
-    slots = np.pad(rng.permuted(inner, axis=1), ((0, 0), (1, 1)))
-    slots[:, -1] = sentences + 1
-    lengths = np.diff(starts, append=length)
-    return {
-        "sentence_id": np.repeat(slots, lengths, axis=1).astype("int32"),
-        "candidate_positions": starts[np.argsort(slots, axis=1)].astype("int32"),
-        "candidate_mask": np.ones((rows, sentences + 2), bool),
-        "gold_candidates": slots[:, 1:].astype("int32"),
-        "is_shuffled": np.ones(rows, bool),
-    }
-
-
 def main(argv: Sequence[str]) -> None:
     del argv
     paired.print_machine()
@@ -82,13 +61,14 @@ def main(argv: Sequence[str]) -> None:
     rows = _BATCH_SIZE.value
     steps = {
         name: encoder_step.seg_tf_step(
-            tables,
-            rows,
-            objectives,
-            _sentence_features(rows),
-            micro_batch_size=_MICRO_BATCH_SIZE.value,
-            jit_compile=_JIT_COMPILE.value,
-            clip_norm=1.0,
+            encoder_step.run_config(
+                tables,
+                rows,
+                objectives,
+                _SENTENCES.value,
+                micro_batch_size=_MICRO_BATCH_SIZE.value,
+                jit_compile=_JIT_COMPILE.value,
+            )
         )
         for name, objectives in sides.items()
     }

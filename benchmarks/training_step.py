@@ -32,15 +32,19 @@ import tensorflow as tf
 from absl import flags, logging
 
 from benchmarks import encoder_step, paired
-from seg_tf import command_line
+from seg_tf import command_line, configuration
 
 _BATCH_SIZE = flags.DEFINE_integer("batch_size", 8, "Rows of a batch.")
 _STEPS = flags.DEFINE_integer("steps", 1, "Steps of a round.")
 _ROUNDS = flags.DEFINE_integer("rounds", 15, "Counted rounds.")
 
 
-def _ours(index_tables: dict[str, int]) -> Callable[[], None]:
-    return encoder_step.seg_tf_step(index_tables, _BATCH_SIZE.value, clip_norm=1.0)
+def _config(index_tables: dict[str, int]) -> configuration.RunConfig:
+    return encoder_step.run_config(index_tables, _BATCH_SIZE.value)
+
+
+def _bert() -> configuration.RunConfig:
+    return _config({"position_index": encoder_step.LENGTH.value})
 
 
 def _keras_hub() -> Callable[[], None]:
@@ -60,7 +64,7 @@ def _keras_hub() -> Callable[[], None]:
     )
     optimizer.exclude_from_weight_decay(var_names=["bias", "gamma", "beta"])
     model.compile(optimizer=optimizer, jit_compile=False)
-    batch = encoder_step.make_batch(_BATCH_SIZE.value)
+    batch = encoder_step.make_batch(_bert())
     features = {
         "token_ids": batch["token_ids"],
         "segment_ids": np.zeros_like(batch["token_ids"]),
@@ -103,7 +107,7 @@ def _tf_models_official() -> Callable[[], None]:
         gradient_clip_norm=1.0,
     )
     accuracy = tf_keras.metrics.SparseCategoricalAccuracy()
-    batch = encoder_step.make_batch(_BATCH_SIZE.value)
+    batch = encoder_step.make_batch(_bert())
     features = {
         "input_word_ids": batch["token_ids"],
         "input_mask": batch["padding_mask"].astype("int32"),
@@ -145,8 +149,8 @@ def main(argv: Sequence[str]) -> None:
     warnings.filterwarnings("ignore", "Gradients do not exist for variables")
     paired.print_machine()
     steps = {
-        "seg_tf BERT": _ours({"position_index": encoder_step.LENGTH.value}),
-        "seg_tf SegaBERT": _ours(encoder_step.SEGABERT),
+        "seg_tf BERT": encoder_step.seg_tf_step(_bert()),
+        "seg_tf SegaBERT": encoder_step.seg_tf_step(_config(encoder_step.SEGABERT)),
         "keras-hub": _keras_hub(),
         "tf-models-official": _tf_models_official(),
     }

@@ -26,18 +26,20 @@ pytest_plugins = ["tests.forked_files"]
 # The files that take longest, in this order: begun first, so that workers end together.
 _LONGEST = (
     "test_distributed_runs.py",
-    "conformance/test_conformance.py",
     "training/test_jax_engine.py",
-    "training/test_pretraining.py",
-    "training/test_lane_memory.py",
+    "conformance/test_conformance.py",
     "training/test_horovod.py",
     "test_run_pretraining.py",
     "test_run_finetuning.py",
-    "export/test_served_models.py",
-    "doctor/test_main.py",
-    "training/test_exchange_leaks.py",
+    "test_examples.py",
+    "training/test_lane_memory.py",
+    "data_pipelines/test_buckets.py",
     "finetuning/classification/test_text_classifier.py",
-    "training/test_order_leaks.py",
+    "training/test_pretraining.py",
+    "data_pipelines/test_interrupted_builds.py",
+    "finetuning/spans/test_squad_runner.py",
+    "export/test_served_models.py",
+    "test_installation.py",
 )
 
 
@@ -48,8 +50,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: place.get(item.path, len(place)))
 
 
-def pytest_collection_finish() -> None:
-    """Has the garbage collector pass over what all modules imported, for ever."""
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Prepares what the processes of all files share.
+
+    That is tables of all characters, which take a second or two. And the garbage
+    collector passes over what was imported, for ever.
+    """
+    if hasattr(session.config, "workerinput") and "tensorflow" in sys.modules:
+        from seg_tf.text import normalized_characters
+        from seg_tf.text.graph import punkt_decision, punkt_tokens
+
+        for lower_case in (True, False):
+            normalized_characters.normalized_characters(lower_case)
+        punkt_tokens.character_flags()
+        punkt_decision.small_letters()
     gc.collect()
     gc.freeze()
 
@@ -87,6 +101,15 @@ def _graphs() -> None:
 
         # Rewriting a graph takes longer than a test's few executions of it gain.
         tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _child_processes() -> None:
+    """Python processes that tests start import less."""
+    folders = [os.path.join(os.path.dirname(__file__), "child_processes")]
+    if "PYTHONPATH" in os.environ:
+        folders.append(os.environ["PYTHONPATH"])
+    os.environ["PYTHONPATH"] = os.pathsep.join(folders)
 
 
 @pytest.fixture(scope="session")

@@ -10,9 +10,6 @@ import time
 from seg_tf.training import silent_ranks
 
 if __name__ == "__main__":
-    # Keras and TensorFlow import them, seconds long, for functions that nothing calls.
-    for name in ("jax", "matplotlib.pyplot", "pandas", "sklearn"):
-        sys.modules[name] = None  # type: ignore[assignment]
     import tensorflow as tf
 
     # As in conftest.py.

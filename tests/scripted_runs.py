@@ -67,16 +67,13 @@ def start(records, folder, *arguments, launcher=(), environment=None):
     """Starts the script, below a launcher if there is one; its pipes are text."""
     command = [*map(str, launcher), sys.executable, "-m", "tests.quick_script"]
     command += ["run_pretraining.py", *arguments_of(records, folder, *arguments)]
-    environment = {**os.environ, **(environment or {})}
-    # Of which only oracles have need, and which takes time to import.
-    environment.pop("TF_USE_LEGACY_KERAS", None)
     return subprocess.Popen(
         command,
         cwd=REPOSITORY,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env=environment,
+        env={**os.environ, **(environment or {})},
         start_new_session=True,
     )
 

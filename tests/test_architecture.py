@@ -87,7 +87,7 @@ DEEP_LEARNING = {*BACKENDS, "keras", "keras_hub"}
 MATHEMATICS = {"ops", "layers", "models", "objectives"}
 PACKAGES = ("seg_tf", "data_pipelines", "configs")
 JAX_MODULES = "seg_tf.training.jax_"
-HOROVOD_MODULE = "seg_tf.training.distribution"
+HOROVOD_MODULE = "seg_tf.training.horovod_distribution"
 # Modules of the longest chain of imports, its first and its last included.
 MOST_DEEP = 12
 # Asks in a process of its own whether Horovod works at all.
@@ -337,7 +337,7 @@ def test_a_wrong_import_is_found(importer, source, reason):
     [
         ("seg_tf.models.a", "from seg_tf.layers.b import C"),
         ("seg_tf.models.a", "from seg_tf.models import b"),
-        ("seg_tf.training.distribution", "import horovod.tensorflow as hvd"),
+        ("seg_tf.training.horovod_distribution", "import horovod.tensorflow as hvd"),
         ("seg_tf.objectives.a", "import keras, keras_hub\nfrom keras import ops"),
         ("seg_tf.training.jax_a", "import jax\nfrom jax import lax"),
         ("seg_tf.doctor.probes", "def all_reduce():\n  import horovod.tensorflow"),

@@ -50,8 +50,7 @@ def test_sigterm_ends_what_a_command_has_started():
 
 @pytest.mark.slow
 def test_help_tells_of_the_flags_of_all_modules():
-    process = command_calls.python("-m", "data_pipelines.build_records", "--help")
-    output, _ = process.communicate()
+    output = command_calls.call("data_pipelines.build_records", "--help").stdout
     for name in ("format", "min_line_words", "engine", "report", "window_length"):
         assert f"--{name}:" in output or f"--[no]{name}:" in output
     # Not absl's own, which --helpfull has.

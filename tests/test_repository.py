@@ -213,16 +213,6 @@ def run_python(code: str, **environment: str) -> str:
     return finished.stdout
 
 
-def test_oracles_of_tf_models_official_can_be_imported():
-    code = """
-import keras, keras_hub
-from official.nlp.data import create_pretraining_data
-from official.nlp.modeling import layers, models, networks
-from official.nlp.tools import tokenization
-"""
-    run_python(code, TF_USE_LEGACY_KERAS="1")
-
-
 def test_horovod_reduces_in_one_process():
     try:
         version = importlib.metadata.version("horovod")

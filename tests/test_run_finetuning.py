@@ -13,7 +13,7 @@ from seg_tf.finetuning import reusable_model, runners
 from seg_tf.finetuning.classification.runner import ClassificationRunner
 from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.text.punkt_parameters import PunktParameters
-from seg_tf.training import distribution
+from seg_tf.training import distribution, horovod_distribution
 from seg_tf.training.errors import TrainingStopped
 from tests import command_calls
 from tests.finetuning import task_folders, tiny_squad
@@ -58,7 +58,9 @@ def fine_tune(run_dir, data_dir, tmp_path, monkeypatch, _models):
             text = pretrained.sentence_parameters.checksum
             optimizer = settings["optimizer"]
             key = task, text, optimizer, *map(options.get, _OPTIONS_OF_MODELS)
-            runner._model = _models.setdefault(key, runner._model)
+            runner._model = _models[key] = _models.pop(key, runner._model)
+            if len(_models) > 2:  # graphs take memory: the two used last are kept
+                del _models[next(iter(_models))]
         return runner
 
     monkeypatch.setattr(runners, "make_runner", with_shared_model)
@@ -214,7 +216,7 @@ def test_processes_share_out_the_trials(fine_tune, tmp_path, capsys, monkeypatch
 
         rank = property(lambda self: self._rank)
 
-    monkeypatch.setattr(distribution, "join", lambda: OneOfTwo(1))
+    monkeypatch.setattr(horovod_distribution, "join", lambda: OneOfTwo(1))
     fine_tune("--seeds=1,2,3")
     out = tmp_path / "out"
     # The second process has the second trial, and leaves reports to the first.
@@ -224,7 +226,7 @@ def test_processes_share_out_the_trials(fine_tune, tmp_path, capsys, monkeypatch
     said = capsys.readouterr()
     assert said.out == ""
     assert "glue/rte, process 2 of 2: trial 1/1" in said.err
-    monkeypatch.setattr(distribution, "join", lambda: OneOfTwo(0))
+    monkeypatch.setattr(horovod_distribution, "join", lambda: OneOfTwo(0))
     fine_tune("--seeds=1,2")
     assert [row["seed"] for row in rows_of(out)] == ["1", "2"]
 
@@ -271,12 +273,12 @@ def test_the_chief_names_what_diverged_elsewhere(fine_tune, monkeypatch):
             return [[], gathered[0]]
 
     gathered = []
-    monkeypatch.setattr(distribution, "join", lambda: Two(1))
+    monkeypatch.setattr(horovod_distribution, "join", lambda: Two(1))
     # Which ends well, for a launcher would end the others with it.
     fine_tune("--learning_rate=0.003,1e25")
     ((trial,),) = gathered
     assert trial.setting.learning_rate == 1e25
-    monkeypatch.setattr(distribution, "join", lambda: Two(0))
+    monkeypatch.setattr(horovod_distribution, "join", lambda: Two(0))
     with pytest.raises(TrainingStopped, match=r"1 of 1 trials .* lr 1e"):
         fine_tune("--learning_rate=0.003")
 
@@ -407,7 +409,6 @@ def test_what_cannot_be_is_refused_before_anything_is_trained(
 
 
 def test_help_teaches():
-    process = command_calls.python("run_finetuning.py", "--help")
-    said, _ = process.communicate()
+    said = command_calls.call("run_finetuning.py", "--help").stdout
     for words in ("--randomly_initialised", "--seeds=1,2,3", "--checkpoint:"):
         assert words in said

@@ -79,6 +79,7 @@ class WindowInputs(RecordInputs):
         )
         self._seed = seed
         self._opened: dict[str, RowReader] = {}
+        self._traced: dict[str, MakeRows] = {}
 
     def _check_records(self) -> None:
         manifest, folder = self.manifest, self._records_dir
@@ -183,7 +184,7 @@ class WindowInputs(RecordInputs):
             with tf.control_dependencies(reader.prefetch(later)):
                 return self._make_features(samples, reader, stream, blocks)
 
-        return make_rows
+        return self._traced_once("train", make_rows)
 
     def _warn_of_thrashing(self, num_rows: int) -> None:
         """Warns if shards that are read together do not fit their local folder."""
@@ -227,11 +228,14 @@ class WindowInputs(RecordInputs):
         num_samples = len(reader)
         if max_samples is not None:
             num_samples = min(num_samples, max_samples)
+        make_rows = self._traced_once(
+            "validation",
+            lambda samples: self._make_features(samples, reader, stream),
+        )
 
         def make_batch(step: tf.Tensor) -> dict[str, tf.Tensor]:
             samples = sample_order.rank_samples(step, 0, share)
-            samples = tf.boolean_mask(samples, samples < num_samples)
-            return self._make_features(samples, reader, stream)
+            return make_rows(tf.boolean_mask(samples, samples < num_samples))
 
         num_batches = -(-num_samples // batch_size)
         return _pipelined(tf.data.Dataset.range(num_batches), make_batch)
@@ -273,6 +277,10 @@ class WindowInputs(RecordInputs):
             )
             self._opened[split] = self._layout.read(windows)
         return self._opened[split]
+
+    def _traced_once(self, split: str, make_rows: MakeRows) -> MakeRows:
+        """The function, traced once for all datasets of a run, which takes a second."""
+        return self._traced.setdefault(split, tf.function(make_rows, autograph=False))
 
     def _make_features(
         self,

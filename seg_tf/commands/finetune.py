@@ -80,7 +80,7 @@ from seg_tf.finetuning.trials.trial_progress import TrialsProgress, describe
 from seg_tf.finetuning.trials.watched_trials import watched_trials
 from seg_tf.interop import initial_checkpoints
 from seg_tf.tasks.finetuning_settings import OptimizerSettings
-from seg_tf.training import distribution
+from seg_tf.training import distribution, horovod_distribution
 from seg_tf.training.errors import TrainingStopped
 from seg_tf.training.outputs import run_callbacks
 
@@ -232,7 +232,7 @@ def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
     # Those who have done their share wait for others, which is no fault.
     os.environ.setdefault("HOROVOD_STALL_CHECK_DISABLE", "1")
-    processes = distribution.join()
+    processes = horovod_distribution.join()
     say = print if processes.is_chief else _say_nothing
     output_dir = output_paths.folder_path(values.output_dir)
     names = list(dict.fromkeys(values.task))

@@ -39,7 +39,11 @@ Records may be a mixture of folders with weights. Of 6 consecutive rows
 takes 3 from wikipedia, 1 from books and 2 from domain. Each is validated apart too.
 
 --engine=jax computes on JAX instead of TensorFlow, with the same results but for
-rounding and dropout (docs/training_engine.md).
+rounding and dropout (docs/training_engine.md). On several hosts every process is
+started by itself, and told of the others:
+
+  python run_pretraining.py --engine=jax --coordinator_address=host1:9876 \
+      --num_processes=2 --process_id=0 --config=…
 
 A profile of some updates, for TensorBoard: --profile_updates=100:110
 
@@ -115,9 +119,27 @@ _ENGINE = flags.DEFINE_enum(
     "engine",
     "tensorflow",
     engine.NAMES,
-    "What computes: TensorFlow, on several processes by Horovod, or JAX, in one "
-    'process on all devices of its host (`pip install "seg_tf[jax]"`). Checkpoints are '
+    "What computes: TensorFlow, on several processes by Horovod, or JAX, on all "
+    'devices of one host or of several (`pip install "seg_tf[jax]"`). Checkpoints are '
     "the same: a run may be resumed on the other.",
+)
+_COORDINATOR_ADDRESS = flags.DEFINE_string(
+    "coordinator_address",
+    None,
+    "With --engine=jax on several processes: host:port on which process 0 waits for "
+    "the others. Default: $JAX_COORDINATOR_ADDRESS.",
+)
+_NUM_PROCESSES = flags.DEFINE_integer(
+    "num_processes",
+    None,
+    "Their number. Default: $JAX_NUM_PROCESSES, or what Slurm or Open MPI says.",
+    lower_bound=1,
+)
+_PROCESS_ID = flags.DEFINE_integer(
+    "process_id",
+    None,
+    "Which of them this one is, from 0. Default: $JAX_PROCESS_ID, or likewise.",
+    lower_bound=0,
 )
 _RESUME = flags.DEFINE_bool(
     "resume",
@@ -147,6 +169,7 @@ def main(argv: Sequence[str]) -> None:
         )
     try:
         engine.choose(_ENGINE.value)
+        _name_processes()
         chosen_trackers = tracker_flags.chosen_trackers()
         config = configuration.from_config_dict(_CONFIG.value)
         profiled = None
@@ -179,6 +202,23 @@ def main(argv: Sequence[str]) -> None:
             trackers=chosen_trackers,
         ),
     )
+
+
+def _name_processes() -> None:
+    """Puts what flags say of other processes where the engine looks for it.
+
+    Raises:
+        ValueError: if the engine has no use for it.
+    """
+    for flag in (_COORDINATOR_ADDRESS, _NUM_PROCESSES, _PROCESS_ID):
+        if flag.value is None:
+            continue
+        if _ENGINE.value != "jax":
+            raise ValueError(
+                f"`--{flag.name}` is of --engine=jax; horovodrun starts TensorFlow's "
+                f"processes. Received: --engine={_ENGINE.value}"
+            )
+        os.environ[f"JAX_{flag.name.upper()}"] = str(flag.value)
 
 
 if __name__ == "__main__":

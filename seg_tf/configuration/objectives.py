@@ -14,6 +14,8 @@ class MaskedLMConfig:
     """Masked language modelling over gathered positions (Devlin et al., 2018)."""
 
     implementation: ClassVar[str] = "seg_tf.objectives.masked_lm:MaskedLM"
+    # Whether it takes the `vocab_multiple` of the run.
+    pads_vocabulary: ClassVar[bool] = True
 
     loss_weight: float = 1.0
 
@@ -59,6 +61,7 @@ class CausalLMConfig:
     """Prediction of the next word by an adaptive softmax (Transformer-XL)."""
 
     implementation: ClassVar[str] = "seg_tf.objectives.causal_lm:CausalLM"
+    pads_vocabulary: ClassVar[bool] = True
 
     # Further arguments where XLA compiles the objective.
     compiled_arguments: ClassVar[Mapping[str, Any]] = types.MappingProxyType(

@@ -60,7 +60,14 @@ class TrainingConfig:
         compress_gradients: whether gradients travel between processes as float16.
             Without a loss scale those below 6e-8 become 0 on the way, so that it
             goes well with `mixed_float16` only.
-        jit_compile: whether XLA compiles the gradients and the update.
+        gradient_groups: groups in which gradients are summed over processes, those that
+            the backward pass has first, first: where XLA does not compile them, the sum
+            of one group travels while the next is computed.
+        jit_compile: whether XLA compiles the gradients and the update. None does so
+            where there is a GPU, unless `deterministic_ops` is true; JAX always does.
+        vocab_multiple: multiple to which the logits of words are padded. None takes 8
+            on a GPU, whose kernels are slower for other sizes, and 1 elsewhere. What is
+            learned and checkpoints are the same for any.
         deterministic_ops: whether TensorFlow may only use kernels that give the
             same bits each time. None does so where there is no GPU; on a GPU they
             copy through the host what they scatter into, and cannot be combined with
@@ -87,7 +94,9 @@ class TrainingConfig:
     dtype_policy: str = "float32"
     loss_scale: LossScaleConfig = LossScaleConfig()
     compress_gradients: bool = False
-    jit_compile: bool = False
+    gradient_groups: int = 4
+    jit_compile: bool | None = None
+    vocab_multiple: int | None = None
     deterministic_ops: bool | None = None
     log_interval: int = 50
     validation_interval: int = 5_000
@@ -102,6 +111,7 @@ class TrainingConfig:
             1,
             "num_updates",
             "batch_size",
+            "gradient_groups",
             "log_interval",
             "validation_batches",
             "checkpoint_interval",
@@ -113,6 +123,8 @@ class TrainingConfig:
                 "`clip_norm` must be positive, or None not to clip. Received: "
                 f"clip_norm={self.clip_norm}"
             )
+        if self.vocab_multiple is not None:
+            check_at_least(self, 1, "vocab_multiple")
         size = self.micro_batch_size
         if size is not None and (size < 1 or self.batch_size % size):
             raise ValueError(

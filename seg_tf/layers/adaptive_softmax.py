@@ -11,6 +11,7 @@ import keras
 from keras import ops
 
 from seg_tf.layers.adaptive_embedding import AdaptiveEmbedding, split_rows
+from seg_tf.ops.vocabulary_padding import pad_vocabulary
 
 
 @keras.saving.register_keras_serializable(package="seg_tf")
@@ -36,6 +37,8 @@ class AdaptiveSoftmax(keras.layers.Layer):
         static_shapes: bool. Whether to compute every tail at every position, which
             gives the same numbers in shapes that do not depend on the targets, for XLA
             and JAX. It costs the time and the memory of a softmax over all words.
+        vocab_multiple: int. Multiple to which the words of every part are padded for
+            the kernels of a GPU; weights and losses are the same for any.
         **kwargs: arguments of `keras.layers.Layer`.
 
     Call arguments:
@@ -60,12 +63,17 @@ class AdaptiveSoftmax(keras.layers.Layer):
     """
 
     def __init__(
-        self, embedding: AdaptiveEmbedding, static_shapes: bool = False, **kwargs: Any
+        self,
+        embedding: AdaptiveEmbedding,
+        static_shapes: bool = False,
+        vocab_multiple: int = 1,
+        **kwargs: Any,
     ):
         # Losses and weights stay float32; what is multiplied is cast here.
         super().__init__(autocast=False, **kwargs)
         self.embedding = embedding
         self.static_shapes = static_shapes
+        self.vocab_multiple = vocab_multiple
 
     def build(
         self,
@@ -106,7 +114,10 @@ class AdaptiveSoftmax(keras.layers.Layer):
         weights_N = None
         if weights is not None:
             weights_N = ops.reshape(ops.cast(weights, "float32"), (-1,))
-        head, *tails = self._output_layers()
+        head, *tails = (
+            (projection, *pad_vocabulary(table, bias, self.vocab_multiple))
+            for projection, table, bias in self._output_layers()
+        )
         losses_N = _cross_entropy(_logits(hidden_ND, *head), self._columns(targets_N))
         tail_losses = _every_loss if self.static_shapes else _gathered_losses
         for part, layer in zip(self.embedding.parts[1:], tails, strict=True):
@@ -178,6 +189,7 @@ class AdaptiveSoftmax(keras.layers.Layer):
             **super().get_config(),
             "embedding": keras.saving.serialize_keras_object(self.embedding),
             "static_shapes": self.static_shapes,
+            "vocab_multiple": self.vocab_multiple,
         }
 
     @classmethod

@@ -27,6 +27,7 @@ class CausalLM(ObjectiveLayer):
         loss_weight: float. Factor of this loss in the training step's total.
         static_shapes: bool. Whether every tail of the softmax is computed at every
             position, as XLA needs it.
+        vocab_multiple: int. That of the softmax (`AdaptiveSoftmax`).
         **kwargs: arguments of `keras.layers.Layer`.
 
     Call arguments:
@@ -48,6 +49,7 @@ class CausalLM(ObjectiveLayer):
         encoder: Any,
         loss_weight: float = 1.0,
         static_shapes: bool = False,
+        vocab_multiple: int = 1,
         **kwargs: Any,
     ):
         super().__init__(encoder, loss_weight, **kwargs)
@@ -58,9 +60,11 @@ class CausalLM(ObjectiveLayer):
                 f"Received: token_embedding={embedding}"
             )
         self.static_shapes = static_shapes
+        self.vocab_multiple = vocab_multiple
         self.softmax = AdaptiveSoftmax(
             embedding,
             static_shapes=static_shapes,
+            vocab_multiple=vocab_multiple,
             dtype=encoder.dtype_policy,
             name="softmax",
         )
@@ -94,4 +98,8 @@ class CausalLM(ObjectiveLayer):
         return {"perplexity": ops.exp(results["loss"])}
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "static_shapes": self.static_shapes}
+        return {
+            **super().get_config(),
+            "static_shapes": self.static_shapes,
+            "vocab_multiple": self.vocab_multiple,
+        }

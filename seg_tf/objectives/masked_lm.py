@@ -12,6 +12,7 @@ from keras import ops
 from seg_tf.objectives.base import ObjectiveLayer, ObjectiveOutput
 from seg_tf.ops.activations import gelu
 from seg_tf.ops.losses import masked_accuracy, masked_cross_entropy
+from seg_tf.ops.vocabulary_padding import pad_vocabulary
 
 
 @keras.saving.register_keras_serializable(package="seg_tf")
@@ -25,6 +26,8 @@ class MaskedLM(ObjectiveLayer):
         encoder: the encoder whose output is read. Its token table is tied to the
             head, which takes its sizes, epsilon and dtype policy from it too.
         loss_weight: float. Factor of this loss in the training step's total.
+        vocab_multiple: int. Multiple to which the logits of the loss are padded for the
+            kernels of a GPU; weights, loss and `logits` are the same for any.
         **kwargs: arguments of `keras.layers.Layer`.
 
     Call arguments:
@@ -38,9 +41,16 @@ class MaskedLM(ObjectiveLayer):
         has loss `(0, 0)`.
     """
 
-    def __init__(self, encoder: Any, loss_weight: float = 1.0, **kwargs: Any):
+    def __init__(
+        self,
+        encoder: Any,
+        loss_weight: float = 1.0,
+        vocab_multiple: int = 1,
+        **kwargs: Any,
+    ):
         super().__init__(encoder, loss_weight, **kwargs)
-        self.head = keras_hub.layers.MaskedLMHead(
+        self.vocab_multiple = vocab_multiple
+        self.head = _Head(
             token_embedding=encoder.token_embedding,
             intermediate_activation=gelu(encoder.approximate_gelu),
             layer_norm_epsilon=encoder.layer_norm_epsilon,
@@ -70,10 +80,34 @@ class MaskedLM(ObjectiveLayer):
         features: Mapping[str, Any],
         training: bool | None = None,
     ) -> ObjectiveOutput:
-        logits_BPV = self.logits(sequence_output, features["masked_positions"])
+        logits_BPV = self.head(
+            sequence_output,
+            features["masked_positions"],
+            vocab_multiple=self.vocab_multiple,
+        )
         labels_BP = features["masked_ids"]
         weights_BP = features["masked_weights"]
         return ObjectiveOutput(
             loss=masked_cross_entropy(logits_BPV, labels_BP, weights_BP),
             metrics={"accuracy": masked_accuracy(logits_BPV, labels_BP, weights_BP)},
         )
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "vocab_multiple": self.vocab_multiple}
+
+
+class _Head(keras_hub.layers.MaskedLMHead):
+    """keras-hub's head, whose logits may be padded."""
+
+    def call(self, inputs: Any, mask_positions: Any, vocab_multiple: int = 1) -> Any:
+        if self.vocabulary_size % vocab_multiple == 0:
+            return super().call(inputs, mask_positions)
+        hidden_BPD = ops.take_along_axis(inputs, mask_positions[..., None], axis=1)
+        hidden_BPD = self._intermediate_dense(hidden_BPD)
+        hidden_BPD = self._intermediate_layer_norm(hidden_BPD)
+        table_VD, bias_V = (
+            ops.cast(weight, self.compute_dtype)
+            for weight in (self.token_embedding.embeddings, self._bias)
+        )
+        table_VD, bias_V = pad_vocabulary(table_VD, bias_V, vocab_multiple)
+        return ops.matmul(hidden_BPD, ops.transpose(table_VD)) + bias_V

@@ -54,6 +54,12 @@ def gpu_memory_limit() -> int | None:
     return next((one.memory_limit for one in local if one.device_type == "GPU"), None)
 
 
+def uses_tensor_float_32() -> bool:
+    """True if products of float32 may be rounded to TensorFloat-32."""
+    uses: bool = tf.config.experimental.tensor_float_32_execution_enabled()
+    return uses
+
+
 def num_used() -> int:
     """Devices whose peaks add up to that of this process."""
     return 1
@@ -95,7 +101,7 @@ def set_determinism(settings: TrainingConfig, report: Callable[[str], None]) -> 
         report(
             f"Deterministic kernels are off: {_REASON}. A run that is resumed on a GPU "
             "is close to an uninterrupted one, not equal to it; "
-            "--config.training.deterministic_ops=true turns them on"
+            "--config.training.deterministic_ops=true turns them on, and XLA off"
         )
     if wanted or (wanted is None and not on_gpu):
         tf.config.experimental.enable_op_determinism()

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:  # which would import TensorFlow, and Keras
+    from seg_tf.configuration import TrainingConfig
     from seg_tf.training.distribution import Distribution
     from seg_tf.training.lane_memory import NoMemory
 
@@ -31,13 +32,11 @@ class TrainingEngine(Protocol):
 
     Attributes:
         packages: those whose versions its numbers depend on.
-        always_compiles: whether XLA compiles every step.
-        step_class: class with the contract of `step.TrainingStep`.
+        step_class: class with the contract of `tensorflow_step.TrainingStep`.
         devices: module with the functions of `training.devices` on its GPUs.
     """
 
     packages: tuple[str, ...]
-    always_compiles: bool
     step_class: type
     devices: types.ModuleType
 
@@ -47,6 +46,9 @@ class TrainingEngine(Protocol):
         Raises:
             TrainingStopped: if the engine cannot be one of them.
         """
+
+    def compiles(self, settings: TrainingConfig) -> bool:
+        """True if XLA compiles the step of a run with these settings."""
 
     def lane_memory(self, initial: Mapping[str, Any]) -> NoMemory:
         """Memory of lanes, of which `initial` is the first."""
@@ -66,13 +68,21 @@ class TrainingEngine(Protocol):
         self,
         function: Callable[[Mapping[str, Any]], Any],
         variables: Callable[[], Iterable[Any]],
+        rows_vary: bool = False,
     ) -> Callable[[Mapping[str, Any]], Any]:
         """A function of a batch that reads and assigns Keras variables, compiled.
 
         Args:
             function: takes the features of a batch.
             variables: returns every variable that it reads or assigns.
+            rows_vary: whether processes may come with unlike numbers of rows.
         """
+
+    def rows_of_flags(self) -> int:
+        """Rows of the flags that go into a step with a process's batch."""
+
+    def rows_to_try(self, features: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Rows that a process tries one by one when it looks for bad ones."""
 
     def start_profile(self, folder: pathlib.Path) -> None:
         """Begins a profile for TensorBoard, in `folder`."""

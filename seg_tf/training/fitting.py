@@ -81,5 +81,5 @@ def train_dataset(
         first_sample=first_sample,
         rank=distribution.rank,
         num_ranks=distribution.size,
-        micro_batch_size=settings.micro_batch_size,
+        micro_batch_size=distribution.rows_at_once(settings.micro_batch_size),
     )

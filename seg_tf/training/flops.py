@@ -1,4 +1,4 @@
-"""FLOPs of a training run, counted from its config alone.
+"""FLOPs of a training run, counted from its config and from what compiles it.
 
 Matrix products only: a product of an (n, k) and a (k, m) matrix is 2 n k m FLOPs.
 Everything else (softmax, LayerNorm, activations, embeddings, the optimizer) is below
@@ -17,6 +17,7 @@ from typing import Any
 
 from seg_tf import configuration
 from seg_tf.ops import sinusoids
+from seg_tf.training import engine
 
 # Of a forward and backward pass to the forward pass alone.
 _PASSES = 3
@@ -56,6 +57,11 @@ class _Setting:
     @property
     def row_length(self) -> int:
         return self.config.inputs.row_length
+
+    @property
+    def static_shapes(self) -> bool:
+        """True if shapes must not depend on the text, as XLA needs it."""
+        return engine.current().compiles(self.config.training)
 
     @property
     def num_keys(self) -> int:
@@ -253,7 +259,7 @@ def _relative_positions(run: _Setting) -> _Cost:
         cost += _Cost(every_distance, vectors)
     if not widths:
         return cost
-    if run.config.training.jit_compile:  # shapes that do not depend on the text
+    if run.static_shapes:
         for width in widths.values():
             products = _product(length, run.num_keys, model.num_heads * width)
             cost += _Cost(_product(length, width, inner) + products)
@@ -333,7 +339,7 @@ def _causal_lm(objective: configuration.CausalLMConfig, run: _Setting) -> _Cost:
     num_words = [end - begin for begin, end in itertools.pairwise(limits)]
     num_words[0] += len(model.cutoffs)  # the head predicts the tails as well
     # XLA needs shapes that do not depend on the targets: every tail everywhere.
-    everywhere = run.config.training.jit_compile
+    everywhere = run.static_shapes
     tail_shares = [1.0] * len(model.cutoffs) if everywhere else run.stream.tail_shares
     of_position = 0.0
     for share, words, width in zip(

@@ -36,6 +36,12 @@ def gpu_memory_limit() -> int | None:
     return stats["bytes_limit"] if stats else None
 
 
+def uses_tensor_float_32() -> bool:
+    """True if products of float32 may be rounded to TensorFloat-32, XLA's default."""
+    precision = getattr(jax.config, "jax_default_matmul_precision")  # noqa: B009
+    return precision in (None, "default", "tensorfloat32")
+
+
 def num_used() -> int:
     """Devices whose peaks add up to that of this process."""
     return jax.local_device_count() if has_gpu() else 1

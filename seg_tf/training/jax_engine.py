@@ -1,4 +1,4 @@
-"""JAX as the engine: one process that computes on all devices of its host."""
+"""JAX as the engine: processes that compute on all devices of their hosts."""
 
 import contextlib
 import pathlib
@@ -8,11 +8,12 @@ from typing import Any
 import jax
 import keras
 import numpy as np
-import tensorflow as tf
 
-from seg_tf.training import distribution, jax_devices
+from seg_tf.configuration import TrainingConfig
+from seg_tf.training import distribution, jax_devices, jax_distribution, jax_step
 from seg_tf.training.distribution import Distribution
 from seg_tf.training.errors import TrainingStopped
+from seg_tf.training.jax_distribution import JaxDistribution
 from seg_tf.training.jax_lane_memory import JaxLaneMemory
 from seg_tf.training.jax_step import JaxStep, row_sharding, sharding_of_all
 from seg_tf.training.lane_memory import NoMemory
@@ -26,21 +27,31 @@ class JaxEngine:
     """
 
     packages = ("jax", "jaxlib")
-    always_compiles = True
     step_class = JaxStep
     devices = jax_devices
 
     def __init__(self) -> None:
         jax.config.update("jax_enable_x64", True)
-        tf.config.set_visible_devices([], "GPU")
+        jax_distribution.initialize()
+        with contextlib.suppress(ImportError):  # made batches need no TensorFlow
+            import tensorflow as tf
+
+            tf.config.set_visible_devices([], "GPU")
 
     def join(self) -> Distribution:
+        if jax.process_count() > 1:
+            return JaxDistribution()
         if distribution.was_launched():
             raise TrainingStopped(
-                "The engine jax trains in one process, on all devices of its host, but "
-                "a launcher started several. Start one, or take --engine=tensorflow"
+                "A launcher started several processes, but they do not know of each "
+                f"other. The engine jax needs {jax_distribution.ADDRESS}=host:port in "
+                "the environment (docs/training_engine.md), or one process, on all "
+                "devices of its host"
             )
         return Distribution()
+
+    def compiles(self, settings: TrainingConfig) -> bool:
+        return True
 
     def lane_memory(self, initial: Mapping[str, Any]) -> NoMemory:
         return JaxLaneMemory(initial)
@@ -59,6 +70,7 @@ class JaxEngine:
         self,
         function: Callable[[Mapping[str, Any]], Any],
         variables: Callable[[], Iterable[Any]],
+        rows_vary: bool = False,
     ) -> Callable[[Mapping[str, Any]], Any]:
         """As `TrainingEngine.compiled`: variables' values go in and come out."""
         owned: list[Any] = []
@@ -86,15 +98,30 @@ class JaxEngine:
             values = [
                 value
                 if value.sharding == everywhere
-                else jax.device_put(value, everywhere)
+                else _on_all(np.asarray(value), everywhere)
                 for value in (variable.value for variable in owned)
             ]
-            result, values = compiled(values, _on_devices(features))
+            batch = {name: np.asarray(value) for name, value in features.items()}
+            if rows_vary:
+                batch = _of_all_processes(batch)
+                on_devices = {name: _on_all(one) for name, one in batch.items()}
+            else:
+                on_devices = {name: _on_own(one) for name, one in batch.items()}
+            result, values = compiled(values, on_devices)
             for variable, value in zip(owned, values, strict=True):
                 variable.assign(value)
             return result
 
         return run
+
+    def rows_of_flags(self) -> int:
+        return jax_step.mesh().size // jax.process_count()
+
+    def rows_to_try(self, features: Mapping[str, Any]) -> Mapping[str, Any]:
+        # All have to try the same, which they compute together.
+        return _of_all_processes(
+            {name: np.asarray(value) for name, value in features.items()}
+        )
 
     def start_profile(self, folder: pathlib.Path) -> None:
         jax.profiler.start_trace(str(folder))
@@ -111,12 +138,24 @@ class JaxEngine:
         return lambda state, iterator: (function(iterator), state)
 
 
-def _on_devices(features: Mapping[str, Any]) -> dict[str, Any]:
-    """The features as arrays of JAX, each device with its rows."""
-    return {
-        name: jax.device_put(np.asarray(value), row_sharding(len(value)))
-        for name, value in features.items()
-    }
+def _on_own(value: np.ndarray) -> jax.Array:
+    """Rows of this process on its devices, part of an array of all processes."""
+    sharding = row_sharding(len(value) * jax.process_count())
+    return jax.make_array_from_process_local_data(sharding, value)
+
+
+def _on_all(value: np.ndarray, sharding: Any = None) -> jax.Array:
+    """The same value of every process, on the devices of all."""
+    sharding = sharding or row_sharding(len(value))
+    return jax.make_array_from_callback(value.shape, sharding, lambda at: value[at])
+
+
+def _of_all_processes(batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The rows of all processes, in their order."""
+    if jax.process_count() == 1:
+        return batch
+    parts = JaxDistribution().gather(batch)
+    return {name: np.concatenate([part[name] for part in parts]) for name in batch}
 
 
 ENGINE = JaxEngine

@@ -27,9 +27,9 @@ _ALL, _ROWS = PartitionSpec(), PartitionSpec(_AXIS)
 
 
 class JaxStep(StepParts):
-    """`seg_tf.training.step.TrainingStep` on JAX, which has its formulas.
+    """`seg_tf.training.tensorflow_step.TrainingStep` on JAX, which has its formulas.
 
-    Where there the processes share a batch, here the devices of this process do: each
+    Where there the processes share a batch, here the devices of all of them do: each
     has R / devices rows, adds up the gradients of its micro-batches one after another,
     and the sums over the devices are part of the compiled step. Everything else is
     computed alike on every device.
@@ -63,7 +63,7 @@ class JaxStep(StepParts):
             tokens=jnp.count_nonzero(mask).astype("float64"),
             micro_batches=jnp.asarray(rows // self._size(rows), "float64"),
             processes=jnp.asarray(devices, "float64"),
-            flags=jnp.asarray(flags),
+            flags=flags,
         )
 
     def _size(self, num_rows: int) -> int:
@@ -187,26 +187,26 @@ class JaxStep(StepParts):
         before = tuple(
             [one.value for one in group] for group in (self._variables, of_optimizer)
         )
-        weights, state = lax.cond(
-            finite,
-            lambda weights, state: self._optimizer.stateless_apply(
-                state, [one * multiplier for one in gradients], weights
-            ),
-            lambda weights, state: (weights, state),
-            *before,
+        weights, state = self._optimizer.stateless_apply(
+            before[1], [one * multiplier for one in gradients], before[0]
         )
-        for variable, value in zip(
-            (*self._variables, *of_optimizer), (*weights, *state), strict=True
+        # A branch would have the host wait for `finite`; a choice is part of the loops
+        # that compute the update.
+        for variable, value, old in zip(
+            (*self._variables, *of_optimizer),
+            (*weights, *state),
+            (*before[0], *before[1]),
+            strict=True,
         ):
-            variable.assign(value)
+            variable.assign(jnp.where(finite, value, old))
         self._options.loss_scale.update(finite)
         return finite, norm
 
 
 @functools.cache
 def mesh() -> jax.sharding.Mesh:
-    """All devices of this process, which share the rows of a batch."""
-    return jax.sharding.Mesh(np.array(jax.local_devices()), (_AXIS,))
+    """All devices of all processes, which share the rows of a batch."""
+    return jax.sharding.Mesh(np.array(jax.devices()), (_AXIS,))
 
 
 def sharding_of_all() -> NamedSharding:

@@ -6,7 +6,6 @@ import re
 import time
 from collections.abc import Callable
 
-import tensorflow as tf
 from keras import ops
 
 from seg_tf.training import engine
@@ -85,7 +84,7 @@ def find_peak(dtype: str) -> Peak:
     name = engine.current().devices.gpu_name()
     if name is None:
         return Peak(measure(dtype), f"measured with {dtype} products on the CPU")
-    uses_tensor_float_32 = tf.config.experimental.tensor_float_32_execution_enabled()
+    uses_tensor_float_32 = engine.current().devices.uses_tensor_float_32()
     known = peak_by_name(name, dtype, tensor_float_32=uses_tensor_float_32)
     return known or Peak(
         measure(dtype),

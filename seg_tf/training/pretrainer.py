@@ -11,6 +11,7 @@ from seg_tf.training import engine, nonfinite_samples
 from seg_tf.training.collective_flags import CollectiveFlags
 from seg_tf.training.errors import NonFiniteSteps
 from seg_tf.training.lane_memory import NoMemory
+from seg_tf.training.late_updates import LateUpdates, StartedStep
 from seg_tf.training.metrics import Latest, Ratio, Total
 from seg_tf.training.outputs.stopwatch import Stopwatch
 from seg_tf.training.step import (
@@ -34,8 +35,10 @@ class Pretrainer(keras.Model):
     ratio, not a mean of means.
 
     A Keras batch is an update: where loss or gradient of a batch is not finite, the
-    weights stay as they are and the next batch is taken, within the same Keras
-    batch. So `optimizer.iterations` is the one counter of updates.
+    weights stay as they are and the next batch is taken in its place. So
+    `optimizer.iterations` is the one counter of updates. Whether a batch was one is
+    read when the next has been started; whoever reads weights waits for it by
+    `settle`.
 
     Metrics exist twice: those in `metrics`, which Keras resets at every Keras
     epoch and before every validation, and `interval_metrics`, which are read and
@@ -96,6 +99,12 @@ class Pretrainer(keras.Model):
         self._row_length = 0
         self._engine = engine.current()
         self._train_batch: Callable[[Features], Any] | None = None
+        self._late_updates = LateUpdates(
+            self._start_step,
+            self.collective_flags.note,
+            max_skipped_steps,
+            self._failure,
+        )
 
     def build_from(self, features: Features) -> None:
         """Creates every variable, of metrics and optimizer too; needs `compile`.
@@ -158,11 +167,13 @@ class Pretrainer(keras.Model):
     @property
     def updates(self) -> int:
         """Updates done."""
+        self._late_updates.wait()
         return int(self.optimizer.iterations)
 
     @property
     def samples(self) -> int:
         """Samples of the input order consumed, those of skipped steps too."""
+        self._late_updates.wait()
         return int(self.totals["samples"].result())
 
     @property
@@ -174,10 +185,12 @@ class Pretrainer(keras.Model):
         return 1 - tokens / positions if positions else 0.0
 
     def get_metrics_result(self) -> dict[str, Any]:
+        self._late_updates.wait()
         return self._with_total(self.epoch_ratios)
 
     def interval_results(self) -> dict[str, float]:
         """Metrics since `reset_interval`, as Python floats."""
+        self._late_updates.wait()
         results = self._with_total(self.interval_ratios)
         return {name: float(value) for name, value in results.items()}
 
@@ -187,7 +200,7 @@ class Pretrainer(keras.Model):
 
     def train_step(self, features: Features) -> tuple[dict[str, Any], Any]:
         """One step from one batch; returns logs and whether it was an update."""
-        own_flags = ops.convert_to_tensor(self.collective_flags.own)
+        features, own_flags = self.collective_flags.taken_from(features)
         result = self._step(features, self.memory.read(features), own_flags)
         self.memory.write(features, result.memory)
         self.collective_flags.agreed.assign(result.flags)
@@ -196,12 +209,13 @@ class Pretrainer(keras.Model):
 
     def test_step(self, features: Features) -> dict[str, Any]:
         """Measures one batch."""
+        features, own_flags = self.collective_flags.taken_from(features)
         memory = self._validation_memory
         results, after = self._forward({**features, **memory.read(features)}, False)
         memory.write(features, after)
         sums = pack_sums(results)
         sums, flags = self.step_options.distribution.sum(
-            [sums, ops.convert_to_tensor(self.collective_flags.own)], "validation"
+            [sums, own_flags], "validation"
         )
         self.collective_flags.agreed.assign(flags)
         _add(sums, self._validation_names, self.epoch_ratios)
@@ -209,16 +223,19 @@ class Pretrainer(keras.Model):
 
     def make_train_function(self, force: bool = False) -> Callable[..., Any]:
         if self.train_function is None or force:
-            self.train_function = self._engine.in_keras_loop(self.make_update)
+            self.train_function = self._engine.in_keras_loop(self.begin_update)
         return self.train_function
 
     def make_test_function(self, force: bool = False) -> Callable[..., Any]:
         if self.test_function is None or force:
-            measure = self._compiled(self.test_step)
+            measure = self._compiled(self.test_step, rows_vary=True)
 
             def read_and_measure(iterator: Iterator[Features]) -> Any:
-                self.collective_flags.read()
-                return measure(next(iterator))
+                logs = measure(self._with_flags(next(iterator)))
+                self.collective_flags.note(
+                    ops.convert_to_numpy(self.collective_flags.agreed)
+                )
+                return logs
 
             self.test_function = self._engine.in_keras_loop(read_and_measure)
         return self.test_function
@@ -229,29 +246,63 @@ class Pretrainer(keras.Model):
         Raises:
             NonFiniteSteps: if too many in a row gave none.
         """
+        self.begin_update(iterator)
+        return self.settle()
+
+    def begin_update(self, iterator: Iterator[Features]) -> Any:
+        """Starts an update; returns the logs of the one before (`LateUpdates`).
+
+        Raises:
+            NonFiniteSteps: if too many steps in a row gave no update.
+        """
+        return self._late_updates.begin(iterator)
+
+    def settle(self) -> Any:
+        """Waits for the updates begun; returns the logs of the last.
+
+        To be called after the same update on every process of a run, before something
+        is done that they have to do alike.
+
+        Raises:
+            NonFiniteSteps: as `begin_update`.
+        """
+        return self._late_updates.settle()
+
+    def _start_step(self, iterator: Iterator[Features]) -> StartedStep:
         if self._train_batch is None:
-            self._train_batch = self._compiled(self.train_step)
-        for _ in range(self._max_skipped_steps + 1):
-            features = self.stopwatch.next_of(iterator)
-            self.collective_flags.read()
-            logs, finite = self._train_batch(features)
-            if finite:
-                return logs
+            self._train_batch = self._compiled(self._train_step_with_flags)
+        features = self.stopwatch.next_of(iterator)
+        return StartedStep(features, *self._train_batch(self._with_flags(features)))
+
+    def _with_flags(self, features: Features) -> Features:
+        self.collective_flags.read()
+        return self.collective_flags.added_to(features, self._engine.rows_of_flags())
+
+    def _train_step_with_flags(self, features: Features) -> tuple[Any, ...]:
+        logs, finite = self.train_step(features)
+        # As they are now: the next step changes the variable.
+        return logs, finite, ops.copy(self.collective_flags.agreed.value)
+
+    def _failure(self, features: Features) -> NonFiniteSteps:
+        """Error for too many steps without an update; names the samples of the last."""
         sums = self._compiled(
             lambda rows: pack_sums(
                 self._forward({**rows, **self.memory.read(rows)}, False)[0]
-            )
-        )
-        raise NonFiniteSteps(
-            self._max_skipped_steps + 1,
-            self.step_options.distribution.gather(
-                nonfinite_samples.samples_without_finite_loss(sums, features)
             ),
+            rows_vary=True,
+        )
+        found = nonfinite_samples.samples_without_finite_loss(
+            sums, self._engine.rows_to_try(features)
+        )
+        return NonFiniteSteps(
+            self._max_skipped_steps + 1, self.step_options.distribution.gather(found)
         )
 
-    def _compiled(self, function: Callable[[Features], Any]) -> Callable[..., Any]:
+    def _compiled(
+        self, function: Callable[[Features], Any], rows_vary: bool = False
+    ) -> Callable[..., Any]:
         """A function of a batch, as the engine compiles it."""
-        return self._engine.compiled(function, self._changing_variables)
+        return self._engine.compiled(function, self._changing_variables, rows_vary)
 
     def _changing_variables(self) -> list[Any]:
         """All variables that a step or a validation reads or assigns."""
@@ -263,7 +314,6 @@ class Pretrainer(keras.Model):
             *self.step_options.loss_scale.variables,
             *self.memory.variables,
             *self._validation_memory.variables,
-            self.collective_flags.own,
             self.collective_flags.agreed,
         ]
 

@@ -11,18 +11,22 @@ import tensorflow as tf
 
 from seg_tf import configuration, fidelity
 from seg_tf.checkpoints import pretrained
-from seg_tf.training import engine, fitting, record_sources, validation, versions
+from seg_tf.training import (
+    assembly,
+    engine,
+    fitting,
+    record_sources,
+    validation,
+    versions,
+)
 from seg_tf.training.distribution import Distribution
 from seg_tf.training.errors import TrainingStopped
 from seg_tf.training.inputs import Inputs
 from seg_tf.training.interrupts import stop_requests
-from seg_tf.training.lane_memory import NoMemory
-from seg_tf.training.optimizers.loss_scale import NoLossScale
 from seg_tf.training.pretrainer import Pretrainer
 from seg_tf.training.record_sources import RecordSource
 from seg_tf.training.run import PretrainingRun
 from seg_tf.training.run_folder import RunFolder
-from seg_tf.training.step import StepOptions
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,55 +93,21 @@ def build_pretrainer(
     inputs: Inputs,
     distribution: Distribution | None = None,
 ) -> Pretrainer:
-    """Builds model, objectives and optimizer, with every variable created.
-
-    Initial weights and dropout are those of `config.training.seed`.
+    """Builds the pretrainer of a run on its records, with every variable created.
 
     Args:
         config: the run.
         inputs: the input pipeline; shapes and vocabulary are taken from it.
         distribution: the processes of the run; None is this one alone.
     """
-    settings = config.training
-    keras.utils.set_random_seed(settings.seed)
-    policy_before = keras.config.dtype_policy()
-    keras.config.set_dtype_policy(settings.dtype_policy)
-    try:
-        encoder = configuration.build(
-            config.model,
-            vocab_size=_vocab_size(config, inputs),
-            **config.inputs.model_arguments,
-            **_compiled_arguments(config.model, settings),
-        )
-        objectives = {
-            name: configuration.build(
-                objective, encoder=encoder, **_compiled_arguments(objective, settings)
-            )
-            for name, objective in config.objectives.items()
-        }
-        memory, validation_memory = _memories(encoder, config)
-        pretrainer = Pretrainer(
-            encoder,
-            objectives,
-            _step_options(settings, distribution or Distribution()),
-            settings.max_skipped_steps,
-            memory,
-            validation_memory,
-        )
-        pretrainer.compile(
-            optimizer=configuration.build(
-                config.optimizer, num_updates=settings.num_updates
-            ),
-            # The step compiles its parts; the all-reduce is between them.
-            jit_compile=False,
-            auto_scale_loss=False,
-        )
-        pretrainer.build_from(
-            _empty_batch(inputs.train_dataset(batch_size=1).element_spec)
-        )
-    finally:
-        keras.config.set_dtype_policy(policy_before)
-    return pretrainer
+    processes = distribution or Distribution()
+    dataset = fitting.train_dataset(inputs, config.training, 0, processes)
+    return assembly.build_pretrainer(
+        config,
+        _vocab_size(config, inputs),
+        _empty_batch(dataset.element_spec),
+        distribution,
+    )
 
 
 def pretrain(
@@ -231,42 +201,6 @@ def _mixture(
         read=read,
     )
     return inputs
-
-
-def _step_options(
-    settings: configuration.TrainingConfig, distribution: Distribution
-) -> StepOptions:
-    needs_scale = settings.dtype_policy == "mixed_float16"
-    return StepOptions(
-        micro_batch_size=settings.micro_batch_size,
-        clip_norm=settings.clip_norm,
-        loss_scale=(
-            configuration.build(settings.loss_scale) if needs_scale else NoLossScale()
-        ),
-        compress_gradients=settings.compress_gradients,
-        jit_compile=settings.jit_compile,
-        seed=settings.seed,
-        distribution=distribution,
-    )
-
-
-def _compiled_arguments(
-    config: Any, settings: configuration.TrainingConfig
-) -> Mapping[str, Any]:
-    """Further arguments of a part of the model that XLA is going to compile."""
-    compiles = settings.jit_compile or engine.current().always_compiles
-    return getattr(config, "compiled_arguments", {}) if compiles else {}
-
-
-def _memories(encoder: Any, config: configuration.RunConfig) -> tuple[NoMemory, ...]:
-    """The encoder's memories for training and for validation."""
-    if not hasattr(encoder, "initial_memory"):
-        return NoMemory(), NoMemory()
-    num_lanes = (config.training.batch_size, config.inputs.validation_lanes)
-    return tuple(
-        engine.current().lane_memory(encoder.initial_memory(number))
-        for number in num_lanes
-    )
 
 
 def _vocab_size(config: configuration.RunConfig, inputs: Inputs) -> int:

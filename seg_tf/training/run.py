@@ -136,12 +136,7 @@ class PretrainingRun:
             # half of another. Should this process be the chief then, it goes by the
             # folder.
             self._has_state = False
-        self._distribution.broadcast(
-            [
-                variable.value
-                for variable in training_state.all_variables(self._pretrainer)
-            ]
-        )
+        self._distribution.broadcast(training_state.all_variables(self._pretrainer))
         self._pretrainer.memory.share()
         self.validation = self._distribution.broadcast_object(self.validation)
         self._has_state = True
@@ -274,7 +269,8 @@ class PretrainingRun:
             ) from error
 
     def _describe(self, error: NonFiniteSteps) -> str:
-        samples = [sample for of_rank in error.samples for sample in of_rank]
+        of_ranks = [sample for of_rank in error.samples for sample in of_rank]
+        samples = list(dict.fromkeys(of_ranks))
         if samples:
             found = "The loss is not finite for " + ", ".join(
                 self._inputs.describe_sample(sample) for sample in samples[:10]

@@ -47,6 +47,7 @@ class Plan:
         batch_size: rows of an update, over all processes.
         micro_batch_size: rows that a process computes at once.
         num_processes: processes that train together.
+        compiles: whether XLA compiles the step.
         num_updates: updates.
         num_samples: samples seen, which are rows.
         parts: what these rows are made of, "windows" or "texts"; None for a stream.
@@ -70,6 +71,7 @@ class Plan:
     batch_size: int
     micro_batch_size: int
     num_processes: int
+    compiles: bool
     num_updates: int
     num_samples: int
     parts: str | None
@@ -124,6 +126,7 @@ def make_plan(
         batch_size=settings.batch_size,
         micro_batch_size=rows,
         num_processes=num_processes,
+        compiles=pretrainer.step_options.jit_compile,
         num_updates=settings.num_updates,
         num_samples=num_samples,
         parts=inputs.parts,
@@ -166,6 +169,9 @@ def describe(plan: Plan, inputs: Inputs) -> str:
         f"  updates          {plan.num_updates:,} of {plan.batch_size:,} rows",
         f"  at once          {plan.micro_batch_size:,} rows on each of "
         f"{plan.num_processes:,} processes",
+        "  XLA              "
+        + ("compiles the step" if plan.compiles else "is not used")
+        + " (--config.training.jit_compile)",
         f"  rows             {_rows(plan.num_samples, plan.epochs, inputs)}",
     ]
     for name, figures in plan.sources.items():

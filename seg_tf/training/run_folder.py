@@ -22,8 +22,12 @@ _FREE_SETTINGS = frozenset(
         "config.records_dir",
         # The gradient is the same, but for rounding and which units dropout drops.
         "config.training.micro_batch_size",
-        # The kernels round in another order.
+        # Kernels round in another order.
         "config.training.deterministic_ops",
+        "config.training.jit_compile",
+        "config.training.vocab_multiple",
+        # Of three processes and more, sums may round in another order.
+        "config.training.gradient_groups",
         "config.training.max_skipped_steps",
         "config.training.log_interval",
         "config.training.validation_interval",

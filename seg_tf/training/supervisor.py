@@ -72,6 +72,8 @@ class Supervisor(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         self.updates += 1
+        if self._reads_state():
+            self.model.settle()
         self._outputs.advance(self.updates)
         self._health.update_done(self.updates, self._tokens)
         if self.updates % self._settings.log_interval == 0:
@@ -119,6 +121,24 @@ class Supervisor(keras.callbacks.Callback):
         self._outputs.save(self.model)
         self._health.stopwatch.go_on()
 
+    def _reads_state(self) -> bool:
+        """True if something is going to read what this update leaves.
+
+        The same on all processes, but where a single one does as it was asked at once.
+        """
+        settings, model = self._settings, self.model
+        intervals = (
+            settings.log_interval,
+            settings.checkpoint_interval,
+            settings.validation_interval,
+        )
+        is_alone = model.step_options.distribution.size == 1
+        return (
+            not self._health.is_measuring
+            or any(interval and self._is_due(interval) for interval in intervals)
+            or (is_alone and bool(self._stop_request))
+        )
+
     def _is_due(self, interval: int) -> bool:
         return (
             self.updates % interval == 0 or self.updates >= self._settings.num_updates
@@ -158,11 +178,13 @@ class Supervisor(keras.callbacks.Callback):
         if stop:
             self._stop()
         if regroup:
+            self.model.settle()
             # All processes after the regrouping need the memory of all lanes.
             self.model.memory.collect(self.model.step_options.distribution)
             self.model.step_options.distribution.regroup()
 
     def _stop(self) -> None:
+        self.model.settle()
         self.save()
         self._outputs.draw_curve()
         # The launcher kills all once one has ended, so nobody may leave before the

@@ -7,22 +7,29 @@ from typing import Any
 
 import tensorflow as tf
 
-from seg_tf.training import devices, distribution
+from seg_tf.configuration import TrainingConfig
+from seg_tf.training import devices, horovod_distribution
 from seg_tf.training.distribution import Distribution
-from seg_tf.training.lane_memory import LaneMemory, NoMemory
-from seg_tf.training.step import TrainingStep
+from seg_tf.training.lane_memory import NoMemory
+from seg_tf.training.tensorflow_lane_memory import LaneMemory
+from seg_tf.training.tensorflow_step import TrainingStep
 
 
 class TensorFlowEngine:
     """Graphs of TensorFlow; documented in `seg_tf.training.engine.TrainingEngine`."""
 
     packages = ("tensorflow",)
-    always_compiles = False
     step_class = TrainingStep
     devices = devices
 
     def join(self) -> Distribution:
-        return distribution.join()
+        return horovod_distribution.join()
+
+    def compiles(self, settings: TrainingConfig) -> bool:
+        if settings.jit_compile is None:
+            # Compiled code on a GPU has no deterministic kernels.
+            return devices.has_gpu() and not settings.deterministic_ops
+        return settings.jit_compile
 
     def lane_memory(self, initial: Mapping[str, Any]) -> NoMemory:
         return LaneMemory(initial)
@@ -36,11 +43,18 @@ class TensorFlowEngine:
         self,
         function: Callable[[Mapping[str, Any]], Any],
         variables: Callable[[], Iterable[Any]],
+        rows_vary: bool = False,
     ) -> Callable[[Mapping[str, Any]], Any]:
         # A graph for every shape: rows must be known, and change only when the
         # number of processes does.
         compiled: Callable[..., Any] = tf.function(function, autograph=False)
         return compiled
+
+    def rows_of_flags(self) -> int:
+        return 1
+
+    def rows_to_try(self, features: Mapping[str, Any]) -> Mapping[str, Any]:
+        return features
 
     def start_profile(self, folder: pathlib.Path) -> None:
         tf.profiler.experimental.start(str(folder))

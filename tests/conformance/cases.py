@@ -185,6 +185,7 @@ CASES = [
                 **ADAPTIVE_ARGUMENTS, dtype=dtype, name="embedding"
             ),
             "static_shapes": True,
+            "vocab_multiple": 4,
         },
         specs={
             "hidden": ((None, 4), "float32"),
@@ -322,6 +323,7 @@ CASES = [
         arguments={
             "encoder": lambda dtype: Encoder(**ENCODER_ARGUMENTS, dtype=dtype),
             "loss_weight": 0.25,
+            "vocab_multiple": 4,
         },
         specs={
             "sequence_output": ((None, 4), "float32"),
@@ -342,6 +344,7 @@ CASES = [
             "encoder": lambda dtype: WordEncoder(ADAPTIVE_ARGUMENTS, dtype=dtype),
             "loss_weight": 0.25,
             "static_shapes": True,
+            "vocab_multiple": 4,
         },
         specs={
             "sequence_output": ((None, 4), "float32"),

@@ -1,9 +1,8 @@
 """Outputs and gradients of every case on JAX: a process, which has one Keras backend.
 
-  KERAS_BACKEND=jax python -m tests.conformance.jax_process GIVEN COMPUTED
+  KERAS_BACKEND=jax python -m tests.conformance.jax_process COMPUTED
 
-GIVEN is an archive of weights and inputs, COMPUTED the one that is written; entries
-of both are named by `entry`.
+COMPUTED is the archive that is written; its entries are named by `entry`.
 """
 
 import sys
@@ -22,42 +21,45 @@ def entry(case, kind, name):
 
 
 def of_kind(archive, case, kind):
-    """The arrays of a kind, by their names, in the order in which they were stored."""
+    """The arrays of a kind, in the order in which they were stored."""
     prefix = entry(case, kind, "")
-    return {
-        name.removeprefix(prefix): archive[name]
-        for name in archive.files
-        if name.startswith(prefix)
-    }
+    return [archive[name] for name in archive.files if name.startswith(prefix)]
 
 
-def compute(case, weights, inputs):
-    """Outputs of a case, compiled, and the gradients of the sum of their squares."""
-    layer = case.build()
-    variables = layer.trainable_variables
-    assert [one.shape for one in variables] == [value.shape for value in weights]
+def compute(case):
+    """Outputs of a case, compiled, and the gradients of the sum of their squares.
 
-    def total(values):
-        with keras.StatelessScope(
-            state_mapping=list(zip(variables, values, strict=True))
-        ):
-            outputs = keras.tree.flatten(case.apply(layer, inputs))
-            return squares(outputs), outputs
+    The layer is built while it is traced: JAX would compile each operation of a
+    building outside by itself, which takes longer than all the rest.
+    """
 
-    (_, outputs), gradients = jax.jit(jax.value_and_grad(total, has_aux=True))(weights)
-    return {"outputs": outputs, "gradients": gradients}
+    def traced(inputs):
+        variables = (layer := case.build()).trainable_variables
+
+        def total(values):
+            with keras.StatelessScope(
+                state_mapping=list(zip(variables, values, strict=True))
+            ):
+                outputs = keras.tree.flatten(case.apply(layer, inputs))
+                return squares(outputs), outputs
+
+        weights = [one.value for one in variables]
+        (_, outputs), gradients = jax.value_and_grad(total, has_aux=True)(weights)
+        return {"outputs": outputs, "gradients": gradients}
+
+    computed = jax.jit(traced)(case.inputs(batch=3))
+    jax.clear_caches()  # programs take memory
+    return computed
 
 
-def main(given, computed):
+def main(computed):
     assert keras.backend.backend() == "jax"
-    found = {}
-    with np.load(given) as archive:
-        for case in CASES:
-            weights = list(of_kind(archive, case, "weights").values())
-            results = compute(case, weights, of_kind(archive, case, "inputs"))
-            for kind, values in results.items():
-                for number, value in enumerate(values):
-                    found[entry(case, kind, number)] = np.asarray(value)
+    found = {
+        entry(case, kind, number): np.asarray(value)
+        for case in CASES
+        for kind, values in compute(case).items()
+        for number, value in enumerate(values)
+    }
     np.savez(computed, **found)
 
 

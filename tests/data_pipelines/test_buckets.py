@@ -221,7 +221,7 @@ def test_shards_of_the_next_group_are_fetched_ahead(built, faults, monkeypatch):
 def test_records_that_change_are_fetched_anew(corpus, built, faults, tmp_path):
     put(built, RECORDS)
     read(RECORDS)
-    random_corpus.build(corpus, tmp_path / "new", slice_megabytes=0.001)
+    random_corpus.build(corpus, tmp_path / "new", slice_megabytes=0.01)
     put(tmp_path / "new", RECORDS)
     assert_same_rows(read(RECORDS), read(tmp_path / "new"))
 

@@ -65,7 +65,7 @@ def test_a_killed_build_goes_on_to_the_same_bytes(corpus, built, tmp_path, numbe
         assert "terminated. Run the same command again to go on" in said
         assert "Traceback" not in said
     assert not (tmp_path / "manifest.json").exists()
-    finished = command_calls.call(*command(corpus, tmp_path, "--num_workers=2"))
+    finished = command_calls.call(*command(corpus, tmp_path, "--num_workers=1"))
     assert finished.returncode == 0, finished.stderr
     assert contents(tmp_path) == contents(built)
     assert "120 documents" not in finished.stderr

@@ -226,3 +226,32 @@ def test_tie_survives_saving(tmp_path):
     assert len(encoders) == len(objectives) == 1
     assert objectives[0].head.token_embedding is encoders[0].token_embedding
     assert loaded.count_params() == model.count_params()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "mixed_float16"])
+def test_padded_vocabulary_changes_neither_loss_nor_gradients(dtype):
+    objective = build_objective(dtype=dtype)
+    sequence, features = random_batch()
+
+    def loss_and_gradients(multiple):
+        objective.vocab_multiple = multiple
+        hidden = tf.constant(sequence)
+        with tf.GradientTape() as tape:
+            tape.watch(hidden)
+            result = objective(tf.cast(hidden, objective.compute_dtype), features)
+        weights = [one.value for one in objective.trainable_variables]
+        found = tape.gradient(result.loss[0], [hidden, *weights])
+        found = [None if one is None else tf.convert_to_tensor(one) for one in found]
+        return result, [one for one in found if one is not None]
+
+    expected, expected_gradients = loss_and_gradients(1)
+    result, gradients = loss_and_gradients(8)
+    np.testing.assert_allclose(result.loss, expected.loss, rtol=1e-6)
+    assert result.metrics["accuracy"][0] == expected.metrics["accuracy"][0]
+    assert len(gradients) == len(expected_gradients) > 6
+    tolerance = 1e-6 if dtype == "float32" else 2e-3
+    for one, other in zip(gradients, expected_gradients, strict=True):
+        np.testing.assert_allclose(one, other, atol=tolerance)
+    # Whoever asks for scores gets those of the words alone.
+    logits = objective.logits(sequence, features["masked_positions"])
+    assert logits.shape[-1] == SIZES["vocab_size"]

@@ -17,31 +17,22 @@ from tests.training import (
 UPDATES = 10
 SLM = test_sentence_unshuffling_run.CONFIG
 WINDOW_LENGTH = test_sentence_unshuffling_run.WINDOW_LENGTH
-
-
-def _windows(index_tables, optimizer=None):
-    return dataclasses.replace(
-        SLM,
-        model=dataclasses.replace(SLM.model, index_tables=index_tables),
-        inputs=configuration.WindowInputsConfig(
-            window_length=WINDOW_LENGTH,
-            masking=configuration.MaskingConfig(max_predictions=8),
-        ),
-        objectives={"masked_lm": configuration.MaskedLMConfig()},
-        optimizer=optimizer or SLM.optimizer,
-    )
-
-
+SEGABERT = dataclasses.replace(
+    SLM,
+    model=dataclasses.replace(
+        SLM.model,
+        index_tables={"paragraph_index": 4, "sentence_index": 8, "token_index": 16},
+    ),
+    inputs=configuration.WindowInputsConfig(
+        window_length=WINDOW_LENGTH,
+        masking=configuration.MaskingConfig(max_predictions=8),
+    ),
+    objectives={"masked_lm": configuration.MaskedLMConfig()},
+    optimizer=configuration.LambConfig(learning_rate=1e-3, warmup_updates=1),
+)
 # Config, and the folder of its records below that of `write_records`.
 RUNS = {
-    "BERT": (_windows({"position_index": WINDOW_LENGTH}), "windows"),
-    "SegaBERT, LAMB": (
-        _windows(
-            {"paragraph_index": 4, "sentence_index": 8, "token_index": 16},
-            configuration.LambConfig(learning_rate=1e-3, warmup_updates=1),
-        ),
-        "windows",
-    ),
+    "SegaBERT, LAMB": (SEGABERT, "windows"),
     "SLM": (SLM, "windows"),
     "Sega-Transformer-XL": (word_runs.CONFIG, "words"),
     "ReAT": (test_reat_run.CONFIG, "long"),
@@ -73,16 +64,30 @@ def config_of(name, dropout=False, **training):
     return dataclasses.replace(config, training=settings)
 
 
-def build(name, records, **changes):
+def build(name, records, processes=None, **changes):
     """Inputs and pretrainer of a run."""
     config = config_of(name, **changes)
+    inputs = pretraining.build_inputs(config, str(records / RUNS[name][1]), processes)
+    return inputs, pretraining.build_pretrainer(config, inputs, processes)
+
+
+def some_rows(name, records, number):
+    """The first rows of a run."""
+    config = config_of(name)
     inputs = pretraining.build_inputs(config, str(records / RUNS[name][1]))
-    return inputs, pretraining.build_pretrainer(config, inputs)
+    batch = next(iter(inputs.train_dataset(config.training.batch_size)))
+    return {key: value[:number] for key, value in batch.items()}
 
 
 def make_updates(inputs, pretrainer, number, batch_size):
     """Makes updates from where the pretrainer is; returns the last loss."""
-    dataset = inputs.train_dataset(batch_size, first_sample=pretrainer.samples)
+    processes = pretrainer.step_options.distribution
+    dataset = inputs.train_dataset(
+        batch_size,
+        first_sample=pretrainer.samples,
+        rank=processes.rank,
+        num_ranks=processes.size,
+    )
     return pretrainer.fit(
         dataset, steps_per_epoch=number, verbose=0, shuffle=False
     ).history["loss"][-1]

@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from seg_tf import configuration
-from seg_tf.training import distribution, pretraining, run_folder
+from seg_tf.training import horovod_distribution, pretraining, run_folder
 from seg_tf.training.errors import TrainingStopped
 from seg_tf.training.run_folder import RunFolder
 from tests.training import word_runs
@@ -86,6 +86,23 @@ def check_compression(processes, folder):
     np.savez(folder / "compressed.npz", *weights_of(pretrainer))
 
 
+def check_groups(processes, folder):
+    # In as many groups as there are gradients, and in fewer, some of several.
+    step = as_built(CONFIG, ArithmeticInputs(), processes)._step
+    rng = np.random.default_rng(processes.rank)
+    gradients = [
+        tf.constant(rng.normal(size=one.shape), tf.float32) for one in step._variables
+    ]
+    options, sums = step._options, {}
+    for number in (1, 4, len(gradients)):
+        step._options = dataclasses.replace(options, gradient_groups=number)
+        sums[number], _ = tf.function(lambda: step._reduce(gradients, 1.0, None))()
+    step._options = options
+    np.savez(folder / "own_gradients.npz", *gradients)
+    for number, arrays in sums.items():
+        np.savez(folder / f"sums_{min(number, 5)}.npz", *arrays)
+
+
 def check_compiled(processes, folder):
     pretrainer = fit(train_config(jit_compile=True, dropout=0.0), processes)
     np.savez(folder / "compiled.npz", *weights_of(pretrainer))
@@ -99,7 +116,7 @@ def check_half_precision(processes, folder):
     collected = tf.identity(hidden.value)
     if not processes.is_chief:
         hidden.assign(tf.zeros_like(hidden.value))
-    processes.broadcast([hidden.value])
+    processes.broadcast([hidden])
     return {
         "dtype": hidden.dtype,
         "is_chief_s": bool(tf.reduce_all(collected == hidden.value)),
@@ -170,9 +187,14 @@ def _stopped_run(config, inputs, processes, folder, callbacks=()):
 
 
 def check_stop(processes, folder):
-    callbacks = [Stop()] if processes.rank == processes.size - 1 else []
-    own = folder.parent / f"stopped-{processes.rank}"
-    return _stopped_run(CONFIG, ArithmeticInputs(), processes, own, callbacks)
+    stopped = []
+    for signalled in range(processes.size):
+        callbacks = [Stop()] if processes.rank == signalled else []
+        own = folder.parent / f"stopped-{signalled}" / f"by-{processes.rank}"
+        stopped.append(
+            _stopped_run(CONFIG, ArithmeticInputs(), processes, own, callbacks)
+        )
+    return stopped
 
 
 def check_bad_samples(processes, folder):
@@ -229,6 +251,7 @@ CHECKS = {
     "training": check_training,
     "stop": check_stop,
     "bad_samples": check_bad_samples,
+    "groups": check_groups,
     "compression": check_compression,
     "compiled": check_compiled,
     "half_precision": check_half_precision,
@@ -241,7 +264,7 @@ CHECKS = {
 
 def main() -> None:
     results = pathlib.Path(sys.argv[1])
-    processes = distribution.join()
+    processes = horovod_distribution.join()
     folder = results / f"rank-{processes.rank}"
     folder.mkdir(parents=True)
     found = {name: check(processes, folder) for name, check in CHECKS.items()}

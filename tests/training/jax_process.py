@@ -7,11 +7,14 @@ run with a checkpoint of no updates, from which the run in JAX begins.
 What runs that were resumed and shared by devices came to goes to JAX/KIND.npz.
 """
 
+import contextlib
 import json
 import pathlib
 import sys
+from unittest import mock
 
 import jax
+import keras
 import numpy as np
 
 from seg_tf import configuration
@@ -22,15 +25,30 @@ from tests.training import engine_runs, stand_ins
 DEVICES = 2
 
 
+@contextlib.contextmanager
+def no_draws():
+    """Has weights start from zeros: JAX would compile the draws of every shape."""
+
+    def zeros(self, shape, dtype=None):
+        return np.zeros(shape, dtype)
+
+    drawn = keras.initializers.RandomNormal, keras.initializers.TruncatedNormal
+    with contextlib.ExitStack() as stack:
+        for one in drawn:
+            stack.enter_context(mock.patch.object(one, "__call__", zeros))
+        yield
+
+
 def use_devices(number):
     """Has what is built from now on compute on the first devices."""
     mesh = jax.sharding.Mesh(np.array(jax.devices()[:number]), ("rows",))
     jax_step.mesh = lambda: mesh
 
 
-def continued(name, records, folder, updates, **changes):
+def continued(name, records, folder, updates, processes=None, **changes):
     """A pretrainer that made updates from the newest checkpoint in `folder`."""
-    inputs, pretrainer = engine_runs.build(name, records, **changes)
+    with no_draws():
+        inputs, pretrainer = engine_runs.build(name, records, processes, **changes)
     stored = engine_runs.checkpoints(folder)
     stored.restore(pretrainer, stored.updates()[-1])
     batch_size = engine_runs.config_of(name, **changes).training.batch_size
@@ -76,12 +94,16 @@ def skipped_steps():
 def main(records, tensorflow, output):
     records, tensorflow, output = map(pathlib.Path, (records, tensorflow, output))
     losses = {}
+    # Runs of the same step compile it once.
+    jax.config.update("jax_compilation_cache_dir", str(output / "compiled"))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
     use_devices(1)
     for name in engine_runs.RUNS:
         pretrainer, losses[name] = continued(
             name, records, tensorflow / name, engine_runs.UPDATES
         )
         engine_runs.save(pretrainer, output / name)
+        jax.clear_caches()  # programs take memory
 
     # Dropout is a function of the samples: it is the same after a restart, and on
     # whichever device.

@@ -9,7 +9,7 @@ import tensorflow as tf
 from seg_tf import configuration
 from seg_tf.configuration import optimizers
 from seg_tf.finetuning.optimizer import finetuning_optimizer
-from seg_tf.training import devices, training_state
+from seg_tf.training import devices, engine, training_state
 from tests.training.stand_ins import small_config, small_pretrainer
 
 
@@ -46,6 +46,26 @@ def test_kernels_are_deterministic_by_default_where_there_is_no_gpu(
     assert len(enabled) == is_enabled
     assert len(lines) == is_said
     assert all("Deterministic kernels are off" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("has_gpu", "wanted", "deterministic", "compiles"),
+    [
+        (False, None, None, False),
+        (True, None, None, True),
+        (True, None, True, False),
+        (True, False, None, False),
+        (False, True, True, True),
+    ],
+)
+def test_xla_compiles_by_default_where_there_is_a_gpu(
+    monkeypatch, has_gpu, wanted, deterministic, compiles
+):
+    monkeypatch.setattr(devices, "has_gpu", lambda: has_gpu)
+    settings = configuration.TrainingConfig(
+        jit_compile=wanted, deterministic_ops=deterministic
+    )
+    assert engine.current().compiles(settings) is compiles
 
 
 def test_compiled_and_deterministic_is_refused_on_a_gpu(enabled, monkeypatch):

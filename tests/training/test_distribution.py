@@ -5,9 +5,10 @@ import importlib.util
 import pytest
 import tensorflow as tf
 
-from seg_tf.training import devices, distribution
-from seg_tf.training.distribution import Distribution, HorovodDistribution
+from seg_tf.training import devices, horovod_distribution
+from seg_tf.training.distribution import Distribution
 from seg_tf.training.errors import TrainingStopped
+from seg_tf.training.horovod_distribution import HorovodDistribution
 
 LAUNCHED = ("HOROVOD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "HOROVOD_ELASTIC")
 
@@ -32,7 +33,7 @@ def without_horovod(monkeypatch):
 
 def test_process_that_nobody_launched_is_alone(environment, without_horovod):
     environment(HOROVOD_ELASTIC="0", HOROVOD_SIZE="1")
-    processes = distribution.join()
+    processes = horovod_distribution.join()
     assert type(processes) is Distribution
     assert (processes.rank, processes.size, processes.is_chief) == (0, 1, True)
     assert not processes.is_elastic
@@ -44,19 +45,19 @@ def test_launched_process_without_horovod_does_not_train_alone(
 ):
     environment(**{name: "4"})
     with pytest.raises(TrainingStopped, match="4 processes were started, but Horovod"):
-        distribution.join()
+        horovod_distribution.join()
 
 
 @pytest.mark.parametrize(("elastic", "gloo"), [(False, "300"), (True, None)])
 def test_time_limits_are_set_where_the_environment_leaves_them_open(elastic, gloo):
     environment = {"HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "0"}
-    distribution.set_time_limits(environment, elastic)
+    horovod_distribution.set_time_limits(environment, elastic)
     # Four of these intervals pass at most until a late rank is named.
     assert 4 * int(environment["HOROVOD_STALL_CHECK_TIME_SECONDS"]) <= 60
     assert environment["HOROVOD_STALL_SHUTDOWN_TIME_SECONDS"] == "0"
     assert environment.get("HOROVOD_GLOO_TIMEOUT_SECONDS") == gloo
     environment = {}
-    distribution.set_time_limits(environment, elastic)
+    horovod_distribution.set_time_limits(environment, elastic)
     # Slow is not stalled: minutes pass before a run ends.
     assert int(environment["HOROVOD_STALL_SHUTDOWN_TIME_SECONDS"]) >= 600
 
@@ -73,20 +74,20 @@ def test_launcher_that_horovod_does_not_understand_is_found_out(
         def __init__(self):
             pass
 
-    monkeypatch.setattr(distribution, "HorovodDistribution", Alone)
+    monkeypatch.setattr(horovod_distribution, "HorovodDistribution", Alone)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
     environment(OMPI_COMM_WORLD_SIZE="2")
     if elastic:
-        assert distribution.join().size == 1  # the others may be gone by now
+        assert horovod_distribution.join().size == 1  # the others may be gone by now
     else:
         with pytest.raises(TrainingStopped, match="started, but Horovod found 1, so"):
-            distribution.join()
+            horovod_distribution.join()
 
 
 def test_process_without_a_gpu_of_its_own_is_refused(monkeypatch):
     monkeypatch.setattr(devices, "num_gpus", lambda: 1)
     with pytest.raises(TrainingStopped, match="process 1 of this host has no GPU"):
-        distribution._use_one_gpu(1)
+        horovod_distribution._use_one_gpu(1)
 
 
 def test_everything_of_one_process_is_its_own():
@@ -111,7 +112,7 @@ def test_failed_sum_is_told_from_other_failures(ours):
 
     expected = exceptions.HorovodInternalError if ours else tf.errors.UnknownError
     with pytest.raises(expected, match=r"Connection reset" if ours else "no"):
-        distribution._as_horovod_error(fail)
+        horovod_distribution._as_horovod_error(fail)
 
 
 class Failing:

@@ -44,7 +44,7 @@ def ranks(tmp_path_factory):
             **{
                 name: value
                 for name, value in os.environ.items()
-                if not name.startswith(("HOROVOD_", "TF_USE_LEGACY_KERAS"))
+                if not name.startswith("HOROVOD_")
             },
             "HOROVOD_STALL_CHECK_TIME_SECONDS": "1",
         },
@@ -83,6 +83,14 @@ def test_ranks_train_as_one_does_dropout_included(ranks, alone):
     assert_close(first, alone, atol=2e-6)
     for other in others:
         assert_close(first, other, atol=0)
+
+
+def test_sums_of_gradients_do_not_depend_on_their_groups(ranks):
+    own = stored(ranks[0], "own_gradients.npz")
+    expected = [sum(of_ranks) for of_ranks in zip(*own, strict=True)]
+    for number in (1, 4, 5):
+        for sums in stored(ranks[0], f"sums_{number}.npz"):
+            assert_close(sums, expected, atol=0)
 
 
 def test_compiled_ranks_train_as_one_does(ranks):
@@ -142,14 +150,17 @@ def test_overflow_on_one_rank_is_skipped_on_all_alike(ranks):
     assert np.isfinite(one["loss"])
 
 
-def test_signal_to_one_rank_stops_all_after_the_same_update(ranks):
+@pytest.mark.parametrize("signalled", range(NUM_RANKS), ids=["chief", "other"])
+def test_signal_to_one_rank_stops_all_after_the_same_update(ranks, signalled):
     folder, found = ranks
-    assert [rank["stop"]["updates"] for rank in found] == [3] * NUM_RANKS
     for rank in found:
-        assert "Stopped by SIGTERM after update 3 of 20" in rank["stop"]["message"]
-    assert (folder / "stopped-0/checkpoints/update-00000003/state.json").exists()
+        stop = rank["stop"][signalled]
+        assert stop["updates"] == 3
+        assert "Stopped by SIGTERM after update 3 of 20" in stop["message"]
+    own = folder / f"stopped-{signalled}"
+    assert (own / "by-0/checkpoints/update-00000003/state.json").exists()
     # Only the chief writes.
-    assert [path.name for path in folder.glob("stopped-*")] == ["stopped-0"]
+    assert [path.name for path in own.iterdir()] == ["by-0"]
 
 
 def test_samples_without_finite_loss_are_named_whichever_rank_had_them(ranks):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 
@@ -55,6 +56,34 @@ def jax(tensorflow):
     return folder / "jax"
 
 
+@pytest.fixture(scope="module")
+def pair(tensorflow):
+    """Folders of what two processes wrote that shared a run."""
+    folder, _ = tensorflow
+    (folder / "pair").mkdir()
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-m", "tests.training.jax_pair"]
+            + [str(folder / name) for name in ("records", "tensorflow", "pair")],
+            env={
+                **os.environ,
+                "KERAS_BACKEND": "jax",
+                "JAX_PLATFORMS": "cpu",
+                "JAX_COORDINATOR_ADDRESS": address,
+                "JAX_NUM_PROCESSES": "2",
+                "JAX_PROCESS_ID": str(number),
+                "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
+            },
+        )
+        for number in range(2)
+    ]
+    assert [process.wait(timeout=900) for process in processes] == [0, 0]
+    return [folder / "pair" / str(number) for number in range(2)]
+
+
 @each_run
 def test_ten_updates_on_jax_equal_those_on_tensorflow(name, tensorflow, jax):
     _, runs = tensorflow
@@ -91,3 +120,24 @@ def test_a_run_on_jax_does_not_depend_on(kind, jax):
                 np.testing.assert_allclose(
                     other[name], whole[name], atol=1e-6, err_msg=name
                 )
+
+
+def test_two_processes_train_as_one_does_dropout_included(jax, pair):
+    first, second = (np.load(folder / "values.npz") for folder in pair)
+    with np.load(jax / "whole.npz") as whole:
+        assert first.files == whole.files
+        for name in whole.files:
+            np.testing.assert_array_equal(first[name], second[name], err_msg=name)
+            np.testing.assert_allclose(
+                first[name], whole[name], atol=1e-6, err_msg=name
+            )
+
+
+def test_two_processes_agree_on_flags_objects_and_validations(pair):
+    first, second = (json.loads((one / "found.json").read_text()) for one in pair)
+    assert first == second
+    assert first["size"] == 2
+    assert first["gathered"] == [[""], ["x"]]
+    assert first["flags"] == [True, False]
+    assert first["broadcast"] == 0
+    assert np.isfinite(first["validation"])

@@ -45,7 +45,7 @@ CONFIG = configuration.RunConfig(
         "sentence_unshuffling": configuration.SentenceUnshufflingConfig(num_layers=1)
     },
     optimizer=configuration.AdamWConfig(learning_rate=3e-3, warmup_updates=20),
-    training=configuration.TrainingConfig(num_updates=700, batch_size=64),
+    training=configuration.TrainingConfig(num_updates=350, batch_size=64),
 )
 
 
@@ -57,7 +57,7 @@ def test_order_is_found_where_words_tell_it_and_nowhere_else(tmp_path, words_tel
         first = int(generator.integers(1, NUM_SENTENCES))
         return DocumentTree(words, lengths, np.array([first, NUM_SENTENCES - first]))
 
-    results = results_of_a_run(CONFIG, tmp_path, document, 4_000, 1_000)
+    results = results_of_a_run(CONFIG, tmp_path, document, 2_000, 1_000)
     if words_tell:
         assert results["pointer_accuracy"] > results["pointer_chance"] + 0.2
         assert results["kendall_tau"] > 0.4

@@ -14,6 +14,7 @@ from seg_tf.training.distribution import Distribution
 from seg_tf.training.optimizers.loss_scale import DynamicLossScale
 from seg_tf.training.pretrainer import Pretrainer
 from seg_tf.training.step import StepOptions
+from seg_tf.training.tensorflow_step import backward_groups
 from tests.training.stand_ins import ArithmeticInputs, small_config
 from tests.training.test_pretrainer import DIM, ROWS, Squares, Table
 
@@ -110,10 +111,17 @@ def test_gradient_is_unscaled_then_clipped_by_its_global_norm(clip_norm, scale):
     )
 
 
-@pytest.mark.parametrize("bad", [np.inf, np.nan])
-def test_step_that_is_not_finite_changes_no_weight_and_no_counter(bad):
+@pytest.mark.parametrize(
+    ("bad", "jit_compile"), [(np.inf, False), (np.nan, False), (np.nan, True)]
+)
+def test_step_that_is_not_finite_changes_no_weight_and_no_counter(bad, jit_compile):
     scale = DynamicLossScale(8.0, growth_interval=100, floor=1.0)
-    pretrainer = toy(micro_batch_size=2, loss_scale=scale)
+    pretrainer = toy(
+        micro_batch_size=2,
+        loss_scale=scale,
+        jit_compile=jit_compile,
+        rate=keras.optimizers.schedules.ExponentialDecay(0.1, 1, 0.5),
+    )
     before = pretrainer.encoder.table.numpy()
     weights = BATCH["weights"].copy()
     weights[5, 2] = bad  # in the last of the micro-batches
@@ -220,6 +228,21 @@ def test_dropout_of_a_micro_batch_is_that_of_its_first_sample():
     )
 
 
+@pytest.mark.parametrize(
+    ("sizes", "number", "groups"),
+    [
+        ([1, 1, 1, 1], 1, [[3, 2, 1, 0]]),
+        ([1, 1, 1, 1], 2, [[3, 2], [1, 0]]),
+        ([9, 1, 1, 1], 4, [[3, 2, 1], [0]]),
+        ([1, 1, 9], 3, [[2], [1], [0]]),
+        ([5], 4, [[0]]),
+        ([1, 1, 1], 9, [[2], [1], [0]]),
+    ],
+)
+def test_groups_of_gradients_begin_with_the_last(sizes, number, groups):
+    assert backward_groups(sizes, number) == groups
+
+
 class Failing(Distribution):
     """One process, of whose sums one fails."""
 
@@ -236,7 +259,7 @@ class Failing(Distribution):
         return list(tensors)
 
 
-@pytest.mark.parametrize("name", ["counts", "gradients", "sums"])
+@pytest.mark.parametrize("name", ["counts", "gradients_0", "sums"])
 def test_step_whose_sum_fails_leaves_no_trace(name):
     # The slow forward pass gives everything that does not wait time to happen.
     objectives = {"squares": Slow()}

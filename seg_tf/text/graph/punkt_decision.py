@@ -6,6 +6,7 @@ Shape key: N characters, T tokens.
 """
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 
 import numpy as np
@@ -64,7 +65,7 @@ class GraphPunktDecision(tf.Module):
         self._collocations = _lookup(
             {_PARTING.join(pair): 1 for pair in reduced.collocations}
         )
-        self._lower = CodePointTable(_lower_case())
+        self._lower = CodePointTable(small_letters())
 
     def can_be_left(self, characters: Characters, tokens: Spans) -> tf.Tensor:
         """Tells for each token if a sentence may end after it: bool `(T,)`."""
@@ -192,8 +193,9 @@ def characters_lowered(lower: CodePointTable, characters: Characters) -> tf.Tens
     return lower(characters.code_points)
 
 
-def _lower_case() -> np.ndarray:
-    """The small letter of every code point.
+@functools.cache
+def small_letters() -> np.ndarray:
+    """The small letter of every code point: int32 array `(0x110000,)`.
 
     What has two in its place becomes neither: it stays as it is, and is in no table
     of types. A final sigma is not told from others.

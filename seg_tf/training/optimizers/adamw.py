@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import keras
-import tensorflow as tf
 from keras import ops
 
 from seg_tf.training.optimizers.dense_gradients import dense
@@ -69,6 +68,8 @@ class AdamW(keras.optimizers.AdamW):
         root = ops.sqrt(1 - power_2)
         epsilon = self.epsilon * root
         if _has_kernel(variable):
+            import tensorflow as tf
+
             tf.raw_ops.ResourceApplyAdam(
                 var=_of_tensorflow(variable).handle,
                 m=_of_tensorflow(first).handle,
@@ -94,6 +95,10 @@ class AdamW(keras.optimizers.AdamW):
 
 
 def _has_kernel(variable: Any) -> bool:
+    if keras.backend.backend() != "tensorflow":
+        return False
+    import tensorflow as tf
+
     value = _of_tensorflow(variable)
     return isinstance(value, tf.Variable) and value.dtype == tf.float32
 

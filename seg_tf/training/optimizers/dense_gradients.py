@@ -2,7 +2,7 @@
 
 from typing import Any
 
-import tensorflow as tf
+import keras
 
 
 def dense(gradient: Any) -> Any:
@@ -11,6 +11,10 @@ def dense(gradient: Any) -> Any:
     TensorFlow's gradient of an embedding table may be a list of rows, some of them
     twice; a norm or a square taken row by row would be that of another gradient.
     """
+    if keras.backend.backend() != "tensorflow":
+        return gradient
+    import tensorflow as tf
+
     if isinstance(gradient, tf.IndexedSlices):
         return tf.convert_to_tensor(gradient)
     return gradient

@@ -56,6 +56,11 @@ class Health:
         self._updates: int | None = None
         self._tokens = 0.0
 
+    @property
+    def is_measuring(self) -> bool:
+        """True after the first update."""
+        return self._updates is not None
+
     def update_done(self, updates: int, read_tokens: Callable[[], float]) -> None:
         """Called after every update; measuring starts after the first.
 

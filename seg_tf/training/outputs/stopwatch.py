@@ -51,9 +51,9 @@ class Stopwatch:
     def next_of(self, iterator: Iterator[Any]) -> Any:
         """The next item, the time until it is there counted as waiting.
 
-        Only the host's clock is read. Batches are made on the host, and the step
-        before has ended when the next batch is asked for (its result was read), so
-        nothing of a GPU is waited for here.
+        Only the host's clock is read. The step before may still be computed on a GPU,
+        so that a wait that is shorter than it delays nothing: what this counts is the
+        most that a device can have waited.
         """
         begin = self._clock()
         try:

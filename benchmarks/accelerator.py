@@ -1,0 +1,208 @@
+r"""Speed, utilisation and memory of training steps on a GPU, or a small CPU sample.
+
+  python -m benchmarks.accelerator
+  python -m benchmarks.accelerator --engine=jax,pytorch --minutes=20
+  python -m benchmarks.accelerator --cases="BERT base, 512" --output=gpu.json
+  python -m benchmarks.accelerator --list
+
+Updates of BERT, SegaBERT, SLM, Sega-Transformer-XL and ReAT, whole ones (gradients,
+clipping, optimizer, metrics), of made rows that are full; in bfloat16 and float32,
+compiled by XLA or not, with deterministic kernels or not, windows packed or not,
+attention with its dropout or without, as fused kernels need it; beside transformers'
+`BertForMaskedLM` (SDPA, `torch.compile`, fused AdamW), which scores every position,
+while ours scores those to predict. MFU is by the FLOPs of our model on all sides, and
+by the peak of the data sheet, or measured where there is none.
+
+Engines are those installed of TensorFlow, JAX and PyTorch. TensorFlow is not needed:
+JAX, Keras, keras-hub, absl-py, ml_collections, NumPy, psutil and tqdm are enough.
+
+Each case is a process of its own, which the peak of its memory is of. One that fails,
+for want of memory say, is named with its reason; what the minutes do not suffice for is
+listed as not run. Without a GPU models have two layers (ReAT: one of each kind) and
+updates 512 positions (ReAT: 1,024), Sega-XL knows 32,768 words, and float32 is where a
+GPU has bfloat16.
+"""
+
+import collections
+import importlib.util
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from absl import flags
+
+from benchmarks import paired
+from benchmarks.accelerator_cases import ENGINES, Case, all_cases
+from seg_tf import command_line
+
+_ENGINE = flags.DEFINE_list(
+    "engine", None, f"Of {', '.join(ENGINES)}. Default: those installed."
+)
+_MINUTES = flags.DEFINE_float("minutes", 10.0, "Time for all cases.", lower_bound=0)
+_CASES = flags.DEFINE_string("cases", "", "Regular expression: cases to run, by name.")
+_LIST = flags.DEFINE_bool("list", False, "Print the names of the cases, no more.")
+_CASE = flags.DEFINE_string(
+    "case", None, "JSON of one case: how this command starts its processes."
+)
+_OUTPUT = flags.DEFINE_string("output", "accelerator.json", "File for the figures.")
+
+# Package, and the Keras backend that its processes need.
+_PACKAGES = {"tensorflow": "tensorflow", "jax": "jax", "pytorch": "torch"}
+_BACKENDS = {"tensorflow": "tensorflow", "jax": "jax", "pytorch": "torch"}
+_DETERMINISTIC = "--xla_gpu_deterministic_ops=true"
+# A case takes about this long: import, build, compile.
+_LEAST_SECONDS = 15
+
+
+def _engines() -> list[str]:
+    installed = [
+        one for one in ENGINES if importlib.util.find_spec(_PACKAGES[one]) is not None
+    ]
+    chosen = _ENGINE.value or installed
+    missing = [one for one in chosen if one not in installed]
+    if missing:
+        sys.exit(
+            f"error: `--engine` must name installed ones of {', '.join(ENGINES)}. "
+            f"Received: {', '.join(missing)}; installed are {', '.join(installed)}"
+        )
+    return chosen
+
+
+def _has_gpu() -> bool:
+    if shutil.which("nvidia-smi") is None:
+        return False
+    done = subprocess.run(["nvidia-smi", "-L"], capture_output=True, check=False)
+    return done.returncode == 0 and b"GPU" in done.stdout
+
+
+def _run(case: Case, seconds: float) -> dict[str, Any]:
+    """Figures of a case, or `{"failed": reason}`."""
+    environment = {
+        **os.environ,
+        "KERAS_BACKEND": _BACKENDS[case.engine],
+        "TF_CPP_MIN_LOG_LEVEL": "3",
+    }
+    if case.engine == "jax" and case.deterministic:
+        given = os.environ.get("XLA_FLAGS", "")
+        environment["XLA_FLAGS"] = f"{given} {_DETERMINISTIC}".strip()
+    command = [sys.executable, "-m", "benchmarks.accelerator"]
+    command.append(f"--case={json.dumps(vars(case))}")
+    try:
+        done = subprocess.run(
+            command,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return {"not_run": f"stopped after {seconds:.0f} s, when the minutes were over"}
+    if done.returncode < 0:
+        return {"failed": f"killed by signal {-done.returncode}: memory, most likely"}
+    lines = done.stdout.splitlines()
+    if done.returncode or not lines:
+        errors = done.stderr.strip().splitlines() or ["no output"]
+        return {"failed": errors[-1][:200]}
+    found: dict[str, Any] = json.loads(lines[-1])
+    return found
+
+
+def _use_common_peaks(results: Sequence[dict[str, Any]]) -> dict[str, float]:
+    """Adds MFU by the highest peak that any case found of a device and precision.
+
+    One that is measured while a machine does something else is too low.
+
+    Returns:
+        The peaks, by what they are of.
+    """
+    peaks: dict[str, float] = collections.defaultdict(float)
+    done = [one for one in results if "flops_per_second" in one]
+    for one in done:
+        source, peak = one["peak_source"], one["peak_flops_per_second"]
+        peaks[source] = max(peaks[source], peak)
+    for one in done:
+        one["mfu"] = one["flops_per_second"] / peaks[one["peak_source"]]
+    return peaks
+
+
+def _row(case: Case, found: Mapping[str, Any]) -> str:
+    """A line of the table."""
+    precision = "bfloat16" if case.bfloat16 else "float32"
+    cells = [case.model, f"{case.length:,}", case.engine, precision]
+    cells.append(", ".join(case.differences))
+    if "mfu" in found:
+        cells += [
+            f"{found['rows']:,}",
+            f"{found['tokens_per_second']:,.0f}",
+            f"{found['mfu']:.1%}",
+            f"{found['memory_peak_bytes'] / 2**30:.2f} GiB",
+        ]
+    else:
+        reason = found.get("failed")
+        cells += ["", f"failed: {reason}" if reason else "not run", "", ""]
+    return "| " + " | ".join(cells) + " |"
+
+
+_HEADER = """\
+| model | positions | engine | precision | other | rows | tokens/s | MFU | peak memory |
+|---|---|---|---|---|---|---|---|---|"""
+
+
+def main(argv: Sequence[str]) -> None:
+    del argv
+    if _CASE.value is not None:
+        # What it imports depends on the engine, which the environment names.
+        from benchmarks import accelerator_case
+
+        accelerator_case.main(Case(**json.loads(_CASE.value)))
+        return
+    on_gpu = _has_gpu()
+    cases = [
+        case
+        for case in all_cases(_engines(), on_gpu=on_gpu)
+        if re.search(_CASES.value, case.name)
+    ]
+    if _LIST.value:
+        print("\n".join(case.name for case in cases))
+        return
+    paired.print_machine()
+    if not on_gpu:
+        print("No GPU: models of two layers, updates of 512 positions (see --help)")
+    end = time.monotonic() + 60 * _MINUTES.value
+    results = []
+    for number, case in enumerate(cases, start=1):
+        left = end - time.monotonic()
+        found = {"not_run": "the minutes were over"}
+        if left > _LEAST_SECONDS:
+            print(f"{number}/{len(cases)} {case.name}", file=sys.stderr, flush=True)
+            found = _run(case, left)
+        results.append({"case": case.name, **vars(case), **found})
+    peaks = _use_common_peaks(results)
+    print(_HEADER)
+    for case, found in zip(cases, results, strict=True):
+        print(_row(case, found))
+    for source, peak in sorted(peaks.items()):
+        print(f"Peak for MFU, {source}: {peak / 1e12:,.4g} TFLOP/s")
+    missing = sum("not_run" in one for one in results)
+    if missing:
+        print(f"Not run in {_MINUTES.value:g} minutes: {missing} of {len(cases)} cases")
+    report = {
+        "machine": paired.versions(),
+        "load": paired.load(),
+        "on_gpu": on_gpu,
+        "results": results,
+    }
+    pathlib.Path(_OUTPUT.value).write_text(json.dumps(report, indent=2) + "\n")
+    print(f"Written: {_OUTPUT.value}")
+
+
+if __name__ == "__main__":
+    command_line.run(main)

@@ -1,0 +1,169 @@
+"""One case of `benchmarks.accelerator`, which the process is for: JSON on stdout."""
+
+import contextlib
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from benchmarks.accelerator_cases import Case
+from seg_tf.training import flops, peak_flops
+
+# Seconds that updates are counted for, in rounds, and the fewest of these.
+_SECONDS, _ROUNDS = 4.0, 3
+
+
+def main(case: Case) -> None:
+    """Measures a case; prints its figures, or the reason why there are none."""
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            found = measured(case)
+    except Exception as error:  # of any library, memory that is missing above all
+        lines = str(error).strip().splitlines() or [""]
+        found = {"failed": f"{type(error).__name__}: {lines[0][:200]}"}
+    print(json.dumps(found))
+
+
+def measured(case: Case) -> dict[str, Any]:
+    """Figures of a case, by name."""
+    make = _pytorch if case.engine == "pytorch" else _ours
+    update, wait, figures = make(case)
+    begin = time.perf_counter()
+    for _ in range(2):
+        update()
+        wait()
+    first = time.perf_counter() - begin
+    seconds = _seconds_of_update(update, wait)
+    config = case.config()
+    rows = config.training.batch_size
+    per_update = flops.flops_per_update(config, case.vocab_size)
+    peak, source = figures.pop("peak")
+    return {
+        "rows": rows,
+        "layers": _num_layers(config.model),
+        "tokens_per_second": rows * config.inputs.row_length / seconds,
+        "flops_per_second": per_update / seconds,
+        "peak_flops_per_second": peak,
+        "peak_source": source,
+        "seconds_of_update": seconds,
+        "seconds_of_first_two_updates": first,
+        **figures["after"](),
+    }
+
+
+def _seconds_of_update(update: Callable[[], Any], wait: Callable[[], Any]) -> float:
+    """Median over rounds, each of as many updates as take its share of the time."""
+    begin = time.perf_counter()
+    update()
+    wait()
+    once = time.perf_counter() - begin
+    number = max(1, round(_SECONDS / _ROUNDS / once))
+    rounds = []
+    for _ in range(_ROUNDS):
+        begin = time.perf_counter()
+        for _ in range(number):
+            update()
+        wait()
+        rounds.append((time.perf_counter() - begin) / number)
+    return statistics.median(rounds)
+
+
+def _num_layers(model: Any) -> int:
+    names = ("num_layers", "num_sentence_layers", "num_alpha_layers")
+    return sum(getattr(model, name, 0) for name in names)
+
+
+def _ours(case: Case) -> tuple[Callable[[], Any], Callable[[], Any], dict[str, Any]]:
+    """(makes an update, waits for those made, figures) of seg_tf."""
+    from benchmarks import made_batches, run_step
+    from seg_tf.training import engine
+    from seg_tf.training.memory_use import memory_use
+
+    config = case.config()
+    devices = engine.current().devices
+    devices.set_determinism(config.training, print)
+    batch = made_batches.make_batch(config, case.vocab_size, config.training.batch_size)
+    update = run_step.training_step(config, case.vocab_size, batch)
+    peak = peak_flops.find_peak("bfloat16" if case.bfloat16 else "float32")
+
+    def after() -> dict[str, Any]:
+        use = memory_use()
+        return {
+            "device": devices.gpu_name() or "CPU",
+            "compiled": engine.current().compiles(config.training),
+            "memory_peak_bytes": use.get(
+                "gpu_memory_peak_bytes", use["host_memory_peak_bytes"]
+            ),
+        }
+
+    figures = {"peak": (peak.flops_per_second, peak.source), "after": after}
+    return update, lambda: None, figures
+
+
+def _pytorch(case: Case) -> tuple[Callable[[], Any], Callable[[], Any], dict[str, Any]]:
+    """The same of transformers' `BertForMaskedLM`, which scores every position."""
+    import torch
+    import transformers
+
+    from benchmarks import made_batches, peak_memory
+
+    config, rows = case.config(), case.config().training.batch_size
+    model_config = config.model
+    on_gpu = torch.cuda.is_available()
+    device = torch.device("cuda" if on_gpu else "cpu")
+    torch.backends.cuda.matmul.allow_tf32 = True
+    torch.use_deterministic_algorithms(bool(case.deterministic))
+    torch.manual_seed(0)
+    model = transformers.BertForMaskedLM._from_config(
+        transformers.BertConfig(
+            vocab_size=case.vocab_size,
+            hidden_size=model_config.hidden_size,
+            num_hidden_layers=model_config.num_layers,
+            num_attention_heads=model_config.num_heads,
+            intermediate_size=model_config.intermediate_size,
+            attention_probs_dropout_prob=0.0 if case.fused else model_config.dropout,
+            hidden_dropout_prob=model_config.dropout,
+        ),
+        attn_implementation="sdpa",
+    )
+    model = model.to(device).train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+    is_compiled = on_gpu if case.compiled is None else case.compiled
+    forward = torch.compile(model) if is_compiled else model
+    batch = made_batches.make_batch(config, case.vocab_size, rows)
+    ids = torch.tensor(batch["token_ids"], dtype=torch.long, device=device)
+    labels = torch.full_like(ids, -100)
+    places = torch.tensor(batch["masked_positions"], dtype=torch.long, device=device)
+    targets = torch.tensor(batch["masked_ids"], dtype=torch.long, device=device)
+    labels.scatter_(1, places, targets)
+    autocast = torch.autocast(device.type, torch.bfloat16, enabled=case.bfloat16)
+
+    def update() -> None:
+        with autocast:
+            loss = forward(input_ids=ids, labels=labels).loss
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+
+    def peak() -> tuple[float, str]:
+        dtype = "bfloat16" if case.bfloat16 else "float32"
+        if on_gpu:
+            found = peak_flops.peak_by_name(torch.cuda.get_device_name(), dtype)
+            if found:
+                return found.flops_per_second, found.source
+        return peak_flops.measure(dtype), "measured"
+
+    def after() -> dict[str, Any]:
+        return {
+            "device": torch.cuda.get_device_name() if on_gpu else "CPU",
+            "compiled": is_compiled,
+            "memory_peak_bytes": memory(),
+        }
+
+    memory = torch.cuda.max_memory_allocated if on_gpu else peak_memory.of_process
+    wait: Callable[[], Any] = torch.cuda.synchronize if on_gpu else (lambda: None)
+    figures: Mapping[str, Any] = {"peak": peak(), "after": after}
+    return update, wait, dict(figures)

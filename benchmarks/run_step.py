@@ -1,0 +1,30 @@
+"""Training steps of any run on a made batch, on whichever engine there is."""
+
+import itertools
+from collections.abc import Callable
+
+import numpy as np
+
+from benchmarks.made_batches import Batch
+from seg_tf import configuration
+from seg_tf.training import assembly
+from seg_tf.training.distribution import Distribution
+
+
+def training_step(
+    config: configuration.RunConfig,
+    vocab_size: int,
+    batch: Batch,
+    distribution: Distribution | None = None,
+) -> Callable[[], object]:
+    """A function that makes one update, as `fit` does, and waits for it.
+
+    Args:
+        config: the run; its rows are those of the batch.
+        vocab_size: entries of the vocabulary.
+        batch: what every update is made of.
+        distribution: the processes of the run; None is this one alone.
+    """
+    pretrainer = assembly.build_pretrainer(config, vocab_size, batch, distribution)
+    batches = itertools.repeat(batch)
+    return lambda: np.asarray(pretrainer.make_update(batches)["loss"])
