@@ -78,10 +78,10 @@ def find_checkpoint(
     checkpoints = path / "checkpoints"
     updates = folder_names.existing(checkpoints)
     if not updates:
+        known = ["a checkpoint", "the output folder of a run", *included()]
         raise CheckpointError(
-            f"`{argument}` must be a checkpoint, the output folder of a run or one of "
-            f"{', '.join(included())}. Received: {path}, which has no "
-            f"{contents.STATE_FILE} and no checkpoints/update-*. Of weights of other "
+            f"`{argument}` must be {' or '.join(known)}. Received: {path}, which has "
+            f"no {contents.STATE_FILE} and no checkpoints/update-*. Of weights of other "
             "programs `python -m seg_tf.commands.import_weights` makes a checkpoint"
         )
     chosen = best(checkpoints)

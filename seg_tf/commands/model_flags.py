@@ -24,9 +24,9 @@ def define_model_flags(*, several: bool = False) -> None:
     define(
         "checkpoint",
         None,
-        "Checkpoint of a run; the run's --output_dir, whose best one is taken; or the "
-        f"name of a model that comes with the package: {', '.join(folders.included())}."
-        + (" Or several, comma-separated." if several else ""),
+        "Checkpoint of a run, or the run's --output_dir, whose best one is taken"
+        + "".join(f", or {name}" for name in folders.included())
+        + ("; or several, comma-separated." if several else "."),
         required=True,
     )
     flags.DEFINE_string(

@@ -103,7 +103,7 @@ def test_checkpoint_in_half_precision_is_the_model_by_its_name(
 
     # A folder of one's own comes first.
     (tmp_path / "slm_of_a_test").mkdir()
-    with pytest.raises(CheckpointError, match=r"or one of slm_of_a_test\. Received"):
+    with pytest.raises(CheckpointError, match=r"a run or slm_of_a_test\. Received"):
         load_pretrained("slm_of_a_test")
 
 
