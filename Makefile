@@ -7,10 +7,10 @@ HOROVOD ?= auto
 
 FORMAT ?= python_docs
 CORPUS ?=
-CONFIG ?= configs/segabert.py:tiny
+CONFIG ?= configs/segabert.py:quick
 VOCAB ?=
 VOCAB_SIZE ?= 8192
-# configs/segabert.py:tiny is called segabert_tiny.
+# configs/segabert.py:quick is called segabert_quick.
 CONFIG_NAME = $(subst :,_,$(patsubst %.py,%,$(subst .py:,:,$(notdir $(CONFIG)))))
 OUTPUT ?= runs/$(subst $() $(),-,$(strip $(CONFIG_NAME) $(FORMAT) $(notdir $(CORPUS:/=))))
 NUM_WORKERS ?= $(shell getconf _NPROCESSORS_ONLN)

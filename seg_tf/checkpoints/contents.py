@@ -239,12 +239,14 @@ def _set(variable: Any, value: np.ndarray, where: str, cast: bool) -> None:
 def _holds(dtype: np.dtype, value: np.ndarray) -> bool:
     """True if `dtype` has every number of `value`, which may come from elsewhere.
 
-    The engines count in integers of different widths, and sums of metrics were float32
-    once.
+    The engines count in integers of different widths, sums of metrics were float32
+    once, and weights that are handed on are float16.
     """
     if value.dtype.kind == dtype.kind == "i":
         return np.array_equal(value, value.astype(dtype))
-    return value.dtype == "float32" and dtype == "float64"
+    return (
+        value.dtype.kind == dtype.kind == "f" and value.dtype.itemsize < dtype.itemsize
+    )
 
 
 def weights_checksum(folder: pathlib.Path) -> str:

@@ -6,6 +6,15 @@ from typing import Any
 from seg_tf.checkpoints import contents, folder_names
 from seg_tf.checkpoints.errors import CheckpointError, DamagedCheckpointError
 
+_INCLUDED = pathlib.Path(__file__).parent.parent / "presets"
+
+
+def included() -> list[str]:
+    """Names of the pretrained models that come with the package."""
+    return sorted(
+        path.parent.name for path in _INCLUDED.glob(f"*/{contents.STATE_FILE}")
+    )
+
 
 def validation_losses(folder: pathlib.Path) -> dict[int, float]:
     """Validation losses of the checkpoints in `folder` that have one, by updates."""
@@ -42,7 +51,8 @@ def read(folder: pathlib.Path) -> dict[str, Any]:
 
 
 def is_checkpoint(path: pathlib.Path) -> bool:
-    """True for a checkpoint, and for the output folder of a run that has one."""
+    """True for what `find_checkpoint` finds a checkpoint by."""
+    path = _of_name(path)
     return (path / contents.STATE_FILE).exists() or bool(
         folder_names.existing(path / "checkpoints")
     )
@@ -54,23 +64,32 @@ def find_checkpoint(
     """The checkpoint that a path refers to.
 
     Args:
-        path: a checkpoint, or the output folder of a run, whose best checkpoint by
-            validation loss it means (without a validation, the newest).
+        path: a checkpoint; or the output folder of a run, whose best checkpoint by
+            validation loss it means (without a validation, the newest); or, where
+            there is no such folder, the name of a model that comes with the package.
         argument: name of what the path was given by, for the message.
 
     Raises:
         CheckpointError: if there is none.
     """
+    path = _of_name(path)
     if (path / contents.STATE_FILE).exists():
         return path
     checkpoints = path / "checkpoints"
     updates = folder_names.existing(checkpoints)
     if not updates:
+        known = ["a checkpoint", "the output folder of a run", *included()]
         raise CheckpointError(
-            f"`{argument}` must be a checkpoint or the output folder of a run. "
-            f"Received: {path}, which has no {contents.STATE_FILE} and no "
-            "checkpoints/update-*. Of weights of other programs `python -m "
-            "seg_tf.commands.import_weights` makes a checkpoint"
+            f"`{argument}` must be {' or '.join(known)}. Received: {path}, which has "
+            f"no {contents.STATE_FILE} and no checkpoints/update-*. Of weights of other "
+            "programs `python -m seg_tf.commands.import_weights` makes a checkpoint"
         )
     chosen = best(checkpoints)
     return checkpoints / folder_names.name(updates[-1] if chosen is None else chosen)
+
+
+def _of_name(path: pathlib.Path) -> pathlib.Path:
+    """The folder of an included model, if `path` is the name of one and no folder."""
+    if path.exists() or str(path) not in included():
+        return path
+    return _INCLUDED / path

@@ -1,4 +1,4 @@
-r"""Writes a pretrained encoder in the form of another program, with a model card.
+r"""Writes a pretrained model to hand on or for other programs, with a model card.
 
   python -m seg_tf.commands.export_weights --checkpoint=runs/bert_base \
     --to=hugging_face --output_dir=exported/bert_base
@@ -11,6 +11,8 @@ What it can be, and who reads it:
                 keras-hub alone where the model computes as its BertBackbone does, and
                 else one that needs this package
   keras         model.keras, for `keras.saving.load_model` with this package
+  checkpoint    a checkpoint of this package to hand on: encoder and objectives in half
+                precision without the optimizer, a sixth of the size, and log.jsonl
 
 README.md beside it is the model card: model, text, training data, recipe, every
 deviation from the paper, scores, checksums. --manifest_file adds what the records hold,
@@ -22,11 +24,13 @@ SavedModels that take text are written by run_export.py.
 """
 
 import pathlib
+import shutil
 from collections.abc import Sequence
 
 from absl import flags
 
 from seg_tf import command_line, output_paths
+from seg_tf.checkpoints import half_precision
 from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.commands import model_flags
@@ -36,6 +40,7 @@ from seg_tf.interop import (
     model_card,
     new_folder,
 )
+from seg_tf.training import run_folder
 
 _KERAS_FILE = "model.keras"
 
@@ -83,7 +88,17 @@ def _write_preset(pretrained: Pretrained, folder: pathlib.Path) -> str:
     return f"a preset of keras-hub, {backbone}"
 
 
+def _write_checkpoint(pretrained: Pretrained, folder: pathlib.Path) -> str:
+    # Of a checkpoint in the folder of its run.
+    log = run_folder.RunFolder(pretrained.folder.parent.parent).log_file
+    if log.is_file():
+        shutil.copyfile(log, folder / log.name)
+    half_precision.write_half_precision(pretrained, folder)
+    return "a checkpoint in half precision"
+
+
 _FORMS = {
+    "checkpoint": _write_checkpoint,
     "hugging_face": _write_hugging_face,
     "keras_hub": _write_preset,
     "keras": _write_keras_file,

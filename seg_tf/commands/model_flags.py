@@ -8,6 +8,7 @@ from typing import Any
 
 from absl import flags
 
+from seg_tf.checkpoints import folders
 from seg_tf.checkpoints.pretrained import Pretrained, load_pretrained
 from seg_tf.inference import texts
 from seg_tf.text.sentence_parameters import PARAMETERS_HELP, load_parameters
@@ -24,6 +25,7 @@ def define_model_flags(*, several: bool = False) -> None:
         "checkpoint",
         None,
         "Checkpoint of a run, or the run's --output_dir, whose best one is taken"
+        + "".join(f", or {name}" for name in folders.included())
         + ("; or several, comma-separated." if several else "."),
         required=True,
     )

@@ -1,10 +1,15 @@
 """The command that writes encoders in the form of other programs."""
 
+import pathlib
+import shutil
+
 import keras
 import numpy as np
 import pytest
 
-from seg_tf.checkpoints.pretrained import load_pretrained
+from seg_tf.checkpoints import contents, folders
+from seg_tf.checkpoints.errors import CheckpointError
+from seg_tf.checkpoints.pretrained import load_pretrained, restore_weights
 from seg_tf.commands import export_weights, import_weights
 from seg_tf.interop.errors import ForeignWeightsError
 from tests import command_calls
@@ -65,6 +70,47 @@ def test_keras_file_is_the_encoder(run_dir, tmp_path):
     expected = load_pretrained(run_dir).encoder.get_weights()
     for found, value in zip(loaded.get_weights(), expected, strict=True):
         np.testing.assert_array_equal(found, value)
+
+
+def test_checkpoint_in_half_precision_is_the_model_by_its_name(
+    run_dir, tmp_path, monkeypatch
+):
+    shutil.copytree(run_dir, tmp_path / "run")
+    (tmp_path / "run" / "log.jsonl").write_text("{}\n")
+    folder = tmp_path / "presets" / "slm_of_a_test"
+    run(tmp_path / "run", "--to=checkpoint", f"--output_dir={folder}")
+    assert (folder / "log.jsonl").read_text() == "{}\n"
+    assert "| encoder.weights.h5 |" in (folder / "README.md").read_text()
+
+    monkeypatch.setattr(folders, "_INCLUDED", folder.parent)
+    monkeypatch.chdir(tmp_path)
+    assert folders.included() == ["slm_of_a_test"]
+    assert folders.is_checkpoint(pathlib.Path("slm_of_a_test"))
+    before, found = load_pretrained(run_dir), load_pretrained("slm_of_a_test")
+    assert found.folder == folder
+    assert found.vocabulary.tokens == before.vocabulary.tokens
+    for weights, expected in zip(_weights(found), _weights(before), strict=True):
+        assert weights.dtype == np.float32
+        np.testing.assert_array_equal(weights, expected.astype(np.float16))
+
+    # A new run starts from it, too.
+    state = contents.read_state(folder)
+    for variable in found.objectives["masked_lm"].weights:
+        variable.assign(variable.value * 0.0)
+    restore_weights(folder, found.encoder, found.objectives, found.config, state)
+    for weights, expected in zip(_weights(found), _weights(before), strict=True):
+        np.testing.assert_array_equal(weights, expected.astype(np.float16))
+
+    # A folder of one's own comes first.
+    (tmp_path / "slm_of_a_test").mkdir()
+    with pytest.raises(CheckpointError, match=r"a run or slm_of_a_test\. Received"):
+        load_pretrained("slm_of_a_test")
+
+
+def _weights(pretrained):
+    objectives = pretrained.objectives
+    others = contents.objective_variables(pretrained.encoder, objectives)
+    return [np.asarray(one.value) for one in (*pretrained.encoder.weights, *others)]
 
 
 def test_what_cannot_be_written_leaves_nothing(run_dir, bert_dir, tmp_path):
