@@ -81,8 +81,8 @@ def find_checkpoint(
         known = ["a checkpoint", "the output folder of a run", *included()]
         raise CheckpointError(
             f"`{argument}` must be {' or '.join(known)}. Received: {path}, which has "
-            f"no {contents.STATE_FILE} and no checkpoints/update-*. Of weights of other "
-            "programs `python -m seg_tf.commands.import_weights` makes a checkpoint"
+            f"no {contents.STATE_FILE} and no checkpoints/update-*. Of weights of "
+            "other programs `python -m seg_tf.commands.import_weights` makes one"
         )
     chosen = best(checkpoints)
     return checkpoints / folder_names.name(updates[-1] if chosen is None else chosen)
