@@ -10,9 +10,7 @@ ON_GPU, ON_CPU = (
     accelerator_cases.all_cases(accelerator_cases.ENGINES, on_gpu=on_gpu)
     for on_gpu in (True, False)
 )
-ONE_OF_EACH_MODEL = {
-    (one.model, one.packed): one for one in ON_CPU if not one.fused
-}.values()
+ONE_OF_EACH_MODEL = {(one.model, one.packed, one.fused): one for one in ON_CPU}.values()
 
 
 @pytest.mark.parametrize("cases", [ON_GPU, ON_CPU], ids=["GPU", "CPU"])
