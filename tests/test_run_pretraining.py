@@ -330,7 +330,9 @@ def test_measured_dry_run_leaves_no_trace(records, tmp_path):
     assert code == 0, errors
     assert "  updates          2, after one that is not counted: " in output
     assert "  the whole run    " in output
-    assert "in all\n  memory, about" in output
+    # Without dropout attention weights are not held.
+    assert "in all\n    computed again " in output
+    assert "\n  memory, about" in output
     assert not (tmp_path / "run").exists()
 
 

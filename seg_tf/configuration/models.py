@@ -13,7 +13,7 @@ _RECOMPUTING = types.MappingProxyType({"recompute_layers": True})
 
 
 def attention_rate(model: "EncoderConfig | ReATConfig") -> float:
-    """Rate of dropout on attention weights."""
+    """Rate of dropout on attention weights: that of `dropout` unless it has its own."""
     rate = model.attention_dropout
     return model.dropout if rate is None else rate
 

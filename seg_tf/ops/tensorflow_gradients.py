@@ -54,7 +54,9 @@ def attention(
     group_B1T1 = query_group[:, None, :, None]
     is_one_group = query_group.shape[1] == 1
     if not is_one_group:
-        group_B1T1 = blocks.pad(query_group[:, :, None, None])
+        # In a graph, one group may turn out to be for all queries.
+        group_BT = tf.broadcast_to(query_group, tf.shape(query)[:2])
+        group_B1T1 = blocks.pad(group_BT[:, :, None, None])
 
     def weights(number: Any, query_BHSE: tf.Tensor) -> tf.Tensor:
         group_B1S1 = group_B1T1 if is_one_group else blocks.cut(group_B1T1, number)

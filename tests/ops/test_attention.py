@@ -73,7 +73,9 @@ def test_equals_attention_by_loops(small_blocks, groups):
 
 
 @pytest.mark.parametrize("groups", ["one", "many"])
-@pytest.mark.parametrize("form", ["eager", "graph", "unknown sizes", "xla"])
+@pytest.mark.parametrize(
+    "form", ["eager", "graph", "unknown sizes", "unknown groups", "xla"]
+)
 def test_gradients_equal_those_of_weights_that_are_kept(small_blocks, groups, form):
     arguments = inputs(groups)
     expected = output_and_gradients(plain, *arguments)
@@ -83,9 +85,10 @@ def test_gradients_equal_those_of_weights_that_are_kept(small_blocks, groups, fo
 
     if form != "eager":
         signature = None
-        if form == "unknown sizes":
-            number = tf.TensorSpec([None, None], tf.int32)
-            one = tf.TensorSpec([None, 1], tf.int32) if groups == "one" else number
+        if form.startswith("unknown"):
+            number = one = tf.TensorSpec([None, None], tf.int32)
+            if groups == "one" and form == "unknown sizes":
+                one = tf.TensorSpec([None, 1], tf.int32)
             signature = [tf.TensorSpec([None, None, H, E])] * 3 + [one, number]
         compute = tf.function(
             compute,

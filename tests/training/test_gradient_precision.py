@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seg_tf.training import pretraining
+from seg_tf.training import assembly
 from seg_tf.training.distribution import Distribution
 from seg_tf.training.optimizers.loss_scale import DynamicLossScale
 from seg_tf.training.step import nearest_power_of_two
@@ -62,9 +62,10 @@ def gradients_of(dtype_policy, num_processes, **training):
         **training,
     )
     crowd = Crowd(num_processes)
-    pretrainer = pretraining.build_pretrainer(config, ArithmeticInputs(), crowd)
+    inputs = ArithmeticInputs()
+    batch = next(iter(inputs.train_dataset(NUM_ROWS)))
+    pretrainer = assembly.build_pretrainer(config, inputs.vocab_size, batch, crowd)
     pretrainer.compile(optimizer=Recorder(0.0), auto_scale_loss=False)
-    batch = next(iter(ArithmeticInputs().train_dataset(NUM_ROWS)))
     pretrainer.build_from(batch)
     make_step(pretrainer, batch)
     targets = num_processes * batch["masked_weights"].numpy().sum()
