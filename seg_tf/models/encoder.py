@@ -227,8 +227,10 @@ def _attention_groups(inputs: Mapping[str, Any]) -> tuple[Any, Any]:
     if _WINDOW_NUMBER in inputs:
         number_BL = ops.where(is_token_BL, inputs[_WINDOW_NUMBER], -1)
         return number_BL, number_BL
-    is_token_BL = ops.cast(is_token_BL, "int32")
-    return ops.ones_like(is_token_BL[:, :1]), is_token_BL
+    # Reduced, since a slice of a row of unknown length would be of unknown length too,
+    # and be attended to as if each query had a group of its own.
+    one_group_B1 = ops.ones_like(ops.any(is_token_BL, axis=1, keepdims=True))
+    return ops.cast(one_group_B1, "int32"), ops.cast(is_token_BL, "int32")
 
 
 def _check(
