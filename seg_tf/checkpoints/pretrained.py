@@ -264,6 +264,8 @@ def restore_weights(
         raise CheckpointError(
             f"{folder}: its weights are of another model. It differs in "
             + "; ".join(differences)
+            + ". What two encoders have in common `python -m "
+            "seg_tf.commands.import_weights` takes from one to the other"
         )
     contents.restore(folder, encoder, objectives)
 

@@ -1,4 +1,4 @@
-r"""Makes a checkpoint of weights of other programs, to continue from.
+r"""Makes a checkpoint of weights of another program or model, to continue from.
 
   python -m seg_tf.commands.import_weights --from=uncased_L-12_H-768_A-12 \
     --output_dir=runs/google_bert
@@ -13,6 +13,8 @@ everything else that takes a --checkpoint. Formats and their files:
                 PyTorch is installed, which reads the tensors of it alone
   segabert      the same, as SegaBERT's authors released it
   keras_hub     a preset folder of a BertBackbone
+  seg_tf        a checkpoint or a run of this package, for another of its models: SLM
+                from SegaBERT, say, whose encoder and masked-LM head it starts with
 
 --from=hf://organisation/name downloads a model of the Hugging Face hub in one of these
 forms, only the files that are read and once, into the hub's cache (HF_HOME).

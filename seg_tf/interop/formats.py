@@ -5,10 +5,12 @@ import functools
 import pathlib
 from collections.abc import Callable
 
+from seg_tf.checkpoints import folders
 from seg_tf.interop import (
     hub,
     hugging_face_folders,
     keras_hub_presets,
+    own_checkpoints,
     tensorflow_checkpoints,
 )
 from seg_tf.interop.errors import ForeignWeightsError
@@ -22,6 +24,7 @@ FORMATS = {
     "model.safetensors or pytorch_model.bin",
     hugging_face_folders.SEGABERT: "the same, as SegaBERT's authors released it",
     keras_hub_presets.KERAS_HUB: "a preset folder of keras-hub's BertBackbone",
+    own_checkpoints.SEG_TF: "a checkpoint of this package",
 }
 
 
@@ -34,6 +37,7 @@ def open_model(source: str | pathlib.Path) -> ForeignModel:
 
     Raises:
         OSError: if a file cannot be read.
+        CheckpointError: if a checkpoint of this package is damaged.
         ForeignWeightsError: if it is in no format that can be read, or damaged, or
             cannot be downloaded.
     """
@@ -61,6 +65,8 @@ def can_open(source: str) -> bool:
 
 def _reader(path: pathlib.Path) -> Callable[[], ForeignModel] | None:
     """Opens what lies at a path; None if it is of no format."""
+    if folders.is_checkpoint(path):
+        return functools.partial(own_checkpoints.read, path)
     if path.is_dir():
         for kind in (hugging_face_folders, keras_hub_presets):
             if kind.is_one(path):

@@ -1,13 +1,14 @@
 """Initial index tables with which an encoder equals the model it came from.
 
-Tables that the source lacks start at zero: adding them changes nothing. That is enough
-for BERT with P.S. and for SLM, which keep BERT's positions. SegaBERT has none: the
-token index restarts in every sentence. Within the first sentence of a window it is
-BERT's position less one, as `[CLS]` shares the index 0 of the first piece. So row t of
-the token table becomes BERT's position t + 1, and the vector of `[CLS]`, which occurs
-at position 0 alone, absorbs the difference of the positions 0 and 1. Then
-SegaBERT equals BERT on windows of one sentence. Of more sentences it cannot: where a
-sentence begins is no function of its paragraph and sentence index.
+Tables that both have are the source's. Those that the source lacks start at zero:
+adding them changes nothing. That is enough for BERT with P.S. and for SLM, which keep
+BERT's positions. SegaBERT has none: the token index restarts in every sentence. Within
+the first sentence of a window it is BERT's position less one, as `[CLS]` shares the
+index 0 of the first piece. So row t of the token table becomes BERT's position t + 1,
+and the vector of `[CLS]`, which occurs at position 0 alone, absorbs the difference of
+the positions 0 and 1. Then SegaBERT equals BERT on windows of one sentence. Of more
+sentences it cannot: where a sentence begins is no function of its paragraph and
+sentence index.
 """
 
 # Shape key: V vocabulary, R rows of a table, D hidden size.
@@ -21,7 +22,6 @@ from seg_tf.interop import bert_parts
 
 _POSITION = "position_index"
 _TOKEN = "token_index"
-_SEGABERT = ("paragraph_index", "sentence_index", _TOKEN)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,7 +51,7 @@ def starting_tables(
     vocab_size: int,
     cls_id: int,
 ) -> StartingTables:
-    """Makes the tables of an encoder from those of a BERT or a SegaBERT.
+    """Makes the tables of an encoder from those of another.
 
     Args:
         found: the source's tables by the names of their parts.
@@ -130,12 +130,17 @@ def _used_tables(
     A file of SegaBERT's authors holds positions beside the three of SegaBERT. An
     encoder with positions and no token index starts from what it has a place for.
     """
-    if bert_parts.table(_TOKEN) not in found:
-        return (_POSITION,)
+    known = {bert_parts.WORDS, bert_parts.TOKEN_TYPES}
+    used = [
+        part.removeprefix(bert_parts.table(""))
+        for part in found
+        if bert_parts.group_of(part) == "tables" and part not in known
+    ]
+    if _TOKEN not in used:
+        return tuple(used)
     if _TOKEN in index_tables or _POSITION not in index_tables:
-        return _SEGABERT
-    names = (_POSITION, "paragraph_index", "sentence_index")
-    return tuple(name for name in names if name in index_tables)
+        return tuple(name for name in used if name != _POSITION)
+    return tuple(name for name in used if name in index_tables)
 
 
 def _with_rows(table_RD: np.ndarray, rows: int) -> np.ndarray:

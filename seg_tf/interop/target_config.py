@@ -4,6 +4,7 @@ import dataclasses
 from typing import Any
 
 from seg_tf import configuration
+from seg_tf.interop import own_checkpoints
 from seg_tf.interop.errors import ForeignWeightsError
 from seg_tf.interop.foreign_model import ForeignModel
 
@@ -14,7 +15,18 @@ _OUTPUT_SETTINGS = ("layer_norm_epsilon", "approximate_gelu")
 
 
 def own_config(foreign: ForeignModel) -> configuration.RunConfig:
-    """The config of a model that is the foreign one: a BERT, or a SegaBERT."""
+    """The config of a model that is the foreign one: a BERT, or a SegaBERT.
+
+    Raises:
+        ForeignWeightsError: if it lacks a table of theirs, or is a checkpoint of this
+            package, which needs no import to be what it is.
+    """
+    if foreign.format == own_checkpoints.SEG_TF:
+        raise ForeignWeightsError(
+            "`--config` must name the model that is to start from the weights, where "
+            f"--from is a checkpoint of this package. Received: {foreign.store.source} "
+            "alone, which can be used as it is"
+        )
     tables = ("position_index",)
     if foreign.is_segabert:
         tables = _SEGABERT_FEATURES

@@ -8,7 +8,15 @@ import pytest
 from seg_tf import configuration
 from seg_tf.checkpoints import pretrained
 from seg_tf.checkpoints.pretrained import load_pretrained
-from seg_tf.interop import bert_parts, conversion, formats, target_config
+from seg_tf.interop import (
+    bert_parts,
+    conversion,
+    formats,
+    own_checkpoints,
+    own_weights,
+    target_config,
+)
+from seg_tf.interop.errors import ForeignWeightsError
 from seg_tf.interop.import_report import ImportReport
 from seg_tf.interop.starting_tables import starting_tables
 from tests.interop import foreign_files
@@ -227,6 +235,49 @@ def test_pretraining_starts_from_the_checkpoint(tmp_path):
     for name, objective in model.objectives.items():
         for one, other in zip(objective.weights, objectives[name].weights, strict=True):
             np.testing.assert_array_equal(one.numpy(), other.numpy())
+
+
+def test_a_checkpoint_of_this_package_gives_another_model_its_start(tmp_path):
+    theirs = foreign_files.write_hugging_face(
+        tmp_path / "theirs", foreign_files.segabert_tensors()
+    )
+    # Of what is read again, one is SegaBERT and the other has a table of neither.
+    before, both = tmp_path / "segabert", tmp_path / "both"
+    conversion.convert(formats.open_model(theirs), before)
+    rows = load_pretrained(before).config.model.index_tables
+    unshuffling = configuration.SentenceUnshufflingConfig(num_layers=1)
+    given = run_config({**rows, "sentence_id": 6}, layer_norm_epsilon=1e-5)
+    given = dataclasses.replace(
+        given, objectives={**given.objectives, "unshuffling": unshuffling}
+    )
+    report = conversion.convert(formats.open_model(before), both, given)
+    assert report.format == own_checkpoints.SEG_TF
+    assert report.equal_for.startswith("every window of token type 0 with ")
+    assert not report.unmatched
+    assert report.new
+    assert all("reconstructor" in path for path in report.new)
+    features = features_of([[7, 8, 9], [10, 11], [12]], given.model.index_tables)
+    segabert, slm = load_pretrained(before), load_pretrained(both)
+    assert difference(segabert.encoder, slm.encoder, features) < 1e-5
+    theirs, ours = (
+        own_weights.read_parts(one.encoder, one.objectives) for one in (segabert, slm)
+    )
+    head = [part for part in ours if bert_parts.group_of(part) == bert_parts.MASKED_LM]
+    assert head
+    for part in head:
+        np.testing.assert_array_equal(theirs[part], ours[part])
+    # The fourth table comes along, and what no place is for is told.
+    found = tables(token_ids=5, position_index=3, sentence_id=3)
+    values, _ = made(found, {"position_index": 3, "sentence_id": 3, "token_index": 3})
+    assert values["sentence_id"] == [300.0, 301.0, 302.0]
+    back = conversion.convert(
+        formats.open_model(both), tmp_path / "back", run_config(rows)
+    )
+    assert back.missed == ("index_embedding/sentence_id",)
+    assert back.notes == ("weights of its objective unshuffling are not taken",)
+    assert back.equal_for == ""
+    with pytest.raises(ForeignWeightsError, match="`--config` must name the model"):
+        conversion.convert(formats.open_model(both), tmp_path / "nothing")
 
 
 def tables(**rows):
