@@ -19,6 +19,7 @@ import zipfile
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import h5py
 import keras
 import numpy as np
 import tensorflow as tf
@@ -41,6 +42,7 @@ def write(
     state: Mapping[str, Any],
     text_files: Mapping[str, bytes] = _NO_FILES,
     training: Mapping[str, Iterable[Any]] = _NONE,
+    compress: bool = False,
 ) -> None:
     """Writes all files into `folder`.
 
@@ -52,10 +54,13 @@ def write(
         text_files: name -> content, of `TextPreparation.files`.
         training: further variables, by group: those that a run needs to continue.
             Without them a run can start from the checkpoint, but none can continue.
+        compress: whether to take time for files that are about 8 % smaller.
     """
     encoder.save_weights(folder / ENCODER_FILE)
+    if compress:
+        _compress_datasets(folder / ENCODER_FILE)
     variables = _by_name(encoder, objectives, training)
-    _write_variables(folder / TRAINING_STATE_FILE, variables)
+    _write_variables(folder / TRAINING_STATE_FILE, variables, compress)
     for name, content in text_files.items():
         (folder / name).write_bytes(content)
     # Everything else that the checkpoint consists of is in the folder by now.
@@ -179,9 +184,34 @@ def _by_name(
     }
 
 
-def _write_variables(path: pathlib.Path, variables: Mapping[str, Any]) -> None:
+def _compress_datasets(path: pathlib.Path) -> None:
+    """Writes an HDF5 file once more, its arrays compressed."""
+    aside = path.with_name(f"{path.name}.compressed")
+    with h5py.File(path) as source, h5py.File(aside, "w") as target:
+
+        def copy(name: str, found: h5py.Group | h5py.Dataset) -> None:
+            if isinstance(found, h5py.Dataset) and found.ndim:
+                # Signs and exponents are alike, and side by side when shuffled.
+                made = target.create_dataset(
+                    name, data=found[()], compression="gzip", shuffle=True
+                )
+                made.attrs.update(found.attrs)
+            elif isinstance(found, h5py.Dataset):
+                source.copy(found, target, name)
+            else:
+                target.require_group(name).attrs.update(found.attrs)
+
+        target.attrs.update(source.attrs)
+        source.visititems(copy)
+    aside.replace(path)
+
+
+def _write_variables(
+    path: pathlib.Path, variables: Mapping[str, Any], compress: bool
+) -> None:
     """As `numpy.savez`, but with one variable at a time in memory."""
-    with zipfile.ZipFile(path, "w", allowZip64=True) as archive:
+    method = zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED
+    with zipfile.ZipFile(path, "w", method, allowZip64=True) as archive:
         for name, variable in variables.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
                 np.lib.format.write_array(entry, np.asarray(variable.value))

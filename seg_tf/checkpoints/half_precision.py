@@ -13,7 +13,7 @@ _TEXT_FILES = (VOCABULARY_FILE, SENTENCE_PARAMETERS_FILE)
 
 
 def write_half_precision(pretrained: Pretrained, folder: pathlib.Path) -> None:
-    """Writes a model as a checkpoint of half the size, or a sixth of a run's.
+    """Writes a model as a checkpoint of a seventh of the size of a run's.
 
     Whatever takes a checkpoint takes it, except that no run continues from it: a new
     one can start from its weights. They are rounded to float16, and are of float32
@@ -46,4 +46,4 @@ def write_half_precision(pretrained: Pretrained, folder: pathlib.Path) -> None:
         for name in _TEXT_FILES
         if name in state["checksums"]
     }
-    contents.write(folder, encoder, objectives, state, text_files)
+    contents.write(folder, encoder, objectives, state, text_files, compress=True)

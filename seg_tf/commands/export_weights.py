@@ -12,13 +12,15 @@ What it can be, and who reads it:
                 else one that needs this package
   keras         model.keras, for `keras.saving.load_model` with this package
   checkpoint    a checkpoint of this package to hand on: encoder and objectives in half
-                precision without the optimizer, a sixth of the size, and log.jsonl
+                precision without the optimizer, a seventh of the size, and log.jsonl
 
 README.md beside it is the model card: model, text, training data, recipe, every
 deviation from the paper, scores, checksums. --manifest_file adds what the records hold,
---scores what was measured elsewhere:
+--scores what was measured elsewhere, --introduction_file what only you know, such as
+the purpose and the licence, in Markdown:
 
-  … --manifest_file=records/manifest.json --scores="glue/mrpc F1=0.87,glue/rte=0.65"
+  … --manifest_file=records/manifest.json --scores="glue/mrpc F1=0.87,glue/rte=0.65" \
+    --introduction_file=about.md
 
 SavedModels that take text are written by run_export.py.
 """
@@ -53,6 +55,7 @@ def define_flags() -> None:
         "manifest_file", None, "manifest.json of the run's records, for the card."
     )
     flags.DEFINE_list("scores", [], "name=value, comma-separated, for the card.")
+    flags.DEFINE_string("introduction_file", None, "Markdown, for the top of the card.")
 
 
 def main(_: Sequence[str]) -> None:
@@ -61,12 +64,16 @@ def main(_: Sequence[str]) -> None:
     # Whatever can be refused, before a model is loaded.
     new_folder.check(output_dir)
     scores = dict(map(_score, values.scores))
+    introduction = ""
+    if values.introduction_file:
+        introduction = pathlib.Path(values.introduction_file).read_text("utf-8")
     pretrained = model_flags.load_model()
     with new_folder.written_aside(output_dir) as aside:
         written = _FORMS[values.to](pretrained, aside)
         model_card.write_model_card(
             pretrained,
             aside,
+            introduction=introduction,
             scores=scores,
             manifest_file=values.manifest_file and pathlib.Path(values.manifest_file),
         )
@@ -89,9 +96,9 @@ def _write_preset(pretrained: Pretrained, folder: pathlib.Path) -> str:
 
 
 def _write_checkpoint(pretrained: Pretrained, folder: pathlib.Path) -> str:
-    # Of a checkpoint in the folder of its run.
-    log = run_folder.RunFolder(pretrained.folder.parent.parent).log_file
-    if log.is_file():
+    run = run_folder.RunFolder(pretrained.folder.parent.parent)
+    log = run.log_file
+    if pretrained.folder.parent == run.checkpoints_folder and log.is_file():
         shutil.copyfile(log, folder / log.name)
     half_precision.write_half_precision(pretrained, folder)
     return "a checkpoint in half precision"

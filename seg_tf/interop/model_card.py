@@ -15,6 +15,7 @@ def write_model_card(
     pretrained: Pretrained,
     folder: pathlib.Path,
     *,
+    introduction: str = "",
     scores: Mapping[str, Any] | None = None,
     manifest_file: pathlib.Path | None = None,
 ) -> pathlib.Path:
@@ -23,6 +24,7 @@ def write_model_card(
     Args:
         pretrained: what was exported.
         folder: whose files get their checksums listed.
+        introduction: Markdown for the top of the page.
         scores: name -> number or text, such as those of fine-tuning on tasks.
         manifest_file: the `manifest.json` of the run's records, what it counts being
             listed then too.
@@ -43,7 +45,8 @@ def write_model_card(
         for one in sorted(folder.rglob("*"))
         if one.is_file() and one != path
     }
-    files.write_text(path, model_card(pretrained, exported, scores, manifest))
+    card = model_card(pretrained, exported, scores, manifest, introduction=introduction)
+    files.write_text(path, card)
     return path
 
 
@@ -52,6 +55,7 @@ def model_card(
     exported: Mapping[str, str] | None = None,
     scores: Mapping[str, Any] | None = None,
     manifest: Mapping[str, Any] | None = None,
+    introduction: str = "",
 ) -> str:
     """The page's text.
 
@@ -60,6 +64,7 @@ def model_card(
         exported: file -> SHA-256 of what the page lies beside.
         scores: as for `write_model_card`.
         manifest: content of the manifest of the run's records.
+        introduction: as for `write_model_card`.
     """
     state = contents.read_state(pretrained.folder)
     config = pretrained.config
@@ -82,6 +87,8 @@ def model_card(
         "Versions": _table(state.get("versions", {})),
     }
     page = [f"# {config.name}"]
+    if introduction.strip():
+        page += ["", introduction.strip()]
     for title, lines in sections.items():
         page += ["", f"## {title}", "", *lines]
     return "\n".join(page) + "\n"

@@ -78,9 +78,18 @@ def test_checkpoint_in_half_precision_is_the_model_by_its_name(
     shutil.copytree(run_dir, tmp_path / "run")
     (tmp_path / "run" / "log.jsonl").write_text("{}\n")
     folder = tmp_path / "presets" / "slm_of_a_test"
-    run(tmp_path / "run", "--to=checkpoint", f"--output_dir={folder}")
+    about = tmp_path / "about.md"
+    about.write_text("For a test.\n")
+    run(
+        tmp_path / "run",
+        "--to=checkpoint",
+        f"--output_dir={folder}",
+        f"--introduction_file={about}",
+    )
     assert (folder / "log.jsonl").read_text() == "{}\n"
-    assert "| encoder.weights.h5 |" in (folder / "README.md").read_text()
+    card = (folder / "README.md").read_text()
+    assert "| encoder.weights.h5 |" in card
+    assert card.partition("## Model")[0].endswith("\n\nFor a test.\n\n")
 
     monkeypatch.setattr(folders, "_INCLUDED", folder.parent)
     monkeypatch.chdir(tmp_path)
@@ -100,6 +109,13 @@ def test_checkpoint_in_half_precision_is_the_model_by_its_name(
     restore_weights(folder, found.encoder, found.objectives, found.config, state)
     for weights, expected in zip(_weights(found), _weights(before), strict=True):
         np.testing.assert_array_equal(weights, expected.astype(np.float16))
+
+    # Copied elsewhere it has no run, and what lies two folders above is of another.
+    moved = tmp_path / "moved" / "there" / folder.name
+    shutil.copytree(folder, moved)
+    (tmp_path / "moved" / "log.jsonl").write_text("of another\n")
+    run(moved, "--to=checkpoint", f"--output_dir={tmp_path / 'again'}")
+    assert not (tmp_path / "again" / "log.jsonl").exists()
 
     # A folder of one's own comes first.
     (tmp_path / "slm_of_a_test").mkdir()
