@@ -25,6 +25,16 @@ quick: tiny in half the time, what `make pretrain` takes.
     8,192) validation loss 3.92 with 30 % masked, which is 3.62 with 15 %; with 15 %
     masked in training too it is 4.04 (docs/pretraining.md).
 
+mini: 4 layers of width 256, the model segabert_mini_en (docs/pretrained_models.md).
+    python run_pretraining.py --config=configs/segabert.py:mini \
+        --records_dir=records/wikibooks_128 --output_dir=runs/segabert_mini
+    Inputs as of quick. On a warm-up–stable–decay schedule, to be made longer.
+    Hardware: one CPU core with AVX-512. Time: 75 minutes for the 8,000 updates of 2,048
+    tokens; bfloat16 wants a processor that computes with it.
+    Expected: on 155 MB of Wikipedia and books, with a vocabulary of 8,192 pieces,
+    validation loss 4.14 with 30 % masked and 3.86 with 15 %, accuracy 31.6 % and
+    34.1 %.
+
 tiny_wsd: tiny on a warm-up–stable–decay schedule: a run that can be made longer.
     python run_pretraining.py --config=configs/segabert.py:tiny_wsd \
         --records_dir=records/wikipedia_128 --output_dir=runs/segabert_tiny_wsd
@@ -216,18 +226,45 @@ _LARGE_PHASE1 = configuration.RunConfig(
         checkpoint_interval=100,
     ),
 )
+_QUICK = replace(
+    _TINY,
+    name="segabert_quick",
+    inputs=configuration.PackedWindowInputsConfig(
+        window_length=_TINY.inputs.window_length,
+        masking=configuration.MaskingConfig(mask_rate=0.3, max_predictions=40),
+    ),
+    training=replace(_TINY.training, batch_size=16),
+)
+_MINI = replace(
+    _QUICK,
+    name="segabert_mini",
+    model=replace(
+        _QUICK.model,
+        num_layers=4,
+        hidden_size=256,
+        num_heads=4,
+        intermediate_size=1024,
+        # Of 0.02 to 0.08 this leaves the plateau first, and 1e-3 of the rates.
+        initializer_range=0.03,
+    ),
+    optimizer=configuration.StableAdamWConfig(
+        learning_rate=1e-3, warmup_updates=250, decay_share=0.2
+    ),
+    training=replace(
+        _QUICK.training,
+        num_updates=8_000,
+        # Faster on a CPU with AVX-512 too: 3,600 tokens a second on a core, not 2,500.
+        dtype_policy="mixed_bfloat16",
+        log_interval=50,
+        validation_interval=500,
+        checkpoint_interval=500,
+    ),
+)
 
 RUNS = {
     "tiny": _TINY,
-    "quick": replace(
-        _TINY,
-        name="segabert_quick",
-        inputs=configuration.PackedWindowInputsConfig(
-            window_length=_TINY.inputs.window_length,
-            masking=configuration.MaskingConfig(mask_rate=0.3, max_predictions=40),
-        ),
-        training=replace(_TINY.training, batch_size=16),
-    ),
+    "quick": _QUICK,
+    "mini": _MINI,
     "tiny_wsd": replace(
         _TINY,
         name="segabert_tiny_wsd",

@@ -1,10 +1,12 @@
 r"""Serves a local page that shows what a pretrained model makes of a text.
 
-  seg-tf demo --checkpoint=runs/slm_tiny
+  seg-tf demo
+  seg-tf demo --checkpoint=runs/slm_base
 
-prints the address of a page on which a text can be pasted: its paragraphs, sentences
-and word pieces with their indices; heat maps of the attention; its sentences shuffled,
-and in the order that the model finds (SLM); and for each sentence the nearest others.
+prints the address of a page on which a text can be pasted, to see what the model that
+comes with the package, or one of yours, makes of it: its paragraphs, sentences and word
+pieces with their indices; heat maps of the attention; its sentences shuffled, and in
+the order that the model finds (SLM); and for each sentence the nearest others.
 What a model cannot do is greyed, with the reason.
 
 The page listens on this machine alone (127.0.0.1) and loads nothing from elsewhere. To
@@ -21,9 +23,12 @@ from seg_tf.commands import model_flags
 from seg_tf.demo import server
 from seg_tf.demo.shown_model import ShownModel, answers
 
+# It finds orders, too.
+_INCLUDED = "segabert_slm_mini_en"
+
 
 def define_flags() -> None:
-    model_flags.define_model_flags()
+    model_flags.define_model_flags(default=_INCLUDED)
     flags.DEFINE_integer(
         "port", 7860, "Port of the page; 0 takes any.", lower_bound=0, upper_bound=65535
     )

@@ -14,20 +14,21 @@ from seg_tf.inference import texts
 from seg_tf.text.sentence_parameters import PARAMETERS_HELP, load_parameters
 
 
-def define_model_flags(*, several: bool = False) -> None:
+def define_model_flags(*, several: bool = False, default: str | None = None) -> None:
     """Defines the flags that say which model is used, and how it reads text.
 
     Args:
         several: whether `--checkpoint` may name several, to be had by `load_models`.
+        default: the model where none is named; None makes the flag a required one.
     """
     define = flags.DEFINE_list if several else flags.DEFINE_string
     define(
         "checkpoint",
-        None,
+        default,
         "Checkpoint of a run, or the run's --output_dir, whose best one is taken"
         + "".join(f", or {name}" for name in folders.included())
         + ("; or several, comma-separated." if several else "."),
-        required=True,
+        required=default is None,
     )
     flags.DEFINE_string(
         "vocab_file",
