@@ -3,6 +3,8 @@ r"""Scores of fine-tuning: ours beside a plain loop of PyTorch and transformers.
   python -m benchmarks.fine_tuning --model_dir=all-MiniLM-L6-v2 --data_dir=glue \
       --peer_python=torch/bin/python --output_dir=parity
   python -m benchmarks.fine_tuning … --tasks=rte --seeds=2 --limit=200 --epochs=1
+  taskset --cpu-list=0 python -m benchmarks.fine_tuning … --side=ours &
+  taskset --cpu-list=1 python -m benchmarks.fine_tuning … --side=peer --threads=1
 
 Both sides start from the same weights, those of a Hugging Face BERT, its pooler
 included, and train by the same recipe: AdamW with a warm-up over a tenth of the updates
@@ -12,7 +14,8 @@ examples, which differ between the sides. For each task the mean of the seeds wi
 standard error, and the difference in standard errors of a difference.
 
 --peer_python is the Python of an environment with torch and transformers. Each training
-is kept in --output_dir: killed, the command continues with the first that is missing.
+is kept in --output_dir: killed, the command continues with the first that is missing,
+and once all are there it prints the table alone.
 """
 
 import dataclasses
@@ -59,32 +62,36 @@ _BATCH_SIZE = flags.DEFINE_integer("batch_size", 32, "Examples of an update.")
 _MAX_LENGTH = flags.DEFINE_integer("max_length", 128, "Positions of a row.")
 _LIMIT = flags.DEFINE_integer("limit", None, "Train on the first examples alone.")
 _THREADS = flags.DEFINE_integer("threads", 0, "Of PyTorch; 0 is all.")
+_SIDES = flags.DEFINE_multi_enum(
+    "side",
+    ["ours", "peer"],
+    ["ours", "peer"],
+    "Train this side alone and print no table; a process for each may run at once.",
+)
 
 
 def main(_: Sequence[str]) -> None:
     output_dir = pathlib.Path(_OUTPUT_DIR.value)
     output_dir.mkdir(parents=True, exist_ok=True)
     checkpoint = output_dir / "checkpoint"
-    if not checkpoint.exists():
-        source = formats.open_model(pathlib.Path(_MODEL_DIR.value))
-        conversion.convert(source, checkpoint, None, None, None)
     for name in _TASKS.value:
         task = tasks.get(f"glue/{name}")
         sides = {"ours": _Ours(task, checkpoint), "peer": _Peer(task)}
         found: dict[str, list[dict[str, float]]] = {side: [] for side in sides}
         for seed in range(1, _SEEDS.value + 1):
-            for side, train in sides.items():
+            for side in _SIDES.value:
                 kept = output_dir / f"{name}-{side}-{seed}.json"
                 if not kept.exists():
                     started = time.monotonic()
-                    scores = train(seed)
+                    scores = sides[side](seed)
                     scores["seconds"] = time.monotonic() - started
                     files.write_text(kept, files.to_json(scores))
                 found[side].append(json.loads(kept.read_text()))
                 print(
                     f"{name} seed {seed} {side}: {_line(found[side][-1])}", flush=True
                 )
-        _print_table(name, found)
+        if all(found.values()):
+            _print_table(name, found)
 
 
 class _Ours:
@@ -97,6 +104,9 @@ class _Ours:
 
     def __call__(self, seed: int) -> dict[str, float]:
         if self._runner is None:
+            if not self._checkpoint.exists():
+                source = formats.open_model(pathlib.Path(_MODEL_DIR.value))
+                conversion.convert(source, self._checkpoint, None, None, None)
             self._runner = ClassificationRunner(
                 load_pretrained(self._checkpoint),
                 self._task,

@@ -7,7 +7,7 @@ from typing import Any
 import keras
 
 from seg_tf.layers.constructor_arguments import with_arguments
-from seg_tf.layers.multi_head_attention import MultiHeadAttention
+from seg_tf.layers.post_norm_layer import PostNormLayer
 from seg_tf.layers.recomputation import recomputable
 from seg_tf.layers.sentence_transformer_layer import SentenceTransformerLayer
 from seg_tf.ops.activations import gelu
@@ -16,7 +16,7 @@ from seg_tf.ops.sentence_blocks import text_of_positions
 
 
 @keras.saving.register_keras_serializable(package="seg_tf")
-class AlphaTransformerLayer(keras.layers.Layer):
+class AlphaTransformerLayer(PostNormLayer):
     """An alpha transformer layer (ReAT, section II.C and figure 2), with a batch.
 
     Four blocks, each with a residual connection and LayerNorm after it: attention
@@ -29,15 +29,7 @@ class AlphaTransformerLayer(keras.layers.Layer):
         intermediate_size: int. Width inside both feed-forward blocks.
         num_heads: int. Heads of both attentions, which share the width.
         block_length: int. Positions in which a sentence lies as a whole.
-        dropout: float. Rate after each block.
-        attention_dropout: float. Rate on the attention weights.
-        layer_norm_epsilon: float.
-        initializer_range: float. Standard deviation of the truncated normal
-            distribution that kernels start from.
-        approximate_gelu: bool. GELU by tanh instead of by erf.
-        recompute: bool. Whether the backward pass of training computes the layer again
-            instead of holding its inner values (`seg_tf.layers.recomputation`).
-        **kwargs: arguments of `keras.layers.Layer`.
+        **kwargs: further arguments of `PostNormLayer`.
 
     Call arguments:
         hidden: float tensor `(B, L, D)`.
@@ -70,35 +62,12 @@ class AlphaTransformerLayer(keras.layers.Layer):
         intermediate_size: int,
         num_heads: int,
         block_length: int,
-        dropout: float = 0.1,
-        attention_dropout: float = 0.1,
-        layer_norm_epsilon: float = 1e-12,
-        initializer_range: float = 0.02,
-        approximate_gelu: bool = False,
-        recompute: bool = False,
         **kwargs: Any,
     ):
-        super().__init__(**kwargs)
-        self.intermediate_size = intermediate_size
-        self.num_heads = num_heads
+        super().__init__(intermediate_size, num_heads, **kwargs)
         self.block_length = block_length
-        self.dropout = dropout
-        self.attention_dropout = attention_dropout
-        self.layer_norm_epsilon = layer_norm_epsilon
-        self.initializer_range = initializer_range
-        self.approximate_gelu = approximate_gelu
-        self.recompute = recompute
         self.sentence_layer = SentenceTransformerLayer(
-            intermediate_size=intermediate_size,
-            num_heads=num_heads,
-            block_length=block_length,
-            dropout=dropout,
-            attention_dropout=attention_dropout,
-            layer_norm_epsilon=layer_norm_epsilon,
-            initializer_range=initializer_range,
-            approximate_gelu=approximate_gelu,
-            dtype=self.dtype_policy,
-            name="sentence_layer",
+            **self._inner_arguments(), block_length=block_length, name="sentence_layer"
         )
 
     def build(
@@ -112,31 +81,20 @@ class AlphaTransformerLayer(keras.layers.Layer):
         hidden_size = hidden_shape[-1]
         shape = (None, None, hidden_size)
         self.sentence_layer.build(shape)
-        self.mixing = MultiHeadAttention(
-            self.num_heads,
-            self.attention_dropout,
-            self._initializer(),
-            dtype=self.dtype_policy,
-            name="mixing",
-        )
+        self.mixing = self._attention("mixing")
         self.mixing.build(shape, shape)
-        self.intermediate_dense = keras.layers.Dense(
+        self.intermediate_dense = self._dense(
             self.intermediate_size,
+            "feedforward_intermediate_dense",
             activation=gelu(self.approximate_gelu),
-            kernel_initializer=self._initializer(),
-            dtype=self.dtype_policy,
-            name="feedforward_intermediate_dense",
         )
         self.intermediate_dense.build(shape)
-        self.output_dense = keras.layers.Dense(
-            hidden_size,
-            kernel_initializer=self._initializer(),
-            dtype=self.dtype_policy,
-            name="feedforward_output_dense",
-        )
+        self.output_dense = self._dense(hidden_size, "feedforward_output_dense")
         self.output_dense.build((None, None, self.intermediate_size))
-        self.mixing_layer_norm = self._layer_norm("mixing_layer_norm", shape)
-        self.feedforward_layer_norm = self._layer_norm("feedforward_layer_norm", shape)
+        self.mixing_layer_norm = self._layer_norm("mixing_layer_norm")
+        self.mixing_layer_norm.build(shape)
+        self.feedforward_layer_norm = self._layer_norm("feedforward_layer_norm")
+        self.feedforward_layer_norm.build(shape)
         self.mixing_dropout = self._dropout("mixing_dropout")
         self.feedforward_dropout = self._dropout("feedforward_dropout")
 
@@ -166,25 +124,5 @@ class AlphaTransformerLayer(keras.layers.Layer):
         inner_BLD = self.feedforward_dropout(inner_BLD, training=training)
         return self.feedforward_layer_norm(hidden_BLD + inner_BLD)
 
-    def compute_output_shape(
-        self, hidden_shape: tuple[Any, ...], **others: Any
-    ) -> tuple[Any, ...]:
-        # As in `SentenceTransformerLayer`.
-        return hidden_shape
-
     def get_config(self) -> dict[str, Any]:
         return with_arguments(super().get_config(), self, AlphaTransformerLayer)
-
-    def _initializer(self) -> keras.initializers.Initializer:
-        # One initializer draws the same numbers at every call.
-        return keras.initializers.TruncatedNormal(stddev=self.initializer_range)
-
-    def _layer_norm(self, name: str, shape: Any) -> keras.layers.Layer:
-        layer = keras.layers.LayerNormalization(
-            epsilon=self.layer_norm_epsilon, dtype=self.dtype_policy, name=name
-        )
-        layer.build(shape)
-        return layer
-
-    def _dropout(self, name: str) -> keras.layers.Layer:
-        return keras.layers.Dropout(self.dropout, dtype=self.dtype_policy, name=name)

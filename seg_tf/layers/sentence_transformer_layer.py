@@ -8,13 +8,14 @@ import keras
 from keras import ops
 
 from seg_tf.layers.constructor_arguments import with_arguments
+from seg_tf.layers.post_norm_layer import PostNormLayer
 from seg_tf.layers.recomputation import recomputable
 from seg_tf.layers.transformer_encoder import TransformerEncoder
 from seg_tf.ops.sentence_blocks import to_blocks
 
 
 @keras.saving.register_keras_serializable(package="seg_tf")
-class SentenceTransformerLayer(keras.layers.Layer):
+class SentenceTransformerLayer(PostNormLayer):
     """BERT's transformer layer, each sentence by itself (ReAT, section II.B).
 
     The paper computes an array of sentences × positions, most of which is padding.
@@ -27,15 +28,7 @@ class SentenceTransformerLayer(keras.layers.Layer):
         num_heads: int. Attention heads, which share the width.
         block_length: int. `T`, which divides `L`; no sentence reaches over a multiple
             of it.
-        dropout: float. Rate after both blocks.
-        attention_dropout: float. Rate on the attention weights.
-        layer_norm_epsilon: float.
-        initializer_range: float. Standard deviation of the truncated normal
-            distribution that kernels start from.
-        approximate_gelu: bool. GELU by tanh instead of by erf.
-        recompute: bool. Whether the backward pass of training computes the layer again
-            instead of holding its inner values (`seg_tf.layers.recomputation`).
-        **kwargs: arguments of `keras.layers.Layer`.
+        **kwargs: further arguments of `PostNormLayer`.
 
     Call arguments:
         hidden: float tensor `(B, L, D)`.
@@ -64,39 +57,17 @@ class SentenceTransformerLayer(keras.layers.Layer):
         intermediate_size: int,
         num_heads: int,
         block_length: int,
-        dropout: float = 0.1,
-        attention_dropout: float = 0.1,
-        layer_norm_epsilon: float = 1e-12,
-        initializer_range: float = 0.02,
-        approximate_gelu: bool = False,
-        recompute: bool = False,
         **kwargs: Any,
     ):
-        super().__init__(**kwargs)
+        super().__init__(intermediate_size, num_heads, **kwargs)
         if block_length < 1:
             raise ValueError(
                 "`block_length` must be at least 1. Received: "
                 f"block_length={block_length}"
             )
-        self.intermediate_size = intermediate_size
-        self.num_heads = num_heads
         self.block_length = block_length
-        self.dropout = dropout
-        self.attention_dropout = attention_dropout
-        self.layer_norm_epsilon = layer_norm_epsilon
-        self.initializer_range = initializer_range
-        self.approximate_gelu = approximate_gelu
-        self.recompute = recompute
         self.transformer_layer = TransformerEncoder(
-            intermediate_size=intermediate_size,
-            num_heads=num_heads,
-            dropout=dropout,
-            attention_dropout=attention_dropout,
-            layer_norm_epsilon=layer_norm_epsilon,
-            initializer_range=initializer_range,
-            approximate_gelu=approximate_gelu,
-            dtype=self.dtype_policy,
-            name="transformer_layer",
+            **self._inner_arguments(), name="transformer_layer"
         )
 
     def build(self, hidden_shape: Any, sentence_number_shape: Any = None) -> None:
@@ -121,13 +92,6 @@ class SentenceTransformerLayer(keras.layers.Layer):
             training=training,
         )
         return ops.reshape(hidden_GTD, ops.shape(hidden))
-
-    def compute_output_shape(
-        self, hidden_shape: tuple[Any, ...], sentence_number_shape: Any = None
-    ) -> tuple[Any, ...]:
-        # Said, not inferred: Keras would try `call` on rows of a length of its own on
-        # JAX, which `block_length` does not divide.
-        return hidden_shape
 
     def get_config(self) -> dict[str, Any]:
         return with_arguments(super().get_config(), self, SentenceTransformerLayer)
