@@ -60,7 +60,7 @@ def define_flags() -> None:
     flags.DEFINE_string(
         "queries", None, "File with a query a line, or a label, a tab and a query."
     )
-    flags.DEFINE_string("index_dir", "sentence_index", "Folder of the vectors.")
+    flags.DEFINE_string("index_dir", None, "Folder of the vectors.", required=True)
     flags.DEFINE_integer(
         "context_sentences",
         1,

@@ -80,8 +80,30 @@ class FirstToken(TextReadout):
         return {}
 
 
+class _OfTexts(TextReadout):
+    """Base of those with vectors of the texts of a row, known by their number.
+
+    Args:
+        num_texts: int. `T`.
+    """
+
+    needs_pooler = False
+
+    def __init__(self, num_texts: int):
+        self.num_texts = num_texts
+        self.num_vectors = num_texts
+
+    def text_vectors(
+        self, encoder: Any, sequence_output: Any, features: Mapping[str, Any]
+    ) -> Any:
+        return self.head_vectors(encoder, sequence_output, features)
+
+    def get_config(self) -> dict[str, Any]:
+        return {"num_texts": self.num_texts}
+
+
 @keras.saving.register_keras_serializable(package="seg_tf")
-class SentenceTokens(TextReadout):
+class SentenceTokens(_OfTexts):
     """`[CLS]` and the `[SENT]` of each text (SLM, section 2.2).
 
     Args:
@@ -89,16 +111,15 @@ class SentenceTokens(TextReadout):
     """
 
     feature_names = ("candidate_positions",)
-    needs_pooler = False
 
     def __init__(self, num_texts: int):
-        self.num_texts = num_texts
+        super().__init__(num_texts)
         self.num_vectors = 1 + num_texts
 
     def head_vectors(
         self, encoder: Any, sequence_output: Any, features: Mapping[str, Any]
     ) -> Any:
-        positions = features["candidate_positions"][:, : 1 + self.num_texts]
+        positions = features["candidate_positions"][:, : self.num_vectors]
         return gather_vectors(sequence_output, positions)
 
     def text_vectors(
@@ -106,12 +127,9 @@ class SentenceTokens(TextReadout):
     ) -> Any:
         return self.head_vectors(encoder, sequence_output, features)[:, 1:]
 
-    def get_config(self) -> dict[str, Any]:
-        return {"num_texts": self.num_texts}
-
 
 @keras.saving.register_keras_serializable(package="seg_tf")
-class MeanOfPieces(TextReadout):
+class MeanOfPieces(_OfTexts):
     """The mean over the word pieces of each text, special tokens left out.
 
     Args:
@@ -119,11 +137,6 @@ class MeanOfPieces(TextReadout):
     """
 
     feature_names = ("sentence_number",)
-    needs_pooler = False
-
-    def __init__(self, num_texts: int):
-        self.num_texts = num_texts
-        self.num_vectors = num_texts
 
     def head_vectors(
         self, encoder: Any, sequence_output: Any, features: Mapping[str, Any]
@@ -132,14 +145,9 @@ class MeanOfPieces(TextReadout):
         number = features["sentence_number"]
         return mean_vectors(sequence_output, number, self.num_texts)[0]
 
-    text_vectors = head_vectors
-
-    def get_config(self) -> dict[str, Any]:
-        return {"num_texts": self.num_texts}
-
 
 @keras.saving.register_keras_serializable(package="seg_tf")
-class PooledSentences(TextReadout):
+class PooledSentences(_OfTexts):
     """The pooled `<SS>` of each text; the mean over its parts if it has some (ReAT).
 
     Args:
@@ -147,19 +155,9 @@ class PooledSentences(TextReadout):
     """
 
     feature_names = ("sentence_starts", "given_text")
-    needs_pooler = False
-
-    def __init__(self, num_texts: int):
-        self.num_texts = num_texts
-        self.num_vectors = num_texts
 
     def head_vectors(
         self, encoder: Any, sequence_output: Any, features: Mapping[str, Any]
     ) -> Any:
         pooled = encoder.pool(sequence_output, features["sentence_starts"])
         return mean_vectors(pooled, features["given_text"], self.num_texts)[0]
-
-    text_vectors = head_vectors
-
-    def get_config(self) -> dict[str, Any]:
-        return {"num_texts": self.num_texts}

@@ -190,7 +190,7 @@ TABLES = (
         (),
         notes=(
             "by python -m seg_tf.commands.find_sentences --checkpoint=… --corpus=… "
-            "--queries=examples/discourse_queries.txt",
+            "--index_dir=… --queries=examples/discourse_queries.txt",
         ),
     ),
     settings_tables.table(7, "settings of pretraining", "SLM base", _1M, "table 7"),

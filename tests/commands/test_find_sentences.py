@@ -5,6 +5,7 @@ import pathlib
 
 import numpy as np
 import pytest
+from absl import flags
 
 from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.commands import find_sentences
@@ -157,8 +158,9 @@ def test_queries_make_nothing_anew(run_dir, index_dir, corpus, capsys):
 
 
 def test_users_errors_name_what_is_wrong(run_dir, index_dir, corpus, tmp_path):
+    new = f"--index_dir={tmp_path / 'new'}"
     with pytest.raises(ValueError, match=r"`--corpus` must name.*Received: neither"):
-        run(run_dir)
+        run(run_dir, new)
     with pytest.raises(ValueError, match=r"`--index_dir` must hold.*--corpus"):
         run(run_dir, f"--index_dir={tmp_path}", "--query=W1.")
     with pytest.raises(ValueError, match="`--query` must hold a sentence"):
@@ -166,9 +168,11 @@ def test_users_errors_name_what_is_wrong(run_dir, index_dir, corpus, tmp_path):
     with pytest.raises(ValueError, match="context_sentences: 1 there, 0 now"):
         run(run_dir, f"--index_dir={index_dir}", "--query=W1.", "--context_sentences=0")
     with pytest.raises(ValueError, match=r"`context_sentences` must.*at most 3.*=4"):
-        run(run_dir, f"--corpus={corpus}", "--context_sentences=4")
+        run(run_dir, new, f"--corpus={corpus}", "--context_sentences=4")
     with pytest.raises(ValueError, match="Received: '/nowhere'"):
-        run(run_dir, "--corpus=/nowhere")
+        run(run_dir, new, "--corpus=/nowhere")
+    with pytest.raises(flags.IllegalFlagValueError, match="--index_dir must have"):
+        run(run_dir, f"--corpus={corpus}", "--query=W1.")
 
 
 def test_vectors_of_other_weights_are_refused(run_dir, index_dir, tmp_path):
