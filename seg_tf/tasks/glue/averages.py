@@ -49,7 +49,6 @@ COLUMNS: Mapping[str, Column] = {
 }
 # WNLI, in which guessing the more frequent label wins, is left out since BERT.
 PAPER_COLUMNS = tuple(name for name in COLUMNS if name not in ("WNLI", "AX"))
-_LEADERBOARD_COLUMNS = (*PAPER_COLUMNS, "WNLI")
 
 
 def paper_average(scores: Mapping[str, float]) -> float:
@@ -64,40 +63,10 @@ def paper_average(scores: Mapping[str, float]) -> float:
     Raises:
         ValueError: if a column is missing.
     """
-    _check(scores, PAPER_COLUMNS)
-    return statistics.fmean(scores[name] for name in PAPER_COLUMNS)
-
-
-def leaderboard_score(scores: Mapping[str, Mapping[str, float]]) -> float:
-    """GLUE's own score: the mean of nine tasks, each the mean of its metrics.
-
-    MNLI counts once, as the mean of its halves, and WNLI counts.
-
-    Args:
-        scores: name of a column -> all its metrics, as `metrics.compute` gives them.
-
-    Raises:
-        ValueError: if a column or a metric is missing.
-    """
-    _check(scores, _LEADERBOARD_COLUMNS)
-    of_tasks: dict[str, list[float]] = {}
-    for name in _LEADERBOARD_COLUMNS:
-        task = COLUMNS[name].task
-        missing = [metric for metric in task.metrics if metric not in scores[name]]
-        if missing:
-            raise ValueError(
-                f"`scores` of {name} must have {', '.join(task.metrics)}. Received: "
-                f"{', '.join(scores[name]) or 'none'}"
-            )
-        mean = statistics.fmean(scores[name][metric] for metric in task.metrics)
-        of_tasks.setdefault(task.name, []).append(mean)
-    return statistics.fmean(map(statistics.fmean, of_tasks.values()))
-
-
-def _check(scores: Mapping[str, object], columns: tuple[str, ...]) -> None:
-    missing = [name for name in columns if name not in scores]
+    missing = [name for name in PAPER_COLUMNS if name not in scores]
     if missing:
         raise ValueError(
-            f"`scores` must have the columns {', '.join(columns)}; it lacks "
+            f"`scores` must have the columns {', '.join(PAPER_COLUMNS)}; it lacks "
             f"{', '.join(missing)}. Received: {', '.join(scores) or 'none'}"
         )
+    return statistics.fmean(scores[name] for name in PAPER_COLUMNS)
