@@ -55,7 +55,7 @@ help: ## What the targets do (this text)
 	@echo "  NUM_WORKERS=$(NUM_WORKERS)  BUILD_ARGS= and TRAIN_ARGS=: more flags for the two scripts"
 	@echo "All: PYTHON=$(PYTHON) VENV=$(VENV) HOROVOD=$(HOROVOD) (auto, require or skip)"
 
-setup: ## Virtual environment, packages and Horovod, for training
+setup: ## Virtual environment and packages for training; Horovod with several GPUs
 	@$(SET_UP) run
 
 setup-corpora: ## The same, with Apache Beam, Parquet and TensorFlow Datasets

@@ -74,6 +74,7 @@ def main(_: Sequence[str]) -> None:
     output_dir = pathlib.Path(_OUTPUT_DIR.value)
     output_dir.mkdir(parents=True, exist_ok=True)
     checkpoint = output_dir / "checkpoint"
+    _check_settings(output_dir / "settings.json")
     for name in _TASKS.value:
         task = tasks.get(f"glue/{name}")
         sides = {"ours": _Ours(task, checkpoint), "peer": _Peer(task)}
@@ -92,6 +93,20 @@ def main(_: Sequence[str]) -> None:
                 )
         if all(found.values()):
             _print_table(name, found)
+
+
+def _check_settings(file: pathlib.Path) -> None:
+    """Makes sure that a folder holds trainings by one recipe."""
+    recipe = (_MODEL_DIR, _LIMIT, _EPOCHS, _LEARNING_RATE, _BATCH_SIZE, _MAX_LENGTH)
+    settings = {flag.name: flag.value for flag in recipe}
+    if not file.exists():
+        files.write_text(file, files.to_json(settings))
+    known = files.read_json(file)
+    if known != settings:
+        raise ValueError(
+            f"`--output_dir` must be of the same settings. Received: {settings}; those "
+            f"of {file} are {known}"
+        )
 
 
 class _Ours:
@@ -173,7 +188,8 @@ def _print_table(name: str, found: dict[str, list[dict[str, float]]]) -> None:
             spread = statistics.stdev(values) if len(values) > 1 else math.nan
             errors[side] = spread / math.sqrt(len(values))
         difference = means["ours"] - means["peer"]
-        error = math.hypot(*errors.values())
+        # Of trainings that all end alike there is none.
+        error = math.hypot(*errors.values()) or math.nan
         print(
             f"{name} {metric:10} ours {means['ours']:.4f} ± {errors['ours']:.4f}  "
             f"peer {means['peer']:.4f} ± {errors['peer']:.4f}  "

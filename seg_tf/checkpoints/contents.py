@@ -30,6 +30,7 @@ from seg_tf.checkpoints.errors import CheckpointError, DamagedCheckpointError
 ENCODER_FILE = "encoder.weights.h5"
 TRAINING_STATE_FILE = "training_state.npz"
 STATE_FILE = "state.json"
+WEIGHT_FILES = (ENCODER_FILE, TRAINING_STATE_FILE)
 _FORMAT_VERSION = 2
 _NONE: Mapping[str, Iterable[Any]] = types.MappingProxyType({})
 _NO_FILES: Mapping[str, bytes] = types.MappingProxyType({})
@@ -40,7 +41,7 @@ def write(
     encoder: keras.Model,
     objectives: Mapping[str, Any],
     state: Mapping[str, Any],
-    text_files: Mapping[str, bytes] = _NO_FILES,
+    other_files: Mapping[str, bytes] = _NO_FILES,
     training: Mapping[str, Iterable[Any]] = _NONE,
     compress: bool = False,
 ) -> None:
@@ -51,7 +52,7 @@ def write(
         encoder: the encoder.
         objectives: name -> objective.
         state: what `state.json` says besides the checksums.
-        text_files: name -> content, of `TextPreparation.files`.
+        other_files: name -> content, such as those of `TextPreparation.files`.
         training: further variables, by group: those that a run needs to continue.
             Without them a run can start from the checkpoint, but none can continue.
         compress: whether to take time for files that are about 8 % smaller.
@@ -61,7 +62,7 @@ def write(
         _compress_datasets(folder / ENCODER_FILE)
     variables = _by_name(encoder, objectives, training)
     _write_variables(folder / TRAINING_STATE_FILE, variables, compress)
-    for name, content in text_files.items():
+    for name, content in other_files.items():
         (folder / name).write_bytes(content)
     # Everything else that the checkpoint consists of is in the folder by now.
     checksums = {path.name: files.checksum(path) for path in sorted(folder.iterdir())}

@@ -7,9 +7,6 @@ import numpy as np
 from seg_tf.checkpoints import contents
 from seg_tf.checkpoints.encoder_copies import under_dtype_policy
 from seg_tf.checkpoints.pretrained import Pretrained, assemble
-from seg_tf.text.preparation import SENTENCE_PARAMETERS_FILE, VOCABULARY_FILE
-
-_TEXT_FILES = (VOCABULARY_FILE, SENTENCE_PARAMETERS_FILE)
 
 
 def write_half_precision(pretrained: Pretrained, folder: pathlib.Path) -> None:
@@ -41,9 +38,10 @@ def write_half_precision(pretrained: Pretrained, folder: pathlib.Path) -> None:
                 f"Received: {source}, whose {variable.path} is beyond that"
             )
     state = contents.read_state(source)
-    text_files = {
+    # Vocabulary and sentence parameters; what an import kept.
+    others = {
         name: (source / name).read_bytes()
-        for name in _TEXT_FILES
-        if name in state["checksums"]
+        for name in state["checksums"]
+        if name not in contents.WEIGHT_FILES
     }
-    contents.write(folder, encoder, objectives, state, text_files, compress=True)
+    contents.write(folder, encoder, objectives, state, others, compress=True)

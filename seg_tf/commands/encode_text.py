@@ -249,7 +249,9 @@ def _nearest(
     """For people: some sentences, and which other is the nearest of each."""
     if len(sentences) < 2:
         return ["  There is no other sentence in it."]
-    units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    # 0 is the vector of a sentence without word pieces.
+    units = vectors / np.where(lengths > 0, lengths, 1)
     lines = []
     # Spread evenly, in the middle of as many stretches.
     count = min(count, len(sentences))

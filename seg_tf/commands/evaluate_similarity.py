@@ -26,6 +26,7 @@ from typing import Any
 from absl import flags
 
 from seg_tf import command_line, files, output_paths
+from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.commands import model_flags
 from seg_tf.finetuning.probing import similarity
@@ -106,4 +107,4 @@ def _table(rows: Sequence[Mapping[str, Any]], sets: Mapping[str, SimilaritySet])
 
 if __name__ == "__main__":
     define_flags()
-    command_line.run(main)
+    command_line.run(main, CheckpointError)

@@ -113,6 +113,7 @@ def _model() -> tuple[SentenceEncoder | TextTask, dict[str, Any]]:
     if not is_saved_task(values.checkpoint):
         _check_unused(*_OF_ANSWERS)
         return SentenceEncoder(model_flags.load_model()), {}
+    _check_unused("vocab_file", "lower_case")
     task = TextTask.from_preset(values.checkpoint)
     task.pretrained = model_flags.with_sentence_parameters(task.prepared())
     if not isinstance(task, SpanExtractor):

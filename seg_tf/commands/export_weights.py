@@ -36,13 +36,15 @@ from seg_tf.checkpoints import half_precision
 from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.commands import model_flags
+from seg_tf.finetuning.text_task import is_saved_task
+from seg_tf.inference import texts
 from seg_tf.interop import (
     hugging_face_export,
     keras_hub_export,
     model_card,
     new_folder,
 )
-from seg_tf.training import run_folder
+from seg_tf.training.run_folder import RunFolder
 
 _KERAS_FILE = "model.keras"
 
@@ -66,8 +68,11 @@ def main(_: Sequence[str]) -> None:
     scores = dict(map(_score, values.scores))
     introduction = ""
     if values.introduction_file:
-        introduction = pathlib.Path(values.introduction_file).read_text("utf-8")
+        with open(values.introduction_file, "rb") as file:
+            introduction = "".join(texts.decoded(file, values.introduction_file))
     pretrained = model_flags.load_model()
+    if is_saved_task(pretrained.folder):
+        _check_form_of_task(pretrained.folder)
     with new_folder.written_aside(output_dir) as aside:
         written = _FORMS[values.to](pretrained, aside)
         model_card.write_model_card(
@@ -78,6 +83,21 @@ def main(_: Sequence[str]) -> None:
             manifest_file=values.manifest_file and pathlib.Path(values.manifest_file),
         )
     print(f"{output_dir}: {pretrained.config.name} as {written}, with README.md")
+
+
+def _check_form_of_task(folder: pathlib.Path) -> None:
+    """Says what of a fine-tuned model is not written.
+
+    Raises:
+        ValueError: if it would be a checkpoint, which it is already.
+    """
+    if flags.FLAGS.to == "checkpoint":
+        raise ValueError(
+            "`--checkpoint` must be of a pretrained model with --to=checkpoint. "
+            f"Received: {folder}, a fine-tuned one, whose folder can be handed on as "
+            "it is"
+        )
+    print(f"{folder}: fine-tuned; its encoder is written without its head", flush=True)
 
 
 def _write_hugging_face(pretrained: Pretrained, folder: pathlib.Path) -> str:
@@ -96,10 +116,9 @@ def _write_preset(pretrained: Pretrained, folder: pathlib.Path) -> str:
 
 
 def _write_checkpoint(pretrained: Pretrained, folder: pathlib.Path) -> str:
-    run = run_folder.RunFolder(pretrained.folder.parent.parent)
-    log = run.log_file
-    if pretrained.folder.parent == run.checkpoints_folder and log.is_file():
-        shutil.copyfile(log, folder / log.name)
+    run = RunFolder.of_checkpoint(pretrained.folder)
+    if run and run.log_file.is_file():
+        shutil.copyfile(run.log_file, folder / run.log_file.name)
     half_precision.write_half_precision(pretrained, folder)
     return "a checkpoint in half precision"
 

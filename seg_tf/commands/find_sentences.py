@@ -92,17 +92,24 @@ def main(_: Sequence[str]) -> None:
             "Received: neither"
         )
     # Whatever can be refused, before a corpus is encoded for hours.
+    folder = output_paths.folder_path(values.index_dir, "index_dir")
     if values.output:
         output_paths.file_path(values.output, "output")
     sources = texts.list_files(values.corpus) if values.corpus else {}
+    # The vectors may lie in a folder of the corpus.
+    sources = {
+        name: path
+        for name, path in sources.items()
+        if not path.resolve().is_relative_to(folder.resolve())
+    }
     queries = [(None, query) for query in values.query] + _queries_of_file()
     pretrained = model_flags.load_model()
     splitter = pretrained.splitter()
     model = SentenceVectors(pretrained, values.context_sentences)
     spoken = [_sentences_of(query, splitter) for _, query in queries]
-    corpus = _corpus(sources, pretrained, splitter, model)
+    corpus = _corpus(folder, sources, pretrained, splitter, model)
     print(
-        f"{corpus.manifest['num_sentences']:,} sentences in {values.index_dir}",
+        f"{corpus.manifest['num_sentences']:,} sentences in {folder}",
         flush=True,
     )
     if queries:
@@ -144,6 +151,7 @@ def _sentences_of(query: str, splitter: Splitter) -> list[Sentence]:
 
 
 def _corpus(
+    folder: pathlib.Path,
     sources: dict[str, pathlib.Path],
     pretrained: Pretrained,
     splitter: Splitter,
@@ -151,7 +159,6 @@ def _corpus(
 ) -> CorpusVectors:
     """The complete vectors: made from the sources, or found in the folder."""
     values = flags.FLAGS
-    folder = pathlib.Path(values.index_dir)
     settings = {
         "context_sentences": values.context_sentences,
         "lower_case": pretrained.lower_case,

@@ -43,6 +43,7 @@ from absl import flags
 from ml_collections import config_flags
 
 from seg_tf import command_line, configuration, output_paths
+from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.interop import conversion, formats, new_folder
 from seg_tf.training import config_overrides
 
@@ -52,7 +53,7 @@ def define_flags() -> None:
         "config",
         None,
         "Config, FILE or FILE:VARIANT, whose model gets the weights; its fields "
-        "are flags too. Without, the model stays what it is.",
+        "are flags too. Without, a model of another program stays what it is.",
     )
     flags.DEFINE_string(
         "from",
@@ -79,18 +80,14 @@ def main(_: Sequence[str]) -> None:
     new_folder.check(output_dir)
     config = values.config and configuration.from_config_dict(values.config)
     asked = config_overrides.overridden(values["config"]) if config else None
-    report = conversion.convert(
-        formats.open_model(values["from"].value),
-        output_dir,
-        config,
-        pathlib.Path(values.vocab_file) if values.vocab_file else None,
-        values.lower_case,
-        asked,
-    )
+    vocab_file = pathlib.Path(values.vocab_file) if values.vocab_file else None
+    of_text = (vocab_file, values.lower_case)
+    foreign = formats.open_model(values["from"].value, *of_text)
+    report = conversion.convert(foreign, output_dir, config, *of_text, asked)
     print(report.to_text())
     print(f"Written: {output_dir}")
 
 
 if __name__ == "__main__":
     define_flags()
-    command_line.run(main, parse_flags=config_overrides.parse_flags)
+    command_line.run(main, CheckpointError, parse_flags=config_overrides.parse_flags)

@@ -161,8 +161,8 @@ def _names(models: Sequence[Pretrained]) -> list[str]:
 
 def _run_name(folder: pathlib.Path) -> str:
     """The run of a checkpoint, which lies in <run>/checkpoints; or the checkpoint."""
-    in_run = folder.parent == RunFolder(folder.parent.parent).checkpoints_folder
-    return (folder.parent.parent if in_run else folder).name
+    run = RunFolder.of_checkpoint(folder)
+    return (run.path if run else folder).name
 
 
 def _panels(models: Sequence[Pretrained]) -> list[HeadChoice]:

@@ -191,9 +191,6 @@ class SentenceEncoder(MadeOfPretrained):
             {
                 "most_pieces": capacity.num_pieces,
                 "most_sentences": capacity.num_sentences,
-                "sentence_parameters_sha256": (
-                    self._pretrained.sentence_parameters.checksum
-                ),
             },
             overwrite=overwrite,
             formats=formats,

@@ -90,6 +90,7 @@ def convert(
         config.model.num_token_types,
         vocab_size,
         vocabulary.cls_id,
+        foreign.idle_tables,
     )
     encoder, objectives = _build(config, vocab_size)
     assigned = own_weights.assign_parts(
@@ -161,7 +162,13 @@ def _text(
     if lower_case is None:
         lower_case = foreign.lower_case
     lower_case = casing.choose(vocabulary, lower_case)
-    return vocabulary, TextPreparation(path.read_bytes(), lower_case, {}, WORD_PIECES)
+    return vocabulary, TextPreparation(
+        path.read_bytes(),
+        lower_case,
+        foreign.sentence_splitter,
+        WORD_PIECES,
+        foreign.sentence_parameters,
+    )
 
 
 def _report(
@@ -176,7 +183,13 @@ def _report(
     notes: tuple[str, ...],
 ) -> ImportReport:
     tied, tied_notes = _tied(foreign, parts)
-    unmatched = _names(parts, tables.unused, parts.unmatched)
+    # Of a head that the config has no objective for.
+    untaken = [
+        part
+        for part in parts.values
+        if bert_parts.group_of(part) == bert_parts.MASKED_LM and part not in assigned
+    ]
+    unmatched = _names(parts, (*tables.unused, *untaken), parts.unmatched)
     return ImportReport(
         format=foreign.format,
         source=foreign.store.source,

@@ -28,16 +28,23 @@ FORMATS = {
 }
 
 
-def open_model(source: str | pathlib.Path) -> ForeignModel:
+def open_model(
+    source: str | pathlib.Path,
+    vocab_file: pathlib.Path | None = None,
+    lower_case: bool | None = None,
+) -> ForeignModel:
     """Opens a foreign checkpoint, whichever format it is in.
 
     Args:
         source: a folder, the prefix of a TensorFlow checkpoint's files, or a model of
             the hub, `hf://organisation/name`, which is downloaded.
+        vocab_file: the vocabulary of a checkpoint of this package that holds none.
+        lower_case: the casing of one that does not say.
 
     Raises:
         OSError: if a file cannot be read.
-        CheckpointError: if a checkpoint of this package is damaged.
+        CheckpointError: if a checkpoint of this package is damaged, or has another
+            vocabulary or casing.
         ForeignWeightsError: if it is in no format that can be read, or damaged, or
             cannot be downloaded.
     """
@@ -47,6 +54,8 @@ def open_model(source: str | pathlib.Path) -> ForeignModel:
         note = f"downloaded as {source}, revision {folder.name}"
         return dataclasses.replace(foreign, notes=(*foreign.notes, note))
     path = pathlib.Path(source)
+    if folders.is_checkpoint(path):
+        return own_checkpoints.read(path, vocab_file, lower_case)
     read = _reader(path)
     if read is None:
         kinds = "; ".join(FORMATS.values())
@@ -60,13 +69,12 @@ def open_model(source: str | pathlib.Path) -> ForeignModel:
 
 def can_open(source: str) -> bool:
     """True for a model of the hub and for files of a format, whole or damaged."""
-    return hub.is_url(source) or _reader(pathlib.Path(source)) is not None
+    path = pathlib.Path(source)
+    return hub.is_url(source) or folders.is_checkpoint(path) or bool(_reader(path))
 
 
 def _reader(path: pathlib.Path) -> Callable[[], ForeignModel] | None:
-    """Opens what lies at a path; None if it is of no format."""
-    if folders.is_checkpoint(path):
-        return functools.partial(own_checkpoints.read, path)
+    """Opens files of another program at a path; None if they are of no format."""
     if path.is_dir():
         for kind in (hugging_face_folders, keras_hub_presets):
             if kind.is_one(path):

@@ -15,7 +15,6 @@ from seg_tf.interop import (
     layouts,
     new_folder,
     own_weights,
-    pooler_file,
 )
 from seg_tf.interop.errors import ForeignWeightsError
 from seg_tf.text.vocabulary import CLS, MASK, PAD, SEP, UNK
@@ -77,25 +76,11 @@ def _check_model(pretrained: Pretrained) -> None:
 
 
 def _parts(pretrained: Pretrained) -> dict[str, np.ndarray]:
-    """All parts that there are, two rows of token types among them."""
-    parts = own_weights.read_parts(pretrained.encoder, pretrained.objectives)
-    if not own_weights.has_trained_head(pretrained):
-        parts = {
-            part: value
-            for part, value in parts.items()
-            if bert_parts.group_of(part) != bert_parts.MASKED_LM
-        }
-    types = parts.get(
-        bert_parts.TOKEN_TYPES,
-        np.zeros((1, pretrained.encoder.hidden_size), np.float32),
+    """All parts that there are, the masked-LM head if it was trained."""
+    has_head = own_weights.has_trained_head(pretrained)
+    return own_weights.parts_to_hand_on(
+        pretrained, pretrained.objectives if has_head else {}
     )
-    if len(types) < _NUM_TYPES:
-        parts[bert_parts.TOKEN_TYPES] = np.repeat(types, _NUM_TYPES, axis=0)
-    pooler = pooler_file.read(pretrained.folder)
-    if pooler is not None:
-        parts[f"{bert_parts.POOLER}/kernel"] = pooler.kernel
-        parts[f"{bert_parts.POOLER}/bias"] = pooler.bias
-    return parts
 
 
 def _tensors(

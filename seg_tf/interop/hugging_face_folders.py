@@ -79,6 +79,8 @@ def read(folder: pathlib.Path) -> ForeignModel:
         layout=layout,
         sizes=sizes,
         table_rows=rows,
+        # In the file of SegaBERT's authors, whose model never reads them.
+        idle_tables=_TABLES[:1] if "token_index" in rows else (),
         vocab_size=bert_config_file.vocab_size(config, config_path),
         layer_norm_epsilon=(_AUTHORS_EPSILON if is_authors else epsilon),
         approximate_gelu=bert_config_file.approximate_gelu(config, config_path, False),

@@ -4,7 +4,6 @@ import pathlib
 
 import keras
 import keras_hub
-import numpy as np
 
 from seg_tf import files
 from seg_tf.checkpoints.encoder_copies import copy_encoder
@@ -14,7 +13,6 @@ from seg_tf.interop import (
     layouts,
     new_folder,
     own_weights,
-    pooler_file,
 )
 from seg_tf.interop.encoder_tokenizer import EncoderTokenizer
 from seg_tf.interop.errors import ForeignWeightsError
@@ -131,14 +129,7 @@ def bert_backbone(pretrained: Pretrained) -> keras_hub.models.BertBackbone:
             "The model must be one that keras-hub's BertBackbone can be. Received: "
             f"{pretrained.config.name!r}; {'; '.join(reasons)}"
         )
-    parts = own_weights.read_parts(encoder, {})
-    # A tokenizer gives the second text of a pair the type 1.
-    types = parts.get(
-        bert_parts.TOKEN_TYPES, np.zeros((1, encoder.hidden_size), np.float32)
-    )
-    if len(types) < 2:
-        types = np.repeat(types, 2, axis=0)
-    parts[bert_parts.TOKEN_TYPES] = types
+    parts = own_weights.parts_to_hand_on(pretrained, {})
     backbone = keras_hub.models.BertBackbone(
         vocabulary_size=encoder.vocab_size,
         num_layers=encoder.num_layers,
@@ -147,13 +138,9 @@ def bert_backbone(pretrained: Pretrained) -> keras_hub.models.BertBackbone:
         intermediate_dim=encoder.intermediate_size,
         dropout=encoder.dropout,
         max_sequence_length=encoder.index_tables["position_index"],
-        num_segments=len(types),
+        num_segments=len(parts[bert_parts.TOKEN_TYPES]),
         dtype="float32",
     )
-    pooler = pooler_file.read(pretrained.folder)
-    if pooler is not None:
-        parts[f"{bert_parts.POOLER}/kernel"] = pooler.kernel
-        parts[f"{bert_parts.POOLER}/bias"] = pooler.bias
     layout = layouts.keras_hub_bert(own_weights.sizes_of(encoder))
     variables = {variable.path: variable for variable in backbone.weights}
     for part, value in parts.items():

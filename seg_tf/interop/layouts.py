@@ -182,6 +182,8 @@ def keras_hub_bert(sizes: BertSizes) -> Layout:
 def own(sizes: BertSizes, tables: Container[str]) -> Layout:
     """Our encoder with its masked-LM head, by the paths of their variables.
 
+    The pooler is one that came with a checkpoint (`seg_tf.interop.pooler_file`).
+
     Args:
         sizes: the model's.
         tables: index features that have a table, `token_type` among them.
@@ -194,6 +196,7 @@ def own(sizes: BertSizes, tables: Container[str]) -> Layout:
     modules = _keras_hub_layers(sizes) | {
         f"{bert_parts.MASKED_LM}/dense": "head/intermediate_dense",
         f"{bert_parts.MASKED_LM}/norm": "head/intermediate_layer_norm",
+        bert_parts.POOLER: "pooler",
     }
     return _layout(sizes, layout, modules, _weight_by_heads(sizes))
 

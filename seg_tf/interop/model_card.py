@@ -125,6 +125,8 @@ def _data(state: Mapping[str, Any], manifest: Mapping[str, Any] | None) -> list[
             "",
         ]
         return lines + _table(imported["checksums"])
+    if "task" in state:
+        return ["Of a fine-tuned model, whose folder does not say on what data."]
     checksums = _manifest_checksums(state)
     lines = [f"Records with the manifest {' and '.join(checksums)}."]
     if manifest:
@@ -171,6 +173,8 @@ def _manifest_facts(manifest: Mapping[str, Any]) -> dict[str, Any]:
 def _recipe(config: configuration.RunConfig, state: Mapping[str, Any]) -> list[str]:
     if state.get("imported") and not state["updates"]:
         return ["Nothing was trained after the weights were taken over."]
+    if "task" in state:
+        return [f"Fine-tuned as a {state['task']['class']}; written is its encoder."]
     lines = [f"{state['updates']:,} updates, {state['samples']:,} samples.", ""]
     if state.get("initial_weights"):
         lines += [f"Started from weights, sha256 {state['initial_weights']}.", ""]

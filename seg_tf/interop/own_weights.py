@@ -7,7 +7,7 @@ import numpy as np
 
 from seg_tf.checkpoints import contents
 from seg_tf.checkpoints.pretrained import Pretrained
-from seg_tf.interop import bert_parts, layouts
+from seg_tf.interop import bert_parts, layouts, pooler_file
 from seg_tf.interop.bert_parts import BertSizes
 from seg_tf.interop.errors import ForeignWeightsError
 from seg_tf.models.encoder import Encoder
@@ -69,6 +69,25 @@ def read_parts(
         for part, (name, form) in layouts.own(sizes, tables).items()
         if name in variables
     }
+
+
+def parts_to_hand_on(
+    pretrained: Pretrained, objectives: Mapping[str, Any]
+) -> dict[str, np.ndarray]:
+    """Parts for a BERT of others: two token types, and the pooler of the import.
+
+    Args:
+        pretrained: the checkpoint.
+        objectives: those of it whose masked-LM head is wanted.
+    """
+    parts = read_parts(pretrained.encoder, objectives)
+    # A tokenizer gives the second text of a pair the type 1.
+    types = parts.get(
+        bert_parts.TOKEN_TYPES,
+        np.zeros((1, pretrained.encoder.hidden_size), np.float32),
+    )
+    parts[bert_parts.TOKEN_TYPES] = types if len(types) > 1 else types.repeat(2, 0)
+    return parts | pooler_file.read_parts(pretrained.folder)
 
 
 def has_trained_head(pretrained: Pretrained) -> bool:

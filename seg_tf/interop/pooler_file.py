@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from seg_tf.interop import bert_parts
+
 POOLER_FILE = "pooler.npz"
 
 
@@ -31,3 +33,10 @@ def read(folder: pathlib.Path) -> Pooler | None:
         return None
     with np.load(path) as archive:
         return Pooler(archive["kernel"], archive["bias"])
+
+
+def read_parts(folder: pathlib.Path) -> dict[str, np.ndarray]:
+    """The same as parts of a BERT; none if there is no pooler."""
+    pooler = read(folder)
+    found = pooler._asdict() if pooler else {}
+    return {f"{bert_parts.POOLER}/{name}": value for name, value in found.items()}

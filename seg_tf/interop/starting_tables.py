@@ -14,7 +14,7 @@ sentence index.
 # Shape key: V vocabulary, R rows of a table, D hidden size.
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 
@@ -50,6 +50,7 @@ def starting_tables(
     num_token_types: int,
     vocab_size: int,
     cls_id: int,
+    idle: Collection[str] = (),
 ) -> StartingTables:
     """Makes the tables of an encoder from those of another.
 
@@ -59,11 +60,12 @@ def starting_tables(
         num_token_types: rows of the encoder's table of token types; 0 has none.
         vocab_size: rows of its token table, of which the source has so many or more.
         cls_id: id of `[CLS]`.
+        idle: index features whose tables the source holds and never reads.
     """
     words_VD = found[bert_parts.WORDS][:vocab_size]
     values = {bert_parts.WORDS: words_VD}
     sources = {bert_parts.WORDS: _rows_text(found[bert_parts.WORDS], vocab_size)}
-    used = _used_tables(found, index_tables)
+    used = _used_tables(found, index_tables, idle)
     for feature, rows in index_tables.items():
         part = bert_parts.table(feature)
         if feature in used:
@@ -83,7 +85,7 @@ def starting_tables(
             sources[part] = "zeros"
     _add_token_types(found, num_token_types, index_tables, values, sources)
     unused = _unused(found, index_tables, used)
-    missed = _missed(found, unused)
+    missed = tuple(part for part in unused if part not in map(bert_parts.table, idle))
     return StartingTables(
         values,
         sources,
@@ -101,7 +103,7 @@ def _unused(
     used: tuple[str, ...],
 ) -> tuple[str, ...]:
     taken = {bert_parts.table(name) for name in used if name in index_tables}
-    if _POSITION in used and _TOKEN in index_tables:
+    if _POSITION in used and _TOKEN not in used and _TOKEN in index_tables:
         taken.add(bert_parts.POSITIONS)
     always = {bert_parts.WORDS, bert_parts.TOKEN_TYPES}
     return tuple(
@@ -111,23 +113,14 @@ def _unused(
     )
 
 
-def _missed(
-    found: Mapping[str, np.ndarray], unused: tuple[str, ...]
-) -> tuple[str, ...]:
-    """The unused tables but for positions beside a token index.
-
-    Those lie in the file of SegaBERT's authors, whose model never reads them.
-    """
-    idle = {bert_parts.POSITIONS} if bert_parts.table(_TOKEN) in found else set()
-    return tuple(part for part in unused if part not in idle)
-
-
 def _used_tables(
-    found: Mapping[str, np.ndarray], index_tables: Mapping[str, int]
+    found: Mapping[str, np.ndarray],
+    index_tables: Mapping[str, int],
+    idle: Collection[str],
 ) -> tuple[str, ...]:
     """Index features whose tables the encoder takes from the source.
 
-    A file of SegaBERT's authors holds positions beside the three of SegaBERT. An
+    A file of SegaBERT's authors holds idle positions beside the three of SegaBERT. An
     encoder with positions and no token index starts from what it has a place for.
     """
     known = {bert_parts.WORDS, bert_parts.TOKEN_TYPES}
@@ -136,7 +129,7 @@ def _used_tables(
         for part in found
         if bert_parts.group_of(part) == "tables" and part not in known
     ]
-    if _TOKEN not in used:
+    if _POSITION not in idle:
         return tuple(used)
     if _TOKEN in index_tables or _POSITION not in index_tables:
         return tuple(name for name in used if name != _POSITION)

@@ -87,6 +87,13 @@ class RunFolder:
         """The end of the run when its length was `num_updates`."""
         return self.ends_folder / folder_names.name(num_updates)
 
+    @classmethod
+    def of_checkpoint(cls, folder: pathlib.Path) -> "RunFolder | None":
+        """The run that a checkpoint lies in; None if it lies in none."""
+        checkpoints = folder.resolve().parent
+        run = cls(checkpoints.parent)
+        return run if checkpoints == run.checkpoints_folder else None
+
     def remove_run(self) -> None:
         """Removes what a run has written, and nothing else."""
         for written in (self.checkpoints_folder, self.events_folder, self.ends_folder):

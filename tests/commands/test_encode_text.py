@@ -8,6 +8,7 @@ import pytest
 from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.commands import encode_text
 from seg_tf.inference.long_texts import LongTexts
+from seg_tf.inference.texts import Sentence
 from tests import command_calls
 from tests.inference import tiny_reat, tiny_slm
 from tests.inference.tiny_slm import sentence
@@ -155,6 +156,12 @@ def test_a_sentence_alone_has_no_nearest(reat_dir, tmp_path, capsys):
         "--show=3",
     )
     assert "There is no other sentence" in capsys.readouterr().out
+
+
+def test_nothing_is_nearest_to_a_sentence_without_pieces():
+    sentences = [Sentence(f"{number}.", "file", 1, number) for number in range(3)]
+    lines = encode_text._nearest(sentences, np.eye(3)[[0, 0, 1]] * [[1], [0], [1]], 3)
+    assert [line.split()[0] for line in lines[1::2]] == ["0.0000"] * 3
 
 
 def test_what_can_be_refused_is_refused_before_anything_is_encoded(

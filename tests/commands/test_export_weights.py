@@ -115,7 +115,12 @@ def test_checkpoint_in_half_precision_is_the_model_by_its_name(
     shutil.copytree(folder, moved)
     (tmp_path / "moved" / "log.jsonl").write_text("of another\n")
     run(moved, "--to=checkpoint", f"--output_dir={tmp_path / 'again'}")
-    assert not (tmp_path / "again" / "log.jsonl").exists()
+    assert (tmp_path / "again" / "log.jsonl").read_text() == "{}\n"
+    # From inside the run, too.
+    monkeypatch.chdir(load_pretrained(tmp_path / "run").folder)
+    run(".", "--to=checkpoint", f"--output_dir={tmp_path / 'inside'}")
+    assert (tmp_path / "inside" / "log.jsonl").read_text() == "{}\n"
+    monkeypatch.chdir(tmp_path)
 
     # A folder of one's own comes first.
     (tmp_path / "slm_of_a_test").mkdir()
@@ -129,12 +134,44 @@ def _weights(pretrained):
     return [np.asarray(one.value) for one in (*pretrained.encoder.weights, *others)]
 
 
+def test_what_an_import_kept_stays_beside_it(bert_dir, tmp_path):
+    run(bert_dir, "--to=checkpoint", f"--output_dir={tmp_path / 'out'}")
+    for name in ("pooler.npz", "import_report.txt"):
+        assert (tmp_path / "out" / name).read_bytes() == (bert_dir / name).read_bytes()
+
+
+def test_of_a_fine_tuned_model_goes_out_the_encoder(run_dir, tmp_path, capsys):
+    folder = tmp_path / "model"
+    shutil.copytree(load_pretrained(run_dir).folder, folder)
+    task = {"class": "TextClassifier", "settings": {}}
+    contents.write_state(folder, {**contents.read_state(folder), "task": task})
+    run(folder, "--to=keras", f"--output_dir={tmp_path / 'out'}")
+    assert "its encoder is written without its head" in capsys.readouterr().out
+    card = (tmp_path / "out" / "README.md").read_text()
+    assert "Of a fine-tuned model" in card
+    assert "Fine-tuned as a TextClassifier" in card
+    assert "0 updates" not in card
+    with pytest.raises(ValueError, match="a fine-tuned one, whose folder can be"):
+        run(folder, "--to=checkpoint", f"--output_dir={tmp_path / 'none'}")
+    assert not (tmp_path / "none").exists()
+
+
 def test_what_cannot_be_written_leaves_nothing(run_dir, bert_dir, tmp_path):
     folder = tmp_path / "out"
     with pytest.raises(ForeignWeightsError, match=r"position_index alone.*sentence_id"):
         run(run_dir, "--to=hugging_face", f"--output_dir={folder}")
     with pytest.raises(ValueError, match=r"`--scores` must be name=value.*'0.87'"):
         run(bert_dir, "--to=keras", f"--output_dir={folder}", "--scores=0.87")
+    about = tmp_path / "about.md"
+    about.write_bytes(b"One.\nCaf\xe9.\n")
+    with pytest.raises(ValueError, match=r"about.md:2: expected UTF-8.*0xE9"):
+        run(
+            bert_dir,
+            "--to=keras",
+            f"--output_dir={folder}",
+            f"--introduction_file={about}",
+        )
+    about.unlink()
     (tmp_path / "manifest.json").write_text("{}")
     with pytest.raises(ValueError, match="must be that of the run's records"):
         run(

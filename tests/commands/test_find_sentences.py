@@ -194,6 +194,16 @@ def test_what_can_be_refused_is_refused_before_anything_is_encoded(
         with pytest.raises(ValueError, match=expected):
             run(*arguments, option)
     assert not (tmp_path / "index").exists()
+    with pytest.raises(ValueError, match="`--index_dir` must be a folder of this"):
+        run(run_dir, f"--corpus={corpus}", "--index_dir=gs://bucket/index")
+
+
+def test_the_vectors_may_lie_in_the_corpus(run_dir, tmp_path, capsys):
+    (tmp_path / "one.txt").write_text("W1 w2. W3 w4.\n")
+    arguments = (f"--corpus={tmp_path}", f"--index_dir={tmp_path / 'index'}")
+    for _ in range(2):
+        run(run_dir, *arguments, "--query=W1 w2.")
+        assert "2 sentences in" in capsys.readouterr().out
 
 
 # The script, to which Ctrl-C happens as soon as the first shard is there.

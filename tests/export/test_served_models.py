@@ -249,6 +249,8 @@ def test_a_classifier_is_exported_and_measured(checkpoints, tmp_path, capsys):
         command_calls.run(export, *arguments)
     with pytest.raises(ValueError, match="`--num_best` does nothing for this model"):
         command_calls.run(export, *arguments, "--num_best=2", "--overwrite")
+    with pytest.raises(ValueError, match="`--lower_case` does nothing for this model"):
+        command_calls.run(export, *arguments, "--lower_case", "--overwrite")
     assert (output / "saved_model.pb").stat().st_mtime_ns == before
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "latency.csv",

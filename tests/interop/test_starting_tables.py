@@ -7,6 +7,7 @@ import pytest
 
 from seg_tf import configuration
 from seg_tf.checkpoints import pretrained
+from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.interop import (
     bert_parts,
@@ -14,11 +15,15 @@ from seg_tf.interop import (
     formats,
     own_checkpoints,
     own_weights,
+    pooler_file,
     target_config,
 )
 from seg_tf.interop.errors import ForeignWeightsError
 from seg_tf.interop.import_report import ImportReport
+from seg_tf.interop.pooler_file import Pooler
 from seg_tf.interop.starting_tables import starting_tables
+from seg_tf.text.sentence_function import SentenceFunction
+from tests.inference import tiny_slm
 from tests.interop import foreign_files
 from tests.interop.foreign_files import HEADS, INNER, LAYERS, WIDTH
 
@@ -280,6 +285,82 @@ def test_a_checkpoint_of_this_package_gives_another_model_its_start(tmp_path):
         conversion.convert(formats.open_model(both), tmp_path / "nothing")
 
 
+def test_what_a_checkpoint_of_this_package_carries_comes_along(tmp_path):
+    parameters = SentenceFunction("textwrap:wrap").to_bytes()
+    source = tiny_slm.write_checkpoint(
+        tmp_path / "source", sentence_parameters=parameters
+    )
+    pooler = Pooler(np.full((16, 16), 2.0, "float32"), np.ones(16, "float32"))
+    pooler_file.write(load_pretrained(source).folder, pooler)
+    config = dataclasses.replace(tiny_slm.config(), objectives={})
+    report = conversion.convert(
+        formats.open_model(source), tmp_path / "made", config, asked=()
+    )
+    # Positions and token index side by side, both read.
+    assert report.equal_for.startswith("every window")
+    assert set(report.unmatched) == {
+        f"head/{name}"
+        for name in (
+            "output_bias",
+            "intermediate_dense/kernel",
+            "intermediate_dense/bias",
+            "intermediate_layer_norm/gamma",
+            "intermediate_layer_norm/beta",
+        )
+    }
+    before, made_of_it = load_pretrained(source), load_pretrained(tmp_path / "made")
+    for one, other in zip(
+        before.encoder.get_weights(), made_of_it.encoder.get_weights(), strict=True
+    ):
+        np.testing.assert_array_equal(other, one)
+    assert made_of_it.sentence_parameters.name == "function:textwrap:wrap"
+    assert made_of_it.sentence_splitter == before.sentence_splitter != {}
+    assert made_of_it.lower_case
+    for one, other in zip(pooler_file.read(made_of_it.folder), pooler, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+    with pytest.raises(CheckpointError, match="`lower_case` must be as in the run"):
+        formats.open_model(source, lower_case=False)
+    others = foreign_files.HUGGING_FACE_DIR / "vocab.txt"
+    with pytest.raises(CheckpointError, match="must be the vocabulary of the run"):
+        formats.open_model(source, others)
+    without = tiny_slm.write_checkpoint(tmp_path / "without", text_preparation=False)
+    vocab_file = tmp_path / "vocab.txt"
+    vocab_file.write_bytes(tiny_slm.VOCABULARY.to_bytes())
+    foreign = formats.open_model(without, vocab_file)
+    assert foreign.vocabulary == vocab_file
+
+
+def test_a_head_that_nobody_trained_is_new_again(tmp_path):
+    tensors = {
+        name: one
+        for name, one in foreign_files.hugging_face_tensors().items()
+        if not name.startswith("cls.")
+    }
+    theirs = foreign_files.write_hugging_face(tmp_path / "theirs", tensors)
+    first = conversion.convert(formats.open_model(theirs), tmp_path / "first")
+    config = run_config({"position_index": 12, "paragraph_index": 3}, 2)
+    second = conversion.convert(
+        formats.open_model(tmp_path / "first"), tmp_path / "second", config
+    )
+    of_head = [
+        [name.partition("/head/")[2] for name in one.new if "/head/" in name]
+        for one in (first, second)
+    ]
+    assert of_head[0] == of_head[1] != []
+    assert not own_weights.has_trained_head(load_pretrained(tmp_path / "second"))
+
+
+def test_a_model_with_neither_positions_nor_token_index_gives_a_start(tmp_path):
+    config = run_config({"paragraph_index": 3, "sentence_index": 4})
+    source = tiny_slm.write_checkpoint(tmp_path / "source", config)
+    report = conversion.convert(
+        formats.open_model(source), tmp_path / "made", run_config(SEGABERT)
+    )
+    assert report.missed == ()
+    assert report.equal_for.startswith("every window with paragraph_index below 3")
+
+
 def tables(**rows):
     """Tables whose every row tells itself: row r of table t is 100 t + r."""
     return {
@@ -289,8 +370,8 @@ def tables(**rows):
     }
 
 
-def made(found, index_tables, num_token_types=0):
-    result = starting_tables(found, index_tables, num_token_types, 5, cls_id=2)
+def made(found, index_tables, num_token_types=0, idle=()):
+    result = starting_tables(found, index_tables, num_token_types, 5, 2, idle)
     return {
         part.removeprefix("tables/"): value[:, 0].tolist()
         for part, value in result.values.items()
@@ -341,17 +422,30 @@ def test_a_file_of_segabert_serves_the_model_that_is_asked_for():
         (("position_index", "paragraph_index", "sentence_index"), ("token_index",)),
         (("position_index",), ("paragraph_index", "sentence_index", "token_index")),
     ):
-        values, result = made(found, dict.fromkeys(wanted, 3))
+        values, result = made(found, dict.fromkeys(wanted, 3), idle=["position_index"])
         for name in wanted:
             assert values[name] == found[f"tables/{name}"][:, 0].tolist()
         assert set(result.unused) == {f"tables/{name}" for name in unused}
         missed = set(unused) - {"position_index"}
         assert set(result.missed) == {f"tables/{name}" for name in missed}
         assert bool(result.equal_for) == (not missed)
-    values, result = made(found, dict.fromkeys(names, 3))
+    values, result = made(found, dict.fromkeys(names, 3), idle=["position_index"])
     assert values["position_index"] == [0.0, 0.0, 0.0]
     assert result.equal_for
-    _, result = made(found, {"token_index": 3})
+    _, result = made(found, {"token_index": 3}, idle=["position_index"])
+    assert result.equal_for == ""
+
+
+def test_positions_beside_a_token_index_that_are_read_come_along():
+    found = tables(token_ids=5, position_index=3, token_index=4)
+    values, result = made(found, {"token_index": 4, "position_index": 3})
+    assert values["position_index"] == [200.0, 201.0, 202.0]
+    assert values["token_index"] == [300.0, 301.0, 302.0, 303.0]
+    assert (result.unused, result.missed) == ((), ())
+    assert result.equal_for.startswith("every window")
+    values, result = made(found, {"token_index": 4})
+    assert values["token_ids"] == [100.0, 101.0, 102.0, 103.0, 104.0]
+    assert result.unused == result.missed == ("tables/position_index",)
     assert result.equal_for == ""
 
 

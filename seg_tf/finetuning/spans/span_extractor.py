@@ -208,13 +208,11 @@ class SpanExtractor(TextTask):
         Raises:
             ValueError: if something else is there, or the model knows no vocabulary.
         """
-        pretrained = self.prepared()
-        checksum = pretrained.sentence_parameters.checksum
         saved_model.write(
             self._served(choice),
             pathlib.Path(folder),
-            pretrained,
-            {**self.settings, **choice, "sentence_parameters_sha256": checksum},
+            self.prepared(),
+            {**self.settings, **choice},
             overwrite=overwrite,
             formats=formats,
         )
