@@ -54,7 +54,7 @@ _PEER_PYTHON = flags.DEFINE_string(
 _OUTPUT_DIR = flags.DEFINE_string(
     "output_dir", None, "Folder of the trainings.", required=True
 )
-_TASKS = flags.DEFINE_list("tasks", ["mrpc", "rte", "stsb"], "Tasks of GLUE.")
+_TASKS = flags.DEFINE_list("tasks", ["mrpc", "rte", "sts-b"], "Tasks of GLUE.")
 _SEEDS = flags.DEFINE_integer("seeds", 5, "Trainings of each task and side.")
 _EPOCHS = flags.DEFINE_integer("epochs", 3, "Passes over the training examples.")
 _LEARNING_RATE = flags.DEFINE_float("learning_rate", 3e-5, "The highest rate.")
@@ -75,8 +75,8 @@ def main(_: Sequence[str]) -> None:
     output_dir.mkdir(parents=True, exist_ok=True)
     checkpoint = output_dir / "checkpoint"
     _check_settings(output_dir / "settings.json")
-    for name in _TASKS.value:
-        task = tasks.get(f"glue/{name}")
+    chosen = {name: tasks.get(f"glue/{name}") for name in _TASKS.value}
+    for name, task in chosen.items():
         sides = {"ours": _Ours(task, checkpoint), "peer": _Peer(task)}
         found: dict[str, list[dict[str, float]]] = {side: [] for side in sides}
         for seed in range(1, _SEEDS.value + 1):

@@ -16,6 +16,8 @@ from unittest import mock
 from absl import app, flags, logging
 
 REPOSITORY = pathlib.Path(__file__).parents[1]
+_MOST_LOADED = 4
+_loaded = {}
 
 
 @contextlib.contextmanager
@@ -45,11 +47,46 @@ def flags_of_one_command():
 
 
 def run(module, *arguments):
-    """Parses the arguments of a command's module and calls its `main`."""
-    with flags_of_one_command():
+    """Parses the arguments of a command's module and calls its `main`.
+
+    A checkpoint is loaded once for all commands: they do not change what they load.
+    """
+    with flags_of_one_command(), _each_checkpoint_loaded_once():
         module.define_flags()
         flags.FLAGS([module.__name__, *map(str, arguments)])
         module.main([module.__name__])
+
+
+@contextlib.contextmanager
+def _each_checkpoint_loaded_once():
+    if "seg_tf.commands.model_flags" not in sys.modules:
+        yield
+        return
+    import keras
+
+    from seg_tf.checkpoints import folders
+    from seg_tf.commands import model_flags
+
+    load = model_flags.load_pretrained
+
+    def loaded(checkpoint, vocab_file=None, lower_case=None, settings=None):
+        folder = folders.find_checkpoint(pathlib.Path(checkpoint))
+        key = (
+            folder,
+            *((path, path.stat().st_mtime_ns) for path in sorted(folder.iterdir())),
+            *(lower_case, repr(settings), keras.config.dtype_policy().name),
+        )
+        found = None if vocab_file else _loaded.get(key)
+        if found is None:
+            found = load(checkpoint, vocab_file, lower_case, settings)
+            if vocab_file is None:
+                _loaded[key] = found
+                if len(_loaded) > _MOST_LOADED:
+                    del _loaded[next(iter(_loaded))]
+        return found
+
+    with mock.patch.object(model_flags, "load_pretrained", loaded):
+        yield
 
 
 class Finished(NamedTuple):

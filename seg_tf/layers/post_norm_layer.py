@@ -1,4 +1,4 @@
-"""What BERT's transformer layer and those of ReAT have in common."""
+"""Arguments and parts that BERT's transformer layer and those of ReAT share."""
 
 from typing import Any
 

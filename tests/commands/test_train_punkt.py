@@ -132,25 +132,25 @@ def test_training_without_nltk_says_what_to_install(monkeypatch):
 def test_command_writes_the_same_bytes_every_time(tmp_path, monkeypatch):
     text = tmp_path / "text.txt"
     text.write_text("\n".join(_paragraphs()))
-    written = []
-    for hash_seed in ("1", "2"):
-        monkeypatch.setenv("PYTHONHASHSEED", hash_seed)
-        output = tmp_path / f"{hash_seed}.json"
-        process = command_calls.python(
-            *("-m", "seg_tf.commands.train_punkt"),
-            f"--input={text}",
-            f"--output={output}",
-            "--name=small",
-            "--description=made up",
-            "--abbreviation_shard_size=10000",
-            "--shard_size=20000",
-        )
-        printed, errors = process.communicate()
-        assert process.returncode == 0, errors
-        assert "2 abbreviations" in printed
-        written.append(output.read_bytes())
-    assert written[0] == written[1]
-    values = json.loads(written[0])
+    arguments = (
+        f"--input={text}",
+        "--name=small",
+        "--description=made up",
+        "--abbreviation_shard_size=10000",
+        "--shard_size=20000",
+    )
+    there, here = tmp_path / "there.json", tmp_path / "here.json"
+    # Sets of strings have another order in it.
+    monkeypatch.setenv("PYTHONHASHSEED", "1")
+    process = command_calls.python(
+        *("-m", "seg_tf.commands.train_punkt"), f"--output={there}", *arguments
+    )
+    printed, errors = process.communicate()
+    assert process.returncode == 0, errors
+    assert "2 abbreviations" in printed
+    command_calls.run(train_punkt, f"--output={here}", *arguments)
+    assert there.read_bytes() == here.read_bytes()
+    values = json.loads(here.read_bytes())
     assert values["name"] == "small"
     assert values["provenance"]["text"] == "made up"
     assert values["provenance"]["num_files"] == 1

@@ -56,7 +56,7 @@ def _faulty(application: Callable, faults: Faults) -> Callable:
             start_response("500 Internal Server Error", [("Content-Length", "0")])
             return [b""]
         if fault == "slow":
-            time.sleep(0.3)
+            time.sleep(0.05)
         body = b"".join(application(environ, start_response))
         if fault == "cut off":  # Of what was announced half comes.
             return [body[: len(body) // 2]]

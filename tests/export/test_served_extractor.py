@@ -20,7 +20,6 @@ from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.text.punkt_parameters import PunktParameters
 from tests import command_calls
 from tests.finetuning import tiny_models
-from tests.inference import tiny_slm
 
 pytestmark = pytest.mark.slow
 
@@ -170,9 +169,8 @@ def test_answers_are_those_of_keras():
     assert empty["answer"].numpy().tolist() == [b""]
 
 
-def test_an_extractor_is_exported(tmp_path):
-    checkpoint = tiny_slm.write_checkpoint(tmp_path / "slm")
-    pretrained = load_pretrained(checkpoint)
+def test_an_extractor_is_exported(run_dir, tmp_path):
+    pretrained = load_pretrained(run_dir)
     model, output = tmp_path / "model", tmp_path / "served"
     extractor = SpanExtractor.from_pretrained(pretrained, seed=1, **SIZES)
     extractor.save_to_preset(model)
@@ -180,7 +178,7 @@ def test_an_extractor_is_exported(tmp_path):
     with pytest.raises(ValueError, match="`--num_best` does nothing for this model"):
         command_calls.run(
             export,
-            f"--checkpoint={checkpoint}",
+            f"--checkpoint={run_dir}",
             f"--output_dir={output}",
             "--num_best=2",
         )

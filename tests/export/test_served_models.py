@@ -27,7 +27,7 @@ from seg_tf.preprocessing.text_preprocessor import (
 from seg_tf.text.punkt import SentenceSplitter
 from tests import command_calls
 from tests.finetuning import tiny_models
-from tests.inference import tiny_slm, tiny_windows
+from tests.inference import tiny_windows
 from tests.preprocessing.test_text_preprocessor import DOCUMENTS, EMPTY
 
 pytestmark = pytest.mark.slow
@@ -58,12 +58,12 @@ json.dump(found, sys.stdout)
 
 
 @pytest.fixture(name="checkpoints", scope="module")
-def _checkpoints(tmp_path_factory):
+def _checkpoints(run_dir, tmp_path_factory):
     return {
         "segabert": tiny_windows.write_checkpoint(
             tmp_path_factory.mktemp("segabert"), tiny_windows.SEGABERT
         ),
-        "slm": tiny_slm.write_checkpoint(tmp_path_factory.mktemp("slm")),
+        "slm": run_dir,
     }
 
 

@@ -125,7 +125,7 @@ def test_the_most_probable_follow_one_another(language_model_dir):
 
 
 def test_neither_unknown_words_nor_empty_paragraphs_are_drawn(language_model_dir):
-    model = tiny.load(language_model_dir)
+    model = tiny.load_anew(language_model_dir)
     # As if these two were nearly certain.
     log_probabilities = model.objective.log_probabilities
     likely = np.zeros(model.vocabulary.size, np.float32)

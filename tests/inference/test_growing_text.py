@@ -128,7 +128,7 @@ def test_words_are_shown_as_they_are_appended(tmp_path):
 
 
 def test_punkt_may_think_otherwise_but_counters_never_fall(language_model_dir):
-    model = tiny.load(language_model_dir)
+    model = tiny.load_anew(language_model_dir)
     growing = GrowingText(model)
     opinions = iter([1, 2, 1, 3])
     model.tree = lambda _: type(

@@ -48,13 +48,17 @@ def test_wikitext_has_its_standard_count(model):
     assert len(text.token_ids) + text.num_blank_lines == 217_646
 
 
+@pytest.fixture(scope="module")
+def text_and_records(model, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("text")
+    text = read(model, folder, tiny.TEXT)
+    return text, tiny.build_records(folder, tmp_path_factory.mktemp("records"))
+
+
 @pytest.mark.parametrize("lanes", [1, 3, 7, 30])
 @pytest.mark.parametrize("target_length", [1, 6, 40])
-def test_segments_are_those_of_validation(model, tmp_path, lanes, target_length):
-    folder = tmp_path / "text"
-    folder.mkdir()
-    text = read(model, folder, tiny.TEXT)
-    records_dir = tiny.build_records(folder, tmp_path)
+def test_segments_are_those_of_validation(text_and_records, lanes, target_length):
+    text, records_dir = text_and_records
     inputs = configuration.build(
         configuration.LaneInputsConfig(
             target_length=target_length, validation_lanes=lanes

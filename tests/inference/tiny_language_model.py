@@ -1,5 +1,7 @@
 """A tiny Sega-Transformer-XL in a checkpoint, text for it, and a slow oracle."""
 
+import functools
+
 import keras
 import numpy as np
 
@@ -87,9 +89,15 @@ def write_checkpoint(folder, vocabulary=VOCABULARY, tokenizer="whitespace", **se
     )
 
 
-def load(run_dir, **model_settings) -> LanguageModel:
+def load_anew(run_dir, **model_settings) -> LanguageModel:
     pretrained = load_pretrained(run_dir, model_settings=model_settings)
     return LanguageModel(pretrained)
+
+
+@functools.cache
+def load(run_dir, **model_settings) -> LanguageModel:
+    """The same for all tests of a file, none of which may change it."""
+    return load_anew(run_dir, **model_settings)
 
 
 def one_pass(model, token_ids, sentences, paragraphs) -> np.ndarray:

@@ -35,8 +35,9 @@ def training_pass(name, recompute_layers, has_dropout, jit_compile=False):
     return [np.asarray(one) for one in found], [one.op for one in graph.node]
 
 
-@pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("has_dropout", [False, True])
+@pytest.mark.parametrize(
+    ("name", "has_dropout"), [("Encoder", False), *((name, True) for name in MODELS)]
+)
 def test_gradients_and_dropout_are_the_same(name, has_dropout):
     held, held_operators = training_pass(name, False, has_dropout)
     found, operators = training_pass(name, True, has_dropout)

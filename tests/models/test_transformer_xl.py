@@ -1,3 +1,5 @@
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -27,6 +29,14 @@ SIZES = {
 def build(**arguments):
     keras.utils.set_random_seed(3)
     return TransformerXL(**{**SIZES, **arguments})
+
+
+_built = functools.cache(build)
+
+
+@functools.cache
+def _read_whole():
+    return _built()(stream())[0]
 
 
 def stream(length=LENGTH, first_token=700):
@@ -62,7 +72,7 @@ def read(model, features, *lengths):
 @pytest.mark.parametrize("lengths", [(6,) * 4, (10, 1, 13), (1,) * 24], ids=str)
 @pytest.mark.parametrize("parts", [PARTS, ("token",), ("token", "sentence")], ids=str)
 def test_segment_by_segment_equals_one_long_pass(parts, lengths):
-    model = build(position_parts=parts)
+    model = _built(position_parts=parts)
     whole, memory_of_whole = model(stream())
     parts, memory = read(model, stream(), *lengths)
     np.testing.assert_allclose(parts, whole, atol=2e-5)
@@ -106,9 +116,7 @@ def test_memory_holds_the_newest_places_and_no_gradient():
 )
 @pytest.mark.parametrize("place", [0, 1, 11, 17, 23])
 def test_what_comes_after_changes_not_one_bit(changed, place):
-    model = build()
-    features = stream()
-    before, _ = model(features)
+    model, before, features = _built(), _read_whole(), stream()
     features = {**features, changed: features[changed].copy()}
     after = features[changed][:, place:]
     if changed == "token_ids":

@@ -23,7 +23,6 @@ from seg_tf.text.graph.sentences import GraphSentenceSplitter
 from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.text.vocabulary import Vocabulary
 from tests.finetuning import tiny_models
-from tests.inference import tiny_language_model
 from tests.sample_data import sample_data
 
 pytestmark = pytest.mark.slow
@@ -241,7 +240,6 @@ def test_what_a_dataset_must_be():
         classifier.fit(texts.batch(2).repeat())
 
 
-def test_other_models_are_refused(tmp_path):
-    folder = tiny_language_model.write_checkpoint(tmp_path)
+def test_other_models_are_refused(language_model_dir):
     with pytest.raises(ValueError, match=r"`checkpoint` must be .*TransformerXLConfig"):
-        TextPreprocessor(load_pretrained(folder))
+        TextPreprocessor(load_pretrained(language_model_dir))

@@ -7,6 +7,7 @@ import numpy as np
 
 from seg_tf.training import pretraining
 from tests.data_pipelines.builders import FIRST_PIECE, write_windows
+from tests.training import stand_ins
 
 NUM_SENTENCES = 5
 WORDS_OF_A_PLACE = 4
@@ -26,7 +27,9 @@ def sentences(generator, words_tell):
     return FIRST_PIECE + words, lengths
 
 
-def results_of_a_run(config, folder, document, num_train, num_validation):
+def results_of_a_run(
+    config, folder, document, num_train, num_validation, built_as=None
+):
     """Validation results of the one objective of a run, without its name.
 
     Args:
@@ -35,6 +38,7 @@ def results_of_a_run(config, folder, document, num_train, num_validation):
         document: makes a document, given a generator.
         num_train: how many to learn from.
         num_validation: how many to validate with.
+        built_as: a run of the same model and step; None is this one.
     """
     generator = np.random.default_rng(0)
     write_windows(
@@ -47,7 +51,7 @@ def results_of_a_run(config, folder, document, num_train, num_validation):
         vocab_size=VOCAB_SIZE,
     )
     inputs = pretraining.build_inputs(config, str(folder))
-    pretrainer = pretraining.build_pretrainer(config, inputs)
+    pretrainer = stand_ins.as_built(built_as or config, inputs)
     batch_size = config.training.batch_size
     pretrainer.fit(
         inputs.train_dataset(batch_size),

@@ -1,3 +1,5 @@
+import functools
+
 import keras
 import pytest
 import tensorflow as tf
@@ -96,9 +98,14 @@ def test_without_validation_the_run_is_one_stretch(updates):
     assert counter.validations == []
 
 
+@functools.cache
+def unbroken_run():
+    return run(num_updates=7, validation_interval=3)
+
+
 @pytest.mark.parametrize("updates", range(8))
 def test_run_taken_up_anywhere_does_what_an_unbroken_one_does(updates):
-    whole, whole_counter = run(num_updates=7, validation_interval=3)
+    whole, whole_counter = unbroken_run()
     rest, counter = run(updates, num_updates=7, validation_interval=3)
     assert train_samples(rest) == train_samples(whole)[4 * updates :]
     expected = [done for done in whole_counter.validations if done[1] > updates]

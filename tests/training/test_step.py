@@ -69,7 +69,7 @@ def make_step(pretrainer, features=BATCH):
     return tf.function(pretrainer.train_step, autograph=False)(features)
 
 
-@pytest.mark.parametrize("micro_batch_size", [None, 6, 3, 2, 1])
+@pytest.mark.parametrize("micro_batch_size", [None, 2, 1])
 @pytest.mark.parametrize("jit_compile", [False, True])
 def test_gradient_is_that_of_the_sum_over_the_whole_batch(
     micro_batch_size, jit_compile

@@ -44,12 +44,14 @@ def corpus(tmp_path_factory):
     return folder, dict(enumerate(corpora.write(folder)))
 
 
-@pytest.fixture
-def language_module(tmp_path, monkeypatch):
+@pytest.fixture(scope="module")
+def language_module(tmp_path_factory):
     """The name of a module with language functions, workers' too."""
-    (tmp_path / "language_of_tests.py").write_text(LANGUAGE_MODULE)
-    monkeypatch.syspath_prepend(tmp_path)
-    yield "language_of_tests"
+    folder = tmp_path_factory.mktemp("language")
+    (folder / "language_of_tests.py").write_text(LANGUAGE_MODULE)
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.syspath_prepend(folder)
+        yield "language_of_tests"
     sys.modules.pop("language_of_tests", None)
 
 
@@ -68,11 +70,12 @@ def everything_on(language_module):
     )
 
 
-@pytest.fixture
-def built(corpus, tmp_path, language_module):
-    options = everything_on(language_module)
-    corpora.build(corpus[0], tmp_path / "built", options)
-    return tmp_path / "built"
+@pytest.fixture(scope="module")
+def built(corpus, tmp_path_factory, language_module):
+    """A build that no test changes."""
+    folder = tmp_path_factory.mktemp("built") / "records"
+    corpora.build(corpus[0], folder, everything_on(language_module))
+    return folder
 
 
 def test_counts_are_those_of_plain_python(corpus, built):

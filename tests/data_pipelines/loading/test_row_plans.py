@@ -1,6 +1,7 @@
 """Plans of large splits: made group by group and once, of the rows of small ones."""
 
 import collections
+import shutil
 import threading
 
 import numpy as np
@@ -60,17 +61,27 @@ def read(inputs):
     return take(inputs.train_dataset(4), inputs.num_train_samples)
 
 
-@pytest.fixture(params=FORMS)
-def form(request, tmp_path, monkeypatch):
-    """Records of shards that are a group each, the form, and rows planned at once."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+@pytest.fixture(scope="module", params=FORMS)
+def planned_at_once(request, tmp_path_factory):
+    """The form, its records, arguments to build it, and its rows planned at once."""
     form = FORMS[request.param]
-    (tmp_path / "records").mkdir()
-    records_dir = form.write(tmp_path / "records")
+    records_dir = form.write(tmp_path_factory.mktemp("records"))
     # Long texts are drawn from all of them.
     arguments = {"long_rate": 0.0} if form is Texts else {}
-    at_once = read(form.build(records_dir, **arguments))
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        cache = tmp_path_factory.mktemp("cache")
+        monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+        at_once = read(form.build(records_dir, **arguments))
     assert not (records_dir / "plans").exists()
+    return form, records_dir, arguments, at_once
+
+
+@pytest.fixture
+def form(planned_at_once, tmp_path, monkeypatch):
+    """Records of shards that are a group each, the form, and rows planned at once."""
+    form, written, arguments, at_once = planned_at_once
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    records_dir = shutil.copytree(written, tmp_path / "records")
     monkeypatch.setattr(row_plans, "_ENOUGH_FOR_A_GROUP", 1)
     return records_dir, form, lambda: form.build(records_dir, **arguments), at_once
 
@@ -123,7 +134,7 @@ def test_other_settings_have_another_plan(form):
     assert len(list((records_dir / "plans").glob("train-*"))) > count
 
 
-@pytest.mark.parametrize("form", ["packed windows"], indirect=True)
+@pytest.mark.parametrize("planned_at_once", ["packed windows"], indirect=True)
 def test_plans_of_records_that_cannot_be_written_to(form, tmp_path, monkeypatch):
     records_dir, _, build, _ = form
     # Tests may run as a user who may write anywhere.
@@ -132,7 +143,7 @@ def test_plans_of_records_that_cannot_be_written_to(form, tmp_path, monkeypatch)
     assert list((tmp_path / "cache" / "seg_tf" / "plans").glob("train-*"))
 
 
-@pytest.mark.parametrize("form", ["packed windows"], indirect=True)
+@pytest.mark.parametrize("planned_at_once", ["packed windows"], indirect=True)
 def test_a_damaged_plan_is_named(form):
     records_dir, _, build, _ = form
     read(build())
@@ -143,7 +154,7 @@ def test_a_damaged_plan_is_named(form):
         read(build())
 
 
-@pytest.mark.parametrize("form", ["packed windows"], indirect=True)
+@pytest.mark.parametrize("planned_at_once", ["packed windows"], indirect=True)
 def test_a_killed_plan_is_made_anew(form, monkeypatch):
     records_dir, _, build, at_once = form
 

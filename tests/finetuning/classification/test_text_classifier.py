@@ -398,12 +398,17 @@ def test_a_label_that_the_model_does_not_know_is_named(run_dir):
         classifier.fit(["w1", "w2"], ["good", "fair"])
 
 
+@pytest.fixture(name="untrained", scope="module")
+def _untrained():
+    """A classifier that refuses what it is given."""
+    return TextClassifier.from_pretrained(tiny("bert"), 2)
+
+
 @pytest.mark.parametrize("call", ["fit", "evaluate", "predict"])
-def test_no_texts_are_an_error(call):
-    classifier = TextClassifier.from_pretrained(tiny("bert"), 2)
+def test_no_texts_are_an_error(untrained, call):
     arguments = [[]] if call == "predict" else [[], []]
     with pytest.raises(ValueError, match=r"`texts` must hold at least one.* none"):
-        getattr(classifier, call)(*arguments)
+        getattr(untrained, call)(*arguments)
 
 
 @pytest.mark.parametrize(
@@ -420,14 +425,13 @@ def test_no_texts_are_an_error(call):
         (["w1", "w2"], r"`labels` must be among those of the model, none\. .* 'w1'"),
     ],
 )
-def test_labels_that_are_no_classes_are_an_error(labels, message):
-    classifier = TextClassifier.from_pretrained(tiny("bert"), 2)
+def test_labels_that_are_no_classes_are_an_error(untrained, labels, message):
     with pytest.raises(ValueError, match=message):
-        classifier.fit(["w10", "w11"], labels)
+        untrained.fit(["w10", "w11"], labels)
     with pytest.raises(ValueError, match=message):
-        classifier.evaluate(["w10", "w11"], labels)
+        untrained.evaluate(["w10", "w11"], labels)
     with pytest.raises(ValueError, match="^`validation_data`: .*" + message):
-        classifier.fit(["w10", "w11"], [0, 1], validation_data=(["w10", "w11"], labels))
+        untrained.fit(["w10", "w11"], [0, 1], validation_data=(["w10", "w11"], labels))
 
 
 def test_classes_may_be_whole_floats():

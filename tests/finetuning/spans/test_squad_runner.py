@@ -53,7 +53,8 @@ def small(tmp_path_factory):
 
 
 @pytest.mark.parametrize("version", ["v1.1", "v2.0"])
-@pytest.mark.parametrize("kind", ["bert", "segabert", "slm", "segabert_slm"])
+# One of each layout.
+@pytest.mark.parametrize("kind", ["segabert", "segabert_slm"])
 def test_a_model_that_knows_the_answers_gets_all_in_reach(
     kind, version, tmp_path, monkeypatch
 ):

@@ -1,11 +1,9 @@
-import subprocess
-import sys
-
 import pytest
 
 from seg_tf.training.outputs import plots, run_log
 from seg_tf.training.outputs.run_log import RunLog
 from seg_tf.training.run_folder import RunFolder
+from tests import command_calls
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -156,25 +154,18 @@ def test_folder_without_a_log_is_refused(tmp_path):
 def test_command_plots_several_runs(tmp_path):
     runs = [write_log(tmp_path / name) for name in ("one", "two")]
     command = [
-        sys.executable,
-        "-m",
         "seg_tf.commands.plot_runs",
         f"--runs={runs[0]},{runs[1]}",
         f"--output={tmp_path / 'x.png'}",
     ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = command_calls.call(*command)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "x.png").read_bytes()[:8] == PNG
     # Of the rows that this command draws only those of training have an accuracy.
-    done = subprocess.run(
-        [*command, "--metric=loss,accuracy", "--training"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = command_calls.call(*command, "--metric=loss,accuracy", "--training")
     assert done.returncode == 0, done.stderr
-    command[3] = f"--runs={tmp_path}/absent"
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    command[1] = f"--runs={tmp_path}/absent"
+    done = command_calls.call(*command)
     assert done.returncode == 1
     assert done.stderr.startswith("error: `")
     assert "Traceback" not in done.stderr
