@@ -121,7 +121,7 @@ class _Ours:
         if self._runner is None:
             if not self._checkpoint.exists():
                 source = formats.open_model(pathlib.Path(_MODEL_DIR.value))
-                conversion.convert(source, self._checkpoint, None, None, None)
+                conversion.convert(source, self._checkpoint)
             self._runner = ClassificationRunner(
                 load_pretrained(self._checkpoint),
                 self._task,
