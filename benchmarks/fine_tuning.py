@@ -3,8 +3,8 @@ r"""Scores of fine-tuning: ours beside a plain loop of PyTorch and transformers.
   python -m benchmarks.fine_tuning --model_dir=all-MiniLM-L6-v2 --data_dir=glue \
       --peer_python=torch/bin/python --output_dir=parity
   python -m benchmarks.fine_tuning … --tasks=rte --seeds=2 --limit=200 --epochs=1
-  taskset --cpu-list=0 python -m benchmarks.fine_tuning … --side=ours &
-  taskset --cpu-list=1 python -m benchmarks.fine_tuning … --side=peer --threads=1
+  taskset -c 0 python -m benchmarks.fine_tuning … --side=ours &
+  taskset -c 1 python -m benchmarks.fine_tuning … --side=peer --threads=1
 
 Both sides start from the same weights, those of a Hugging Face BERT, its pooler
 included, and train by the same recipe: AdamW with a warm-up over a tenth of the updates
