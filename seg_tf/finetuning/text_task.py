@@ -3,12 +3,14 @@
 import dataclasses
 import json
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from seg_tf import configuration
 from seg_tf.checkpoints import contents, folders
 from seg_tf.checkpoints.pretrained import Pretrained, load_pretrained
+from seg_tf.export import saved_model
+from seg_tf.export.served_model import ServedModel
 from seg_tf.finetuning.feature_model import FeatureModel
 from seg_tf.interop import new_folder
 from seg_tf.text.preparation import TextPreparation
@@ -112,6 +114,38 @@ class TextTask(FeatureModel):
             contents.write(
                 unfinished, self.encoder, {"task": self}, state, text.files()
             )
+
+    def export(
+        self,
+        folder: str | pathlib.Path,
+        overwrite: bool = False,
+        formats: Sequence[str] = (saved_model.SAVED_MODEL,),
+        **choice: Any,
+    ) -> None:
+        """Writes a SavedModel that takes text.
+
+        Args:
+            folder: a new folder.
+            overwrite: whether an exported model that is there is replaced.
+            formats: "saved_model", "onnx", "litert": `seg_tf.export.portable`.
+            **choice: of a `SpanExtractor`: as for `answer`.
+
+        Raises:
+            ValueError: if something else is there, the model knows no vocabulary, or
+                it is a multiple choice.
+        """
+        saved_model.write(
+            self._served(**choice),
+            pathlib.Path(folder),
+            self.prepared(),
+            {**self.settings, **choice},
+            overwrite=overwrite,
+            formats=formats,
+        )
+
+    def _served(self, **choice: Any) -> ServedModel:
+        """The model that `export` saves; each class has its own."""
+        raise NotImplementedError
 
     def prepared(self) -> Pretrained:
         """Vocabulary and row form of the model.

@@ -14,7 +14,6 @@ from keras import ops
 
 from seg_tf.checkpoints.encoder_copies import copy_encoder, seeded
 from seg_tf.checkpoints.pretrained import Pretrained
-from seg_tf.export import saved_model
 from seg_tf.export.served_classifier import ServedClassifier
 from seg_tf.finetuning.classification.text_batches import text_batches
 from seg_tf.finetuning.feature_model import WithoutDropout
@@ -307,38 +306,14 @@ class TextClassifier(TextTask):
         x = self._with_rows(x)
         return super().predict(x, batch_size=batch_size, **arguments)
 
-    def export(
-        self,
-        folder: str | pathlib.Path,
-        overwrite: bool = False,
-        formats: Sequence[str] = (saved_model.SAVED_MODEL,),
-    ) -> None:
-        """Writes a SavedModel that takes text: `seg_tf.export.served_classifier`.
-
-        Args:
-            folder: a new folder.
-            overwrite: whether an exported model that is there is replaced.
-            formats: "saved_model", "onnx", "litert": `seg_tf.export.portable`.
-
-        Raises:
-            ValueError: if something else is there, or the model knows no vocabulary.
-        """
+    def _served(self) -> ServedClassifier:
         if self.multiple_choice:
             raise ValueError(
                 "`export` takes classifiers of texts. Received: a multiple choice"
             )
-        pretrained, settings = self.prepared(), self.settings
-        names = settings["labels"] or [str(one) for one in range(self.num_classes)]
-        of_classes = names if self.num_classes > 1 else []
-        served = ServedClassifier(self, self.preprocessor, of_classes)
-        saved_model.write(
-            served,
-            pathlib.Path(folder),
-            pretrained,
-            settings,
-            overwrite=overwrite,
-            formats=formats,
-        )
+        names = self.settings["labels"] or map(str, range(self.num_classes))
+        of_classes = list(names) if self.num_classes > 1 else []
+        return ServedClassifier(self, self.preprocessor, of_classes)
 
     def _with_rows(self, batches: Any) -> Any:
         """Batches of texts as rows; whatever else it is stays as it is."""

@@ -3,7 +3,6 @@
 # Shape key: B batch, L row length, D width of the encoder, C candidates.
 
 import functools
-import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
@@ -14,7 +13,6 @@ from keras import ops
 
 from seg_tf.checkpoints.encoder_copies import copy_encoder, seeded
 from seg_tf.checkpoints.pretrained import Pretrained
-from seg_tf.export import saved_model
 from seg_tf.export.served_extractor import ServedExtractor
 from seg_tf.finetuning.text_task import TextTask
 from seg_tf.inference.texts import check_texts
@@ -186,38 +184,11 @@ class SpanExtractor(TextTask):
                 "`contexts` must hold one for each of `questions`. Received: "
                 f"{len(contexts)} contexts, {len(questions)} questions"
             )
-        function = self._served(choice).functions["serving_default"]
+        function = self._served(**choice).functions["serving_default"]
         found = function(tf.constant(questions), tf.constant(contexts))
         return {name: values.numpy() for name, values in found.items()}
 
-    def export(
-        self,
-        folder: str | pathlib.Path,
-        overwrite: bool = False,
-        formats: Sequence[str] = (saved_model.SAVED_MODEL,),
-        **choice: Any,
-    ) -> None:
-        """Writes a SavedModel that answers questions.
-
-        Args:
-            folder: a new folder.
-            overwrite: whether an exported model that is there is replaced.
-            formats: "saved_model", "onnx", "litert": `seg_tf.export.portable`.
-            **choice: as for `answer`.
-
-        Raises:
-            ValueError: if something else is there, or the model knows no vocabulary.
-        """
-        saved_model.write(
-            self._served(choice),
-            pathlib.Path(folder),
-            self.prepared(),
-            {**self.settings, **choice},
-            overwrite=overwrite,
-            formats=formats,
-        )
-
-    def _served(self, choice: Mapping[str, Any]) -> ServedExtractor:
+    def _served(self, **choice: Any) -> ServedExtractor:
         return ServedExtractor(self, self.preprocessor, **choice)
 
     def losses_of_pointers(self) -> dict[str, keras.losses.Loss]:
