@@ -136,6 +136,11 @@ def _data(state: Mapping[str, Any], manifest: Mapping[str, Any] | None) -> list[
 
 def _manifest(pretrained: Pretrained, path: pathlib.Path) -> dict[str, Any]:
     state = contents.read_state(pretrained.folder)
+    if not state.get("records"):
+        raise ValueError(
+            "`manifest_file` must be left out for a model that no run pretrained on "
+            f"records. Received: {path} for {pretrained.folder}"
+        )
     expected = _manifest_checksums(state)
     found = files.checksum(path)
     if found not in expected:

@@ -13,7 +13,6 @@ from seg_tf.interop.layouts import Layout
 from seg_tf.interop.tensor_stores import (
     TensorFlowStore,
     TensorStore,
-    VariableStore,
     prefix_of,
 )
 
@@ -100,16 +99,6 @@ def from_official(
     bert_config_file.check_sizes(config, sizes, store.source, path)
     layout = layouts.official(sizes, prefix, head_prefix)
     return _model(OFFICIAL, store, layout, sizes, config, path, **rest)
-
-
-def official_encoder_store(encoder: Any) -> VariableStore:
-    """Variables of an encoder of tf-models-official in memory.
-
-    Args:
-        encoder: such as a built `official.nlp.modeling.networks.BertEncoder`.
-    """
-    variables = {one.name.removesuffix(":0"): one for one in encoder.variables}
-    return VariableStore(variables, type(encoder).__name__)
 
 
 def _model(

@@ -285,6 +285,13 @@ def test_a_checkpoint_of_this_package_gives_another_model_its_start(tmp_path):
         conversion.convert(formats.open_model(both), tmp_path / "nothing")
 
 
+def test_a_checkpoint_of_a_language_model_gives_no_encoder_its_start(
+    language_model_dir,
+):
+    with pytest.raises(ForeignWeightsError, match=r"`--from` .* of a TransformerXLCo"):
+        formats.open_model(language_model_dir)
+
+
 def test_what_a_checkpoint_of_this_package_carries_comes_along(tmp_path):
     parameters = SentenceFunction("textwrap:wrap").to_bytes()
     source = tiny_slm.write_checkpoint(

@@ -10,6 +10,7 @@ import pytest
 import safetensors.numpy
 
 from seg_tf import configuration, files
+from seg_tf.checkpoints import contents
 from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.interop import conversion, formats, model_card
 from seg_tf.interop.errors import ForeignWeightsError
@@ -320,12 +321,16 @@ def test_a_card_of_imported_weights_says_whose_they_are(bert, tmp_path):
     assert "None were measured." in page
 
 
-def test_a_card_takes_the_manifest_of_the_run_alone(bert, tmp_path):
-    (tmp_path / "manifest.json").write_text("{}")
-    with pytest.raises(ValueError, match="`manifest_file` must be that of the run"):
-        model_card.write_model_card(
-            bert, tmp_path, manifest_file=tmp_path / "manifest.json"
-        )
+def test_a_card_takes_the_manifest_of_the_run_alone(bert, tmp_path, monkeypatch):
+    manifest = tmp_path / "manifest.json"
+    manifest.write_text("{}")
+    with pytest.raises(ValueError, match="`manifest_file` must be left out for"):
+        model_card.write_model_card(bert, tmp_path, manifest_file=manifest)
+    state = contents.read_state(bert.folder)
+    state["records"] = {"manifest_checksum": "of another"}
+    monkeypatch.setattr(contents, "read_state", lambda _: state)
+    with pytest.raises(ValueError, match="`manifest_file` must be that of the run's"):
+        model_card.write_model_card(bert, tmp_path, manifest_file=manifest)
 
 
 def test_config_of_the_card_holds_every_setting(bert):
