@@ -9,6 +9,7 @@ from absl import flags
 
 from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.commands import evaluate_perplexity
+from seg_tf.inference import word_segments
 from tests import command_calls
 from tests.data_pipelines.builders import random_tree, write_word_documents
 from tests.inference import tiny_language_model as tiny
@@ -95,12 +96,16 @@ def test_records_give_the_loss_of_their_text(
     records = (f"--records_dir={records_dir}", "--split=train", result.flag)
     run(language_model_dir, f"--text={text}", "--lanes=3", result.flag)
     of_text = result()
+    capsys.readouterr()
     run(language_model_dir, *records)
     of_records = result()
     for name in ("predicted", "unknown_share", "lanes", "memory_length"):
         assert of_records[name] == of_text[name]
     assert "standard" not in of_records
-    assert "split train" in capsys.readouterr().out
+    output = capsys.readouterr().out
+    assert "split train" in output
+    assert "predicted words" in output
+    assert "standard count" not in output
     settings = ("--lanes=2", "--target_length=3", "--memory_length=9")
     run(language_model_dir, f"--text={text}", *settings, result.flag)
     of_text = result()
@@ -128,18 +133,14 @@ def test_texts_are_read_one_after_the_other(language_model_dir, text, result):
     ],
 )
 def test_text_without_titles_of_wikitext_has_no_standard_count(
-    language_model_dir, text, result, capsys, lines
+    language_model_dir, text, lines
 ):
     other = text.with_name("other.txt")
     other.write_text(lines)
+    model = tiny.load(language_model_dir)
     # Nor has WikiText that is read with it.
-    for sources in ([other], [text, other]):
-        arguments = [f"--text={source}" for source in sources]
-        run(language_model_dir, *arguments, result.flag)
-        assert "standard" not in result()
-        shown = capsys.readouterr().out
-        assert "predicted words" in shown
-        assert "standard count" not in shown
+    for sources in ({"other": other}, {"text": text, "other": other}):
+        assert word_segments.read_text(sources, model).num_standard_tokens is None
 
 
 def test_a_book_has_no_standard_count(tmp_path, result, capsys):

@@ -9,7 +9,7 @@ from absl import flags
 
 from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.commands import find_sentences
-from seg_tf.inference import texts
+from seg_tf.inference import corpus_vectors, texts
 from seg_tf.inference.sentence_vectors import SentenceVectors
 from tests import command_calls
 from tests.inference import tiny_slm
@@ -206,34 +206,26 @@ def test_the_vectors_may_lie_in_the_corpus(run_dir, tmp_path, capsys):
         assert "2 sentences in" in capsys.readouterr().out
 
 
-# The script, to which Ctrl-C happens as soon as the first shard is there.
-INTERRUPTED = """
-import runpy, signal
-# Whoever starts a job in the background may have had it ignored.
-signal.signal(signal.SIGINT, signal.default_int_handler)
-from seg_tf.inference import corpus_vectors
-write_shard = corpus_vectors.write_shard
-def write_shard_and_interrupt(*arguments):
-    write_shard(*arguments)
-    signal.raise_signal(signal.SIGINT)
-corpus_vectors.write_shard = write_shard_and_interrupt
-runpy.run_module("seg_tf.commands.find_sentences", run_name="__main__", alter_sys=True)
-"""
-
-
 def test_interrupted_command_goes_on_and_ends_with_the_same(
-    run_dir, corpus, index_dir, tmp_path
+    run_dir, corpus, index_dir, tmp_path, monkeypatch
 ):
     arguments = (
         f"--corpus={corpus}",
         f"--index_dir={tmp_path}",
         "--shard_sentences=25",
     )
-    process = command_calls.python(
-        "-c", INTERRUPTED, f"--checkpoint={run_dir}", *arguments
-    )
-    _, errors = process.communicate()
-    assert process.returncode == 1
+    write_shard = corpus_vectors.write_shard
+
+    def write_shard_and_interrupt(*arguments):
+        write_shard(*arguments)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(corpus_vectors, "write_shard", write_shard_and_interrupt)
+        code, _, errors = command_calls.call(
+            "seg_tf.commands.find_sentences", f"--checkpoint={run_dir}", *arguments
+        )
+    assert code == 1
     assert errors.endswith("interrupted. Run the same command again to go on\n")
     assert [path.name for path in tmp_path.glob("*shard-*")] == ["shard-00000"]
     run(run_dir, *arguments)

@@ -26,6 +26,8 @@ class Case:
             another; None fills every shape for itself.
         saved_within: the class whose case saves it, where a functional model cannot:
             Keras would give it lists in place of named tuples.
+        compiled_within: the case whose layer calls this one, and with which XLA and JAX
+            compile it.
         variant: what tells it from another case of the same class.
     """
 
@@ -40,6 +42,7 @@ class Case:
     is_sum: bool = False
     make_inputs: Callable[[int, int], dict[str, np.ndarray]] | None = None
     saved_within: str = ""
+    compiled_within: str = ""
     variant: str = ""
 
     @property

@@ -233,6 +233,7 @@ CASES = [
         reference=lambda layer, inputs: _reference_adaptive_losses(layer, **inputs),
         golden=[[0.55999, 2.97934, 2.55561], [0.9474, 1.80278, 1.36755]],
         float32_output=True,
+        compiled_within="CausalLM",
     ),
     Case(
         cls=IndexEmbedding,
@@ -331,6 +332,7 @@ CASES = [
             ],
         ],
         make_inputs=_attention_inputs,
+        compiled_within="Encoder-packed",
     ),
     Case(
         cls=Encoder,
@@ -492,6 +494,7 @@ CASES = [
         ],
         float32_output=True,
         make_inputs=_reconstructor_inputs,
+        compiled_within="SentenceUnshuffling",
     ),
     Case(
         cls=SentenceUnshuffling,
@@ -534,3 +537,4 @@ CASES = [
         make_inputs=_unshuffling_inputs,
     ),
 ]
+COMPILED = [case for case in CASES if not case.compiled_within]

@@ -1,4 +1,4 @@
-"""Outputs and gradients of every case on JAX: a process, which has one Keras backend.
+"""Outputs and gradients of the cases on JAX: a process, which has one Keras backend.
 
   KERAS_BACKEND=jax python -m tests.conformance.jax_process COMPUTED
 
@@ -12,7 +12,7 @@ import keras
 import numpy as np
 
 from tests.conformance.case import squares
-from tests.conformance.cases import CASES
+from tests.conformance.cases import COMPILED
 
 
 def entry(case, kind, name):
@@ -56,7 +56,7 @@ def main(computed):
     assert keras.backend.backend() == "jax"
     found = {
         entry(case, kind, number): np.asarray(value)
-        for case in CASES
+        for case in COMPILED
         for kind, values in compute(case).items()
         for number, value in enumerate(values)
     }

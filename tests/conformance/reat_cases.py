@@ -154,6 +154,7 @@ CASES = [
             ],
         ],
         make_inputs=_hidden_text_inputs,
+        compiled_within="ReAT",
     ),
     Case(
         cls=AlphaTransformerLayer,
@@ -191,6 +192,7 @@ CASES = [
             ],
         ],
         make_inputs=_hidden_text_inputs,
+        compiled_within="ReAT",
     ),
     Case(
         cls=ReAT,

@@ -5,6 +5,7 @@ import os
 import pkgutil
 import subprocess
 import sys
+from unittest import mock
 
 import keras
 import numpy as np
@@ -16,7 +17,7 @@ from seg_tf.layers.post_norm_layer import PostNormLayer
 from seg_tf.objectives.base import ObjectiveLayer
 from tests.conformance import jax_process
 from tests.conformance.case import squares
-from tests.conformance.cases import CASES
+from tests.conformance.cases import CASES, COMPILED
 
 pytestmark = pytest.mark.slow
 
@@ -112,10 +113,9 @@ def test_no_public_layer_is_missing_from_the_list():
 @each_case
 def test_golden_values(case):
     layer, inputs = built(case), case.inputs(batch=2, length=3)
-    golden = keras.tree.map_structure_up_to(
-        case.reference(layer, inputs), np.asarray, case.golden
-    )
-    assert_close(case.reference(layer, inputs), golden, atol=1e-5)
+    reference = case.reference(layer, inputs)
+    golden = keras.tree.map_structure_up_to(reference, np.asarray, case.golden)
+    assert_close(reference, golden, atol=1e-5)
     assert_close(case.apply(layer, inputs), golden, atol=1e-5)
 
 
@@ -136,11 +136,12 @@ def test_saved_file_gives_the_same_layer(case, tmp_path):
     if case.saved_within:
         pytest.skip(f"saved within a {case.saved_within}, which has a case of its own")
     arguments = case.make_arguments()
-    layer, inputs = built(case), case.inputs(batch=3)
+    layer = built(case)
+    inputs, outputs, _ = on_tensorflow(case)
     model = case.model(layer)
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
-    assert_close(loaded(inputs), case.apply(layer, inputs), atol=1e-6)
+    assert_close(loaded(inputs), outputs, atol=1e-6)
     (restored,) = [one for one in loaded.layers if isinstance(one, case.cls)]
     assert restored is not layer
     config = restored.get_config()
@@ -153,15 +154,14 @@ def test_saved_file_gives_the_same_layer(case, tmp_path):
 @each_case
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_mixed_precision_is_close_to_float32(case, dtype):
-    layer, inputs = built(case, f"mixed_{dtype}"), case.inputs(batch=3)
+    layer = built(case, f"mixed_{dtype}")
+    inputs, exact, _ = on_tensorflow(case)
     outputs = keras.tree.flatten(case.apply(layer, inputs))
     expected = "float32" if case.float32_output else dtype
     assert {output.dtype.name for output in outputs} == {expected}
     assert {weight.dtype for weight in layer.trainable_weights} <= {"float32"}
     precision = {"float16": 5e-3, "bfloat16": 4e-2}[dtype]
-    assert_close(
-        outputs, case.apply(built(case), inputs), rtol=precision, atol=precision
-    )
+    assert_close(outputs, exact, rtol=precision, atol=precision)
 
 
 @each_case
@@ -184,7 +184,7 @@ def test_compiled_outputs_and_gradients_equal_eager(case):
     assert any(map(np.any, eager_gradients)) == bool(layer.trainable_weights)
     plain = tf.function(compute, autograph=False).get_concrete_function(tensors)
     compiled = tf.function(lambda one: plain(one), autograph=False, jit_compile=True)
-    for run in (plain, compiled):
+    for run in (plain, compiled) if not case.compiled_within else (plain,):
         outputs, gradients = run(tensors)
         assert_close(outputs, eager_outputs, atol=1e-5)
         assert_gradients_close(gradients, eager_gradients)
@@ -204,12 +204,24 @@ def test_outputs_and_gradients_on_jax_equal_those_on_tensorflow(tmp_path):
         check=True,
     )
     with np.load(archive) as computed:
-        for case in CASES:
+        for case in COMPILED:
             _, outputs, gradients = on_tensorflow(case)
             found = jax_process.of_kind(computed, case, "outputs")
             assert_close(found, outputs, atol=1e-5, err_msg=case.name)
             found = jax_process.of_kind(computed, case, "gradients")
             assert_gradients_close(found, gradients, case.name)
+
+
+def test_layers_compiled_within_others_are_called_by_them():
+    for case in CASES:
+        if case.compiled_within:
+            (outer,) = [one for one in COMPILED if one.name == case.compiled_within]
+            original = case.cls.call
+            with mock.patch.object(
+                case.cls, "call", autospec=True, side_effect=original
+            ) as call:
+                outer.apply(built(outer), outer.inputs(batch=3))
+            assert call.called, case.name
 
 
 @each_case
@@ -221,7 +233,8 @@ def test_no_variable_is_int32(case):
 
 @each_case
 def test_rows_of_a_batch_do_not_meet(case):
-    layer, inputs = built(case), case.inputs(batch=3)
+    layer = built(case)
+    inputs, outputs, _ = on_tensorflow(case)
     rows = [
         case.apply(
             layer, {name: value[row : row + 1] for name, value in inputs.items()}
@@ -232,7 +245,7 @@ def test_rows_of_a_batch_do_not_meet(case):
     joined = keras.tree.map_structure(
         lambda *parts: join([np.asarray(part) for part in parts], axis=0), *rows
     )
-    assert_close(joined, case.apply(layer, inputs), atol=1e-5)
+    assert_close(joined, outputs, atol=1e-5)
 
 
 @each_case

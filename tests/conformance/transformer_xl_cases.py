@@ -239,6 +239,7 @@ CASES = [
         ],
         make_inputs=_attention_inputs,
         saved_within="TransformerXL",
+        compiled_within="TransformerXL",
     ),
     Case(
         cls=TransformerXL,

@@ -24,11 +24,15 @@ class Faults:
     """
 
     def __init__(self):
+        self._lock = threading.Lock()
+        self.reset()
+
+    def reset(self) -> None:
+        """Lets all requests succeed, and counts from 0 again."""
         self.every = 0
         self.counts = {"500": 0, "cut off": 0, "slow": 0}
         self._numbers = itertools.count(1)
         self._kinds = itertools.cycle(self.counts)
-        self._lock = threading.Lock()
 
     def draw(self) -> str | None:
         """The fault of the next request."""

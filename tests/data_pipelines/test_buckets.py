@@ -20,15 +20,51 @@ from tests.data_pipelines.small_corpus import contents
 
 pytestmark = pytest.mark.slow
 
-RECORDS = f"{BUCKET}/records"
+# Every file costs some requests: there are few.
+SLICE, LARGER_SLICE = 0.01, 0.03
+
+
+@pytest.fixture(scope="module")
+def server():
+    """A server with a bucket, in which each test has a folder of its own."""
+    with pytest.MonkeyPatch.context() as patch, object_server.running(patch) as faults:
+        yield faults
+
+
+@pytest.fixture(autouse=True)
+def faults(server, monkeypatch, tmp_path):
+    """Those of the server, none so far, beside an empty cache."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    server.reset()
+    return server
 
 
 @pytest.fixture
-def faults(monkeypatch, tmp_path):
-    """A server with a bucket, an empty cache, and no long pauses."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    with object_server.running(monkeypatch) as faults:
-        yield faults
+def url(tmp_path):
+    """Where nothing is in the bucket."""
+    return f"{BUCKET}/{tmp_path.name}/records"
+
+
+@pytest.fixture(scope="module")
+def records(corpus, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("records")
+    random_corpus.build(corpus, folder, slice_megabytes=SLICE)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def stored(records, server):
+    """The URL of the same in the bucket, which no test may change."""
+    put(records, f"{BUCKET}/stored/records")
+    return f"{BUCKET}/stored/records"
+
+
+@pytest.fixture(scope="module")
+def fewer_records(corpus, tmp_path_factory):
+    """Windows of the same corpus in fewer shards."""
+    folder = tmp_path_factory.mktemp("fewer")
+    random_corpus.build(corpus, folder, slice_megabytes=LARGER_SLICE)
+    return folder
 
 
 def put(folder, url):
@@ -56,10 +92,11 @@ def of_build(folder):
 
 
 def build(corpus, output, *more):
+    more = (f"--slice_megabytes={SLICE}", *more)
     return command_calls.call(*random_corpus.command(corpus, output, *more))
 
 
-def read(records_dir, count=60, **settings):
+def dataset(records_dir, **settings):
     config = configuration.WindowInputsConfig(
         window_length=32,
         masking=configuration.MaskingConfig(max_predictions=6),
@@ -68,75 +105,78 @@ def read(records_dir, count=60, **settings):
     inputs = configuration.build(
         config, records_dir=records_dir, index_tables={"position_index": 32}, seed=1
     )
-    return take(inputs.train_dataset(7), count)
+    return inputs.train_dataset(7)
 
 
-def test_from_bucket_to_bucket_as_from_disk_to_disk(corpus, built, faults):
-    put(corpus / "text", f"{BUCKET}/text")
+def read(records_dir, count=60, **settings):
+    return take(dataset(records_dir, **settings), count)
+
+
+def test_from_bucket_to_bucket_as_from_disk_to_disk(corpus, records, faults, url):
+    put(corpus / "text", f"{url}-text")
     faults.every = 4
-    done = build(corpus, RECORDS, f"--input={BUCKET}/text")
+    done = build(corpus, url, f"--input={url}-text")
     assert done.returncode == 0, done.stderr
     assert all(faults.counts.values()), faults.counts
-    assert f"windows of 32 positions in {RECORDS}" in done.stdout
+    assert f"windows of 32 positions in {url}" in done.stdout
     faults.every = 0
-    assert in_bucket(RECORDS) == of_build(built)
+    assert in_bucket(url) == of_build(records)
 
 
-def test_a_finished_build_is_left_as_it_is_on_any_machine(
-    corpus, built, faults, tmp_path, monkeypatch
-):
-    put(built, RECORDS)
-    before = in_bucket(RECORDS)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "other_machine"))
-    assert build(corpus, RECORDS).returncode == 0
-    assert in_bucket(RECORDS) == before
-    other = build(corpus, RECORDS, "--window_length=16")
+def test_a_finished_build_is_left_as_it_is_on_any_machine(corpus, stored):
+    before = in_bucket(stored)
+    assert build(corpus, stored).returncode == 0
+    assert in_bucket(stored) == before
+    other = build(corpus, stored, "--window_length=16")
     assert other.returncode == 1
     assert "a finished build with another `options.window_length`" in other.stderr
 
 
-def test_a_build_takes_the_place_of_another(corpus, built, faults):
-    assert build(corpus, RECORDS, "--slice_megabytes=0.002").returncode == 0
-    assert len(in_bucket(RECORDS)) > len(of_build(built))
-    assert build(corpus, RECORDS, "--overwrite").returncode == 0
-    assert in_bucket(RECORDS) == of_build(built)
+def test_a_build_takes_the_place_of_another(corpus, fewer_records, url):
+    assert build(corpus, url).returncode == 0
+    assert len(in_bucket(url)) > len(of_build(fewer_records))
+    larger = f"--slice_megabytes={LARGER_SLICE}"
+    assert build(corpus, url, larger, "--overwrite").returncode == 0
+    assert in_bucket(url) == of_build(fewer_records)
 
 
-def test_a_killed_transfer_goes_on(corpus, built, faults, monkeypatch):
+def test_a_killed_transfer_goes_on(corpus, records, url, monkeypatch):
     upload, sent = remote_files.upload, []
 
-    def killed(path, url):
+    def killed(path, name):
         if len(sent) == 9:
             raise KeyboardInterrupt
-        sent.append(url)
-        upload(path, url)
+        sent.append(name)
+        upload(path, name)
 
     with monkeypatch.context() as patch:
         patch.setattr(remote_files, "upload", killed)
-        assert build(corpus, RECORDS).returncode
-    assert not any(name.endswith("manifest.json") for name in in_bucket(RECORDS))
+        assert build(corpus, url).returncode
+    assert not any(name.endswith("manifest.json") for name in in_bucket(url))
     again = []
-    monkeypatch.setattr(
-        remote_files, "upload", lambda path, url: (again.append(url), upload(path, url))
-    )
-    assert build(corpus, RECORDS).returncode == 0
+
+    def noted(path, name):
+        again.append(name)
+        upload(path, name)
+
+    monkeypatch.setattr(remote_files, "upload", noted)
+    assert build(corpus, url).returncode == 0
     assert not set(again) & set(sent)
-    assert in_bucket(RECORDS) == of_build(built)
+    assert in_bucket(url) == of_build(records)
 
 
-def test_windows_are_cut_from_documents_of_a_bucket(built, faults, tmp_path):
-    put(built / "documents", f"{BUCKET}/documents")
+def test_windows_are_cut_from_documents_of_a_bucket(records, stored, tmp_path):
     done = command_calls.call(
         "data_pipelines.build_windows",
-        f"--documents_dir={BUCKET}/documents",
+        f"--documents_dir={stored}/documents",
         f"--output_dir={tmp_path / 'windows'}",
         "--window_length=32",
     )
     assert done.returncode == 0, done.stderr
-    expected = {n: c for n, c in of_build(built).items() if "/" not in n}
+    expected = {n: c for n, c in of_build(records).items() if "/" not in n}
     assert of_build(tmp_path / "windows") == expected
     checked = command_calls.call(
-        "data_pipelines.check_records", f"--records_dir={BUCKET}/documents"
+        "data_pipelines.check_records", f"--records_dir={stored}/documents"
     )
     assert checked.returncode == 0, checked.stdout
 
@@ -144,11 +184,10 @@ def test_windows_are_cut_from_documents_of_a_bucket(built, faults, tmp_path):
 @pytest.mark.parametrize(
     "settings", [{}, {"block_rows": 8, "blocks_at_once": 3}], ids=["all", "blocks"]
 )
-def test_batches_are_those_of_a_disk(built, faults, settings):
-    expected = read(built, **settings)
-    put(built, RECORDS)
+def test_batches_are_those_of_a_disk(records, stored, faults, settings):
+    expected = read(records, **settings)
     faults.every = 3
-    assert_same_rows(read(RECORDS, **settings), expected)
+    assert_same_rows(read(stored, **settings), expected)
     assert faults.counts["500"]
     assert faults.counts["cut off"]
 
@@ -163,14 +202,16 @@ def test_batches_are_those_of_a_disk(built, faults, settings):
     ],
     ids=["packed windows", "texts"],
 )
-def test_rows_of_several_parts_are_those_of_a_disk(config, built, faults, tmp_path):
-    records_dir, arguments = built, {"index_tables": {"position_index": 32}}
+def test_rows_of_several_parts_are_those_of_a_disk(
+    config, records, stored, url, tmp_path
+):
+    places, arguments = (records, stored), {"index_tables": {"position_index": 32}}
     if config is texts.CONFIG:
         (tmp_path / "texts").mkdir()
-        records_dir = texts.write(tmp_path / "texts")
+        places = texts.write(tmp_path / "texts"), url
+        put(*places)
         config = dataclasses.replace(config, block_rows=2, blocks_at_once=2)
         arguments = texts.MODEL.inputs_arguments
-    put(records_dir, RECORDS)
     expected, found = (
         take(
             configuration.build(
@@ -178,19 +219,18 @@ def test_rows_of_several_parts_are_those_of_a_disk(config, built, faults, tmp_pa
             ).train_dataset(2),
             8,
         )
-        for place in (records_dir, RECORDS)
+        for place in places
     )
     assert_same_rows(found, expected)
 
 
-def test_a_mirror_keeps_to_its_size(built, faults):
-    put(built, RECORDS)
-    manifest = Manifest.load(built)
+def test_a_mirror_keeps_to_its_size(records, stored):
+    manifest = Manifest.load(records)
     sizes = [shard.bytes for shard in manifest.splits["train"]]
     limit = 3 * max(sizes)
-    folder = mirrors.local_records(RECORDS, limit / 1e9)
+    folder = mirrors.local_records(stored, limit / 1e9)
     reader = shards.RecordReader(shard_paths(manifest, folder, "train"))
-    on_disk = shards.RecordReader(shard_paths(manifest, built, "train"))
+    on_disk = shards.RecordReader(shard_paths(manifest, records, "train"))
     assert len(reader) == len(on_disk)
     generator = np.random.default_rng(0)
     for number in generator.permutation(len(reader))[:40].tolist():
@@ -200,8 +240,7 @@ def test_a_mirror_keeps_to_its_size(built, faults):
     assert sum(sizes) > limit
 
 
-def test_shards_of_the_next_group_are_fetched_ahead(built, faults, monkeypatch):
-    put(built, RECORDS)
+def test_shards_of_the_next_group_are_fetched_ahead(records, stored, monkeypatch):
     asked = []
     prefetch = mirrors.Mirror.prefetch
 
@@ -211,65 +250,63 @@ def test_shards_of_the_next_group_are_fetched_ahead(built, faults, monkeypatch):
         prefetch(mirror, paths)
 
     monkeypatch.setattr(mirrors.Mirror, "prefetch", noted)
-    read(RECORDS, count=7, block_rows=8, blocks_at_once=2)
+    read(stored, count=7, block_rows=8, blocks_at_once=2)
     assert asked
     asked.clear()
-    read(RECORDS, count=7)
+    read(stored, count=7)
     assert not asked
 
 
-def test_records_that_change_are_fetched_anew(corpus, built, faults, tmp_path):
-    put(built, RECORDS)
-    read(RECORDS)
-    random_corpus.build(corpus, tmp_path / "new", slice_megabytes=0.01)
-    put(tmp_path / "new", RECORDS)
-    assert_same_rows(read(RECORDS), read(tmp_path / "new"))
+def test_records_that_change_are_fetched_anew(records, fewer_records, url):
+    put(fewer_records, url)
+    read(url)
+    put(records, url)
+    assert_same_rows(read(url), read(records))
 
 
-def test_a_shard_that_is_damaged_in_the_bucket_is_named(built, faults):
-    put(built, RECORDS)
-    shard = Manifest.load(built).splits["train"][0]
+def test_a_shard_that_is_damaged_in_the_bucket_is_named(records, url):
+    put(records, url)
+    shard = Manifest.load(records).splits["train"][0]
     other = bytes(shard.bytes)
-    fsspec.filesystem("s3").pipe_file(f"{RECORDS}/{shard.file}", other)
-    folder = mirrors.local_records(RECORDS)
-    message = rf"{RECORDS}/{shard.file}: expected the sha256 {shard.sha256}, found"
+    fsspec.filesystem("s3").pipe_file(f"{url}/{shard.file}", other)
+    folder = mirrors.local_records(url)
+    message = rf"{url}/{shard.file}: expected the sha256 {shard.sha256}, found"
     with pytest.raises(OSError, match=message):
         mirrors.fetch(folder / shard.file)
     assert not list(folder.glob("*.tfrecord"))
 
 
-def test_what_is_not_there_is_not_asked_for_again(faults, caplog):
-    with pytest.raises(ValueError, match=rf"{RECORDS}: there is no manifest.json"):
-        mirrors.local_records(RECORDS)
+def test_what_is_not_there_is_not_asked_for_again(url, caplog):
+    with pytest.raises(ValueError, match=rf"{url}: there is no manifest.json"):
+        mirrors.local_records(url)
     assert "attempt" not in caplog.text
 
 
 def test_a_server_that_is_gone_is_an_error_after_some_attempts(
-    faults, monkeypatch, caplog
+    url, monkeypatch, caplog
 ):
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
-    fsspec.filesystem("s3").clear_instance_cache()
+    # Another connection than that of the other tests.
+    monkeypatch.setattr(fsspec.get_filesystem_class("s3"), "_cache", {})
     with pytest.raises(OSError, match=r"manifest.json: "):
-        mirrors.local_records(RECORDS)
+        mirrors.local_records(url)
     assert "attempt 5 of 6 failed" in caplog.text
 
 
-def test_a_mixture_of_a_bucket_and_a_disk(built, cut_built, faults):
-    put(built, RECORDS)
-    sources = record_sources.parse(f"{RECORDS}:3,{cut_built}:1")
+def test_a_mixture_of_a_bucket_and_a_disk(stored, cut_built):
+    sources = record_sources.parse(f"{stored}:3,{cut_built}:1")
     assert sorted(source.weight for source in sources.values()) == [1, 3]
-    (alone,) = record_sources.parse(RECORDS).values()
+    (alone,) = record_sources.parse(stored).values()
     assert alone.folder in [source.folder for source in sources.values()]
     assert alone.weight == 1
 
 
-def test_a_mirror_that_is_too_small_is_said(built, faults, caplog):
-    put(built, RECORDS)
-    mirrors.local_records(RECORDS, 1e-5)
-    read(RECORDS, count=7)
+def test_a_mirror_that_is_too_small_is_said(stored, caplog):
+    mirrors.local_records(stored, 1e-5)
+    dataset(stored)
     assert "Raise --cache_gigabytes" in caplog.text
     caplog.clear()
-    read(RECORDS, count=7, block_rows=1, blocks_at_once=2)
+    read(stored, count=7, block_rows=1, blocks_at_once=2)
     assert "Raise" not in caplog.text
 
 

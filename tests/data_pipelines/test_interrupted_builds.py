@@ -14,7 +14,7 @@ from data_pipelines.builds import (
     document_building,
 )
 from data_pipelines.builds.errors import BuildError
-from tests import command_calls
+from tests import command_calls, full_disks
 from tests.data_pipelines.interruptions import interrupted, noted
 from tests.data_pipelines.random_corpus import (
     REPOSITORY,
@@ -134,17 +134,9 @@ def test_slices_that_an_earlier_version_finished_get_their_lengths(
 
 
 def test_a_full_disk_is_reported_and_the_build_goes_on(corpus, built, tmp_path):
-    # A limit on the size of files stands in for a full disk.
-    limited = (
-        "import resource, runpy, signal, sys; "
-        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (1500, 1500)); "
-        "sys.argv = sys.argv[1:]; "
-        "runpy.run_module('data_pipelines.build_records', run_name='__main__')"
-    )
-    process = command_calls.python("-c", limited, *command(corpus, tmp_path))
-    _, errors = process.communicate()
-    assert process.returncode == 1
+    with full_disks.largest_file(1500):
+        code, _, errors = command_calls.call(*command(corpus, tmp_path))
+    assert code == 1
     assert "could not be written" in errors, errors
     assert "Traceback" not in errors
     assert not list(tmp_path.rglob(".aside-*"))

@@ -49,23 +49,29 @@ def loss(model, inputs):
 
 
 def on_jax(name, recompute_layers, has_dropout):
-    """Loss, gradients and states of dropout afterwards; the number of checkpoints."""
+    """Loss, gradients and states of dropout afterwards; the number of checkpoints.
+
+    The model is built while it is traced, as in `tests/conformance/jax_process.py`.
+    """
     import jax
 
-    model, inputs = build(name, recompute_layers, has_dropout)
-    weights = model.trainable_variables
+    def traced():
+        model, inputs = build(name, recompute_layers, has_dropout)
+        weights = model.trainable_variables
 
-    def compute(values):
-        with keras.StatelessScope(zip(weights, values, strict=True)) as scope:
-            result = loss(model, inputs)
-        changed = [scope.get_current_value(one) for one in states_of(model)]
-        return result, changed
+        def compute(values):
+            with keras.StatelessScope(zip(weights, values, strict=True)) as scope:
+                result = loss(model, inputs)
+            changed = [scope.get_current_value(one) for one in states_of(model)]
+            return result, changed
 
-    values = [one.value for one in weights]
-    differentiated = jax.value_and_grad(compute, has_aux=True)
-    (total, states), gradients = jax.jit(differentiated)(values)
-    num_checkpoints = str(jax.make_jaxpr(compute)(values)).count("prevent_cse=")
-    return [total, *gradients, *states], num_checkpoints
+        differentiated = jax.value_and_grad(compute, has_aux=True)
+        (total, states), gradients = differentiated([one.value for one in weights])
+        return [total, *gradients, *states]
+
+    trace = jax.jit(traced).trace()
+    num_checkpoints = str(trace.jaxpr).count("prevent_cse=")
+    return trace.lower().compile()(), num_checkpoints
 
 
 if __name__ == "__main__":

@@ -1,20 +1,18 @@
 import dataclasses
 import os
-import pathlib
 import shutil
 import signal
-import subprocess
-import sys
 import time
 
 import keras
 import numpy as np
 import pytest
 
-from seg_tf import configuration
+from seg_tf import configuration, files
 from seg_tf.checkpoints import contents, folders, pretrained
 from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.training.checkpoint import Checkpoints
+from tests import command_calls, full_disks
 from tests.training.stand_ins import (
     VOCAB_SIZE,
     ArithmeticInputs,
@@ -240,45 +238,6 @@ def test_checkpoint_of_another_model_is_refused(pretrainer, tmp_path):
         checkpoints.restore(other, 1)
 
 
-# A limit on the size of files stands in for a disk that is full.
-FULL_DISK = """
-import pathlib, resource, signal, sys
-from seg_tf import files
-from seg_tf.checkpoints.errors import CheckpointError
-from seg_tf.training.step import StepOptions
-from tests.training.test_checkpoint import checkpoints_in, wide_pretrainer
-checkpoints = checkpoints_in(pathlib.Path(sys.argv[1]))
-pretrainer = wide_pretrainer()
-checkpoints.save(pretrainer, updates=1, samples=4)
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-for moment in ("is full", "fills up"):
-    limits = (int(sys.argv[2]), resource.RLIM_INFINITY)
-    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    if moment == "fills up":
-        files.check_room = lambda folder, num_bytes: None
-    try:
-        checkpoints.save(pretrainer, updates=2, samples=8)
-    except CheckpointError as error:
-        print("refused:", error)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
-    assert [path.name for path in checkpoints.folder.iterdir()] == ["update-00000001"]
-    assert checkpoints.newest_intact()["updates"] == 1
-"""
-
-
-def run_python(code, *arguments, **options):
-    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
-    repository = pathlib.Path(__file__).parents[2]
-    return subprocess.Popen(
-        [sys.executable, "-c", code, *map(str, arguments)],
-        cwd=repository,
-        env=environment,
-        stdout=subprocess.PIPE,
-        text=True,
-        **options,
-    )
-
-
 def wide_pretrainer():
     """A model whose weights outweigh what HDF5 writes around them."""
     config = small_config()
@@ -286,28 +245,30 @@ def wide_pretrainer():
     return small_pretrainer(config, model=model)
 
 
-def test_full_disk_leaves_the_one_before(tmp_path):
-    checkpoints_in(tmp_path / "sizes").save(wide_pretrainer(), updates=1, samples=4)
+def test_full_disk_leaves_the_one_before(tmp_path, monkeypatch):
+    checkpoints, wide = checkpoints_in(tmp_path), wide_pretrainer()
+    first = checkpoints.save(wide, updates=1, samples=4)
     encoder, training_state = (
-        (tmp_path / "sizes" / "update-00000001" / name).stat().st_size
-        for name in (
-            contents.ENCODER_FILE,
-            contents.TRAINING_STATE_FILE,
-        )
+        (first / name).stat().st_size
+        for name in (contents.ENCODER_FILE, contents.TRAINING_STATE_FILE)
     )
     # The encoder still fits, what comes after it does not.
     limit = (encoder + training_state) // 2
     assert encoder < limit < training_state
-    process = run_python(FULL_DISK, tmp_path / "run", limit)
-    output, _ = process.communicate(timeout=120)
-    assert process.returncode == 0, output
+
+    def refused():
+        with full_disks.largest_file(limit), pytest.raises(CheckpointError) as caught:
+            checkpoints.save(wide, updates=2, samples=8)
+        assert list(tmp_path.iterdir()) == [first]
+        assert checkpoints.newest_intact()["updates"] == 1
+        assert "File too large" in str(caught.value)
+        assert f"The last checkpoint is {first};" in str(caught.value)
+        return str(caught.value)
+
     # Refused before anything is written, then by the system.
-    is_full, fills_up = output.split("refused:")[1:]
-    for said in (is_full, fills_up):
-        assert "File too large" in said
-        assert f"The last checkpoint is {tmp_path}/run/update-00000001;" in said
-    assert "bytes needed" in is_full
-    assert "bytes needed" not in fills_up
+    assert "bytes needed" in refused()
+    monkeypatch.setattr(files, "check_room", lambda folder, num_bytes: None)
+    assert "bytes needed" not in refused()
 
 
 ENDLESS_SAVING = """
@@ -325,7 +286,7 @@ for updates in itertools.count(1):
 
 def test_kill_at_any_moment_leaves_only_whole_checkpoints(pretrainer, tmp_path):
     generator = np.random.default_rng()
-    process = run_python(ENDLESS_SAVING, tmp_path / "run")
+    process = command_calls.python("-c", ENDLESS_SAVING, tmp_path / "run")
     try:
         process.stdout.readline()
         for number in range(3):

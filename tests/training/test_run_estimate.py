@@ -61,16 +61,14 @@ def test_parameters_are_counted_by_part_and_once(figures, pretrainer):
     assert sum(figures.parameters.values()) == total
 
 
-def test_layers_of_a_stack_are_one_part():
-    config = small_config()
+def test_layers_of_a_stack_are_one_part(config, figures):
     deep = dataclasses.replace(
         config, model=dataclasses.replace(config.model, num_layers=3)
     )
-    one = run_estimate.count_parameters(small_pretrainer(config))
     three = run_estimate.count_parameters(small_pretrainer(deep))
-    assert three.keys() == one.keys()
+    assert three.keys() == figures.parameters.keys()
     part = "encoder: transformer_layers"
-    assert three[part] == 3 * one[part]
+    assert three[part] == 3 * figures.parameters[part]
 
 
 def test_memory_is_that_of_the_variables(figures, pretrainer):
@@ -81,15 +79,17 @@ def test_memory_is_that_of_the_variables(figures, pretrainer):
     assert figures.memory["activations, roughly"] > 0
 
 
-def test_activations_grow_with_the_batch_and_shrink_with_half_precision():
+def test_activations_grow_with_the_batch_and_shrink_with_half_precision(
+    figures, pretrainer
+):
     def activations(**training):
         config = small_config(**training)
-        return run_estimate.make_plan(
-            config, ArithmeticInputs(), small_pretrainer(config)
-        ).memory["activations, roughly"]
+        plan = run_estimate.make_plan(config, ArithmeticInputs(), pretrainer)
+        return plan.memory["activations, roughly"]
 
-    assert activations(batch_size=8) == 2 * activations()
-    assert activations(dtype_policy="mixed_bfloat16") == activations() / 2
+    of_plan = figures.memory["activations, roughly"]
+    assert activations(batch_size=8) == 2 * of_plan
+    assert activations(dtype_policy="mixed_bfloat16") == of_plan / 2
 
 
 def test_predictions_of_masked_positions_are_activations_too(config, figures):
@@ -213,10 +213,12 @@ def test_flops_are_those_of_the_config(figures, config):
     assert f"{expected:.3g} an update, {500 * expected:.3g} in all" in text
 
 
-def test_what_is_computed_again_is_told_of_beside_the_flops_of_the_model(config):
+def test_what_is_computed_again_is_told_of_beside_the_flops_of_the_model(
+    config, pretrainer
+):
     training = dataclasses.replace(config.training, recompute_layers=True)
     again = dataclasses.replace(config, training=training)
-    plan = run_estimate.make_plan(again, ArithmeticInputs(), small_pretrainer(again))
+    plan = run_estimate.make_plan(again, ArithmeticInputs(), pretrainer)
     assert plan.flops_per_update == flops.flops_per_update(config, VOCAB_SIZE)
     expected = flops.recomputed_flops_per_update(again, VOCAB_SIZE)
     text = run_estimate.describe(plan, ArithmeticInputs())

@@ -131,12 +131,17 @@ def test_a_tiny_model_learns_thirty_questions(kind, version, tmp_path):
         assert scores["untuned_f1"] > 90
 
 
+@pytest.fixture(scope="module")
+def runner(small):
+    """One that keeps its models; each trial is as new."""
+    return runner_on(small, "segabert", "v2.0", dev_limit=5, save_model=True)
+
+
 def predictions_in(folder):
     return (folder / "nbest_predictions.json").read_bytes()
 
 
-def test_a_trial_is_a_function_of_its_seed(small, tmp_path):
-    runner = runner_on(small, "segabert", "v2.0", dev_limit=5)
+def test_a_trial_is_a_function_of_its_seed(runner, tmp_path):
     found = {}
     for name, seed in (("first", 1), ("again", 1), ("other", 2)):
         scores = runner.run(SETTING, seed, tmp_path / name)
@@ -153,8 +158,7 @@ class Zeroing(keras.callbacks.Callback):
             weight.assign(np.zeros(weight.shape))
 
 
-def test_answers_are_those_of_the_weights_that_callbacks_leave(small, tmp_path):
-    runner = runner_on(small, "segabert", "v1.1", dev_limit=3, save_model=True)
+def test_answers_are_those_of_the_weights_that_callbacks_leave(runner, tmp_path):
     runner.run(SETTING, 1, tmp_path, [Zeroing()])
     kept = SpanExtractor.from_preset(tmp_path / "model")
     assert not any(weight.numpy().any() for weight in kept.span_pointer.weights)
