@@ -19,7 +19,11 @@ _PREFETCHED_BATCHES = 2
 
 
 def row_batches(
-    make_batch: MakeBatch, row_shapes: np.ndarray, batch_size: int, seed: int | None
+    make_batch: MakeBatch,
+    row_shapes: np.ndarray,
+    batch_size: int,
+    seed: int | None,
+    by_shape: bool = True,
 ) -> tf.data.Dataset:
     """A finite dataset of batches, gone through in a new order each time.
 
@@ -28,6 +32,8 @@ def row_batches(
         row_shapes: int array `(E, R)`, the smallest row that takes each example.
         batch_size: examples of a batch; the last one may have fewer.
         seed: of the orders; None keeps the order of the examples.
+        by_shape: whether a random batch is of examples whose rows have one shape, which
+            saves padding, or of any.
 
     Returns:
         Dataset of what `make_batch` gives.
@@ -51,7 +57,11 @@ def row_batches(
             yield from map(of, _cut(numbers, batch_size))
             return
         generator = np.random.default_rng((seed, next(times)))
-        yield from map(of, shuffled(row_shapes, batch_size, generator))
+        if by_shape:
+            batches = shuffled(row_shapes, batch_size, generator)
+        else:
+            batches = _cut(generator.permutation(numbers), batch_size)
+        yield from map(of, batches)
 
     signature = keras.tree.map_structure(
         lambda array: tf.TensorSpec([None] * array.ndim, array.dtype),

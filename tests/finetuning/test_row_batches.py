@@ -41,7 +41,7 @@ def test_order_and_company_are_drawn():
     assert len(orders) > 1
 
 
-def dataset(seed, labels=None):
+def dataset(seed, labels=None, by_shape=True):
     def make_batch(numbers, row_shape):
         rows = np.zeros((len(numbers), row_shape[0]), np.int32)
         rows[:, 0] = numbers
@@ -50,7 +50,7 @@ def dataset(seed, labels=None):
             return features
         return features, {name: values[numbers] for name, values in labels.items()}
 
-    return row_batches(make_batch, SHAPES, 10, seed)
+    return row_batches(make_batch, SHAPES, 10, seed, by_shape)
 
 
 def numbers_of(batches):
@@ -67,6 +67,15 @@ def test_each_time_there_is_another_order_and_it_hangs_on_the_seed_alone():
     assert [numbers_of(again), numbers_of(again)] == [first, second]
     assert numbers_of(dataset(seed=5)) != first
     assert len(batches) == 5
+
+
+def test_batches_may_be_of_any_shapes():
+    batches = numbers_of(dataset(seed=4, by_shape=False))
+    assert sorted(np.concatenate(batches)) == list(range(41))
+    assert [len(batch) for batch in batches] == [10, 10, 10, 10, 1]
+    assert all(len(set(SHAPES[batch, 0])) > 1 for batch in batches[:4])
+    assert numbers_of(dataset(seed=4, by_shape=False)) == batches
+    assert numbers_of(dataset(seed=5, by_shape=False)) != batches
 
 
 def test_without_a_seed_examples_stay_in_order():

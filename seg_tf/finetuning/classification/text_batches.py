@@ -32,7 +32,9 @@ def text_batches(
     longest of their batch, rounded up to one of few lengths.
 
     With a seed there is a new order each time that the dataset is gone through, the
-    k-th a function of seed and k alone, and examples of about one length share a batch.
+    k-th a function of seed and k alone. Examples of about one length share a batch, but
+    not those of a regression: where scores hang on the length, as in STS-B, each batch
+    would have a mean score of its own.
 
     Args:
         pretrained: what `load_pretrained` returned.
@@ -141,7 +143,14 @@ class TextExamples:
         Raises:
             ValueError: if batches would be empty.
         """
-        return row_batches(self._make_batch, self._row_shapes, batch_size, seed)
+        is_regression = self.labels is not None and self.labels.dtype.kind == "f"
+        return row_batches(
+            self._make_batch,
+            self._row_shapes,
+            batch_size,
+            seed,
+            by_shape=not is_regression,
+        )
 
     def _make_batch(self, numbers: np.ndarray, row_shape: tuple[int, ...]) -> Any:
         choices = np.arange(self._num_choices)

@@ -346,6 +346,9 @@ class TextClassifier(TextTask):
         pretrained = self.prepared()
         if labels is not None and len(labels) and isinstance(labels[0], str):
             labels = [self._number_of(one) for one in labels]
+        if self.num_classes == 1 and np.asarray(labels).dtype.kind in "iu":
+            # Scores, if whole ones, and no classes.
+            labels = np.asarray(labels, np.float32)
         num_choices = self.settings.get("num_choices", 1)
         return text_batches(
             pretrained,

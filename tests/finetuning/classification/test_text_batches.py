@@ -46,6 +46,17 @@ def test_labels_are_ints_for_classes_and_floats_for_numbers(labels, dtype):
     assert of_batch.dtype == dtype
 
 
+@pytest.mark.parametrize("kind", [int, float])
+def test_scores_of_a_regression_do_not_hang_together_by_length(kind):
+    # Long texts have high scores, and short ones low: the mean of a batch by length
+    # tells which it is.
+    texts = ["w0"] * 16 + [" ".join(["w1"] * 20)] * 16
+    labels = [kind(0)] * 16 + [kind(4)] * 16
+    found = batches(texts, labels, batch_size=8, seed=1)
+    means = {float(of_batch.numpy().mean()) for _, of_batch in found}
+    assert (means == {0.0, 4.0}) == (kind is int)
+
+
 def test_cut_texts_are_counted():
     said = []
     texts = ["w0 " * 20, "w1", "w2 " * 9]

@@ -436,6 +436,16 @@ def test_values_of_a_regression_are_finite(value):
         classifier.fit(["w10", "w11"], [-3.5, value])
 
 
+def test_whole_scores_of_a_regression_are_no_classes(monkeypatch):
+    classifier = TextClassifier.from_pretrained(tiny("bert"), 1)
+    fitted = []
+    monkeypatch.setattr(
+        keras.Model, "fit", lambda _, batches, *__, **___: fitted.append(batches)
+    )
+    classifier.fit(["w10", "w11"], [3, 1])
+    assert fitted[0].element_spec[1].dtype == "float32"
+
+
 def test_as_many_texts_as_the_model_was_made_for():
     classifier = TextClassifier.from_pretrained(tiny("bert"), 2, num_texts=2)
     with pytest.raises(ValueError, match=r"of 2 texts.* Received: texts\[0\] of 1$"):
