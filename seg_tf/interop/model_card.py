@@ -136,17 +136,15 @@ def _data(state: Mapping[str, Any], manifest: Mapping[str, Any] | None) -> list[
 
 def _manifest(pretrained: Pretrained, path: pathlib.Path) -> dict[str, Any]:
     state = contents.read_state(pretrained.folder)
-    if not state.get("records"):
-        raise ValueError(
-            "`manifest_file` must be left out for a model that no run pretrained on "
-            f"records. Received: {path} for {pretrained.folder}"
-        )
     expected = _manifest_checksums(state)
     found = files.checksum(path)
     if found not in expected:
+        known = f"the run's is {' and '.join(expected)}"
+        if not state.get("records"):
+            known = f"no run pretrained {pretrained.folder} on records"
         raise ValueError(
             "`manifest_file` must be that of the run's records. Received: "
-            f"{path}, whose sha256 is {found}; the run's is {' and '.join(expected)}"
+            f"{path}, whose sha256 is {found}; {known}"
         )
     return files.read_json(path)
 
