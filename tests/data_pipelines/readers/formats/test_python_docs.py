@@ -1,6 +1,7 @@
 """Docstrings: which are found, and what of them is prose."""
 
 import ast
+import gc
 import sys
 import textwrap
 
@@ -89,6 +90,7 @@ def test_code_of_another_version_is_rejected(tmp_path):
     assert (item.reason, item.location) == ("not_python", "line 3")
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     assert f"Expected code of Python {version}, found: " in item.message
+    assert gc.isenabled()  # It is put off while code is parsed.
 
 
 def test_declared_encodings_are_honoured(tmp_path):
