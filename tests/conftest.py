@@ -54,7 +54,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """Prepares what the processes of all files share.
 
     That is tables of all characters, which take a second or two. And the garbage
-    collector passes over what was imported, for ever.
+    collector passes over what was imported, for ever, and comes more rarely: traced
+    graphs are millions of objects and little garbage.
     """
     if hasattr(session.config, "workerinput") and "tensorflow" in sys.modules:
         from seg_tf.text import normalized_characters
@@ -66,6 +67,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         punkt_decision.small_letters()
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 @pytest.fixture(autouse=True)

@@ -8,6 +8,7 @@ do so; without `--numprocesses` all files share one process, where a debugger wo
 import multiprocessing
 import os
 import sys
+import tempfile
 import traceback
 import warnings
 from multiprocessing.connection import Connection
@@ -36,8 +37,10 @@ class _ForkedFiles:
 
     @pytest.hookimpl
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        # Whoever asks first empties the folder: not one of the processes.
-        session.config._tmp_path_factory.getbasetemp()
+        # Whoever asks first empties the folder: not one of the processes. These leave
+        # the code that TensorFlow generates, which goes with the folder.
+        folder = session.config._tmp_path_factory.getbasetemp()
+        tempfile.tempdir = os.fspath(folder)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(
