@@ -234,7 +234,7 @@ _QUICK = replace(
         window_length=_TINY.inputs.window_length,
         masking=configuration.MaskingConfig(mask_rate=0.3, max_predictions=40),
     ),
-    # From an empty folder to the plot within ten minutes on two cores.
+    # From an empty folder to the plot in ten minutes on two cores.
     training=replace(
         _TINY.training, num_updates=3_200, batch_size=16, validation_interval=200
     ),
