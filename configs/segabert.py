@@ -20,7 +20,8 @@ quick: tiny in well under half the time, what `make pretrain` takes.
     Several windows a row, half the rows of an update, 30 % of the pieces masked. At
     this size the gradient of few predictions is mostly noise, so that twice as many of
     the same text do the work of twice the text.
-    Hardware: 2 CPU cores. Time: seven minutes for the 3,200 updates of 2,048 tokens.
+    Hardware: 2 CPU cores. Time: seven to eight minutes for the 3,200 updates of 2,048
+    tokens.
     Expected: on the docstrings of Python packages (1.2 million pieces, vocabulary
     8,192) validation loss 4.10 with 30 % masked, which is 3.83 with 15 %; after 4,000
     updates 3.92 and 3.62, and 4.04 with 15 % masked in training too
