@@ -79,6 +79,8 @@ def _shuffled_sentences(
         "candidate_positions": starts[np.argsort(slots, axis=1)].astype("int32"),
         "candidate_mask": np.ones((rows, sentences + 2), bool),
         "gold_candidates": slots[:, 1:].astype("int32"),
+        "gold_lengths": np.zeros((rows, sentences + 1), "int32"),
+        "gold_paragraphs": np.zeros((rows, sentences + 1), "int32"),
         "is_shuffled": np.ones(rows, bool),
     }
 

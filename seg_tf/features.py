@@ -50,6 +50,12 @@ FEATURES: Mapping[str, Feature] = {
     "gold_candidates": Feature(
         "int32", ("B", "S"), "candidates to point at: sentences in gold order, [SEP]"
     ),
+    "gold_lengths": Feature(
+        "int32", ("B", "S"), "word pieces of each sentence in gold order; 0 after them"
+    ),
+    "gold_paragraphs": Feature(
+        "int32", ("B", "S"), "paragraph of each sentence in gold order; 0 after them"
+    ),
     "is_shuffled": Feature("bool", ("B",), "whether an order of sentences was drawn"),
     "sentence_number": Feature(
         "int32", ("B", "L"), "which sentence of the row, from 1; 0 at padding"

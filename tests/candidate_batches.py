@@ -12,6 +12,8 @@ def candidate_features(
 ) -> dict[str, np.ndarray]:
     """Features of rows whose sentences have one word piece each, in gold order.
 
+    Their lengths are said to differ, and each paragraph to have two of them.
+
     Args:
         orders: for each row the presented places of its sentences, from 1, in gold
             order; None is a row of padding.
@@ -22,7 +24,7 @@ def candidate_features(
     batch = len(orders)
     positions = np.zeros((batch, width), "int32")
     mask = np.zeros((batch, width), bool)
-    gold = np.zeros((batch, width - 1), "int32")
+    gold, lengths, paragraphs = np.zeros((3, batch, width - 1), "int32")
     for row, order in enumerate(orders):
         if order is None:
             continue
@@ -30,11 +32,15 @@ def candidate_features(
         assert sorted(order) == list(range(1, sep))
         mask[row, : sep + 1] = True
         gold[row, :sep] = [*order, sep]
+        lengths[row, : sep - 1] = 2 + 3 * np.arange(sep - 1) % 7
+        paragraphs[row, : sep - 1] = np.arange(sep - 1) // 2
         positions[row, gold[row, :sep]] = 1 + 2 * np.arange(sep)
     return {
         "candidate_positions": positions,
         "candidate_mask": mask,
         "gold_candidates": gold,
+        "gold_lengths": lengths,
+        "gold_paragraphs": paragraphs,
         "is_shuffled": np.array(is_shuffled or [True] * batch),
     }
 

@@ -281,12 +281,31 @@ def decoded_order(weights: Weights, candidates, **sizes):
     return order, probabilities
 
 
-def kendall_tau(order, gold) -> float:
-    """Pairs in the right order less those in the wrong one, over all pairs."""
-    pairs = [(a, b) for i, a in enumerate(order) for b in order[i + 1 :]]
+def kendall_tau(order, gold, groups=None) -> float | None:
+    """Pairs in the right order less those in the wrong one, over all pairs.
+
+    Args:
+        order: names of the sentences in the order found.
+        gold: names of the sentences in gold order.
+        groups: group of each sentence of `gold`; pairs of different groups are left
+            out. None is one group. Without any pair there is no tau.
+    """
     gold = list(gold)
+    groups = dict(zip(gold, groups or [0] * len(gold), strict=True))
+    pairs = [
+        (a, b)
+        for i, a in enumerate(order)
+        for b in order[i + 1 :]
+        if groups[a] == groups[b]
+    ]
     signs = [1 if gold.index(a) < gold.index(b) else -1 for a, b in pairs]
-    return sum(signs) / len(pairs)
+    return sum(signs) / len(pairs) if pairs else None
+
+
+def longest_first(gold, lengths) -> list:
+    """Names of sentences, the longest first, of equal ones the smaller name."""
+    length_of = dict(zip(gold, lengths, strict=True))
+    return sorted(gold, key=lambda name: (-length_of[name], name))
 
 
 def sentence_unshuffling(weights: Weights, sequence, features, **sizes):
@@ -307,27 +326,51 @@ def sentence_unshuffling(weights: Weights, sequence, features, **sizes):
             continue
         places = range(num_sentences)
         order, _ = decoded_order(weights, candidates, **sizes)
+        lengths = features["gold_lengths"][row][:num_sentences].tolist()
+        paragraphs = features["gold_paragraphs"][row][:num_sentences].tolist()
+        order, gold = order[:-1], gold[:-1]
         pointer_hits = sum(logits[place].argmax() == gold[place] for place in places)
-        hits = sum(order[place] == gold[place] for place in places)
-        for name, value, weight in (
-            ("pointer_accuracy", pointer_hits, num_sentences),
-            ("pointer_chance", sum(1 / (1 + place) for place in places), num_sentences),
-            ("position_accuracy", hits, num_sentences),
-            ("position_chance", 1, num_sentences),
-            ("perfect_match", hits == num_sentences, 1),
-            ("perfect_match_chance", 1 / math.factorial(num_sentences), 1),
-            ("kendall_tau", kendall_tau(order[:-1], gold[:-1]), 1),
+        longest_hits = sum(
+            longest_first(gold[place:], lengths[place:])[0] == gold[place]
+            for place in places
+        )
+        pointers = {
+            "pointer_accuracy": pointer_hits,
+            "pointer_chance": sum(1 / (1 + place) for place in places),
+            "pointer_longest_first": longest_hits,
+            "position_chance": 1,
+        }
+        orders = {"perfect_match_chance": 1 / math.factorial(num_sentences)}
+        for found, suffix, accuracy in (
+            (order, "", "_accuracy"),
+            (longest_first(gold, lengths), "_longest_first", "_longest_first"),
         ):
-            metrics[name] += [value, weight]
+            hits = sum(found[place] == gold[place] for place in places)
+            pointers[f"position{accuracy}"] = hits
+            orders[f"perfect_match{suffix}"] = hits == num_sentences
+            orders[f"kendall_tau{suffix}"] = kendall_tau(found, gold)
+            inside = kendall_tau(found, gold, paragraphs)
+            if inside is not None:
+                orders[f"kendall_tau_in_paragraphs{suffix}"] = inside
+        for name, value in pointers.items():
+            metrics[name] += [value, num_sentences]
+        for name, value in orders.items():
+            metrics[name] += [value, 1]
     return tuple(loss), {name: tuple(pair) for name, pair in metrics.items()}
 
 
 UNSHUFFLING_METRICS = (
     "pointer_accuracy",
     "pointer_chance",
+    "pointer_longest_first",
     "position_accuracy",
     "position_chance",
+    "position_longest_first",
     "perfect_match",
     "perfect_match_chance",
+    "perfect_match_longest_first",
     "kendall_tau",
+    "kendall_tau_longest_first",
+    "kendall_tau_in_paragraphs",
+    "kendall_tau_in_paragraphs_longest_first",
 )

@@ -17,6 +17,12 @@ from seg_tf.layouts.windows import WINDOW_INDICES
 class SentenceRowLayout:
     """Every window is a row of whole sentences.
 
+    All sentences of a row are shuffled, but pointers cannot point at the first one of a
+    window that begins inside a document. Windows take whole sentences while they fit, so
+    this is the sentence that did not fit into the window before: it is longer than the
+    others, and its length would give its place away. The other sentences are
+    exchangeable as far as their lengths go.
+
     Args:
         max_sentences: M.
         shuffle_rate: probability that a row is shuffled.
@@ -111,6 +117,7 @@ class SentenceRows(OneWindowRows):
             special_ids=self._windows.special_ids,
             sent_id=self._sent_id,
             caps=self._windows.index_tables,
+            first_is_context=tf.reduce_any(windows.first_index > 0, axis=1),
         )
         masked = self._windows.masking(
             row["token_ids"], row.pop("sentence_number"), streams

@@ -23,7 +23,14 @@ from seg_tf.layouts.segments import Example
 from seg_tf.layouts.trees import Trees
 from seg_tf.ops.gathering import gather_vectors
 
-CANDIDATES = ("candidate_positions", "candidate_mask", "gold_candidates")
+# What the objective `sentence_unshuffling` reads of a row.
+CANDIDATES = (
+    "candidate_positions",
+    "candidate_mask",
+    "gold_candidates",
+    "gold_lengths",
+    "gold_paragraphs",
+)
 
 
 class SentenceLayout(IndexedLayout):
@@ -40,7 +47,12 @@ class SentenceLayout(IndexedLayout):
     vectors_per_text = True
     extra_features = ("candidate_positions", "candidate_mask")
     # Of losses.
-    unread_features = ("sentence_number", "gold_candidates")
+    unread_features = (
+        "sentence_number",
+        "gold_candidates",
+        "gold_lengths",
+        "gold_paragraphs",
+    )
 
     def __init__(
         self, inputs: Any, encoder: Any, vocabulary: Any, max_length: int | None = None
@@ -107,6 +119,7 @@ def sentence_rows(
     row_length: int | tf.Tensor,
     caps: Mapping[str, int],
     places: tf.Tensor | None = None,
+    first_is_context: tf.Tensor | None = None,
 ) -> dict[str, tf.Tensor]:
     """Lays out a `[SENT]` before every sentence (SLM, section 2.1 and figure 3).
 
@@ -120,6 +133,7 @@ def sentence_rows(
       token_index               0       0  1  2       0  1      3
       candidate_positions       0  4  1  6
       gold_candidates           2  1  3
+      gold_lengths              2  1  0
 
     Paragraph and sentence index belong to the place, not to the sentence that is moved
     there: the structure of the text stays, its contents move. `[CLS]` takes those of
@@ -138,11 +152,12 @@ def sentence_rows(
             the text, among them.
         places: int32 tensor `(B, S)`, at which place, from 0, each sentence is
             presented; None presents them as they are.
+        first_is_context: bool tensor `(B,)`, whether the first sentence is no
+            candidate; None is False. It is presented like the others.
 
     Returns:
         `token_ids`, `padding_mask`, the indices that `caps` names, below their cap, 0
-        at padding, and `candidate_positions`, `candidate_mask` and `gold_candidates`
-        as in the batch contract; and `sentence_number`, int32 `(B, L)`, which sentence
+        at padding, and the features `CANDIDATES` as in the batch contract; and `sentence_number`, int32 `(B, L)`, which sentence
         of the row, from 1, a piece belongs to, 0 at special tokens and padding.
     """
     count = trees.num_sentences[:, tf.newaxis]
@@ -177,7 +192,8 @@ def sentence_rows(
         "sentence_number": tf.where(is_piece, number, 0),
     }
     if sent_id is not None:
-        row |= _candidates(count, tf.gather(starts, order, batch_dims=1), end, places)
+        presented = tf.gather(starts, order, batch_dims=1)
+        row |= _candidates(trees, presented, end, places, first_is_context)
     return row
 
 
@@ -236,25 +252,47 @@ def _indices(
 
 
 def _candidates(
-    count: tf.Tensor, presented: tf.Tensor, end: tf.Tensor, places: tf.Tensor
+    trees: Trees,
+    presented: tf.Tensor,
+    end: tf.Tensor,
+    places: tf.Tensor,
+    first_is_context: tf.Tensor | None,
 ) -> dict[str, tf.Tensor]:
-    """Positions that the reconstructor points at, and the right order of them.
+    """The positions that the reconstructor points at, and their gold order.
 
     Args:
-        count: int32 tensor `(B, 1)`, sentences of each row.
+        trees: the sentences in gold order.
         presented: int32 tensor `(B, S)`, position of the `[SENT]` of each place.
         end: int32 tensor `(B, 1)`, position of `[SEP]`.
-        places: int32 tensor `(B, S)`.
+        places: int32 tensor `(B, S)`, place of each sentence.
+        first_is_context: as for `sentence_rows`.
     """
-    # [CLS] is candidate 0.
-    positions = tf.pad(presented, [[0, 0], [1, 1]])
-    slot = tf.cumsum(tf.ones_like(positions), axis=1, exclusive=True)
+    num_context = tf.zeros_like(end)
+    if first_is_context is not None:
+        num_context = tf.cast(first_is_context, tf.int32)[:, tf.newaxis]
+    count = trees.num_sentences[:, tf.newaxis] - num_context
+    context_place, last = places[:, :1], tf.shape(places)[1] - 1
+    # [CLS] is candidate 0. From the place of the context on, the next place follows.
+    slot = tf.ones_like(tf.pad(presented, [[0, 0], [1, 1]]))
+    slot = tf.cumsum(slot, axis=1, exclusive=True)
+    place = slot - 1
+    place += num_context * tf.cast(place >= context_place, tf.int32)
+    positions = tf.gather(presented, tf.clip_by_value(place, 0, last), batch_dims=1)
+    positions = tf.where(slot == 0, 0, tf.where(slot == count + 1, end, positions))
     mask = slot <= count + 1
-    positions = tf.where(slot == count + 1, end, positions)
     step = slot[:, :-1]
-    gold = tf.where(step < count, tf.pad(places + 1, [[0, 0], [0, 1]]), 0)
+    sentence = tf.minimum(step + num_context, last)
+    place = tf.gather(places, sentence, batch_dims=1)
+    gold = 1 + place - num_context * tf.cast(place > context_place, tf.int32)
+    is_sentence = step < count
+    lengths = tf.gather(trees.sentence_lengths, sentence, batch_dims=1)
+    paragraphs = tf.gather(trees.paragraphs, sentence, batch_dims=1)
     return {
         "candidate_positions": tf.where(mask, positions, 0),
         "candidate_mask": mask,
-        "gold_candidates": tf.where(step == count, count + 1, gold),
+        "gold_candidates": tf.where(
+            step == count, count + 1, tf.where(is_sentence, gold, 0)
+        ),
+        "gold_lengths": tf.where(is_sentence, lengths, 0),
+        "gold_paragraphs": tf.where(is_sentence, paragraphs, 0),
     }

@@ -18,7 +18,14 @@ from seg_tf.ops import order_metrics
 from seg_tf.ops.gathering import gather_vectors
 from seg_tf.ops.losses import masked_accuracy, masked_cross_entropy
 
-_FEATURES = ("candidate_positions", "candidate_mask", "gold_candidates", "is_shuffled")
+_FEATURES = (
+    "candidate_positions",
+    "candidate_mask",
+    "gold_candidates",
+    "gold_lengths",
+    "gold_paragraphs",
+    "is_shuffled",
+)
 
 
 @keras.saving.register_keras_serializable(package="seg_tf")
@@ -31,7 +38,8 @@ class SentenceUnshuffling(ObjectiveLayer):
     mean over its steps; rows whose sentences were not shuffled count as well.
 
     Metrics are over the shuffled rows of two or more sentences: in others there is
-    nothing to find. Each comes with its `chance`, the score of a guess.
+    nothing to find. Each comes with its `chance`, the score of a guess, and with the
+    score of `longest_first`: sentences sorted by their length, without reading them.
 
     Args:
         encoder: the encoder whose output is read. The reconstructor takes its sizes,
@@ -46,20 +54,21 @@ class SentenceUnshuffling(ObjectiveLayer):
     Call arguments:
         sequence_output: float tensor `(B, L, D)` from the encoder.
         features: dict with int `candidate_positions` `(B, C)`, bool `candidate_mask`
-            `(B, C)`, int `gold_candidates` `(B, S)` with S = C - 1 and bool
-            `is_shuffled` `(B,)`.
+            `(B, C)`, int `gold_candidates`, `gold_lengths` and `gold_paragraphs`
+            `(B, S)` with S = C - 1 and bool `is_shuffled` `(B,)`.
         training: bool. Whether there is dropout, and no decoding.
 
     Returns:
         `ObjectiveOutput` with these metrics:
 
-        * `pointer_accuracy`, `pointer_chance`: steps that point at the right sentence
-          when every step before did; the step of `[SEP]` is not counted. Chance is a
-          guess among the sentences left.
-        * Unless `training`, of the order that is decoded freely: `position_accuracy`
-          and `position_chance`, places with the right sentence; `perfect_match` and
-          `perfect_match_chance`, rows with the right order; `kendall_tau`, whose
-          chance is 0.
+        * `pointer_accuracy`, `pointer_chance`, `pointer_longest_first`: steps that
+          point at the right sentence when every step before did; the step of `[SEP]`
+          is not counted. Chance is a guess among the sentences left.
+        * Unless `training`, of the order that is decoded freely: `position_accuracy`,
+          places with the right sentence; `perfect_match`, rows with the right order;
+          `kendall_tau`, and `kendall_tau_in_paragraphs`, over the pairs of sentences
+          that begin in the same paragraph, whose chance is 0. Each has its
+          `…_longest_first`, the first two a `…_chance`.
 
         A batch without candidates has loss `(0, 0)`.
 
@@ -127,10 +136,10 @@ class SentenceUnshuffling(ObjectiveLayer):
         is_shuffled_B = ops.cast(features["is_shuffled"], "bool")
         is_measured_B = ops.logical_and(is_shuffled_B, num_sentences_B >= 2)
         rows = (num_sentences_B, ops.cast(is_measured_B, "float32"))
-        metrics = _pointer_metrics(logits_BSC, gold_BS, *rows)
+        metrics = _pointer_metrics(logits_BSC, gold_BS, features["gold_lengths"], *rows)
         if not training:
             order_BS, _ = self.reconstructor.decode(candidates_BCD, mask_BC)
-            metrics |= _order_metrics(order_BS, gold_BS, *rows)
+            metrics |= _order_metrics(order_BS, features, *rows)
         return ObjectiveOutput(loss=(loss_sum, self.count(features)), metrics=metrics)
 
     def get_config(self) -> dict[str, Any]:
@@ -147,7 +156,11 @@ def _check_features(features: Mapping[str, Any]) -> None:
 
 
 def _pointer_metrics(
-    logits_BSC: Any, gold_BS: Any, num_sentences_B: Any, weights_B: Any
+    logits_BSC: Any,
+    gold_BS: Any,
+    lengths_BS: Any,
+    num_sentences_B: Any,
+    weights_B: Any,
 ) -> dict[str, tuple[Any, Any]]:
     """Metrics of the pointers, without the step of `[SEP]`."""
     weights_BS = _first(num_sentences_B, gold_BS) * weights_B[:, None]
@@ -156,23 +169,38 @@ def _pointer_metrics(
         "pointer_chance": order_metrics.pointer_chance(
             num_sentences_B, weights_B, ops.shape(gold_BS)[1]
         ),
+        "pointer_longest_first": order_metrics.pointer_longest_first(
+            gold_BS, lengths_BS, num_sentences_B, weights_B
+        ),
     }
 
 
 def _order_metrics(
-    order_BS: Any, gold_BS: Any, num_sentences_B: Any, weights_B: Any
+    order_BS: Any, features: Mapping[str, Any], num_sentences_B: Any, weights_B: Any
 ) -> dict[str, tuple[Any, Any]]:
-    """Metrics of the decoded order."""
+    """Metrics of the decoded order, and of the longest sentences first."""
+    gold_BS, paragraphs_BS = features["gold_candidates"], features["gold_paragraphs"]
     rows = (num_sentences_B, weights_B)
-    orders = (order_BS, gold_BS, *rows)
+    longest_first_BS = order_metrics.longest_first(
+        gold_BS, features["gold_lengths"], num_sentences_B
+    )
+    decoded = (order_BS, gold_BS, *rows)
+    longest_first = (longest_first_BS, gold_BS, *rows)
     return {
-        "position_accuracy": order_metrics.position_accuracy(*orders),
+        "position_accuracy": order_metrics.position_accuracy(*decoded),
         "position_chance": order_metrics.position_chance(*rows),
-        "perfect_match": order_metrics.perfect_match(*orders),
+        "position_longest_first": order_metrics.position_accuracy(*longest_first),
+        "perfect_match": order_metrics.perfect_match(*decoded),
         "perfect_match_chance": order_metrics.perfect_match_chance(
             *rows, ops.shape(gold_BS)[1]
         ),
-        "kendall_tau": order_metrics.kendall_tau(*orders),
+        "perfect_match_longest_first": order_metrics.perfect_match(*longest_first),
+        "kendall_tau": order_metrics.kendall_tau(*decoded),
+        "kendall_tau_longest_first": order_metrics.kendall_tau(*longest_first),
+        "kendall_tau_in_paragraphs": order_metrics.kendall_tau(*decoded, paragraphs_BS),
+        "kendall_tau_in_paragraphs_longest_first": order_metrics.kendall_tau(
+            *longest_first, paragraphs_BS
+        ),
     }
 
 

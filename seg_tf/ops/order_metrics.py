@@ -8,7 +8,9 @@ What the functions share:
 * `num_sentences` is an int tensor `(B,)`;
 * `weights`, a float tensor `(B,)`, leaves a row out where it is 0.
 
-All return two float32 scalars. Each metric comes with its chance: the score of a guess.
+Metrics return two float32 scalars. Each comes with its chance, the score of a guess,
+and with the score of `longest_first`, an order that is found without reading: where
+lengths tell something about the order, a model is worth what it scores above that.
 """
 
 # Shape key: B batch, S places of an order.
@@ -67,14 +69,64 @@ def pointer_chance(
     return ops.sum(chances_B * weights_B), _sum_of_places(num_sentences, weights_B)
 
 
+def longest_first(gold: Any, lengths: Any, num_sentences: Any) -> Any:
+    """The sentences by length, the longest first; among equals by their name.
+
+    Args:
+        gold: names of the sentences, as above.
+        lengths: int tensor `(B, S)`, length of each sentence of `gold`.
+        num_sentences: as above.
+
+    Returns:
+        An order, int32 `(B, S)`.
+    """
+    keys_BS = _length_keys(gold, lengths, num_sentences)
+    ranking_BS = ops.argsort(-keys_BS, axis=1)
+    return ops.take_along_axis(ops.cast(gold, "int32"), ranking_BS, axis=1)
+
+
+def pointer_longest_first(
+    gold: Any, lengths: Any, num_sentences: Any, weights: Any
+) -> tuple[Any, Any]:
+    """Hits of guessing the longest of the sentences not yet placed, over all steps.
+
+    Arguments are those of `longest_first`, and `weights`.
+    """
+    weights_B = ops.cast(weights, "float32")
+    num_places = ops.shape(gold)[1]
+    keys_BS = _length_keys(gold, lengths, num_sentences)
+    places_S = ops.arange(num_places, dtype="int32")
+    is_longer_BSS = ops.logical_and(
+        ops.greater(keys_BS[:, None, :], keys_BS[:, :, None]),
+        ops.greater(places_S[None, :], places_S[:, None]),
+    )
+    hits_BS = ops.logical_and(
+        ops.logical_not(ops.any(is_longer_BSS, axis=2)),
+        is_place(num_sentences, num_places),
+    )
+    hits_B = ops.sum(ops.cast(hits_BS, "float32"), axis=1)
+    return ops.sum(hits_B * weights_B), _sum_of_places(num_sentences, weights_B)
+
+
 def kendall_tau(
-    order: Any, gold: Any, num_sentences: Any, weights: Any
+    order: Any,
+    gold: Any,
+    num_sentences: Any,
+    weights: Any,
+    groups: Any = None,
 ) -> tuple[Any, Any]:
     """Kendall's rank correlation of order and gold, summed over rows.
 
     The share of pairs of sentences that are in the right order less the share of
-    those that do not; a random order has 0. A row of one sentence, which has no
-    pairs, has 0 too and should have no weight.
+    those that are not; a random order has 0. Rows without a pair have no weight.
+
+    Args:
+        order: as above.
+        gold: as above.
+        num_sentences: as above.
+        weights: as above.
+        groups: int tensor `(B, S)`, group of each sentence of `gold`, such as its
+            paragraph. Only pairs within a group count. None is one group.
     """
     is_place_BS = is_place(num_sentences, ops.shape(order)[1])
     order, gold = ops.cast(order, "int32"), ops.cast(gold, "int32")
@@ -88,18 +140,30 @@ def kendall_tau(
     is_pair_BSS = ops.logical_and(
         ops.less(places_S[:, None], places_S[None, :]), is_place_BS[:, None, :]
     )
-    signs_BSS = ops.cast(signs_BSS, "float32") * ops.cast(is_pair_BSS, "float32")
-    sizes_B = ops.cast(num_sentences, "float32")
-    pairs_B = ops.maximum(sizes_B * (sizes_B - 1) / 2, 1)
-    weights_B = ops.cast(weights, "float32")
-    tau_B = ops.sum(signs_BSS, axis=(1, 2)) / pairs_B
-    return ops.sum(tau_B * weights_B), ops.sum(weights_B)
+    if groups is not None:
+        groups_BS = ops.take_along_axis(groups, gold_place_BS, axis=1)
+        is_pair_BSS = ops.logical_and(
+            is_pair_BSS, ops.equal(groups_BS[:, :, None], groups_BS[:, None, :])
+        )
+    is_pair_BSS = ops.cast(is_pair_BSS, "float32")
+    pairs_B = ops.sum(is_pair_BSS, axis=(1, 2))
+    signs_B = ops.sum(ops.cast(signs_BSS, "float32") * is_pair_BSS, axis=(1, 2))
+    weights_B = ops.where(pairs_B > 0, ops.cast(weights, "float32"), 0)
+    return ops.sum(signs_B / ops.maximum(pairs_B, 1) * weights_B), ops.sum(weights_B)
 
 
 def is_place(num_sentences: Any, num_places: Any) -> Any:
     """True at the first N places of a row: bool `(B, S)`. `num_places` is S."""
     places_S = ops.arange(num_places, dtype="int32")
     return ops.less(places_S, ops.cast(num_sentences, "int32")[:, None])
+
+
+def _length_keys(gold: Any, lengths: Any, num_sentences: Any) -> Any:
+    """Numbers that are larger for longer sentences, -1 at padding: int32 (B, S)."""
+    num_places = ops.shape(gold)[1]
+    keys_BS = ops.cast(lengths, "int32") * (num_places + 1)
+    keys_BS += num_places - ops.cast(gold, "int32")
+    return ops.where(is_place(num_sentences, num_places), keys_BS, -1)
 
 
 def _num_hits(order: Any, gold: Any, num_sentences: Any) -> Any:

@@ -508,6 +508,8 @@ CASES = [
             "candidate_positions": ((None,), "int32"),
             "candidate_mask": ((None,), "bool"),
             "gold_candidates": ((None,), "int32"),
+            "gold_lengths": ((None,), "int32"),
+            "gold_paragraphs": ((None,), "int32"),
             "is_shuffled": ((), "bool"),
         },
         limits={},

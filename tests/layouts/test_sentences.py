@@ -28,6 +28,7 @@ def slow_row(
     places,
     paragraphs,
     sentence_indices,
+    first_is_context=False,
     *,
     row_length=ROW_LENGTH,
     max_sentences=MAX_SENTENCES,
@@ -37,7 +38,8 @@ def slow_row(
 ):
     """Features of one row, as lists, walking the order in which it is presented.
 
-    Without a `sent_id` there are no such tokens, and no candidates.
+    Without a `sent_id` there are no such tokens, and no candidates. The context is no
+    candidate either.
     """
     count = len(sentences)
     before = [] if sent_id is None else [sent_id]
@@ -47,6 +49,7 @@ def slow_row(
         starts[gold] = end
         end += len(before) + len(pieces)
     row = {name: [0] * row_length for name in ("token_ids", "sentence_number", *caps)}
+    numbers = paragraphs
     excess = max(max(paragraphs) - caps.get("paragraph_index", 1 << 30) + 1, 0)
     paragraphs = [one - min(excess, paragraphs[0]) for one in paragraphs]
 
@@ -92,12 +95,16 @@ def slow_row(
     row["padding_mask"] = [at <= end for at in range(row_length)]
     if not before:
         return row
-    free = max_sentences - count
+    ordered = range(int(first_is_context), count)
+    order = [gold for gold in order if gold in ordered]
+    free = [0] * (max_sentences - len(order))
     candidates = [0, *(starts[gold] for gold in order), end]
-    steps = [*(order.index(gold) + 1 for gold in range(count)), count + 1]
-    row["candidate_positions"] = candidates + [0] * free
-    row["candidate_mask"] = [True] * len(candidates) + [False] * free
-    row["gold_candidates"] = steps + [0] * free
+    row["candidate_positions"] = candidates + free
+    row["candidate_mask"] = [True] * len(candidates) + [False] * len(free)
+    steps = [*(order.index(gold) + 1 for gold in ordered), len(order) + 1]
+    row["gold_candidates"] = steps + free
+    row["gold_lengths"] = [*(len(sentences[gold]) for gold in ordered), 0, *free]
+    row["gold_paragraphs"] = [*(numbers[gold] for gold in ordered), 0, *free]
     return row
 
 
@@ -114,11 +121,12 @@ def lay_out(examples, caps=CAPS, sent_id=SENT):
     lengths = [[len(sentence) for sentence in one] for one, *_ in examples]
 
     @tf.function
-    def lay_out(places, **tensors):
+    def lay_out(places, first_is_context, **tensors):
         nothing = tf.zeros_like(places)
         return sentence_rows(
             Trees(**tensors, first_tokens=nothing, texts=nothing),
             places=places,
+            first_is_context=first_is_context,
             row_length=ROW_LENGTH,
             special_ids=SPECIAL_IDS,
             sent_id=sent_id,
@@ -130,6 +138,7 @@ def lay_out(examples, caps=CAPS, sent_id=SENT):
     )
     found = lay_out(
         places,
+        tf.constant([any(one[4:]) for one in examples]),
         pieces=padded(pieces, max(1, *map(len, pieces))),
         sentence_lengths=padded(lengths, MAX_SENTENCES),
         num_sentences=tf.constant([len(one) for one in lengths], tf.int32),
@@ -149,7 +158,8 @@ def random_example(generator):
         sentences.append([int(n) for n in generator.integers(200, 300, length)])
     paragraphs = np.sort(generator.integers(0, 6, count)).tolist()
     indices = generator.integers(0, 4, count).tolist()
-    return sentences, generator.permutation(count).tolist(), paragraphs, indices
+    places = generator.permutation(count).tolist()
+    return sentences, places, paragraphs, indices, bool(generator.integers(0, 2))
 
 
 @pytest.mark.parametrize("sent_id", [SENT, None])
@@ -171,9 +181,11 @@ def test_rows_are_those_of_the_loop(seed, sent_id):
     [[[]], [[], [], []], [[9] * (ROW_LENGTH - 3)], [[5]] * MAX_SENTENCES],
     ids=["nothing", "empty sentences", "one full sentence", "as many as there can be"],
 )
-def test_extremes(sentences, sent_id):
+@pytest.mark.parametrize("first_is_context", [False, True])
+def test_extremes(sentences, sent_id, first_is_context):
     places = list(reversed(range(len(sentences))))
-    example = (sentences, places, [0] * len(sentences), [0] * len(sentences))
+    zeros = [0] * len(sentences)
+    example = (sentences, places, zeros, zeros, first_is_context)
     found = lay_out([example], sent_id=sent_id)
     for name, values in slow_row(*example, sent_id=sent_id).items():
         assert found[name][0].tolist() == values, name

@@ -82,7 +82,11 @@ def test_loss_is_a_mean_over_steps_then_over_rows():
 def test_training_decodes_nothing():
     objective = build_objective(dropout=0.0)
     result = objective(*random_batch(), training=True)
-    assert list(result.metrics) == ["pointer_accuracy", "pointer_chance"]
+    assert list(result.metrics) == [
+        "pointer_accuracy",
+        "pointer_chance",
+        "pointer_longest_first",
+    ]
     expected = objective(*random_batch(), training=False)
     np.testing.assert_array_equal(result.loss, expected.loss)
 

@@ -88,7 +88,53 @@ def test_kendall_tau_of_padded_rows_is_a_weighted_sum():
         if len(gold) > 1
     )
     np.testing.assert_allclose(
-        measure(order_metrics.kendall_tau), (expected, WEIGHTS.sum()), rtol=1e-6
+        # The row of one sentence has no pair, and no weight.
+        measure(order_metrics.kendall_tau),
+        (expected, WEIGHTS.sum() - 1),
+        rtol=1e-6,
+    )
+
+
+def test_kendall_tau_within_groups_leaves_out_the_other_pairs():
+    order, gold = random_orders()
+    # Sentences of two groups alternate, or all are alone.
+    groups = np.tile(np.arange(PLACES) % 2, (len(SIZES), 1))
+    groups[1] = np.arange(PLACES)
+    taus = [
+        (numpy_reference.kendall_tau(*orders, groups[row, : SIZES[row]].tolist()), one)
+        for row, (*orders, one) in enumerate(rows())
+    ]
+    taus = [(tau, weight) for tau, weight in taus if tau is not None]
+    assert len(taus) == 3
+    assert taus[0][0] != numpy_reference.kendall_tau(*rows()[0][:2])
+    np.testing.assert_allclose(
+        order_metrics.kendall_tau(order, gold, SIZES, WEIGHTS, groups),
+        (sum(tau * weight for tau, weight in taus), sum(weight for _, weight in taus)),
+        rtol=1e-6,
+    )
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_longest_first_is_sorting_by_length(seed):
+    _, gold = random_orders()
+    # Few lengths, so that many are equal.
+    lengths = np.random.default_rng(seed).integers(1, 4, gold.shape)
+    found = np.array(order_metrics.longest_first(gold, lengths, SIZES))
+    hits = places = 0
+    for row, (_, names, weight) in enumerate(rows()):
+        size = SIZES[row]
+        of_row = lengths[row, :size].tolist()
+        expected = numpy_reference.longest_first(names, of_row)
+        assert found[row, :size].tolist() == expected
+        hits += weight * sum(
+            numpy_reference.longest_first(names[step:], of_row[step:])[0] == names[step]
+            for step in range(size)
+        )
+        places += weight * size
+    np.testing.assert_allclose(
+        order_metrics.pointer_longest_first(gold, lengths, SIZES, WEIGHTS),
+        (hits, places),
+        rtol=1e-6,
     )
 
 

@@ -20,12 +20,18 @@ _STYLES = {
 # What guessing scores whatever the data.
 _CHANCE_OF = {
     "kendall_tau": 0.0,
+    "kendall_tau_in_paragraphs": 0.0,
     "mcc": 0.0,
     "balanced_accuracy": 0.5,
     "balanced_accuracy_at_rate": 0.5,
     "pair_accuracy": 0.5,
 }
 _CHANCE = {"linestyle": "--", "linewidth": 1, "alpha": 0.7}
+# Scores that need no model, by the ending of their names in a log.
+_BASELINES = {
+    "chance": _CHANCE,
+    "longest_first": {"linestyle": ":", "linewidth": 1, "alpha": 0.7},
+}
 
 
 def curves(
@@ -36,10 +42,10 @@ def curves(
 ) -> Figure:
     """Draws metrics against updates.
 
-    What guessing would score is drawn dashed beside a metric whose log says it: its
-    `…_accuracy` has a `…_chance`, its `…perfect_match` a `…perfect_match_chance`. It
-    is 0 for Kendall's tau and Matthews' correlation, 0.5 for balanced accuracy and that
-    of pairs.
+    The score of a guess is a dashed line where the log has it: `…_accuracy` has a
+    `…_chance`, `…perfect_match` has a `…perfect_match_chance`. It is 0 for Kendall's
+    tau and Matthews' correlation, 0.5 for balanced accuracy and that of pairs. The
+    score of sorting sentences by length, `…_longest_first`, is a dotted line.
 
     Args:
         runs: rows of the log of each run, by its name.
@@ -100,15 +106,6 @@ def save_curves(
     files.publish(output)
 
 
-def chance_metric(metric: str) -> str:
-    """Under which name a log says what guessing would score in `metric`.
-
-    For example, `x_accuracy` has `x_chance`, `x_perfect_match` has
-    `x_perfect_match_chance`.
-    """
-    return f"{metric.removesuffix('_accuracy')}_chance"
-
-
 def _draw_run(
     axes: Axes,
     name: str,
@@ -125,10 +122,13 @@ def _draw_run(
             axes.plot(
                 *zip(*points, strict=True), color=color, label=label, **_STYLES[kind]
             )
-    chance = _points(rows, run_log.VALIDATION, chance_metric(metric))
-    if chance:
-        label = f"{name}, chance"
-        axes.plot(*zip(*chance, strict=True), color=color, label=label, **_CHANCE)
+    # `x_accuracy` has `x_chance`, `x_perfect_match` has `x_perfect_match_chance`.
+    for baseline, style in _BASELINES.items():
+        name_in_log = f"{metric.removesuffix('_accuracy')}_{baseline}"
+        points = _points(rows, run_log.VALIDATION, name_in_log)
+        if points:
+            label = f"{name}, {baseline.replace('_', ' ')}"
+            axes.plot(*zip(*points, strict=True), color=color, label=label, **style)
 
 
 def _check_metric(

@@ -101,10 +101,10 @@ def sentences_of(token_ids):
     return sentences
 
 
-def places_of(candidate_positions, count):
+def places_of(rows, number):
     """At which place each sentence of a row, in gold order, is presented."""
-    positions = list(candidate_positions[1 : count + 1])
-    return [positions.index(position) for position in sorted(positions)]
+    is_sent = unmasked(rows)[number] == SENT
+    return (rows["sentence_id"][number][is_sent] - 1).tolist()
 
 
 def merged_structure(tree, sentences):
@@ -158,13 +158,14 @@ def test_rows_hold_every_piece_of_a_window_and_follow_from_its_order(
         tree = by_pieces[pieces]
         seen.add(pieces)
         assert len(sentences) == min(len(tree.sentence_lengths), MAX_SENTENCES)
-        places = places_of(rows["candidate_positions"][number], len(sentences))
+        places = places_of(rows, number)
         if not rows["is_shuffled"][number]:
             assert places == list(range(len(sentences)))
         expected = slow_row(
             sentences,
             places,
             *merged_structure(tree, sentences),
+            first_is_context=any(tree.first_index),
             row_length=ROW_LENGTH,
             max_sentences=MAX_SENTENCES,
             caps=TABLES,
@@ -179,6 +180,8 @@ def test_rows_hold_every_piece_of_a_window_and_follow_from_its_order(
         chosen = rows["masked_positions"][number][rows["masked_weights"][number] == 1]
         assert all(sentence_numbers[position] for position in chosen)
     assert len(seen) == len(windows)
+    # Of a document's windows only the first may be asked for its first sentence.
+    assert 0 < sum(any(tree.first_index) for tree in windows) < len(windows)
 
 
 @pytest.mark.parametrize("split", ["train", "validation"])
@@ -187,17 +190,20 @@ def test_without_sentence_tokens_the_same_sentences_take_the_same_places(
 ):
     with_tokens, plain = (
         build(
-            records_dir, config_class=one, shuffle_rate=0.7, index_tables=PLAIN_TABLES
+            records_dir, config_class=config_class, shuffle_rate=0.7, index_tables=tables
         )
-        for one in (
-            configuration.SentenceInputsConfig,
-            configuration.ShuffledWindowInputsConfig,
+        for config_class, tables in (
+            (configuration.SentenceInputsConfig, TABLES),
+            (configuration.ShuffledWindowInputsConfig, PLAIN_TABLES),
         )
     )
     assert set(plain.feature_names) == set(with_tokens.feature_names) - {
+        "sentence_id",
         "candidate_positions",
         "candidate_mask",
         "gold_candidates",
+        "gold_lengths",
+        "gold_paragraphs",
     }
     count = plain.num_train_samples if split == "train" else 8
     windows = {tuple(tree.token_ids): tree for tree in read_split(records_dir, split)}
@@ -209,7 +215,7 @@ def test_without_sentence_tokens_the_same_sentences_take_the_same_places(
     moved = 0
     for number, tokens in enumerate(unmasked(theirs)):
         sentences = sentences_of(tokens)
-        places = places_of(theirs["candidate_positions"][number], len(sentences))
+        places = places_of(theirs, number)
         tree = windows[tuple(itertools.chain(*sentences))]
         expected = slow_row(
             sentences,
@@ -272,12 +278,8 @@ def test_half_of_the_rows_are_shuffled_and_all_or_none_on_request(records_dir):
 
 def orders_of_sentences(rows, wanted):
     """Counts of each order of the rows with `wanted` sentences."""
-    counts = rows["candidate_mask"].sum(axis=1) - 2
-    return collections.Counter(
-        tuple(places_of(positions, wanted))
-        for positions, count in zip(rows["candidate_positions"], counts, strict=True)
-        if count == wanted
-    )
+    places = [places_of(rows, number) for number in range(len(rows["token_ids"]))]
+    return collections.Counter(tuple(one) for one in places if len(one) == wanted)
 
 
 def test_every_order_is_as_likely(records_dir):
@@ -295,13 +297,11 @@ def test_a_window_is_ordered_anew_in_every_epoch(records_dir):
     size = inputs.num_train_samples
     rows = take(inputs.train_dataset(7), 3 * size)
     orders = collections.defaultdict(set)
-    for token_ids, positions in zip(
-        unmasked(rows), rows["candidate_positions"], strict=True
-    ):
+    for number, token_ids in enumerate(unmasked(rows)):
         sentences = sentences_of(token_ids)
         if len(sentences) == MAX_SENTENCES:
             pieces = tuple(itertools.chain(*sentences))
-            orders[pieces].add(tuple(positions))
+            orders[pieces].add(tuple(places_of(rows, number)))
     assert len(orders) > 5
     assert all(len(found) == 3 for found in orders.values())
 
@@ -316,9 +316,7 @@ def test_validation_takes_the_stored_order(records_dir):
             stored[tuple(tree.token_ids)] = (tree, order.tolist())
     rows = take(inputs.validation_dataset(4), len(stored))
     merged = 0
-    for token_ids, positions in zip(
-        unmasked(rows), rows["candidate_positions"], strict=True
-    ):
+    for number, token_ids in enumerate(unmasked(rows)):
         sentences = sentences_of(token_ids)
         tree, order = stored[tuple(itertools.chain(*sentences))]
         starts = [0, *np.cumsum(tree.sentence_lengths).tolist()]
@@ -326,7 +324,7 @@ def test_validation_takes_the_stored_order(records_dir):
         # A merged sentence comes where the first of its parts would.
         keys = [order.index(starts.index(begin)) for begin in begins]
         ranks = [sorted(keys).index(key) for key in keys]
-        assert places_of(positions, len(sentences)) == ranks
+        assert places_of(rows, number) == ranks
         merged += len(sentences) < len(tree.sentence_lengths)
     assert merged
     again = take(inputs.validation_dataset(3), len(stored))
@@ -364,8 +362,11 @@ def test_rows_of_one_sentence_may_be_wanted(records_dir):
         index_tables={"position_index": WINDOW_LENGTH + 1, "sentence_id": 3},
     )
     rows = take(inputs.train_dataset(5), inputs.num_train_samples)
-    assert (rows["candidate_mask"].sum(axis=1) == 3).all()
-    assert (rows["gold_candidates"] == [1, 2]).all()
+    # The sentence of a window that begins inside a document is no candidate.
+    counts = rows["candidate_mask"].sum(axis=1)
+    assert set(counts) == {2, 3}
+    expected = np.where(counts[:, None] == 3, [1, 2], [1, 0])
+    np.testing.assert_array_equal(rows["gold_candidates"], expected)
 
 
 def test_a_sample_depends_on_nothing_but_its_number(records_dir):

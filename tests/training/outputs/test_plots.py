@@ -68,6 +68,7 @@ TWO_OBJECTIVES = [
             "masked_lm_loss": 6.0,
             "x_pointer_accuracy": 0.3,
             "x_pointer_chance": 0.25,
+            "x_pointer_longest_first": 0.28,
             "x_perfect_match": 0.1,
             "x_perfect_match_chance": 0.05,
             "x_kendall_tau": 0.4,
@@ -95,15 +96,17 @@ def test_each_metric_has_a_panel_without_the_runs_that_lack_it():
         "two, training": [(5, 0.2)],
         "two, validation": [(10, 0.3), (15, 0.3)],
         "two, chance": [(10, 0.25), (15, 0.25)],
+        "two, longest first": [(10, 0.28), (15, 0.28)],
     }
     assert curves(perfect_match) == {
         "two, validation": [(10, 0.1), (15, 0.1)],
         "two, chance": [(10, 0.05), (15, 0.05)],
     }
     assert accuracy.get_ylabel() == "x_pointer_accuracy"
-    # A run looks alike in all panels; chance is dashed.
+    # A run looks alike in all panels; chance is dashed, the baseline dotted.
     assert loss.get_lines()[-1].get_color() == accuracy.get_lines()[0].get_color()
-    assert [line.get_linestyle() for line in accuracy.get_lines()] == ["-", "-", "--"]
+    styles = [line.get_linestyle() for line in accuracy.get_lines()]
+    assert styles == ["-", "-", "--", ":"]
 
 
 @pytest.mark.parametrize(
