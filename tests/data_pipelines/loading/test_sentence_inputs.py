@@ -190,7 +190,10 @@ def test_without_sentence_tokens_the_same_sentences_take_the_same_places(
 ):
     with_tokens, plain = (
         build(
-            records_dir, config_class=config_class, shuffle_rate=0.7, index_tables=tables
+            records_dir,
+            config_class=config_class,
+            shuffle_rate=0.7,
+            index_tables=tables,
         )
         for config_class, tables in (
             (configuration.SentenceInputsConfig, TABLES),
@@ -367,6 +370,42 @@ def test_rows_of_one_sentence_may_be_wanted(records_dir):
     assert set(counts) == {2, 3}
     expected = np.where(counts[:, None] == 3, [1, 2], [1, 0])
     np.testing.assert_array_equal(rows["gold_candidates"], expected)
+
+
+def test_lengths_tell_nothing_about_the_place_of_a_candidate(tmp_path):
+    """In windows of long documents all candidates are as long on average.
+
+    The first sentence of a window is not: it did not fit into the window before.
+    """
+    generator = np.random.default_rng(0)
+
+    def document():
+        lengths = generator.geometric(1 / 7, 400).clip(max=30)
+        pieces = generator.integers(FIRST_PIECE, VOCAB_SIZE, lengths.sum())
+        return DocumentTree(pieces, lengths, np.array([150, 250]))
+
+    documents = [document() for _ in range(20)]
+    write_windows(
+        tmp_path,
+        {"train": [documents], "validation": [documents[:1]]},
+        window_length=WINDOW_LENGTH,
+        vocab_size=VOCAB_SIZE,
+    )
+    inputs = build(tmp_path, max_sentences=20, index_tables={})
+    rows = take(inputs.train_dataset(100), inputs.num_train_samples)
+    counts = rows["candidate_mask"].sum(axis=1) - 2
+    for count in (2, 3, 4):
+        lengths = rows["gold_lengths"][counts == count, :count]
+        assert len(lengths) > 100
+        errors = lengths.std() / math.sqrt(len(lengths))
+        np.testing.assert_array_less(
+            abs(lengths.mean(axis=0) - lengths.mean()), 4 * errors
+        )
+    # What the row holds before them is longer, as it must be.
+    context = rows["padding_mask"].sum(axis=1) - rows["gold_lengths"].sum(axis=1)
+    context -= counts + 3  # [CLS], [SENT]s, [SEP]
+    is_context = counts > 1
+    assert context[is_context].mean() > 1.5 * lengths.mean()
 
 
 def test_a_sample_depends_on_nothing_but_its_number(records_dir):
