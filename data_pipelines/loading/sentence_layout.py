@@ -17,11 +17,11 @@ from seg_tf.layouts.windows import WINDOW_INDICES
 class SentenceRowLayout:
     """Every window is a row of whole sentences.
 
-    All sentences of a row are shuffled, but pointers cannot point at the first one of a
-    window that begins inside a document. Windows take whole sentences while they fit, so
-    this is the sentence that did not fit into the window before: it is longer than the
-    others, and its length would give its place away. The other sentences are
-    exchangeable as far as their lengths go.
+    All sentences of a row are shuffled, but pointers cannot point at the first sentence
+    of a window that begins inside a document. Windows take whole sentences while they
+    fit, so this sentence is the one that did not fit into the window before. It is
+    longer than the others, and its length would give its place away. The lengths of the
+    other sentences say nothing about their order.
 
     Args:
         max_sentences: M.

@@ -157,8 +157,9 @@ def sentence_rows(
 
     Returns:
         `token_ids`, `padding_mask`, the indices that `caps` names, below their cap, 0
-        at padding, and the features `CANDIDATES` as in the batch contract; and `sentence_number`, int32 `(B, L)`, which sentence
-        of the row, from 1, a piece belongs to, 0 at special tokens and padding.
+        at padding, and the features `CANDIDATES` as in the batch contract; and
+        `sentence_number`, int32 `(B, L)`, which sentence of the row, from 1, a piece
+        belongs to, 0 at special tokens and padding.
     """
     count = trees.num_sentences[:, tf.newaxis]
     num_specials = 0 if sent_id is None else 1
