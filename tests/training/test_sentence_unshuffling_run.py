@@ -100,7 +100,8 @@ def test_documents_of_any_shape_train_and_are_put_in_order(records_dir, tmp_path
             for batch in inputs.validation_dataset(8)
         ]
     )
-    assert counts.min() == 1
+    # The only sentence of a window that begins inside a document is no candidate.
+    assert {0, 1} <= set(counts)
     assert counts.max() == MAX_SENTENCES
     pretrainer = pretraining.build_pretrainer(CONFIG, inputs)
     folder = RunFolder(tmp_path / "run")
