@@ -1,6 +1,7 @@
 """Models from checkpoints: to use them on text, or to start a run from."""
 
 import dataclasses
+import math
 import pathlib
 from collections.abc import Mapping
 from typing import Any, Self
@@ -74,6 +75,8 @@ class Pretrained:
         weights_checksum: tells the encoder's weights from others.
         sentence_parameters: with which text is split into sentences: those of the run,
             and the English ones where the checkpoint does not hold them.
+        finetuning_learning_rate: the rate at which the encoder is best fine-tuned, if
+            the checkpoint names one.
     """
 
     encoder: keras.Model
@@ -88,6 +91,7 @@ class Pretrained:
     sentence_parameters: SentenceParameters = dataclasses.field(
         default_factory=PunktParameters.english, repr=False
     )
+    finetuning_learning_rate: float | None = None
 
     def text_encoder(self) -> encoding.TextEncoder:
         """The encoder from text to the model's ids, and back."""
@@ -187,6 +191,14 @@ def load_pretrained(
             "`lower_case` must be as in the run of the checkpoint. Received: "
             f"lower_case={lower_case}, {folder} says {known}"
         )
+    learning_rate = state.get("finetuning_learning_rate")
+    if learning_rate is not None and not (
+        isinstance(learning_rate, float) and 0 < learning_rate < math.inf
+    ):
+        raise CheckpointError(
+            f"{folder / contents.STATE_FILE}: `finetuning_learning_rate` must be a "
+            f"positive, finite number. Received: {learning_rate!r}"
+        )
     config = _config(state, model_settings)
     encoder, objectives = assemble(config, state["vocab_size"])
     contents.restore(folder, encoder, objectives, cast=True)
@@ -201,6 +213,7 @@ def load_pretrained(
         folder=folder,
         weights_checksum=state["checksums"][contents.ENCODER_FILE],
         sentence_parameters=_sentence_parameters(folder, state),
+        finetuning_learning_rate=learning_rate,
     )
 
 

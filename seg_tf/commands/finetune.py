@@ -145,7 +145,7 @@ def _define_setting_flags() -> None:
         list(GRIDS),
         "Tries what a paper tried; `paper` is that of the checkpoint's model.",
     )
-    flags.DEFINE_list("learning_rate", [], "Highest learning rates. Default: 3e-5.")
+    flags.DEFINE_list("learning_rate", [], "Highest learning rates. Default: that which the checkpoint names, or 3e-5.")
     flags.DEFINE_list("batch_size", [], "Examples of an update. Default: 32.")
     flags.DEFINE_list("epochs", [], "Passes over the training examples. Default: 3.")
     flags.DEFINE_list(

@@ -6,6 +6,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from seg_tf.finetuning.optimizer import LinearWarmupDecay
 from seg_tf.models.own_features import own_features
 
 
@@ -41,13 +42,35 @@ class FeatureModel(keras.Model):
             *args: likewise.
             shuffle: likewise; None shuffles whatever is no dataset.
             **kwargs: as for `keras.Model.fit`.
+
+        Raises:
+            ValueError: if the learning rate has already fallen to 0.
         """
         if shuffle is None:
             shuffle = not isinstance(x, tf.data.Dataset)
-        if self.optimizer is not None and not self.optimizer.built:
+        schedule = self._schedule()
+        if schedule is not None:
+            updates = int(self.optimizer.iterations)
+            num_updates = schedule.get_config()["num_updates"]
+            if 0 < num_updates <= updates:
+                raise ValueError(
+                    "`fit` would change no weight: the schedule of the optimizer has "
+                    "reached its end, a learning rate of 0. Call `compile` with a new "
+                    f"optimizer first. Received: {updates} updates of {num_updates}"
+                )
+        optimizer = getattr(self, "optimizer", None)
+        if optimizer is not None and not optimizer.built:
             # Variables made while the step is traced have it traced a second time.
-            self.optimizer.build(self.trainable_variables)
+            optimizer.build(self.trainable_variables)
         return super().fit(x, *args, shuffle=shuffle, **kwargs)
+
+    def _schedule(self) -> LinearWarmupDecay | None:
+        """The fine-tuning schedule that the model was compiled with, if any."""
+        # In float16 there is a loss scale around the optimizer.
+        optimizer = getattr(self, "optimizer", None)
+        optimizer = getattr(optimizer, "inner_optimizer", optimizer)
+        schedule = getattr(optimizer, "_learning_rate", None)
+        return schedule if isinstance(schedule, LinearWarmupDecay) else None
 
 
 class WithoutDropout(keras.layers.Layer):

@@ -109,6 +109,7 @@ class TextTask(FeatureModel):
             "updates": 0,
             "samples": 0,
             "validation": None,
+            "finetuning_learning_rate": pretrained.finetuning_learning_rate,
         }
         with new_folder.written_aside(pathlib.Path(folder)) as unfinished:
             contents.write(

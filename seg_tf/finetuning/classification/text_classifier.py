@@ -17,7 +17,11 @@ from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.export.served_classifier import ServedClassifier
 from seg_tf.finetuning.classification.text_batches import text_batches
 from seg_tf.finetuning.feature_model import WithoutDropout
-from seg_tf.finetuning.optimizer import DEFAULT_LEARNING_RATE, finetuning_optimizer
+from seg_tf.finetuning.optimizer import (
+    DEFAULT_LEARNING_RATE,
+    LinearWarmupDecay,
+    scheduled_optimizer,
+)
 from seg_tf.finetuning.segments import is_text
 from seg_tf.finetuning.text_task import TextTask
 from seg_tf.interop import pooler_file
@@ -236,12 +240,13 @@ class TextClassifier(TextTask):
         *,
         validation_data: Any = None,
         seed: int = 0,
+        learning_rate: float | None = None,
         **arguments: Any,
     ) -> keras.callbacks.History:
         """As of every Keras model, and on texts.
 
-        A model that was not compiled trains as BERT is fine-tuned: AdamW, whose rate
-        rises to 3e-5 over a tenth of the updates and falls to 0.
+        Unless you called `compile`, every call trains as BERT is fine-tuned: a new
+        AdamW, whose learning rate rises over a tenth of the updates and falls to 0.
 
         Args:
             x: texts, or tuples of texts, which are spelled once, before; a
@@ -252,7 +257,14 @@ class TextClassifier(TextTask):
             epochs: passes over the texts.
             validation_data: texts and labels, or batches.
             seed: of the order of texts.
+            learning_rate: the highest one. None takes that of the previous call, or
+                else the one that the checkpoint names, or else 3e-5.
             **arguments: further ones of `keras.Model.fit`.
+
+        Raises:
+            ValueError: if `learning_rate` is not positive and finite, or is given for
+                a model that you compiled; or if the learning rate of such a model has
+                already fallen to 0.
         """
         if is_text(x):
             x, y = self._labelled_batches(x, y, batch_size, seed), None
@@ -264,16 +276,31 @@ class TextClassifier(TextTask):
                 validation_data = self._labelled_batches(*validation_data)
             except ValueError as error:
                 raise ValueError(f"`validation_data`: {error}") from error
-        if not self.compiled:
-            num_updates = epochs * _num_batches(x, arguments.get("steps_per_epoch"))
+        schedule = self._schedule()
+        if not self.compiled or (schedule is not None and schedule.for_one_fit):
+            if learning_rate is None:
+                learning_rate = self._default_learning_rate(schedule)
+            if not 0 < learning_rate < float("inf"):
+                raise ValueError(
+                    "`learning_rate` must be positive and finite. Received: "
+                    f"learning_rate={learning_rate}"
+                )
+            num_epochs = epochs - arguments.get("initial_epoch", 0)
+            num_updates = num_epochs * _num_batches(x, arguments.get("steps_per_epoch"))
+            schedule = LinearWarmupDecay(learning_rate, num_updates, for_one_fit=True)
             # Not by its name: Keras would make its variables while the step is traced,
             # and trace the step again.
             accuracy = keras.metrics.SparseCategoricalAccuracy("accuracy")
             self.compile(
-                finetuning_optimizer(DEFAULT_LEARNING_RATE, num_updates),
+                scheduled_optimizer(schedule),
                 self.loss_of_labels(),
                 metrics=[accuracy] if self.num_classes > 1 else [],
                 jit_compile=devices.has_gpu(),
+            )
+        elif learning_rate is not None:
+            raise ValueError(
+                "`learning_rate` must be left out for a model that you compiled, whose "
+                f"optimizer has its own. Received: learning_rate={learning_rate}"
             )
         return super().fit(
             x,
@@ -283,6 +310,13 @@ class TextClassifier(TextTask):
             validation_data=validation_data,
             **arguments,
         )
+
+    def _default_learning_rate(self, schedule: LinearWarmupDecay | None) -> float:
+        """That of the previous `fit`, of the checkpoint, or BERT's."""
+        if schedule is not None:
+            return schedule.get_config()["learning_rate"]
+        named = self.pretrained and self.pretrained.finetuning_learning_rate
+        return named or DEFAULT_LEARNING_RATE
 
     def evaluate(
         self,

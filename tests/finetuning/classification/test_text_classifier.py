@@ -3,13 +3,15 @@
 import dataclasses
 import itertools
 import random
+import shutil
 
 import keras
 import numpy as np
 import pytest
 
 from seg_tf.checkpoints import contents
-from seg_tf.checkpoints.pretrained import load_encoder
+from seg_tf.checkpoints.errors import CheckpointError
+from seg_tf.checkpoints.pretrained import load_encoder, load_pretrained
 from seg_tf.finetuning.classification.text_batches import text_batches
 from seg_tf.finetuning.classification.text_classifier import TextClassifier
 from seg_tf.finetuning.optimizer import finetuning_optimizer
@@ -376,6 +378,86 @@ def test_texts_are_trained_on_without_compiling(run_dir):
     history = classifier.fit(texts, targets, validation_data=batches, verbose=0).history
     expected = classifier.evaluate(*held_out, verbose=0)
     assert history["val_loss"] == [pytest.approx(expected, rel=1e-5)]
+
+
+def _change(model, fit):
+    """Largest change of a weight in a training."""
+    before = model.get_weights()
+    fit()
+    after = model.get_weights()
+    return max(np.abs(a - b).max() for a, b in zip(before, after, strict=True))
+
+
+def test_every_fit_has_a_schedule_of_its_own(tmp_path):
+    texts, labels = zip(*REVIEWS[:8], strict=True)
+    pretrained = tiny("bert")
+    classifier = TextClassifier.from_pretrained(
+        pretrained, 2, freeze_encoder=True, dropout=0.0, seed=1
+    )
+
+    def train(model, *examples, **arguments):
+        return _change(
+            model, lambda: model.fit(*examples, epochs=2, verbose=0, **arguments)
+        )
+
+    # Adam's first steps are about as long as the learning rate.
+    assert 1e-5 < train(classifier, texts, labels) < 1e-4
+    start = classifier.get_weights()
+    assert train(classifier, texts, labels, learning_rate=1e-2) > 5e-3
+    second = classifier.get_weights()
+    # As a model that starts from these weights, bit by bit.
+    twin = TextClassifier.from_pretrained(
+        pretrained, 2, freeze_encoder=True, dropout=0.0
+    )
+    twin.set_weights(start)
+    train(twin, texts, labels, learning_rate=1e-2)
+    for weights, expected in zip(twin.get_weights(), second, strict=True):
+        np.testing.assert_array_equal(weights, expected)
+    # The rate is kept; what Keras loads starts anew as well, and has it too.
+    classifier.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    batches = text_batches(pretrained, texts, labels, batch_size=8)
+    assert train(loaded, batches) > 5e-3
+    assert train(loaded, batches, learning_rate=3e-5) < 1e-4
+    # Half of the epochs are half of the updates.
+    assert train(classifier, texts, labels, initial_epoch=1) > 5e-3
+    assert classifier.optimizer.learning_rate == 0.0
+
+
+def test_an_ended_schedule_of_the_user_is_an_error():
+    texts, labels = zip(*REVIEWS[:8], strict=True)
+    classifier = TextClassifier.from_pretrained(tiny("bert"), 2)
+    for policy in (None, "mixed_float16"):
+        optimizer = finetuning_optimizer(1e-3, 2)
+        if policy:
+            optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
+        classifier.compile(optimizer, classifier.loss_of_labels())
+        for _ in range(2):
+            classifier.fit(texts, labels, verbose=0)
+        with pytest.raises(ValueError, match=r"`compile` with a new .* 2 updates of 2"):
+            classifier.fit(texts, labels, verbose=0)
+        with pytest.raises(ValueError, match=r"`learning_rate` must be left out"):
+            classifier.fit(texts, labels, learning_rate=1e-3, verbose=0)
+
+
+def test_the_learning_rate_is_that_of_the_checkpoint(run_dir, tmp_path):
+    texts, labels = zip(*REVIEWS[:8], strict=True)
+    folder = tmp_path / "preset"
+    shutil.copytree(load_pretrained(run_dir).folder, folder)
+    state = contents.read_state(folder)
+    contents.write_state(folder, {**state, "finetuning_learning_rate": 1e-2})
+    classifier = TextClassifier.from_preset(folder, num_classes=2)
+    # A fine-tuned model hands it on.
+    classifier.save_to_preset(tmp_path / "saved")
+    saved = TextClassifier.from_preset(tmp_path / "saved")
+    assert _change(saved, lambda: saved.fit(texts, labels, verbose=0)) > 5e-3
+    for rate in (0.0, float("nan"), -1.0):
+        with pytest.raises(ValueError, match=r"`learning_rate` must be positive and"):
+            classifier.fit(texts, labels, learning_rate=rate)
+    for rate in ("high", 0.0, True):
+        contents.write_state(folder, {**state, "finetuning_learning_rate": rate})
+        with pytest.raises(CheckpointError, match=r"state.json: `finetuning_learning_"):
+            load_pretrained(folder)
 
 
 def test_a_label_that_the_model_does_not_know_is_named(run_dir):
