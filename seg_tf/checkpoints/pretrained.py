@@ -13,6 +13,7 @@ from seg_tf import configuration, features
 from seg_tf.checkpoints import contents, folders
 from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.configuration.differences import differing_settings
+from seg_tf.layers.constructor_arguments import checked_names
 from seg_tf.layouts.layout import Layout
 from seg_tf.text import casing, encoding
 from seg_tf.text.preparation import SENTENCE_PARAMETERS_FILE, VOCABULARY_FILE
@@ -224,6 +225,7 @@ class MadeOfPretrained:
         raise NotImplementedError
 
     @classmethod
+    @checked_names
     def from_preset(cls, folder: str | pathlib.Path) -> Self:
         """One of a run, a checkpoint or a saved task.
 
@@ -232,7 +234,7 @@ class MadeOfPretrained:
 
         Raises:
             CheckpointError: if there is no checkpoint, or it is damaged.
-            ValueError: if it is of another model.
+            ValueError: if it is of another model, or an argument is unknown.
         """
         return cls(load_pretrained(folder))
 

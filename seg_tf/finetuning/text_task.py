@@ -13,10 +13,13 @@ from seg_tf.export import saved_model
 from seg_tf.export.served_model import ServedModel
 from seg_tf.finetuning.feature_model import FeatureModel
 from seg_tf.interop import new_folder
+from seg_tf.layers.constructor_arguments import checked_names
 from seg_tf.text.preparation import TextPreparation
 
 # In the folder of a trial.
 MODEL_FOLDER = "model"
+# Settings that are not saved: all weights, the pooler's too, are those of the task.
+_OF_SAVED_TASKS = {"num_choices": 1, "randomly_initialized": False, "keep_pooler": True}
 
 
 class TextTask(FeatureModel):
@@ -35,24 +38,37 @@ class TextTask(FeatureModel):
     settings: Mapping[str, Any]
 
     @classmethod
-    def from_pretrained(cls, pretrained: Pretrained, **settings: Any) -> Self:
-        """A task on a copy of a checkpoint's encoder; each class has its own."""
+    def from_pretrained(cls, pretrained: Pretrained) -> Self:
+        """A task on a copy of a checkpoint's encoder; each class has its settings."""
         raise NotImplementedError
 
     @classmethod
-    def from_preset(cls, folder: str | pathlib.Path, **settings: Any) -> Self:
-        """A task of a folder.
+    @checked_names
+    def from_preset(cls, folder: str | pathlib.Path) -> Self:
+        """A saved task; each class has further settings for new ones.
 
         Args:
-            folder: a run, a checkpoint, whose encoder gets a new head; or what
-                `save_to_preset` wrote.
-            **settings: as for `from_pretrained`. A saved task has its own.
+            folder: what `save_to_preset` wrote.
 
         Raises:
             CheckpointError: if there is no checkpoint, or it is damaged.
-            ValueError: if a saved task is of another class or has other settings, or
-                as `from_pretrained` does.
+            ValueError: if it is no saved task of this class.
         """
+        return cls._from_folder(folder, {})
+
+    @classmethod
+    def _from_folder(
+        cls, folder: str | pathlib.Path, settings: Mapping[str, Any]
+    ) -> Self:
+        """A task of a folder.
+
+        Args:
+            folder: as for `from_preset`.
+            settings: those of `from_pretrained`; None is one that was not given.
+        """
+        settings = {
+            name: value for name, value in settings.items() if value is not None
+        }
         pretrained = load_pretrained(folder)
         saved = contents.read_state(pretrained.folder).get("task")
         if saved is None:
@@ -63,12 +79,13 @@ class TextTask(FeatureModel):
                 f"`folder` must hold a {cls.__name__}. Received: {folder}, which holds "
                 f"a {saved['class']}"
             )
+        fixed = {**_OF_SAVED_TASKS, **saved["settings"]}
         for name, value in settings.items():
-            if json.dumps(saved["settings"].get(name, value)) != json.dumps(value):
+            if json.dumps(fixed.get(name, value)) != json.dumps(value):
                 raise ValueError(
                     f"`{name}` must be that of the saved task or be left out. "
                     f"Received: {name}={value!r}, and {folder}, saved with "
-                    f"{saved['settings'][name]!r}"
+                    f"{fixed[name]!r}"
                 )
         made = classes[saved["class"]].from_pretrained(
             pretrained, **{**settings, **saved["settings"]}

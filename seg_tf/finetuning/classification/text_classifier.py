@@ -25,6 +25,8 @@ from seg_tf.finetuning.optimizer import (
 from seg_tf.finetuning.segments import is_text
 from seg_tf.finetuning.text_task import TextTask
 from seg_tf.interop import pooler_file
+from seg_tf.layers.constructor_arguments import checked_names
+from seg_tf.layers.dropout import Dropout
 from seg_tf.layouts.readouts import TextReadout
 from seg_tf.models.own_features import feature_inputs
 from seg_tf.preprocessing.text_preprocessor import TextPreprocessor
@@ -63,7 +65,8 @@ class TextClassifier(TextTask):
         multiple_choice: bool. Whether the classes are answers, each of which has a row
             and one score by the same weights: a batch has `B * num_classes` rows, those
             of an example one after another.
-        **kwargs: `name` and `trainable`.
+        name: str. Name of the model.
+        trainable: bool. Whether its weights are trained; None leaves that to its parts.
 
     Call arguments:
         inputs: dict of the features that `feature_names` names. Others are left alone.
@@ -84,7 +87,8 @@ class TextClassifier(TextTask):
         dropout: float = 0.1,
         freeze_encoder: bool = False,
         multiple_choice: bool = False,
-        **kwargs: Any,
+        name: str | None = None,
+        trainable: bool | None = None,
     ):
         if num_classes < 1:
             raise ValueError(
@@ -106,9 +110,7 @@ class TextClassifier(TextTask):
                 dtype=policy,
                 name="pooler",
             )
-        self.head_dropout = keras.layers.Dropout(
-            dropout, dtype=policy, name="head_dropout"
-        )
+        self.head_dropout = Dropout(dropout, dtype=policy, name="head_dropout")
         self.classifier = keras.layers.Dense(
             1 if multiple_choice else num_classes,
             kernel_initializer=initializer.clone(),
@@ -128,7 +130,7 @@ class TextClassifier(TextTask):
         logits = self.classifier(self.head_dropout(hidden))
         if multiple_choice:
             logits = ops.reshape(logits, (-1, num_classes))
-        super().__init__(inputs=inputs, outputs=logits, **kwargs)
+        super().__init__(inputs=inputs, outputs=logits, name=name, trainable=trainable)
         if freeze_encoder:
             # Afterwards: what `trainable` sets, it sets in all parts.
             self.encoder.trainable = False
@@ -141,6 +143,63 @@ class TextClassifier(TextTask):
         self.multiple_choice = multiple_choice
 
     @classmethod
+    @checked_names
+    def from_preset(
+        cls,
+        folder: str | pathlib.Path,
+        num_classes: int | None = None,
+        num_texts: int | None = None,
+        *,
+        num_choices: int | None = None,
+        labels: Sequence[str] | None = None,
+        max_length: int | None = None,
+        dropout: float | None = None,
+        freeze_encoder: bool | None = None,
+        randomly_initialized: bool | None = None,
+        keep_pooler: bool | None = None,
+        seed: int | None = None,
+        name: str | None = None,
+    ) -> Self:
+        """A classifier of a folder.
+
+        Args:
+            folder: a run or a checkpoint, whose encoder gets a new head, or what
+                `save_to_preset` wrote.
+            num_classes: as for `from_pretrained`, whose defaults hold for None. A saved
+                classifier has its own settings; any that are given must be equal to
+                them.
+            num_texts: likewise.
+            num_choices: likewise.
+            labels: likewise.
+            max_length: likewise.
+            dropout: likewise.
+            freeze_encoder: likewise.
+            randomly_initialized: likewise; not for a saved classifier.
+            keep_pooler: likewise; a saved classifier keeps its own.
+            seed: likewise.
+            name: likewise.
+
+        Raises:
+            CheckpointError: if there is no checkpoint, or it is damaged.
+            ValueError: if an argument is unknown, a saved task is of another class or
+                has other settings, or as `from_pretrained` does.
+        """
+        settings = {
+            "num_classes": num_classes,
+            "num_texts": num_texts,
+            "num_choices": num_choices,
+            "labels": labels,
+            "max_length": max_length,
+            "dropout": dropout,
+            "freeze_encoder": freeze_encoder,
+            "randomly_initialized": randomly_initialized,
+            "keep_pooler": keep_pooler,
+            "seed": seed,
+            "name": name,
+        }
+        return cls._from_folder(folder, settings)
+
+    @classmethod
     def from_pretrained(
         cls,
         pretrained: Pretrained,
@@ -150,10 +209,12 @@ class TextClassifier(TextTask):
         num_choices: int = 1,
         labels: Sequence[str] = (),
         max_length: int | None = None,
-        randomly_initialised: bool = False,
+        dropout: float = 0.1,
+        freeze_encoder: bool = False,
+        randomly_initialized: bool = False,
         keep_pooler: bool = True,
         seed: int | None = None,
-        **arguments: Any,
+        name: str | None = None,
     ) -> Self:
         """A classifier on a copy of a checkpoint's encoder.
 
@@ -166,13 +227,15 @@ class TextClassifier(TextTask):
             labels: names of the classes, in the order of their numbers.
             max_length: the most positions of an example; None takes those of
                 pretraining.
-            randomly_initialised: whether the encoder starts from new weights, for a
+            dropout: as for the class.
+            freeze_encoder: likewise.
+            randomly_initialized: whether the encoder starts from new weights, for a
                 baseline.
             keep_pooler: whether the pooler of `[CLS]` starts from the weights of an
                 imported checkpoint that has one, as in transformers, and not anew.
             seed: of the new weights and of dropout; None draws from Python's
                 generator, as Keras does.
-            **arguments: further ones of the constructor.
+            name: of the model.
 
         Raises:
             ValueError: if the checkpoint is of no encoder, it cannot read so many
@@ -185,12 +248,12 @@ class TextClassifier(TextTask):
         readout = pretrained.layout(max_length).readout(of_row)
         with seeded(seed):
             encoder = copy_encoder(
-                pretrained, randomly_initialised=randomly_initialised
+                pretrained, randomly_initialized=randomly_initialized
             )
             made = cls(
-                encoder, readout, num_classes, multiple_choice=is_choice, **arguments
+                encoder, readout, num_classes, dropout, freeze_encoder, is_choice, name
             )
-        if keep_pooler and not randomly_initialised:
+        if keep_pooler and not randomly_initialized:
             made._restore_pooler(pretrained.folder)
         return made._made_of(
             pretrained,
@@ -199,8 +262,8 @@ class TextClassifier(TextTask):
                 "num_texts": num_texts,
                 "labels": list(labels),
                 "max_length": max_length,
-                "dropout": made.dropout,
-                "freeze_encoder": made.freeze_encoder,
+                "dropout": dropout,
+                "freeze_encoder": freeze_encoder,
                 **({"num_choices": num_choices} if is_choice else {}),
             },
         )

@@ -1,6 +1,7 @@
 """The classifier: its head in NumPy, and what every Keras model can be asked for."""
 
 import dataclasses
+import inspect
 import itertools
 import random
 import shutil
@@ -9,6 +10,7 @@ import keras
 import numpy as np
 import pytest
 
+import seg_tf
 from seg_tf.checkpoints import contents
 from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.checkpoints.pretrained import load_encoder, load_pretrained
@@ -259,7 +261,7 @@ def test_mixed_precision_follows_the_policy(kind):
 def test_a_seed_gives_the_same_new_weights(kind):
     random.seed(3)
     state = random.getstate()
-    twins = [classify(kind, pairs(1), randomly_initialised=True)[0] for _ in range(2)]
+    twins = [classify(kind, pairs(1), randomly_initialized=True)[0] for _ in range(2)]
     assert random.getstate() == state
     for one, other in zip(*(twin.weights for twin in twins), strict=True):
         np.testing.assert_array_equal(one, other)
@@ -272,7 +274,7 @@ def test_a_seed_gives_the_same_new_weights(kind):
 
 
 def test_a_baseline_has_the_architecture_and_no_weight_of_the_checkpoint():
-    baseline, _ = classify("segabert", pairs(1), randomly_initialised=True)
+    baseline, _ = classify("segabert", pairs(1), randomly_initialized=True)
     pretrained = tiny("segabert").encoder
     for one, other in zip(baseline.encoder.weights, pretrained.weights, strict=True):
         assert one.shape == other.shape
@@ -296,6 +298,27 @@ def test_token_types_are_read_where_there_is_a_table():
 def test_a_folder_is_enough(run_dir):
     classifier = TextClassifier.from_preset(run_dir, num_classes=2, num_texts=2, seed=1)
     assert classifier.classifier.kernel.shape == (3 * 16, 2)
+
+
+@pytest.mark.parametrize("name", seg_tf.__all__)
+def test_an_argument_that_no_preset_has_is_an_error(name):
+    load = getattr(seg_tf, name).from_preset
+    parameters = inspect.signature(load).parameters
+    assert parameters["folder"]
+    for known in parameters:
+        with pytest.raises(ValueError, match=rf"`{known}s` must .* mean `{known}`\? R"):
+            load("runs/none", **{f"{known}s": 1})
+
+
+def test_the_other_spelling_of_initialized_is_an_error(run_dir):
+    with pytest.raises(ValueError, match="Did you mean `randomly_initialized`"):
+        TextClassifier.from_preset(run_dir, randomly_initialised=True)
+    classifier = TextClassifier.from_preset(
+        run_dir, 2, randomly_initialized=True, freeze_encoder=True
+    )
+    before = load_pretrained(run_dir).encoder.get_weights()[0]
+    assert np.abs(classifier.encoder.get_weights()[0] - before).max() > 1e-3
+    assert not classifier.encoder.trainable_weights
 
 
 # A contrast that word counts do not show: the last word decides.
@@ -357,6 +380,10 @@ def test_a_saved_task_is_a_checkpoint_with_settings_of_its_own(run_dir, tmp_path
     assert TextClassifier.from_preset(folder, max_length=12).num_classes == 3
     with pytest.raises(ValueError, match=r"`num_classes` must.*=2.*saved with 3"):
         TextClassifier.from_preset(folder, num_classes=2)
+    for anew in ({"randomly_initialized": True}, {"num_choices": 2}):
+        (name,) = anew
+        with pytest.raises(ValueError, match=rf"`{name}` must be that of the saved"):
+            TextClassifier.from_preset(folder, **anew)
     with pytest.raises(ValueError, match=r"must hold a SpanExtractor.*a TextClassif"):
         SpanExtractor.from_preset(folder)
     with pytest.raises(ValueError, match="new or empty"):
@@ -567,7 +594,7 @@ def test_the_pooler_of_an_imported_checkpoint_is_kept(tmp_path):
 
     np.testing.assert_array_equal(kernel_of()[0], kernel)
     np.testing.assert_array_equal(kernel_of()[1], kernel[0])
-    for anew in ({"keep_pooler": False}, {"randomly_initialised": True}):
+    for anew in ({"keep_pooler": False}, {"randomly_initialized": True}):
         assert not np.isclose(kernel_of(**anew)[0], kernel).all(axis=0).any()
     pooler_file.write(tmp_path, pooler_file.Pooler(kernel[:3], kernel[0]))
     with pytest.raises(ValueError, match=r"pooler\.npz: .*`keep_pooler=False`"):
