@@ -16,7 +16,6 @@ from seg_tf.checkpoints.encoder_copies import copy_encoder, seeded
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.export.served_classifier import ServedClassifier
 from seg_tf.finetuning.classification.text_batches import text_batches
-from seg_tf.finetuning.feature_model import WithoutDropout
 from seg_tf.finetuning.optimizer import (
     DEFAULT_LEARNING_RATE,
     LinearWarmupDecay,
@@ -120,7 +119,7 @@ class TextClassifier(TextTask):
 
         # === Functional model ===
         inputs = feature_inputs((*encoder.feature_names, *readout.feature_names))
-        encode = WithoutDropout(encoder) if freeze_encoder else encoder
+        encode = _WithoutDropout(encoder) if freeze_encoder else encoder
         sequence_BLD = encode(inputs)
         vectors_BVD = readout.head_vectors(encoder, sequence_BLD, inputs)
         width = readout.num_vectors * sequence_BLD.shape[-1]
@@ -493,6 +492,24 @@ class TextClassifier(TextTask):
             for name in ("encoder", "readout")
         }
         return cls(**{**config, **made})
+
+
+class _WithoutDropout(keras.layers.Layer):
+    """Calls a model as in inference, whatever the model around it is doing.
+
+    A functional model hands its own `training` to all of its layers.
+
+    Args:
+        model: what is called, with weights that are not trained.
+        **kwargs: arguments of `keras.layers.Layer`.
+    """
+
+    def __init__(self, model: keras.Model, **kwargs: Any):
+        super().__init__(autocast=False, **kwargs)
+        self.model = model
+
+    def call(self, inputs: Mapping[str, Any]) -> Any:
+        return self.model(inputs, training=False)
 
 
 def _check_labels(labels: Sequence[str], num_classes: int) -> None:
