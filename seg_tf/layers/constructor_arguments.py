@@ -54,8 +54,8 @@ def checked_names(
                 hint = f"Did you mean `{close[0]}`? " if close else ""
                 owner: Any = args[0]
                 raise ValueError(
-                    f"`{name}` must be an argument of `{owner.__name__}."
-                    f"{function.__name__}`, which are {', '.join(known)}. {hint}"
+                    f"`{name}` must be one of the arguments of `{owner.__name__}."
+                    f"{function.__name__}`: {', '.join(known)}. {hint}"
                     f"Received: {name}={value!r}"
                 )
         return function(*args, **kwargs)
