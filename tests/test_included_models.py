@@ -51,6 +51,8 @@ def test_files_are_whole_and_small(name):
     for section in ("Licence", "How it was made", "Training data", "Scores"):
         assert f"\n## {section}\n" in card
     assert state["checksums"][contents.ENCODER_FILE] in card
+    # At BERT's 3e-5 so small a model hardly learns.
+    assert state["finetuning_learning_rate"] == 5e-4
     lines = (folder / "log.jsonl").read_text(encoding="utf-8").splitlines()
     log = [json.loads(line) for line in lines]
     last = [line for line in log if line["kind"] == "validation"][-1]

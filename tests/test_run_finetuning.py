@@ -27,7 +27,7 @@ _OPTIONS_OF_MODELS = (
     "freeze_encoder",
     "keep_pooler",
     "max_length",
-    "randomly_initialised",
+    "randomly_initialized",
 )
 FAST = ["--learning_rate=0.003", "--batch_size=16", "--epochs=1"]
 
@@ -119,11 +119,11 @@ def test_trials_a_table_and_curves(fine_tune, tmp_path, capsys):
     assert len(rows_of(out)) == 3
 
     # Its counterpart without pretraining is listed beside it.
-    fine_tune("--randomly_initialised", output="random")
+    fine_tune("--randomly_initialized", output="random")
     fine_tune("--seeds=1,2", f"--compare={tmp_path / 'random'}")
     said = capsys.readouterr().out
-    assert re.search(r"setting .* randomly initialised +difference\n", said)
-    assert "randomly initialised, its best: lr 0.003, batch 16, 1 epoch" in said
+    assert re.search(r"setting .* randomly initialized +difference\n", said)
+    assert "randomly initialized, its best: lr 0.003, batch 16, 1 epoch" in said
 
 
 def test_squad_and_probes_by_the_same_command(fine_tune, tmp_path, capsys):
@@ -373,7 +373,7 @@ def test_options_reach_what_is_trained(fine_tune, tmp_path, monkeypatch):
         "max_length": 20,
         "freeze_encoder": True,
         "early_stopping": 1,
-        "randomly_initialised": False,
+        "randomly_initialized": False,
         "optimizer": {
             "warmup_share": 0.3,
             "weight_decay": 0.01,
@@ -410,5 +410,5 @@ def test_what_cannot_be_is_refused_before_anything_is_trained(
 
 def test_help_teaches():
     said = command_calls.call("run_finetuning.py", "--help").stdout
-    for words in ("--randomly_initialised", "--seeds=1,2,3", "--checkpoint:"):
+    for words in ("--randomly_initialized", "--seeds=1,2,3", "--checkpoint:"):
         assert words in said

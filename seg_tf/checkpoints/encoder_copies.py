@@ -13,13 +13,13 @@ from seg_tf.checkpoints.pretrained import Pretrained
 
 
 def copy_encoder(
-    pretrained: Pretrained, *, randomly_initialised: bool = False
+    pretrained: Pretrained, *, randomly_initialized: bool = False
 ) -> keras.Model:
     """Copies an encoder under the current dtype policy; a row is one window.
 
     Args:
         pretrained: whose encoder is copied.
-        randomly_initialised: whether it starts from new weights, as pretraining did,
+        randomly_initialized: whether it starts from new weights, as pretraining did,
             to see what pretraining is worth.
     """
     encoder = pretrained.encoder
@@ -28,7 +28,7 @@ def copy_encoder(
         config["packed_windows"] = False
     # Not the constructor: of a layer among the arguments this makes a copy as well.
     copied = type(encoder).from_config(config)
-    if not randomly_initialised:
+    if not randomly_initialized:
         copied.set_weights(encoder.get_weights())
     return copied
 

@@ -37,7 +37,10 @@ def write_half_precision(pretrained: Pretrained, folder: pathlib.Path) -> None:
                 "Weights must be within ±65,504 to be written in half precision. "
                 f"Received: {source}, whose {variable.path} is beyond that"
             )
-    state = contents.read_state(source)
+    state = {
+        **contents.read_state(source),
+        "finetuning_learning_rate": pretrained.finetuning_learning_rate,
+    }
     # Vocabulary and sentence parameters; what an import kept.
     others = {
         name: (source / name).read_bytes()

@@ -1,6 +1,7 @@
 """Models from checkpoints: to use them on text, or to start a run from."""
 
 import dataclasses
+import math
 import pathlib
 from collections.abc import Mapping
 from typing import Any, Self
@@ -12,6 +13,7 @@ from seg_tf import configuration, features
 from seg_tf.checkpoints import contents, folders
 from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.configuration.differences import differing_settings
+from seg_tf.layers.constructor_arguments import checked_names
 from seg_tf.layouts.layout import Layout
 from seg_tf.text import casing, encoding
 from seg_tf.text.preparation import SENTENCE_PARAMETERS_FILE, VOCABULARY_FILE
@@ -74,6 +76,8 @@ class Pretrained:
         weights_checksum: tells the encoder's weights from others.
         sentence_parameters: with which text is split into sentences: those of the run,
             and the English ones where the checkpoint does not hold them.
+        finetuning_learning_rate: the rate at which the encoder is best fine-tuned, if
+            the checkpoint names one.
     """
 
     encoder: keras.Model
@@ -88,6 +92,7 @@ class Pretrained:
     sentence_parameters: SentenceParameters = dataclasses.field(
         default_factory=PunktParameters.english, repr=False
     )
+    finetuning_learning_rate: float | None = None
 
     def text_encoder(self) -> encoding.TextEncoder:
         """The encoder from text to the model's ids, and back."""
@@ -187,6 +192,14 @@ def load_pretrained(
             "`lower_case` must be as in the run of the checkpoint. Received: "
             f"lower_case={lower_case}, {folder} says {known}"
         )
+    learning_rate = state.get("finetuning_learning_rate")
+    if learning_rate is not None and not (
+        isinstance(learning_rate, float) and 0 < learning_rate < math.inf
+    ):
+        raise CheckpointError(
+            f"{folder / contents.STATE_FILE}: `finetuning_learning_rate` must be a "
+            f"positive, finite number. Received: {learning_rate!r}"
+        )
     config = _config(state, model_settings)
     encoder, objectives = assemble(config, state["vocab_size"])
     contents.restore(folder, encoder, objectives, cast=True)
@@ -201,6 +214,7 @@ def load_pretrained(
         folder=folder,
         weights_checksum=state["checksums"][contents.ENCODER_FILE],
         sentence_parameters=_sentence_parameters(folder, state),
+        finetuning_learning_rate=learning_rate,
     )
 
 
@@ -211,6 +225,7 @@ class MadeOfPretrained:
         raise NotImplementedError
 
     @classmethod
+    @checked_names
     def from_preset(cls, folder: str | pathlib.Path) -> Self:
         """One of a run, a checkpoint or a saved task.
 
@@ -219,7 +234,7 @@ class MadeOfPretrained:
 
         Raises:
             CheckpointError: if there is no checkpoint, or it is damaged.
-            ValueError: if it is of another model.
+            ValueError: if it is of another model, or an argument is unknown.
         """
         return cls(load_pretrained(folder))
 

@@ -75,7 +75,7 @@ def _evaluate(
         PER_SENTENCE,
         num_texts=2,
         mean=True,
-        randomly_initialised=is_new,
+        randomly_initialized=is_new,
         seed=flags.FLAGS.seed,
     )
     run = pretrained.config.name + (", new weights" if is_new else "")

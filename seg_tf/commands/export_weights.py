@@ -22,9 +22,15 @@ the purpose and the licence, in Markdown:
   … --manifest_file=records/manifest.json --scores="glue/mrpc F1=0.87,glue/rte=0.65" \
     --introduction_file=about.md
 
+A checkpoint can name the learning rate that fine-tuning takes by default:
+
+  … --to=checkpoint --finetuning_learning_rate=5e-4
+
 SavedModels that take text are written by run_export.py.
 """
 
+import dataclasses
+import math
 import pathlib
 import shutil
 from collections.abc import Sequence
@@ -58,6 +64,12 @@ def define_flags() -> None:
     )
     flags.DEFINE_list("scores", [], "name=value, comma-separated, for the card.")
     flags.DEFINE_string("introduction_file", None, "Markdown, for the top of the card.")
+    flags.DEFINE_float(
+        "finetuning_learning_rate",
+        None,
+        "Default learning rate of fine-tuning, with --to=checkpoint. Without the flag "
+        "it is that of --checkpoint, if that names one.",
+    )
 
 
 def main(_: Sequence[str]) -> None:
@@ -66,11 +78,23 @@ def main(_: Sequence[str]) -> None:
     # Whatever can be refused, before a model is loaded.
     new_folder.check(output_dir)
     scores = dict(map(_score, values.scores))
+    learning_rate = values.finetuning_learning_rate
+    if learning_rate is not None and not (
+        values.to == "checkpoint" and 0 < learning_rate < math.inf
+    ):
+        raise ValueError(
+            "`--finetuning_learning_rate` must be positive and finite, and given with "
+            f"--to=checkpoint. Received: {learning_rate}, with --to={values.to}"
+        )
     introduction = ""
     if values.introduction_file:
         with open(values.introduction_file, "rb") as file:
             introduction = "".join(texts.decoded(file, values.introduction_file))
     pretrained = model_flags.load_model()
+    if learning_rate is not None:
+        pretrained = dataclasses.replace(
+            pretrained, finetuning_learning_rate=learning_rate
+        )
     if is_saved_task(pretrained.folder):
         _check_form_of_task(pretrained.folder)
     with new_folder.written_aside(output_dir) as aside:

@@ -34,7 +34,7 @@ MLflow as well, each trial as a run.
 Baselines are the score of the most frequent label, printed with the results, and that
 of the same model without pretraining:
 
-  … --output_dir=finetuned/mrpc_random --randomly_initialised
+  … --output_dir=finetuned/mrpc_random --randomly_initialized
   … --output_dir=finetuned/mrpc --compare=finetuned/mrpc_random
 
 Several tasks, comma-separated, get folders of their names in --output_dir; the files
@@ -145,7 +145,11 @@ def _define_setting_flags() -> None:
         list(GRIDS),
         "Tries what a paper tried; `paper` is that of the checkpoint's model.",
     )
-    flags.DEFINE_list("learning_rate", [], "Highest learning rates. Default: 3e-5.")
+    flags.DEFINE_list(
+        "learning_rate",
+        [],
+        "Highest learning rates. Default: that which the checkpoint names, or 3e-5.",
+    )
     flags.DEFINE_list("batch_size", [], "Examples of an update. Default: 32.")
     flags.DEFINE_list("epochs", [], "Passes over the training examples. Default: 3.")
     flags.DEFINE_list(
@@ -182,7 +186,7 @@ def _define_row_and_model_flags() -> None:
         lower_bound=1,
     )
     flags.DEFINE_bool(
-        "randomly_initialised", False, "Start from new weights, not the checkpoint's."
+        "randomly_initialized", False, "Start from new weights, not the checkpoint's."
     )
     flags.DEFINE_bool(
         "keep_pooler",

@@ -25,6 +25,8 @@ class LinearWarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
         learning_rate: float. The highest rate.
         num_updates: int. Updates of the whole training.
         warmup_share: float. Share of them in which the rate rises.
+        for_one_fit: bool. Whether the next call of `fit` replaces the schedule by its
+            own.
     """
 
     def __init__(
@@ -32,9 +34,11 @@ class LinearWarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
         learning_rate: float,
         num_updates: int,
         warmup_share: float = BERT_SETTINGS.warmup_share,
+        for_one_fit: bool = False,
     ):
         super().__init__()
         self.warmup_share = warmup_share
+        self.for_one_fit = for_one_fit
         make = functools.partial(keras.Variable, trainable=False)
         # Not int32: TensorFlow keeps such variables on the host, where what is
         # compiled for a GPU cannot read them.
@@ -62,6 +66,7 @@ class LinearWarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
             "learning_rate": float(self._peak),
             "num_updates": int(self._num_updates),
             "warmup_share": self.warmup_share,
+            "for_one_fit": self.for_one_fit,
         }
 
 

@@ -17,7 +17,7 @@ from seg_tf.tasks.finetuning_settings import OptimizerSettings
 
 # In the folder of a task's trials: what probes read.
 VECTORS_FOLDER = "vectors"
-_ALL_HAVE = ("limit", "max_length", "randomly_initialised", "dtype_policy")
+_ALL_HAVE = ("limit", "max_length", "randomly_initialized", "dtype_policy")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,20 +6,27 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
+import keras
+import tensorflow as tf
+
 from seg_tf import configuration
 from seg_tf.checkpoints import contents, folders
 from seg_tf.checkpoints.pretrained import Pretrained, load_pretrained
 from seg_tf.export import saved_model
 from seg_tf.export.served_model import ServedModel
-from seg_tf.finetuning.feature_model import FeatureModel
+from seg_tf.finetuning.optimizer import LinearWarmupDecay
 from seg_tf.interop import new_folder
+from seg_tf.layers.constructor_arguments import checked_names
+from seg_tf.models.own_features import own_features
 from seg_tf.text.preparation import TextPreparation
 
 # In the folder of a trial.
 MODEL_FOLDER = "model"
+# Settings that are not saved: all weights, the pooler's too, are those of the task.
+_OF_SAVED_TASKS = {"num_choices": 1, "randomly_initialized": False, "keep_pooler": True}
 
 
-class TextTask(FeatureModel):
+class TextTask(keras.Model):
     """An encoder with a head, and all that is needed to use both on text.
 
     A saved task is a checkpoint whose one objective is the head: commands that read a
@@ -29,30 +36,97 @@ class TextTask(FeatureModel):
         pretrained: what the model was made of: vocabulary, casing and row form, with
             the model's own encoder; None for one that Keras loaded of a `.keras` file.
         settings: arguments of `from_pretrained` that a copy of the model needs.
+
+    Call arguments:
+        inputs: dict of the features that `feature_names` names. Others are left alone.
+
+    Raises:
+        ValueError: if a feature is missing.
     """
 
     pretrained: Pretrained | None = None
     settings: Mapping[str, Any]
 
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the features that the model reads from a batch."""
+        return tuple(self.input)
+
+    def __call__(self, inputs: Mapping[str, Any], **kwargs: Any) -> Any:
+        return super().__call__(own_features(inputs, self.feature_names), **kwargs)
+
+    def fit(
+        self, x: Any = None, *args: Any, shuffle: bool | None = None, **kwargs: Any
+    ) -> keras.callbacks.History:
+        """As of every Keras model; datasets shuffle themselves, without a warning.
+
+        Args:
+            x: as for `keras.Model.fit`.
+            *args: likewise.
+            shuffle: likewise; None shuffles whatever is no dataset.
+            **kwargs: as for `keras.Model.fit`.
+
+        Raises:
+            ValueError: if the learning rate has already fallen to 0.
+        """
+        if shuffle is None:
+            shuffle = not isinstance(x, tf.data.Dataset)
+        schedule = self._schedule()
+        if schedule is not None:
+            updates = int(self.optimizer.iterations)
+            num_updates = schedule.get_config()["num_updates"]
+            if 0 < num_updates <= updates:
+                raise ValueError(
+                    "`fit` would change no weight: the schedule of the optimizer has "
+                    "reached its end, a learning rate of 0. Call `compile` with a new "
+                    f"optimizer first. Received: {updates} updates of {num_updates}"
+                )
+        optimizer = getattr(self, "optimizer", None)
+        if optimizer is not None and not optimizer.built:
+            # Variables made while the step is traced have it traced a second time.
+            optimizer.build(self.trainable_variables)
+        return super().fit(x, *args, shuffle=shuffle, **kwargs)
+
+    def _schedule(self) -> LinearWarmupDecay | None:
+        """The fine-tuning schedule that the model was compiled with, if any."""
+        # In float16 there is a loss scale around the optimizer.
+        optimizer = getattr(self, "optimizer", None)
+        optimizer = getattr(optimizer, "inner_optimizer", optimizer)
+        schedule = getattr(optimizer, "_learning_rate", None)
+        return schedule if isinstance(schedule, LinearWarmupDecay) else None
+
     @classmethod
-    def from_pretrained(cls, pretrained: Pretrained, **settings: Any) -> Self:
-        """A task on a copy of a checkpoint's encoder; each class has its own."""
+    def from_pretrained(cls, pretrained: Pretrained) -> Self:
+        """A task on a copy of a checkpoint's encoder; each class has its settings."""
         raise NotImplementedError
 
     @classmethod
-    def from_preset(cls, folder: str | pathlib.Path, **settings: Any) -> Self:
-        """A task of a folder.
+    @checked_names
+    def from_preset(cls, folder: str | pathlib.Path) -> Self:
+        """A saved task; each class has further settings for new ones.
 
         Args:
-            folder: a run, a checkpoint, whose encoder gets a new head; or what
-                `save_to_preset` wrote.
-            **settings: as for `from_pretrained`. A saved task has its own.
+            folder: what `save_to_preset` wrote.
 
         Raises:
             CheckpointError: if there is no checkpoint, or it is damaged.
-            ValueError: if a saved task is of another class or has other settings, or
-                as `from_pretrained` does.
+            ValueError: if it is no saved task of this class.
         """
+        return cls._from_folder(folder, {})
+
+    @classmethod
+    def _from_folder(
+        cls, folder: str | pathlib.Path, settings: Mapping[str, Any]
+    ) -> Self:
+        """A task of a folder.
+
+        Args:
+            folder: as for `from_preset`.
+            settings: those of `from_pretrained`; None is one that was not given.
+        """
+        settings = {
+            name: value for name, value in settings.items() if value is not None
+        }
         pretrained = load_pretrained(folder)
         saved = contents.read_state(pretrained.folder).get("task")
         if saved is None:
@@ -63,12 +137,13 @@ class TextTask(FeatureModel):
                 f"`folder` must hold a {cls.__name__}. Received: {folder}, which holds "
                 f"a {saved['class']}"
             )
+        fixed = {**_OF_SAVED_TASKS, **saved["settings"]}
         for name, value in settings.items():
-            if json.dumps(saved["settings"].get(name, value)) != json.dumps(value):
+            if json.dumps(fixed.get(name, value)) != json.dumps(value):
                 raise ValueError(
                     f"`{name}` must be that of the saved task or be left out. "
                     f"Received: {name}={value!r}, and {folder}, saved with "
-                    f"{saved['settings'][name]!r}"
+                    f"{fixed[name]!r}"
                 )
         made = classes[saved["class"]].from_pretrained(
             pretrained, **{**settings, **saved["settings"]}
@@ -109,6 +184,7 @@ class TextTask(FeatureModel):
             "updates": 0,
             "samples": 0,
             "validation": None,
+            "finetuning_learning_rate": pretrained.finetuning_learning_rate,
         }
         with new_folder.written_aside(pathlib.Path(folder)) as unfinished:
             contents.write(

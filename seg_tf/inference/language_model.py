@@ -11,6 +11,7 @@ import tensorflow as tf
 from seg_tf.checkpoints.pretrained import Pretrained, load_pretrained
 from seg_tf.inference.generation import TextGenerator
 from seg_tf.inference.sampling import Sampling
+from seg_tf.layers.constructor_arguments import checked_names
 from seg_tf.objectives.causal_lm import CausalLM
 from seg_tf.text import encoding
 from seg_tf.text.tree import DocumentTree, TreeBuilder
@@ -54,6 +55,7 @@ class LanguageModel:
         )
 
     @classmethod
+    @checked_names
     def from_preset(
         cls, folder: str | pathlib.Path, memory_length: int | None = None
     ) -> Self:
@@ -66,7 +68,7 @@ class LanguageModel:
 
         Raises:
             CheckpointError: if there is no checkpoint, or it is damaged.
-            ValueError: if it is of another model.
+            ValueError: if it is of another model, or an argument is unknown.
         """
         settings = {} if memory_length is None else {"memory_length": memory_length}
         return cls(load_pretrained(folder, model_settings=settings))

@@ -8,6 +8,7 @@ import keras
 from keras import ops
 
 from seg_tf.layers.constructor_arguments import with_arguments
+from seg_tf.layers.dropout import Dropout
 from seg_tf.ops.attention import attention_weights, fused_attention
 
 
@@ -68,9 +69,7 @@ class MultiHeadAttention(keras.layers.Layer):
         self.query_dense = self._projection("query", query_shape, heads)
         self.key_dense = self._projection("key", value_shape, heads)
         self.value_dense = self._projection("value", value_shape, heads)
-        self._dropout_layer = keras.layers.Dropout(
-            self.dropout, dtype=self.dtype_policy
-        )
+        self._dropout_layer = Dropout(self.dropout, dtype=self.dtype_policy)
         self.output_dense = keras.layers.EinsumDense(
             "bthe,hed->btd",
             output_shape=(None, hidden_size),

@@ -5,6 +5,7 @@ from typing import Any
 import keras
 
 from seg_tf.layers.constructor_arguments import with_arguments
+from seg_tf.layers.dropout import Dropout
 from seg_tf.layers.multi_head_attention import MultiHeadAttention
 
 
@@ -85,5 +86,5 @@ class PostNormLayer(keras.layers.Layer):
             epsilon=self.layer_norm_epsilon, dtype=self.dtype_policy, name=name
         )
 
-    def _dropout(self, name: str) -> keras.layers.Dropout:
-        return keras.layers.Dropout(self.dropout, dtype=self.dtype_policy, name=name)
+    def _dropout(self, name: str) -> Dropout:
+        return Dropout(self.dropout, dtype=self.dtype_policy, name=name)

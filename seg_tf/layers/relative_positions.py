@@ -10,6 +10,7 @@ import keras
 from keras import ops
 
 from seg_tf.layers.constructor_arguments import with_arguments
+from seg_tf.layers.dropout import Dropout
 from seg_tf.ops import sinusoids
 from seg_tf.ops.relative_logits import (
     AnglesOfPart,
@@ -83,7 +84,7 @@ class RelativePositions(keras.layers.Layer):
         self.widths = dict(
             zip(parts, sinusoids.part_widths(width, len(parts)), strict=True)
         )
-        self._dropout = keras.layers.Dropout(dropout, dtype=self.dtype_policy)
+        self._dropout = Dropout(dropout, dtype=self.dtype_policy)
 
     def call(self, indices: Any, memory_indices: Any, training: Any = None) -> Any:
         indices = ops.cast(indices, "int32")

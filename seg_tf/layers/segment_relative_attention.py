@@ -10,6 +10,7 @@ import keras
 from keras import ops
 
 from seg_tf.layers.constructor_arguments import with_arguments
+from seg_tf.layers.dropout import Dropout
 
 # What a masked logit is: far below all others, and a number in float16 too.
 _MASKED = -1e4
@@ -59,7 +60,7 @@ class SegmentRelativeAttention(keras.layers.Layer):
         self.head_size = head_size
         self.dropout = dropout
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        self._dropout = keras.layers.Dropout(dropout, dtype=self.dtype_policy)
+        self._dropout = Dropout(dropout, dtype=self.dtype_policy)
 
     def build(self, hidden_shape: Any) -> None:
         size, heads = hidden_shape[-1], (self.num_heads, self.head_size)

@@ -7,6 +7,7 @@ from typing import Any
 import keras
 
 from seg_tf.layers.constructor_arguments import with_arguments
+from seg_tf.layers.dropout import Dropout
 from seg_tf.layers.recomputation import recomputable
 from seg_tf.layers.segment_relative_attention import SegmentRelativeAttention
 
@@ -78,7 +79,7 @@ class TransformerXLLayer(keras.layers.Layer):
         self.output_layer_norm = self._layer_norm("output_layer_norm")
         self.output_layer_norm.build(hidden_shape)
         # One layer for all three: it has a rate and draws anew at each call.
-        self.dropout_layer = keras.layers.Dropout(
+        self.dropout_layer = Dropout(
             self.dropout, dtype=self.dtype_policy, name="dropout"
         )
 

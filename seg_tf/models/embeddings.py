@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import keras
 import keras_hub
 
+from seg_tf.layers.dropout import Dropout
 from seg_tf.layers.index_embedding import IndexEmbedding
 
 
@@ -15,7 +16,7 @@ class EmbeddingLayers(NamedTuple):
     tokens: keras_hub.layers.ReversibleEmbedding
     indices: IndexEmbedding
     layer_norm: keras.layers.LayerNormalization
-    dropout: keras.layers.Dropout
+    dropout: Dropout
 
     def __call__(self, token_ids: Any, indices: Mapping[str, Any]) -> Any:
         hidden = self.tokens(token_ids) + self.indices(indices)
@@ -62,7 +63,5 @@ def embedding_layers(
     layer_norm = keras.layers.LayerNormalization(
         epsilon=layer_norm_epsilon, dtype=dtype, name="embeddings_layer_norm"
     )
-    dropout_layer = keras.layers.Dropout(
-        dropout, dtype=dtype, name="embeddings_dropout"
-    )
+    dropout_layer = Dropout(dropout, dtype=dtype, name="embeddings_dropout")
     return EmbeddingLayers(tokens, indices, layer_norm, dropout_layer)

@@ -65,7 +65,8 @@ class Encoder(keras_hub.models.Backbone):
             transformer layer again instead of holding its inner values. Slower, in less
             memory, and the same otherwise.
         dtype: dtype or dtype policy of all layers; None takes the global policy.
-        **kwargs: `name` and `trainable`.
+        name: str. Name of the model.
+        trainable: bool. Whether its weights are trained; None leaves that to its parts.
 
     Call arguments:
         inputs: dict of tensors `(B, L)`: int `token_ids`, bool or int
@@ -112,7 +113,8 @@ class Encoder(keras_hub.models.Backbone):
         packed_windows: bool = False,
         recompute_layers: bool = False,
         dtype: Any = None,
-        **kwargs: Any,
+        name: str | None = None,
+        trainable: bool | None = None,
     ):
         _check(index_tables, hidden_size, num_heads, num_token_types, reads_token_types)
         index_tables = dict(index_tables)
@@ -164,7 +166,13 @@ class Encoder(keras_hub.models.Backbone):
         groups = _attention_groups(inputs)
         for layer in self.transformer_layers:
             hidden_BLD = layer(hidden_BLD, *groups)
-        super().__init__(inputs=inputs, outputs=hidden_BLD, dtype=dtype, **kwargs)
+        super().__init__(
+            inputs=inputs,
+            outputs=hidden_BLD,
+            dtype=dtype,
+            name=name,
+            trainable=trainable,
+        )
 
         # === Config ===
         self.vocab_size = vocab_size

@@ -75,7 +75,8 @@ class ReAT(keras_hub.models.Backbone):
             transformer layer again instead of holding its inner values. Slower, in less
             memory, and the same otherwise.
         dtype: dtype or dtype policy of all layers; None takes the global policy.
-        **kwargs: `name` and `trainable`.
+        name: str. Name of the model.
+        trainable: bool. Whether its weights are trained; None leaves that to its parts.
 
     Call arguments:
         inputs: dict of int tensors `(B, L)` `token_ids`, `position_index`,
@@ -133,7 +134,8 @@ class ReAT(keras_hub.models.Backbone):
         pooler: keras.layers.Layer | None = None,
         recompute_layers: bool = False,
         dtype: Any = None,
-        **kwargs: Any,
+        name: str | None = None,
+        trainable: bool | None = None,
     ):
         initializer = keras.initializers.TruncatedNormal(stddev=initializer_range)
         if attention_dropout is None:
@@ -198,7 +200,13 @@ class ReAT(keras_hub.models.Backbone):
         for layer in self.sentence_layers:
             hidden_BLH = layer(hidden_BLH, inputs["sentence_number"])
         hidden_BLA = self._mixed(self.affine(hidden_BLH), inputs)
-        super().__init__(inputs=inputs, outputs=hidden_BLA, dtype=dtype, **kwargs)
+        super().__init__(
+            inputs=inputs,
+            outputs=hidden_BLA,
+            dtype=dtype,
+            name=name,
+            trainable=trainable,
+        )
 
     def _add_text_layers(
         self,

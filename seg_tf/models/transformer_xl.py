@@ -11,6 +11,7 @@ from keras import ops
 
 from seg_tf.layers.adaptive_embedding import AdaptiveEmbedding
 from seg_tf.layers.constructor_arguments import with_arguments
+from seg_tf.layers.dropout import Dropout
 from seg_tf.layers.relative_positions import PARTS, RelativePositions
 from seg_tf.layers.transformer_xl_layer import TransformerXLLayer
 from seg_tf.models.own_features import own_features
@@ -139,9 +140,7 @@ class TransformerXL(keras.Model):
             dtype=self.dtype_policy,
             name="relative_positions",
         )
-        self.dropout_layer = keras.layers.Dropout(
-            dropout, dtype=self.dtype_policy, name="dropout"
-        )
+        self.dropout_layer = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
         self.transformer_layers = [
             self._transformer_layer(number) for number in range(num_layers)
         ]

@@ -93,10 +93,11 @@ class Results:
 
     def _take(self, file: pathlib.Path) -> None:
         if file.name == "settings.json":
-            settings = files.read_json(file)
+            folder = TrialsFolder(file.parent)
+            settings = folder.settings()
             if "task" in settings and not _is_aside(settings):
                 key = (settings["run"], settings["task"])
-                _put(self._trials, key, TrialsFolder(file.parent), lambda one: one.path)
+                _put(self._trials, key, folder, lambda one: one.path)
         elif file.name == PERPLEXITY_FILE:
             result = files.read_json(file)
             _put(self._perplexities, result["run"], (file, result), lambda one: one[0])
@@ -216,7 +217,7 @@ def _files_below(folder: pathlib.Path) -> Iterator[pathlib.Path]:
 
 def _is_aside(settings: Mapping[str, Any]) -> bool:
     """True of trials of a baseline, or of a probe of our own."""
-    return bool(settings.get("randomly_initialised") or settings.get("probe"))
+    return bool(settings.get("randomly_initialized") or settings.get("probe"))
 
 
 def _put(found: dict[Any, Any], key: Any, value: Any, path_of: Any) -> None:

@@ -85,6 +85,7 @@ def test_checkpoint_in_half_precision_is_the_model_by_its_name(
         "--to=checkpoint",
         f"--output_dir={folder}",
         f"--introduction_file={about}",
+        "--finetuning_learning_rate=5e-4",
     )
     assert (folder / "log.jsonl").read_text() == "{}\n"
     card = (folder / "README.md").read_text()
@@ -97,6 +98,8 @@ def test_checkpoint_in_half_precision_is_the_model_by_its_name(
     assert folders.is_checkpoint(pathlib.Path("slm_of_a_test"))
     before, found = load_pretrained(run_dir), load_pretrained("slm_of_a_test")
     assert found.folder == folder
+    assert before.finetuning_learning_rate is None
+    assert found.finetuning_learning_rate == 5e-4
     assert found.vocabulary.tokens == before.vocabulary.tokens
     for weights, expected in zip(_weights(found), _weights(before), strict=True):
         assert weights.dtype == np.float32
@@ -162,6 +165,10 @@ def test_what_cannot_be_written_leaves_nothing(run_dir, bert_dir, tmp_path):
         run(run_dir, "--to=hugging_face", f"--output_dir={folder}")
     with pytest.raises(ValueError, match=r"`--scores` must be name=value.*'0.87'"):
         run(bert_dir, "--to=keras", f"--output_dir={folder}", "--scores=0.87")
+    for flag in ("--to=keras", "--finetuning_learning_rate=0", "--to=hugging_face"):
+        rate = "--finetuning_learning_rate=1e-3"
+        with pytest.raises(ValueError, match="`--finetuning_learning_rate` must"):
+            run(bert_dir, "--to=checkpoint", f"--output_dir={folder}", rate, flag)
     about = tmp_path / "about.md"
     about.write_bytes(b"One.\nCaf\xe9.\n")
     with pytest.raises(ValueError, match=r"about.md:2: expected UTF-8.*0xE9"):

@@ -11,6 +11,7 @@ from keras import ops
 
 from seg_tf.layers.adaptive_embedding import AdaptiveEmbedding
 from seg_tf.layers.adaptive_softmax import AdaptiveSoftmax
+from seg_tf.layers.dropout import Dropout
 from seg_tf.layers.index_embedding import IndexEmbedding
 from seg_tf.layers.multi_head_attention import MultiHeadAttention
 from seg_tf.layers.sequence_reconstructor import SequenceReconstructor
@@ -189,6 +190,19 @@ def _reference_causal_lm(layer, inputs):
 CASES = [
     *transformer_xl_cases.CASES,
     *reat_cases.CASES,
+    Case(
+        cls=Dropout,
+        arguments={"rate": 0.25, "seed": 3},
+        specs={"inputs": ((None, 2), "float32")},
+        limits={},
+        # In inference nothing is dropped; `test_dropout_is_unbiased` has the rest.
+        apply=lambda layer, inputs: layer(inputs["inputs"]),
+        reference=lambda layer, inputs: inputs["inputs"],
+        golden=[
+            [[1.0, 0.5403], [0.41615, 0.98999], [0.65364, 0.28366]],
+            [[0.96017, 0.7539], [0.1455, 0.91113], [0.83907, 0.00443]],
+        ],
+    ),
     Case(
         cls=AdaptiveEmbedding,
         arguments=ADAPTIVE_ARGUMENTS,

@@ -13,6 +13,7 @@ import pytest
 import tensorflow as tf
 
 from seg_tf import layers, models, objectives
+from seg_tf.layers.dropout import Dropout
 from seg_tf.layers.post_norm_layer import PostNormLayer
 from seg_tf.objectives.base import ObjectiveLayer
 from tests.conformance import jax_process
@@ -132,6 +133,12 @@ def test_config_holds_what_was_passed(case):
 
 
 @each_case
+def test_an_unknown_argument_is_an_error(case):
+    with pytest.raises((TypeError, ValueError), match="nitialiser_range"):
+        case.cls(**case.make_arguments(), initialiser_range=0.1)
+
+
+@each_case
 def test_saved_file_gives_the_same_layer(case, tmp_path):
     if case.saved_within:
         pytest.skip(f"saved within a {case.saved_within}, which has a case of its own")
@@ -190,6 +197,27 @@ def test_compiled_outputs_and_gradients_equal_eager(case):
         assert_gradients_close(gradients, eager_gradients)
 
 
+def assert_unbiased(share, ratio):
+    """Makes sure that what `jax_process.dropped` found is within 4 standard errors."""
+    error = 4 * np.sqrt(0.1 * 0.9 / 2**22)  # of a binomial share
+    assert abs(share - 0.1) < error
+    # Each input is scaled by 1 / 0.9 or dropped; they differ by up to a factor of 2.
+    assert abs(ratio - 1) < error / 0.9 * np.sqrt(28 / 27)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_dropout_is_unbiased(dtype):
+    assert_unbiased(*jax_process.dropped(dtype))
+
+
+def test_dropout_in_float32_is_that_of_keras():
+    inputs = tf.random.stateless_uniform((64, 64), seed=(1, 2))
+    layers = [cls(0.3, seed=5) for cls in (Dropout, keras.layers.Dropout)]
+    ours, theirs = (layer(inputs, training=True) for layer in layers)
+    np.testing.assert_array_equal(ours, theirs)
+    assert 0 < np.count_nonzero(ours) < 64 * 64
+
+
 def test_outputs_and_gradients_on_jax_equal_those_on_tensorflow(tmp_path):
     archive = str(tmp_path / "computed.npz")
     subprocess.run(
@@ -204,6 +232,8 @@ def test_outputs_and_gradients_on_jax_equal_those_on_tensorflow(tmp_path):
         check=True,
     )
     with np.load(archive) as computed:
+        for dtype in ("float16", "bfloat16"):
+            assert_unbiased(*computed[f"dropped/{dtype}"])
         for case in COMPILED:
             _, outputs, gradients = on_tensorflow(case)
             found = jax_process.of_kind(computed, case, "outputs")

@@ -14,7 +14,7 @@ OPTIONS = {
     "limit": 8,
     "dev_limit": 3,
     "max_length": None,
-    "randomly_initialised": True,
+    "randomly_initialized": True,
     "keep_pooler": True,
     "freeze_encoder": False,
     "dtype_policy": "float32",
@@ -90,7 +90,7 @@ def test_flags_of_other_kinds_are_refused(task, probe, given, message):
 
 
 def test_flags_that_apply_are_not():
-    everywhere = ["limit", "max_length", "randomly_initialised", "seeds", "output_dir"]
+    everywhere = ["limit", "max_length", "randomly_initialized", "seeds", "output_dir"]
     everywhere.append("sentence_parameters")
     runners.check_flags("glue/rte", [*everywhere, "grid", "epochs", "predict_test"])
     of_squad = ["grid", "epochs", "dev_limit"]

@@ -218,7 +218,7 @@ def test_baselines_fill_no_row(tmp_path):
         "bert_base",
         "glue/mrpc",
         {(SLOW, 1): {"f1": 0.5}},
-        randomly_initialised=True,
+        randomly_initialized=True,
     )
     assert Results([tmp_path]).runs == ()
 

@@ -42,7 +42,7 @@ class ClassificationRunner:
         data_dir: folder of the benchmark, or of the task.
         limit: train on so many examples, the first of the file; None takes all.
         max_length: the most positions of a row; None takes those of pretraining.
-        randomly_initialised: whether the encoder starts from new weights, to see what
+        randomly_initialized: whether the encoder starts from new weights, to see what
             pretraining is worth.
         keep_pooler: whether a pooler of the checkpoint is kept.
         freeze_encoder: whether only the head is trained.
@@ -78,7 +78,7 @@ class ClassificationRunner:
         *,
         limit: int | None = None,
         max_length: int | None = None,
-        randomly_initialised: bool = False,
+        randomly_initialized: bool = False,
         keep_pooler: bool = True,
         freeze_encoder: bool = False,
         dtype_policy: str | None = None,
@@ -100,7 +100,7 @@ class ClassificationRunner:
                 labels=() if task.is_regression else task.labels,
                 max_length=max_length,
                 seed=seed,
-                randomly_initialised=randomly_initialised,
+                randomly_initialized=randomly_initialized,
                 keep_pooler=keep_pooler,
                 freeze_encoder=freeze_encoder,
             ),

@@ -16,11 +16,16 @@ from seg_tf.checkpoints.encoder_copies import copy_encoder, seeded
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.export.served_classifier import ServedClassifier
 from seg_tf.finetuning.classification.text_batches import text_batches
-from seg_tf.finetuning.feature_model import WithoutDropout
-from seg_tf.finetuning.optimizer import DEFAULT_LEARNING_RATE, finetuning_optimizer
+from seg_tf.finetuning.optimizer import (
+    DEFAULT_LEARNING_RATE,
+    LinearWarmupDecay,
+    scheduled_optimizer,
+)
 from seg_tf.finetuning.segments import is_text
 from seg_tf.finetuning.text_task import TextTask
 from seg_tf.interop import pooler_file
+from seg_tf.layers.constructor_arguments import checked_names
+from seg_tf.layers.dropout import Dropout
 from seg_tf.layouts.readouts import TextReadout
 from seg_tf.models.own_features import feature_inputs
 from seg_tf.preprocessing.text_preprocessor import TextPreprocessor
@@ -59,7 +64,8 @@ class TextClassifier(TextTask):
         multiple_choice: bool. Whether the classes are answers, each of which has a row
             and one score by the same weights: a batch has `B * num_classes` rows, those
             of an example one after another.
-        **kwargs: `name` and `trainable`.
+        name: str. Name of the model.
+        trainable: bool. Whether its weights are trained; None leaves that to its parts.
 
     Call arguments:
         inputs: dict of the features that `feature_names` names. Others are left alone.
@@ -80,7 +86,8 @@ class TextClassifier(TextTask):
         dropout: float = 0.1,
         freeze_encoder: bool = False,
         multiple_choice: bool = False,
-        **kwargs: Any,
+        name: str | None = None,
+        trainable: bool | None = None,
     ):
         if num_classes < 1:
             raise ValueError(
@@ -102,9 +109,7 @@ class TextClassifier(TextTask):
                 dtype=policy,
                 name="pooler",
             )
-        self.head_dropout = keras.layers.Dropout(
-            dropout, dtype=policy, name="head_dropout"
-        )
+        self.head_dropout = Dropout(dropout, dtype=policy, name="head_dropout")
         self.classifier = keras.layers.Dense(
             1 if multiple_choice else num_classes,
             kernel_initializer=initializer.clone(),
@@ -114,7 +119,7 @@ class TextClassifier(TextTask):
 
         # === Functional model ===
         inputs = feature_inputs((*encoder.feature_names, *readout.feature_names))
-        encode = WithoutDropout(encoder) if freeze_encoder else encoder
+        encode = _WithoutDropout(encoder) if freeze_encoder else encoder
         sequence_BLD = encode(inputs)
         vectors_BVD = readout.head_vectors(encoder, sequence_BLD, inputs)
         width = readout.num_vectors * sequence_BLD.shape[-1]
@@ -124,7 +129,7 @@ class TextClassifier(TextTask):
         logits = self.classifier(self.head_dropout(hidden))
         if multiple_choice:
             logits = ops.reshape(logits, (-1, num_classes))
-        super().__init__(inputs=inputs, outputs=logits, **kwargs)
+        super().__init__(inputs=inputs, outputs=logits, name=name, trainable=trainable)
         if freeze_encoder:
             # Afterwards: what `trainable` sets, it sets in all parts.
             self.encoder.trainable = False
@@ -137,6 +142,63 @@ class TextClassifier(TextTask):
         self.multiple_choice = multiple_choice
 
     @classmethod
+    @checked_names
+    def from_preset(
+        cls,
+        folder: str | pathlib.Path,
+        num_classes: int | None = None,
+        num_texts: int | None = None,
+        *,
+        num_choices: int | None = None,
+        labels: Sequence[str] | None = None,
+        max_length: int | None = None,
+        dropout: float | None = None,
+        freeze_encoder: bool | None = None,
+        randomly_initialized: bool | None = None,
+        keep_pooler: bool | None = None,
+        seed: int | None = None,
+        name: str | None = None,
+    ) -> Self:
+        """A classifier of a folder.
+
+        Args:
+            folder: a run or a checkpoint, whose encoder gets a new head, or what
+                `save_to_preset` wrote.
+            num_classes: as for `from_pretrained`, whose defaults hold for None. A saved
+                classifier has its own settings; any that are given must be equal to
+                them.
+            num_texts: likewise.
+            num_choices: likewise.
+            labels: likewise.
+            max_length: likewise.
+            dropout: likewise.
+            freeze_encoder: likewise.
+            randomly_initialized: likewise; not for a saved classifier.
+            keep_pooler: likewise; a saved classifier keeps its own.
+            seed: likewise.
+            name: likewise.
+
+        Raises:
+            CheckpointError: if there is no checkpoint, or it is damaged.
+            ValueError: if an argument is unknown, a saved task is of another class or
+                has other settings, or as `from_pretrained` does.
+        """
+        settings = {
+            "num_classes": num_classes,
+            "num_texts": num_texts,
+            "num_choices": num_choices,
+            "labels": labels,
+            "max_length": max_length,
+            "dropout": dropout,
+            "freeze_encoder": freeze_encoder,
+            "randomly_initialized": randomly_initialized,
+            "keep_pooler": keep_pooler,
+            "seed": seed,
+            "name": name,
+        }
+        return cls._from_folder(folder, settings)
+
+    @classmethod
     def from_pretrained(
         cls,
         pretrained: Pretrained,
@@ -146,10 +208,12 @@ class TextClassifier(TextTask):
         num_choices: int = 1,
         labels: Sequence[str] = (),
         max_length: int | None = None,
-        randomly_initialised: bool = False,
+        dropout: float = 0.1,
+        freeze_encoder: bool = False,
+        randomly_initialized: bool = False,
         keep_pooler: bool = True,
         seed: int | None = None,
-        **arguments: Any,
+        name: str | None = None,
     ) -> Self:
         """A classifier on a copy of a checkpoint's encoder.
 
@@ -162,13 +226,15 @@ class TextClassifier(TextTask):
             labels: names of the classes, in the order of their numbers.
             max_length: the most positions of an example; None takes those of
                 pretraining.
-            randomly_initialised: whether the encoder starts from new weights, for a
+            dropout: as for the class.
+            freeze_encoder: likewise.
+            randomly_initialized: whether the encoder starts from new weights, for a
                 baseline.
             keep_pooler: whether the pooler of `[CLS]` starts from the weights of an
                 imported checkpoint that has one, as in transformers, and not anew.
             seed: of the new weights and of dropout; None draws from Python's
                 generator, as Keras does.
-            **arguments: further ones of the constructor.
+            name: of the model.
 
         Raises:
             ValueError: if the checkpoint is of no encoder, it cannot read so many
@@ -181,12 +247,12 @@ class TextClassifier(TextTask):
         readout = pretrained.layout(max_length).readout(of_row)
         with seeded(seed):
             encoder = copy_encoder(
-                pretrained, randomly_initialised=randomly_initialised
+                pretrained, randomly_initialized=randomly_initialized
             )
             made = cls(
-                encoder, readout, num_classes, multiple_choice=is_choice, **arguments
+                encoder, readout, num_classes, dropout, freeze_encoder, is_choice, name
             )
-        if keep_pooler and not randomly_initialised:
+        if keep_pooler and not randomly_initialized:
             made._restore_pooler(pretrained.folder)
         return made._made_of(
             pretrained,
@@ -195,8 +261,8 @@ class TextClassifier(TextTask):
                 "num_texts": num_texts,
                 "labels": list(labels),
                 "max_length": max_length,
-                "dropout": made.dropout,
-                "freeze_encoder": made.freeze_encoder,
+                "dropout": dropout,
+                "freeze_encoder": freeze_encoder,
                 **({"num_choices": num_choices} if is_choice else {}),
             },
         )
@@ -236,12 +302,13 @@ class TextClassifier(TextTask):
         *,
         validation_data: Any = None,
         seed: int = 0,
+        learning_rate: float | None = None,
         **arguments: Any,
     ) -> keras.callbacks.History:
         """As of every Keras model, and on texts.
 
-        A model that was not compiled trains as BERT is fine-tuned: AdamW, whose rate
-        rises to 3e-5 over a tenth of the updates and falls to 0.
+        Unless you called `compile`, every call trains as BERT is fine-tuned: a new
+        AdamW, whose learning rate rises over a tenth of the updates and falls to 0.
 
         Args:
             x: texts, or tuples of texts, which are spelled once, before; a
@@ -252,7 +319,14 @@ class TextClassifier(TextTask):
             epochs: passes over the texts.
             validation_data: texts and labels, or batches.
             seed: of the order of texts.
+            learning_rate: the highest one. None takes that of the previous call, or
+                else the one that the checkpoint names, or else 3e-5.
             **arguments: further ones of `keras.Model.fit`.
+
+        Raises:
+            ValueError: if `learning_rate` is not positive and finite, or is given for
+                a model that you compiled; or if the learning rate of such a model has
+                already fallen to 0.
         """
         if is_text(x):
             x, y = self._labelled_batches(x, y, batch_size, seed), None
@@ -264,16 +338,31 @@ class TextClassifier(TextTask):
                 validation_data = self._labelled_batches(*validation_data)
             except ValueError as error:
                 raise ValueError(f"`validation_data`: {error}") from error
-        if not self.compiled:
-            num_updates = epochs * _num_batches(x, arguments.get("steps_per_epoch"))
+        schedule = self._schedule()
+        if not self.compiled or (schedule is not None and schedule.for_one_fit):
+            if learning_rate is None:
+                learning_rate = self._default_learning_rate(schedule)
+            if not 0 < learning_rate < float("inf"):
+                raise ValueError(
+                    "`learning_rate` must be positive and finite. Received: "
+                    f"learning_rate={learning_rate}"
+                )
+            num_epochs = epochs - arguments.get("initial_epoch", 0)
+            num_updates = num_epochs * _num_batches(x, arguments.get("steps_per_epoch"))
+            schedule = LinearWarmupDecay(learning_rate, num_updates, for_one_fit=True)
             # Not by its name: Keras would make its variables while the step is traced,
             # and trace the step again.
             accuracy = keras.metrics.SparseCategoricalAccuracy("accuracy")
             self.compile(
-                finetuning_optimizer(DEFAULT_LEARNING_RATE, num_updates),
+                scheduled_optimizer(schedule),
                 self.loss_of_labels(),
                 metrics=[accuracy] if self.num_classes > 1 else [],
                 jit_compile=devices.has_gpu(),
+            )
+        elif learning_rate is not None:
+            raise ValueError(
+                "`learning_rate` must be left out for a model that you compiled, whose "
+                f"optimizer has its own. Received: learning_rate={learning_rate}"
             )
         return super().fit(
             x,
@@ -283,6 +372,13 @@ class TextClassifier(TextTask):
             validation_data=validation_data,
             **arguments,
         )
+
+    def _default_learning_rate(self, schedule: LinearWarmupDecay | None) -> float:
+        """That of the previous `fit`, of the checkpoint, or BERT's."""
+        if schedule is not None:
+            return schedule.get_config()["learning_rate"]
+        named = self.pretrained and self.pretrained.finetuning_learning_rate
+        return named or DEFAULT_LEARNING_RATE
 
     def evaluate(
         self,
@@ -396,6 +492,24 @@ class TextClassifier(TextTask):
             for name in ("encoder", "readout")
         }
         return cls(**{**config, **made})
+
+
+class _WithoutDropout(keras.layers.Layer):
+    """Calls a model as in inference, whatever the model around it is doing.
+
+    A functional model hands its own `training` to all of its layers.
+
+    Args:
+        model: what is called, with weights that are not trained.
+        **kwargs: arguments of `keras.layers.Layer`.
+    """
+
+    def __init__(self, model: keras.Model, **kwargs: Any):
+        super().__init__(autocast=False, **kwargs)
+        self.model = model
+
+    def call(self, inputs: Mapping[str, Any]) -> Any:
+        return self.model(inputs, training=False)
 
 
 def _check_labels(labels: Sequence[str], num_classes: int) -> None:

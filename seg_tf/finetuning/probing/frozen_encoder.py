@@ -44,7 +44,7 @@ class FrozenEncoder:
             does; "joint" puts the texts of an example into one, where they see each
             other.
         num_texts: texts of an example.
-        randomly_initialised: whether the encoder gets new weights, as the baseline
+        randomly_initialized: whether the encoder gets new weights, as the baseline
             that shows the effect of pretraining.
         mean: whether the vector is the mean over the pieces; a ReAT's stays its
             `<SS>`, which is made of them.
@@ -67,7 +67,7 @@ class FrozenEncoder:
         mode: str,
         num_texts: int,
         *,
-        randomly_initialised: bool = False,
+        randomly_initialized: bool = False,
         mean: bool = False,
         seed: int = 0,
         max_length: int | None = None,
@@ -95,7 +95,7 @@ class FrozenEncoder:
         self._tokens_per_batch = tokens_per_batch
         with seeded(seed):
             self._encoder = copy_encoder(
-                pretrained, randomly_initialised=randomly_initialised
+                pretrained, randomly_initialized=randomly_initialized
             )
         self._names = (*self._encoder.feature_names, *readout.feature_names)
         self._settings = {

@@ -60,7 +60,7 @@ class ProbeRunner:
         vectors_dir: where vectors are kept: they are computed once, whatever the seed,
             but for those of new weights.
         mode: "per_sentence", as in the benchmark, or "joint": see `FrozenEncoder`.
-        randomly_initialised: whether every trial has an encoder of new weights, drawn
+        randomly_initialized: whether every trial has an encoder of new weights, drawn
             by its seed: encoders differ too, which a spread over seeds has to show.
         max_length: the most positions of a row; None takes those of pretraining.
         dtype_policy: what the encoder computes in, as of Keras; None takes the policy
@@ -93,7 +93,7 @@ class ProbeRunner:
         vectors_dir: pathlib.Path,
         *,
         mode: str = PER_SENTENCE,
-        randomly_initialised: bool = False,
+        randomly_initialized: bool = False,
         max_length: int | None = None,
         dtype_policy: str | None = None,
         limit: int | None = None,
@@ -126,7 +126,7 @@ class ProbeRunner:
         # That of the checkpoint in any case: it says what cannot be probed.
         with under_dtype_policy(self._policy):
             self._encoder = self._make_encoder()
-        self._randomly_initialised = randomly_initialised
+        self._randomly_initialized = randomly_initialized
         self._vectors_dir = vectors_dir / self.name.replace("/", "-") / mode
         self._report = report
         self._kept: tuple[int | None, Mapping[str, Labelled]] | None = None
@@ -161,7 +161,7 @@ class ProbeRunner:
         Raises:
             ValueError: if the folder of vectors holds other ones.
         """
-        labelled = self._labelled(seed if self._randomly_initialised else None)
+        labelled = self._labelled(seed if self._randomly_initialized else None)
         trained = train_probe(
             labelled["train"],
             labelled["dev"],
@@ -198,7 +198,7 @@ class ProbeRunner:
         if encoder_seed is not None:
             with under_dtype_policy(self._policy):
                 encoder = self._make_encoder(
-                    randomly_initialised=True, seed=encoder_seed
+                    randomly_initialized=True, seed=encoder_seed
                 )
             folder, of = folder / f"seed_{encoder_seed}", f", seed {encoder_seed}"
         labelled = {}

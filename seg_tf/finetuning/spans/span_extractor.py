@@ -3,6 +3,7 @@
 # Shape key: B batch, L row length, D width of the encoder, C candidates.
 
 import functools
+import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
@@ -16,6 +17,7 @@ from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.export.served_extractor import ServedExtractor
 from seg_tf.finetuning.text_task import TextTask
 from seg_tf.inference.texts import check_texts
+from seg_tf.layers.constructor_arguments import checked_names
 from seg_tf.models.own_features import feature_inputs
 from seg_tf.ops.gathering import gather_vectors
 from seg_tf.preprocessing.span_preprocessor import SpanPreprocessor
@@ -41,7 +43,8 @@ class SpanExtractor(TextTask):
         encoder: from features to a sequence `(B, L, D)`. It becomes part of the model
             and is trained with it.
         points_at_sentences: bool. Whether there is a pointer to sentences.
-        **kwargs: `name` and `trainable`.
+        name: str. Name of the model.
+        trainable: bool. Whether its weights are trained; None leaves that to its parts.
 
     Call arguments:
         inputs: dict of the features that `feature_names` names: those of the encoder,
@@ -54,7 +57,11 @@ class SpanExtractor(TextTask):
     """
 
     def __init__(
-        self, encoder: keras.Model, points_at_sentences: bool = False, **kwargs: Any
+        self,
+        encoder: keras.Model,
+        points_at_sentences: bool = False,
+        name: str | None = None,
+        trainable: bool | None = None,
     ):
         # === Layers ===
         initializer = keras.initializers.TruncatedNormal(
@@ -93,10 +100,55 @@ class SpanExtractor(TextTask):
             outputs["sentence"] = _masked(
                 logits_BC1[:, :, 0], inputs["can_hold_answer"]
             )
-        super().__init__(inputs=inputs, outputs=outputs, **kwargs)
+        super().__init__(inputs=inputs, outputs=outputs, name=name, trainable=trainable)
 
         # === Config ===
         self.points_at_sentences = points_at_sentences
+
+    @classmethod
+    @checked_names
+    def from_preset(
+        cls,
+        folder: str | pathlib.Path,
+        *,
+        max_length: int | None = None,
+        stride: int | None = None,
+        max_question_pieces: int | None = None,
+        points_at_sentences: bool | None = None,
+        randomly_initialized: bool | None = None,
+        seed: int | None = None,
+        name: str | None = None,
+    ) -> Self:
+        """An extractor of a folder.
+
+        Args:
+            folder: a run or a checkpoint, whose encoder gets a new head, or what
+                `save_to_preset` wrote.
+            max_length: as for `from_pretrained`, whose defaults hold for None. A saved
+                extractor has its own settings; any that are given must be equal to
+                them.
+            stride: likewise.
+            max_question_pieces: likewise.
+            points_at_sentences: likewise.
+            randomly_initialized: likewise; not for a saved extractor.
+            seed: likewise.
+            name: likewise.
+
+        Raises:
+            CheckpointError: if there is no checkpoint, or it is damaged.
+            ValueError: if an argument is unknown, a saved task is of another class or
+                has other settings, or as `from_pretrained` does.
+        """
+        settings = {
+            "max_length": max_length,
+            "stride": stride,
+            "max_question_pieces": max_question_pieces,
+            "points_at_sentences": points_at_sentences,
+            "randomly_initialized": randomly_initialized,
+            "seed": seed,
+            "name": name,
+        }
+        return cls._from_folder(folder, settings)
 
     @classmethod
     def from_pretrained(
@@ -106,9 +158,10 @@ class SpanExtractor(TextTask):
         max_length: int | None = None,
         stride: int | None = None,
         max_question_pieces: int | None = None,
-        randomly_initialised: bool = False,
+        points_at_sentences: bool | None = None,
+        randomly_initialized: bool = False,
         seed: int | None = None,
-        **arguments: Any,
+        name: str | None = None,
     ) -> Self:
         """An extractor on a copy of a checkpoint's encoder.
 
@@ -117,11 +170,13 @@ class SpanExtractor(TextTask):
             max_length: as for `seg_tf.preprocessing.window_sizes`.
             stride: likewise.
             max_question_pieces: likewise.
-            randomly_initialised: whether the encoder starts from new weights, for a
+            points_at_sentences: as for the class; None takes True for a model of
+                sentences.
+            randomly_initialized: whether the encoder starts from new weights, for a
                 baseline.
             seed: of the new weights and of dropout; None draws from Python's
                 generator, as Keras does.
-            **arguments: further ones of the constructor.
+            name: of the model.
 
         Raises:
             ValueError: if the checkpoint is of no encoder of windows, or a window is
@@ -133,18 +188,16 @@ class SpanExtractor(TextTask):
             stride=stride,
             max_question_pieces=max_question_pieces,
         )
-        arguments = {
-            "points_at_sentences": pretrained.layout().sent_id is not None,
-            **arguments,
-        }
+        if points_at_sentences is None:
+            points_at_sentences = pretrained.layout().sent_id is not None
         with seeded(seed):
             encoder = copy_encoder(
-                pretrained, randomly_initialised=randomly_initialised
+                pretrained, randomly_initialized=randomly_initialized
             )
-            made = cls(encoder, **arguments)
+            made = cls(encoder, points_at_sentences, name)
         settings = {name: getattr(sizes, name) for name in _WINDOW_SETTINGS}
         return made._made_of(
-            pretrained, {**settings, "points_at_sentences": made.points_at_sentences}
+            pretrained, {**settings, "points_at_sentences": points_at_sentences}
         )
 
     # === Text ===

@@ -57,7 +57,7 @@ class SquadRunner:
         stride: likewise.
         max_question_pieces: likewise.
         max_answer_pieces: the longest answer that is given.
-        randomly_initialised: whether the encoder starts from new weights, to see what
+        randomly_initialized: whether the encoder starts from new weights, to see what
             pretraining is worth.
         dtype_policy: as of Keras, such as "mixed_bfloat16"; None takes the one that
             holds.
@@ -98,7 +98,7 @@ class SquadRunner:
         stride: int | None = None,
         max_question_pieces: int | None = None,
         max_answer_pieces: int = _MAX_ANSWER_PIECES,
-        randomly_initialised: bool = False,
+        randomly_initialized: bool = False,
         dtype_policy: str | None = None,
         save_model: bool = False,
         optimizer: OptimizerSettings = BERT_SETTINGS,
@@ -126,7 +126,7 @@ class SquadRunner:
                 stride=stride,
                 max_question_pieces=max_question_pieces,
                 seed=seed,
-                randomly_initialised=randomly_initialised,
+                randomly_initialized=randomly_initialized,
             ),
             SpanExtractor.losses_of_pointers,
             dtype_policy,

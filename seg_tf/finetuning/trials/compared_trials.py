@@ -63,7 +63,7 @@ def compared_trials(path: pathlib.Path, settings: Mapping[str, Any]) -> Compared
         raise ValueError(
             f"`--compare` must hold finished trials. Received: {path}, without"
         )
-    kind = "randomly initialised" if there["randomly_initialised"] else "compared"
+    kind = "randomly initialized" if there["randomly_initialized"] else "compared"
     told = differing_settings(_of_reading(there), _of_reading(settings))
     return Compared(folder, kind, tuple(told))
 

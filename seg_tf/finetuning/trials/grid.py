@@ -15,12 +15,6 @@ from seg_tf.tasks.finetuning_settings import OptimizerSettings, Recipe
 # Means the paper of the checkpoint's model.
 PAPER = "paper"
 GRIDS = (PAPER, *finetuning_settings.RECIPES)
-# In both papers' grids, and the usual ones since BERT.
-_DEFAULTS = {
-    "learning_rates": (DEFAULT_LEARNING_RATE,),
-    "batch_sizes": (32,),
-    "epochs": (3,),
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,8 +53,8 @@ def make_grid(
     Args:
         pretrained: the checkpoint.
         task: name of the task.
-        grid: one of `GRIDS`; None takes a learning rate of 3e-5, batches of 32 and 3
-            epochs.
+        grid: one of `GRIDS`; None takes the learning rate that the checkpoint names, or
+            else 3e-5, batches of 32 and 3 epochs.
         learning_rates: values instead of the grid's, if there are any; likewise the
             others.
         batch_sizes: likewise.
@@ -83,7 +77,10 @@ def make_grid(
             )
     seeds = _checked_seeds(seeds)
     if grid is None:
-        return Grid(_settings(given, _DEFAULTS), seeds or (1,))
+        rate = pretrained.finetuning_learning_rate or DEFAULT_LEARNING_RATE
+        # In both papers' grids, and the usual ones since BERT.
+        usual = {"learning_rates": (rate,), "batch_sizes": (32,), "epochs": (3,)}
+        return Grid(_settings(given, usual), seeds or (1,))
     recipe = finetuning_settings.get(_recipe_name(pretrained, grid), task)
     values = {
         "learning_rates": recipe.learning_rates,

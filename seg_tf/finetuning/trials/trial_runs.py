@@ -144,14 +144,20 @@ class TrialsFolder:
         """Settings that the trials share.
 
         Raises:
-            ValueError: if the folder holds no trials.
+            ValueError: if the folder holds no trials, or those of an earlier version.
         """
         if not self._settings_file.exists():
             raise ValueError(
                 "A folder of trials must hold what `run_finetuning.py` wrote. Found no "
                 f"{self._settings_file}"
             )
-        return files.read_json(self._settings_file)
+        settings = files.read_json(self._settings_file)
+        if "randomly_initialised" in settings:
+            raise ValueError(
+                f"{self._settings_file}: written by an earlier version of the program. "
+                "Rename `randomly_initialised` in it to `randomly_initialized`"
+            )
+        return settings
 
     def trial_folder(self, trial: Trial) -> pathlib.Path:
         return self._trials / trial.name

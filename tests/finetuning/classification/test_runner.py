@@ -173,7 +173,7 @@ def test_test_splits_that_are_predicted_are_described(rte):
 
 
 def test_options_reach_the_model(tmp_path):
-    frozen = runner("rte", freeze_encoder=True, randomly_initialised=True)
+    frozen = runner("rte", freeze_encoder=True, randomly_initialized=True)
     seen = []
 
     class Keep(keras.callbacks.Callback):

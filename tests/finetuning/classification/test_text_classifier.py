@@ -1,15 +1,19 @@
 """The classifier: its head in NumPy, and what every Keras model can be asked for."""
 
 import dataclasses
+import inspect
 import itertools
 import random
+import shutil
 
 import keras
 import numpy as np
 import pytest
 
+import seg_tf
 from seg_tf.checkpoints import contents
-from seg_tf.checkpoints.pretrained import load_encoder
+from seg_tf.checkpoints.errors import CheckpointError
+from seg_tf.checkpoints.pretrained import load_encoder, load_pretrained
 from seg_tf.finetuning.classification.text_batches import text_batches
 from seg_tf.finetuning.classification.text_classifier import TextClassifier
 from seg_tf.finetuning.optimizer import finetuning_optimizer
@@ -257,7 +261,7 @@ def test_mixed_precision_follows_the_policy(kind):
 def test_a_seed_gives_the_same_new_weights(kind):
     random.seed(3)
     state = random.getstate()
-    twins = [classify(kind, pairs(1), randomly_initialised=True)[0] for _ in range(2)]
+    twins = [classify(kind, pairs(1), randomly_initialized=True)[0] for _ in range(2)]
     assert random.getstate() == state
     for one, other in zip(*(twin.weights for twin in twins), strict=True):
         np.testing.assert_array_equal(one, other)
@@ -270,7 +274,7 @@ def test_a_seed_gives_the_same_new_weights(kind):
 
 
 def test_a_baseline_has_the_architecture_and_no_weight_of_the_checkpoint():
-    baseline, _ = classify("segabert", pairs(1), randomly_initialised=True)
+    baseline, _ = classify("segabert", pairs(1), randomly_initialized=True)
     pretrained = tiny("segabert").encoder
     for one, other in zip(baseline.encoder.weights, pretrained.weights, strict=True):
         assert one.shape == other.shape
@@ -294,6 +298,27 @@ def test_token_types_are_read_where_there_is_a_table():
 def test_a_folder_is_enough(run_dir):
     classifier = TextClassifier.from_preset(run_dir, num_classes=2, num_texts=2, seed=1)
     assert classifier.classifier.kernel.shape == (3 * 16, 2)
+
+
+@pytest.mark.parametrize("name", seg_tf.__all__)
+def test_an_argument_that_no_preset_has_is_an_error(name):
+    load = getattr(seg_tf, name).from_preset
+    parameters = inspect.signature(load).parameters
+    assert parameters["folder"]
+    for known in parameters:
+        with pytest.raises(ValueError, match=rf"`{known}s` must .* mean `{known}`\? R"):
+            load("runs/none", **{f"{known}s": 1})
+
+
+def test_the_other_spelling_of_initialized_is_an_error(run_dir):
+    with pytest.raises(ValueError, match="Did you mean `randomly_initialized`"):
+        TextClassifier.from_preset(run_dir, randomly_initialised=True)
+    classifier = TextClassifier.from_preset(
+        run_dir, 2, randomly_initialized=True, freeze_encoder=True
+    )
+    before = load_pretrained(run_dir).encoder.get_weights()[0]
+    assert np.abs(classifier.encoder.get_weights()[0] - before).max() > 1e-3
+    assert not classifier.encoder.trainable_weights
 
 
 # A contrast that word counts do not show: the last word decides.
@@ -355,6 +380,10 @@ def test_a_saved_task_is_a_checkpoint_with_settings_of_its_own(run_dir, tmp_path
     assert TextClassifier.from_preset(folder, max_length=12).num_classes == 3
     with pytest.raises(ValueError, match=r"`num_classes` must.*=2.*saved with 3"):
         TextClassifier.from_preset(folder, num_classes=2)
+    for anew in ({"randomly_initialized": True}, {"num_choices": 2}):
+        (name,) = anew
+        with pytest.raises(ValueError, match=rf"`{name}` must be that of the saved"):
+            TextClassifier.from_preset(folder, **anew)
     with pytest.raises(ValueError, match=r"must hold a SpanExtractor.*a TextClassif"):
         SpanExtractor.from_preset(folder)
     with pytest.raises(ValueError, match="new or empty"):
@@ -376,6 +405,86 @@ def test_texts_are_trained_on_without_compiling(run_dir):
     history = classifier.fit(texts, targets, validation_data=batches, verbose=0).history
     expected = classifier.evaluate(*held_out, verbose=0)
     assert history["val_loss"] == [pytest.approx(expected, rel=1e-5)]
+
+
+def _change(model, fit):
+    """Largest change of a weight in a training."""
+    before = model.get_weights()
+    fit()
+    after = model.get_weights()
+    return max(np.abs(a - b).max() for a, b in zip(before, after, strict=True))
+
+
+def test_every_fit_has_a_schedule_of_its_own(tmp_path):
+    texts, labels = zip(*REVIEWS[:8], strict=True)
+    pretrained = tiny("bert")
+    classifier = TextClassifier.from_pretrained(
+        pretrained, 2, freeze_encoder=True, dropout=0.0, seed=1
+    )
+
+    def train(model, *examples, **arguments):
+        return _change(
+            model, lambda: model.fit(*examples, epochs=2, verbose=0, **arguments)
+        )
+
+    # Adam's first steps are about as long as the learning rate.
+    assert 1e-5 < train(classifier, texts, labels) < 1e-4
+    start = classifier.get_weights()
+    assert train(classifier, texts, labels, learning_rate=1e-2) > 5e-3
+    second = classifier.get_weights()
+    # As a model that starts from these weights, bit by bit.
+    twin = TextClassifier.from_pretrained(
+        pretrained, 2, freeze_encoder=True, dropout=0.0
+    )
+    twin.set_weights(start)
+    train(twin, texts, labels, learning_rate=1e-2)
+    for weights, expected in zip(twin.get_weights(), second, strict=True):
+        np.testing.assert_array_equal(weights, expected)
+    # The rate is kept; what Keras loads starts anew as well, and has it too.
+    classifier.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    batches = text_batches(pretrained, texts, labels, batch_size=8)
+    assert train(loaded, batches) > 5e-3
+    assert train(loaded, batches, learning_rate=3e-5) < 1e-4
+    # Half of the epochs are half of the updates.
+    assert train(classifier, texts, labels, initial_epoch=1) > 5e-3
+    assert classifier.optimizer.learning_rate == 0.0
+
+
+def test_an_ended_schedule_of_the_user_is_an_error():
+    texts, labels = zip(*REVIEWS[:8], strict=True)
+    classifier = TextClassifier.from_pretrained(tiny("bert"), 2)
+    for policy in (None, "mixed_float16"):
+        optimizer = finetuning_optimizer(1e-3, 2)
+        if policy:
+            optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
+        classifier.compile(optimizer, classifier.loss_of_labels())
+        for _ in range(2):
+            classifier.fit(texts, labels, verbose=0)
+        with pytest.raises(ValueError, match=r"`compile` with a new .* 2 updates of 2"):
+            classifier.fit(texts, labels, verbose=0)
+        with pytest.raises(ValueError, match=r"`learning_rate` must be left out"):
+            classifier.fit(texts, labels, learning_rate=1e-3, verbose=0)
+
+
+def test_the_learning_rate_is_that_of_the_checkpoint(run_dir, tmp_path):
+    texts, labels = zip(*REVIEWS[:8], strict=True)
+    folder = tmp_path / "preset"
+    shutil.copytree(load_pretrained(run_dir).folder, folder)
+    state = contents.read_state(folder)
+    contents.write_state(folder, {**state, "finetuning_learning_rate": 1e-2})
+    classifier = TextClassifier.from_preset(folder, num_classes=2)
+    # A fine-tuned model hands it on.
+    classifier.save_to_preset(tmp_path / "saved")
+    saved = TextClassifier.from_preset(tmp_path / "saved")
+    assert _change(saved, lambda: saved.fit(texts, labels, verbose=0)) > 5e-3
+    for rate in (0.0, float("nan"), -1.0):
+        with pytest.raises(ValueError, match=r"`learning_rate` must be positive and"):
+            classifier.fit(texts, labels, learning_rate=rate)
+    for rate in ("high", 0.0, True):
+        contents.write_state(folder, {**state, "finetuning_learning_rate": rate})
+        with pytest.raises(CheckpointError, match=r"state.json: `finetuning_learning_"):
+            load_pretrained(folder)
 
 
 def test_a_label_that_the_model_does_not_know_is_named(run_dir):
@@ -485,7 +594,7 @@ def test_the_pooler_of_an_imported_checkpoint_is_kept(tmp_path):
 
     np.testing.assert_array_equal(kernel_of()[0], kernel)
     np.testing.assert_array_equal(kernel_of()[1], kernel[0])
-    for anew in ({"keep_pooler": False}, {"randomly_initialised": True}):
+    for anew in ({"keep_pooler": False}, {"randomly_initialized": True}):
         assert not np.isclose(kernel_of(**anew)[0], kernel).all(axis=0).any()
     pooler_file.write(tmp_path, pooler_file.Pooler(kernel[:3], kernel[0]))
     with pytest.raises(ValueError, match=r"pooler\.npz: .*`keep_pooler=False`"):

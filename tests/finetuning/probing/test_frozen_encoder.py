@@ -158,7 +158,7 @@ def test_new_weights_hang_on_their_seed_alone(kind):
 
     def twin(seed):
         return FrozenEncoder(
-            tiny(kind), "per_sentence", 1, randomly_initialised=True, seed=seed
+            tiny(kind), "per_sentence", 1, randomly_initialized=True, seed=seed
         )
 
     # Not 1, which the tiny model itself is drawn from.

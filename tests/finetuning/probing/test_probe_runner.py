@@ -202,13 +202,13 @@ def test_every_seed_of_a_twin_has_an_encoder_of_its_own(tmp_path):
     make(tmp_path, task, limit=30).run(IGNORED, 1, tmp_path / "trial")
     of = {"checkpoint": np.load(folder / "dev/part-00000.npy")}
     # Beside the checkpoint's, in the same folder.
-    twin = make(tmp_path, task, limit=30, randomly_initialised=True)
+    twin = make(tmp_path, task, limit=30, randomly_initialized=True)
     found = [twin.run(IGNORED, seed, tmp_path / "twin") for seed in (7, 8, 7)]
     assert found[0] == found[2]
     for seed in (7, 8):
         of[seed] = np.load(folder / f"seed_{seed}/dev/part-00000.npy")
         drawn = FrozenEncoder(
-            tiny("slm"), "per_sentence", 1, randomly_initialised=True, seed=seed
+            tiny("slm"), "per_sentence", 1, randomly_initialized=True, seed=seed
         )
         rows = dict.fromkeys(example.texts for example in twin._examples["dev"])
         np.testing.assert_allclose(of[seed], drawn.encode(list(rows))[0], atol=1e-6)

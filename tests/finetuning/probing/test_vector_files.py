@@ -119,7 +119,7 @@ def test_a_killed_job_goes_on_with_the_missing_parts(examples, tmp_path):
         ({"kind": "segabert_slm"}, "encoder_sha256"),
         ({"mode": "joint"}, "mode: per_sentence there, joint now"),
         ({"max_length": 20}, "max_length: 48 there, 20 now"),
-        ({"randomly_initialised": True}, "encoder_sha256"),
+        ({"randomly_initialized": True}, "encoder_sha256"),
     ],
 )
 def test_other_vectors_are_refused(changed, message, examples, tmp_path):

@@ -168,18 +168,18 @@ def test_answers_are_those_of_the_weights_that_callbacks_leave(runner, tmp_path)
 
 def test_new_weights_on_request(small):
     expected = tiny("segabert").encoder.get_weights()
-    for randomly_initialised in (False, True):
+    for randomly_initialized in (False, True):
         runner = runner_on(
             small,
             "segabert",
             "v1.1",
             limit=5,
-            randomly_initialised=randomly_initialised,
+            randomly_initialized=randomly_initialized,
         )
         # Not the seed that tiny models are made with, which draws their very weights.
         found = runner._model.start(7, 1e-3, 1).encoder.get_weights()
         is_same = all(map(np.array_equal, found, expected))
-        assert is_same != randomly_initialised
+        assert is_same != randomly_initialized
 
 
 def test_half_precision_trains(small, tmp_path):

@@ -17,7 +17,7 @@ SETTINGS = {
     "probe": None,
     "limit": None,
     "max_length": None,
-    "randomly_initialised": False,
+    "randomly_initialized": False,
     "freeze_encoder": False,
     "dtype_policy": "float32",
     "predict_test": False,
@@ -61,8 +61,8 @@ def test_models_and_what_is_kept_may_differ(others):
 
 
 def test_a_twin_of_new_weights_is_named_so(others):
-    found = compared_trials(others(randomly_initialised=True), SETTINGS)
-    assert found.name == "randomly initialised"
+    found = compared_trials(others(randomly_initialized=True), SETTINGS)
+    assert found.name == "randomly initialized"
 
 
 @pytest.mark.parametrize(
@@ -107,6 +107,10 @@ def test_what_was_read_otherwise_is_told(others):
 def test_a_folder_without_trials_is_an_error_that_names_the_flag(tmp_path):
     with pytest.raises(ValueError, match=r"`--compare` must be.*Found no .*settings"):
         compared_trials(tmp_path / "nowhere", SETTINGS)
+    old = TrialsFolder(tmp_path / "old")
+    old.prepare({**SETTINGS, "randomly_initialised": True})
+    with pytest.raises(ValueError, match=r"settings\.json: written by an earlier vers"):
+        compared_trials(old.path, SETTINGS)
     TrialsFolder(tmp_path / "begun").prepare(SETTINGS)
     with pytest.raises(ValueError, match="`--compare` must hold finished trials"):
         compared_trials(tmp_path / "begun", SETTINGS)

@@ -17,6 +17,15 @@ def test_default_is_one_setting_and_one_seed():
     assert grid.row_length is None
 
 
+def test_a_checkpoint_may_name_the_learning_rate():
+    named = dataclasses.replace(tiny("bert"), finetuning_learning_rate=5e-4)
+    assert make_grid(named, "glue/rte").settings == (Setting(5e-4, 32, 3),)
+    given = make_grid(named, "glue/rte", learning_rates=[1e-5])
+    assert given.settings == (Setting(1e-5, 32, 3),)
+    of_paper = make_grid(named, "glue/rte", "paper").settings
+    assert 5e-4 not in {one.learning_rate for one in of_paper}
+
+
 def test_given_values_are_all_tried_once():
     grid = make_grid(
         tiny("bert"),
