@@ -116,7 +116,8 @@ def from_config_dict(values: Any) -> Any:
 def _typed(name: str, value: Any, hint: Any) -> Any:
     """`value`, if it is what the field's type hint allows; int passes for float."""
     allowed = _alternatives(hint)
-    if dataclasses.is_dataclass(hint) and not isinstance(value, hint):
+    is_config = isinstance(hint, type) and dataclasses.is_dataclass(hint)
+    if is_config and not isinstance(value, hint):
         raise ValueError(
             f"`{name}` must be a {hint.__name__}, with its name as `{_TYPE_KEY}`. "
             f"Received: {name}={value!r}"

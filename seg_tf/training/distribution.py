@@ -134,23 +134,21 @@ class Distribution:
         """
         if self.is_elastic:
             return function()
-        failure = None
+        failure = report = None
         try:
             result = function()
         except Exception as error:
             failure = error
-        host = socket.gethostname()
-        reports = self.gather(
-            failure and f"{host} could not start: {failure or repr(failure)}"
-        )
-        if failure:
+            report = f"{socket.gethostname()} could not start: {error}"
+        reports = self.gather(report)
+        if failure is not None:
             raise failure
         if any(reports):
             raise TrainingStopped(
                 "; ".join(
-                    f"Rank {rank} on {report}"
-                    for rank, report in enumerate(reports)
-                    if report
+                    f"Rank {rank} on {text}"
+                    for rank, text in enumerate(reports)
+                    if text
                 )
             )
         return result
