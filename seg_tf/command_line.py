@@ -47,7 +47,6 @@ def run(
     main: Callable[[Sequence[str]], None],
     *more_errors: type[Exception],
     goes_on: bool = False,
-    has_workers: bool = False,
     parse_flags: Callable[[Sequence[str]], list[str]] | None = None,
 ) -> None:
     """Runs `main` under absl; prints a user's error as one line and exits with 1.
@@ -56,8 +55,8 @@ def run(
         main: what to run.
         *more_errors: errors that are the user's to fix, besides `USER_ERRORS`.
         goes_on: whether the same command, given again, continues where it stopped.
-        has_workers: whether `main` starts processes, which it ends when `Terminated`
-            is raised. SIGTERM ends other commands at once.
+            SIGTERM then raises `Terminated` in `main`, which ends what it started, and
+            is reported. It ends other commands at once.
         parse_flags: reads the flags, for a command that has more to say where one is
             wrong than absl has.
     """
@@ -70,7 +69,7 @@ def run(
         absl_logging.get_absl_handler().setFormatter(formatter)
         raise_open_files()
         hint = ". Run the same command again to go on" if goes_on else ""
-        if has_workers:
+        if goes_on:
             signal.signal(signal.SIGTERM, _raise_terminated)
         try:
             main(argv)

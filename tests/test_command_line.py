@@ -23,7 +23,7 @@ def main(_):
         signal.pause()
     finally:
         print("ended what it had started")
-command_line.run(main, goes_on=True, has_workers=True)
+command_line.run(main, goes_on=True)
 """
 
 OPEN_FILES = """

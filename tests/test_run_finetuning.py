@@ -1,7 +1,9 @@
 """`run_finetuning.py`: from files to a table, and what it refuses."""
 
 import csv
+import os
 import re
+from signal import SIGTERM, signal
 
 import keras
 import numpy as np
@@ -11,6 +13,7 @@ from seg_tf import TextClassifier, files
 from seg_tf.commands import finetune
 from seg_tf.finetuning import reusable_model, runners
 from seg_tf.finetuning.classification.runner import ClassificationRunner
+from seg_tf.interop import initial_checkpoints
 from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.text.punkt_parameters import PunktParameters
 from seg_tf.training import distribution, horovod_distribution
@@ -231,6 +234,54 @@ def test_processes_share_out_the_trials(fine_tune, tmp_path, capsys, monkeypatch
     assert [row["seed"] for row in rows_of(out)] == ["1", "2"]
 
 
+@pytest.mark.parametrize(
+    ("exchange", "changes", "name"),
+    [
+        (1, ("glue/rte", "glue/mrpc"), "--task"),
+        (2, ('weights_sha256": "', 'weights_sha256": "x'), "glue/rte.weights_sha256"),
+    ],
+)
+def test_processes_with_other_models_or_flags_all_end(
+    fine_tune, tmp_path, monkeypatch, exchange, changes, name
+):
+    class Differing(distribution.Distribution):
+        size = 2
+        digests = 0
+
+        def gather(self, value):
+            if not isinstance(value, str):
+                return [value, value]
+            self.digests += re.fullmatch("[0-9a-f]{64}", value) is not None
+            return [value, "x" if len(value) == 64 else value.replace(*changes)][
+                :: 1 if self.digests == exchange else 2
+            ]
+
+    monkeypatch.setattr(horovod_distribution, "join", Differing)
+    with pytest.raises(TrainingStopped, match=rf"`{name}`: .* rank 0 .*, .* rank 1"):
+        fine_tune()
+    assert not (tmp_path / "out").exists()
+
+
+def test_sigterm_says_how_to_continue(data_dir, tmp_path, monkeypatch):
+    def fail(number, frame):
+        raise AssertionError("SIGTERM would end the process without a word")
+
+    monkeypatch.setattr(
+        initial_checkpoints, "find", lambda *_, **__: os.kill(os.getpid(), SIGTERM)
+    )
+    before = signal(SIGTERM, fail)
+    try:
+        code, _, said = command_calls.call(
+            "run_finetuning.py",
+            *("--checkpoint=x", f"--data_dir={data_dir}", "--task=glue/rte"),
+            f"--output_dir={tmp_path}/out",
+        )
+    finally:
+        signal(SIGTERM, before)
+    assert said == "terminated. Run the same command again to go on\n"
+    assert code == 128 + SIGTERM
+
+
 def test_a_trial_that_diverges_is_named_and_the_others_reported(
     fine_tune, tmp_path, capsys
 ):
@@ -269,6 +320,8 @@ def test_the_chief_names_what_diverged_elsewhere(fine_tune, monkeypatch):
         rank = property(lambda self: self._rank)
 
         def gather(self, value):
+            if not isinstance(value, list):
+                return [value, value]
             gathered.append(value)
             return [[], gathered[0]]
 

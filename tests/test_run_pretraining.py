@@ -75,6 +75,8 @@ def test_gpu_leaves_deterministic_kernels_off(records, tmp_path, monkeypatch):
             ["--config.model.index_tables.tokens=5"],
             "`config.model.index_tables` has no field `tokens`",
         ),
+        (["--config.=x"], "`--config.`: `config` has no field ``. It has name"),
+        (["--config..model=1"], "`--config..model`: `config` has no field ``"),
         (
             ["--config.training.seed.x=5"],
             "`config.training.seed` is 0 and has no fields",

@@ -63,11 +63,7 @@ def define_run_flags() -> None:
 
 def run(main: Callable[[Sequence[str]], None]) -> NoReturn:
     """Runs the `main` of a script that builds shards, and exits."""
-    sys.exit(
-        command_line.run(
-            main, BuildError, goes_on=True, has_workers=True, parse_flags=_parse
-        )
-    )
+    sys.exit(command_line.run(main, BuildError, goes_on=True, parse_flags=_parse))
 
 
 def _parse(argv: Sequence[str]) -> list[str]:

@@ -80,10 +80,12 @@ from seg_tf.finetuning.trials.trial_progress import TrialsProgress, describe
 from seg_tf.finetuning.trials.watched_trials import watched_trials
 from seg_tf.interop import initial_checkpoints
 from seg_tf.tasks.finetuning_settings import OptimizerSettings
-from seg_tf.training import distribution, horovod_distribution
+from seg_tf.training import distribution, engine, horovod_distribution, versions
 from seg_tf.training.errors import TrainingStopped
 from seg_tf.training.outputs import run_callbacks
 
+# Flags whose values may differ between hosts; what lies there may not.
+_PATHS = ("checkpoint", "vocab_file", "data_dir", "output_dir", "compare")
 _DTYPE_POLICIES = ("float32", "mixed_bfloat16", "mixed_float16")
 
 
@@ -241,16 +243,28 @@ def main(_: Sequence[str]) -> None:
     output_dir = output_paths.folder_path(values.output_dir)
     names = list(dict.fromkeys(values.task))
     given = [name for name in values if values[name].present]
+    processes.check_agreement(
+        {
+            **versions.software(engine.current().packages),
+            **{f"--{name}": values[name].value for name in given if name not in _PATHS},
+        }
+    )
     for name in names:
         runners.check_flags(name, given, values.probe)
     factories = run_callbacks.find_factories(values.callbacks, "--callbacks")
     chosen_trackers = tracker_flags.chosen_trackers()
-    pretrained = _load_model(output_dir, processes, say)
+
+    def make_jobs() -> list[_Job]:
+        pretrained = _load_model(output_dir, processes, say)
+        parts = [""] if len(names) == 1 else names
+        return [
+            _make_job(name, part, pretrained, say)
+            for name, part in zip(names, parts, strict=True)
+        ]
+
     # Whatever can be refused, before anything is trained.
-    jobs = []
-    for name in names:
-        part = "" if len(names) == 1 else name
-        jobs.append(_make_job(name, part, pretrained, say))
+    jobs = processes.call_together(make_jobs)
+    processes.check_agreement({job.runner.name: job.settings for job in jobs})
     if values.dry_run:
         say("Nothing was written; without --dry_run these trials are run")
         return

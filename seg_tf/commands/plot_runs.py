@@ -4,7 +4,8 @@ r"""Plots the validation losses, or other metrics, of several runs, as a PNG.
     --output=curves.png
 
 A run is the --output_dir of run_pretraining.py and is named after its folder. The
-values of training are added with --training.
+values of training are added with --training. If runs have different objectives, or
+other weights of them, the losses of the shared objectives are drawn instead of totals.
 
 --metric takes any metrics of the runs' log.jsonl, and makes a panel of each; what
 guessing would score is drawn dashed where the log says it:

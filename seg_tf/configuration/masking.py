@@ -24,6 +24,7 @@ class MaskingConfig:
     random_token_rate: float = 0.1
 
     def __post_init__(self) -> None:
+        check_at_least(self, 1, "max_predictions")
         if not 0 < self.mask_rate < 1:
             raise ValueError(
                 "`mask_rate` must lie between 0 and 1. "

@@ -80,6 +80,10 @@ class EncoderConfig:
     num_token_types: int = 0
 
     def __post_init__(self) -> None:
+        check_at_least(
+            self, 1, "num_layers", "hidden_size", "num_heads", "intermediate_size"
+        )
+        check_at_least(self, 0, "num_token_types")
         if self.hidden_size % self.num_heads:
             raise ValueError(
                 "`hidden_size` must be a multiple of `num_heads`. Received: "
@@ -115,6 +119,20 @@ class EncoderConfig:
         )
         layers = [(self.num_layers, self.hidden_size, per_layer)]
         return length * _activations(layers, recompute_layers)
+
+
+_REAT_SIZES = (
+    "block_length",
+    "max_sentences",
+    "num_sentence_layers",
+    "num_alpha_layers",
+    "hidden_size",
+    "alpha_hidden_size",
+    "num_heads",
+    "alpha_num_heads",
+    "intermediate_size",
+    "alpha_intermediate_size",
+)
 
 
 @register
@@ -158,6 +176,7 @@ class ReATConfig:
     approximate_gelu: bool = False
 
     def __post_init__(self) -> None:
+        check_at_least(self, 1, *_REAT_SIZES)
         for size, heads in (
             ("hidden_size", "num_heads"),
             ("alpha_hidden_size", "alpha_num_heads"),

@@ -116,6 +116,12 @@ def from_config_dict(values: Any) -> Any:
 def _typed(name: str, value: Any, hint: Any) -> Any:
     """`value`, if it is what the field's type hint allows; int passes for float."""
     allowed = _alternatives(hint)
+    is_config = isinstance(hint, type) and dataclasses.is_dataclass(hint)
+    if is_config and not isinstance(value, hint):
+        raise ValueError(
+            f"`{name}` must be a {hint.__name__}, with its name as `{_TYPE_KEY}`. "
+            f"Received: {name}={value!r}"
+        )
     if not set(allowed) <= {int, float, bool, str, types.NoneType}:
         return value  # a part of the config or a mapping, which check themselves
     if type(value) in allowed:

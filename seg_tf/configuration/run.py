@@ -37,6 +37,19 @@ class RunConfig:
     records_dir: str | None = None
 
     def __post_init__(self) -> None:
+        parts = {name: getattr(self, name) for name in ("model", "inputs", "optimizer")}
+        if not isinstance(self.objectives, Mapping):
+            raise ValueError(
+                "`objectives` must map names to configs. Received: "
+                f"objectives={self.objectives!r}"
+            )
+        parts |= {f"objectives.{name}": one for name, one in self.objectives.items()}
+        for name, part in parts.items():
+            if not dataclasses.is_dataclass(part):
+                raise ValueError(
+                    f"`{name}` must be a config, with the name of its class as `type`. "
+                    f"Received: {name}={part!r}"
+                )
         # An optimizer of one's own need not have a schedule.
         if hasattr(self.optimizer, "check_length"):
             self.optimizer.check_length(self.training.num_updates)

@@ -85,13 +85,10 @@ def find(
             files.write_json(folder / _REQUEST_FILE, request)
         report(f"{found.to_text()}\nWritten: {folder}")
 
-    if processes.is_chief:
-        convert_once()
     # The others find what the chief made. On a host that lacks its folders they make
     # it once more.
-    processes.broadcast_object(None)
-    if not processes.is_chief:
-        convert_once()
+    for has_turn in (processes.is_chief, not processes.is_chief):
+        processes.call_together(convert_once if has_turn else lambda: None)
     return folder
 
 

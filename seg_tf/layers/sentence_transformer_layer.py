@@ -72,7 +72,7 @@ class SentenceTransformerLayer(PostNormLayer):
 
     def build(self, hidden_shape: Any, sentence_number_shape: Any = None) -> None:
         hidden_size = hidden_shape[-1]
-        if hidden_size % self.num_heads:
+        if self.num_heads < 1 or hidden_size % self.num_heads:
             raise ValueError(
                 "`num_heads` must divide the width of `hidden`. Received: "
                 f"num_heads={self.num_heads}, `hidden` of width {hidden_size}"

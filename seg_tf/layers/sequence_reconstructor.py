@@ -123,7 +123,7 @@ class SequenceReconstructor(keras.layers.Layer):
         gold_candidates_shape: Any = None,
     ) -> None:
         hidden_size = candidates_shape[-1]
-        if hidden_size % self.num_heads:
+        if self.num_heads < 1 or hidden_size % self.num_heads:
             raise ValueError(
                 "`num_heads` must divide the width of `candidates`. Received: "
                 f"num_heads={self.num_heads}, candidates of width {hidden_size}"

@@ -260,7 +260,7 @@ def _check(
             "`index_tables` must be named after index features of the batch contract "
             f"({', '.join(INDEX_FEATURES)}). Received: {unknown}"
         )
-    if hidden_size % num_heads:
+    if num_heads < 1 or hidden_size % num_heads:
         raise ValueError(
             "`hidden_size` must be a multiple of `num_heads`. Received: "
             f"hidden_size={hidden_size}, num_heads={num_heads}"

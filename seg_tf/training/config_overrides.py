@@ -19,7 +19,7 @@ _CONFIG_FLAG = re.compile(r"--?config")
 _CONFIG_VALUE = re.compile(r"(--?config=)(.+)", re.DOTALL)
 CONFIGS = pathlib.Path(__file__).resolve().parents[1] / "configs"
 """The folder of the runs that come along."""
-_OVERRIDE = re.compile(r"--?(?:no)?config\.([\w.]+)(?:=.*)?", re.DOTALL)
+_OVERRIDE = re.compile(r"--?(?:no)?config\.([^=]*)(?:=.*)?", re.DOTALL)
 
 
 def parse_flags(argv: list[str]) -> list[str]:
@@ -31,7 +31,7 @@ def parse_flags(argv: list[str]) -> list[str]:
     try:
         return app.parse_flags_with_usage(argv)
     # What ml_collections lets through for a field, or a file, that does not exist.
-    except (AttributeError, KeyError, TypeError, OSError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, OSError) as error:
         sys.exit(f"error: {_explain(config, argv) or error}")
 
 

@@ -1,12 +1,27 @@
 """The processes that train together, and what a launcher says of them."""
 
+import hashlib
+import json
 import os
-from collections.abc import Callable, Sequence
-from typing import Any
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from seg_tf.configuration.differences import flat
+from seg_tf.training.errors import TrainingStopped
+
+_Result = TypeVar("_Result")
+# Facts of a rank that no result depends on.
+_MAY_DIFFER = ("config.records_dir", "versions.python")
 
 # Where a launcher says how many processes there are: horovodrun with Gloo, Open MPI,
 # and other MPIs, in this order.
 _SIZE_VARIABLES = ("HOROVOD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
+_RANK_VARIABLES = ("HOROVOD_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
+
+# Where processes of the engine jax find one another, and their number and own place.
+JAX_ADDRESS = "JAX_COORDINATOR_ADDRESS"
+JAX_PROCESSES, JAX_PROCESS = "JAX_NUM_PROCESSES", "JAX_PROCESS_ID"
 
 
 class Distribution:
@@ -67,6 +82,77 @@ class Distribution:
         """The values of all processes, in the order of their ranks."""
         return [value]
 
+    def describe_failure(self) -> str:
+        """Message for the end of a run whose processes cannot exchange values."""
+        return (
+            f"Rank {self.rank} of {self.size} ({socket.gethostname()}): a sum over the "
+            "processes failed, because one of them failed, was stopped or could not be "
+            "reached. Its own output says more. Run the same command again to continue "
+            "from the newest checkpoint."
+        )
+
+    def check_agreement(self, facts: Mapping[str, Any]) -> None:
+        """Ends all ranks if their facts differ; called by all of them.
+
+        The first exchange has the same size whatever the facts are, so that no
+        difference can block it.
+
+        Args:
+            facts: plain values, maybe nested. The path of the records and the version
+                of Python may differ.
+
+        Raises:
+            TrainingStopped: on every rank, naming each fact that differs, with the
+                ranks and their values.
+        """
+        named = {
+            name: value
+            for name, value in flat(facts).items()
+            if name not in _MAY_DIFFER
+        }
+        # The order matters: that of a config's index tables is that of their weights.
+        text = json.dumps(named)
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        if len(set(self.gather(digest))) == 1:
+            return
+        of_ranks = [json.loads(other) for other in self.gather(text)]
+        hosts = self.gather(socket.gethostname())
+        raise TrainingStopped(
+            "All ranks must have the same settings, data and software, wherever their "
+            "files are. Received:\n" + _describe_differences(of_ranks, hosts)
+        )
+
+    def call_together(self, function: Callable[[], _Result]) -> _Result:
+        """Calls `function` on every rank; if it fails on one, it fails on all.
+
+        Otherwise the other ranks would wait for one that has ended. In an elastic run,
+        where they may be training already, it is called without them.
+
+        Raises:
+            TrainingStopped: if `function` failed on other ranks only. Its own error is
+                raised as it is.
+        """
+        if self.is_elastic:
+            return function()
+        failure = report = None
+        try:
+            result = function()
+        except Exception as error:
+            failure = error
+            report = f"{socket.gethostname()} could not start: {error}"
+        reports = self.gather(report)
+        if failure is not None:
+            raise failure
+        if any(reports):
+            raise TrainingStopped(
+                "; ".join(
+                    f"Rank {rank} on {text}"
+                    for rank, text in enumerate(reports)
+                    if text
+                )
+            )
+        return result
+
     @property
     def needs_regrouping(self) -> bool:
         """True if this process was told of hosts that came or will go."""
@@ -102,7 +188,39 @@ def launched_elastic() -> bool:
 
 def number_launched() -> int:
     """Number of processes that a launcher started, this one included."""
-    for name in _SIZE_VARIABLES:
-        if os.environ.get(name):
-            return int(os.environ[name])
-    return 1
+    return _number_in_environment(_SIZE_VARIABLES, 1)
+
+
+def rank_launched() -> int:
+    """Number of this process among those that a launcher started, from 0."""
+    return _number_in_environment(_RANK_VARIABLES, 0)
+
+
+def _number_in_environment(names: Sequence[str], default: int) -> int:
+    values = (os.environ[name] for name in names if os.environ.get(name))
+    return int(next(values, default))
+
+
+def _describe_differences(
+    of_ranks: Sequence[Mapping[str, Any]], hosts: Sequence[str]
+) -> str:
+    """A line for each fact that differs: its values, and the ranks with each."""
+    lines = []
+    for name in dict.fromkeys(name for facts in of_ranks for name in facts):
+        ranks: dict[str, list[int]] = {}
+        for rank, facts in enumerate(of_ranks):
+            value = json.dumps(facts[name]) if name in facts else "nothing"
+            ranks.setdefault(value, []).append(rank)
+        if len(ranks) > 1:
+            values = (
+                f"{value} on {_name_ranks(ranks[value], hosts)}" for value in ranks
+            )
+            lines.append(f"  `{name}`: {', '.join(values)}")
+    return "\n".join(lines) or "  the same settings in another order"
+
+
+def _name_ranks(ranks: Sequence[int], hosts: Sequence[str]) -> str:
+    named = [f"{rank} ({hosts[rank]})" for rank in ranks[:4]]
+    if len(ranks) > 4:
+        named.append(f"{len(ranks) - 4} more")
+    return ("rank " if len(ranks) == 1 else "ranks ") + " and ".join(named)

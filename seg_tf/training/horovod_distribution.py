@@ -151,15 +151,9 @@ class HorovodDistribution(Distribution):
         except tf.errors.OpError as error:
             if self._state is not None or not _is_of_horovod(error):
                 raise
-            raise TrainingStopped(self._describe(error)) from error
-
-    def _describe(self, error: tf.errors.OpError) -> str:
-        return (
-            f"Rank {self.rank} of {self.size} ({socket.gethostname()}): a sum over the "
-            "processes failed, because one of them failed, was stopped or could not "
-            "be reached; what it printed itself says more. The same command goes on "
-            f"from what was saved last. Horovod says: {_first_line(error)}"
-        )
+            raise TrainingStopped(
+                f"{self.describe_failure()} Horovod says: {_first_line(error)}"
+            ) from error
 
 
 def join() -> Distribution:

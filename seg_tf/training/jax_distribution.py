@@ -1,22 +1,31 @@
 """Processes of `jax.distributed`, on one host or many, whose devices share a batch."""
 
+import atexit
+import contextlib
 import os
 import pickle
-from collections.abc import Sequence
+import re
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 from jax.experimental import multihost_utils
 
-from seg_tf.training.distribution import Distribution
+from seg_tf.training.distribution import (
+    JAX_ADDRESS,
+    JAX_PROCESS,
+    JAX_PROCESSES,
+    Distribution,
+)
 from seg_tf.training.errors import TrainingStopped
 
-ADDRESS, NUMBER, OWN = (
-    "JAX_COORDINATOR_ADDRESS",
-    "JAX_NUM_PROCESSES",
-    "JAX_PROCESS_ID",
-)
+_PATIENCE = 30.0  # seconds until a rank says that it waits
+# What only errors of the exchange between processes say.
+_EXCHANGE = re.compile(r"gloo|nccl|coordination", re.IGNORECASE)
 
 
 def initialize() -> None:
@@ -28,7 +37,7 @@ def initialize() -> None:
     Raises:
         TrainingStopped: if they cannot be found.
     """
-    address = os.environ.get(ADDRESS)
+    address = os.environ.get(JAX_ADDRESS)
     if not address:
         return
     # Of processes that compute on CPUs.
@@ -36,15 +45,34 @@ def initialize() -> None:
     try:
         number, own = (
             int(os.environ[name]) if os.environ.get(name) else None
-            for name in (NUMBER, OWN)
+            for name in (JAX_PROCESSES, JAX_PROCESS)
         )
-        jax.distributed.initialize(address, number, own)
+        # JAX aborts the process after five minutes, without saying what to do.
+        waiting = threading.Timer(_PATIENCE, _say_whom_we_wait_for, [address])
+        waiting.daemon = True
+        waiting.start()
+        try:
+            jax.distributed.initialize(address, number, own)
+        finally:
+            waiting.cancel()
     except (ValueError, RuntimeError) as error:
-        given = {name: os.environ.get(name) for name in (ADDRESS, NUMBER, OWN)}
+        names = (JAX_ADDRESS, JAX_PROCESSES, JAX_PROCESS)
+        given = {name: os.environ.get(name) for name in names}
         raise TrainingStopped(
-            f"JAX could not meet the other processes: {error}. The environment has "
-            f"{given}"
+            "The processes of --engine=jax must all be started, with that engine, and "
+            f"reach one another. Received: {given} ({error})"
         ) from error
+
+
+def _say_whom_we_wait_for(address: str) -> None:
+    print(
+        f"Rank {os.environ.get(JAX_PROCESS, '?')} of "
+        f"{os.environ.get(JAX_PROCESSES, '?')} ({socket.gethostname()}) is waiting for "
+        f"the others at {address}. Each must be started with --engine=jax; this rank "
+        "ends after 5 minutes",
+        file=sys.stderr,
+        flush=True,
+    )
 
 
 class JaxDistribution(Distribution):
@@ -67,7 +95,8 @@ class JaxDistribution(Distribution):
 
     def broadcast(self, variables: Sequence[Any]) -> None:
         own = [np.asarray(variable.value) for variable in variables]
-        values = multihost_utils.broadcast_one_to_all(own)
+        with self._failures_explained():
+            values = multihost_utils.broadcast_one_to_all(own)
         for variable, value in zip(variables, values, strict=True):
             variable.assign(np.asarray(value))
 
@@ -76,10 +105,36 @@ class JaxDistribution(Distribution):
 
     def gather(self, value: Any) -> list[Any]:
         own = np.frombuffer(pickle.dumps(value), "uint8")
-        sizes = multihost_utils.process_allgather(np.array([len(own)])).ravel()
-        padded = np.pad(own, (0, int(sizes.max()) - len(own)))
-        rows = np.asarray(multihost_utils.process_allgather(padded))
+        with self._failures_explained():
+            sizes = multihost_utils.process_allgather(np.array([len(own)])).ravel()
+            padded = np.pad(own, (0, int(sizes.max()) - len(own)))
+            rows = np.asarray(multihost_utils.process_allgather(padded))
         return [
             pickle.loads(row[:size].tobytes())
             for row, size in zip(rows, sizes, strict=True)
         ]
+
+    def run(self, synchronise: Callable[[], None], train: Callable[[], Any]) -> Any:
+        with self._failures_explained():
+            return super().run(synchronise, train)
+
+    @contextlib.contextmanager
+    def _failures_explained(self) -> Iterator[None]:
+        """Raises `TrainingStopped` where values could not be exchanged."""
+        try:
+            yield
+        except jax.errors.JaxRuntimeError as error:
+            if not _EXCHANGE.search(str(error)):
+                raise
+            atexit.register(_exit_at_once)
+            line = str(error).splitlines()[0]
+            raise TrainingStopped(
+                f"{self.describe_failure()} JAX says: {line}"
+            ) from error
+
+
+def _exit_at_once() -> None:
+    """Leaves out JAX's own end, which waits for the dead process and then aborts."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(TrainingStopped.exit_code)

@@ -2,6 +2,7 @@
 
 import contextlib
 import pathlib
+import socket
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -42,11 +43,14 @@ class JaxEngine:
         if jax.process_count() > 1:
             return JaxDistribution()
         if distribution.was_launched():
+            rank = distribution.rank_launched()
             raise TrainingStopped(
-                "A launcher started several processes, but they do not know of each "
-                f"other. The engine jax needs {jax_distribution.ADDRESS}=host:port in "
-                "the environment (docs/training_engine.md), or one process, on all "
-                "devices of its host"
+                "`--engine` must be tensorflow on every rank that horovodrun starts. "
+                f"Received: --engine=jax on rank {rank} of "
+                f"{distribution.number_launched()} ({socket.gethostname()}). Processes "
+                "of the engine jax find each other by "
+                f"{distribution.JAX_ADDRESS}=host:port in the environment "
+                "(docs/training_engine.md), or are one, on all devices of its host"
             )
         return Distribution()
 

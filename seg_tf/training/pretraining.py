@@ -147,7 +147,7 @@ def pretrain(
             "the chief of an elastic run. Remove the folder by hand, or choose another "
             f"--output_dir. Received: {folder.path}"
         )
-    facts = _facts(config, inputs, run)
+    facts = describe(config, inputs, run)
 
     def initialise() -> None:
         if initial_checkpoint:
@@ -207,10 +207,16 @@ def _vocab_size(config: configuration.RunConfig, inputs: Inputs) -> int:
     return config.model.vocab_size or inputs.vocab_size
 
 
-def _facts(
+def describe(
     config: configuration.RunConfig, inputs: Inputs, run: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Description of the run that every checkpoint contains."""
+    """Description of the run that every checkpoint contains.
+
+    Args:
+        config: the run.
+        inputs: its input pipeline.
+        run: what `run_folder.describe_run` says of it.
+    """
     return {
         **run,
         "seed": config.training.seed,

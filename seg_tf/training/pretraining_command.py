@@ -22,6 +22,7 @@ from seg_tf.training import (
     record_sources,
     run_estimate,
     run_folder,
+    versions,
 )
 from seg_tf.training.distribution import Distribution
 from seg_tf.training.errors import NonFiniteSteps, TrainingStopped
@@ -110,11 +111,21 @@ def _run(
     stack: contextlib.ExitStack,
 ) -> None:
     try:
-        prepared = _prepare(config, options, stack)
+        processes = engine.current().join()
+    except (ValueError, TrainingStopped) as error:
+        sys.exit(f"error: {error}")
+    try:
+        prepared = _prepare_together(config, options, processes, stack)
         config = prepared.config
         deviations = fidelity.describe(config)
     except (ValueError, OSError, CheckpointError, TrainingStopped) as error:
-        sys.exit(f"error: {error}")
+        print(f"error: {error}", file=sys.stderr, flush=True)
+        if not processes.is_elastic:
+            # A launcher ends all ranks when the first one exits; each has its say
+            # before.
+            with contextlib.suppress(TrainingStopped):
+                processes.gather(None)
+        sys.exit(1)
     figures = run_estimate.make_plan(config, prepared.inputs, prepared.pretrainer)
     if prepared.processes.is_chief:
         print(run_estimate.describe(figures, prepared.inputs))
@@ -125,12 +136,44 @@ def _run(
         _train(config, options, prepared)
 
 
+def _prepare_together(
+    config: configuration.RunConfig,
+    options: RunOptions,
+    processes: Distribution,
+    stack: contextlib.ExitStack,
+) -> _Prepared:
+    """Prepares every rank, and ends all if they differ or one of them fails."""
+    if processes.is_elastic:
+        # Others may be training already; `PretrainingRun.synchronise` compares them.
+        return _prepare(config, options, processes, stack)
+    # Whatever decides what a rank does next comes first.
+    processes.check_agreement(
+        {
+            **versions.software(engine.current().packages),
+            "config": configuration.to_dict(config),
+            "flags set": sorted(options.asked),
+            "--initial_checkpoint": bool(options.initial_checkpoint),
+            **{
+                f"--{name}": getattr(options, name)
+                for name in ("dry_run", "measure", "resume", "overwrite")
+            },
+        }
+    )
+    prepared = processes.call_together(
+        lambda: _prepare(config, options, processes, stack)
+    )
+    processes.check_agreement(
+        pretraining.describe(prepared.config, prepared.inputs, prepared.description)
+    )
+    return prepared
+
+
 def _prepare(
     config: configuration.RunConfig,
     options: RunOptions,
+    processes: Distribution,
     stack: contextlib.ExitStack,
 ) -> _Prepared:
-    processes = engine.current().join()
     folder = RunFolder(output_paths.local_path(options.output_dir, "output_dir"))
     factories = run_callbacks.find_factories(
         config.training.callbacks, "config.training.callbacks"

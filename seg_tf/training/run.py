@@ -75,6 +75,7 @@ class PretrainingRun:
             decay_begin=config.decay_begin(config.training.num_updates),
         )
         self.validation = Validation()
+        self._facts = facts
         self._config = config
         self._inputs = inputs
         self._pretrainer = pretrainer
@@ -127,6 +128,8 @@ class PretrainingRun:
             self._ownership.close()
 
     def _synchronise(self) -> None:
+        # The processes of an elastic run may have changed since the last time.
+        self._distribution.check_agreement(self._facts)
         if self._distribution.is_chief:
             with self._in_words():
                 self._own_folder()

@@ -1,15 +1,18 @@
 """TensorFlow as the engine, with Horovod between processes."""
 
 import contextlib
+import os
 import pathlib
+import socket
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import tensorflow as tf
 
 from seg_tf.configuration import TrainingConfig
-from seg_tf.training import devices, horovod_distribution
+from seg_tf.training import devices, distribution, horovod_distribution
 from seg_tf.training.distribution import Distribution
+from seg_tf.training.errors import TrainingStopped
 from seg_tf.training.lane_memory import NoMemory
 from seg_tf.training.tensorflow_lane_memory import LaneMemory
 from seg_tf.training.tensorflow_step import TrainingStep
@@ -23,6 +26,15 @@ class TensorFlowEngine:
     devices = devices
 
     def join(self) -> Distribution:
+        number = os.environ.get(distribution.JAX_PROCESSES, "several")
+        rank = os.environ.get(distribution.JAX_PROCESS, "?")
+        is_one_of_jax = distribution.JAX_ADDRESS in os.environ and number != "1"
+        if is_one_of_jax and not distribution.was_launched():
+            raise TrainingStopped(
+                "`--engine` must be jax on every rank that the environment gives a "
+                f"{distribution.JAX_ADDRESS}. Received: --engine=tensorflow on rank "
+                f"{rank} of {number} ({socket.gethostname()})"
+            )
         return horovod_distribution.join()
 
     def compiles(self, settings: TrainingConfig) -> bool:

@@ -1,12 +1,16 @@
 """Small runs of every model, as both engines make them."""
 
+import contextlib
 import dataclasses
+import io
 import pathlib
+import re
+import shutil
 
 import keras
 
-from seg_tf import configuration
-from seg_tf.training import pretraining, training_state
+from seg_tf import configuration, files
+from seg_tf.training import pretraining, pretraining_command, training_state
 from seg_tf.training.checkpoint import Checkpoints
 from tests.training import (
     test_reat_run,
@@ -43,6 +47,18 @@ RUNS = {
 }
 
 
+# What the second of two ranks has: settings of training, rate, folder of records.
+DIFFERENCES = {
+    "learning_rate": ({}, 0.25, "records"),
+    "num_updates": ({"num_updates": 77}, None, "records"),
+    "batch_size": ({"batch_size": 12}, None, "records"),
+    "manifest_checksum": ({}, None, "other"),
+    "vocab_checksum": ({}, None, "vocabulary"),
+    "nowhere": ({}, None, "nowhere"),
+    "nothing": ({}, None, "records"),
+}
+
+
 def write_records(folder):
     """The records of all runs, in `folder`."""
     for name in ("windows", "words", "long"):
@@ -73,6 +89,58 @@ def build(name, records, processes=None, **changes):
     config = config_of(name, **changes)
     inputs = pretraining.build_inputs(config, str(records / RUNS[name][1]), processes)
     return inputs, pretraining.build_pretrainer(config, inputs, processes)
+
+
+def disagreements(processes, records, folder):
+    """What each rank is told, by name, if the second differs from the first.
+
+    Args:
+        processes: the two ranks.
+        records: those of SLM.
+        folder: an existing one that the ranks share.
+    """
+    if processes.is_chief:
+        for name in ("records", "other", "vocabulary"):
+            shutil.copytree(records, folder / name)
+        words = folder / "vocabulary/vocab.txt"
+        words.write_text(words.read_text() + "one_more\n")
+        for name in ("other", "vocabulary"):
+            manifest = files.read_json(folder / name / "manifest.json")
+            manifest["options"] = {}
+            vocabulary = manifest["vocabulary"]
+            vocabulary["sha256"] = files.checksum(folder / name / "vocab.txt")
+            vocabulary["size"] += name == "vocabulary"
+            files.write_json(folder / name / "manifest.json", manifest)
+    processes.gather(None)
+    told = {}
+    for name, (settings, rate, folder_name) in DIFFERENCES.items():
+        config, records_dir = config_of("SLM"), records
+        if not processes.is_chief:
+            config, records_dir = config_of("SLM", **settings), folder / folder_name
+            if rate:
+                optimizer = configuration.AdamWConfig(learning_rate=rate)
+                config = dataclasses.replace(config, optimizer=optimizer)
+        options = pretraining_command.RunOptions(
+            records_dir=str(records_dir), output_dir=str(folder / "run"), dry_run=True
+        )
+        errors = io.StringIO()
+        with contextlib.redirect_stderr(errors), contextlib.suppress(SystemExit):
+            pretraining_command.run(config, options)
+        told[name] = errors.getvalue()
+    return told
+
+
+def check_disagreements(first, second):
+    """Checks what `disagreements` returned on two ranks."""
+    for name in list(DIFFERENCES)[:5]:
+        assert first[name] == second[name]
+        assert re.search(
+            rf"`[\w.]*{name}`: .* on rank 0 \(.*, .* on rank 1", first[name]
+        )
+    assert "Rank 1 on " in first["nowhere"]
+    for told in (first, second):
+        assert "`--records_dir` must be a folder" in told["nowhere"]
+        assert told["nothing"] == ""
 
 
 def some_rows(name, records, number):

@@ -20,7 +20,7 @@ from seg_tf import configuration
 from seg_tf.training import horovod_distribution, pretraining, run_folder
 from seg_tf.training.errors import TrainingStopped
 from seg_tf.training.run_folder import RunFolder
-from tests.training import word_runs
+from tests.training import engine_runs, test_sentence_unshuffling_run, word_runs
 from tests.training.stand_ins import ArithmeticInputs, as_built, small_config
 
 NUM_UPDATES = 20
@@ -209,6 +209,14 @@ def check_objects(processes, folder):
     }
 
 
+def check_disagreements(processes, folder):
+    shared = folder.parent / "disagreements"
+    if processes.is_chief:
+        shared.mkdir()
+        test_sentence_unshuffling_run.write_records(shared)
+    return engine_runs.disagreements(processes, shared, folder.parent)
+
+
 def check_late(processes, folder):
     """Rank 1 is late for a sum that was had before, and so is cached.
 
@@ -258,6 +266,7 @@ CHECKS = {
     "memory": check_memory,
     "overflow": check_overflow,
     "objects": check_objects,
+    "disagreements": check_disagreements,
     "late": check_late,
 }
 

@@ -49,6 +49,10 @@ def main(records, tensorflow, output):
         "broadcast": float(np.abs(np.asarray(bias.value)).max()),
     }
     (folder / "found.json").write_text(json.dumps(found))
+    told = engine_runs.disagreements(
+        processes, pathlib.Path(records) / "windows", pathlib.Path(output)
+    )
+    (folder / "disagreements.json").write_text(json.dumps(told))
 
 
 if __name__ == "__main__":

@@ -1,11 +1,14 @@
 """What one process can tell; `test_horovod.py` starts several."""
 
 import importlib.util
+import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import tensorflow as tf
 
-from seg_tf.training import devices, horovod_distribution
+from seg_tf.training import devices, horovod_distribution, tensorflow_engine
 from seg_tf.training.distribution import Distribution
 from seg_tf.training.errors import TrainingStopped
 from seg_tf.training.horovod_distribution import HorovodDistribution
@@ -145,10 +148,106 @@ def processes_of(text, state=None):
 @pytest.mark.parametrize("name", ["gather", "broadcast_object"])
 def test_who_waits_for_a_process_that_failed_is_told_so(name):
     shut_down = "Horovod has been shut down. [Op:HorovodAllgather]"
-    with pytest.raises(TrainingStopped, match=r"Rank 0 of 2 .*Horovod has been shut"):
+    message = r"Rank 0 of 2 .*Run the same command again .*Horovod has been shut"
+    with pytest.raises(TrainingStopped, match=message):
         getattr(processes_of(shut_down), name)("it")
     # What is no failure of another's keeps its trace; Elastic begins again itself.
     with pytest.raises(tf.errors.UnknownError):
         getattr(processes_of("no space left"), name)("it")
     with pytest.raises(tf.errors.UnknownError):
         getattr(processes_of(shut_down, state="elastic"), name)("it")
+
+
+class ThreadOfRanks(Distribution):
+    """A rank that is a thread; all exchange values through one list."""
+
+    rank = None
+
+    def __init__(self, rank, values, barrier):
+        self.rank, self._values, self._barrier = rank, values, barrier
+
+    def gather(self, value):
+        self._values[self.rank] = value
+        self._barrier.wait(timeout=10)
+        values = list(self._values)
+        self._barrier.wait(timeout=10)
+        return values
+
+
+def on_ranks(function, number=2):
+    """The message of each rank in which `function` ended the run; or its result."""
+    values, barrier = [None] * number, threading.Barrier(number)
+
+    def call(rank):
+        try:
+            return function(ThreadOfRanks(rank, values, barrier))
+        except (TrainingStopped, ValueError) as error:
+            return f"{type(error).__name__}: {error}"
+
+    with ThreadPoolExecutor(number) as pool:
+        return list(pool.map(call, range(number)))
+
+
+FACTS = {
+    "config": {"rate": 0.1, "tables": {"b": 1, "a": 2}, "records_dir": "/here"},
+    "versions": {"python": "3.11", "keras": "3.15"},
+}
+
+
+def changed(**parts):
+    return {name: {**FACTS[name], **parts.get(name, {})} for name in FACTS}
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (changed(config={"rate": 0.2}), r"`config.rate`: 0.1 on rank 0 .*, 0.2 on ra"),
+        (changed(config={"more": None}), r"`config.more`: nothing on rank 0 .*null on"),
+        (changed(versions={"keras": "3"}), r"`versions.keras`: \"3.15\" on rank 0"),
+        (changed(config={"tables": {"a": 2, "b": 1}}), "settings in another order"),
+        # Paths and patches of Python differ between hosts.
+        (changed(config={"records_dir": "/x"}, versions={"python": "3.12"}), None),
+    ],
+)
+def test_ranks_whose_facts_differ_all_end(other, message):
+    ended = on_ranks(
+        lambda processes: processes.check_agreement(other if processes.rank else FACTS)
+    )
+    assert ended[0] == ended[1]
+    if message is None:
+        assert ended[0] is None
+    else:
+        assert re.search(message, ended[0])
+        assert ended[0].count("`") <= 2  # nothing else differs
+
+
+def test_ranks_that_agree_are_named_together():
+    ended = on_ranks(
+        lambda processes: processes.check_agreement({"seed": processes.rank // 6}), 7
+    )
+    assert len(set(ended)) == 1
+    assert re.search(r"0 on ranks 0 .* and 3 \(\S+\) and 2 more, 1 on rank 6", ended[0])
+
+
+def test_failure_of_one_rank_ends_all():
+    def fail(processes):
+        if processes.rank:
+            raise ValueError("no such records")
+        return "fine"
+
+    first, second = on_ranks(
+        lambda processes: processes.call_together(lambda: fail(processes))
+    )
+    assert re.search(r"TrainingStopped: .*Rank 1 on .*: no such records", first)
+    assert second == "ValueError: no such records"
+    assert on_ranks(lambda processes: processes.call_together(str)) == ["", ""]
+
+
+def test_tensorflow_refuses_to_be_one_of_jax_processes(environment):
+    environment(
+        JAX_COORDINATOR_ADDRESS="host:1", JAX_NUM_PROCESSES="3", JAX_PROCESS_ID="2"
+    )
+    with pytest.raises(TrainingStopped, match="engine=tensorflow on rank 2 of 3"):
+        tensorflow_engine.ENGINE().join()
+    environment(JAX_NUM_PROCESSES="1")
+    assert tensorflow_engine.ENGINE().join().size == 1

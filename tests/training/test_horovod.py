@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from seg_tf.training.distribution import Distribution
-from tests.training import horovod_worker
+from tests.training import engine_runs, horovod_worker
 
 pytestmark = pytest.mark.slow
 
@@ -177,3 +177,8 @@ def test_objects_go_from_the_chief_and_from_all(ranks):
     for rank in found:
         assert rank["objects"]["gathered"] == ["from 0", "from 1"]
         assert rank["objects"]["broadcast"] == "from 0"
+
+
+def test_ranks_that_differ_all_end_and_name_the_difference(ranks):
+    _, found = ranks
+    engine_runs.check_disagreements(*(rank["disagreements"] for rank in found))

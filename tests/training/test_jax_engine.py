@@ -141,3 +141,9 @@ def test_two_processes_agree_on_flags_objects_and_validations(pair):
     assert first["flags"] == [True, False]
     assert first["broadcast"] == 0
     assert np.isfinite(first["validation"])
+
+
+def test_two_processes_that_differ_both_end_and_name_the_difference(pair):
+    engine_runs.check_disagreements(
+        *(json.loads((one / "disagreements.json").read_text()) for one in pair)
+    )

@@ -1,7 +1,9 @@
 """Curves of one run or several: losses and any other metric of the log."""
 
+import itertools
 import pathlib
-from collections.abc import Mapping, Sequence
+import types
+from collections.abc import Callable, Mapping, Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -39,6 +41,7 @@ def curves(
     *,
     metrics: Sequence[str] = (LOSS,),
     show_training: bool,
+    labels: Mapping[str, str] = types.MappingProxyType({}),
 ) -> Figure:
     """Draws metrics against updates.
 
@@ -52,6 +55,7 @@ def curves(
         metrics: what to draw, a panel each. A panel leaves out runs that lack it.
         show_training: whether to draw the values of training beside those of
             validation.
+        labels: what to write at the axis of a metric in place of its name.
 
     Returns:
         A figure with one axes per metric. A run's curves have one colour in all.
@@ -73,7 +77,7 @@ def curves(
             if metric.endswith(ending):
                 axes.axhline(chance, color="gray", label="chance", **_CHANCE)
         axes.set_xlabel("updates")
-        axes.set_ylabel(metric)
+        axes.set_ylabel(labels.get(metric, metric))
         axes.grid(visible=True, alpha=0.3)
         axes.legend()
     return figure
@@ -85,8 +89,20 @@ def save_curves(
     *,
     metrics: Sequence[str] = (LOSS,),
     show_training: bool = True,
+    report: Callable[[str], None] = print,
 ) -> None:
     """Writes a PNG of the logs of runs, by name of run.
+
+    Total losses of runs with different objectives, or with different weights of them,
+    are not comparable. The losses of the objectives that all runs share are drawn
+    instead, if there are any.
+
+    Args:
+        run_folders: output folder of each run, by its name.
+        output: the PNG.
+        metrics: as in `curves`.
+        show_training: as in `curves`.
+        report: called with a line if total losses are not comparable.
 
     Raises:
         ValueError: if a folder has no log, or no log has one of the metrics.
@@ -100,10 +116,47 @@ def save_curves(
                 f"{RunFolder(folder).log_file}"
             )
         runs[name] = rows
-    figure = curves(runs, metrics=metrics, show_training=show_training)
+    labels: Mapping[str, str] = {}
+    if LOSS in metrics:
+        objectives = {name: _objectives(folder) for name, folder in run_folders.items()}
+        metrics, labels = _comparable(metrics, objectives, report)
+    figure = curves(runs, metrics=metrics, show_training=show_training, labels=labels)
     output.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(files.aside(output), format="png", dpi=120)
     files.publish(output)
+
+
+def _objectives(folder: pathlib.Path) -> dict[str, float]:
+    """Weight of each objective in the total loss of a run, read from its `run.json`."""
+    run_file = RunFolder(folder).run_file
+    if not run_file.exists():
+        return {}
+    objectives = files.read_json(run_file)["config"]["objectives"]
+    return {name: value.get("loss_weight", 1.0) for name, value in objectives.items()}
+
+
+def _comparable(
+    metrics: Sequence[str],
+    objectives: Mapping[str, Mapping[str, float]],
+    report: Callable[[str], None],
+) -> tuple[list[str], dict[str, str]]:
+    """Metrics in which the runs can be compared, and the label of the total loss."""
+    first, *others = objectives.values()
+    if all(weights == first for weights in others):
+        return list(metrics), {LOSS: f"{LOSS} ({' + '.join(first)})"} if first else {}
+    totals = "; ".join(
+        f"{name}: "
+        + " + ".join(f"{weight:g} {part}" for part, weight in weights.items())
+        for name, weights in objectives.items()
+    )
+    shared = [f"{name}_{LOSS}" for name in first if all(name in one for one in others)]
+    advice = f"Drawn instead: {', '.join(shared)}" if shared else "Do not compare them"
+    report(f"The runs have different total losses ({totals}). {advice}")
+    if not shared:
+        return list(metrics), {LOSS: f"{LOSS} (different objectives: not comparable)"}
+    # In place of the total, and once.
+    parts = (shared if metric == LOSS else [metric] for metric in metrics)
+    return list(dict.fromkeys(itertools.chain.from_iterable(parts))), {}
 
 
 def _draw_run(

@@ -1,5 +1,8 @@
+import re
+
 import pytest
 
+from seg_tf import files
 from seg_tf.training.outputs import plots, run_log
 from seg_tf.training.outputs.run_log import RunLog
 from seg_tf.training.run_folder import RunFolder
@@ -152,6 +155,48 @@ def test_folder_without_a_log_is_refused(tmp_path):
         ValueError, match=r"must be the output folder of a run.*log\.js"
     ):
         plots.save_curves({"one": tmp_path}, tmp_path / "loss.png")
+
+
+def write_objectives(folder, **weights):
+    """Log and config of a run with these weights of its objectives."""
+    write_log(folder)
+    losses = {f"{name}_loss": 3.0 for name in weights}
+    log = RunLog(RunFolder(folder).log_file, updates=15, validated=True)
+    log.write("validation", 20, {"loss": 6.0, **losses})
+    objectives = {name: {"loss_weight": weight} for name, weight in weights.items()}
+    files.write_json(RunFolder(folder).run_file, {"config": {"objectives": objectives}})
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "labels", "said"),
+    [
+        ({"mlm": 1.0}, {"mlm": 1.0}, ["loss (mlm)"], None),
+        ({"mlm": 1.0, "slm": 1.0}, {"mlm": 1.0}, ["mlm_loss"], "instead: mlm_loss$"),
+        ({"mlm": 1.0}, {"mlm": 0.5}, ["mlm_loss"], r"\(0: 1 mlm; 1: 0.5 mlm\)"),
+        ({"mlm": 1.0}, {"clm": 1.0}, ["loss (different"], "Do not compare them"),
+        ({"mlm": 1.0}, {}, ["loss (different"], "Do not compare them"),
+    ],
+)
+def test_totals_of_different_objectives_do_not_share_an_axis(
+    tmp_path, monkeypatch, one, other, labels, said
+):
+    drawn, lines = [], []
+    draw = plots.curves
+    monkeypatch.setattr(
+        plots, "curves", lambda *a, **k: drawn.append(draw(*a, **k)) or drawn[-1]
+    )
+    runs = {
+        str(number): write_objectives(tmp_path / str(number), **weights)
+        for number, weights in enumerate((one, other))
+    }
+    plots.save_curves(runs, tmp_path / "x.png", report=lines.append)
+    found = [axes.get_ylabel() for axes in drawn[0].axes]
+    assert [label[: len(labels[0])] for label in found] == labels
+    if said is None:
+        assert lines == []
+    else:
+        assert re.search(said, lines[0])
 
 
 def test_command_plots_several_runs(tmp_path):
