@@ -82,8 +82,10 @@ def write_preset(pretrained: Pretrained, folder: pathlib.Path) -> str:
     )
     tokenizer = tokenizer_class(
         vocabulary=list(pretrained.vocabulary.tokens),
-        lowercase=pretrained.lower_case,
-        strip_accents=pretrained.lower_case,  # as ours; keras-hub's default is not to
+        # keras-hub's own defaults are other ones.
+        lowercase=pretrained.normalization.lower_case,
+        strip_accents=pretrained.normalization.strip_accents,
+        split_on_cjk=pretrained.normalization.split_ideographs,
     )
     with new_folder.written_aside(folder) as aside:
         if reasons:

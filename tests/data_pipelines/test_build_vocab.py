@@ -8,7 +8,7 @@ import pytest
 from data_pipelines import build_vocab
 from data_pipelines.build_vocab import VocabularyOptions
 from data_pipelines.builds import piece_learning, vocabulary_files, word_counts
-from seg_tf.text.exact_tokenizer import word_splitter
+from seg_tf.text.exact_tokenizer import CASED, UNCASED, word_splitter
 from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from seg_tf.text.word_pieces import WordPieces
 from tests import command_calls
@@ -25,8 +25,8 @@ def made_up_text(num_paragraphs, seed=0):
         yield " ".join(generator.choices(words, weights, k=30)).capitalize() + "!"
 
 
-def counts_of(texts, lower_case=True):
-    counter = word_counts.WordCounter(word_splitter(lower_case), max_words=10_000)
+def counts_of(texts, normalization=UNCASED):
+    counter = word_counts.WordCounter(word_splitter(normalization), max_words=10_000)
     for text in texts:
         counter.add(text)
     return counter.counts()
@@ -35,8 +35,8 @@ def counts_of(texts, lower_case=True):
 # --- Counting ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("lower_case", [True, False])
-def test_counts_are_of_words_as_the_tokenizer_splits_them(lower_case):
+@pytest.mark.parametrize("normalization", [UNCASED, CASED])
+def test_counts_are_of_words_as_the_tokenizer_splits_them(normalization):
     texts = [
         "Été, été… l'ÉTÉ!",
         "a\tb\x85c  d\u00a0e",
@@ -44,10 +44,12 @@ def test_counts_are_of_words_as_the_tokenizer_splits_them(lower_case):
         "x\u200by \udc80z",
         "",
     ]
-    split = word_splitter(lower_case)
+    split = word_splitter(normalization)
     expected = Counter(word for text in texts for word in split(text))
-    assert counts_of(texts, lower_case=lower_case) == expected
-    assert expected["ete" if lower_case else "été"] == (3 if lower_case else 1)
+    assert counts_of(texts, normalization) == expected
+    assert expected["été" if normalization == CASED else "ete"] == (
+        1 if normalization == CASED else 3
+    )
 
 
 def test_the_most_frequent_words_come_first():
@@ -57,7 +59,7 @@ def test_the_most_frequent_words_come_first():
 
 def test_memory_is_bounded_and_frequent_words_stay_exact(monkeypatch):
     monkeypatch.setattr(word_counts, "_MAX_CHUNKS", 50)
-    counter = word_counts.WordCounter(word_splitter(True), max_words=20)
+    counter = word_counts.WordCounter(word_splitter(UNCASED), max_words=20)
     for number in range(5_000):
         counter.add(f"often twice twice rare{number}")
         assert len(counter._chunks) <= 50 + 3

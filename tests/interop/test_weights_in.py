@@ -11,6 +11,7 @@ import tensorflow as tf
 from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.interop import conversion, formats, keras_hub_presets, tensor_stores
 from seg_tf.interop import tensorflow_checkpoints as checkpoints
+from seg_tf.text.exact_tokenizer import CASED, UNCASED
 from tests import numpy_reference, official_models
 from tests.interop import foreign_files
 from tests.interop.foreign_files import (
@@ -77,7 +78,7 @@ def test_hugging_face_gives_the_outputs_of_transformers(tmp_path):
     np.testing.assert_allclose(
         np.asarray(logits)[mask], outputs["logits"][mask], atol=1e-5
     )
-    assert pretrained.lower_case
+    assert pretrained.normalization == UNCASED
     assert report.unmatched == (
         "cls.seq_relationship.bias",
         "cls.seq_relationship.weight",
@@ -336,4 +337,4 @@ def test_a_folder_that_does_not_name_its_casing_follows_its_vocabulary(tmp_path)
     before, _ = imported(folder, tmp_path / "before")
     path.write_text(path.read_text().replace("\nw1", "\n\u00e91"))
     after, _ = imported(folder, tmp_path / "after")
-    assert (before.lower_case, after.lower_case) == (True, False)
+    assert (before.normalization, after.normalization) == (UNCASED, CASED)
