@@ -66,7 +66,8 @@ def write_preset(pretrained: Pretrained, folder: pathlib.Path) -> str:
         Name of the class of the backbone, and why if it is not keras-hub's own.
 
     Raises:
-        ForeignWeightsError: if the model is no such encoder.
+        ForeignWeightsError: if the model is no such encoder, or its text has a
+            normalization that presets do not save.
         ValueError: if the folder is in use.
         OSError: if it cannot be written.
     """
@@ -75,6 +76,12 @@ def write_preset(pretrained: Pretrained, folder: pathlib.Path) -> str:
         raise ForeignWeightsError(
             "A preset must be of an encoder like BERT, which reads word pieces. "
             f"Received: {pretrained.config.name!r}, {type(encoder).__name__}"
+        )
+    if not pretrained.normalization.split_ideographs:
+        raise ForeignWeightsError(
+            "A preset must be of a model whose text is split at ideographs: tokenizers "
+            "of keras-hub do not save `split_on_cjk`. Received: "
+            f"{pretrained.config.name!r}, whose text is {pretrained.normalization}"
         )
     reasons = why_not_bert_backbone(encoder)
     tokenizer_class = (
@@ -85,7 +92,6 @@ def write_preset(pretrained: Pretrained, folder: pathlib.Path) -> str:
         # keras-hub's own defaults are other ones.
         lowercase=pretrained.normalization.lower_case,
         strip_accents=pretrained.normalization.strip_accents,
-        split_on_cjk=pretrained.normalization.split_ideographs,
     )
     with new_folder.written_aside(folder) as aside:
         if reasons:

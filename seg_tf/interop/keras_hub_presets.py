@@ -157,17 +157,12 @@ def _normalization(folder: pathlib.Path) -> dict[str, bool]:
         "special_tokens_in_strings": False,
     }
     tokenizer_files.check_values(arguments, expected, path, "config.")
-    # Keys and defaults of keras-hub.
-    settings = {
-        "lower_case": ("lowercase", False),
-        "strip_accents": ("strip_accents", False),
-        "split_ideographs": ("split_on_cjk", True),
+    # Presets do not save `split_on_cjk`: a tokenizer of one always splits.
+    return {
+        "lower_case": bool(bert_config_file.flag(arguments, "lowercase", path)),
+        "strip_accents": bool(bert_config_file.flag(arguments, "strip_accents", path)),
+        "split_ideographs": True,
     }
-    found = {}
-    for name, (key, default) in settings.items():
-        value = bert_config_file.flag(arguments, key, path)
-        found[name] = default if value is None else value
-    return found
 
 
 def _one_line(error: Exception) -> str:

@@ -120,25 +120,26 @@ def _combined(
     found: Mapping[str, bool | None], normalizer: Mapping[str, Any], path: pathlib.Path
 ) -> dict[str, bool | None]:
     """The settings of both files, which must not contradict each other."""
-    combined = {}
+    fast = {
+        name: bert_config_file.flag(normalizer, key, path)
+        for name, (_, key) in _KEYS.items()
+    }
+    # Null accents follow the case.
+    ours, theirs = (
+        {**one, "strip_accents": one["lower_case"]}
+        if one["strip_accents"] is None
+        else one
+        for one in (found, fast)
+    )
     for name, (key, fast_key) in _KEYS.items():
-        fast = bert_config_file.flag(normalizer, fast_key, path)
-        # Null accents follow the case.
-        values = [
-            combined.get("lower_case")
-            if value is None and name == "strip_accents"
-            else value
-            for value in (found[name], fast)
-        ]
-        if None not in values and values[0] != values[1]:
+        if None not in (ours[name], theirs[name]) and ours[name] != theirs[name]:
             raise _refused(
                 path,
                 f"normalizer.{fast_key}",
-                f"{found[name]}, as `{key}` of {CONFIG_FILE}",
-                fast,
+                f"{ours[name]}, as `{key}` of {CONFIG_FILE}",
+                theirs[name],
             )
-        combined[name] = found[name] if fast is None else fast
-    return combined
+    return {name: found[name] if fast[name] is None else fast[name] for name in _KEYS}
 
 
 def _check_added_tokens(
@@ -166,8 +167,8 @@ def _check_added_tokens(
         for token in values:
             content = _content(token)
             if isinstance(token, Mapping) and token.get("special") is True:
-                special.add(content)
-            if content not in special:
+                special.add(str(content))
+            if not isinstance(content, str) or content not in special:
                 raise _refused(where, key or content, "of special tokens", content)
 
 

@@ -23,6 +23,7 @@ from seg_tf.text.word_vocabulary import WordVocabulary
 from seg_tf.training.checkpoint import Checkpoints
 from seg_tf.training.lane_memory import NoMemory
 from seg_tf.training.step import StepOptions
+from tests.text.twelve_scripts import ALL_NORMALIZATIONS
 from tests.training.stand_ins import (
     VOCAB_SIZE,
     ArithmeticInputs,
@@ -118,6 +119,16 @@ def save_with_text(
         },
         text_preparation=text_preparation,
     ).save(pretrainer, updates=3, samples=12)
+
+
+@pytest.mark.parametrize("normalization", ALL_NORMALIZATIONS, ids=str)
+def test_the_normalization_of_text_comes_with_a_checkpoint(
+    pretrainer, tmp_path, normalization
+):
+    preparation = dataclasses.replace(TEXT, normalization=normalization)
+    save_with_text(tmp_path, pretrainer, text_preparation=preparation)
+    loaded = load_pretrained(tmp_path)
+    assert loaded.normalization == loaded.text_encoder().normalization == normalization
 
 
 def test_checkpoint_alone_is_enough_to_use_the_model(pretrainer, tmp_path):

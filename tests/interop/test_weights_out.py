@@ -137,7 +137,11 @@ def test_keras_hub_gets_back_what_it_gave(tmp_path):
     backbone.save_to_preset(str(tmp_path / "given"))
     tokenizer.save_to_preset(str(tmp_path / "given"))
     foreign = formats.open_model(tmp_path / "given")
-    assert foreign.lower_case
+    assert foreign.normalization == {
+        "lower_case": True,
+        "strip_accents": False,
+        "split_ideographs": True,
+    }
     conversion.convert(foreign, tmp_path / "ours")
     kind = write_preset(load_pretrained(tmp_path / "ours"), tmp_path / "returned")
     assert kind == "keras_hub.models.BertBackbone"
