@@ -27,6 +27,7 @@ from seg_tf.interop.pooler_file import Pooler
 from seg_tf.interop.starting_tables import StartingTables, starting_tables
 from seg_tf.text import casing
 from seg_tf.text.encoding import WORD_PIECES
+from seg_tf.text.exact_tokenizer import CASED, UNCASED
 from seg_tf.text.preparation import TextPreparation
 from seg_tf.text.vocabulary import Vocabulary
 from seg_tf.training import engine, versions
@@ -115,7 +116,14 @@ def convert(
         assigned,
         taken=taken,
         new=_new_weights(encoder, objectives, set(assigned.values())),
-        notes=_vocabulary_notes(parts, vocabulary, vocab_size),
+        notes=(
+            *_vocabulary_notes(parts, vocabulary, vocab_size),
+            *(
+                [f"text is {text.normalization}"]
+                if text.normalization not in (UNCASED, CASED)
+                else []
+            ),
+        ),
     )
     state = _state(config, vocab_size, vocabulary, report) | {"text": text.described()}
     with new_folder.written_aside(output_dir) as aside:
