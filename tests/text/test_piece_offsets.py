@@ -10,27 +10,23 @@ import pytest
 import tokenizers
 from hypothesis import strategies
 
-from seg_tf.text.exact_tokenizer import CASED, UNCASED
+from seg_tf.text.exact_tokenizer import UNCASED
 from seg_tf.text.piece_offsets import PieceOffsets
 from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from seg_tf.text.word_pieces import WordPieces
 from tests.sample_data import sample_data
 from tests.text.test_word_pieces import TROUBLE, character_vocabulary
+from tests.text.twelve_scripts import ALL_NORMALIZATIONS
 
-BOTH_CASES = pytest.mark.parametrize(
-    "normalization", [UNCASED, CASED], ids=["lower case", "cased"]
-)
 CHARACTERS = character_vocabulary(TROUBLE)
 
 
 @functools.cache
 def encoders(normalization):
-    return PieceOffsets(CHARACTERS, normalization), WordPieces(
-        CHARACTERS, normalization
-    )
+    return tuple(kind(CHARACTERS, normalization) for kind in (PieceOffsets, WordPieces))
 
 
-@BOTH_CASES
+@pytest.mark.parametrize("normalization", ALL_NORMALIZATIONS, ids=str)
 @hypothesis.given(text=strategies.text(strategies.sampled_from(TROUBLE + "\ud800")))
 @hypothesis.settings(deadline=None, max_examples=150)
 def test_pieces_are_those_of_word_pieces_and_stand_in_order(normalization, text):
