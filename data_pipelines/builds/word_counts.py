@@ -96,7 +96,7 @@ class WordCounter:
 
 @functools.cache
 def _letter(character: str) -> tuple[bool, bool]:
-    """Whether it is a letter or a mark, and whether it is or has a combining mark."""
+    """Returns if it is a letter or a mark, and if it is or has a combining mark."""
     parts = unicodedata.normalize("NFD", character)
     return (
         unicodedata.category(character)[0] in "LM",
