@@ -24,6 +24,7 @@ from absl import flags
 
 from benchmarks import paired, sample_data
 from seg_tf import command_line
+from seg_tf.text.exact_tokenizer import Normalization
 
 _INPUT = flags.DEFINE_string(
     "input", str(sample_data.WIKIPEDIA), "WikiExtractor files."
@@ -111,8 +112,9 @@ def main(_: Sequence[str]) -> None:
     from seg_tf.text.word_pieces import WordPieces
 
     vocabulary = Vocabulary.from_file(_VOCAB.value)
-    pieces = WordPieces(vocabulary, _LOWER_CASE.value)
-    reference = exact_tokenizer(vocabulary.tokens, _LOWER_CASE.value)
+    normalization = Normalization(_LOWER_CASE.value)
+    pieces = WordPieces(vocabulary, normalization)
+    reference = exact_tokenizer(vocabulary.tokens, normalization)
     sentences = _sentences(_TIMED_MB.value)
     num_bytes = sum(len(sentence.encode()) for sentence in sentences)
     batches = list(_batches(iter(sentences), None))

@@ -36,7 +36,7 @@ from data_pipelines.builds import (
 from data_pipelines.builds.document_options import DocumentOptions
 from data_pipelines.cleaning import cleaning_options
 from data_pipelines.report import report_flag
-from seg_tf.text import encoding
+from seg_tf.text import casing, encoding
 from seg_tf.text.sentence_parameters import PARAMETERS_HELP
 
 
@@ -56,11 +56,9 @@ def define_flags() -> None:
         "What the tokens are. "
         + " ".join(f"{name}: {line}" for name, line in encoding.TOKENIZERS.items()),
     )
-    flags.DEFINE_bool(
-        "lower_case",
-        None,
-        "Lower-case and strip accents (uncased). Default: as the vocabulary says, "
-        "not if more than 1 % of its rows have capital letters or accents.",
+    casing.define_flags(
+        "Lower-case and, without --nostrip_accents, strip accents (uncased). Default: "
+        "as the vocabulary's rows say; capital letters in more than 1 % make it cased."
     )
     flags.DEFINE_string("sentence_parameters", "english", PARAMETERS_HELP)
     flags.DEFINE_string(

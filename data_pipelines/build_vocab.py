@@ -22,8 +22,13 @@ from typing import Any, NamedTuple
 from absl import flags
 
 from data_pipelines.builds import vocabulary_files
-from data_pipelines.builds.word_counts import WordCounter, count_words
-from seg_tf.text.exact_tokenizer import word_splitter
+from data_pipelines.builds.word_counts import (
+    WordCounter,
+    count_words,
+    report_stripped,
+)
+from seg_tf.text import casing
+from seg_tf.text.exact_tokenizer import Normalization, word_splitter
 from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 
@@ -34,7 +39,9 @@ class VocabularyOptions:
     Attributes:
         vocab_size: number of tokens. There are fewer if the text has not as many
             different pieces.
-        lower_case: whether words are lower-cased and stripped of accents.
+        lower_case: whether words are lower-cased.
+        strip_accents: whether words are stripped of accents; None follows `lower_case`.
+        split_ideographs: whether each Chinese character is a word.
         num_unused: number of `[unused0]`, `[unused1]`, … rows.
         max_words: distinct words to learn from, the most frequent ones.
         max_characters: distinct characters that get a piece.
@@ -42,6 +49,8 @@ class VocabularyOptions:
 
     vocab_size: int = 30522
     lower_case: bool = True
+    strip_accents: bool | None = None
+    split_ideographs: bool = True
     num_unused: int = 10
     max_words: int = 100_000
     max_characters: int = 1000
@@ -53,6 +62,11 @@ class VocabularyOptions:
                 "special tokens or unused, and leave room for pieces. Received: "
                 f"vocab_size={self.vocab_size}, num_unused={self.num_unused}"
             )
+
+    @property
+    def normalization(self) -> Normalization:
+        """Changes to words before they are counted."""
+        return Normalization(self.lower_case, self.strip_accents, self.split_ideographs)
 
     @property
     def num_reserved(self) -> int:
@@ -84,8 +98,9 @@ def build_vocabulary(
     # Imported late, as it brings TensorFlow: errors in flags and input come at once.
     from data_pipelines.builds import piece_learning
 
-    counter = WordCounter(word_splitter(options.lower_case), options.max_words)
+    counter = WordCounter(word_splitter(options.normalization), options.max_words)
     word_counts = count_words(format, input_path, counter, reader_options or {})
+    report_stripped(counter, options.normalization)
     characters = len(set().union(*word_counts))
     print(
         f"{sum(word_counts.values()):,} words, {len(word_counts):,} distinct, "
@@ -140,12 +155,12 @@ def _define_flags() -> None:
     vocabulary_files.define_flags()
     defaults = VocabularyOptions()
     flags.DEFINE_integer("vocab_size", defaults.vocab_size, "Number of tokens.")
-    flags.DEFINE_bool(
-        "lower_case",
-        defaults.lower_case,
-        "Lower-case and strip accents (uncased). The default is that of BERT's uncased "
-        "models; build_word_vocab keeps case, as word-level language models do. What "
-        "is built with a vocabulary follows its rows.",
+    casing.define_flags(
+        "Lower-case and, without --nostrip_accents, strip accents (uncased). The "
+        "default is that of BERT's uncased models; build_word_vocab keeps case, as "
+        "word-level language models do. What is built with a vocabulary follows its "
+        "rows.",
+        lower_case=defaults.lower_case,
     )
     flags.DEFINE_integer(
         "num_unused",

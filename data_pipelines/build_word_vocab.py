@@ -21,7 +21,13 @@ from typing import Any
 from absl import flags
 
 from data_pipelines.builds import vocabulary_files
-from data_pipelines.builds.word_counts import WordCounter, count_words
+from data_pipelines.builds.word_counts import (
+    WordCounter,
+    count_words,
+    report_stripped,
+)
+from seg_tf.text import casing
+from seg_tf.text.exact_tokenizer import Normalization
 from seg_tf.text.word_vocabulary import EOS, UNK, WordVocabulary
 from seg_tf.text.words import SPLITTERS
 
@@ -34,7 +40,10 @@ class WordVocabularyOptions:
         tokenizer: "words" or "whitespace".
         vocab_size: the most tokens, `<eos>` and `<unk>` included; None for no limit.
         min_count: how often a word has to occur.
-        lower_case: whether words are lower-cased and stripped of accents.
+        lower_case: whether words are lower-cased.
+        strip_accents: whether words are stripped of accents; None follows `lower_case`.
+        split_ideographs: whether each Chinese character is a word, for the tokenizer
+            "words".
         max_words: distinct words that are held while counting, about.
     """
 
@@ -42,6 +51,8 @@ class WordVocabularyOptions:
     vocab_size: int | None = None
     min_count: int | None = None
     lower_case: bool = False
+    strip_accents: bool | None = None
+    split_ideographs: bool = True
     max_words: int = 1_000_000
 
     def __post_init__(self):
@@ -81,9 +92,13 @@ def build_word_vocabulary(
         ValueError: if the input is missing or empty, no document could be read, or no
             word is frequent enough.
     """
-    split = SPLITTERS[options.tokenizer](options.lower_case)
+    normalization = Normalization(
+        options.lower_case, options.strip_accents, options.split_ideographs
+    )
+    split = SPLITTERS[options.tokenizer](normalization)
     counter = WordCounter(split, options.max_words)
     counts = count_words(format, input_path, counter, reader_options or {})
+    report_stripped(counter, normalization)
     # Of a literal <eos> in text the tokenizer makes <unk>.
     counts.pop(EOS, None)
     literal_unknown = counts.pop(UNK, 0)
@@ -139,12 +154,11 @@ def _define_flags() -> None:
         "vocab_size", None, "The most tokens, <eos> and <unk> included.", lower_bound=3
     )
     flags.DEFINE_integer("min_count", None, "Least count of a word.", lower_bound=1)
-    flags.DEFINE_bool(
-        "lower_case",
-        False,
-        "Lower-case and strip accents (uncased). The default is that of word-level "
-        "language models; build_vocab lower-cases, as BERT's uncased models do. What "
-        "is built with a vocabulary follows its rows.",
+    casing.define_flags(
+        "Lower-case and, without --nostrip_accents, strip accents (uncased). The "
+        "default is that of word-level language models; build_vocab lower-cases, as "
+        "BERT's uncased models do. What is built with a vocabulary follows its rows.",
+        lower_case=WordVocabularyOptions.lower_case,
     )
     flags.DEFINE_integer(
         "max_words",

@@ -59,10 +59,11 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """
     if hasattr(session.config, "workerinput") and "tensorflow" in sys.modules:
         from seg_tf.text import normalized_characters
+        from seg_tf.text.exact_tokenizer import CASED, UNCASED
         from seg_tf.text.graph import punkt_decision, punkt_tokens
 
-        for lower_case in (True, False):
-            normalized_characters.normalized_characters(lower_case)
+        for normalization in (UNCASED, CASED):
+            normalized_characters.normalized_characters(normalization)
         punkt_tokens.character_flags()
         punkt_decision.small_letters()
     gc.collect()

@@ -199,16 +199,18 @@ def summary(manifest: Manifest) -> str:
 
 
 def _with_casing(options: DocumentOptions, vocabulary: TokenTable) -> DocumentOptions:
-    """The options with the casing that the vocabulary asks for, unless one is given."""
-    lower_case = casing.choose(vocabulary, options.lower_case)
+    """The options with the normalization that the vocabulary asks for, if not given."""
+    normalization = casing.choose(
+        vocabulary, options.lower_case, options.strip_accents, options.split_ideographs
+    )
     if options.lower_case is None:
-        done = "lower-cased and stripped of accents" if lower_case else "left cased"
         print(
-            f"Text is {done}: {casing.Casing.of(vocabulary)}. --lower_case or "
-            "--nolower_case overrides this",
+            f"Text is {normalization}: {casing.Casing.of(vocabulary)}. "
+            "--[no]lower_case, --[no]strip_accents and --[no]split_ideographs override "
+            "this",
             file=sys.stderr,
         )
-    return dataclasses.replace(options, lower_case=lower_case)
+    return dataclasses.replace(options, **dataclasses.asdict(normalization))
 
 
 def _describe(options: DocumentOptions, vocabulary: TokenTable) -> dict[str, Any]:
@@ -230,6 +232,7 @@ def _result_options(options: DocumentOptions) -> dict:
     # The inputs are in the names of the sources.
     described_elsewhere = (
         *("input", "validation_input", "vocab_file", "tokenizer", "lower_case"),
+        *("strip_accents", "split_ideographs"),
         *("sentence_parameters", "strict", "max_rejected_share"),
     )
     for name in described_elsewhere:

@@ -71,14 +71,15 @@ def list_sources(
 def describe_vocabulary(vocabulary: TokenTable, options: DocumentOptions) -> dict:
     """The manifest's entry on the vocabulary.
 
-    It names the tokenizer only where that is not word pieces: records that an earlier
-    version built stay what the same options make.
+    It names the tokenizer only where that is not word pieces, and settings of the
+    normalization only where they are not BERT's: records that an earlier version built
+    stay what the same options make.
     """
     described = {
         "file": VOCABULARY_FILE,
         "size": vocabulary.size,
         "sha256": vocabulary.checksum,
-        "lower_case": options.lower_case,
+        **options.normalization.described(),
         "special_ids": dict(vocabulary.special_ids),
     }
     if options.tokenizer != encoding.WORD_PIECES:

@@ -6,6 +6,7 @@ from typing import Any
 
 from data_pipelines.cleaning.cleaning_options import NO_CLEANING, CleaningOptions
 from seg_tf.text import encoding
+from seg_tf.text.exact_tokenizer import Normalization
 from seg_tf.text.sentence_parameters import SentenceParameters
 
 
@@ -20,8 +21,10 @@ class DocumentOptions:
             several with commas.
         vocab_file: a file with a token a line.
         tokenizer: one of `seg_tf.text.encoding.TOKENIZERS`.
-        lower_case: whether text is lower-cased and stripped of accents; None does so
-            if the vocabulary is uncased (`seg_tf.text.casing`).
+        lower_case: whether text is lower-cased. What is None follows the vocabulary
+            (`seg_tf.text.casing.choose`).
+        strip_accents: whether text is stripped of accents.
+        split_ideographs: whether each Chinese character is a word.
         sentence_parameters: those of the splitter, or what `load_parameters` takes.
         validation_input: file, folder or glob of the validation split, where the
             corpus comes with one; all of `input` is the training split then.
@@ -42,6 +45,8 @@ class DocumentOptions:
     reader_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     tokenizer: str = encoding.WORD_PIECES
     lower_case: bool | None = None
+    strip_accents: bool | None = None
+    split_ideographs: bool | None = None
     sentence_parameters: SentenceParameters | str = "english"
     validation_input: str | None = None
     validation_fraction: float | None = None
@@ -80,6 +85,11 @@ class DocumentOptions:
                 "`validation_fraction` must lie between 0 and 0.5. "
                 f"Received: {self.validation_fraction}"
             )
+
+    @property
+    def normalization(self) -> Normalization:
+        """Changes to text before words are looked up, once the vocabulary is known."""
+        return Normalization(self.lower_case, self.strip_accents, self.split_ideographs)
 
     @property
     def slice_characters(self) -> int:

@@ -129,10 +129,7 @@ def _cure_of_unknown(manifest: Manifest) -> str:
             "Take a larger vocabulary, or one of this text: `python -m "
             "data_pipelines.build_word_vocab` makes it"
         )
-    cure = (
+    return (
         "Take a vocabulary of the text's language and characters: `python -m "
         "data_pipelines.build_vocab` learns one from the text"
     )
-    if not manifest.vocabulary["lower_case"]:
-        cure += ". If it is lower-cased with accents, --lower_case may do"
-    return cure

@@ -39,7 +39,7 @@ class SliceMaker:
         tokenizer = options.tokenizer
         vocabulary = encoding.read_vocabulary(tokenizer, options.vocab_file)
         splitter = make_splitter(load_parameters(options.sentence_parameters))
-        encoder = encoding.text_encoder(tokenizer, vocabulary, options.lower_case)
+        encoder = encoding.text_encoder(tokenizer, vocabulary, options.normalization)
         self._options = options
         self._reader = get_reader(options.format, **options.reader_options)
         self._steps = steps.steps_of_documents(options.cleaning)

@@ -1,6 +1,9 @@
 """Word frequencies of a corpus, counted in bounded memory."""
 
+import functools
+import logging
 import sys
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -9,11 +12,15 @@ from data_pipelines.readers import get_reader
 from data_pipelines.readers.base import Document
 from data_pipelines.readers.io.passed_over import PassedOver, passed_over_summary
 from seg_tf import command_line
+from seg_tf.text.exact_tokenizer import Normalization
 
 # Distinct strings between spaces that are held before they are split into words.
 _MAX_CHUNKS = 1 << 20
 # Words are held until there are this many times those that are wanted.
 _SLACK = 4
+# Share of letters and marks that may lose a mark without a warning. Of English it is
+# less than a thousandth.
+_MAX_STRIPPED_SHARE = 0.01
 
 
 class WordCounter:
@@ -31,10 +38,14 @@ class WordCounter:
     Attributes:
         num_texts: texts counted.
         has_forgotten: whether words were left out, on the way or in the end.
+        num_letters: letters and combining marks of all texts.
+        num_stripped: those of them that stripping of accents changes or removes.
     """
 
     def __init__(self, split: Callable[[str], list[str]], max_words: int):
         self.num_texts = 0
+        self.num_letters = 0
+        self.num_stripped = 0
         self.has_forgotten = False
         self._split = split
         self._max_words = max_words
@@ -63,6 +74,13 @@ class WordCounter:
 
     def _split_chunks(self) -> None:
         for chunk, count in self._chunks.items():
+            if chunk.isascii():
+                self.num_letters += count * sum(map(str.isalpha, chunk))
+            else:
+                for character in chunk:
+                    is_letter, has_mark = _letter(character)
+                    self.num_letters += count * is_letter
+                    self.num_stripped += count * has_mark
             for word in self._split(chunk):
                 self._words[word] += count
                 self._num_words += count
@@ -74,6 +92,41 @@ class WordCounter:
     def _most_frequent(self, number: int) -> list[tuple[str, int]]:
         ordered = sorted(self._words.items(), key=lambda item: (-item[1], item[0]))
         return ordered[:number]
+
+
+@functools.cache
+def _letter(character: str) -> tuple[bool, bool]:
+    """Returns if it is a letter or a mark, and if it is or has a combining mark."""
+    parts = unicodedata.normalize("NFD", character)
+    return (
+        unicodedata.category(character)[0] in "LM",
+        any(unicodedata.category(part) == "Mn" for part in parts),
+    )
+
+
+def report_stripped(counter: WordCounter, normalization: Normalization) -> None:
+    """Prints the share of letters that lose a mark, and warns of a high one.
+
+    Args:
+        counter: after all texts.
+        normalization: that of its words.
+    """
+    if not normalization.strip_accents:
+        return
+    share = counter.num_stripped / max(counter.num_letters, 1)
+    found = (
+        f"{share:.2%} of all letters and marks ({counter.num_stripped:,} of "
+        f"{counter.num_letters:,}) lose their combining marks (accents, vowel signs, "
+        "voicing marks, points)"
+    )
+    if share > _MAX_STRIPPED_SHARE:
+        logging.warning(
+            "%s: different words of the text become the same pieces. "
+            "--nostrip_accents keeps the marks, in lower-cased text too",
+            found,
+        )
+    else:
+        print(found, file=sys.stderr)
 
 
 def count_words(

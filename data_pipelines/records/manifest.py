@@ -11,6 +11,7 @@ from typing import Any
 from data_pipelines.records import manifest_schema, record_schema
 from seg_tf import files
 from seg_tf.text import encoding
+from seg_tf.text.exact_tokenizer import Normalization
 from seg_tf.text.preparation import SENTENCE_PARAMETERS_FILE, TextPreparation
 from seg_tf.text.sentence_parameters import read_parameters
 
@@ -57,8 +58,8 @@ class Manifest:
 
     Attributes:
         kind: "documents" or "windows".
-        vocabulary: file, size, sha256, lower_case, special_ids; tokenizer where it is
-            not word pieces.
+        vocabulary: file, size, sha256, lower_case, special_ids; strip_accents,
+            split_ideographs and tokenizer where they are not BERT's.
         sentence_splitter: name and checksum of the parameters.
         options: the settings of the build that its result depends on.
         number_widths: type of each number list of a record.
@@ -267,7 +268,7 @@ def text_preparation(
         return None
     return TextPreparation(
         vocabulary_path(manifest, folder).read_bytes(),
-        vocabulary["lower_case"],
+        Normalization.from_described(vocabulary),
         manifest.sentence_splitter,
         manifest.tokenizer,
         _sentence_parameters(manifest, folder / SENTENCE_PARAMETERS_FILE),

@@ -139,7 +139,11 @@ def _vocabulary(where: str, value: Any) -> None:
             "lower_case": _boolean,
             "special_ids": _object_of(_count),
         },
-        {"tokenizer": tokenizer},
+        {
+            "tokenizer": tokenizer,
+            "strip_accents": _boolean,
+            "split_ideographs": _boolean,
+        },
     )(where, value)
     names = _SPECIAL_TOKENS.get(
         value.get("tokenizer", encoding.WORD_PIECES), _SPECIAL_TOKENS_OF_WORDS

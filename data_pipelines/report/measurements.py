@@ -23,6 +23,7 @@ from seg_tf import command_line
 from seg_tf.configuration import EncoderConfig
 from seg_tf.configuration.inputs import PackedWindowInputsConfig
 from seg_tf.text import encoding
+from seg_tf.text.exact_tokenizer import Normalization
 from seg_tf.text.tree import DocumentTree
 
 WINDOW_LENGTHS = (128, 256, 512, 1024, 2048)
@@ -180,7 +181,9 @@ def measure(folder: pathlib.Path, max_documents: int) -> Measurements:
         manifest.tokenizer, vocabulary_path(manifest, folder)
     )
     encoder = encoding.text_encoder(
-        manifest.tokenizer, vocabulary, manifest.vocabulary["lower_case"]
+        manifest.tokenizer,
+        vocabulary,
+        Normalization.from_described(manifest.vocabulary),
     )
     num_train = manifest.count("records", "train")
     with command_line.progress_bar(len(chosen), "report", "documents") as bar:

@@ -10,6 +10,7 @@ from data_pipelines.records.manifest import COUNTS, SPLITS, Manifest
 from data_pipelines.report import charts
 from data_pipelines.report.measurements import CAPS, Measurements
 from seg_tf.text import encoding
+from seg_tf.text.exact_tokenizer import Normalization
 
 _MAX_SOURCES = 12
 _STEP_NAMES = {
@@ -97,7 +98,7 @@ def build(documents: Manifest, windows: Manifest | None) -> str:
     vocabulary = manifest.vocabulary
     options = dict(_flat(manifest.options)) | {
         "vocabulary": f"{vocabulary['size']:,} {documents.tokens_name}, "
-        f"{'lower-cased' if vocabulary['lower_case'] else 'cased'}, sha256 "
+        f"{Normalization.from_described(vocabulary)}, sha256 "
         f"{vocabulary['sha256'][:16]}…",
         "sentence splitter": manifest.sentence_splitter["name"],
     }

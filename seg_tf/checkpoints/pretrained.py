@@ -16,6 +16,7 @@ from seg_tf.configuration.differences import differing_settings
 from seg_tf.layers.constructor_arguments import checked_names
 from seg_tf.layouts.layout import Layout
 from seg_tf.text import casing, encoding
+from seg_tf.text.exact_tokenizer import Normalization
 from seg_tf.text.preparation import SENTENCE_PARAMETERS_FILE, VOCABULARY_FILE
 from seg_tf.text.punkt_parameters import PunktParameters
 from seg_tf.text.sentence_parameters import (
@@ -69,7 +70,7 @@ class Pretrained:
         config: that of the run.
         vocabulary: the word pieces, or the words.
         tokenizer: which of the two, one of `seg_tf.text.encoding.TOKENIZERS`.
-        lower_case: whether text has to be lower-cased and stripped of accents.
+        normalization: changes to text before words are looked up.
         sentence_splitter: name and checksum of the parameters that split the text of
             the run into sentences; empty where the checkpoint does not say.
         folder: the checkpoint.
@@ -85,7 +86,7 @@ class Pretrained:
     config: configuration.RunConfig
     vocabulary: TokenTable
     tokenizer: str
-    lower_case: bool
+    normalization: Normalization
     sentence_splitter: Mapping[str, Any]
     folder: pathlib.Path
     weights_checksum: str
@@ -96,7 +97,9 @@ class Pretrained:
 
     def text_encoder(self) -> encoding.TextEncoder:
         """The encoder from text to the model's ids, and back."""
-        return encoding.text_encoder(self.tokenizer, self.vocabulary, self.lower_case)
+        return encoding.text_encoder(
+            self.tokenizer, self.vocabulary, self.normalization
+        )
 
     def splitter(self) -> Splitter:
         """Makes sentences of paragraphs."""
@@ -184,14 +187,15 @@ def load_pretrained(
     # Checkpoints of earlier versions do not say: there were word pieces alone.
     tokenizer = text.get("tokenizer", encoding.WORD_PIECES)
     vocabulary = _vocabulary(folder, state, tokenizer, vocab_file)
-    known = text.get("lower_case")
-    if known is None:
-        known = casing.choose(vocabulary, lower_case)
-    elif lower_case not in (None, known):
-        raise CheckpointError(
-            "`lower_case` must be as in the run of the checkpoint. Received: "
-            f"lower_case={lower_case}, {folder} says {known}"
-        )
+    if "lower_case" not in text:
+        normalization = casing.choose(vocabulary, lower_case)
+    else:
+        normalization = Normalization.from_described(text)
+        if lower_case not in (None, normalization.lower_case):
+            raise CheckpointError(
+                "`lower_case` must be as in the run of the checkpoint. Received: "
+                f"lower_case={lower_case}, {folder} says {normalization.lower_case}"
+            )
     learning_rate = state.get("finetuning_learning_rate")
     if learning_rate is not None and not (
         isinstance(learning_rate, float) and 0 < learning_rate < math.inf
@@ -209,7 +213,7 @@ def load_pretrained(
         config=config,
         vocabulary=vocabulary,
         tokenizer=tokenizer,
-        lower_case=known,
+        normalization=normalization,
         sentence_splitter=text.get("sentence_splitter", {}),
         folder=folder,
         weights_checksum=state["checksums"][contents.ENCODER_FILE],

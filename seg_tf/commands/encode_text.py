@@ -177,7 +177,7 @@ def _settings(pretrained: Pretrained, splitter: Splitter) -> dict[str, Any]:
         "checkpoint": str(pretrained.folder),
         "weights_sha256": pretrained.weights_checksum,
         "vocab_sha256": pretrained.vocabulary.checksum,
-        "lower_case": pretrained.lower_case,
+        **pretrained.normalization.described(),
         "sentence_splitter": splitter.name,
         "sentence_parameters_sha256": splitter.parameters_checksum,
         **dataclasses.asdict(pretrained.layout().text_capacity),

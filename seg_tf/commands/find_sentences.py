@@ -161,7 +161,7 @@ def _corpus(
     values = flags.FLAGS
     settings = {
         "context_sentences": values.context_sentences,
-        "lower_case": pretrained.lower_case,
+        **pretrained.normalization.described(),
         "sentence_parameters_sha256": splitter.parameters_checksum,
     }
     checksums = (pretrained.weights_checksum, pretrained.vocabulary.checksum)

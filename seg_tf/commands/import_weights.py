@@ -45,6 +45,7 @@ from ml_collections import config_flags
 from seg_tf import command_line, configuration, output_paths
 from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.interop import conversion, formats, new_folder
+from seg_tf.text import casing
 from seg_tf.training import config_overrides
 
 
@@ -66,11 +67,10 @@ def define_flags() -> None:
     flags.DEFINE_string(
         "vocab_file", None, "Its vocab.txt, where none lies beside the weights."
     )
-    flags.DEFINE_bool(
-        "lower_case",
-        None,
-        "Whether the vocabulary is uncased. Default: as its files say, or else as its "
-        "rows do: 1 % of them with capital letters or accents make a vocabulary cased.",
+    casing.define_flags(
+        "Lower-case text and, without --nostrip_accents, strip accents. This flag and "
+        "the next two override the files of the source. Default: as these say, or else "
+        "the vocabulary's rows; capital letters in more than 1 % make it cased.",
     )
 
 
@@ -83,7 +83,15 @@ def main(_: Sequence[str]) -> None:
     vocab_file = pathlib.Path(values.vocab_file) if values.vocab_file else None
     of_text = (vocab_file, values.lower_case)
     foreign = formats.open_model(values["from"].value, *of_text)
-    report = conversion.convert(foreign, output_dir, config, *of_text, asked)
+    report = conversion.convert(
+        foreign,
+        output_dir,
+        config,
+        *of_text,
+        asked,
+        strip_accents=values.strip_accents,
+        split_ideographs=values.split_ideographs,
+    )
     print(report.to_text())
     print(f"Written: {output_dir}")
 

@@ -87,7 +87,7 @@ def write(
         "checkpoint_weights_sha256": pretrained.weights_checksum,
         "vocab_sha256": pretrained.vocabulary.checksum,
         "sentence_parameters_sha256": pretrained.sentence_parameters.checksum,
-        "lower_case": pretrained.lower_case,
+        **pretrained.normalization.described(),
         "signatures": list(model.functions) if SAVED_MODEL in formats else [],
         **settings,
     }

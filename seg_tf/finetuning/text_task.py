@@ -169,7 +169,7 @@ class TextTask(keras.Model):
         parameters = pretrained.sentence_parameters
         text = TextPreparation(
             vocabulary.to_bytes(),
-            pretrained.lower_case,
+            pretrained.normalization,
             {"name": parameters.name, "parameters_sha256": parameters.checksum},
             pretrained.tokenizer,
             parameters.to_bytes(),

@@ -27,6 +27,7 @@ from seg_tf.interop.pooler_file import Pooler
 from seg_tf.interop.starting_tables import StartingTables, starting_tables
 from seg_tf.text import casing
 from seg_tf.text.encoding import WORD_PIECES
+from seg_tf.text.exact_tokenizer import CASED, UNCASED
 from seg_tf.text.preparation import TextPreparation
 from seg_tf.text.vocabulary import Vocabulary
 from seg_tf.training import engine, versions
@@ -43,6 +44,8 @@ def convert(
     vocab_file: pathlib.Path | None = None,
     lower_case: bool | None = None,
     asked: Collection[str] | None = None,
+    strip_accents: bool | None = None,
+    split_ideographs: bool | None = None,
 ) -> ImportReport:
     """Writes a checkpoint that holds a foreign model's weights.
 
@@ -62,6 +65,8 @@ def convert(
         asked: paths of the fields of `config` that have to stay, such as
             `model.layer_norm_epsilon`; others that the outputs depend on follow the
             foreign model (`seg_tf.configuration.source_settings`). None keeps all.
+        strip_accents: whether text has to be stripped of accents, as `lower_case`.
+        split_ideographs: whether each Chinese character is a word, as `lower_case`.
 
     Returns:
         What was loaded and what was not.
@@ -75,7 +80,12 @@ def convert(
     """
     new_folder.check(output_dir)
     config, taken = _settings(config, foreign, asked)
-    vocabulary, text = _text(foreign, vocab_file, lower_case)
+    given = {
+        "lower_case": lower_case,
+        "strip_accents": strip_accents,
+        "split_ideographs": split_ideographs,
+    }
+    vocabulary, text = _text(foreign, vocab_file, given)
     vocab_size = config.model.vocab_size or vocabulary.size
     parts = part_reading.read_parts(
         foreign.store,
@@ -106,7 +116,14 @@ def convert(
         assigned,
         taken=taken,
         new=_new_weights(encoder, objectives, set(assigned.values())),
-        notes=_vocabulary_notes(parts, vocabulary, vocab_size),
+        notes=(
+            *_vocabulary_notes(parts, vocabulary, vocab_size),
+            *(
+                [f"text is {text.normalization}"]
+                if text.normalization not in (UNCASED, CASED)
+                else []
+            ),
+        ),
     )
     state = _state(config, vocab_size, vocabulary, report) | {"text": text.described()}
     with new_folder.written_aside(output_dir) as aside:
@@ -142,7 +159,9 @@ def _build(
 
 
 def _text(
-    foreign: ForeignModel, vocab_file: pathlib.Path | None, lower_case: bool | None
+    foreign: ForeignModel,
+    vocab_file: pathlib.Path | None,
+    given: Mapping[str, bool | None],
 ) -> tuple[Vocabulary, TextPreparation]:
     """The foreign model's vocabulary, and how text becomes pieces of it."""
     path = vocab_file or foreign.vocabulary
@@ -159,12 +178,11 @@ def _text(
             f"pieces as `vocab_size` in the config of {foreign.store.source} says, "
             f"{foreign.vocab_size}. Received: {path}, of {vocabulary.size} pieces"
         )
-    if lower_case is None:
-        lower_case = foreign.lower_case
-    lower_case = casing.choose(vocabulary, lower_case)
+    given = {name: value for name, value in given.items() if value is not None}
+    normalization = casing.choose(vocabulary, **{**foreign.normalization, **given})
     return vocabulary, TextPreparation(
         path.read_bytes(),
-        lower_case,
+        normalization,
         foreign.sentence_splitter,
         WORD_PIECES,
         foreign.sentence_parameters,

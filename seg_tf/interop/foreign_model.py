@@ -28,7 +28,8 @@ class ForeignModel:
         dropout: rate.
         initializer_range: standard deviation of what it was initialised with.
         vocabulary: its vocabulary file, if it has one.
-        lower_case: whether text has to be lower-cased; None where no file says.
+        normalization: settings of `seg_tf.text.exact_tokenizer.Normalization` that its
+            files give; the vocabulary's rows say the rest.
         sentence_splitter: name and checksum of that of its text, where it is known.
         sentence_parameters: those of the splitter, as in `TextPreparation`.
         notes: lines for the report.
@@ -47,7 +48,7 @@ class ForeignModel:
     dropout: float = 0.1
     initializer_range: float = 0.02
     vocabulary: pathlib.Path | None = None
-    lower_case: bool | None = None
+    normalization: Mapping[str, bool] = dataclasses.field(default_factory=dict)
     sentence_splitter: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     sentence_parameters: bytes | None = None
     notes: tuple[str, ...] = ()

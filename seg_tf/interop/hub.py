@@ -17,6 +17,7 @@ from seg_tf.interop import (
     hugging_face_folders,
     keras_hub_presets,
     tensorflow_checkpoints,
+    tokenizer_files,
 )
 from seg_tf.interop.errors import ForeignWeightsError
 from seg_tf.interop.pytorch_store import find_torch
@@ -28,12 +29,13 @@ _URL = re.compile(r"hf://([\w.-]+/[\w.-]+|[\w.-]+)(?:@([\w./-]+))?", re.ASCII)
 _DESCRIPTIONS = (
     hugging_face_folders.CONFIG_FILE,
     hugging_face_folders.VOCABULARY_FILE,
-    hugging_face_folders.TOKENIZER_FILE,
+    tokenizer_files.CONFIG_FILE,
+    tokenizer_files.FAST_FILE,
+    tokenizer_files.ADDED_FILE,
     tensorflow_checkpoints.CONFIG_FILE,
 )
 _KERAS_HUB = (
     "metadata.json",
-    "tokenizer.json",
     "model*.weights.h5",
     "assets/tokenizer/vocabulary.txt",
 )

@@ -15,6 +15,7 @@ from seg_tf.interop import (
     layouts,
     new_folder,
     own_weights,
+    tokenizer_files,
 )
 from seg_tf.interop.errors import ForeignWeightsError
 from seg_tf.text.vocabulary import CLS, MASK, PAD, SEP, UNK
@@ -56,7 +57,7 @@ def write_hugging_face(pretrained: Pretrained, folder: pathlib.Path) -> None:
             pretrained.vocabulary.to_bytes()
         )
         tokenizer = _tokenizer_config(pretrained)
-        files.write_json(aside / hugging_face_folders.TOKENIZER_FILE, tokenizer)
+        files.write_json(aside / tokenizer_files.CONFIG_FILE, tokenizer)
 
 
 def is_bert(encoder: Any) -> bool:
@@ -119,13 +120,14 @@ def _config(
 
 
 def _tokenizer_config(pretrained: Pretrained) -> dict[str, Any]:
+    normalization = pretrained.normalization
     return {
         "tokenizer_class": "BertTokenizer",
-        "do_lower_case": pretrained.lower_case,
+        "do_lower_case": normalization.lower_case,
         "do_basic_tokenize": True,
-        # Follows `do_lower_case`, as with us.
-        "strip_accents": None,
-        "tokenize_chinese_chars": True,
+        # Null follows `do_lower_case`, as with us.
+        "strip_accents": normalization.described().get("strip_accents"),
+        "tokenize_chinese_chars": normalization.split_ideographs,
         "model_max_length": pretrained.encoder.index_tables["position_index"],
         "unk_token": UNK,
         "sep_token": SEP,

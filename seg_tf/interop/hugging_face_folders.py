@@ -5,7 +5,7 @@ import pathlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from seg_tf.interop import bert_config_file, bert_parts, layouts
+from seg_tf.interop import bert_config_file, bert_parts, layouts, tokenizer_files
 from seg_tf.interop.errors import ForeignWeightsError
 from seg_tf.interop.foreign_model import ForeignModel
 from seg_tf.interop.pytorch_store import PyTorchStore, find_torch
@@ -19,7 +19,7 @@ from seg_tf.interop.tensor_stores import (
 HUGGING_FACE, SEGABERT = "hugging_face", "segabert"
 CONFIG_FILE, WEIGHTS_FILE = "config.json", "model.safetensors"
 PYTORCH_FILE, INDEX_SUFFIX = "pytorch_model.bin", ".index.json"
-VOCABULARY_FILE, TOKENIZER_FILE = "vocab.txt", "tokenizer_config.json"
+VOCABULARY_FILE = "vocab.txt"
 # What pretraining was run with; the published configs are those of fine-tuning.
 _AUTHORS_EPSILON = 1e-5
 
@@ -34,7 +34,7 @@ def read(folder: pathlib.Path) -> ForeignModel:
     and where PyTorch is installed, `pytorch_model.bin`, likewise.
 
     Args:
-        folder: the folder; `vocab.txt` and `tokenizer_config.json` may be in it.
+        folder: the folder; `vocab.txt` and files of the tokenizer may be in it.
 
     Raises:
         OSError: if a file cannot be read.
@@ -45,6 +45,7 @@ def read(folder: pathlib.Path) -> ForeignModel:
     config = bert_config_file.read_config(config_path)
     check_model(config, config_path)
     sizes = bert_config_file.bert_sizes(config, config_path)
+    normalization = tokenizer_files.read_normalization(folder)
     store, weight_files = _open_weights(folder)
     word_table = "embeddings.word_embeddings.weight"
     prefix = prefix_of(store.shapes, word_table)
@@ -89,7 +90,7 @@ def read(folder: pathlib.Path) -> ForeignModel:
             config, "initializer_range", config_path
         ),
         vocabulary=vocabulary if vocabulary.is_file() else None,
-        lower_case=_lower_case(folder),
+        normalization=normalization,
         notes=_notes(epsilon, is_authors, rows),
         files=weight_files,
     )
@@ -165,14 +166,6 @@ def check_model(config: Mapping[str, Any], path: pathlib.Path) -> None:
                 f"{path}: `{name}` must be {value!r}. Found: "
                 f"{bert_config_file.shown(found)}"
             )
-
-
-def _lower_case(folder: pathlib.Path) -> bool | None:
-    path = folder / TOKENIZER_FILE
-    if not path.is_file():
-        return None
-    config = bert_config_file.read_config(path)
-    return bert_config_file.flag(config, "do_lower_case", path)
 
 
 def _notes(said: float, is_authors: bool, rows: Mapping[str, int]) -> tuple[str, ...]:

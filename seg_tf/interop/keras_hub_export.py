@@ -66,7 +66,8 @@ def write_preset(pretrained: Pretrained, folder: pathlib.Path) -> str:
         Name of the class of the backbone, and why if it is not keras-hub's own.
 
     Raises:
-        ForeignWeightsError: if the model is no such encoder.
+        ForeignWeightsError: if the model is no such encoder, or its text has a
+            normalization that presets do not save.
         ValueError: if the folder is in use.
         OSError: if it cannot be written.
     """
@@ -76,14 +77,21 @@ def write_preset(pretrained: Pretrained, folder: pathlib.Path) -> str:
             "A preset must be of an encoder like BERT, which reads word pieces. "
             f"Received: {pretrained.config.name!r}, {type(encoder).__name__}"
         )
+    if not pretrained.normalization.split_ideographs:
+        raise ForeignWeightsError(
+            "A preset must be of a model whose text is split at ideographs: tokenizers "
+            "of keras-hub do not save `split_on_cjk`. Received: "
+            f"{pretrained.config.name!r}, whose text is {pretrained.normalization}"
+        )
     reasons = why_not_bert_backbone(encoder)
     tokenizer_class = (
         EncoderTokenizer if reasons else keras_hub.tokenizers.BertTokenizer
     )
     tokenizer = tokenizer_class(
         vocabulary=list(pretrained.vocabulary.tokens),
-        lowercase=pretrained.lower_case,
-        strip_accents=pretrained.lower_case,  # as ours; keras-hub's default is not to
+        # keras-hub's own defaults are other ones.
+        lowercase=pretrained.normalization.lower_case,
+        strip_accents=pretrained.normalization.strip_accents,
     )
     with new_folder.written_aside(folder) as aside:
         if reasons:

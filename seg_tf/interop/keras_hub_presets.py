@@ -6,15 +6,17 @@ from typing import Any
 
 import keras_hub
 
-from seg_tf.interop import bert_config_file, layouts
+from seg_tf.interop import bert_config_file, layouts, tokenizer_files
 from seg_tf.interop.bert_parts import BertSizes
 from seg_tf.interop.errors import ForeignWeightsError
 from seg_tf.interop.foreign_model import ForeignModel
 from seg_tf.interop.tensor_stores import VariableStore
+from seg_tf.text.exact_tokenizer import CONTINUATION
+from seg_tf.text.vocabulary import UNK
 
 KERAS_HUB = "keras_hub"
 CONFIG_FILE = "config.json"
-_BACKBONE = "keras_hub>BertBackbone"
+_BACKBONE, _TOKENIZER = "keras_hub>BertBackbone", "keras_hub>BertTokenizer"
 _SIZES = (
     "vocabulary_size",
     "num_layers",
@@ -54,7 +56,7 @@ def read(folder: pathlib.Path) -> ForeignModel:
         backbone,
         str(folder),
         vocabulary=vocabulary if vocabulary.is_file() else None,
-        lower_case=_lower_case(folder),
+        normalization=_normalization(folder),
         files=tuple(weights),
     )
 
@@ -136,13 +138,31 @@ def _check_config(path: pathlib.Path, weights: Sequence[pathlib.Path]) -> None:
         )
 
 
-def _lower_case(folder: pathlib.Path) -> bool | None:
+def _normalization(folder: pathlib.Path) -> dict[str, bool]:
+    """The settings of its tokenizer; {} without one.
+
+    Raises:
+        ForeignWeightsError: if our tokenizer does not compute another one.
+    """
     path = folder / "tokenizer.json"
     if not path.is_file():
-        return None
+        return {}
     config = bert_config_file.read_config(path)
+    tokenizer_files.check_values(config, {"registered_name": _TOKENIZER}, path)
     arguments = bert_config_file.section(config, "config", path)
-    return bert_config_file.flag(arguments, "lowercase", path)
+    expected = {
+        "split": True,
+        "suffix_indicator": CONTINUATION,
+        "oov_token": UNK,
+        "special_tokens_in_strings": False,
+    }
+    tokenizer_files.check_values(arguments, expected, path, "config.")
+    # Presets do not save `split_on_cjk`: a tokenizer of one always splits.
+    return {
+        "lower_case": bool(bert_config_file.flag(arguments, "lowercase", path)),
+        "strip_accents": bool(bert_config_file.flag(arguments, "strip_accents", path)),
+        "split_ideographs": True,
+    }
 
 
 def _one_line(error: Exception) -> str:

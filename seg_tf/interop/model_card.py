@@ -109,7 +109,7 @@ def _text_facts(pretrained: Pretrained) -> dict[str, Any]:
     splitter = pretrained.sentence_splitter
     return {
         "tokenizer": pretrained.tokenizer,
-        "lower case": "yes" if pretrained.lower_case else "no",
+        "normalization": str(pretrained.normalization),
         "vocabulary": f"{pretrained.vocabulary.size:,} tokens, sha256 "
         f"{pretrained.vocabulary.checksum}",
         "sentences": splitter.get("name", "not known"),

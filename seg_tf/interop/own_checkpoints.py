@@ -1,5 +1,6 @@
 """Checkpoints of this package, to give another of its models a start."""
 
+import dataclasses
 import pathlib
 
 from seg_tf import configuration
@@ -66,7 +67,7 @@ def read(
         dropout=model.dropout,
         initializer_range=model.initializer_range,
         vocabulary=vocab_file or folder / VOCABULARY_FILE,
-        lower_case=source.lower_case,
+        normalization=dataclasses.asdict(source.normalization),
         sentence_splitter=source.sentence_splitter,
         sentence_parameters=parameters.read_bytes() if parameters.exists() else None,
         notes=(f"weights of its objective {others} are not taken",) if others else (),

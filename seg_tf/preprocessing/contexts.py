@@ -47,7 +47,7 @@ class GraphContextEncoder(tf.Module):
         super().__init__()
         self._splitter = GraphSentenceSplitter(pretrained.sentence_parameters)
         self._word_pieces = GraphWordPieces(
-            pretrained.vocabulary, pretrained.lower_case
+            pretrained.vocabulary, pretrained.normalization
         )
         self._is_mark = CodePointTable(_marks())
 
@@ -103,7 +103,7 @@ class ContextEncoder:
     """
 
     def __init__(self, pretrained: Pretrained):
-        self._pieces = PieceOffsets(pretrained.vocabulary, pretrained.lower_case)
+        self._pieces = PieceOffsets(pretrained.vocabulary, pretrained.normalization)
         self._splitter = pretrained.splitter()
 
     def contexts(self, texts: Iterable[str]) -> Contexts:

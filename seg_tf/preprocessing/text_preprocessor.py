@@ -65,7 +65,7 @@ class TextPreprocessor(tf.Module):
         self._layout = pretrained.layout(max_length)
         self._capacity = self._layout.capacity(num_texts if num_choices == 1 else 2)
         self._word_pieces = GraphWordPieces(
-            pretrained.vocabulary, pretrained.lower_case
+            pretrained.vocabulary, pretrained.normalization
         )
 
     # Not to be rewritten by AutoGraph inside `Dataset.map`.
@@ -120,7 +120,7 @@ class DocumentPreprocessor(tf.Module):
         self.layout = pretrained.layout()
         self._build_trees = GraphTreeBuilder(
             GraphSentenceSplitter(pretrained.sentence_parameters),
-            GraphWordPieces(pretrained.vocabulary, pretrained.lower_case),
+            GraphWordPieces(pretrained.vocabulary, pretrained.normalization),
             self.layout.text_capacity.num_pieces,
             self.layout.text_capacity.num_sentences,
         )

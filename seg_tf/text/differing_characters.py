@@ -4,8 +4,12 @@ Written by `python -m seg_tf.text.find_differing_characters`, not by hand, with
 tokenizers 0.23.3 and tensorflow-text 2.20.1.
 """
 
-# First and last code point of each range, in hexadecimal.
-_LOWER_CASE = """
+from seg_tf.text.exact_tokenizer import Normalization
+
+# First and last code point of each range, in hexadecimal, by `lower_case` and
+# `strip_accents` of the normalization.
+_TABLES = {
+    (True, True): """
 0-8 b-c e-1f 7f-9f a8 aa af b2-b5 b8-ba bc-be df 132-133 13f-140 149 17f 1c4-1cc 1f1-1f3
 2b0-2b8 2d8-2dd 2e0-2e4 345 37a 384-385 3c2 3d0-3d6 3f0-3f2 3f5 3f9 587 600-605 61d
 675-678 6dd 70f 7fd 890-891 898-89f 8ca-8e2 9fd-9fe a76 afa-aff b55 c04 c3c c77 c84 d00
@@ -46,9 +50,71 @@ ffca-ffcf ffd2-ffd7 ffda-ffdc ffe0-ffe6 ffe8-ffee fff0-fffb fffd 105c9 105e4 107
 1ee8b-1ee9b 1eea1-1eea3 1eea5-1eea9 1eeab-1eebb 1f100-1f10a 1f110-1f12e 1f130-1f14f
 1f16a-1f16c 1f190 1f200-1f202 1f210-1f23b 1f240-1f248 1f250-1f251 1fbf0-1fbf9
 2b820-2b91f e0000 e0002-e001f e0080-e00ff e01f0-e0fff f0000-ffffd 100000-10fffd
-"""
-
-_CASED = """
+""",
+    (True, False): """
+0-8 b-c e-1f 7f-9f ad 3a3 600-605 61c-61d 6dd 70f 890-891 8e2 9fd a76 c77 c84 166d 180e
+1b4e-1b4f 1b7d-1b7f 1c89 200b-200f 202a-202e 2060-2064 2066-206f 2e43-2e4f 2e52-2e5d
+a7cb-a7cc a7ce a7d2 a7d4 a7da a7dc e000-f8ff feff fff9-fffb fffd 10d50-10d65 10d6e 10ead
+10f55-10f59 10f86-10f89 110bd 110cd 111c9 113d4-113d5 113d7-113d8 1144b-1144f
+1145a-1145b 1145d 11660-1166c 116b9 1183b 11944-11946 119e2 11a3f-11a46 11a9a-11a9c
+11a9e-11aa2 11b00-11b09 11be1 11c41-11c45 11c70-11c71 11ef7-11ef8 11f43-11f4f 11fff
+12ff1-12ff2 13430-1343f 16d6d-16d6f 16e97-16e9a 16ea0-16eb8 16fe2 1bca0-1bca3
+1d173-1d17a 1e5ff 1e95e-1e95f 2b820-2b91f e0001 e0020-e007f f0000-ffffd 100000-10fffd
+""",
+    (False, True): """
+0-8 b-c e-1f 7f-9f ad c0-c5 c7-cf d1-d6 d9-dd e0-e5 e7-ef f1-f6 f9-fd ff-10f 112-125
+128-130 134-137 139-13e 143-148 14c-151 154-165 168-17e 1a0-1a1 1af-1b0 1cd-1dc 1de-1e3
+1e6-1f0 1f4-1f5 1f8-21b 21e-21f 226-233 300-36f 374 37e 385-38a 38c 38e-390 3aa-3b0
+3ca-3ce 3d3-3d4 400-401 403 407 40c-40e 419 439 450-451 453 457 45c-45e 476-477 483-487
+4c1-4c2 4d0-4d3 4d6-4d7 4da-4df 4e2-4e7 4ea-4f5 4f8-4f9 591-5bd 5bf 5c1-5c2 5c4-5c5 5c7
+600-605 610-61a 61c-61d 622-626 64b-65f 670 6c0 6c2 6d3 6d6-6dd 6df-6e4 6e7-6e8 6ea-6ed
+70f 711 730-74a 7a6-7b0 7eb-7f3 816-819 81b-823 825-827 829-82d 859-85b 890-891 8d4-902
+929 931 934 93a 93c 941-948 94d 951-95f 962-963 981 9bc 9c1-9c4 9cb-9cd 9dc-9dd 9df
+9e2-9e3 9fd a01-a02 a33 a36 a3c a41-a42 a47-a48 a4b-a4d a51 a59-a5b a5e a70-a71 a75-a76
+a81-a82 abc ac1-ac5 ac7-ac8 acd ae2-ae3 b01 b3c b3f b41-b44 b48 b4b-b4d b56 b5c-b5d
+b62-b63 b82 b94 bc0 bca-bcd c00 c3e-c40 c46-c48 c4a-c4d c55-c56 c62-c63 c77 c81 c84 cbc
+cbf-cc0 cc6-cc8 cca-ccd ce2-ce3 d01 d41-d44 d4a-d4d d62-d63 dca dd2-dd4 dd6 dda ddc-dde
+e31 e34-e3a e47-e4e eb1 eb4-eb9 ebb-ebc ec8-ecd f18-f19 f35 f37 f39 f43 f4d f52 f57 f5c
+f69 f71-f7e f80-f84 f86-f87 f8d-f97 f99-fbc fc6 1026 102d-1030 1032-1037 1039-103a
+103d-103e 1058-1059 105e-1060 1071-1074 1082 1085-1086 108d 109d 135d-135f 166d
+1712-1714 1732-1734 1752-1753 1772-1773 17b4-17b5 17b7-17bd 17c6 17c9-17d3 17dd
+180b-180e 18a9 1920-1922 1927-1928 1932 1939-193b 1a17-1a18 1a1b 1a56 1a58-1a5e 1a60
+1a62 1a65-1a6c 1a73-1a7c 1a7f 1ab0-1abd 1b00-1b03 1b06 1b08 1b0a 1b0c 1b0e 1b12 1b34
+1b36-1b3d 1b40-1b44 1b4e-1b4f 1b6b-1b73 1b7d-1b81 1ba2-1ba5 1ba8-1bad 1be6 1be8-1be9
+1bed 1bef-1bf3 1c2c-1c33 1c36-1c37 1cd0-1cd2 1cd4-1ce0 1ce2-1ce8 1ced 1cf4 1cf8-1cf9
+1dc0-1df5 1dfb-1e99 1e9b 1ea0-1ef9 1f00-1f15 1f18-1f1d 1f20-1f45 1f48-1f4d 1f50-1f57
+1f59 1f5b 1f5d 1f5f-1f7d 1f80-1fb4 1fb6-1fbc 1fbe 1fc1-1fc4 1fc6-1fd3 1fd6-1fdb
+1fdd-1fef 1ff2-1ff4 1ff6-1ffd 200b-200f 202a-202e 2060-2064 2066-206f 20d0-20dc 20e1
+20e5-20f0 2126 212a-212b 219a-219b 21ae 21cd-21cf 2204 2209 220c 2224 2226 2241 2244
+2247 2249 2260 2262 226d-2271 2274-2275 2278-2279 2280-2281 2284-2285 2288-2289
+22ac-22af 22e0-22e3 22ea-22ed 2329-232a 2adc 2cef-2cf1 2d7f 2de0-2dff 2e43-2e4f
+2e52-2e5d 302a-302f 304c 304e 3050 3052 3054 3056 3058 305a 305c 305e 3060 3062 3065
+3067 3069 3070-3071 3073-3074 3076-3077 3079-307a 307c-307d 3094 3099-309a 309e 30ac
+30ae 30b0 30b2 30b4 30b6 30b8 30ba 30bc 30be 30c0 30c2 30c5 30c7 30c9 30d0-30d1
+30d3-30d4 30d6-30d7 30d9-30da 30dc-30dd 30f4 30f7-30fa 30fe a66f a674-a67d a69e-a69f
+a6f0-a6f1 a802 a806 a80b a825-a826 a8c4 a8e0-a8f1 a926-a92d a947-a951 a953 a980-a982
+a9b3 a9b6-a9b9 a9bc a9c0 a9e5 aa29-aa2e aa31-aa32 aa35-aa36 aa43 aa4c aa7c aab0
+aab2-aab4 aab7-aab8 aabe-aabf aac1 aaec-aaed aaf6 abe5 abe8 abed ac00-d7a3 e000-fa0d
+fa10 fa12 fa15-fa1e fa20 fa22 fa25-fa26 fa2a-fa6d fa70-fad9 fb1d-fb1f fb2a-fb36
+fb38-fb3c fb3e fb40-fb41 fb43-fb44 fb46-fb4e fe00-fe0f fe20-fe2f feff fff9-fffb fffd
+101fd 102e0 10376-1037a 10a01-10a03 10a05-10a06 10a0c-10a0f 10a38-10a3a 10a3f
+10ae5-10ae6 10d6e 10ead 10f55-10f59 10f86-10f89 11001 11038-11046 1107f-11081 1109a
+1109c 110ab 110b3-110b6 110b9-110ba 110bd 110cd 11100-11102 11127-1112b 1112d-11134
+11173 11180-11181 111b6-111be 111c0 111c9-111cc 1122f-11231 11234-11237 112df
+112e3-112ea 11300-11301 1133c 11340 1134b-1134d 11366-1136c 11370-11374 113d4-113d5
+113d7-113d8 11442 11446 1144b-1144f 1145a-1145b 1145d 114b3-114b8 114ba-114bc
+114be-114c0 114c2-114c3 115b2-115b5 115ba-115bd 115bf-115c0 115dc-115dd 11633-1163a
+1163d 1163f-11640 11660-1166c 116ab 116ad 116b0-116b7 116b9 1171d-1171f 11722-11725
+11727-1172b 1183b 11944-11946 119e2 11a3f-11a46 11a9a-11a9c 11a9e-11aa2 11b00-11b09
+11be1 11c3f 11c41-11c45 11c70-11c71 11ef7-11ef8 11f43-11f4f 11fff 12ff1-12ff2
+13430-1343f 16af0-16af4 16b30-16b36 16d6d-16d6f 16e97-16e9a 16f8f-16f92 16fe2
+1bc9d-1bc9e 1bca0-1bca3 1d15e-1d169 1d16d-1d182 1d185-1d18b 1d1aa-1d1ad 1d1bb-1d1c0
+1d242-1d244 1da00-1da36 1da3b-1da6c 1da75 1da84 1da9b-1da9f 1daa1-1daaf 1e000-1e006
+1e008-1e018 1e01b-1e021 1e023-1e024 1e026-1e02a 1e5ff 1e8d0-1e8d6 1e944-1e94a
+1e95e-1e95f 2b820-2b91f 2f800-2fa1d e0001 e0020-e007f e0100-e01ef f0000-ffffd
+100000-10fffd
+""",
+    (False, False): """
 0-8 b-c e-1f 7f-9f ad 600-605 61c-61d 6dd 70f 890-891 8e2 9fd a76 c77 c84 166d 180e
 1b4e-1b4f 1b7d-1b7f 200b-200f 202a-202e 2060-2064 2066-206f 2e43-2e4f 2e52-2e5d
 e000-f8ff feff fff9-fffb fffd 10d6e 10ead 10f55-10f59 10f86-10f89 110bd 110cd 111c9
@@ -57,11 +123,19 @@ e000-f8ff feff fff9-fffb fffd 10d6e 10ead 10f55-10f59 10f86-10f89 110bd 110cd 11
 11c70-11c71 11ef7-11ef8 11f43-11f4f 11fff 12ff1-12ff2 13430-1343f 16d6d-16d6f
 16e97-16e9a 16fe2 1bca0-1bca3 1d173-1d17a 1e5ff 1e95e-1e95f 2b820-2b91f e0001
 e0020-e007f f0000-ffffd 100000-10fffd
+""",
+}
+
+# Further ones where ideographs are not split.
+_IDEOGRAPHS = """
+3400-4dbf 4e00-9fff f900-faff 20000-2a6df 2a700-2b81f 2b920-2ceaf 2f800-2fa1f
 """
 
 
-def ranges(lower_case: bool) -> list[tuple[int, int]]:
-    """First and last code point of each range, in order."""
-    table = _LOWER_CASE if lower_case else _CASED
+def ranges(normalization: Normalization) -> list[tuple[int, int]]:
+    """First and last code point of each range; ranges may overlap."""
+    table = _TABLES[normalization.lower_case, normalization.strip_accents]
+    if not normalization.split_ideographs:
+        table += _IDEOGRAPHS
     bounds = (entry.split("-") for entry in table.split())
     return [(int(bound[0], 16), int(bound[-1], 16)) for bound in bounds]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from seg_tf.text.exact_tokenizer import Normalization
 from seg_tf.text.token_table import TokenTable
 from seg_tf.text.vocabulary import Vocabulary
 from seg_tf.text.word_vocabulary import WordVocabulary
@@ -31,6 +32,7 @@ class TextEncoder(Protocol):
     """Common interface of `WordPieces` and `Words`."""
 
     vocabulary: TokenTable
+    normalization: Normalization
 
     def encode(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """Ids of all texts, one after the other, and the number of each."""
@@ -62,15 +64,15 @@ def read_vocabulary(tokenizer: str, path: str | os.PathLike) -> TokenTable:
 
 
 def text_encoder(
-    tokenizer: str, vocabulary: TokenTable, lower_case: bool | None = None
+    tokenizer: str, vocabulary: TokenTable, normalization: Normalization | None = None
 ) -> TextEncoder:
     """Makes the encoder of a tokenizer: texts to ids and back.
 
     Args:
         tokenizer: one of `TOKENIZERS`.
         vocabulary: as `read_vocabulary` returns it.
-        lower_case: whether text is lower-cased and stripped of accents first; None
-            does so if the vocabulary is uncased.
+        normalization: changes to text before words are looked up; None infers them
+            from the vocabulary (`seg_tf.text.casing`).
 
     Raises:
         ValueError: if there is no such tokenizer.
@@ -79,10 +81,10 @@ def text_encoder(
     if tokenizer == WORD_PIECES:
         from seg_tf.text.word_pieces import WordPieces
 
-        return WordPieces(vocabulary, lower_case)
+        return WordPieces(vocabulary, normalization)
     from seg_tf.text.words import Words
 
-    return Words(vocabulary, tokenizer, lower_case)
+    return Words(vocabulary, tokenizer, normalization)
 
 
 def sentence_splitter(tokenizer: str, splitter: Splitter) -> Callable[[str], list[str]]:

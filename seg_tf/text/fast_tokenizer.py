@@ -12,7 +12,12 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_text
 
-from seg_tf.text.exact_tokenizer import CONTINUATION, MAX_CHARACTERS_PER_WORD, UNKNOWN
+from seg_tf.text.exact_tokenizer import (
+    CONTINUATION,
+    MAX_CHARACTERS_PER_WORD,
+    UNKNOWN,
+    Normalization,
+)
 
 # Ids, one text after the other, and the number of them for each text.
 Encoded = tuple[np.ndarray, np.ndarray]
@@ -36,13 +41,18 @@ class FastTokenizer:
 
     Args:
         tokens: the tokens in the order of their ids.
-        lower_case: whether text is lower-cased and stripped of accents.
+        normalization: changes to text before words are looked up. The kernels always
+            split ideographs, and strip accents only of lower-cased text: of other
+            settings, the characters concerned are among the known differences.
     """
 
-    def __init__(self, tokens: Sequence[str], lower_case: bool):
+    def __init__(self, tokens: Sequence[str], normalization: Normalization):
         tokens = tuple(tokens)
-        self._lower_case = lower_case
-        self._normalizer = tensorflow_text.FastBertNormalizer(lower_case)
+        self._lower_case = normalization.lower_case
+        # The kernel does both or neither; lower-casing alone is Python's.
+        kernel_strips = normalization.lower_case and normalization.strip_accents
+        self._lower_first = normalization.lower_case and not kernel_strips
+        self._normalizer = tensorflow_text.FastBertNormalizer(kernel_strips)
         self._ascii = word_piece_kernel(tokens, MAX_CHARACTERS_PER_WORD)
         self._unicode = word_piece_kernel(tokens, MAX_BYTES_PER_WORD)
 
@@ -60,6 +70,8 @@ class FastTokenizer:
         """Ids of any texts; equal to the exact ones where no difference occurs."""
         if not texts:
             return self.encode_ascii(texts)
+        if self._lower_first:
+            texts = [text.lower() for text in texts]
         normalized = self._normalizer.normalize(tf.constant(texts)).numpy().tolist()
         num_bytes = map_to_array(len, normalized, np.int64)
         return _encode_joined(self._unicode, b"\n".join(normalized), num_bytes)

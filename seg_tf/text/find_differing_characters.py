@@ -1,8 +1,8 @@
 r"""Finds the characters on which the two word-piece tokenizers differ.
 
-Tries every code point inside a word with both tokenizers and writes the table that
-`seg_tf.text.tokenizer_differences` reads, about a minute. Run it when the version of
-`tokenizers` or `tensorflow_text` changes:
+Tries every code point inside a word and at its end with both tokenizers, and writes the
+tables that `seg_tf.text.tokenizer_differences` reads, in some minutes. Run it when the
+version of `tokenizers` or `tensorflow_text` changes:
 
     python -m seg_tf.text.find_differing_characters \
         --output=seg_tf/text/differing_characters.py
@@ -21,6 +21,7 @@ from absl import app, flags
 from seg_tf.text.exact_tokenizer import (
     CONTINUATION,
     UNKNOWN,
+    Normalization,
     exact_normalizer,
     exact_tokenizer,
 )
@@ -48,33 +49,45 @@ Written by `python -m seg_tf.text.find_differing_characters`, not by hand, with
 {versions}.
 """
 
-# First and last code point of each range, in hexadecimal.
-_LOWER_CASE = """
-{lower_case}
+from seg_tf.text.exact_tokenizer import Normalization
+
+# First and last code point of each range, in hexadecimal, by `lower_case` and
+# `strip_accents` of the normalization.
+_TABLES = {{
+{tables}
+}}
+
+# Further ones where ideographs are not split.
+_IDEOGRAPHS = """
+{ideographs}
 """
 
-_CASED = """
-{cased}
-"""
 
-
-def ranges(lower_case: bool) -> list[tuple[int, int]]:
-    """First and last code point of each range, in order."""
-    table = _LOWER_CASE if lower_case else _CASED
+def ranges(normalization: Normalization) -> list[tuple[int, int]]:
+    """First and last code point of each range; ranges may overlap."""
+    table = _TABLES[normalization.lower_case, normalization.strip_accents]
+    if not normalization.split_ideographs:
+        table += _IDEOGRAPHS
     bounds = (entry.split("-") for entry in table.split())
     return [(int(bound[0], 16), int(bound[-1], 16)) for bound in bounds]
 '''
 
 
-def differing_characters(code_points: Iterable[int], lower_case: bool) -> list[int]:
+def differing_characters(
+    code_points: Iterable[int], normalization: Normalization
+) -> list[int]:
     """Selects the `code_points` that the tokenizers treat differently, in order."""
-    normalize = exact_normalizer(lower_case).normalize_str
+    normalize = exact_normalizer(normalization).normalize_str
     differing = []
     for group in _groups(sorted(code_points)):
-        texts = [f"{_BEFORE}{chr(code_point)}{_AFTER}" for code_point in group]
-        tokens = _character_tokens(texts, lower_case)
-        exact = exact_tokenizer(tokens, lower_case)
-        fast_ids, lengths = FastTokenizer(tokens, lower_case).encode_unicode(texts)
+        # Inside a word, and at its end, where Python's lower-case sigma is another.
+        texts = [
+            f"{_BEFORE}{chr(code_point)}{_AFTER} {_BEFORE}{chr(code_point)}"
+            for code_point in group
+        ]
+        tokens = _character_tokens(texts, normalization)
+        exact = exact_tokenizer(tokens, normalization)
+        fast_ids, lengths = FastTokenizer(tokens, normalization).encode_unicode(texts)
         exact_ids = [exact.encode(text).ids for text in texts]
         fast_rows = np.split(fast_ids, np.cumsum(lengths)[:-1])
         differing += [
@@ -93,12 +106,16 @@ def _groups(code_points: list[int]) -> Iterator[list[int]]:
         yield code_points[start : start + _CHARACTERS_AT_ONCE]
 
 
-def _character_tokens(texts: list[str], lower_case: bool) -> list[str]:
+def _character_tokens(texts: list[str], normalization: Normalization) -> list[str]:
     """A vocabulary of all characters of `texts`, normalised by either tokenizer."""
-    normalize = exact_normalizer(lower_case).normalize_str
-    fast_normalizer = tensorflow_text.FastBertNormalizer(lower_case)
+    normalize = exact_normalizer(normalization).normalize_str
     normalized = [normalize(text) for text in texts]
-    normalized += [text.decode() for text in fast_normalizer.normalize(texts).numpy()]
+    lowered = [text.lower() for text in texts]
+    for changes in (True, False):
+        fast = tensorflow_text.FastBertNormalizer(changes)
+        normalized += [
+            text.decode() for text in fast.normalize(texts + lowered).numpy()
+        ]
     characters = sorted({c for c in "".join(normalized) if not c.isspace()})
     return [
         UNKNOWN,
@@ -139,12 +156,20 @@ def main(_: Sequence[str]) -> None:
         for package in ("tokenizers", "tensorflow-text")
     )
     every_code_point = [*itertools.chain(*ALL_CHARACTERS)]
-    lower_case, cased = (
-        _as_table(differing_characters(every_code_point, lower_case))
-        for lower_case in (True, False)
-    )
+    tables, ideographs = [], set()
+    for settings in itertools.product((True, False), repeat=2):
+        differing, unsplit = (
+            differing_characters(every_code_point, Normalization(*settings, split))
+            for split in (True, False)
+        )
+        tables.append(f'    {settings}: """\n{_as_table(differing)}\n""",')
+        ideographs |= set(unsplit).difference(differing)
     pathlib.Path(_OUTPUT.value).write_text(
-        _TEMPLATE.format(versions=versions, lower_case=lower_case, cased=cased),
+        _TEMPLATE.format(
+            versions=versions,
+            tables="\n".join(tables),
+            ideographs=_as_table(sorted(ideographs)),
+        ),
         encoding="utf-8",
     )
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import tokenizers
 
-from seg_tf.text.exact_tokenizer import exact_normalizer
+from seg_tf.text.exact_tokenizer import Normalization, exact_normalizer
 from seg_tf.text.graph.code_point_table import NUM_CODE_POINTS
 
 # Kinds of normalised characters: part of a word, a whole word, or white space.
@@ -49,16 +49,16 @@ class NormalizedCharacters:
 
 
 @functools.cache
-def normalized_characters(lower_case: bool) -> NormalizedCharacters:
+def normalized_characters(normalization: Normalization) -> NormalizedCharacters:
     """Asks the tokenizer about all characters; some seconds.
 
     Args:
-        lower_case: whether it lower-cases text and strips accents.
+        normalization: the changes to text that the tokenizer is set to.
     """
     entry = np.zeros(NUM_CODE_POINTS, np.int32)
     numbers: dict[str, int] = {}
     alone = []
-    for code_point, normalized in enumerate(_normalized(lower_case)):
+    for code_point, normalized in enumerate(_normalized(normalization)):
         kept = normalized.strip(" ") or normalized[:1]
         # Ideographs get spaces around them: each is a word.
         if kept != normalized:
@@ -82,9 +82,9 @@ def normalized_characters(lower_case: bool) -> NormalizedCharacters:
     )
 
 
-def _normalized(lower_case: bool) -> Iterator[str]:
+def _normalized(normalization: Normalization) -> Iterator[str]:
     """Normalised form of each code point by itself, without surrogate halves."""
-    normalize = exact_normalizer(lower_case).normalize_str
+    normalize = exact_normalizer(normalization).normalize_str
     for group in _groups(range(NUM_CODE_POINTS)):
         asked = [
             "" if code_point in _SURROGATES else chr(code_point) for code_point in group

@@ -6,7 +6,7 @@ import unicodedata
 import numpy as np
 
 from seg_tf.text import casing
-from seg_tf.text.exact_tokenizer import exact_tokenizer
+from seg_tf.text.exact_tokenizer import Normalization, exact_tokenizer
 from seg_tf.text.vocabulary import Vocabulary
 
 # The tokenizer takes no halves of surrogate pairs. U+FFFD, one character as well, it
@@ -23,8 +23,8 @@ class PieceOffsets:
 
     Args:
         vocabulary: the tokens and their ids.
-        lower_case: whether text is lower-cased and stripped of accents first; None
-            does so if the vocabulary is uncased.
+        normalization: changes to text before words are looked up; None infers them
+            from the vocabulary (`seg_tf.text.casing`).
 
     Example:
         >>> from seg_tf.text.vocabulary import SPECIAL_TOKENS
@@ -33,12 +33,14 @@ class PieceOffsets:
         (array([5, 6, 7], dtype=int32), array([1, 5, 8]), array([5, 8, 9]))
     """
 
-    def __init__(self, vocabulary: Vocabulary, lower_case: bool | None = None):
-        if lower_case is None:
-            lower_case = casing.choose(vocabulary)
+    def __init__(
+        self, vocabulary: Vocabulary, normalization: Normalization | None = None
+    ):
+        if normalization is None:
+            normalization = casing.choose(vocabulary)
         self.vocabulary = vocabulary
-        self.lower_case = lower_case
-        self._tokenizer = exact_tokenizer(vocabulary.tokens, lower_case)
+        self.normalization = normalization
+        self._tokenizer = exact_tokenizer(vocabulary.tokens, normalization)
 
     def encode(self, text: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The word pieces of a text, without special tokens.

@@ -1,10 +1,11 @@
-"""Text preprocessing that a checkpoint carries: vocabulary, casing, splitter."""
+"""Text preprocessing that a checkpoint carries: vocabulary, normalization, splitter."""
 
 import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
 from seg_tf.text.encoding import WORD_PIECES
+from seg_tf.text.exact_tokenizer import Normalization
 
 # Beside records, and in a checkpoint.
 VOCABULARY_FILE = "vocab.txt"
@@ -13,11 +14,11 @@ SENTENCE_PARAMETERS_FILE = "sentence_parameters.json"
 
 @dataclasses.dataclass(frozen=True)
 class TextPreparation:
-    """Vocabulary, casing and sentence splitter with which text became records.
+    """Vocabulary, normalization and sentence splitter with which text became records.
 
     Attributes:
         vocabulary: content of the `vocab.txt`.
-        lower_case: whether text was lower-cased and stripped of accents.
+        normalization: changes to text before words were looked up.
         sentence_splitter: name and checksum of its parameters, as in a manifest.
         tokenizer: one of `seg_tf.text.encoding.TOKENIZERS`.
         sentence_parameters: those of the splitter, as `PunktParameters.to_bytes`; None
@@ -25,7 +26,7 @@ class TextPreparation:
     """
 
     vocabulary: bytes = dataclasses.field(repr=False)
-    lower_case: bool
+    normalization: Normalization
     sentence_splitter: Mapping[str, Any]
     tokenizer: str = WORD_PIECES
     sentence_parameters: bytes | None = dataclasses.field(default=None, repr=False)
@@ -41,6 +42,6 @@ class TextPreparation:
         """Values for a checkpoint's config; the rest are files beside it."""
         return {
             "tokenizer": self.tokenizer,
-            "lower_case": self.lower_case,
+            **self.normalization.described(),
             "sentence_splitter": dict(self.sentence_splitter),
         }

@@ -1,12 +1,13 @@
 """Detects texts that the fast word-piece tokenizer may encode differently.
 
 Against the exact tokenizer, the fast one folds case further (ß to ss, … to three
-full stops), puts a space where a control character is to be dropped, never reorders
-combining marks, knows another version of Unicode, and bounds the bytes of a word in
-place of its characters. All but the last are questions about single characters, so
-a table of code points, found by trying each (`find_differing_characters`), answers
-them; words that might be overlong are found by the distance of the characters that
-end words.
+full stops) or, where accents stay, lower-cases a sigma at the end of a word otherwise;
+strips no accents of cased text; splits at ideographs always; puts a space where a
+control character is to be dropped; never reorders combining marks; knows another
+version of Unicode; and bounds the bytes of a word in place of its characters. All but
+the last are questions about single characters, so tables of code points, found by
+trying each (`find_differing_characters`), answer them; words that might be overlong are
+found by the distance of the characters that end words.
 """
 
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from seg_tf.text import differing_characters
-from seg_tf.text.exact_tokenizer import MAX_CHARACTERS_PER_WORD
+from seg_tf.text.exact_tokenizer import MAX_CHARACTERS_PER_WORD, Normalization
 from seg_tf.text.fast_tokenizer import map_to_array
 
 # Decomposing one character gives at most 4: a word of no more characters than this
@@ -50,15 +51,16 @@ class TokenizerDifferences:
     """Finds the texts for which the fast tokenizer is not known to be right.
 
     Args:
-        lower_case: whether the tokenizers lower-case and strip accents.
+        normalization: that of the tokenizers.
 
     Example:
-        >>> TokenizerDifferences(True).may_occur(["café", "Straße", "é" * 80])
+        >>> from seg_tf.text.exact_tokenizer import UNCASED
+        >>> TokenizerDifferences(UNCASED).may_occur(["café", "Straße", "é" * 80])
         array([False,  True,  True])
     """
 
-    def __init__(self, lower_case: bool):
-        ranges = differing_characters.ranges(lower_case)
+    def __init__(self, normalization: Normalization):
+        ranges = differing_characters.ranges(normalization)
         self._kinds = np.full(0x110000, _ORDINARY, np.uint8)
         _fill(self._kinds, WORD_BREAKS, _BREAK)
         _fill(self._kinds, (*ranges, _SURROGATES), _DIFFERING)

@@ -8,6 +8,7 @@ import numpy as np
 from seg_tf.text import casing
 from seg_tf.text.exact_tokenizer import (
     CONTINUATION,
+    Normalization,
     check_texts,
     drop_surrogates,
     exact_tokenizer,
@@ -36,8 +37,8 @@ class WordPieces:
 
     Args:
         vocabulary: the tokens and their ids.
-        lower_case: whether text is lower-cased and stripped of accents first; None
-            does so if the vocabulary is uncased (`seg_tf.text.casing`).
+        normalization: changes to text before words are looked up; None infers them
+            from the vocabulary (`seg_tf.text.casing`).
 
     Example:
         >>> from seg_tf.text.vocabulary import SPECIAL_TOKENS
@@ -48,14 +49,16 @@ class WordPieces:
         'playing !'
     """
 
-    def __init__(self, vocabulary: Vocabulary, lower_case: bool | None = None):
-        if lower_case is None:
-            lower_case = casing.choose(vocabulary)
+    def __init__(
+        self, vocabulary: Vocabulary, normalization: Normalization | None = None
+    ):
+        if normalization is None:
+            normalization = casing.choose(vocabulary)
         self.vocabulary = vocabulary
-        self.lower_case = lower_case
-        self._fast = FastTokenizer(vocabulary.tokens, lower_case)
-        self._exact = exact_tokenizer(vocabulary.tokens, lower_case)
-        self._differences = TokenizerDifferences(lower_case)
+        self.normalization = normalization
+        self._fast = FastTokenizer(vocabulary.tokens, normalization)
+        self._exact = exact_tokenizer(vocabulary.tokens, normalization)
+        self._differences = TokenizerDifferences(normalization)
 
     def encode(self, texts: Sequence[str]) -> Encoded:
         """Word-piece ids of many texts, without special tokens.

@@ -8,6 +8,7 @@ import numpy as np
 from seg_tf.text import casing
 from seg_tf.text.cached_function import CachedFunction
 from seg_tf.text.exact_tokenizer import (
+    Normalization,
     check_texts,
     drop_surrogates,
     letter_normalizer,
@@ -19,21 +20,21 @@ from seg_tf.text.word_vocabulary import EOS, WordVocabulary
 _MAX_CHUNKS = 1 << 20
 
 
-def white_space_splitter(lower_case: bool) -> Callable[[str], list[str]]:
-    """Returns a function that splits text at white space, words unchanged.
+def white_space_splitter(normalization: Normalization) -> Callable[[str], list[str]]:
+    """Returns a function that splits text at white space and nowhere else.
 
     Args:
-        lower_case: whether words are lower-cased and stripped of accents after all.
+        normalization: changes to the words; ideographs are never split.
     """
-    if not lower_case:
+    if not normalization.lower_case and not normalization.strip_accents:
         return lambda text: drop_surrogates(text).split()
-    normalize = letter_normalizer(lower_case).normalize_str
+    normalize = letter_normalizer(normalization).normalize_str
     return lambda text: normalize(drop_surrogates(text)).split()
 
 
-# How the words of a text are found, given whether it is lower-cased. Neither looks
-# across a space.
-SPLITTERS: dict[str, Callable[[bool], Callable[[str], list[str]]]] = {
+# How the words of a text are found, given its normalization. Neither looks across a
+# space.
+SPLITTERS: dict[str, Callable[[Normalization], Callable[[str], list[str]]]] = {
     "words": word_splitter,
     "whitespace": white_space_splitter,
 }
@@ -51,8 +52,8 @@ class Words:
         splitting: "words" splits at white space and around punctuation marks and
             ideographs, as BERT does; "whitespace" takes the strings between white
             space, for text that is tokenised already.
-        lower_case: whether text is lower-cased and stripped of accents first; None
-            does so if the vocabulary is uncased.
+        normalization: changes to text before words are looked up; None infers them
+            from the vocabulary (`seg_tf.text.casing`).
 
     Raises:
         ValueError: if `splitting` is neither.
@@ -69,18 +70,18 @@ class Words:
         self,
         vocabulary: WordVocabulary,
         splitting: str = "words",
-        lower_case: bool | None = None,
+        normalization: Normalization | None = None,
     ):
         if splitting not in SPLITTERS:
             raise ValueError(
                 f"`splitting` must be one of {', '.join(SPLITTERS)}. "
                 f"Received: {splitting!r}"
             )
-        if lower_case is None:
-            lower_case = casing.choose(vocabulary)
+        if normalization is None:
+            normalization = casing.choose(vocabulary)
         self.vocabulary = vocabulary
-        self.lower_case = lower_case
-        self._split = SPLITTERS[splitting](lower_case)
+        self.normalization = normalization
+        self._split = SPLITTERS[splitting](normalization)
         self._ids = {**vocabulary.ids, EOS: vocabulary.unk_id}
         self._chunks = CachedFunction(self._encode_chunk, _MAX_CHUNKS)
 

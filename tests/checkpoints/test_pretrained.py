@@ -15,6 +15,7 @@ from seg_tf import configuration
 from seg_tf.checkpoints import contents
 from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.checkpoints.pretrained import load_encoder, load_pretrained
+from seg_tf.text.exact_tokenizer import CASED, UNCASED
 from seg_tf.text.preparation import TextPreparation
 from seg_tf.text.punkt_parameters import PunktParameters
 from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
@@ -22,6 +23,7 @@ from seg_tf.text.word_vocabulary import WordVocabulary
 from seg_tf.training.checkpoint import Checkpoints
 from seg_tf.training.lane_memory import NoMemory
 from seg_tf.training.step import StepOptions
+from tests.text.twelve_scripts import ALL_NORMALIZATIONS
 from tests.training.stand_ins import (
     VOCAB_SIZE,
     ArithmeticInputs,
@@ -36,7 +38,7 @@ WORDS = Vocabulary([*SPECIAL_TOKENS, *(f"w{n}" for n in range(VOCAB_SIZE - 5))])
 PARAMETERS = PunktParameters(abbreviation_types=frozenset({"bzw"}), name="a splitter")
 TEXT = TextPreparation(
     WORDS.to_bytes(),
-    False,
+    CASED,
     {"name": "a splitter"},
     sentence_parameters=PARAMETERS.to_bytes(),
 )
@@ -119,11 +121,21 @@ def save_with_text(
     ).save(pretrainer, updates=3, samples=12)
 
 
+@pytest.mark.parametrize("normalization", ALL_NORMALIZATIONS, ids=str)
+def test_the_normalization_of_text_comes_with_a_checkpoint(
+    pretrainer, tmp_path, normalization
+):
+    preparation = dataclasses.replace(TEXT, normalization=normalization)
+    save_with_text(tmp_path, pretrainer, text_preparation=preparation)
+    loaded = load_pretrained(tmp_path)
+    assert loaded.normalization == loaded.text_encoder().normalization == normalization
+
+
 def test_checkpoint_alone_is_enough_to_use_the_model(pretrainer, tmp_path):
     folder = save_with_text(tmp_path, pretrainer)
     loaded = load_pretrained(tmp_path)
     assert loaded.vocabulary.tokens == WORDS.tokens
-    assert not loaded.lower_case
+    assert loaded.normalization == CASED
     assert loaded.sentence_splitter == {"name": "a splitter"}
     assert loaded.sentence_parameters == PARAMETERS
     assert loaded.folder == folder
@@ -232,8 +244,9 @@ def test_checkpoint_without_vocabulary_says_how_to_give_one(pretrainer, tmp_path
     path = tmp_path / "words.txt"
     path.write_bytes(WORDS.to_bytes())
     loaded = load_pretrained(tmp_path, path)
-    assert (loaded.vocabulary.tokens, loaded.lower_case) == (WORDS.tokens, True)
-    assert not load_pretrained(tmp_path, path, lower_case=False).lower_case
+    assert (loaded.vocabulary.tokens, loaded.normalization) == (WORDS.tokens, UNCASED)
+    loaded = load_pretrained(tmp_path, path, lower_case=False)
+    assert loaded.normalization == CASED
     path.write_bytes(WORDS.to_bytes() + b"another\n")
     with pytest.raises(CheckpointError, match=r"vocabulary of the run.*words\.txt,"):
         load_pretrained(tmp_path, path)
@@ -248,7 +261,7 @@ def test_checkpoint_that_does_not_name_its_casing_follows_the_vocabulary(
     )
     path = tmp_path / "words.txt"
     path.write_bytes(cased.to_bytes())
-    assert load_pretrained(tmp_path, path).lower_case is False
+    assert load_pretrained(tmp_path, path).normalization == CASED
 
 
 def test_checkpoint_with_another_vocabulary_than_its_runs_is_named(
@@ -263,7 +276,7 @@ def test_checkpoint_with_another_vocabulary_than_its_runs_is_named(
 
 def test_lower_case_must_be_that_of_the_run(pretrainer, tmp_path):
     save_with_text(tmp_path, pretrainer)
-    assert not load_pretrained(tmp_path, lower_case=False).lower_case
+    assert load_pretrained(tmp_path, lower_case=False).normalization == CASED
     with pytest.raises(CheckpointError, match="Received: lower_case=True"):
         load_pretrained(tmp_path, lower_case=True)
 

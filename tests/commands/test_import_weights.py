@@ -7,6 +7,7 @@ from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.commands import import_weights
 from seg_tf.interop import conversion
 from seg_tf.interop.errors import ForeignWeightsError
+from seg_tf.text.exact_tokenizer import CASED
 from tests import command_calls
 from tests.interop import foreign_files
 
@@ -34,7 +35,7 @@ def test_a_model_stays_what_it_is(tmp_path, capsys):
     pretrained = load_pretrained(tmp_path / "bert")
     assert pretrained.config.name == "bert_from_hugging_face"
     assert pretrained.config.paper == "bert_base"
-    assert not pretrained.lower_case
+    assert pretrained.normalization == CASED
 
 
 def test_another_model_takes_up_the_weights(tmp_path, capsys):

@@ -1,6 +1,8 @@
 """Counting words, learning pieces, and the script that writes a vocab.txt."""
 
+import logging
 import random
+import unicodedata
 from collections import Counter
 
 import pytest
@@ -8,7 +10,14 @@ import pytest
 from data_pipelines import build_vocab
 from data_pipelines.build_vocab import VocabularyOptions
 from data_pipelines.builds import piece_learning, vocabulary_files, word_counts
-from seg_tf.text.exact_tokenizer import word_splitter
+from seg_tf.text import casing
+from seg_tf.text.exact_tokenizer import (
+    CASED,
+    UNCASED,
+    Normalization,
+    letter_normalizer,
+    word_splitter,
+)
 from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from seg_tf.text.word_pieces import WordPieces
 from tests import command_calls
@@ -25,8 +34,8 @@ def made_up_text(num_paragraphs, seed=0):
         yield " ".join(generator.choices(words, weights, k=30)).capitalize() + "!"
 
 
-def counts_of(texts, lower_case=True):
-    counter = word_counts.WordCounter(word_splitter(lower_case), max_words=10_000)
+def counts_of(texts, normalization=UNCASED):
+    counter = word_counts.WordCounter(word_splitter(normalization), max_words=10_000)
     for text in texts:
         counter.add(text)
     return counter.counts()
@@ -35,8 +44,8 @@ def counts_of(texts, lower_case=True):
 # --- Counting ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("lower_case", [True, False])
-def test_counts_are_of_words_as_the_tokenizer_splits_them(lower_case):
+@pytest.mark.parametrize("normalization", [UNCASED, CASED])
+def test_counts_are_of_words_as_the_tokenizer_splits_them(normalization):
     texts = [
         "Été, été… l'ÉTÉ!",
         "a\tb\x85c  d\u00a0e",
@@ -44,10 +53,12 @@ def test_counts_are_of_words_as_the_tokenizer_splits_them(lower_case):
         "x\u200by \udc80z",
         "",
     ]
-    split = word_splitter(lower_case)
+    split = word_splitter(normalization)
     expected = Counter(word for text in texts for word in split(text))
-    assert counts_of(texts, lower_case=lower_case) == expected
-    assert expected["ete" if lower_case else "été"] == (3 if lower_case else 1)
+    assert counts_of(texts, normalization) == expected
+    assert expected["été" if normalization == CASED else "ete"] == (
+        1 if normalization == CASED else 3
+    )
 
 
 def test_the_most_frequent_words_come_first():
@@ -57,7 +68,7 @@ def test_the_most_frequent_words_come_first():
 
 def test_memory_is_bounded_and_frequent_words_stay_exact(monkeypatch):
     monkeypatch.setattr(word_counts, "_MAX_CHUNKS", 50)
-    counter = word_counts.WordCounter(word_splitter(True), max_words=20)
+    counter = word_counts.WordCounter(word_splitter(UNCASED), max_words=20)
     for number in range(5_000):
         counter.add(f"often twice twice rare{number}")
         assert len(counter._chunks) <= 50 + 3
@@ -175,6 +186,50 @@ def test_the_corpus_has_no_unknown_words(corpus):
     texts = [path.read_text(encoding="utf-8") for path in corpus.iterdir()]
     ids, _ = WordPieces(vocabulary).encode(texts)
     assert vocabulary.unk_id not in ids
+
+
+MARKED = {
+    "Hindi": "हिन्दी में कुछ शब्द और उनके अर्थ",
+    "Japanese": "がっこうのペンとかばん",
+    "French": "Été à la forêt, près de l'hôtel",
+    "decomposed": "E\u0301te\u0301",
+}
+
+
+@pytest.mark.parametrize("text", MARKED.values(), ids=MARKED)
+@pytest.mark.parametrize("lower_case", [True, False])
+def test_marks_that_accent_stripping_removes_are_warned_of(
+    tmp_path, caplog, text, lower_case
+):
+    (tmp_path / "text.txt").write_text(f"{text} 12. {text}", encoding="utf-8")
+    options = VocabularyOptions(vocab_size=200, lower_case=lower_case)
+    with caplog.at_level(logging.WARNING):
+        vocabulary = build_vocab.build_vocabulary("plain_text", str(tmp_path), options)
+    assert ("--nostrip_accents" in caplog.text) == lower_case
+    # Counted here by Hugging Face's normaliser: characters that it changes.
+    strip = letter_normalizer(Normalization(False, strip_accents=True)).normalize_str
+    stripped = [c for c in text if strip(c) != c]
+    letters = [c for c in text if unicodedata.category(c)[0] in "LM"]
+    assert (f"({2 * len(stripped)} of {2 * len(letters)})" in caplog.text) == lower_case
+    # The flag that the warning names keeps them.
+    caplog.clear()
+    options = VocabularyOptions(vocab_size=200, lower_case=True, strip_accents=False)
+    kept = build_vocab.build_vocabulary("plain_text", str(tmp_path), options)
+    assert not caplog.records
+    assert any(c.lower() in "".join(kept.tokens) for c in stripped)
+    assert lower_case != any(c in "".join(vocabulary.tokens) for c in stripped)
+    # Records made with it keep them without a flag.
+    assert casing.choose(kept).strip_accents is False
+
+
+def test_few_accents_are_counted_without_a_warning(tmp_path, capsys, caplog):
+    text = "A café is a place for coffee. " + "Nothing else has an accent here. " * 9
+    (tmp_path / "text.txt").write_text(text, encoding="utf-8")
+    options = VocabularyOptions(vocab_size=100)
+    build_vocab.build_vocabulary("plain_text", str(tmp_path), options)
+    letters = sum(map(str.isalpha, text))
+    assert f"letters and marks (1 of {letters})" in capsys.readouterr().err
+    assert not caplog.records
 
 
 def test_a_file_without_text_is_counted_and_the_rest_is_read(corpus, capsys):

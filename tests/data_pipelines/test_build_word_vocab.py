@@ -7,7 +7,7 @@ import pytest
 
 from data_pipelines.build_word_vocab import WordVocabularyOptions, build_word_vocabulary
 from data_pipelines.builds import word_counts
-from seg_tf.text.exact_tokenizer import word_splitter
+from seg_tf.text.exact_tokenizer import CASED, word_splitter
 from seg_tf.text.word_vocabulary import WordVocabulary
 from tests import command_calls
 from tests.sample_data import sample_data
@@ -115,7 +115,7 @@ def test_vocabulary_of_wikitext_equals_an_independent_count():
 def test_words_of_text_equal_an_independent_count():
     path = sample_data("gutenberg")
     tokens = build(path, tokenizer="words", vocab_size=500).tokens
-    split = word_splitter(lower_case=False)
+    split = word_splitter(CASED)
     counts = Counter()
     for file in path.rglob("*.txt"):
         with contextlib.suppress(UnicodeDecodeError):  # left out by the reader too

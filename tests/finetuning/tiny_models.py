@@ -8,6 +8,7 @@ import keras
 from seg_tf import configuration
 from seg_tf.checkpoints.pretrained import Pretrained, build_encoder
 from seg_tf.text.encoding import WORD_PIECES
+from seg_tf.text.exact_tokenizer import UNCASED
 from tests.inference.tiny_slm import VOCABULARY, WORDS
 
 WINDOW_LENGTH = 48
@@ -69,7 +70,7 @@ def tiny(kind, num_token_types=0):
         ),
         vocabulary=VOCABULARY,
         tokenizer=WORD_PIECES,
-        lower_case=True,
+        normalization=UNCASED,
         sentence_splitter={},
         folder=pathlib.Path("runs/tiny"),
         weights_checksum="",

@@ -5,7 +5,7 @@ import pytest
 
 from seg_tf.inference import word_segments
 from seg_tf.inference.growing_text import GrowingText
-from seg_tf.text.exact_tokenizer import word_splitter
+from seg_tf.text.exact_tokenizer import CASED, word_splitter
 from seg_tf.text.word_vocabulary import WordVocabulary
 from tests.inference import tiny_language_model as tiny
 from tests.sample_data import sample_data
@@ -29,7 +29,7 @@ It rained.
 def load(folder, content, tokenizer):
     """A model that knows all words of a text, and the text as it reads it."""
     (folder / "text.txt").write_text(content)
-    split = word_splitter(False) if tokenizer == "words" else str.split
+    split = word_splitter(CASED) if tokenizer == "words" else str.split
     words = dict.fromkeys(["<eos>", "<unk>", *split(content)])
     run_dir = tiny.write_checkpoint(
         folder / "run", WordVocabulary(list(words)), tokenizer, cutoffs=(5, 10)

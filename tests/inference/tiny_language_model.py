@@ -10,6 +10,7 @@ from data_pipelines.builds.document_options import DocumentOptions
 from seg_tf import configuration
 from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.inference.language_model import LanguageModel
+from seg_tf.text.exact_tokenizer import CASED
 from seg_tf.text.word_vocabulary import WordVocabulary
 from tests.inference import tiny_slm
 
@@ -85,7 +86,7 @@ def write_checkpoint(folder, vocabulary=VOCABULARY, tokenizer="whitespace", **se
         config(**settings),
         vocabulary=vocabulary,
         tokenizer=tokenizer,
-        lower_case=False,
+        normalization=CASED,
     )
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 
 from seg_tf import configuration
+from seg_tf.text.exact_tokenizer import UNCASED
 from seg_tf.text.word_pieces import WordPieces
 from tests.inference.tiny_slm import VOCABULARY
 from tests.text_batches import text_rows
@@ -44,5 +45,5 @@ def padded_vectors(encoder, parts):
 
 
 def pieces_of(sentences):
-    word_pieces = WordPieces(VOCABULARY, True)
+    word_pieces = WordPieces(VOCABULARY, UNCASED)
     return [word_pieces.encode([one])[0].tolist() for one in sentences]

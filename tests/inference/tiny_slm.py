@@ -5,6 +5,7 @@ import numpy as np
 import tensorflow as tf
 
 from seg_tf import configuration, features
+from seg_tf.text.exact_tokenizer import UNCASED
 from seg_tf.text.preparation import TextPreparation
 from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
@@ -83,7 +84,7 @@ def write_checkpoint(
         },
         text_preparation=TextPreparation(
             vocabulary.to_bytes(),
-            how.pop("lower_case", True),
+            how.pop("normalization", UNCASED),
             {"name": "english", "parameters_sha256": SPLITTER.parameters_checksum},
             **how,
         )
@@ -102,7 +103,7 @@ def sentence(generator, num_words) -> str:
 def candidates_alone(pretrained, sentences, paragraphs=None, sentence_indices=None):
     """`[CLS]`, `[SENT]`, …, `[SEP]` vectors of one row, alone and without padding."""
     count = len(sentences)
-    word_pieces = WordPieces(pretrained.vocabulary, pretrained.lower_case)
+    word_pieces = WordPieces(pretrained.vocabulary, pretrained.normalization)
     pieces = [word_pieces.encode([one])[0].tolist() for one in sentences]
     length = 2 + count + sum(map(len, pieces))
     row = slow_row(

@@ -8,7 +8,7 @@ import keras_hub
 import pytest
 from hypothesis import strategies
 
-from seg_tf.interop import formats
+from seg_tf.interop import formats, tokenizer_files
 from seg_tf.interop.errors import ForeignWeightsError
 from seg_tf.interop.foreign_model import ForeignModel
 from tests.interop import foreign_files
@@ -169,6 +169,124 @@ def test_settings_out_of_range(folders, key, value, expected):
 def test_files_that_hold_no_json(folders, kind, text, said):
     folder, path = folders[kind]
     assert_says(opened(folder, path, text), str(path), said)
+
+
+TOKENIZER_CONFIG, TOKENIZER = "tokenizer_config.json", "tokenizer.json"
+FAST = {
+    "normalizer": {"type": "BertNormalizer", "lowercase": True},
+    "pre_tokenizer": {"type": "BertPreTokenizer"},
+    "model": {"type": "WordPiece"},
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "key"),
+    [
+        (TOKENIZER_CONFIG, {"strip_accents": "no"}, "strip_accents"),
+        (TOKENIZER_CONFIG, {"tokenize_chinese_chars": 0}, "tokenize_chinese_chars"),
+        (TOKENIZER_CONFIG, {"do_basic_tokenize": False}, "do_basic_tokenize"),
+        (TOKENIZER_CONFIG, {"never_split": ["[MASK]", "co-op"]}, "never_split"),
+        (TOKENIZER_CONFIG, {"never_split": 3}, "never_split"),
+        (TOKENIZER_CONFIG, {"word_tokenizer_type": "mecab"}, "word_tokenizer_type"),
+        (
+            TOKENIZER_CONFIG,
+            {"subword_tokenizer_type": "character"},
+            "subword_tokenizer_type",
+        ),
+        (TOKENIZER_CONFIG, {"unk_token": {"content": "<unk>"}}, "unk_token"),
+        (TOKENIZER_CONFIG, {"wordpieces_prefix": "@@"}, "wordpieces_prefix"),
+        (
+            TOKENIZER_CONFIG,
+            {"tokenizer_class": "BertJapaneseTokenizer"},
+            "tokenizer_class",
+        ),
+        # What it is, tokenizer.json says, which is not there.
+        (
+            TOKENIZER_CONFIG,
+            {"tokenizer_class": "PreTrainedTokenizerFast"},
+            "tokenizer_class",
+        ),
+        (TOKENIZER_CONFIG, {"auto_map": {"AutoTokenizer": ["a.b"]}}, "auto_map"),
+        (
+            TOKENIZER_CONFIG,
+            {"added_tokens_decoder": {"9": {"content": "@USER", "special": False}}},
+            "added_tokens_decoder",
+        ),
+        ("added_tokens.json", {"@USER": 30}, "@USER"),
+        (TOKENIZER, FAST | {"pre_tokenizer": {"type": "Whitespace"}}, "pre_tokenizer"),
+        (TOKENIZER, FAST | {"normalizer": {"type": "Sequence"}}, "normalizer.type"),
+        (
+            TOKENIZER,
+            FAST | {"normalizer": FAST["normalizer"] | {"clean_text": False}},
+            "normalizer.clean_text",
+        ),
+        (
+            TOKENIZER,
+            FAST | {"normalizer": FAST["normalizer"] | {"lowercase": "x"}},
+            "lowercase",
+        ),
+        (TOKENIZER, FAST | {"model": {"type": "BPE"}}, "model.type"),
+        (TOKENIZER, FAST | {"added_tokens": ["@USER"]}, "added_tokens"),
+        (TOKENIZER, FAST | {"normalizer": None}, "normalizer"),
+    ],
+)
+def test_a_tokenizer_that_ours_is_not_is_refused(tmp_path, name, content, key):
+    tensors = foreign_files.hugging_face_tensors()
+    folder = foreign_files.write_hugging_face(tmp_path / "theirs", tensors)
+    (folder / name).write_text(json.dumps(content))
+    with pytest.raises(ForeignWeightsError) as raised:
+        formats.open_model(folder)
+    assert_says(raised.value, str(folder / name), f"`{key}", "Found: ")
+
+
+@FUZZED
+@hypothesis.given(
+    name=strategies.sampled_from([TOKENIZER_CONFIG, TOKENIZER, "added_tokens.json"]),
+    key=strategies.sampled_from(
+        [
+            *("do_lower_case", "strip_accents", "never_split", "added_tokens_decoder"),
+            *("additional_special_tokens", "tokenizer_class", "unk_token", "auto_map"),
+            *("normalizer", "pre_tokenizer", "model", "added_tokens"),
+        ]
+    ),
+    value=JSON_VALUES,
+)
+def test_any_value_in_files_of_a_tokenizer(tmp_path, name, key, value):
+    path = tmp_path / name
+    path.write_text(json.dumps(FAST | {key: value}))
+    try:
+        found = tokenizer_files.read_normalization(tmp_path)
+    except ForeignWeightsError as error:
+        assert_says(error, f"{path}: `", " must be ", "Found: ")
+    else:
+        assert {type(setting) for setting in found.values()} <= {bool}
+    path.unlink()
+
+
+def test_the_class_of_the_tokenizer_may_be_in_the_config_of_the_model(tmp_path):
+    tensors = foreign_files.hugging_face_tensors()
+    folder = foreign_files.write_hugging_face(
+        tmp_path / "theirs", tensors, tokenizer_class="BertJapaneseTokenizer"
+    )
+    with pytest.raises(ForeignWeightsError, match=r"config.json: `tokenizer_class`"):
+        formats.open_model(folder)
+
+
+def test_files_of_a_tokenizer_that_contradict_each_other_are_refused(tmp_path):
+    tensors = foreign_files.hugging_face_tensors()
+    folder = foreign_files.write_hugging_face(tmp_path / "theirs", tensors)
+    (folder / TOKENIZER).write_text(json.dumps(FAST))
+    config = folder / TOKENIZER_CONFIG
+    config.write_text(json.dumps({"do_lower_case": True, "strip_accents": True}))
+    assert formats.open_model(folder).normalization["lower_case"]
+    for wrong in (
+        {"do_lower_case": False},
+        {"do_lower_case": True, "strip_accents": False},
+    ):
+        config.write_text(json.dumps(wrong))
+        with pytest.raises(ForeignWeightsError) as raised:
+            formats.open_model(folder)
+        assert_says(raised.value, f"{folder / TOKENIZER}: `normalizer.", "False, as")
 
 
 @pytest.mark.parametrize("value", ["yes", 1, [True], {}])

@@ -22,6 +22,7 @@ from seg_tf.interop.errors import ForeignWeightsError
 from seg_tf.interop.import_report import ImportReport
 from seg_tf.interop.pooler_file import Pooler
 from seg_tf.interop.starting_tables import starting_tables
+from seg_tf.text.exact_tokenizer import UNCASED
 from seg_tf.text.sentence_function import SentenceFunction
 from tests.inference import tiny_slm
 from tests.interop import foreign_files
@@ -322,7 +323,7 @@ def test_what_a_checkpoint_of_this_package_carries_comes_along(tmp_path):
         np.testing.assert_array_equal(other, one)
     assert made_of_it.sentence_parameters.name == "function:textwrap:wrap"
     assert made_of_it.sentence_splitter == before.sentence_splitter != {}
-    assert made_of_it.lower_case
+    assert made_of_it.normalization == UNCASED
     for one, other in zip(pooler_file.read(made_of_it.folder), pooler, strict=True):
         np.testing.assert_array_equal(one, other)
 

@@ -1,5 +1,7 @@
 """Foreign models give the same outputs once they are ours."""
 
+import itertools
+import json
 import math
 
 import keras
@@ -7,10 +9,16 @@ import keras_hub
 import numpy as np
 import pytest
 import tensorflow as tf
+import tokenizers
 
 from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.interop import conversion, formats, keras_hub_presets, tensor_stores
 from seg_tf.interop import tensorflow_checkpoints as checkpoints
+from seg_tf.interop.errors import ForeignWeightsError
+from seg_tf.interop.hugging_face_export import write_hugging_face
+from seg_tf.interop.keras_hub_export import write_preset
+from seg_tf.preprocessing.text_preprocessor import TextPreprocessor
+from seg_tf.text.exact_tokenizer import CASED, UNCASED, Normalization
 from tests import numpy_reference, official_models
 from tests.interop import foreign_files
 from tests.interop.foreign_files import (
@@ -77,7 +85,7 @@ def test_hugging_face_gives_the_outputs_of_transformers(tmp_path):
     np.testing.assert_allclose(
         np.asarray(logits)[mask], outputs["logits"][mask], atol=1e-5
     )
-    assert pretrained.lower_case
+    assert pretrained.normalization == UNCASED
     assert report.unmatched == (
         "cls.seq_relationship.bias",
         "cls.seq_relationship.weight",
@@ -336,4 +344,117 @@ def test_a_folder_that_does_not_name_its_casing_follows_its_vocabulary(tmp_path)
     before, _ = imported(folder, tmp_path / "before")
     path.write_text(path.read_text().replace("\nw1", "\n\u00e91"))
     after, _ = imported(folder, tmp_path / "after")
-    assert (before.lower_case, after.lower_case) == (True, False)
+    assert before.normalization == UNCASED
+    assert after.normalization == Normalization(True, strip_accents=False)
+
+
+# Rows that tell all settings apart.
+TELLING = [*"eéEÉσςΣ中文aA", "中文", "##文", "##e", "##\u0301"]
+TEXTS = ["Éa é E", "ÉÉ Σ", "中文 a中文", "e\u0301 σ"]
+
+
+def write_telling_vocabulary(folder):
+    """Replaces the rows of `vocab.txt` after the special ones; returns all."""
+    rows = foreign_files.WORDS[:6] + TELLING
+    rows += foreign_files.WORDS[len(rows) :]
+    (folder / "vocab.txt").write_text("".join(f"{row}\n" for row in rows), "utf-8")
+    return rows
+
+
+def ids_of_tokenizers(rows, lowercase, strip_accents, handle_chinese_chars):
+    """Those of Hugging Face's tokenizer with these settings."""
+    ids = {row: number for number, row in enumerate(rows)}
+    tokenizer = tokenizers.Tokenizer(
+        tokenizers.models.WordPiece(ids, unk_token="[UNK]")
+    )
+    tokenizer.normalizer = tokenizers.normalizers.BertNormalizer(
+        lowercase=lowercase,
+        strip_accents=strip_accents,
+        handle_chinese_chars=handle_chinese_chars,
+    )
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+    return [tokenizer.encode(text).ids for text in TEXTS]
+
+
+@pytest.mark.parametrize(
+    "settings", [*itertools.product((True, False), (None, True, False), (True, False))]
+)
+def test_the_tokenizer_s_settings_come_with_the_weights(tmp_path, settings):
+    tensors = foreign_files.hugging_face_tensors()
+    folder = foreign_files.write_hugging_face(tmp_path / "theirs", tensors)
+    rows = write_telling_vocabulary(folder)
+    names = ("do_lower_case", "strip_accents", "tokenize_chinese_chars")
+    config = dict(zip(names, settings, strict=True))
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
+    pretrained, report = imported(folder, tmp_path / "ours")
+    is_bert_s = len(pretrained.normalization.described()) == 1
+    assert ("text is " in report.to_text()) == (not is_bert_s)
+    expected = ids_of_tokenizers(rows, *settings)
+    ids, lengths = pretrained.text_encoder().encode(TEXTS)
+    assert [row.tolist() for row in np.split(ids, np.cumsum(lengths)[:-1])] == expected
+    # In the graph, as models are served.
+    row_ids = TextPreprocessor(pretrained)(tf.constant(TEXTS))["token_ids"].numpy()
+    for found, row in zip(row_ids, expected, strict=True):
+        assert found[1 : 1 + len(row)].tolist() == row
+        assert found[1 + len(row)] == foreign_files.SEP_ID
+    # What is written for Hugging Face is read back, and so is a checkpoint of ours.
+    write_hugging_face(pretrained, tmp_path / "back")
+    again, _ = imported(tmp_path / "back", tmp_path / "again")
+    assert again.normalization == pretrained.normalization
+    of_checkpoint = formats.open_model(tmp_path / "again").normalization
+    assert Normalization(**of_checkpoint) == pretrained.normalization
+    if not pretrained.normalization.split_ideographs:
+        with pytest.raises(ForeignWeightsError, match="do not save `split_on_cjk`"):
+            write_preset(pretrained, tmp_path / "preset")
+
+
+@pytest.mark.parametrize("settings", [*itertools.product((True, False), repeat=2)])
+def test_the_settings_of_keras_hub_s_tokenizer_come_with_the_weights(
+    tmp_path, settings
+):
+    names = ("lowercase", "strip_accents")
+    config = dict(zip(names, settings, strict=True))
+    rows = foreign_files.WORDS[:6] + TELLING
+    rows += foreign_files.WORDS[len(rows) :]
+    tokenizer = keras_hub.tokenizers.BertTokenizer(vocabulary=rows, **config)
+    bert_backbone().save_to_preset(str(tmp_path / "theirs"))
+    tokenizer.save_to_preset(str(tmp_path / "theirs"))
+    pretrained, _ = imported(tmp_path / "theirs", tmp_path / "ours")
+    assert pretrained.normalization == Normalization(*settings)
+    # It folds case, which composes accents and makes one sigma of two.
+    texts = [text for text in TEXTS if "Σ" not in text and "\u0301" not in text]
+    ids, lengths = pretrained.text_encoder().encode(texts)
+    expected = [np.asarray(tokenizer(text)).tolist() for text in texts]
+    assert [row.tolist() for row in np.split(ids, np.cumsum(lengths)[:-1])] == expected
+    write_preset(pretrained, tmp_path / "back")
+    back = keras_hub.tokenizers.BertTokenizer.from_preset(str(tmp_path / "back"))
+    assert {name: getattr(back, name) for name in names} == config
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, Normalization(True, strip_accents=False)),
+        ({"strip_accents": True}, UNCASED),
+        ({"lower_case": False}, CASED),
+    ],
+)
+def test_arguments_override_the_settings_of_the_files(tmp_path, given, expected):
+    tensors = foreign_files.hugging_face_tensors()
+    folder = foreign_files.write_hugging_face(tmp_path / "theirs", tensors)
+    # That of the fast tokenizer alone.
+    normalizer = {
+        "type": "BertNormalizer",
+        "clean_text": True,
+        "handle_chinese_chars": True,
+        "strip_accents": False,
+        "lowercase": True,
+    }
+    tokenizer = {
+        "normalizer": normalizer,
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
+        "model": {"type": "WordPiece", "unk_token": "[UNK]"},
+    }
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    pretrained, _ = imported(folder, tmp_path / "ours", **given)
+    assert pretrained.normalization == expected

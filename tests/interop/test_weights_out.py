@@ -19,6 +19,7 @@ from seg_tf.interop.keras_hub_export import write_keras_file, write_preset
 from seg_tf.interop.window_preprocessor import WindowPreprocessor
 from seg_tf.layouts.segments import Segment
 from seg_tf.models.encoder import Encoder
+from seg_tf.text.exact_tokenizer import UNCASED
 from tests.inference import tiny_slm
 from tests.interop import foreign_files
 from tests.interop.test_starting_tables import SEGABERT, run_config
@@ -136,7 +137,11 @@ def test_keras_hub_gets_back_what_it_gave(tmp_path):
     backbone.save_to_preset(str(tmp_path / "given"))
     tokenizer.save_to_preset(str(tmp_path / "given"))
     foreign = formats.open_model(tmp_path / "given")
-    assert foreign.lower_case
+    assert foreign.normalization == {
+        "lower_case": True,
+        "strip_accents": False,
+        "split_ideographs": True,
+    }
     conversion.convert(foreign, tmp_path / "ours")
     kind = write_preset(load_pretrained(tmp_path / "ours"), tmp_path / "returned")
     assert kind == "keras_hub.models.BertBackbone"
@@ -178,7 +183,7 @@ def test_a_preset_of_segabert_needs_this_package(segabert, tmp_path):
     for name, value in features.items():
         np.testing.assert_array_equal(value, expected[name], err_msg=name)
     np.testing.assert_allclose(loaded(features), segabert.encoder(features), atol=1e-6)
-    assert segabert.lower_case
+    assert segabert.normalization == UNCASED
     tokenizer = preprocessor.tokenizer
     np.testing.assert_array_equal(tokenizer("\u1e82\u0031"), tokenizer("w1"))
 

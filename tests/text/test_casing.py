@@ -7,6 +7,7 @@ import pytest
 from seg_tf.text import casing
 from seg_tf.text.casing import Casing
 from seg_tf.text.encoding import text_encoder
+from seg_tf.text.exact_tokenizer import CASED, UNCASED, Normalization
 from seg_tf.text.piece_offsets import PieceOffsets
 from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from seg_tf.text.word_pieces import WordPieces
@@ -14,6 +15,7 @@ from seg_tf.text.word_vocabulary import WordVocabulary
 from seg_tf.text.words import Words
 from tests.sample_data import sample_data
 
+WITH_ACCENTS = Normalization(True, strip_accents=False)
 LOWER = [f"word{number}" for number in range(990)]
 UNUSED = [f"[unused{number}]" for number in range(100)]
 
@@ -23,19 +25,40 @@ def vocabulary(*more):
 
 
 @pytest.mark.parametrize(
-    ("more", "is_uncased"),
+    ("more", "expected"),
     [
-        pytest.param([], True, id="none"),
-        pytest.param([f"Odd{n}" for n in range(10)], True, id="one in a hundred"),
-        pytest.param([f"Odd{n}" for n in range(11)], False, id="more"),
-        pytest.param([f"é{n}" for n in range(11)], False, id="accents"),
-        pytest.param([f"##É{n}" for n in range(11)], False, id="inside words"),
+        pytest.param([], UNCASED, id="none"),
+        pytest.param([f"Odd{n}" for n in range(10)], UNCASED, id="one in a hundred"),
+        pytest.param([f"Odd{n}" for n in range(11)], CASED, id="more"),
+        pytest.param([f"é{n}" for n in range(11)], WITH_ACCENTS, id="accents"),
+        pytest.param([f"##É{n}" for n in range(11)], CASED, id="inside words"),
         # Ideographs have spaces put around them, and are what they were.
-        pytest.param([chr(0x4E00 + n) for n in range(50)], True, id="ideographs"),
+        pytest.param([chr(0x4E00 + n) for n in range(50)], UNCASED, id="ideographs"),
+        pytest.param(
+            [f"一{chr(0x4E00 + n)}" for n in range(11)],
+            Normalization(True, split_ideographs=False),
+            id="words of ideographs",
+        ),
     ],
 )
-def test_rows_that_lower_casing_changes_tell_the_casing(more, is_uncased):
-    assert casing.choose(vocabulary(*more)) == is_uncased
+def test_rows_that_normalization_changes_tell_which_it_was(more, expected):
+    assert casing.choose(vocabulary(*more)) == expected
+
+
+def test_few_capitals_among_rows_without_case_are_those_of_cased_text():
+    """A cased vocabulary of Hindi has few Latin letters, but has both cases of them."""
+    hindi = [f"कि{chr(0x915 + n % 30)}{chr(0x915 + n // 30)}" for n in range(800)]
+    latin = ["a", "b", "c", "A", "B", "C"]
+    assert casing.choose(Vocabulary([*SPECIAL_TOKENS, *hindi, *latin])) == CASED
+    lower = Vocabulary([*SPECIAL_TOKENS, *hindi, *latin[:3]])
+    assert casing.choose(lower) == WITH_ACCENTS
+
+
+def test_accents_follow_a_given_casing():
+    accented = vocabulary(*(f"é{n}" for n in range(50)))
+    assert casing.choose(accented, lower_case=True) == UNCASED
+    assert casing.choose(accented, lower_case=False) == CASED
+    assert casing.choose(accented, strip_accents=True) == UNCASED
 
 
 def test_special_and_unused_rows_do_not_count():
@@ -58,7 +81,7 @@ def test_encoders_that_are_told_nothing_follow_the_vocabulary():
     uncased = WordVocabulary(["<eos>", "<unk>", "rome"])
     assert Words(uncased).encode(["Rome rome"])[0].tolist() == [2, 2]
     encoder = text_encoder("word_pieces", pieces, None)
-    assert not encoder.lower_case
+    assert encoder.normalization == CASED
 
 
 @pytest.mark.parametrize(
@@ -76,7 +99,7 @@ def test_a_flag_that_contradicts_is_followed_with_a_warning(
     more, lower_case, said, caplog
 ):
     with caplog.at_level(logging.WARNING):
-        assert casing.choose(vocabulary(*more), lower_case) == lower_case
+        assert casing.choose(vocabulary(*more), lower_case) == Normalization(lower_case)
     if said:
         assert said in caplog.text
         assert "--nolower_case" in caplog.text or "--lower_case" in caplog.text

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from seg_tf.text import encoding
+from seg_tf.text.exact_tokenizer import CASED, UNCASED
 from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from seg_tf.text.word_pieces import WordPieces
@@ -24,17 +25,19 @@ def paths(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("tokenizer", "lower_case", "kind", "decoded"),
+    ("tokenizer", "normalization", "kind", "decoded"),
     [
-        ("word_pieces", True, WordPieces, "ab [UNK]"),
-        ("words", True, Words, "ab <unk>"),
-        ("words", False, Words, "AB <unk>"),
-        ("whitespace", False, Words, "AB."),
+        ("word_pieces", UNCASED, WordPieces, "ab [UNK]"),
+        ("words", UNCASED, Words, "ab <unk>"),
+        ("words", CASED, Words, "AB <unk>"),
+        ("whitespace", CASED, Words, "AB."),
     ],
 )
-def test_each_tokenizer_has_its_vocabulary(paths, tokenizer, lower_case, kind, decoded):
+def test_each_tokenizer_has_its_vocabulary(
+    paths, tokenizer, normalization, kind, decoded
+):
     vocabulary = encoding.read_vocabulary(tokenizer, paths[tokenizer])
-    encoder = encoding.text_encoder(tokenizer, vocabulary, lower_case)
+    encoder = encoding.text_encoder(tokenizer, vocabulary, normalization)
     assert isinstance(encoder, kind)
     assert encoder.decode(encoder.encode(["AB."])[0]) == decoded
 
@@ -49,7 +52,7 @@ def test_a_vocabulary_of_the_other_kind_is_refused(paths):
 def test_an_unknown_tokenizer_is_refused(paths):
     for function in (
         lambda: encoding.read_vocabulary("bytes", paths["words"]),
-        lambda: encoding.text_encoder("bytes", Vocabulary(SPECIAL_TOKENS), True),
+        lambda: encoding.text_encoder("bytes", Vocabulary(SPECIAL_TOKENS), UNCASED),
         lambda: encoding.sentence_splitter("bytes", SentenceSplitter()),
     ):
         with pytest.raises(ValueError, match=r"`tokenizer` must be one of .*'bytes'"):

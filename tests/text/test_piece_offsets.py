@@ -10,28 +10,27 @@ import pytest
 import tokenizers
 from hypothesis import strategies
 
+from seg_tf.text.exact_tokenizer import UNCASED
 from seg_tf.text.piece_offsets import PieceOffsets
 from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from seg_tf.text.word_pieces import WordPieces
 from tests.sample_data import sample_data
 from tests.text.test_word_pieces import TROUBLE, character_vocabulary
+from tests.text.twelve_scripts import ALL_NORMALIZATIONS
 
-BOTH_CASES = pytest.mark.parametrize(
-    "lower_case", [True, False], ids=["lower case", "cased"]
-)
 CHARACTERS = character_vocabulary(TROUBLE)
 
 
 @functools.cache
-def encoders(lower_case):
-    return PieceOffsets(CHARACTERS, lower_case), WordPieces(CHARACTERS, lower_case)
+def encoders(normalization):
+    return tuple(kind(CHARACTERS, normalization) for kind in (PieceOffsets, WordPieces))
 
 
-@BOTH_CASES
+@pytest.mark.parametrize("normalization", ALL_NORMALIZATIONS, ids=str)
 @hypothesis.given(text=strategies.text(strategies.sampled_from(TROUBLE + "\ud800")))
 @hypothesis.settings(deadline=None, max_examples=150)
-def test_pieces_are_those_of_word_pieces_and_stand_in_order(lower_case, text):
-    offsets, pieces = encoders(lower_case)
+def test_pieces_are_those_of_word_pieces_and_stand_in_order(normalization, text):
+    offsets, pieces = encoders(normalization)
     ids, starts, stops = offsets.encode(text)
     assert ids.dtype == np.int32
     assert ids.tolist() == pieces.encode([text])[0].tolist()
@@ -44,7 +43,7 @@ def test_pieces_are_those_of_word_pieces_and_stand_in_order(lower_case, text):
 @hypothesis.settings(deadline=None, max_examples=150)
 def test_a_piece_is_among_the_characters_it_stands_for(text):
     """Looked up without offsets: the characters alone, normalised, hold the piece."""
-    offsets, _ = encoders(True)
+    offsets, _ = encoders(UNCASED)
     normalizer = tokenizers.normalizers.BertNormalizer(lowercase=True)
     for token_id, start, stop in zip(*offsets.encode(text), strict=True):
         token = CHARACTERS.tokens[token_id]

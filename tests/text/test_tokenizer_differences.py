@@ -7,7 +7,13 @@ import numpy as np
 import pytest
 
 from seg_tf.text import differing_characters
-from seg_tf.text.exact_tokenizer import exact_normalizer, exact_tokenizer
+from seg_tf.text.exact_tokenizer import (
+    CASED,
+    UNCASED,
+    Normalization,
+    exact_normalizer,
+    exact_tokenizer,
+)
 from seg_tf.text.fast_tokenizer import FastTokenizer
 from seg_tf.text.find_differing_characters import differing_characters as find_differing
 from seg_tf.text.tokenizer_differences import (
@@ -15,9 +21,10 @@ from seg_tf.text.tokenizer_differences import (
     WORD_BREAKS,
     TokenizerDifferences,
 )
+from tests.text.twelve_scripts import ALL_NORMALIZATIONS
 
-BOTH_CASES = pytest.mark.parametrize(
-    "lower_case", [True, False], ids=["lower case", "cased"]
+EVERY_NORMALIZATION = pytest.mark.parametrize(
+    "normalization", ALL_NORMALIZATIONS, ids=str
 )
 
 
@@ -49,57 +56,61 @@ def code_points_to_try():
             yield code_point
 
 
-@BOTH_CASES
-def test_the_table_is_what_trying_characters_finds(lower_case):
+@EVERY_NORMALIZATION
+def test_the_table_is_what_trying_characters_finds(normalization):
     tried = [*code_points_to_try(), *range(0x3400 - 9, 0x3409), *range(0x9FC0, 0xA010)]
-    expected = members(differing_characters.ranges(lower_case)) & set(tried)
-    assert set(find_differing(set(tried), lower_case)) == expected
+    expected = members(differing_characters.ranges(normalization)) & set(tried)
+    assert set(find_differing(set(tried), normalization)) == expected
 
 
 @pytest.mark.parametrize(
-    ("character", "lower_case", "is_in"),
+    ("character", "normalization", "is_in"),
     [
-        ("é", True, False),
-        ("я", True, False),
-        ("ß", True, True),
-        ("ß", False, False),
-        ("\x00", False, True),
-        ("\t", False, False),
-        ("\u0080", False, True),
-        ("\ue000", True, True),
-        ("中", True, False),
-        ("\U0001d165", True, True),  # only its order among other marks differs
+        ("é", UNCASED, False),
+        ("я", UNCASED, False),
+        ("ß", UNCASED, True),
+        ("ß", CASED, False),
+        ("\x00", CASED, True),
+        ("\t", CASED, False),
+        ("\u0080", CASED, True),
+        ("\ue000", UNCASED, True),
+        ("中", UNCASED, False),
+        # A last sigma keeps its form where accents stay.
+        ("Σ", Normalization(True, strip_accents=False), True),
+        ("Σ", UNCASED, False),
+        ("中", Normalization(True, split_ideographs=False), True),
+        ("\U0001d165", UNCASED, True),  # only its order among other marks differs
     ],
 )
-def test_known_characters(character, lower_case, is_in):
-    table = members(differing_characters.ranges(lower_case))
+def test_known_characters(character, normalization, is_in):
+    table = members(differing_characters.ranges(normalization))
     assert (ord(character) in table) == is_in
 
 
 def test_marks_that_trade_places_are_in_the_table():
     """Each is treated alike, but a pair of them is not."""
     stem, tone = "\U0001d165", "\U0001d16d"  # canonical classes 216 and 226
-    normalize = exact_normalizer(True).normalize_str
+    normalize = exact_normalizer(UNCASED).normalize_str
     assert normalize(tone + stem) == stem + tone
-    assert {ord(stem), ord(tone)} <= members(differing_characters.ranges(True))
+    assert {ord(stem), ord(tone)} <= members(differing_characters.ranges(UNCASED))
 
 
-@BOTH_CASES
-def test_words_end_at_every_break(lower_case):
+@EVERY_NORMALIZATION
+def test_words_end_at_every_break(normalization):
     """Both tokenizers know the word `a` on either side of it, or drop it for both."""
     tokens = ["[UNK]", "a", "##a"]
-    exact = exact_tokenizer(tokens, lower_case)
-    safe = members(WORD_BREAKS) - members(differing_characters.ranges(lower_case))
+    exact = exact_tokenizer(tokens, normalization)
+    safe = members(WORD_BREAKS) - members(differing_characters.ranges(normalization))
     texts = [f"a{chr(code_point)}a" for code_point in sorted(safe)]
-    ids, lengths = FastTokenizer(tokens, lower_case).encode_unicode(texts)
+    ids, lengths = FastTokenizer(tokens, normalization).encode_unicode(texts)
     fast_rows = np.split(ids, np.cumsum(lengths)[:-1])
     for text, fast_row in zip(texts, fast_rows, strict=True):
         assert exact.encode(text).ids in ([1, 1], [1, 0, 1]), ascii(text)
         assert fast_row.tolist() in ([1, 1], [1, 0, 1]), ascii(text)
 
 
-def may_occur(*texts, lower_case=True):
-    return TokenizerDifferences(lower_case).may_occur(texts).tolist()
+def may_occur(*texts, normalization=UNCASED):
+    return TokenizerDifferences(normalization).may_occur(texts).tolist()
 
 
 @pytest.mark.parametrize("position", range(5))

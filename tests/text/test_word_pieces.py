@@ -15,14 +15,17 @@ import tokenizers
 from hypothesis import strategies
 
 from seg_tf.text import word_pieces
+from seg_tf.text.exact_tokenizer import CASED, UNCASED
 from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from seg_tf.text.word_pieces import WordPieces
 from tests.sample_data import sample_data
+from tests.text import twelve_scripts
+from tests.text.twelve_scripts import ALL_NORMALIZATIONS
 
 pytestmark = pytest.mark.slow
 
 BOTH_CASES = pytest.mark.parametrize(
-    "lower_case", [True, False], ids=["lower case", "cased"]
+    "normalization", [UNCASED, CASED], ids=["lower case", "cased"]
 )
 
 # Characters that make every kind of trouble, for texts and for the vocabulary.
@@ -39,7 +42,7 @@ TROUBLE = (
 COMMON_CHARACTERS = [chr(code_point) for code_point in range(0x3400)]
 
 
-def oracle(vocabulary, lower_case):
+def oracle(vocabulary, normalization):
     """Put together here, from its parts, without special tokens."""
     oracle = tokenizers.Tokenizer(
         tokenizers.models.WordPiece(
@@ -48,7 +51,11 @@ def oracle(vocabulary, lower_case):
             max_input_chars_per_word=100,
         )
     )
-    oracle.normalizer = tokenizers.normalizers.BertNormalizer(lowercase=lower_case)
+    oracle.normalizer = tokenizers.normalizers.BertNormalizer(
+        lowercase=normalization.lower_case,
+        strip_accents=normalization.strip_accents,
+        handle_chinese_chars=normalization.split_ideographs,
+    )
     oracle.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
     return oracle
 
@@ -92,7 +99,7 @@ def released_vocabulary():
     )
 
 
-@pytest.fixture(scope="module", params=[True, False], ids=["lower case", "cased"])
+@pytest.fixture(scope="module", params=ALL_NORMALIZATIONS, ids=str)
 def trouble(request):
     vocabulary = character_vocabulary(TROUBLE)
     return WordPieces(vocabulary, request.param), oracle(vocabulary, request.param)
@@ -103,8 +110,8 @@ def released():
     """The released vocabulary is uncased; ids under both rules have to agree."""
     vocabulary = released_vocabulary()
     return [
-        (WordPieces(vocabulary, lower_case), oracle(vocabulary, lower_case))
-        for lower_case in (True, False)
+        (WordPieces(vocabulary, normalization), oracle(vocabulary, normalization))
+        for normalization in (UNCASED, CASED)
     ]
 
 
@@ -128,6 +135,22 @@ def test_any_text(trouble, texts):
     assert differing(*trouble, texts) == []
 
 
+@pytest.mark.parametrize("normalization", ALL_NORMALIZATIONS, ids=str)
+def test_twelve_scripts(normalization):
+    vocabulary = twelve_scripts.vocabulary()
+    pieces = WordPieces(vocabulary, normalization)
+    texts = twelve_scripts.texts(600)
+    assert differing(pieces, oracle(vocabulary, normalization), texts) == []
+    # What is compared is neither all unknown nor the same for all settings.
+    ids = pieces.encode(texts)[0]
+    assert np.mean(ids == vocabulary.unk_id) < 0.01
+    for other in ALL_NORMALIZATIONS:
+        if other != normalization:
+            assert not np.array_equal(
+                ids, WordPieces(vocabulary, other).encode(texts)[0]
+            )
+
+
 def test_all_pairs_of_troublesome_characters(trouble):
     texts = [f"a{x}{y}b" for x, y in itertools.product(TROUBLE, repeat=2)]
     assert differing(*trouble, texts) == []
@@ -140,9 +163,9 @@ def test_all_of_ascii_in_pairs(trouble):
 
 
 @functools.cache
-def of_common_characters(lower_case):
+def of_common_characters(normalization):
     vocabulary = character_vocabulary([*COMMON_CHARACTERS, "中"])
-    return WordPieces(vocabulary, lower_case), oracle(vocabulary, lower_case)
+    return WordPieces(vocabulary, normalization), oracle(vocabulary, normalization)
 
 
 @BOTH_CASES
@@ -151,9 +174,9 @@ def of_common_characters(lower_case):
     ["{}", "A{}b", "{0}{0} {0}", "\u0301{}e\u0301", "中{}.", "Σ{}Σ"],
     ids=ascii,
 )
-def test_every_script_in_context(context, lower_case):
+def test_every_script_in_context(context, normalization):
     texts = [context.format(character) for character in COMMON_CHARACTERS]
-    assert differing(*of_common_characters(lower_case), texts) == []
+    assert differing(*of_common_characters(normalization), texts) == []
 
 
 @pytest.mark.parametrize(
@@ -164,11 +187,11 @@ def test_every_script_in_context(context, lower_case):
 )
 def test_the_longest_words(character, length):
     vocabulary = character_vocabulary(character + "\u0301a")
-    for lower_case in (True, False):
-        pieces = WordPieces(vocabulary, lower_case)
+    for normalization in (UNCASED, CASED):
+        pieces = WordPieces(vocabulary, normalization)
         word = character * length
         texts = [word, f"a {word}", f"{word}. a", word + "\x01", word + "\u00ad"]
-        assert differing(pieces, oracle(vocabulary, lower_case), texts) == []
+        assert differing(pieces, oracle(vocabulary, normalization), texts) == []
 
 
 def wikipedia_lines(number):
@@ -232,11 +255,13 @@ def test_googles_tokenizer_on_ascii(released):
 
 @BOTH_CASES
 @pytest.mark.parametrize("before", ["", "x", "é ", "ß "])
-def test_literal_special_tokens_are_text(before, lower_case):
+def test_literal_special_tokens_are_text(before, normalization):
     """On each of the three ways."""
-    mask = "mask" if lower_case else "MASK"
+    mask = "mask" if normalization == UNCASED else "MASK"
     vocabulary = Vocabulary([*SPECIAL_TOKENS, "[", "]", mask, "cls", "CLS", "x"])
-    ids = WordPieces(vocabulary, lower_case).encode([f"{before}[MASK][PAD] [UNK]"])[0]
+    ids = WordPieces(vocabulary, normalization).encode([f"{before}[MASK][PAD] [UNK]"])[
+        0
+    ]
     bracket, end, word = (vocabulary.id_of(token) for token in ("[", "]", mask))
     assert [bracket, word, end] in [ids[i : i + 3].tolist() for i in range(3)]
     assert vocabulary.mask_id not in ids
@@ -244,7 +269,7 @@ def test_literal_special_tokens_are_text(before, lower_case):
 
 
 @BOTH_CASES
-def test_odd_tokens_in_the_vocabulary_change_nothing(lower_case):
+def test_odd_tokens_in_the_vocabulary_change_nothing(normalization):
     """Tokens that no word can be: with white space, control characters, marks."""
     odd = [
         "a\u2028b",
@@ -270,21 +295,21 @@ def test_odd_tokens_in_the_vocabulary_change_nothing(lower_case):
         "a\u3000b",
         "é ab",
     ]
-    pieces = WordPieces(vocabulary, lower_case)
-    assert differing(pieces, oracle(vocabulary, lower_case), texts) == []
+    pieces = WordPieces(vocabulary, normalization)
+    assert differing(pieces, oracle(vocabulary, normalization), texts) == []
 
 
 @BOTH_CASES
 @pytest.mark.parametrize("code_points", [[0xD800], [0xDC80], [0xDFFF, 0xD800]])
 def test_lone_surrogates_are_dropped_as_the_replacement_character_is(
-    code_points, lower_case
+    code_points, normalization
 ):
     surrogate = "".join(map(chr, code_points))
     vocabulary = character_vocabulary("ab")
-    pieces = WordPieces(vocabulary, lower_case)
+    pieces = WordPieces(vocabulary, normalization)
     texts = [f"a{surrogate}b a", surrogate, "a"]
     clean = [text.replace(surrogate, "\ufffd") for text in texts]
-    assert differing(pieces, oracle(vocabulary, lower_case), clean) == []
+    assert differing(pieces, oracle(vocabulary, normalization), clean) == []
     assert rows(pieces.encode(texts)) == rows(pieces.encode(clean))
     assert rows(pieces.encode(texts))[0] == rows(pieces.encode(["ab a"]))[0]
 

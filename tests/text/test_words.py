@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from seg_tf.text import words as words_module
-from seg_tf.text.exact_tokenizer import word_splitter
+from seg_tf.text.exact_tokenizer import UNCASED, word_splitter
 from seg_tf.text.word_vocabulary import WordVocabulary
 from seg_tf.text.words import Words
+from tests.text.twelve_scripts import ALL_NORMALIZATIONS
 
 # Words, marks, ideographs, accents, controls and spaces of all kinds.
 PARTS = [
@@ -56,11 +57,11 @@ def split_rows(encoded):
     return [row.tolist() for row in np.split(ids, np.cumsum(lengths)[:-1])]
 
 
-@pytest.mark.parametrize("lower_case", [False, True], ids=["cased", "lower case"])
-def test_words_are_those_that_pieces_are_cut_from(lower_case):
+@pytest.mark.parametrize("normalization", ALL_NORMALIZATIONS, ids=str)
+def test_words_are_those_that_pieces_are_cut_from(normalization):
     texts = list(random_texts(400))
-    split = word_splitter(lower_case)
-    found = split_rows(Words(VOCABULARY, "words", lower_case).encode(texts))
+    split = word_splitter(normalization)
+    found = split_rows(Words(VOCABULARY, "words", normalization).encode(texts))
     assert found == [naive_ids(split(text)) for text in texts]
     assert len({tuple(row) for row in found}) > 200
 
@@ -73,7 +74,7 @@ def test_white_space_alone_parts_words_of_tokenised_text():
 
 
 def test_tokenised_text_keeps_its_marks_in_lower_case():
-    words = Words(VOCABULARY, "whitespace", lower_case=True)
+    words = Words(VOCABULARY, "whitespace", UNCASED)
     ids, _ = words.encode(["The DON'T ÉTÉ 中文 <UNK> X,Y"])
     assert words.decode(ids) == "the don't ete 中文 <unk> x,y"
 

@@ -103,7 +103,7 @@ class FrozenEncoder:
             "num_texts": num_texts,
             "max_length": self._layout.max_length,
             "tokenizer": pretrained.tokenizer,
-            "lower_case": pretrained.lower_case,
+            **pretrained.normalization.described(),
             "vocab_sha256": pretrained.vocabulary.checksum,
             "dtype_policy": self._encoder.dtype_policy.name,
             **({"vectors": "mean of pieces"} if self._mean else {}),

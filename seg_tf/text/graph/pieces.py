@@ -12,7 +12,11 @@ import dataclasses
 import tensorflow as tf
 
 from seg_tf.text import normalized_characters
-from seg_tf.text.exact_tokenizer import MAX_CHARACTERS_PER_WORD, UNKNOWN
+from seg_tf.text.exact_tokenizer import (
+    MAX_CHARACTERS_PER_WORD,
+    UNKNOWN,
+    Normalization,
+)
 from seg_tf.text.fast_tokenizer import MAX_BYTES_PER_WORD, word_piece_kernel
 from seg_tf.text.graph.code_point_table import CodePointTable, held_once
 from seg_tf.text.marked_positions import (
@@ -59,12 +63,12 @@ class GraphWordPieces(tf.Module):
 
     Args:
         vocabulary: the tokens and their ids.
-        lower_case: whether text is lower-cased and stripped of accents first.
+        normalization: changes to text before words are looked up.
     """
 
-    def __init__(self, vocabulary: Vocabulary, lower_case: bool):
+    def __init__(self, vocabulary: Vocabulary, normalization: Normalization):
         super().__init__()
-        table = normalized_characters.normalized_characters(lower_case)
+        table = normalized_characters.normalized_characters(normalization)
         self._entry = CodePointTable(table.entry)
         self._kind = CodePointTable(table.kind)
         self._lengths, self._starts, self._sequences = map(

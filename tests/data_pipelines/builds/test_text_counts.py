@@ -9,9 +9,11 @@ import pytest
 from data_pipelines.builds import document_build, text_counts
 from data_pipelines.builds.document_options import DocumentOptions
 from data_pipelines.builds.text_counts import LONG_SENTENCE, TextCounter
-from data_pipelines.records.manifest import Manifest
+from data_pipelines.records import examples, shards
+from data_pipelines.records.manifest import Manifest, shard_paths, text_preparation
 from data_pipelines.report import sections
 from seg_tf import files
+from seg_tf.text.exact_tokenizer import CASED, UNCASED, Normalization
 from seg_tf.text.tree import DocumentTree
 from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from seg_tf.text.word_vocabulary import WordVocabulary
@@ -152,6 +154,51 @@ def test_builds_of_earlier_versions_load_and_are_finished(corpus, tmp_path):
     old.save(out)
     assert path.read_bytes() == before
     assert Manifest.load(out) == old
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected", "pieces"),
+    [
+        # The row 中国, more than 1 % of this table, is one of whole ideographs.
+        ({}, Normalization(True, False, split_ideographs=False), ["été", "中国"]),
+        (
+            {"split_ideographs": True},
+            Normalization(True, strip_accents=False),
+            ["été", "中", "国"],
+        ),
+        (
+            {"split_ideographs": True, "strip_accents": True},
+            UNCASED,
+            ["ete", "中", "国"],
+        ),
+        (
+            {"split_ideographs": True, "lower_case": False},
+            CASED,
+            ["Été", "中", "国"],
+        ),
+    ],
+)
+def test_the_normalization_of_records_is_described(
+    corpus, tmp_path, flags, expected, pieces
+):
+    path = tmp_path / "accents.txt"
+    tokens = [*SPECIAL_TOKENS, "été", "ete", *"中国人口", "中国"]
+    tokens += [*"abcdefgh", *(f"##{letter}" for letter in "abcdefgh")]
+    if expected == CASED:
+        tokens.append("Été")
+    path.write_text("".join(f"{token}\n" for token in tokens), encoding="utf-8")
+    manifest = document_build.build_documents(
+        corpus("Été 中国", vocab_file=path, **flags), tmp_path / "out"
+    )
+    assert Normalization.from_described(manifest.vocabulary) == expected
+    assert Manifest.load(tmp_path / "out") == manifest
+    preparation = text_preparation(manifest, tmp_path / "out")
+    assert preparation.normalization == expected
+    ids = [tokens.index(piece) for piece in pieces]
+    assert manifest.count("pieces") == len(ids)
+    (reader,) = [shards.RecordReader(shard_paths(manifest, tmp_path / "out", "train"))]
+    tree, _, _ = examples.decode(reader[0], manifest.number_widths)
+    assert tree.token_ids.tolist() == ids
 
 
 def test_a_cased_vocabulary_is_not_lower_cased(corpus, tmp_path, capsys):

@@ -8,6 +8,7 @@ import pytest
 from data_pipelines.loading.word_stream import WordStream
 from data_pipelines.records.manifest import Manifest
 from seg_tf import configuration, features
+from seg_tf.text.exact_tokenizer import CASED
 from tests.data_pipelines.builders import (
     SPECIAL_IDS,
     random_tree,
@@ -309,7 +310,7 @@ def test_records_vocabulary_is_known(records_dir):
     assert inputs.vocab_checksum == inputs.manifest.vocabulary["sha256"]
     preparation = inputs.text_preparation
     assert preparation.vocabulary == (records_dir / "vocab.txt").read_bytes()
-    assert (preparation.tokenizer, preparation.lower_case) == ("words", False)
+    assert (preparation.tokenizer, preparation.normalization) == ("words", CASED)
 
 
 def test_another_vocabulary_size_is_refused(records_dir):

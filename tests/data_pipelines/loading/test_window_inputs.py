@@ -10,6 +10,7 @@ from data_pipelines.loading import sample_order
 from data_pipelines.loading.window_inputs import WindowInputs
 from data_pipelines.records.manifest import Manifest
 from seg_tf import configuration, features
+from seg_tf.text.exact_tokenizer import UNCASED
 from tests.data_pipelines.builders import (
     SPECIAL_IDS,
     random_tree,
@@ -402,7 +403,7 @@ def test_vocabulary_travels_with_the_inputs_and_must_be_the_records_own(tmp_path
     path = tmp_path / "vocab.txt"
     preparation = build(tmp_path).text_preparation
     assert preparation.vocabulary == path.read_bytes()
-    assert preparation.lower_case is True
+    assert preparation.normalization == UNCASED
     assert preparation.sentence_splitter == manifest.sentence_splitter
     path.write_text("another\n")
     with pytest.raises(ValueError, match=r"vocab\.txt: not the vocabulary"):

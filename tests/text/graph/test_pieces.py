@@ -7,11 +7,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from seg_tf.text.exact_tokenizer import CASED, UNCASED
 from seg_tf.text.graph.characters import FlatTexts
 from seg_tf.text.graph.pieces import GraphWordPieces
 from seg_tf.text.piece_offsets import PieceOffsets
 from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from seg_tf.text.word_pieces import WordPieces
+from tests.text import twelve_scripts
+from tests.text.test_word_pieces import oracle, oracle_rows
 
 pytestmark = pytest.mark.slow
 
@@ -48,8 +51,8 @@ CASES = [
 
 
 @functools.cache
-def tokenizers(lower_case):
-    in_graph = GraphWordPieces(VOCABULARY, lower_case)
+def tokenizers(normalization, vocabulary=VOCABULARY):
+    in_graph = GraphWordPieces(vocabulary, normalization)
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
     def encode(texts):
@@ -67,8 +70,8 @@ def tokenizers(lower_case):
     return in_graph, encode
 
 
-@pytest.mark.parametrize("lower_case", [True, False])
-def test_ids_are_exact(lower_case):
+@pytest.mark.parametrize("normalization", [UNCASED, CASED])
+def test_ids_are_exact(normalization):
     generator = random.Random(1)
     characters = [
         chr(code_point)
@@ -79,21 +82,30 @@ def test_ids_are_exact(lower_case):
     texts = [f"a{character}b" for character in characters]
     texts += ["".join(generator.choices(pool, k=30)) for _ in range(2000)]
     texts += CASES
-    ids, spans, _, _ = tokenizers(lower_case)[1](texts)
-    expected, lengths = WordPieces(VOCABULARY, lower_case).encode(texts)
+    ids, spans, _, _ = tokenizers(normalization)[1](texts)
+    expected, lengths = WordPieces(VOCABULARY, normalization).encode(texts)
     found_lengths = np.bincount(spans.numpy(), minlength=len(texts))
     for text, found, wanted in zip(texts, found_lengths, lengths, strict=True):
         assert found == wanted, repr(text)
     np.testing.assert_array_equal(ids, expected)
 
 
-@pytest.mark.parametrize("lower_case", [True, False])
-def test_offsets_are_characters_of_the_text(lower_case):
+@pytest.mark.parametrize("normalization", twelve_scripts.ALL_NORMALIZATIONS, ids=str)
+def test_ids_of_twelve_scripts_are_exact(normalization):
+    vocabulary, texts = twelve_scripts.vocabulary(), twelve_scripts.texts(600)
+    ids, spans, _, _ = tokenizers(normalization, vocabulary)[1](texts)
+    expected = oracle_rows(oracle(vocabulary, normalization), texts)
+    ends = np.cumsum(np.bincount(spans, minlength=len(texts)))
+    assert [row.tolist() for row in np.split(ids, ends)[:-1]] == expected
+
+
+@pytest.mark.parametrize("normalization", [UNCASED, CASED])
+def test_offsets_are_characters_of_the_text(normalization):
     # Offsets of marks that are combined with a letter are extended afterwards.
     texts = [*CASES, " A dog,\tabcde  İa 한中 x" + "b" * 120 + " ﬁn."]
-    exact = PieceOffsets(VOCABULARY, lower_case)
+    exact = PieceOffsets(VOCABULARY, normalization)
     ids, spans, starts, stops = (
-        one.numpy() for one in tokenizers(lower_case)[1](texts)
+        one.numpy() for one in tokenizers(normalization)[1](texts)
     )
     for number, text in enumerate(texts):
         of_text = spans == number
@@ -105,7 +117,7 @@ def test_offsets_are_characters_of_the_text(lower_case):
 def test_words_beyond_the_most_are_left_out():
     texts = ["a b c d", "", "a.b.c", "x"]
     flat = FlatTexts.of(tf.constant(texts))
-    found = tokenizers(True)[0].encode(
+    found = tokenizers(UNCASED)[0].encode(
         flat.code_points, flat.starts, flat.ends, tf.range(4), most_words=3
     )
     tokens = VOCABULARY.tokens_of(found.ids.numpy())
