@@ -102,8 +102,8 @@ def save_curves(
         runs[name] = rows
     figure = curves(runs, metrics=metrics, show_training=show_training)
     output.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(files.aside(output), format="png", dpi=120)
-    files.publish(output)
+    with files.written_aside(output) as unfinished:
+        figure.savefig(unfinished, format="png", dpi=120)
 
 
 def _draw_run(
