@@ -71,7 +71,9 @@ def fewer_records(corpus, tmp_path_factory):
 
 
 def put(folder, url):
-    fsspec.filesystem("s3").put(f"{folder}/", f"{url}/", recursive=True)
+    fsspec.filesystem("s3").put(
+        f"{folder}/", f"{url}/", recursive=True, ACL="public-read"
+    )
 
 
 def in_bucket(url):
