@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import itertools
+import os
 import pathlib
 
 import fsspec
@@ -489,44 +490,55 @@ def test_any_description_of_a_mirror(stored, content):
 
 
 FILL = """
-import sys
+import concurrent.futures, random, sys
 from data_pipelines.records import mirrors
-from data_pipelines.records.manifest import Manifest, shard_paths
-from data_pipelines.records.shards import RecordReader
-folder = mirrors.local_records(sys.argv[1], float(sys.argv[2]))
-reader = RecordReader(shard_paths(Manifest.load(folder), folder, "train"))
-for _ in range(3):
-    numbers = range(0, len(reader), 5)
-    reader.prefetch(numbers)
-    for number in numbers:
-        reader[number]
+mirror = mirrors.mirror_of(mirrors.local_records(sys.argv[1], float(sys.argv[2])))
+paths = [mirror.folder / name for name in mirror.shards] * 3
+random.Random(sys.argv[3]).shuffle(paths)
+with concurrent.futures.ThreadPoolExecutor(4) as pool:
+    list(pool.map(mirror.fetch, paths))
 """
 
 
+def bytes_of_shards(folder):
+    """What whole and unfinished shards take in a mirror."""
+    total = 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            # Parts of what is fetched have no suffix.
+            if pathlib.PurePath(name).suffix in ("", ".tfrecord"):
+                with contextlib.suppress(FileNotFoundError):
+                    total += os.stat(os.path.join(parent, name)).st_size
+    return total
+
+
 def test_processes_that_share_a_mirror_keep_to_its_size(records, stored):
-    manifest = Manifest.load(records)
-    limit = 3 * max(shard.bytes for shard in manifest.splits["train"])
-    folder = mirrors.local_records(stored, limit / 1e9)
-    sizes = {shard.file: shard.bytes for shard in manifest.splits["train"]}
-    # What a killed process left does not count for ever.
-    for name in list(sizes)[:3]:
-        (folder / f".aside-{name}.lock").touch()
-        (folder / f".aside-{name}").mkdir()
-        (folder / f".aside-{name}" / name).write_bytes(bytes(sizes[name]))
-    processes = [
-        command_calls.python("-c", FILL, stored, limit / 1e9) for _ in range(3)
+    shards_of_all = [
+        shard
+        for of_split in Manifest.load(records).splits.values()
+        for shard in of_split
     ]
-    most = 0
-    while any(process.poll() is None for process in processes):
-        taken = 0
-        for path in folder.rglob("*"):
-            with contextlib.suppress(FileNotFoundError):
-                is_other = path.suffix in (".offsets", ".json", ".txt")
-                taken += 0 if is_other else path.stat().st_size * path.is_file()
-        most = max(most, taken)
-    for process in processes:
-        assert process.returncode == 0, process.communicate()
-    assert 0 < most <= limit
+    limit = 3 * max(shard.bytes for shard in shards_of_all)
+    folder = mirrors.local_records(stored, limit / 1e9)
+    # What a killed process left does not count for ever.
+    for shard in shards_of_all[:3]:
+        aside = folder / f".aside-{shard.file}"
+        (folder / f".aside-{shard.file}.lock").touch()
+        aside.mkdir()
+        (aside / shard.file).write_bytes(bytes(shard.bytes))
+    with contextlib.ExitStack() as stack:
+        processes = [
+            stack.enter_context(
+                command_calls.python("-c", FILL, stored, limit / 1e9, n)
+            )
+            for n in range(3)
+        ]
+        most = 0
+        while any(process.poll() is None for process in processes):
+            most = max(most, bytes_of_shards(folder))
+        for process in processes:
+            assert process.returncode == 0, process.stderr.read()
+    assert limit / 2 < most <= limit
     assert not list(folder.glob(".aside-*"))
 
 
