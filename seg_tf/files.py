@@ -122,10 +122,14 @@ def check_not_in_use(path: pathlib.Path) -> None:
 
 
 def being_written(folder: pathlib.Path, names: Container[str]) -> list[str]:
-    """Which of some files of a folder are written by a process at this moment.
+    """Finds files of a folder that a process is writing now.
 
     What killed processes left of the others is removed. No process may begin to write
     one of these files meanwhile.
+
+    Args:
+        folder: the folder.
+        names: names of the files that are looked for.
     """
     found = []
     for lock in folder.glob(f"{_ASIDE_PREFIX}*{_LOCK_FILE}"):

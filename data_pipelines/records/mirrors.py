@@ -127,7 +127,7 @@ def _replace(path: pathlib.Path, content: bytes) -> None:
 
 
 def _read_mark(path: pathlib.Path) -> Mapping[str, Any]:
-    """What a mirror says of itself.
+    """Reads the URL and the size limit of a mirror.
 
     Raises:
         FileNotFoundError: if the folder is no mirror.

@@ -55,7 +55,7 @@ def number_widths(vocab_size: int, longest_list: int | None) -> dict[str, str]:
 
 
 def read_offsets(descriptor: int, size: int) -> list[int] | None:
-    """Where the records of an open shard begin, and its end, read off the shard itself.
+    """Reads the offsets of the records of an open shard, and its end, off the shard.
 
     Args:
         descriptor: the shard.

@@ -59,7 +59,9 @@ def test_a_cut_off_command_goes_on_with_the_unfinished_trial_anew(folder):
         run(runner, folder)
     assert [one.trial for one in folder.finished()] == TRIALS[:2]
     assert len(list(folder.path.glob("trials/*"))) == 2
-    (folder.path / "trials" / ".aside-0").mkdir()  # what a killed one leaves
+    # What a killed one leaves.
+    (folder.path / "trials" / f".aside-{TRIALS[2].name}.lock").touch()
+    (folder.path / "trials" / ".aside-0" / TRIALS[2].name).mkdir(parents=True)
     run(runner, folder)
     assert runner.runs == [*TRIALS[:3], *TRIALS[2:]]
     assert {one.trial for one in folder.finished()} == set(TRIALS)
