@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from data_pipelines.records import mirrors, open_files, record_schema
-from data_pipelines.records.mirrors import DamagedShardError
+from data_pipelines.records.mirrors import DamagedShardError as DamagedShardError
 from data_pipelines.records.record_schema import (
     FOOTER_BYTES,
     FRAME_BYTES,
