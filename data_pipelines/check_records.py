@@ -83,8 +83,10 @@ def _check_shard(
         if size == shard.bytes:  # It is the offsets' fault then, or both are missing.
             yield str(error)
         return
-    if (found := files.checksum(path)) != shard.sha256:
-        yield f"{path}: expected sha256 {shard.sha256}, found {found}"
+    try:
+        mirrors.healed([path], lambda: _check_sum(path, shard))
+    except (OSError, ValueError) as error:
+        yield str(error)
     counts = dict.fromkeys(COUNTS, 0)
     document_ids = set()
     sentence_lengths = []
@@ -117,6 +119,11 @@ def _check_shard(
             yield from _length_faults(path, kind, sentence_lengths)
 
 
+def _check_sum(path: pathlib.Path, shard: Shard) -> None:
+    if (found := files.checksum(path)) != shard.sha256:
+        raise ValueError(f"{path}: expected sha256 {shard.sha256}, found {found}")
+
+
 def _length_faults(
     path: pathlib.Path,
     kind: window_lengths.Lengths,
@@ -124,8 +131,7 @@ def _length_faults(
 ) -> Iterator[str]:
     """Yields the differences between a shard's lengths file and its windows."""
     try:
-        mirrors.fetch(kind.path(path))
-        lengths = kind.read_shard(path)
+        lengths = mirrors.healed([kind.path(path)], lambda: kind.read_shard(path))
     except (OSError, ValueError) as error:
         yield str(error)
         return

@@ -6,7 +6,9 @@ import pathlib
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from seg_tf import remote_calls
 
 if TYPE_CHECKING:
     import upath
@@ -54,10 +56,17 @@ def _remote(url: str) -> "upath.UPath":
     scheme, separator, rest = url.partition("://")
     url = scheme.lower() + separator + rest
     try:
+        options: dict[str, Any] = {}
+        if scheme.lower() in ("http", "https"):
+            import aiohttp
+
+            # A file may take long, as long as something comes.
+            timeout = aiohttp.ClientTimeout(sock_read=remote_calls.STALL_SECONDS)
+            options["client_kwargs"] = {"timeout": timeout}
         with warnings.catch_warnings():
             # That it knows a protocol by fsspec alone.
             warnings.simplefilter("ignore", UserWarning)
-            path = upath.UPath(url)
+            path = upath.UPath(url, **options)
         _ = path.fs  # Connects to nothing yet, but wants the package.
     except (ImportError, ValueError, OSError) as error:
         needs = (
@@ -167,7 +176,8 @@ def _remote_files(
     """`list_files` of a URL, unsorted."""
     root = _remote(url)
     try:
-        is_pattern = bool(_WILDCARDS.intersection(url)) and not root.exists()
+        is_there = _is_there(root)
+        is_pattern = bool(_WILDCARDS.intersection(url)) and not is_there
         roots = [root]
         if is_pattern:
             names = root.fs.glob(root.path)
@@ -176,7 +186,7 @@ def _remote_files(
             roots = [
                 _sibling(root, name) for name in names if hidden or "/." not in name
             ]
-        elif not root.exists():
+        elif not is_there:
             raise FileNotFoundError(
                 f"The input must exist. Received: {url!r}, which is neither a file "
                 "nor a folder"
@@ -191,6 +201,14 @@ def _remote_files(
         raise OSError(
             f"{url}: cannot be listed: {type(error).__name__}: {error}"
         ) from error
+
+
+def _is_there(path: "upath.UPath") -> bool:
+    try:  # `exists` is False for whatever a server of HTTP answers with an error.
+        remote_calls.insistently(str(path), lambda: path.fs.info(path.path))
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _remote_walk(

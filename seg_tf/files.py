@@ -3,17 +3,19 @@
 import contextlib
 import errno
 import fcntl
+import glob
 import hashlib
 import json
 import os
 import pathlib
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import Any
 
 # What is not finished, or no longer wanted, has this in front of its name.
 _ASIDE_PREFIX = ".aside-"
+_REPLACED_FOLDER = ".replaced"
 _LOCK_FILE = ".lock"
 
 
@@ -22,31 +24,6 @@ def cache_dir() -> pathlib.Path:
     return pathlib.Path(
         os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache", "seg_tf"
     )
-
-
-def aside(path: pathlib.Path) -> pathlib.Path:
-    """The name under which `path` is written before it is finished."""
-    return path.with_name(_ASIDE_PREFIX + path.name)
-
-
-def publish(path: pathlib.Path) -> None:
-    """Gives the file or folder at `aside(path)` its final name.
-
-    Raises:
-        IsADirectoryError: if a file would take the place of a folder.
-    """
-    unfinished = aside(path)
-    if path.is_dir() and not unfinished.is_dir():
-        raise IsADirectoryError(errno.EISDIR, "a folder is in the way", str(path))
-    parts = (
-        [*unfinished.rglob("*"), unfinished] if unfinished.is_dir() else [unfinished]
-    )
-    for part in parts:
-        sync(part)
-    if path.is_dir():
-        remove_folder(path)
-    os.replace(unfinished, path)
-    sync(path.parent)
 
 
 def sync(path: pathlib.Path) -> None:
@@ -60,23 +37,28 @@ def sync(path: pathlib.Path) -> None:
 
 def remove_folder(path: pathlib.Path) -> None:
     """Removes a folder; killed on the way, no half of it keeps the final name."""
-    doomed = path.with_name(f"{_ASIDE_PREFIX}removed-{path.name}")
-    shutil.rmtree(doomed, ignore_errors=True)
-    os.replace(path, doomed)
-    shutil.rmtree(doomed, ignore_errors=True)
+    with folder_aside(path.parent) as aside:
+        os.replace(path, aside / path.name)
 
 
 def remove_leftovers(folder: pathlib.Path) -> None:
-    """Removes what a killed process left aside in `folder`."""
+    """Removes what killed processes left in a folder that no other process writes to.
+
+    A folder that was moved away, and whose replacement is missing, is put back.
+    """
     for path in folder.glob(f"{_ASIDE_PREFIX}*"):
-        _remove(path)
+        _discard(path)
 
 
-def _remove(path: pathlib.Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
+def _discard(aside: pathlib.Path) -> None:
+    """Removes a file or folder that was written aside."""
+    if not aside.is_dir():
+        aside.unlink(missing_ok=True)
+        return
+    for replaced in (aside / _REPLACED_FOLDER).glob("*"):
+        if not os.path.lexists(aside.parent / replaced.name):
+            os.replace(replaced, aside.parent / replaced.name)
+    shutil.rmtree(aside, ignore_errors=True)
 
 
 def check_room(folder: pathlib.Path, num_bytes: int) -> None:
@@ -87,45 +69,150 @@ def check_room(folder: pathlib.Path, num_bytes: int) -> None:
     Raises:
         OSError: if there is not enough space.
     """
-    reservation = aside(folder / "reservation")
     try:
-        with open(reservation, "wb") as file:
+        with folder_aside(folder) as aside, open(aside / "reservation", "wb") as file:
             os.posix_fallocate(file.fileno(), 0, num_bytes)
     except OSError as error:
         if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):  # cannot reserve
             needed = f"{error.strerror} ({num_bytes:,} bytes needed)"
             raise OSError(error.errno, needed) from error
-    finally:
-        reservation.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
-def written_aside(path: pathlib.Path) -> Iterator[pathlib.Path]:
-    """Gives a name to write to; what is there becomes `path` if the block succeeds.
+def written_aside(
+    path: pathlib.Path, *, overwrite: bool = True
+) -> Iterator[pathlib.Path]:
+    """Yields a name to write to; what is there becomes `path` if the block succeeds.
 
-    When the block raises (a full disk, an interrupt), it is removed and whatever was
-    under `path` before stays as it was.
+    The name is new in each call, in a folder that only this call uses, and no other
+    process can write `path` in this way while the block runs. If the block raises (a
+    full disk, an interrupt), whatever was under `path` before stays as it was. If the
+    process is killed, the next call for `path` removes what is left; a kill while a
+    folder is exchanged leaves the old one in `.aside-*/.replaced`, and the next call
+    puts it back first.
+
+    Args:
+        path: a file or a folder, there or not.
+        overwrite: whether a file, or a folder that is not empty, may be replaced.
+
+    Raises:
+        ValueError: if another process is writing `path`, or `path` is there and
+            `overwrite` is False.
+        IsADirectoryError: if a file would take the place of a folder.
     """
-    unfinished = aside(path)
-    if unfinished.is_dir():  # of a killed process; a file is written over
-        _remove(unfinished)
-    try:
-        yield unfinished
-        publish(path)
-    except BaseException:
-        _remove(unfinished)
-        raise
+    with _writing(path):
+        if not overwrite:
+            _check_is_new(path)
+        with folder_aside(path.parent) as aside:
+            yield aside / path.name
+            if not overwrite:
+                _check_is_new(path)
+            _publish(aside / path.name, path)
+
+
+def check_not_in_use(path: pathlib.Path) -> None:
+    """Puts back what a kill left of `path`, and makes sure that nobody writes it.
+
+    Raises:
+        ValueError: if another process is writing `path`.
+    """
+    if _lock_path(path).exists():
+        with _writing(path):
+            pass
+
+
+def being_written(folder: pathlib.Path, names: Container[str]) -> list[str]:
+    """Finds files of a folder that a process is writing now.
+
+    What killed processes left of the others is removed. No process may begin to write
+    one of these files meanwhile.
+
+    Args:
+        folder: the folder.
+        names: names of the files that are looked for.
+    """
+    found = []
+    for lock in folder.glob(f"{_ASIDE_PREFIX}*{_LOCK_FILE}"):
+        name = lock.name.removeprefix(_ASIDE_PREFIX).removesuffix(_LOCK_FILE)
+        if name in names:
+            try:
+                check_not_in_use(folder / name)
+            except ValueError:
+                found.append(name)
+    return found
+
+
+def _check_is_new(path: pathlib.Path) -> None:
+    if path.exists() and not (path.is_dir() and not any(path.iterdir())):
+        raise ValueError(
+            "The output must be new, or a folder that is empty. Nothing was changed. "
+            f"Received: {path}, which is there, maybe of another process that ended "
+            "just now"
+        )
+
+
+def _publish(unfinished: pathlib.Path, path: pathlib.Path) -> None:
+    """Gives a file or folder its final name; what has the name now goes after that."""
+    if path.is_dir() and not unfinished.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "a folder is in the way", str(path))
+    for part in (*unfinished.rglob("*"), unfinished):
+        sync(part)
+    if path.is_dir():
+        # Whoever is killed, or fails, from here on leaves the old folder where
+        # `_discard` puts it back from.
+        replaced = unfinished.parent / _REPLACED_FOLDER / path.name
+        replaced.parent.mkdir()
+        os.replace(path, replaced)
+    os.replace(unfinished, path)
+    sync(path.parent)
+
+
+def _lock_path(path: pathlib.Path) -> pathlib.Path:
+    return path.with_name(f"{_ASIDE_PREFIX}{path.name}{_LOCK_FILE}")
+
+
+@contextlib.contextmanager
+def _writing(path: pathlib.Path) -> Iterator[None]:
+    """Keeps others from writing `path`, and removes what a killed writer left.
+
+    The lock file goes when the block ends: one that is there is that of a writer which
+    is at work, or was killed.
+    """
+    lock_path = _lock_path(path)
+    in_use = ValueError(
+        "The output must not be in use. Nothing was changed. Received: "
+        f"{path}, which another process is writing now"
+    )
+    with contextlib.ExitStack() as stack:
+        while True:
+            is_new = not lock_path.exists()
+            lock = os.open(lock_path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+            closing = stack.enter_context(contextlib.ExitStack())
+            closing.callback(os.close, lock)
+            closing.enter_context(_held(lock, fcntl.LOCK_EX, in_use))
+            with contextlib.suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(lock), os.stat(lock_path)):
+                    break
+            closing.close()  # Its last holder removed it: it locks nothing any more.
+        stack.callback(lock_path.unlink, missing_ok=True)
+        if not is_new:
+            name = glob.escape(path.name)
+            for place in (name, f"{_REPLACED_FOLDER}/{name}"):
+                for leftover in path.parent.glob(f"{_ASIDE_PREFIX}*/{place}"):
+                    parents = leftover.relative_to(path.parent).parts
+                    _discard(path.parent / parents[0])
+        yield
 
 
 @contextlib.contextmanager
 def folder_aside(parent: pathlib.Path) -> Iterator[pathlib.Path]:
     """Makes an empty folder that no other process has, removed after the block."""
-    folder = aside(parent / uuid.uuid4().hex)
+    folder = parent / f"{_ASIDE_PREFIX}{uuid.uuid4().hex}"
     folder.mkdir()
     try:
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        _discard(folder)
 
 
 @contextlib.contextmanager

@@ -7,18 +7,19 @@
           > training > preprocessing > checkpoints > objectives > models > layers
           > layouts > ops > tasks > text
           > fidelity
-          > features, configuration, files, file_listing, output_paths, remote_calls,
-            command_line, progress
+          > features, configuration, files, file_listing, output_paths, command_line,
+            progress
+          > remote_calls
 
 A module imports from its own part and from parts to its right. `data_pipelines` may
-import `seg_tf.text` and the seven before `progress`; `seg_tf` never imports
-`data_pipelines`; `configs` import `seg_tf.configuration` alone. Horovod is imported in
-one file, and development packages nowhere at the top of a module. `seg_tf.doctor`
-imports nothing but the standard library at the top of its modules, and Horovod in
-functions that only its child processes call: it examines the installation that the
-file of the rule takes for granted. `seg_tf.tasks` never imports TensorFlow or Keras:
-task files are read, and predictions scored, without them. Ops, layers, models and
-objectives import no backend of Keras, so that they run on any;
+import `seg_tf.text`, `remote_calls` and the six before `progress`; `seg_tf` never
+imports `data_pipelines`; `configs` import `seg_tf.configuration` alone. Horovod is
+imported in one file, and development packages nowhere at the top of a module.
+`seg_tf.doctor` imports nothing but the standard library at the top of its modules, and
+Horovod in functions that only its child processes call: it examines the installation
+that the file of the rule takes for granted. `seg_tf.tasks` never imports TensorFlow or
+Keras: task files are read, and predictions scored, without them. Ops, layers, models
+and objectives import no backend of Keras, so that they run on any;
 `seg_tf.ops.tensorflow_*` has what TensorFlow needs of its own. JAX, which is an extra,
 is imported by `seg_tf.training.jax_*` alone.
 
@@ -41,6 +42,7 @@ REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
 
 # Parts of seg_tf, from the bottom to the top; parts of a set do not know each other.
 LEVELS = (
+    {"remote_calls"},
     {
         "command_line",
         "configuration",
@@ -50,7 +52,6 @@ LEVELS = (
         "host_memory",
         "output_paths",
         "progress",
-        "remote_calls",
     },
     {"fidelity"},
     {"text"},

@@ -77,6 +77,7 @@ def planned(
     parent = _plans_folder(windows.records_dir)
     with files.locked(parent):  # Others wait, and find the plan made.
         if not (parent / name).exists():
+            files.remove_leftovers(parent)
             _write(parent, name, groups, parts)
     return _map(parent / name)
 

@@ -6,7 +6,8 @@ Shape key: W windows, L window length.
 import dataclasses
 import functools
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 import tensorflow as tf
@@ -30,6 +31,8 @@ from seg_tf.layouts.trees import Trees
 from seg_tf.layouts.windows import window_rows
 from seg_tf.text.tree import DocumentTree
 from seg_tf.text.vocabulary import Vocabulary
+
+_T = TypeVar("_T")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,24 +107,30 @@ class WindowRecords:
 
     def lengths(self, shards: range) -> np.ndarray:
         """Positions that each window of some shards takes, special tokens included."""
-        described = self._described(shards, window_lengths.WINDOWS)
-        lengths = window_lengths.WINDOWS.read(described, self.records_dir)
+        lengths = self._read_beside(
+            shards, window_lengths.WINDOWS.read, window_lengths.WINDOWS
+        )
         return lengths.astype(np.int64) + NUM_SPECIAL_TOKENS
 
     def sentence_lengths(self, shards: range) -> tuple[np.ndarray, np.ndarray]:
         """Pieces of every sentence, and sentences of each window, of some shards."""
-        described = self._described(shards, *window_lengths.KINDS)
-        return window_lengths.read_sentences(described, self.records_dir)
+        return self._read_beside(
+            shards, window_lengths.read_sentences, *window_lengths.KINDS
+        )
 
-    def _described(
-        self, shards: range, *kinds: window_lengths.Lengths
-    ) -> tuple[Shard, ...]:
-        """The manifest's entries on shards, with the lengths beside them fetched."""
+    def _read_beside(
+        self,
+        shards: range,
+        read: Callable[[Sequence[Shard], pathlib.Path], _T],
+        *kinds: window_lengths.Lengths,
+    ) -> _T:
+        """Reads lengths beside some shards; those of a mirror are fetched first."""
         described = self.manifest.splits[self.split][shards.start : shards.stop]
-        for shard in described:
-            for kind in kinds:
-                mirrors.fetch(kind.path(self.records_dir / shard.file))
-        return described
+        folder = self.records_dir
+        paths = [
+            kind.path(folder / shard.file) for shard in described for kind in kinds
+        ]
+        return mirrors.healed(paths, lambda: read(described, folder))
 
     def trees(self, numbers: Sequence[int]) -> list[DocumentTree]:
         """Windows as they are stored, outside of any graph."""

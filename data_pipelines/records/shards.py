@@ -2,8 +2,6 @@
 
 The offsets make any record readable at once, which is what lets a sample of an
 epoch be a pure function of its number and a resumed run start without re-reading.
-The TFRecord framing is: length (8 bytes), masked CRC-32C of the length (4), data,
-masked CRC-32C of the data (4).
 """
 
 import bisect
@@ -12,24 +10,26 @@ import os
 import pathlib
 import struct
 from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
-import google_crc32c
 import numpy as np
 import tensorflow as tf
 
-from data_pipelines.records import mirrors, open_files
-from data_pipelines.records.record_schema import OFFSET_BYTES, OFFSETS_SUFFIX
+from data_pipelines.records import mirrors, open_files, record_schema
+from data_pipelines.records.mirrors import DamagedShardError as DamagedShardError
+from data_pipelines.records.record_schema import (
+    FOOTER_BYTES,
+    FRAME_BYTES,
+    HEADER_BYTES,
+    OFFSET_BYTES,
+    OFFSETS_SUFFIX,
+    masked_crc,
+)
 from seg_tf import files
 
-_HEADER_BYTES = 12
-_FOOTER_BYTES = 4
-_FRAME_BYTES = _HEADER_BYTES + _FOOTER_BYTES
 _OFFSET = np.dtype(f"<u{OFFSET_BYTES}")
-_CRC_MASK_DELTA = 0xA282EAD8
 
-
-class DamagedShardError(ValueError):
-    """A shard's bytes are not what was written."""
+_T = TypeVar("_T")
 
 
 def write_shard(path: pathlib.Path, records: Iterable[bytes]) -> int:
@@ -51,7 +51,7 @@ def write_shard(path: pathlib.Path, records: Iterable[bytes]) -> int:
             with tf.io.TFRecordWriter(str(aside)) as writer:
                 for record in records:
                     writer.write(record)
-                    offsets.append(offsets[-1] + _FRAME_BYTES + len(record))
+                    offsets.append(offsets[-1] + FRAME_BYTES + len(record))
         except tf.errors.OpError as error:
             raise OSError(
                 f"{path}: could not be written after {offsets[-1]} bytes: "
@@ -122,11 +122,24 @@ class RecordReader:
         """
         places = [self.locate(number) for number in numbers]
         if len(places) > 1:
-            for shard, record in places:
-                self._shard(shard).fetch_offsets(record)
-            for shard, record in places:
-                self._shard(shard).fetch(record)
-        return [self._shard(shard)[record] for shard, record in places]
+            for place in places:
+                self._ask(_OpenShard.fetch_offsets, *place)
+            for place in places:
+                self._ask(_OpenShard.fetch, *place)
+        return [self._ask(_OpenShard.__getitem__, *place) for place in places]
+
+    def _ask(
+        self, question: Callable[["_OpenShard", int], _T], shard: int, record: int
+    ) -> _T:
+        """Asks a shard for a record; a damaged one of a mirror is fetched anew."""
+        if self._mirror is None:
+            return question(self._shard(shard), record)
+        path = self._paths[shard]
+        return self._mirror.healed(
+            [path, _offsets_path(path)],
+            lambda: question(self._shard(shard), record),
+            self._open.cache_clear,
+        )
 
     @property
     def is_remote(self) -> bool:
@@ -201,7 +214,7 @@ class _OpenShard:
         offsets_size = os.fstat(self._offsets).st_size
         num_offsets, rest = divmod(offsets_size, OFFSET_BYTES)
         # A record takes some bytes: more offsets than that are not even read.
-        if rest or not 1 <= num_offsets <= self.size // _FRAME_BYTES + 1:
+        if rest or not 1 <= num_offsets <= self.size // FRAME_BYTES + 1:
             raise self._damaged_offsets(
                 f"found {offsets_size} bytes, which are no offsets of its records"
             )
@@ -239,14 +252,14 @@ class _OpenShard:
                 f"the file ends at {begin + len(framed)}. It was truncated while it "
                 "was read; build it again or copy it anew"
             )
-        data = framed[_HEADER_BYTES:-_FOOTER_BYTES]
+        data = framed[HEADER_BYTES:-FOOTER_BYTES]
         header = framed[:8]
-        (length_crc,) = struct.unpack("<I", framed[8:_HEADER_BYTES])
-        (data_crc,) = struct.unpack("<I", framed[-_FOOTER_BYTES:])
+        (length_crc,) = struct.unpack("<I", framed[8:HEADER_BYTES])
+        (data_crc,) = struct.unpack("<I", framed[-FOOTER_BYTES:])
         if (
-            _masked_crc(header) != length_crc
+            masked_crc(header) != length_crc
             or struct.unpack("<Q", header)[0] != len(data)
-            or _masked_crc(data) != data_crc
+            or masked_crc(data) != data_crc
         ):
             true_offsets = self._true_offsets
             if (
@@ -266,7 +279,7 @@ class _OpenShard:
     def _extent(self, number: int) -> tuple[int, int]:
         """First byte of a record with its framing, and the byte after the last."""
         begin, end = self._read_offsets(number, 2)
-        if not begin + _FRAME_BYTES <= end <= self.size:
+        if not begin + FRAME_BYTES <= end <= self.size:
             raise self._damaged_offsets(
                 f"found bytes {begin} to {end} for record {number}"
             )
@@ -288,16 +301,7 @@ class _OpenShard:
     @functools.cached_property
     def _true_offsets(self) -> list[int] | None:
         """The offsets as the lengths of the records say; None if those are damaged."""
-        offsets = [0]
-        while offsets[-1] < self.size:
-            header = os.pread(self._file, _HEADER_BYTES, offsets[-1])
-            if len(header) < _HEADER_BYTES:
-                return None
-            length, length_crc = struct.unpack("<QI", header)
-            if _masked_crc(header[:8]) != length_crc:
-                return None
-            offsets.append(offsets[-1] + _FRAME_BYTES + length)
-        return offsets if offsets[-1] == self.size else None
+        return record_schema.read_offsets(self._file, self.size)
 
     def _damaged_offsets(self, found: str) -> DamagedShardError:
         offsets_path = _offsets_path(self.path)
@@ -319,8 +323,3 @@ def _fetch(descriptor: int, begin: int, size: int) -> None:
 
 def _offsets_path(path: pathlib.Path) -> pathlib.Path:
     return path.with_suffix(OFFSETS_SUFFIX)
-
-
-def _masked_crc(data: bytes) -> int:
-    crc = google_crc32c.value(data)
-    return (((crc >> 15) | (crc << 17)) + _CRC_MASK_DELTA) & 0xFFFFFFFF

@@ -42,6 +42,10 @@ class Lengths:
         """The file beside a shard."""
         return shard_path.with_suffix(self.suffix)
 
+    def num_bytes(self, shard: Shard) -> int:
+        """Bytes of the file beside a shard."""
+        return getattr(shard, self.count) * _DTYPE.itemsize
+
     def write(self, shard_path: pathlib.Path, lengths: np.ndarray) -> None:
         """Writes the lengths of a shard, in the order of its records."""
         with files.written_aside(self.path(shard_path)) as aside:

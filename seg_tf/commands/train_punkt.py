@@ -50,6 +50,7 @@ from typing import Any
 from absl import app, flags
 from tqdm import tqdm
 
+from seg_tf import files
 from seg_tf.text.punkt_corrections import PunktCorrections
 from seg_tf.text.punkt_decision import tokenize, type_of
 from seg_tf.text.punkt_parameters import UNIVERSAL_TERMINATORS, PunktParameters
@@ -291,7 +292,7 @@ def main(argv: Sequence[str]) -> None:
     if len(argv) > 1:
         raise ValueError(f"unexpected argument {argv[1]!r}; all options are flags")
     punkt_version = _nltk_version()
-    files = find_files(_FLAGS.input)[:: _FLAGS.every]
+    paths = find_files(_FLAGS.input)[:: _FLAGS.every]
     corrections, origin = PunktCorrections(), {}
     if _FLAGS.corrections:
         path = pathlib.Path(_FLAGS.corrections)
@@ -309,9 +310,9 @@ def main(argv: Sequence[str]) -> None:
     def paragraphs(description: str) -> Iterator[str]:
         nonlocal characters
         characters = 0
-        size = sum(os.path.getsize(path) for path in files)
+        size = sum(os.path.getsize(path) for path in paths)
         with tqdm(total=size, desc=description, unit="B", unit_scale=True) as bar:
-            for path in files:
+            for path in paths:
                 for paragraph in read_paragraphs(
                     path,
                     blank_lines=_FLAGS.paragraphs == "blank_lines",
@@ -342,7 +343,7 @@ def main(argv: Sequence[str]) -> None:
         name=_FLAGS.name,
         provenance={
             "text": _FLAGS.description,
-            "num_files": len(files),
+            "num_files": len(paths),
             "num_characters": characters,
             "command": "python -m seg_tf.commands.train_punkt",
             "trainer": f"NLTK {punkt_version} PunktTrainer",
@@ -350,7 +351,8 @@ def main(argv: Sequence[str]) -> None:
             **origin,
         },
     )
-    parameters.save(_FLAGS.output)
+    with files.written_aside(pathlib.Path(_FLAGS.output)) as aside:
+        parameters.save(aside)
     print(
         f"{_FLAGS.output}: {len(abbreviations)} abbreviations, "
         f"{len(parameters.collocations)} collocations, "

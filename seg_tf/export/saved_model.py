@@ -32,8 +32,10 @@ def check_output_dir(folder: pathlib.Path, overwrite: bool) -> None:
         overwrite: whether an exported model that is there is replaced.
 
     Raises:
-        ValueError: if something is in the way of it or of a folder that it lies in.
+        ValueError: if something is in the way of it or of a folder that it lies in, or
+            another process writes it.
     """
+    files.check_not_in_use(folder.absolute())
     parents = folder.absolute().parents
     nearest = next(parent for parent in parents if parent.exists())
     if folder.exists() and not folder.is_dir():
@@ -91,7 +93,12 @@ def write(
         "signatures": list(model.functions) if SAVED_MODEL in formats else [],
         **settings,
     }
-    with files.written_aside(folder.absolute()) as unfinished, _quiet():
+    folder = folder.absolute()
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with (
+        files.written_aside(folder, overwrite=overwrite) as unfinished,
+        _quiet(),
+    ):
         if SAVED_MODEL in formats:
             tf.saved_model.save(
                 model, str(unfinished), signatures=dict(model.functions)

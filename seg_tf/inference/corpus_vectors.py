@@ -9,7 +9,6 @@
 import itertools
 import json
 import pathlib
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -197,15 +196,13 @@ def write_shard(
         vectors: float32 array `(N, D)`.
         in_context: the N sentences, each last, behind those it was encoded with.
     """
-    unfinished = files.aside(path)
-    shutil.rmtree(unfinished, ignore_errors=True)
-    unfinished.mkdir()
-    np.save(unfinished / _VECTORS_FILE, vectors)
-    with open(unfinished / _SENTENCES_FILE, "w", encoding="utf-8") as file:
-        for group in in_context:
-            values = [
-                [one.text, one.file, one.document, one.line, one.paragraph]
-                for one in group
-            ]
-            file.write(json.dumps(values, ensure_ascii=False) + "\n")
-    files.publish(path)
+    with files.written_aside(path) as unfinished:
+        unfinished.mkdir()
+        np.save(unfinished / _VECTORS_FILE, vectors)
+        with open(unfinished / _SENTENCES_FILE, "w", encoding="utf-8") as file:
+            for group in in_context:
+                values = [
+                    [one.text, one.file, one.document, one.line, one.paragraph]
+                    for one in group
+                ]
+                file.write(json.dumps(values, ensure_ascii=False) + "\n")

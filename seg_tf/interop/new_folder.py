@@ -8,7 +8,8 @@ from seg_tf import files
 
 
 def check(folder: pathlib.Path) -> None:
-    """Raises ValueError unless a folder is new or empty."""
+    """Raises ValueError unless a folder is new or empty, and nobody writes it."""
+    files.check_not_in_use(folder.absolute())
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ValueError(
             "`--output_dir` must be a folder that is new or empty. Received: "
@@ -24,9 +25,11 @@ def written_aside(folder: pathlib.Path) -> Iterator[pathlib.Path]:
         folder: new or empty.
 
     Raises:
-        ValueError: if it is not.
+        ValueError: if it is not, or another process writes it.
     """
     check(folder)
-    with files.written_aside(folder) as aside:
-        aside.mkdir(parents=True)
+    folder = folder.absolute()
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with files.written_aside(folder, overwrite=False) as aside:
+        aside.mkdir()
         yield aside

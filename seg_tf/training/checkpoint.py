@@ -1,7 +1,6 @@
 """Checkpoints of a run: writing them, keeping some, and continuing from one."""
 
 import pathlib
-import shutil
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -81,7 +80,6 @@ class Checkpoints:
             CheckpointError: if it cannot be written; those before are intact.
         """
         final = self.path(updates)
-        unfinished = files.aside(final)
         state = {
             **self.facts,
             "updates": updates,
@@ -94,18 +92,17 @@ class Checkpoints:
             size = training_state.size_in_bytes(pretrainer)
             size += sum(map(len, self._text_files.values()))
             files.check_room(self.folder, size)
-            unfinished.mkdir()
-            contents.write(
-                unfinished,
-                pretrainer.encoder,
-                pretrainer.objectives,
-                state,
-                self._text_files,
-                training_state.groups(pretrainer),
-            )
-            files.publish(final)
+            with files.written_aside(final) as unfinished:
+                unfinished.mkdir()
+                contents.write(
+                    unfinished,
+                    pretrainer.encoder,
+                    pretrainer.objectives,
+                    state,
+                    self._text_files,
+                    training_state.groups(pretrainer),
+                )
         except (OSError, RuntimeError) as error:  # h5py raises either
-            shutil.rmtree(unfinished, ignore_errors=True)
             raise CheckpointError(
                 f"{final}: could not write the checkpoint: {error}. "
                 f"{self.describe_newest()}; free or repair the disk, then start "

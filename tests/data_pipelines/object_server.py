@@ -1,7 +1,11 @@
-"""An object server as Amazon's, in this process, with the faults of a network."""
+"""An object server as Amazon's, in this process, with the faults of a network.
+
+What lies in a bucket can also be read from `HTTP` without the package of S3.
+"""
 
 import contextlib
 import itertools
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -12,6 +16,12 @@ from moto.server import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 BUCKET = "s3://corpus"
+_STATUSES = {
+    "403": "403 Forbidden",
+    "429": "429 Too Many Requests",
+    "500": "500 Internal Server Error",
+    "503": "503 Service Unavailable",
+}
 
 
 class Faults:
@@ -21,7 +31,12 @@ class Faults:
         every: each so-many-th one fails, in turn by an error of the server, by being
             cut off in the middle, and by coming late; 0 lets all succeed.
         counts: how often each kind was made.
+        rule: maps the path of any request, HEAD included, to its fault: a status,
+            "reset", or "stall" until `stop_stalling` is set; None for no fault.
+        url: of the server.
     """
+
+    url = ""
 
     def __init__(self):
         self._lock = threading.Lock()
@@ -31,6 +46,8 @@ class Faults:
         """Lets all requests succeed, and counts from 0 again."""
         self.every = 0
         self.counts = {"500": 0, "cut off": 0, "slow": 0}
+        self.rule: Callable[[str], str | None] = lambda path: None
+        self.stop_stalling = threading.Event()
         self._numbers = itertools.count(1)
         self._kinds = itertools.cycle(self.counts)
 
@@ -56,9 +73,14 @@ def _faulty(application: Callable, faults: Faults) -> Callable:
         path = environ["PATH_INFO"].strip("/")
         is_transfer = environ["REQUEST_METHOD"] in ("GET", "PUT") and "/" in path
         fault = faults.draw() if is_transfer else None
-        if fault == "500":
-            start_response("500 Internal Server Error", [("Content-Length", "0")])
+        fault = faults.rule(path) or fault
+        if fault in _STATUSES:
+            start_response(_STATUSES[fault], [("Content-Length", "0")])
             return [b""]
+        if fault == "reset":
+            environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
+        if fault == "stall":
+            faults.stop_stalling.wait()
         if fault == "slow":
             time.sleep(0.05)
         body = b"".join(application(environ, start_response))
@@ -83,11 +105,14 @@ def running(monkeypatch) -> Iterator[Faults]:
     )
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
-    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.server_port}")
+    faults.url = f"http://127.0.0.1:{server.server_port}"
+    monkeypatch.setenv("AWS_ENDPOINT_URL", faults.url)
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "testing")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")  # The product's own are tested.
+    # The product's own attempts are tested.
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    monkeypatch.setattr(fsspec.get_filesystem_class("s3"), "retries", 1)
     moto_api_backend.reset()
     fsspec.filesystem("s3").clear_instance_cache()
     fsspec.filesystem("s3").mkdir(BUCKET)

@@ -1,15 +1,19 @@
 """Corpora and records in a bucket: the same bytes and batches as on a disk."""
 
+import contextlib
 import dataclasses
+import itertools
+import os
 import pathlib
 
 import fsspec
 import numpy as np
 import pytest
 
+from data_pipelines.loading.window_records import WindowRecords
 from data_pipelines.records import mirrors, remote_files, shards
-from data_pipelines.records.manifest import Manifest, shard_paths
-from seg_tf import configuration
+from data_pipelines.records.manifest import Manifest, shard_paths, text_preparation
+from seg_tf import configuration, remote_calls
 from seg_tf.training import record_sources
 from tests import command_calls
 from tests.data_pipelines import object_server, random_corpus
@@ -68,7 +72,9 @@ def fewer_records(corpus, tmp_path_factory):
 
 
 def put(folder, url):
-    fsspec.filesystem("s3").put(f"{folder}/", f"{url}/", recursive=True)
+    fsspec.filesystem("s3").put(
+        f"{folder}/", f"{url}/", recursive=True, ACL="public-read"
+    )
 
 
 def in_bucket(url):
@@ -308,6 +314,232 @@ def test_a_mirror_that_is_too_small_is_said(stored, caplog):
     caplog.clear()
     read(stored, count=7, block_rows=1, blocks_at_once=2)
     assert "Raise" not in caplog.text
+
+
+@pytest.fixture(params=["s3", "http"])
+def either_url(request, url, server):
+    """A place in the bucket, as S3 or plain HTTP knows it."""
+    return {"s3": url, "http": f"{server.url}/{url.removeprefix('s3://')}"}[
+        request.param
+    ]
+
+
+def copy_to(records, url, server):
+    put(records, url.replace(f"{server.url}/", "s3://"))
+
+
+@pytest.mark.parametrize("fault", ["403", "429", "500", "503", "reset"])
+@pytest.mark.parametrize(
+    "name", ["manifest.json", "vocab.txt", "sentence_parameters.json"]
+)
+def test_a_fault_of_the_server_is_no_missing_file(
+    records, either_url, server, name, fault, caplog
+):
+    copy_to(records, either_url, server)
+    server.rule = lambda path: fault if path.endswith(name) else None
+    with pytest.raises(OSError, match=f"{either_url}/{name}: ") as caught:
+        mirrors.local_records(either_url)
+    assert not isinstance(caught.value, FileNotFoundError)
+    if (fault, either_url[:2]) != ("403", "s3"):  # Which no attempt would change.
+        assert "attempt 5 of 6 failed" in caplog.text
+    # All is well when the server is.
+    server.rule = lambda path: None
+    folder = mirrors.local_records(either_url)
+    manifest = Manifest.load(folder)
+    assert text_preparation(manifest, folder) == text_preparation(manifest, records)
+
+
+@pytest.mark.parametrize("suffix", [".tfrecord", ".lengths"])
+def test_faults_that_pass_are_tried_again(
+    records, either_url, server, suffix, monkeypatch
+):
+    copy_to(records, either_url, server)
+    kinds = itertools.chain(["500", "429", "reset", "503"] * 2, itertools.repeat(None))
+    server.rule = lambda path: next(kinds) if path.endswith(suffix) else None
+    monkeypatch.setattr(remote_calls, "ATTEMPTS", 9)
+    config = configuration.PackedWindowInputsConfig(window_length=32)
+    arguments = {"index_tables": {"position_index": 32}, "seed": 1}
+    rows = [
+        take(
+            configuration.build(config, records_dir=place, **arguments).train_dataset(
+                2
+            ),
+            4,
+        )
+        for place in (either_url, records)
+    ]
+    assert_same_rows(*rows)
+    assert next(kinds) is None
+
+
+@pytest.mark.parametrize("suffix", ["vocab.txt", ".tfrecord", ".lengths"])
+def test_what_the_manifest_names_must_be_there(records, either_url, server, suffix):
+    copy_to(records, either_url, server)
+    system = fsspec.filesystem("s3")
+    bucket = either_url.replace(f"{server.url}/", "s3://")
+    missing = [name for name in of_build(records) if name.endswith(suffix)]
+    for name in missing:
+        system.rm_file(f"{bucket}/{name}")
+
+    def fetch():
+        folder = mirrors.local_records(either_url)
+        mirrors.fetch(folder / f"train-00000{suffix}")
+
+    named = "vocab.txt" if suffix == "vocab.txt" else f"train-00000{suffix}"
+    with pytest.raises(FileNotFoundError, match=f"{either_url}/{named}: there is no"):
+        fetch()
+
+
+def test_a_stalled_server_is_given_up(records, either_url, server, monkeypatch):
+    copy_to(records, either_url, server)
+    monkeypatch.setattr(remote_calls, "STALL_SECONDS", 0.4)
+    server.rule = lambda path: "stall" if path.endswith(".tfrecord") else None
+    folder = mirrors.local_records(either_url)
+    shard = Manifest.load(folder).splits["train"][0].file
+    message = f"{either_url}/{shard}: the server sent nothing for 0.4 s"
+    with pytest.raises(OSError, match=message):
+        mirrors.fetch(folder / shard)
+    assert not list(folder.rglob("*.tfrecord"))
+    server.stop_stalling.set()
+    server.rule = lambda path: None
+    mirrors.fetch(folder / shard)
+    assert (folder / shard).read_bytes() == (records / shard).read_bytes()
+
+
+DAMAGES = {
+    "cut off": lambda content: content[: len(content) // 2],
+    "a bit": lambda content: bytes(
+        byte ^ (place == len(content) // 2) for place, byte in enumerate(content)
+    ),
+    "other": lambda content: bytes(len(content)),
+    "longer": lambda content: content + content,
+    "empty": lambda content: b"",
+}
+NAMES = {
+    "vocab.txt": "vocab.txt",
+    "sentence_parameters.json": "sentence_parameters.json",
+    "manifest.json": "manifest.json",
+    "shards": "train-*.tfrecord",
+    "offsets": "train-*.offsets",
+    "lengths": "train-*.lengths",
+    "sentence_lengths": "train-*.sentence_lengths",
+}
+
+
+def read_all(url):
+    """Records and lengths of the train split."""
+    folder = mirrors.local_records(url)
+    manifest = Manifest.load(folder)
+    windows = WindowRecords(
+        manifest, folder, "train", window_length=32, index_tables={}, masking=None
+    )
+    groups = range(len(manifest.splits["train"]))
+    reader = shards.RecordReader(shard_paths(manifest, folder, "train"))
+    return (
+        reader.read(range(len(reader))),
+        [windows.lengths(groups).tolist()],
+        [array.tolist() for array in windows.sentence_lengths(groups)],
+        text_preparation(manifest, folder),
+    )
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("name", NAMES)
+def test_a_damaged_mirror_heals(records, stored, name, damage):
+    expected = read_all(stored)
+    folder = mirrors.local_records(stored)
+    paths = list(folder.glob(NAMES[name]))
+    assert paths
+    for path in paths:
+        path.write_bytes(DAMAGES[damage](path.read_bytes()))
+    assert read_all(stored) == expected
+    for path in paths:
+        assert path.read_bytes() == (records / path.name).read_bytes()
+
+
+@pytest.mark.parametrize("name", ["train-00000.lengths", "train-00000.tfrecord"])
+def test_damage_that_stays_is_an_error_with_both_places(records, url, name):
+    put(records, url)
+    content = (records / name).read_bytes()
+    fsspec.filesystem("s3").pipe_file(f"{url}/{name}", DAMAGES["other"](content))
+    folder = mirrors.mirror_folder(url)
+    with pytest.raises((OSError, ValueError)) as caught:
+        read_all(url)
+    assert url in str(caught.value)
+    assert str(folder) in str(caught.value)
+    assert name in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"", b"\xff", b"[]", b"3", b"{}", b'{"url": 3, "gigabytes": 1}',
+        b'{"url": "s3://a"}', b'{"url": "s3://a", "gigabytes": NaN}',
+        b'{"url": "s3://a", "gigabytes": 1e400}', b'{"url": "a", "gigabytes": true}',
+        b'{"url": "s3://a", "gigabytes": -1}', b'{"url": "s3://a", "gigabytes": "1"}',
+        b"[" * 100_000,
+    ],
+)  # fmt: skip
+def test_any_description_of_a_mirror(stored, content):
+    folder = mirrors.local_records(stored, 2)
+    (folder / "mirror.json").write_bytes(content)
+    with pytest.raises(ValueError, match=r"mirror\.json"):
+        mirrors.mirror_of(folder)
+    assert mirrors.local_records(stored) == folder
+    assert mirrors.mirror_of(folder).url == stored
+
+
+FILL = """
+import concurrent.futures, random, sys
+from data_pipelines.records import mirrors
+mirror = mirrors.mirror_of(mirrors.local_records(sys.argv[1], float(sys.argv[2])))
+paths = [mirror.folder / name for name in mirror.shards] * 3
+random.Random(sys.argv[3]).shuffle(paths)
+with concurrent.futures.ThreadPoolExecutor(4) as pool:
+    list(pool.map(mirror.fetch, paths))
+"""
+
+
+def bytes_of_shards(folder):
+    """What whole and unfinished shards take in a mirror."""
+    total = 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            # Parts of what is fetched have no suffix.
+            if pathlib.PurePath(name).suffix in ("", ".tfrecord"):
+                with contextlib.suppress(FileNotFoundError):
+                    total += os.stat(os.path.join(parent, name)).st_size
+    return total
+
+
+def test_processes_that_share_a_mirror_keep_to_its_size(records, stored):
+    shards_of_all = [
+        shard
+        for of_split in Manifest.load(records).splits.values()
+        for shard in of_split
+    ]
+    limit = 3 * max(shard.bytes for shard in shards_of_all)
+    folder = mirrors.local_records(stored, limit / 1e9)
+    # What a killed process left does not count for ever.
+    for shard in shards_of_all[:3]:
+        aside = folder / f".aside-{shard.file}"
+        (folder / f".aside-{shard.file}.lock").touch()
+        aside.mkdir()
+        (aside / shard.file).write_bytes(bytes(shard.bytes))
+    with contextlib.ExitStack() as stack:
+        processes = [
+            stack.enter_context(
+                command_calls.python("-c", FILL, stored, limit / 1e9, n)
+            )
+            for n in range(3)
+        ]
+        most = 0
+        while any(process.poll() is None for process in processes):
+            most = max(most, bytes_of_shards(folder))
+        for process in processes:
+            assert process.returncode == 0, process.stderr.read()
+    assert limit / 2 < most <= limit
+    assert not list(folder.glob(".aside-*"))
 
 
 def test_two_mirrors_of_one_name_are_apart():

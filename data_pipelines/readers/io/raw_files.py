@@ -11,6 +11,8 @@ from typing import Any
 from seg_tf import file_listing, remote_calls
 
 _CHUNK_BYTES = 1 << 20
+# Of a remote file, read by one request; larger ones would look stalled on a slow line.
+_BLOCK_BYTES = 1 << 22
 
 
 class UnreachableError(OSError):
@@ -240,16 +242,18 @@ class _Remote(io.RawIOBase):
         super().close()
 
     def _reach(self, call: Callable[[Any], Any]) -> Any:
-        def attempt() -> Any:
-            if self._file is None:  # As another attempt left it.
-                self._file = self._path.open("rb")
-                self._file.seek(self._position)
+        def attempt() -> tuple[Any, Any]:
+            # Nothing that an attempt which stalled still has.
+            file, self._file = self._file, None
+            if file is None:
+                file = self._path.open("rb", block_size=_BLOCK_BYTES)
+                file.seek(self._position)
             try:
-                return call(self._file)
+                return file, call(file)
             except Exception:
                 with contextlib.suppress(Exception):
-                    self._file.close()
-                self._file = None
+                    file.close()
                 raise
 
-        return _reach(self._path, attempt)
+        self._file, result = _reach(self._path, attempt)
+        return result

@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import itertools
 import pathlib
-import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -202,11 +201,9 @@ class TrialsFolder:
         Raises:
             TrainingDiverged: if it did; nothing is left of it.
         """
-        folder = self.trial_folder(trial)
-        unfinished = files.aside(folder)
-        shutil.rmtree(unfinished, ignore_errors=True)
-        unfinished.mkdir(parents=True)
-        try:
+        self._trials.mkdir(parents=True, exist_ok=True)
+        with files.written_aside(self.trial_folder(trial)) as unfinished:
+            unfinished.mkdir()
             with watch(trial, unfinished) as watching:
                 epochs = EpochLogs(watching)
                 scores = runner.run(
@@ -220,19 +217,15 @@ class TrialsFolder:
                     epochs.updates,
                     {f"final/{name}": value for name, value in scores.items()},
                 )
-        except TrainingDiverged:
-            shutil.rmtree(unfinished)
-            raise
-        files.write_json(unfinished / EPOCHS_FILE, epochs.rows)
-        files.write_json(
-            unfinished / SCORES_FILE,
-            {
-                "setting": dataclasses.asdict(trial.setting),
-                "seed": trial.seed,
-                "scores": scores,
-            },
-        )
-        files.publish(folder)
+            files.write_json(unfinished / EPOCHS_FILE, epochs.rows)
+            files.write_json(
+                unfinished / SCORES_FILE,
+                {
+                    "setting": dataclasses.asdict(trial.setting),
+                    "seed": trial.seed,
+                    "scores": scores,
+                },
+            )
         return scores
 
 

@@ -122,8 +122,8 @@ def save_curves(
         metrics, labels = _comparable(metrics, objectives, report)
     figure = curves(runs, metrics=metrics, show_training=show_training, labels=labels)
     output.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(files.aside(output), format="png", dpi=120)
-    files.publish(output)
+    with files.written_aside(output) as unfinished:
+        figure.savefig(unfinished, format="png", dpi=120)
 
 
 def _objectives(folder: pathlib.Path) -> dict[str, float]:

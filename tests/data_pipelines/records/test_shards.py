@@ -11,7 +11,6 @@ import pytest
 import tensorflow as tf
 
 from data_pipelines.records import examples, open_files, record_schema, shards
-from seg_tf import files
 from seg_tf.text.tree import DocumentTree
 
 
@@ -211,17 +210,6 @@ def test_a_failed_write_leaves_the_folder_as_it_was(tmp_path):
         shards.write_shard(path, failing())
     assert sorted(p.name for p in tmp_path.iterdir()) == before
     assert shards.RecordReader([path])[0] == b"old"
-
-
-def test_written_aside_replaces_only_on_success(tmp_path):
-    path = tmp_path / "x.json"
-    files.write_json(path, {"a": 1})
-    with pytest.raises(TypeError):
-        files.write_json(path, {"a": object()})
-    assert files.read_json(path) == {"a": 1}
-    path.write_text('{"a": 1,\n "b" 2}')
-    with pytest.raises(ValueError, match=r"x\.json:2:6: not valid JSON"):
-        files.read_json(path)
 
 
 @pytest.mark.parametrize("vocab_size", [30_522, 65_536, 65_537, 267_735])

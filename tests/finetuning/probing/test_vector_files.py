@@ -6,7 +6,6 @@ import json
 import numpy as np
 import pytest
 
-from seg_tf import files
 from seg_tf.finetuning.probing.frozen_encoder import FrozenEncoder
 from seg_tf.finetuning.probing.vector_files import sentence_vectors
 from tests.counting_bar import CountingBar
@@ -101,8 +100,9 @@ def test_a_killed_job_goes_on_with_the_missing_parts(examples, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         make(examples, folder, dying)
     # As if killed in the midst of writing.
-    leftover = files.aside(folder / "part-00001.npy")
-    leftover.write_bytes(b"half")
+    leftover = folder / ".aside-0"
+    leftover.mkdir()
+    (leftover / "part-00001.npy").write_bytes(b"half")
     bars = []
     vectors, encoder = make(examples, folder, bars=bars)
     np.testing.assert_array_equal(vectors, expected)

@@ -58,8 +58,10 @@ def test_a_cut_off_command_goes_on_with_the_unfinished_trial_anew(folder):
     with pytest.raises(KeyboardInterrupt):
         run(runner, folder)
     assert [one.trial for one in folder.finished()] == TRIALS[:2]
-    # It left something under another name.
-    assert any(path.name.startswith(".") for path in folder.path.glob("trials/*"))
+    assert len(list(folder.path.glob("trials/*"))) == 2
+    # What a killed one leaves.
+    (folder.path / "trials" / f".aside-{TRIALS[2].name}.lock").touch()
+    (folder.path / "trials" / ".aside-0" / TRIALS[2].name).mkdir(parents=True)
     run(runner, folder)
     assert runner.runs == [*TRIALS[:3], *TRIALS[2:]]
     assert {one.trial for one in folder.finished()} == set(TRIALS)
