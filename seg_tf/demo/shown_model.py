@@ -19,7 +19,11 @@ from seg_tf.inference import (
 )
 from seg_tf.inference.attention_maps import AttentionMaps, HeadChoice
 from seg_tf.inference.ordering import SentenceOrderer
-from seg_tf.inference.sentence_vectors import SentenceVectors
+from seg_tf.inference.sentence_vectors import (
+    SentenceVectors,
+    cosine_warning,
+    mean_cosine,
+)
 from seg_tf.inference.texts import Sentence
 
 _DOTS_PER_INCH = 160
@@ -53,7 +57,9 @@ class ShownModel:
         self._pretrained = pretrained
         self._splitter = pretrained.splitter()
         self._layout = pretrained.layout()
-        self._vectors = SentenceVectors(pretrained, _CONTEXT_SENTENCES)
+        # [SENT] vectors of a model that saw little text are nearly all the same.
+        vectors = "mean" if self._layout.holds_spans else None
+        self._vectors = SentenceVectors(pretrained, _CONTEXT_SENTENCES, vectors)
         self.reasons: dict[str, str] = {}
         self._capacity = self._tried(
             "attention", lambda: text_windows.window_capacity(pretrained)
@@ -169,7 +175,9 @@ class ShownModel:
         }
 
     def neighbours(self, text: str) -> dict[str, Any]:
-        """Cosines of all sentences of a text with one another.
+        """Cosines of all sentences of a text, and a warning if they say little.
+
+        A sentence's vector is the mean over its word pieces (ReAT: pooled at `<SS>`).
 
         Args:
             text: as for `read`.
@@ -184,6 +192,7 @@ class ShownModel:
         return {
             "sentences": [one.text for one in sentences],
             "cosines": np.round(cosines.astype(float), 4).tolist(),
+            "warning": cosine_warning(mean_cosine([vectors])),
         }
 
     def _attention_of(self, text: str) -> AttentionMaps:
