@@ -183,7 +183,7 @@ class TextRows:
         short: rows of short texts.
         long: rows of long texts.
         long_rate: share of the rows that are of long texts.
-        exchange_rate: share of the sentences that are displaced.
+        exchange_rate: share of the whole sentences that are displaced.
         exchange_within: "text" if they change places in their text, "row" if among all
             texts of their row.
     """
