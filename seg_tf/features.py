@@ -81,7 +81,7 @@ FEATURES: Mapping[str, Feature] = {
         "bool", ("B", "C"), "candidates whose sentence may hold the answer"
     ),
     "is_moved": Feature("bool", ("B", "N"), "whether a sentence was displaced"),
-    "can_move": Feature("bool", ("B", "N"), "whether its text has another sentence"),
+    "can_move": Feature("bool", ("B", "N"), "whether it takes part in the exchange"),
     "masked_positions": Feature("int32", ("B", "P"), "positions to predict, rising"),
     "masked_ids": Feature("int32", ("B", "P"), "the original pieces there"),
     "masked_weights": Feature(

@@ -43,7 +43,7 @@ def reat_inputs(
         long_sentence_length: as for short texts.
         long_max_sentences: as for short texts.
         long_rate: share of the rows that hold long texts.
-        exchange_rate: share of the sentences that are displaced.
+        exchange_rate: share of the whole sentences that are displaced.
         exchange_within: "text" or "row", where they change places.
         index_tables: rows of the model's tables: of `position_index`, which are the
             positions of a block, and of `sentence_position`.
@@ -104,7 +104,7 @@ class ReatRowLayout:
         short: greatest length of texts of the first kind.
         long: greatest length of those of the second.
         long_rate: share of the rows that hold texts of the second.
-        exchange_rate: share of the sentences that are displaced.
+        exchange_rate: share of the whole sentences that are displaced.
         exchange_within: "text" or "row", where they change places.
         seed: names the draw of which texts meet in a row.
     """

@@ -183,7 +183,7 @@ class TextRows:
         short: rows of short texts.
         long: rows of long texts.
         long_rate: share of the rows that are of long texts.
-        exchange_rate: share of the sentences that are displaced.
+        exchange_rate: share of the whole sentences that are displaced.
         exchange_within: "text" if they change places in their text, "row" if among all
             texts of their row.
     """
@@ -257,6 +257,10 @@ class TextRows:
         groups = texts
         if self._exchange_within == "row":
             groups = tf.cast(texts > 0, tf.int32)
+        # Parts of a cut sentence stay: their equal lengths would tell which were moved.
+        part = row["sentence_part"]
+        is_cut = (part > 0) | (tf.pad(part, [[0, 0], [0, 1]])[:, 1:] > 0)
+        groups = tf.where(is_cut, 0, groups)
         seats, is_moved, can_move = exchange(
             groups, seats, streams, self._exchange_rate
         )

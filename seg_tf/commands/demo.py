@@ -7,7 +7,8 @@ prints the address of a page on which a text can be pasted, to see what the mode
 comes with the package, or one of yours, makes of it: its paragraphs, sentences and word
 pieces with their indices; heat maps of the attention; its sentences shuffled, and in
 the order that the model finds (SLM); and for each sentence the nearest others.
-What a model cannot do is greyed, with the reason.
+What a model cannot do is greyed, with the reason. A text may have 50,000 characters and
+500 sentences.
 
 The page listens on this machine alone (127.0.0.1) and loads nothing from elsewhere. To
 see it from another machine, forward the port: ssh -L 7860:127.0.0.1:7860 HOST.

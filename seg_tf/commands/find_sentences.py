@@ -7,10 +7,14 @@ r"""Finds the sentences of a corpus whose meaning in context is nearest to a que
 Like section 5.3 and table 6 of the SLM paper: the vector of a sentence is the output
 at its [SENT] token, encoded together with the sentence before it
 (--context_sentences); similarity is the cosine. Other encoders do as well: the vector
-is a ReAT's pooled <SS>, or the mean over the sentence's word pieces (BERT, SegaBERT).
-The last sentence of a query is
-searched for; those before it are its context. Each result is printed as rank, cosine,
-location, and the sentence with those before it.
+is a ReAT's pooled <SS>, or the mean over the sentence's word pieces (BERT, SegaBERT,
+and an SLM with --vectors=mean). The last sentence of a query is searched for; those
+before it are its context. Each result is printed as rank, cosine, location, and the
+sentence with those before it.
+
+Cosines only mean something in comparison: the mean cosine of two sentences of the
+corpus is printed first. Near 1, the vectors hardly distinguish one sentence from
+another, and a warning says so.
 
 --corpus names text files or folders: UTF-8, a paragraph a line, a blank line ends a
 document. Other formats are converted by
@@ -37,6 +41,7 @@ a time, so that memory stays small.
 
 import json
 import pathlib
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -48,7 +53,11 @@ from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.commands import model_flags
 from seg_tf.inference import corpus_encoding, texts
 from seg_tf.inference.corpus_vectors import CorpusVectors
-from seg_tf.inference.sentence_vectors import SentenceVectors
+from seg_tf.inference.sentence_vectors import (
+    SentenceVectors,
+    cosine_warning,
+    mean_cosine,
+)
 from seg_tf.inference.texts import Sentence
 from seg_tf.text.sentence_parameters import Splitter
 
@@ -66,6 +75,13 @@ def define_flags() -> None:
         1,
         "Sentences before a sentence that are encoded with it.",
         lower_bound=0,
+    )
+    flags.DEFINE_enum(
+        "vectors",
+        None,
+        ["sent", "mean"],
+        "A sentence's vector: the output at its [SENT] or <SS>, or the mean over its "
+        "word pieces. Default: sent for SLM and ReAT, mean for other models.",
     )
     flags.DEFINE_integer(
         "limit", None, "Take so many sentences of the corpus.", lower_bound=1
@@ -105,13 +121,17 @@ def main(_: Sequence[str]) -> None:
     queries = [(None, query) for query in values.query] + _queries_of_file()
     pretrained = model_flags.load_model()
     splitter = pretrained.splitter()
-    model = SentenceVectors(pretrained, values.context_sentences)
+    model = SentenceVectors(pretrained, values.context_sentences, values.vectors)
     spoken = [_sentences_of(query, splitter) for _, query in queries]
     corpus = _corpus(folder, sources, pretrained, splitter, model)
+    mean = mean_cosine(corpus.vectors())
     print(
-        f"{corpus.manifest['num_sentences']:,} sentences in {folder}",
+        f"{corpus.manifest['num_sentences']:,} sentences in {folder}"
+        + ("" if mean is None else f"; mean cosine of two: {mean:.4f}"),
         flush=True,
     )
+    if warning := cosine_warning(mean):
+        print(f"Warning: {warning} (--vectors, --checkpoint)", file=sys.stderr)
     if queries:
         vectors, _ = model.encode(spoken)
         labels = [label for label, _ in queries]
@@ -161,6 +181,7 @@ def _corpus(
     values = flags.FLAGS
     settings = {
         "context_sentences": values.context_sentences,
+        "vectors": model.vectors,
         **pretrained.normalization.described(),
         "sentence_parameters_sha256": splitter.parameters_checksum,
     }

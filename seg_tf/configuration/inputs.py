@@ -156,7 +156,8 @@ class ReATInputsConfig(WindowInputsConfig):
         long_sentence_length: as for short texts.
         long_max_sentences: as for short texts.
         long_rate: share of the rows that hold long texts.
-        exchange_rate: share of the sentences that are displaced, among themselves.
+        exchange_rate: share of the sentences that are displaced, among themselves;
+            parts of a cut sentence stay and do not count.
         exchange_within: "text", or "row" for places in all texts of a row: then what
             moved is most often among strangers, which is learned far sooner.
     """

@@ -115,7 +115,8 @@ function showNeighbours(answer) {
     result.replaceChildren(table(["#cosine", "sentence (click one)"], rows));
   }
   choose(0);
-  return [result];
+  const warning = answer.warning ? [element("p", { class: "sum" }, answer.warning)] : [];
+  return [...warning, result];
 }
 
 function options(select, values) {

@@ -19,12 +19,19 @@ from seg_tf.inference import (
 )
 from seg_tf.inference.attention_maps import AttentionMaps, HeadChoice
 from seg_tf.inference.ordering import SentenceOrderer
-from seg_tf.inference.sentence_vectors import SentenceVectors
+from seg_tf.inference.sentence_vectors import (
+    SentenceVectors,
+    cosine_warning,
+    mean_cosine,
+)
 from seg_tf.inference.texts import Sentence
 
 _DOTS_PER_INCH = 160
 # As of `find_sentences`.
 _CONTEXT_SENTENCES = 1
+# Bound the time and memory of an answer: cosines are quadratic.
+MAX_CHARACTERS = 50_000
+MAX_SENTENCES = 500
 
 EXAMPLE = """\
 Charles Babbage was an English mathematician. He wanted to compute tables by steam. \
@@ -50,7 +57,9 @@ class ShownModel:
         self._pretrained = pretrained
         self._splitter = pretrained.splitter()
         self._layout = pretrained.layout()
-        self._vectors = SentenceVectors(pretrained, _CONTEXT_SENTENCES)
+        # [SENT] vectors of a model that saw little text are nearly all the same.
+        vectors = "mean" if self._layout.holds_spans else None
+        self._vectors = SentenceVectors(pretrained, _CONTEXT_SENTENCES, vectors)
         self.reasons: dict[str, str] = {}
         self._capacity = self._tried(
             "attention", lambda: text_windows.window_capacity(pretrained)
@@ -80,7 +89,7 @@ class ShownModel:
             text: a line is a paragraph.
 
         Raises:
-            ValueError: if there is no sentence.
+            ValueError: if `text` is not a string, has no sentence, or is too long.
         """
         sentences = self._sentences(text)
         ids, lengths = self._pretrained.text_encoder().encode(
@@ -112,14 +121,16 @@ class ShownModel:
             head: from 0; None is the mean.
 
         Raises:
-            ValueError: if there is no sentence, or no such layer or head.
+            ValueError: as for `read`, or if there is no such layer or head.
         """
         self._check("attention")
-        maps, choice = self._attention_of(text), HeadChoice(layer, head)
-        if not maps.has(choice):
+        num_sentences, choice = len(self._sentences(text)), HeadChoice(layer, head)
+        maps = self._attention_of(text)
+        is_typed = isinstance(layer, int) and isinstance(head, int | None)
+        if not (is_typed and maps.has(choice)):
             raise ValueError(
                 "`layer` and `head` must be those of the model. Received: "
-                f"layer={layer}, head={head}"
+                f"layer={layer!r}, head={head!r}"
             )
         figure = attention_plots.heat_maps(
             {self._pretrained.config.name: maps}, [choice], ""
@@ -133,7 +144,7 @@ class ShownModel:
             "shares": table.shares[choice],
             "uniform": table.uniform,
             "num_sentences": maps.window.num_sentences,
-            "num_sentences_of_text": len(self._sentences(text)),
+            "num_sentences_of_text": num_sentences,
         }
 
     def order(self, text: str, seed: int = 0) -> dict[str, Any]:
@@ -144,10 +155,12 @@ class ShownModel:
             seed: of the shuffle.
 
         Raises:
-            ValueError: if there is no sentence.
+            ValueError: as for `read`, or if `seed` is not an integer.
         """
         self._check("order")
         sentences = self._sentences(text)
+        if not isinstance(seed, int):
+            raise ValueError(f"`seed` must be an integer. Received: seed={seed!r}")
         numbers = list(range(len(sentences)))
         random.Random(seed).shuffle(numbers)
         # One paragraph: where they were would tell their order.
@@ -162,13 +175,15 @@ class ShownModel:
         }
 
     def neighbours(self, text: str) -> dict[str, Any]:
-        """Cosines of all sentences of a text with one another.
+        """Cosines of all sentences of a text, and a warning if they say little.
+
+        A sentence's vector is the mean over its word pieces (ReAT: pooled at `<SS>`).
 
         Args:
             text: as for `read`.
 
         Raises:
-            ValueError: if there is no sentence.
+            ValueError: as for `read`.
         """
         sentences = self._sentences(text)
         in_context = list(texts.in_context(sentences, _CONTEXT_SENTENCES))
@@ -177,6 +192,7 @@ class ShownModel:
         return {
             "sentences": [one.text for one in sentences],
             "cosines": np.round(cosines.astype(float), 4).tolist(),
+            "warning": cosine_warning(mean_cosine([vectors])),
         }
 
     def _attention_of(self, text: str) -> AttentionMaps:
@@ -187,9 +203,20 @@ class ShownModel:
         return attention_maps.attention_maps(self._pretrained.encoder, window)
 
     def _sentences(self, text: str) -> list[Sentence]:
+        if not isinstance(text, str):
+            raise ValueError(f"`text` must be a string. Received: {text!r:.99}")
+        limits = f"at most {MAX_CHARACTERS:,} characters and {MAX_SENTENCES} sentences"
+        if len(text) > MAX_CHARACTERS:
+            raise ValueError(
+                f"`text` must have {limits}. Received: {len(text):,} characters"
+            )
         sentences = texts.sentences_of(text, self._splitter)
         if not sentences:
             raise ValueError("`text` must hold a sentence. Received: none")
+        if len(sentences) > MAX_SENTENCES:
+            raise ValueError(
+                f"`text` must have {limits}. Received: {len(sentences):,} sentences"
+            )
         return sentences
 
     def _tried(self, part: str, make: Callable[[], Any]) -> Any:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import pathlib
+import warnings
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -10,6 +11,11 @@ import tensorflow as tf
 from seg_tf.checkpoints.pretrained import MadeOfPretrained, Pretrained
 from seg_tf.export import saved_model
 from seg_tf.export.served_encoder import ServedEncoder
+from seg_tf.inference.sentence_vectors import (
+    cosine_warning,
+    mean_cosine,
+    of_length_one,
+)
 from seg_tf.inference.texts import check_texts
 from seg_tf.preprocessing.text_preprocessor import DocumentPreprocessor
 
@@ -82,7 +88,8 @@ class SentenceEncoder(MadeOfPretrained):
                 row of pretraining is read up to the last sentence that fits.
             vectors: "mean", that of the outputs at the word pieces; "cls", the output
                 at `[CLS]`; "sent", the mean of the sentences' own vectors, at `[SENT]`
-                (SLM) or pooled at `<SS>` (ReAT). A ReAT's "mean" is its "sent".
+                (SLM) or pooled at `<SS>` (ReAT). A ReAT's "mean" is its "sent". A
+                warning says if the cosines of the vectors hardly distinguish the texts.
             batch_size: texts that are encoded at once.
 
         Returns:
@@ -116,6 +123,7 @@ class SentenceEncoder(MadeOfPretrained):
             if found is None:
                 found = np.zeros((len(texts), some.shape[1]), np.float32)
             found[numbers] = some
+        _warn_of_equal_directions(found)
         return found
 
     def encode_sentences(
@@ -141,7 +149,9 @@ class SentenceEncoder(MadeOfPretrained):
                     batch["sentence_vectors"][row][mask],
                     bool(batch["is_cut"][row]),
                 )
-        return [found[number] for number in range(len(texts))]
+        encoded = [found[number] for number in range(len(texts))]
+        _warn_of_equal_directions(np.concatenate([one.vectors for one in encoded]))
+        return encoded
 
     def _batches(
         self, texts: list[str], batch_size: int
@@ -201,3 +211,8 @@ def _mean(vectors: np.ndarray, mask: np.ndarray) -> np.ndarray:
     """Means `(B, D)` of the vectors `(B, N, D)` where `mask` is True; 0 of none."""
     counts = np.maximum(mask.sum(axis=1, keepdims=True), 1)
     return np.einsum("bnd,bn->bd", vectors, mask.astype(np.float32)) / counts
+
+
+def _warn_of_equal_directions(vectors: np.ndarray) -> None:
+    if warning := cosine_warning(mean_cosine([of_length_one(vectors)])):
+        warnings.warn(warning, stacklevel=3)

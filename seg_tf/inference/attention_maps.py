@@ -54,7 +54,7 @@ class AttentionMaps:
     def has(self, choice: HeadChoice) -> bool:
         """Returns True if there are such a layer and head."""
         num_layers, num_heads = self.weights.shape[:2]
-        return choice.layer < num_layers and (choice.head or 0) < num_heads
+        return 0 <= choice.layer < num_layers and 0 <= (choice.head or 0) < num_heads
 
     def map(self, choice: HeadChoice) -> np.ndarray:
         """The weights of a head, or the mean of a layer's: `(L, L)`."""

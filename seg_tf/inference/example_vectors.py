@@ -13,32 +13,48 @@ from seg_tf.checkpoints.encoder_copies import copy_encoder
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.layouts.segments import Example, trees_of
 from seg_tf.layouts.trees import Trees
+from seg_tf.ops.gathering import mean_vectors
 
 
 class ExampleVectors:
     """Lays out examples as rows of pretraining and encodes them.
 
-    The vector of a sentence is the encoder's output at its `[SENT]` (SLM), its pooled
-    `<SS>` (ReAT), or the mean over its word pieces (BERT, SegaBERT), which is 0 where
-    there is none. One graph serves rows of all sizes.
+    One graph serves rows of all sizes.
 
     Args:
         pretrained: an encoder of texts.
+        vectors: "sent", the output at a sentence's `[SENT]` (SLM) or pooled at its
+            `<SS>` (ReAT), or "mean", the mean of the outputs at its word pieces, 0
+            where there is none (all but ReAT). None is "sent" if the model has it.
 
     Attributes:
         layout: that of the rows.
+        vectors: "sent" or "mean".
 
     Raises:
-        ValueError: if the checkpoint is of no encoder of texts.
+        ValueError: if the checkpoint is of no encoder of texts, or the model has no
+            such vectors.
     """
 
-    def __init__(self, pretrained: Pretrained):
+    def __init__(self, pretrained: Pretrained, vectors: str | None = None):
         self.layout = pretrained.layout()
+        has_pieces = self.layout.holds_spans
+        known = ["sent"] if self.layout.sent_id is not None or not has_pieces else []
+        known += ["mean"] if has_pieces else []
+        self.vectors = known[0] if vectors is None else vectors
+        if self.vectors not in known:
+            raise ValueError(
+                f"`vectors` of this model must be one of {', '.join(known)}. Received: "
+                f"{vectors!r}"
+            )
         encoder = copy_encoder(pretrained)
 
         def run(fields: Mapping[str, tf.Tensor]) -> tf.Tensor:
             features = self.layout.rows(Trees(**fields))
             sequence = tf.cast(encoder(features, training=False), tf.float32)
+            if self.vectors == "mean":
+                number = features["sentence_number"]
+                return mean_vectors(sequence, number, tf.reduce_max(number))[0]
             return self.layout.sentence_vectors(encoder, sequence, features)[0]
 
         signature = {

@@ -10,7 +10,11 @@ from seg_tf import files
 from seg_tf.export.sentence_encoder import SentenceEncoder
 from seg_tf.inference import corpus_encoding, corpus_vectors, texts
 from seg_tf.inference.corpus_vectors import CorpusVectors
-from seg_tf.inference.sentence_vectors import SentenceVectors
+from seg_tf.inference.sentence_vectors import (
+    SentenceVectors,
+    cosine_warning,
+    mean_cosine,
+)
 from seg_tf.inference.texts import Sentence
 from tests import command_calls
 from tests.counting_bar import CountingBar
@@ -108,6 +112,19 @@ def test_vectors_are_those_of_each_row_alone(corpus, pretrained):
             found[number], vector_alone(pretrained, in_context), atol=2e-5
         )
     assert starts == 8
+
+
+def test_mean_cosine_is_that_of_all_pairs_and_warns_near_1():
+    generator = np.random.default_rng(0)
+    for offset, warns in ((0, False), (0.5, False), (5, True), (1e4, True)):
+        vectors = generator.normal(size=(60, 16)) + offset
+        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+        cosines = (vectors @ vectors.T)[~np.eye(60, dtype=bool)]
+        found = mean_cosine(np.split(vectors.astype("f4"), [25, 50]))
+        assert found == pytest.approx(cosines.mean(), abs=1e-6)
+        assert bool(cosine_warning(found)) == warns == (found > 0.95)
+    assert mean_cosine([vectors[:5], vectors[:4]]) is None
+    assert mean_cosine([]) is cosine_warning(None) is None
 
 
 @pytest.mark.parametrize("count", [1, 7, 10_000])

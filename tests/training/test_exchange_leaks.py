@@ -11,7 +11,13 @@ import pytest
 
 from seg_tf import configuration
 from seg_tf.text.tree import DocumentTree
-from tests.training.telling_words import NUM_SENTENCES, results_of_a_run, sentences
+from tests.data_pipelines.builders import FIRST_PIECE
+from tests.training.telling_words import (
+    NUM_SENTENCES,
+    VOCAB_SIZE,
+    results_of_a_run,
+    sentences,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -79,3 +85,23 @@ def test_moves_are_found_where_words_tell_them_and_nowhere_else(
     else:
         # 4,000 sentences: a standard error of about 0.01.
         assert abs(results["pair_accuracy"] - 0.5) < 0.035
+
+
+@pytest.mark.parametrize("within", ["text", "row"])
+def test_lengths_in_long_documents_do_not_tell_moves(tmp_path, within):
+    def document(generator):
+        # Many sentences are cut into parts of equal lengths, and documents into texts.
+        lengths = generator.geometric(0.3, size=40)
+        words = generator.integers(FIRST_PIECE, VOCAB_SIZE, lengths.sum())
+        return DocumentTree(words, lengths, np.array([25, 15]))
+
+    config = dataclasses.replace(
+        CONFIG,
+        inputs=dataclasses.replace(
+            CONFIG.inputs, window_length=400, exchange_within=within
+        ),
+        training=dataclasses.replace(CONFIG.training, num_updates=100),
+    )
+    results = results_of_a_run(config, tmp_path, document, 400, 200, CONFIG)
+    assert results["positive_rate"] == pytest.approx(0.4, abs=0.02)
+    assert abs(results["pair_accuracy"] - 0.5) < 0.035

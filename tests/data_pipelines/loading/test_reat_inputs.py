@@ -161,6 +161,13 @@ def test_an_epoch_holds_every_word_once(
     assert not rows["is_moved"].any()
 
 
+def whole_sentences(rows):
+    """Which sentences were not cut into parts: bool `(B, N)`."""
+    part = rows["sentence_part"]
+    following = np.pad(part, [(0, 0), (0, 1)])[:, 1:]
+    return rows["sentence_mask"] & (part == 0) & (following == 0)
+
+
 def test_moved_sentences_are_where_they_are_not_in_the_text(records_dir):
     inputs = build(records_dir, exchange_rate=0.4)
     rows = take(inputs.train_dataset(5), inputs.num_train_samples)
@@ -168,17 +175,22 @@ def test_moved_sentences_are_where_they_are_not_in_the_text(records_dir):
     for length, most in ((12, 4), (32, 12)):
         known |= set(expected_texts(records_dir, "train", length, most))
     moved, alone = 0, 0
+    is_whole = whole_sentences(rows)
     for row, _, text in texts_of(rows):
         slots = [slot for slot, _ in text]
+        # Parts of a cut sentence stay, and do not count.
+        num_whole = is_whole[row, slots].sum()
         # Slots are in the order of the text; places in that of its presentation.
         in_order = [tuple(pieces) for _, pieces in sorted(text)]
         assert tuple(in_order) in known
         for place, slot in enumerate(slots):
             is_moved = rows["is_moved"][row, slot]
             assert is_moved == (place != slot - min(slots))
-            assert rows["can_move"][row, slot] == (len(text) > 1)
+            assert rows["can_move"][row, slot] == (
+                is_whole[row, slot] and num_whole > 1
+            )
             moved += is_moved
-        alone += len(text) == 1
+        alone += num_whole == 1
     assert moved > 100
     assert alone
     assert not rows["can_move"][~rows["sentence_mask"]].any()
@@ -213,12 +225,13 @@ def test_sentences_may_change_places_among_all_texts_of_a_row(records_dir):
         mask = moving["sentence_mask"][row]
         np.testing.assert_array_equal(moving["is_moved"][row][mask], is_moved)
         assert not moving["is_moved"][row][~mask].any()
-        # A text of one sentence can take part as well.
-        assert (moving["can_move"][row] == (mask & (len(before) > 1))).all()
+        # The only sentence of a text can take part, but no part of a cut sentence.
+        is_whole = whole_sentences(moving)[row]
+        assert (moving["can_move"][row] == (is_whole & (is_whole.sum() > 1))).all()
         others += sum(
             one[0] != other[0] for one, other in zip(before, after, strict=True)
         )
-        sentences += len(before)
+        sentences += is_whole.sum()
         # Words go with their sentence.
         np.testing.assert_array_equal(
             moving["padding_mask"][row], moving["text_number"][row] > 0
@@ -279,9 +292,11 @@ def test_masks_and_moves_are_drawn_anew_in_every_epoch(records_dir):
     for row, ids in enumerate(unmasked(rows)):
         found[tuple(ids.tolist())].append(row)
     assert len(found) == size
+    # A row in which few sentences can move may have none that does, twice.
+    pairs = [pair for pair in found.values() if rows["can_move"][pair[0]].sum() > 9]
+    assert len(pairs) > size / 2
     for name in ("masked_positions", "is_moved"):
-        same = [np.array_equal(*rows[name][list(pair)]) for pair in found.values()]
-        # A row of few texts may have none that moves, twice.
+        same = [np.array_equal(*rows[name][list(pair)]) for pair in pairs]
         assert sum(same) <= 1
 
 
