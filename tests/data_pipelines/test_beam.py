@@ -290,6 +290,8 @@ def step_and_slice(options, output_dir):
     (task, *_) = read_slices(options)
     sharded = ShardedBuild(output_dir, {})
     sharded.progress_dir.mkdir(parents=True)
+    # A build infers these from the vocabulary before it starts.
+    options = dataclasses.replace(options, lower_case=True, split_ideographs=True)
     carried = beam_engine._with_files_beside(sharded, options)
     step = beam_steps.MakeShards(
         output_dir, sharded.progress_dir, lambda: SliceMaker(carried)

@@ -7,8 +7,9 @@ import tensorflow as tf
 from data_pipelines.loading import randomness
 from data_pipelines.loading.span_masking import SpanMasking
 from seg_tf import configuration
+from tests.data_pipelines.builders import SPECIAL_IDS
 from tests.data_pipelines.loading import test_packed_window_inputs as packed
-from tests.data_pipelines.loading.test_window_inputs import take
+from tests.data_pipelines.loading.test_window_inputs import take, unmasked
 
 pytestmark = pytest.mark.slow
 
@@ -339,8 +340,9 @@ def test_shuffled_sentences_have_spans(records_dir):
         shuffle_rate=1.0,
     )
     rows = take(inputs.train_dataset(8), inputs.num_train_samples)
-    for number, positions in enumerate(rows["candidate_positions"]):
-        sentences = rows["sentence_id"][number].copy()
-        sentences[positions[rows["candidate_mask"][number]]] = 0
+    sent_id = 5  # the first unused row of the vocabulary that the builder writes
+    for number, token_ids in enumerate(unmasked(rows)):
+        is_special = np.isin(token_ids, [*SPECIAL_IDS.values(), sent_id])
+        sentences = np.where(is_special, 0, rows["sentence_id"][number])
         is_prediction = rows["masked_weights"][number] == 1
         assert_spans(sentences, rows["masked_positions"][number][is_prediction])
