@@ -37,7 +37,11 @@ from data_pipelines.builds.document_options import DocumentOptions
 from data_pipelines.cleaning import cleaning_options
 from data_pipelines.report import report_flag
 from seg_tf.text import casing, encoding
-from seg_tf.text.sentence_parameters import PARAMETERS_HELP
+from seg_tf.text.sentence_parameters import (
+    FUNCTION_HELP,
+    PARAMETERS_HELP,
+    load_parameters,
+)
 
 
 def define_flags() -> None:
@@ -61,6 +65,7 @@ def define_flags() -> None:
         "as the vocabulary's rows say; capital letters in more than 1 % make it cased."
     )
     flags.DEFINE_string("sentence_parameters", "english", PARAMETERS_HELP)
+    flags.DEFINE_string("sentence_function", None, FUNCTION_HELP)
     flags.DEFINE_string(
         "validation_input",
         None,
@@ -102,10 +107,14 @@ def options_from_flags() -> DocumentOptions:
     """The options that the flags describe."""
     values = flags.FLAGS
     names = {field.name for field in dataclasses.fields(DocumentOptions)}
+    names -= {"reader_options", "cleaning", "sentence_parameters"}
     return DocumentOptions(
         reader_options=text_flags.reader_options(),
         cleaning=cleaning_options.options_from_flags(),
-        **{name: values[name].value for name in names - {"reader_options", "cleaning"}},
+        sentence_parameters=load_parameters(
+            values.sentence_parameters, values.sentence_function
+        ),
+        **{name: values[name].value for name in names},
     )
 
 

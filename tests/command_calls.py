@@ -69,16 +69,19 @@ def _each_checkpoint_loaded_once():
 
     load = model_flags.load_pretrained
 
-    def loaded(checkpoint, vocab_file=None, lower_case=None, settings=None):
+    def loaded(checkpoint, vocab_file, lower_case, settings, sentence_function):
         folder = folders.find_checkpoint(pathlib.Path(checkpoint))
         key = (
             folder,
             *((path, path.stat().st_mtime_ns) for path in sorted(folder.iterdir())),
-            *(lower_case, repr(settings), keras.config.dtype_policy().name),
+            *(lower_case, repr(settings), sentence_function),
+            keras.config.dtype_policy().name,
         )
         found = None if vocab_file else _loaded.get(key)
         if found is None:
-            found = load(checkpoint, vocab_file, lower_case, settings)
+            found = load(
+                checkpoint, vocab_file, lower_case, settings, sentence_function
+            )
             if vocab_file is None:
                 _loaded[key] = found
                 if len(_loaded) > _MOST_LOADED:

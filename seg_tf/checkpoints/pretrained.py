@@ -164,6 +164,7 @@ def load_pretrained(
     vocab_file: str | pathlib.Path | None = None,
     lower_case: bool | None = None,
     model_settings: Mapping[str, Any] | None = None,
+    sentence_function: str | None = None,
 ) -> Pretrained:
     """Loads encoder, objectives and vocabulary of a checkpoint.
 
@@ -175,6 +176,9 @@ def load_pretrained(
             vocabulary (`seg_tf.text.casing`).
         model_settings: fields of the model's config that are to be other than in the
             run, and that no weight depends on, such as `memory_length`.
+        sentence_function: `module:function`, the function that splits text into
+            sentences where the checkpoint names one. Such a function is code, and does
+            not run unless it is named here too.
 
     Raises:
         CheckpointError: if there is no checkpoint, it is damaged, it holds no
@@ -217,7 +221,7 @@ def load_pretrained(
         sentence_splitter=text.get("sentence_splitter", {}),
         folder=folder,
         weights_checksum=state["checksums"][contents.ENCODER_FILE],
-        sentence_parameters=_sentence_parameters(folder, state),
+        sentence_parameters=_sentence_parameters(folder, state, sentence_function),
         finetuning_learning_rate=learning_rate,
     )
 
@@ -230,17 +234,20 @@ class MadeOfPretrained:
 
     @classmethod
     @checked_names
-    def from_preset(cls, folder: str | pathlib.Path) -> Self:
+    def from_preset(
+        cls, folder: str | pathlib.Path, *, sentence_function: str | None = None
+    ) -> Self:
         """One of a run, a checkpoint or a saved task.
 
         Args:
             folder: the folder.
+            sentence_function: as for `load_pretrained`.
 
         Raises:
             CheckpointError: if there is no checkpoint, or it is damaged.
             ValueError: if it is of another model, or an argument is unknown.
         """
-        return cls(load_pretrained(folder))
+        return cls(load_pretrained(folder, sentence_function=sentence_function))
 
 
 def restore_weights(
@@ -381,11 +388,11 @@ def _vocabulary(
 
 
 def _sentence_parameters(
-    folder: pathlib.Path, state: Mapping[str, Any]
+    folder: pathlib.Path, state: Mapping[str, Any], sentence_function: str | None
 ) -> SentenceParameters:
     if SENTENCE_PARAMETERS_FILE not in state["checksums"]:
         return PunktParameters.english()
-    return read_parameters(folder / SENTENCE_PARAMETERS_FILE)
+    return read_parameters(folder / SENTENCE_PARAMETERS_FILE, sentence_function)
 
 
 def _zeros(length: int) -> dict[str, tf.Tensor]:

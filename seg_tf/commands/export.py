@@ -114,7 +114,9 @@ def _model() -> tuple[SentenceEncoder | TextTask, dict[str, Any]]:
         _check_unused(*_OF_ANSWERS)
         return SentenceEncoder(model_flags.load_model()), {}
     _check_unused("vocab_file", "lower_case")
-    task = TextTask.from_preset(values.checkpoint)
+    task = TextTask.from_preset(
+        values.checkpoint, sentence_function=model_flags.sentence_function()
+    )
     task.pretrained = model_flags.with_sentence_parameters(task.prepared())
     if not isinstance(task, SpanExtractor):
         _check_unused(*_OF_ANSWERS)

@@ -11,7 +11,11 @@ from absl import flags
 from seg_tf.checkpoints import folders
 from seg_tf.checkpoints.pretrained import Pretrained, load_pretrained
 from seg_tf.inference import texts
-from seg_tf.text.sentence_parameters import PARAMETERS_HELP, load_parameters
+from seg_tf.text.sentence_parameters import (
+    FUNCTION_HELP,
+    PARAMETERS_HELP,
+    load_parameters,
+)
 
 
 def define_model_flags(*, several: bool = False, default: str | None = None) -> None:
@@ -46,6 +50,7 @@ def define_model_flags(*, several: bool = False, default: str | None = None) -> 
         None,
         f"{PARAMETERS_HELP} Default: those of the checkpoint, else english.",
     )
+    flags.DEFINE_string("sentence_function", None, FUNCTION_HELP)
 
 
 def load_model(
@@ -84,7 +89,9 @@ def with_sentence_parameters(pretrained: Pretrained) -> Pretrained:
     if flags.FLAGS.sentence_parameters is not None:
         pretrained = dataclasses.replace(
             pretrained,
-            sentence_parameters=load_parameters(flags.FLAGS.sentence_parameters),
+            sentence_parameters=load_parameters(
+                flags.FLAGS.sentence_parameters, flags.FLAGS.sentence_function
+            ),
         )
     parameters, of_run = pretrained.sentence_parameters, pretrained.sentence_splitter
     if of_run.get("parameters_sha256", "") not in ("", parameters.checksum):
@@ -96,12 +103,24 @@ def with_sentence_parameters(pretrained: Pretrained) -> Pretrained:
     return pretrained
 
 
+def sentence_function() -> str | None:
+    """The function that a checkpoint may name; None if its parameters are not used."""
+    values = flags.FLAGS
+    return None if values.sentence_parameters else values.sentence_function
+
+
 def _load(
     checkpoint: str | pathlib.Path, settings: Mapping[str, Any] | None = None
 ) -> Pretrained:
     values = flags.FLAGS
     return with_sentence_parameters(
-        load_pretrained(checkpoint, values.vocab_file, values.lower_case, settings)
+        load_pretrained(
+            checkpoint,
+            values.vocab_file,
+            values.lower_case,
+            settings,
+            sentence_function(),
+        )
     )
 
 

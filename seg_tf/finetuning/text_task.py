@@ -102,32 +102,39 @@ class TextTask(keras.Model):
 
     @classmethod
     @checked_names
-    def from_preset(cls, folder: str | pathlib.Path) -> Self:
+    def from_preset(
+        cls, folder: str | pathlib.Path, *, sentence_function: str | None = None
+    ) -> Self:
         """A saved task; each class has further settings for new ones.
 
         Args:
             folder: what `save_to_preset` wrote.
+            sentence_function: as for `load_pretrained`.
 
         Raises:
             CheckpointError: if there is no checkpoint, or it is damaged.
             ValueError: if it is no saved task of this class.
         """
-        return cls._from_folder(folder, {})
+        return cls._from_folder(folder, sentence_function, {})
 
     @classmethod
     def _from_folder(
-        cls, folder: str | pathlib.Path, settings: Mapping[str, Any]
+        cls,
+        folder: str | pathlib.Path,
+        sentence_function: str | None,
+        settings: Mapping[str, Any],
     ) -> Self:
         """A task of a folder.
 
         Args:
             folder: as for `from_preset`.
+            sentence_function: likewise.
             settings: those of `from_pretrained`; None is one that was not given.
         """
         settings = {
             name: value for name, value in settings.items() if value is not None
         }
-        pretrained = load_pretrained(folder)
+        pretrained = load_pretrained(folder, sentence_function=sentence_function)
         saved = contents.read_state(pretrained.folder).get("task")
         if saved is None:
             return cls.from_pretrained(pretrained, **settings)

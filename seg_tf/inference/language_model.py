@@ -57,7 +57,11 @@ class LanguageModel:
     @classmethod
     @checked_names
     def from_preset(
-        cls, folder: str | pathlib.Path, memory_length: int | None = None
+        cls,
+        folder: str | pathlib.Path,
+        memory_length: int | None = None,
+        *,
+        sentence_function: str | None = None,
     ) -> Self:
         """The model of a run or a checkpoint.
 
@@ -65,13 +69,18 @@ class LanguageModel:
             folder: the folder.
             memory_length: words before each that it attends to; None takes those of
                 training.
+            sentence_function: as for `load_pretrained`.
 
         Raises:
             CheckpointError: if there is no checkpoint, or it is damaged.
             ValueError: if it is of another model, or an argument is unknown.
         """
         settings = {} if memory_length is None else {"memory_length": memory_length}
-        return cls(load_pretrained(folder, model_settings=settings))
+        return cls(
+            load_pretrained(
+                folder, model_settings=settings, sentence_function=sentence_function
+            )
+        )
 
     def generate(
         self,

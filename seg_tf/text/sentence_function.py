@@ -34,9 +34,12 @@ class SentenceFunction:
 
     Attributes:
         function: `module:function`.
+        named_by: the file that names the function, if nobody else does. Such a function
+            is never imported: whoever wrote the file could run any code.
     """
 
     function: str
+    named_by: str | None = dataclasses.field(default=None, compare=False)
 
     @property
     def name(self) -> str:
@@ -69,7 +72,7 @@ class SentenceFunction:
                 f'{source} must have "format_version" 1 and name a "function". '
                 f"Received: {values}"
             )
-        return cls(function)
+        return cls(function, source)
 
 
 class FunctionSplitter:
@@ -79,10 +82,18 @@ class FunctionSplitter:
         parameters: names the function.
 
     Raises:
-        ValueError: if there is no such function.
+        ValueError: if there is no such function, or only a file names it.
     """
 
     def __init__(self, parameters: SentenceFunction):
+        if parameters.named_by is not None:
+            raise ValueError(
+                "`sentence_function` must name the function that splits text into "
+                f"sentences, {parameters.function!r}: {parameters.named_by} names it, "
+                "and a function that only a file names is not run. Received: "
+                "sentence_function=None. If you trust it, give "
+                f"--sentence_function={parameters.function}"
+            )
         self.parameters = parameters
         self._function: Callable[[str], Any] = load_function(
             parameters.function, "sentence_parameters"

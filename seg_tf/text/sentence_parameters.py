@@ -25,9 +25,15 @@ PARAMETERS_HELP = (
     "installed punkt_tab. Or function:MODULE:NAME, a Python function from a paragraph "
     "to a list of its sentences, which an exported model cannot hold."
 )
+FUNCTION_HELP = (
+    "MODULE:NAME of the Python function that a file of sentence parameters, such as a "
+    "checkpoint's, may name. Such a function runs only if this flag names it too."
+)
 
 
-def load_parameters(name_or_path: SentenceParameters | str) -> SentenceParameters:
+def load_parameters(
+    name_or_path: SentenceParameters | str, sentence_function: str | None = None
+) -> SentenceParameters:
     """The parameters that the value of a flag names.
 
     Args:
@@ -37,6 +43,7 @@ def load_parameters(name_or_path: SentenceParameters | str) -> SentenceParameter
             one language; `nltk:english`, that language of the `punkt_tab` data which
             NLTK finds on this machine; or `function:module:name`, a Python function.
             Parameters are returned as they are.
+        sentence_function: as for `read_parameters`.
 
     Raises:
         ValueError: if it is none of these or cannot be read.
@@ -55,7 +62,7 @@ def load_parameters(name_or_path: SentenceParameters | str) -> SentenceParameter
     if path.is_dir():
         return PunktParameters.from_punkt_tab(path)
     if path.is_file():
-        return read_parameters(path)
+        return read_parameters(path, sentence_function)
     raise ValueError(
         "`sentence_parameters` must be 'english', 'universal', a JSON file of Punkt "
         "parameters, a `punkt_tab` folder of one language, 'nltk:' and a language, or "
@@ -63,11 +70,20 @@ def load_parameters(name_or_path: SentenceParameters | str) -> SentenceParameter
     )
 
 
-def read_parameters(path: pathlib.Path) -> SentenceParameters:
+def read_parameters(
+    path: pathlib.Path, sentence_function: str | None = None
+) -> SentenceParameters:
     """Reads the JSON file that `to_bytes` of parameters makes.
 
+    Args:
+        path: the file.
+        sentence_function: `module:function`, the function that the file may name. One
+            that only the file names can be read but not run: `make_splitter` refuses
+            it.
+
     Raises:
-        ValueError: if the file is missing, or is none.
+        ValueError: if the file is missing, is none, or names another function than
+            `sentence_function`.
     """
     if not path.is_file():
         raise ValueError(
@@ -79,7 +95,13 @@ def read_parameters(path: pathlib.Path) -> SentenceParameters:
     except ValueError as error:
         raise ValueError(f"{path} is not JSON: {error}") from error
     if isinstance(values, dict) and values.get("format") == FUNCTION_FORMAT:
-        return SentenceFunction.from_json(values, str(path))
+        named = SentenceFunction.from_json(values, str(path))
+        if sentence_function not in (None, named.function):
+            raise ValueError(
+                "`sentence_function` must be the function that the file names. "
+                f"Received: {sentence_function!r}, but {path} names {named.function!r}"
+            )
+        return SentenceFunction(named.function) if sentence_function else named
     return PunktParameters.from_json(values, str(path))
 
 
@@ -87,7 +109,8 @@ def make_splitter(parameters: SentenceParameters) -> Splitter:
     """The splitter of paragraphs with these parameters.
 
     Raises:
-        ValueError: if they name a function that there is not.
+        ValueError: if they name a function that does not exist, or that only a file
+            names.
     """
     if isinstance(parameters, SentenceFunction):
         return FunctionSplitter(parameters)

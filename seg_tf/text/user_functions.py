@@ -1,11 +1,24 @@
 """Functions of users, imported by their names."""
 
 import importlib
+import importlib.util
+import pathlib
+import types
 from collections.abc import Callable
+
+# Files that a folder of others has, if all of one line are in it.
+_MARKS = {
+    "a checkpoint": ("state.json", "encoder.weights.h5"),
+    "records": ("manifest.json", "sentence_parameters.json"),
+    "a run": ("checkpoints/update-*",),
+}
 
 
 def load_function(name: str, argument: str) -> Callable[[str], object]:
     """The function that `module:function` names.
+
+    Modules below the folder of a checkpoint, a run or records are never imported: such
+    folders come from others.
 
     Args:
         name: its name.
@@ -20,7 +33,7 @@ def load_function(name: str, argument: str) -> Callable[[str], object]:
             f"`{argument}` must have the form `module:function`. Received: {name!r}"
         )
     try:
-        module = importlib.import_module(module_name)
+        module = _import(module_name)
     except ImportError as error:
         raise ValueError(
             f"`{argument}` must name a module that can be imported. "
@@ -40,3 +53,29 @@ def load_function(name: str, argument: str) -> Callable[[str], object]:
             f"Received: {name!r}; {function_name} {found} in {module_name}"
         )
     return function
+
+
+def _import(module_name: str) -> types.ModuleType:
+    """Imports a module; each package's place is checked before its code runs."""
+    parts = module_name.split(".")
+    for end in range(1, len(parts) + 1):
+        spec = importlib.util.find_spec(".".join(parts[:end]))
+        if spec is None:
+            break  # The import says what is missing.
+        places = [*(spec.submodule_search_locations or ())]
+        if spec.has_location and spec.origin:
+            places.append(spec.origin)
+        for place in map(pathlib.Path, places):
+            for path in {place.absolute(), place.resolve()}:
+                _check_folders(path)
+    return importlib.import_module(module_name)
+
+
+def _check_folders(path: pathlib.Path) -> None:
+    for folder in (path, *path.parents):
+        for kind, patterns in _MARKS.items():
+            if all(any(folder.glob(pattern)) for pattern in patterns):
+                raise ImportError(
+                    f"{path} is in {folder}, the folder of {kind}, from which no code "
+                    "is imported"
+                )

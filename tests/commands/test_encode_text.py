@@ -8,7 +8,9 @@ import pytest
 from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.commands import encode_text
 from seg_tf.inference.long_texts import LongTexts
+from seg_tf.inference.mask_filling import MaskFiller
 from seg_tf.inference.texts import Sentence
+from seg_tf.text.sentence_function import SentenceFunction
 from tests import command_calls
 from tests.inference import tiny_reat, tiny_slm
 from tests.inference.tiny_slm import sentence
@@ -241,3 +243,25 @@ def test_help_teaches():
     for flag in ("text", "output", "output_dir", "show", "checkpoint"):
         assert f"--{flag}" in output
     assert "Traceback" not in errors
+
+
+def test_a_function_that_only_the_checkpoint_names_is_not_run(tmp_path, chapter):
+    slm_dir = tiny_slm.write_checkpoint(
+        tmp_path / "slm",
+        sentence_parameters=SentenceFunction("textwrap:wrap").to_bytes(),
+    )
+    output = tmp_path / "chapter.npz"
+    arguments = [f"--text={chapter}", f"--output={output}"]
+    message = (
+        r"sentence_parameters\.json names it.* give --sentence_function=textwrap:w"
+    )
+    with pytest.raises(ValueError, match=message):
+        run(slm_dir, *arguments)
+    with pytest.raises(ValueError, match="Received: 'os:system', but .* 'textwrap:w"):
+        run(slm_dir, *arguments, "--sentence_function=os:system")
+    assert not output.exists()
+    run(slm_dir, *arguments, "--sentence_function=textwrap:wrap")
+    assert output.exists()
+    with pytest.raises(ValueError, match=message):
+        MaskFiller.from_preset(slm_dir)
+    MaskFiller.from_preset(slm_dir, sentence_function="textwrap:wrap")

@@ -210,6 +210,9 @@ def test_sentences_may_be_those_of_a_function(corpus, tmp_path, monkeypatch):
     before = contents(records)
     build(corpus, records, sentence_parameters=name)
     assert contents(records) == before
+    path = str(records / "sentence_parameters.json")
+    with pytest.raises(ValueError, match="a function that only a file names is not"):
+        build(corpus, tmp_path / "another", sentence_parameters=path)
 
 
 def test_parameters_edited_during_a_build_change_nothing(corpus, tmp_path):

@@ -87,6 +87,12 @@ def test_function_is_kept_by_its_name(module, tmp_path):
     path = tmp_path / "sentence_parameters.json"
     path.write_bytes(parameters.to_bytes())
     assert read_parameters(path) == parameters
+    with pytest.raises(ValueError, match=f"{re.escape(str(path))} names it, and"):
+        make_splitter(read_parameters(path))
+    with pytest.raises(ValueError, match="Received: 'os:system', but"):
+        load_parameters(str(path), "os:system")
+    named = load_parameters(str(path), f"{module}:at_bars")
+    assert make_splitter(named).split("one|one") == ["one|", "one"]
     other = load_parameters(f"function:{module}:failing")
     assert other.checksum != parameters.checksum
     path.write_text('{"format": "sentence_function", "format_version": 1}')
@@ -104,6 +110,31 @@ def test_function_is_kept_by_its_name(module, tmp_path):
 def test_missing_function_is_refused(name, message):
     with pytest.raises(ValueError, match=message):
         make_splitter(load_parameters(name))
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        ("state.json", "encoder.weights.h5"),
+        ("manifest.json", "sentence_parameters.json"),
+        ("checkpoints/update-00000001",),
+    ],
+)
+def test_no_code_from_a_folder_of_others(tmp_path, monkeypatch, beside):
+    folder = tmp_path / "downloaded"
+    (folder / "package").mkdir(parents=True)
+    for name in ("beside.py", "package/__init__.py"):
+        (folder / name).write_text(f"{MODULE}\nraise SystemExit('code has run')")
+    for name in beside:
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).touch()
+    (tmp_path / "link_of_a_test.py").symlink_to(folder / "beside.py")
+    monkeypatch.syspath_prepend(tmp_path)
+    names = ["downloaded.beside", "downloaded.package.absent", "link_of_a_test"]
+    monkeypatch.syspath_prepend(folder)
+    for name in [*names, "beside", "package"]:
+        with pytest.raises(ValueError, match="from which no code is imported"):
+            splitter_of(name, "at_bars")
 
 
 def test_graph_cannot_hold_a_function(module):

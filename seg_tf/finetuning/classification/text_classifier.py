@@ -158,6 +158,7 @@ class TextClassifier(TextTask):
         keep_pooler: bool | None = None,
         seed: int | None = None,
         name: str | None = None,
+        sentence_function: str | None = None,
     ) -> Self:
         """A classifier of a folder.
 
@@ -177,6 +178,7 @@ class TextClassifier(TextTask):
             keep_pooler: likewise; a saved classifier keeps its own.
             seed: likewise.
             name: likewise.
+            sentence_function: as for `load_pretrained`.
 
         Raises:
             CheckpointError: if there is no checkpoint, or it is damaged.
@@ -196,7 +198,7 @@ class TextClassifier(TextTask):
             "seed": seed,
             "name": name,
         }
-        return cls._from_folder(folder, settings)
+        return cls._from_folder(folder, sentence_function, settings)
 
     @classmethod
     def from_pretrained(

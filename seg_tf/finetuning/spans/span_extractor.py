@@ -118,6 +118,7 @@ class SpanExtractor(TextTask):
         randomly_initialized: bool | None = None,
         seed: int | None = None,
         name: str | None = None,
+        sentence_function: str | None = None,
     ) -> Self:
         """An extractor of a folder.
 
@@ -133,6 +134,7 @@ class SpanExtractor(TextTask):
             randomly_initialized: likewise; not for a saved extractor.
             seed: likewise.
             name: likewise.
+            sentence_function: as for `load_pretrained`.
 
         Raises:
             CheckpointError: if there is no checkpoint, or it is damaged.
@@ -148,7 +150,7 @@ class SpanExtractor(TextTask):
             "seed": seed,
             "name": name,
         }
-        return cls._from_folder(folder, settings)
+        return cls._from_folder(folder, sentence_function, settings)
 
     @classmethod
     def from_pretrained(
