@@ -9,7 +9,7 @@ import keras
 import tensorflow as tf
 
 from seg_tf import features as batch_contract
-from seg_tf.export.served_model import ServedModel, text_specs
+from seg_tf.export.served_model import ServedModel, checked, text_specs
 from seg_tf.preprocessing.text_preprocessor import TextPreprocessor
 
 
@@ -69,7 +69,7 @@ class ServedClassifier(ServedModel):
 
         @tf.function(autograph=False)
         def classify_ids(**features: tf.Tensor) -> Mapping[str, tf.Tensor]:
-            return answer(features)
+            return answer(checked(features, classifier.encoder))
 
         specs = batch_contract.tensor_specs(
             classifier.feature_names, dict.fromkeys(("B", "L", "C", "N"))

@@ -11,7 +11,7 @@ import tensorflow as tf
 from seg_tf import features as batch_contract
 from seg_tf.checkpoints.encoder_copies import copy_encoder
 from seg_tf.checkpoints.pretrained import Pretrained
-from seg_tf.export.served_model import ServedModel, text_specs
+from seg_tf.export.served_model import ServedModel, checked, text_specs
 from seg_tf.layouts.layout import Features, Layout
 from seg_tf.preprocessing.text_preprocessor import (
     DocumentPreprocessor,
@@ -93,7 +93,7 @@ class ServedEncoder(ServedModel):
         # A signature has named arguments, one for each feature.
         @tf.function(autograph=False)
         def encode_ids(**features: tf.Tensor) -> Mapping[str, tf.Tensor]:
-            return self._encode_rows(features)
+            return self._encode_rows(checked(features, encoder))
 
         self.functions = {
             "serving_default": encode_text,

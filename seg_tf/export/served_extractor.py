@@ -9,7 +9,7 @@ import keras
 import tensorflow as tf
 
 from seg_tf import features as batch_contract
-from seg_tf.export.served_model import ServedModel
+from seg_tf.export.served_model import ServedModel, checked
 from seg_tf.layouts.span_answers import (
     best_spans,
     check_answer_sizes,
@@ -86,7 +86,7 @@ class ServedExtractor(ServedModel):
 
         @tf.function(autograph=False)
         def point(**features: tf.Tensor) -> Mapping[str, tf.Tensor]:
-            return _pointers(extractor, features)
+            return _pointers(extractor, checked(features, extractor.encoder))
 
         specs = batch_contract.tensor_specs(
             _names(extractor), dict.fromkeys(("B", "L"))

@@ -17,7 +17,7 @@ from seg_tf.layouts.block_placing import NUM_SPECIAL_TOKENS, SpecialIds
 from seg_tf.layouts.layout import Features, Layout, RowShape, TextCapacity
 from seg_tf.layouts.readouts import PooledSentences
 from seg_tf.layouts.segments import Example
-from seg_tf.layouts.trees import Trees
+from seg_tf.layouts.trees import Trees, largest
 from seg_tf.ops.gathering import mean_vectors
 from seg_tf.text.marked_positions import count_off
 
@@ -152,7 +152,7 @@ class BlockLayout(Layout):
     ) -> tuple[tf.Tensor, tf.Tensor]:
         pooled = encoder.pool(sequence_output, features["sentence_starts"])
         number = features["given_text"]
-        return mean_vectors(pooled, number, tf.reduce_max(number))
+        return mean_vectors(pooled, number, largest(number))
 
     def pooled_output(
         self, sequence_output: tf.Tensor, vectors: tf.Tensor, mask: tf.Tensor
@@ -364,7 +364,7 @@ def block_rows(
         block_length - NUM_SPECIAL_TOKENS,
     )
     num_parts = tf.cast(parts.row_lengths(), tf.int32)
-    num_slots = tf.maximum(tf.reduce_max(num_parts), _FEWEST_SLOTS)
+    num_slots = tf.maximum(largest(num_parts), _FEWEST_SLOTS)
     mask = tf.sequence_mask(num_parts, num_slots)
     shape = [tf.size(num_parts), num_slots]
     lengths = parts.to_tensor(shape=shape)
@@ -375,7 +375,7 @@ def block_rows(
         lengths=lengths,
         starts=starts,
         is_sentence=mask,
-        row_length=(1 + tf.reduce_max(starts) // block_length) * block_length,
+        row_length=(1 + largest(starts) // block_length) * block_length,
         special_ids=special_ids,
     )
     return {

@@ -20,7 +20,7 @@ from seg_tf.layouts.indexed_rows import (
 from seg_tf.layouts.layout import Features
 from seg_tf.layouts.readouts import SentenceTokens
 from seg_tf.layouts.segments import Example
-from seg_tf.layouts.trees import Trees
+from seg_tf.layouts.trees import Trees, largest
 from seg_tf.ops.gathering import gather_vectors
 
 # What the objective `sentence_unshuffling` reads of a row.
@@ -74,7 +74,7 @@ class SentenceLayout(IndexedLayout):
     def rows(self, trees: Trees, row_length: int | tf.Tensor | None = None) -> Features:
         if row_length is None:
             num_tokens = trees.num_pieces() + trees.num_sentences
-            row_length = NUM_SPECIAL_TOKENS + tf.reduce_max(num_tokens)
+            row_length = NUM_SPECIAL_TOKENS + largest(num_tokens)
         return sentence_rows(
             trees if self._distinguishes_texts else trees.as_one_text(),
             special_ids=self._special_ids,

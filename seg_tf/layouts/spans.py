@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import tensorflow as tf
 
 from seg_tf.layouts.layout import Features
-from seg_tf.layouts.trees import Trees
+from seg_tf.layouts.trees import Trees, largest
 from seg_tf.text.marked_positions import count_off
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def span_trees(
     start = tf.maximum(tf.gather(bounds, sentence), tf.gather(windows.starts, row))
     stop = tf.minimum(tf.gather(bounds, sentence + 1), tf.gather(windows.stops, row))
     if num_columns is None:
-        num_columns = 1 + tf.reduce_max(num_shown)
+        num_columns = 1 + largest(num_shown)
 
     def by_row(values: tf.Tensor, rows: tf.Tensor) -> tf.RaggedTensor:
         return tf.RaggedTensor.from_value_rowids(

@@ -149,6 +149,11 @@ class Trees:
         return tf.minimum(self.paragraphs - slide, cap - 1)
 
 
+def largest(counts: tf.Tensor) -> tf.Tensor:
+    """The largest of counts, 0 where a batch is empty and has none."""
+    return tf.maximum(tf.reduce_max(counts), 0)
+
+
 def locate(
     item: tf.Tensor, lengths: tf.Tensor, first: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:

@@ -14,7 +14,7 @@ from seg_tf.layouts.indexed_rows import IndexedLayout, row_features
 from seg_tf.layouts.layout import Features
 from seg_tf.layouts.readouts import FirstToken
 from seg_tf.layouts.segments import Example
-from seg_tf.layouts.trees import Trees
+from seg_tf.layouts.trees import Trees, largest
 from seg_tf.ops.gathering import mean_vectors
 
 WINDOW_INDICES = ("position_index", "paragraph_index", "sentence_index", "token_index")
@@ -35,8 +35,8 @@ class WindowLayout(IndexedLayout):
 
     def rows(self, trees: Trees, row_length: int | tf.Tensor | None = None) -> Features:
         if row_length is None:
-            num_texts = 1 + tf.reduce_max(trees.texts)
-            row_length = 1 + num_texts + tf.reduce_max(trees.num_pieces())
+            num_texts = 1 + largest(trees.texts)
+            row_length = 1 + num_texts + largest(trees.num_pieces())
         return window_rows(
             trees,
             special_ids=self._special_ids,
@@ -55,7 +55,7 @@ class WindowLayout(IndexedLayout):
         self, encoder: Any, sequence_output: tf.Tensor, features: Features
     ) -> tuple[tf.Tensor, tf.Tensor]:
         number = features["sentence_number"]
-        return mean_vectors(sequence_output, number, tf.reduce_max(number))
+        return mean_vectors(sequence_output, number, largest(number))
 
     @staticmethod
     def _specials_before(example: Example) -> np.ndarray:

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from seg_tf.features import FEATURES
 from seg_tf.layouts.layout import Features
-from seg_tf.layouts.trees import Trees
+from seg_tf.layouts.trees import Trees, largest
 from seg_tf.preprocessing.segments import encode_segments
 from seg_tf.text.graph.characters import GraphTreeBuilder, TextTrees
 from seg_tf.text.graph.pieces import GraphWordPieces
@@ -133,7 +133,7 @@ class DocumentPreprocessor(tf.Module):
         """The beginnings of texts, and their rows."""
         trees = self.layout.beginning(self._build_trees(texts))
         # A text without a piece has an empty sentence.
-        width = tf.maximum(tf.reduce_max(trees.num_sentences), 1)
+        width = tf.maximum(largest(trees.num_sentences), 1)
         lengths = tf.pad(trees.sentence_lengths, [[0, 0], [0, 1]])[:, :width]
         of_documents = Trees.of_documents(
             pieces=trees.pieces,

@@ -176,6 +176,38 @@ def test_rows_give_what_their_texts_give(kind):
         np.testing.assert_allclose(tensor, of_texts[name], atol=1e-6, err_msg=name)
 
 
+@pytest.mark.parametrize("kind", ["segabert_slm", "bert", "reat"])
+def test_an_empty_batch_and_rows_of_impossible_numbers(kind, tmp_path):
+    pretrained = tiny_models.tiny(kind)
+    module = ServedEncoder(pretrained, DocumentPreprocessor(pretrained))
+    tf.saved_model.save(module, str(tmp_path), signatures=module.functions)
+    served = tf.saved_model.load(str(tmp_path)).signatures
+    assert set(served) == {"serving_default", "encode_pairs", "encode_ids"}
+    for signature in served.values():
+        specs = signature.structured_input_signature[1]
+        empty = {
+            one: tf.zeros([0, *(16 for _ in spec.shape[1:])], spec.dtype)
+            for one, spec in specs.items()
+        }
+        found = signature(**empty)
+        assert found.keys() == signature.structured_outputs.keys()
+        assert {len(tensor) for tensor in found.values()} == {0}
+    signature = served["encode_ids"]
+    row = {
+        one: tf.zeros([1, *(16 for _ in spec.shape[1:])], spec.dtype)
+        for one, spec in signature.structured_input_signature[1].items()
+    }
+    signature(**row)
+    for one, values in row.items():
+        if values.dtype == tf.int32:
+            message = f"`{one}` must be at least 0"
+            with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+                signature(**{**row, one: values - 1})
+    message = f"`token_ids` must be below {pretrained.vocabulary.size}"
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        signature(**{**row, "token_ids": row["token_ids"] + pretrained.vocabulary.size})
+
+
 @pytest.mark.parametrize(("kind", "num_classes"), [("segabert", 1), ("slm", 3)])
 def test_a_classifier_answers_as_in_keras(kind, num_classes):
     pretrained = tiny_models.tiny(kind)
@@ -193,6 +225,8 @@ def test_a_classifier_answers_as_in_keras(kind, num_classes):
     expected = classifier.predict(batches, verbose=0)
     np.testing.assert_allclose(found["logits"], expected, atol=2e-6)
     assert found["is_cut"].numpy().tolist() == [False, False, True]
+    for tensor in served["serving_default"](first[:0], second[:0]).values():
+        assert len(tensor) == 0
     if num_classes == 1:
         np.testing.assert_array_equal(found["value"], found["logits"][:, 0])
     else:
