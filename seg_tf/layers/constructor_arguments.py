@@ -1,4 +1,4 @@
-"""Arguments by name: the config of Keras objects, and names that nobody knows."""
+"""Arguments by name: configs of Keras objects, and errors for unknown arguments."""
 
 import difflib
 import functools

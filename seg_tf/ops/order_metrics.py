@@ -8,9 +8,9 @@ What the functions share:
 * `num_sentences` is an int tensor `(B,)`;
 * `weights`, a float tensor `(B,)`, leaves a row out where it is 0.
 
-Metrics return two float32 scalars. Each comes with its chance, the score of a guess,
-and with the score of `longest_first`, an order that is found without reading: where
-lengths tell something about the order, a model is worth what it scores above that.
+Metrics return two float32 scalars. Compare each with its chance, the score of a guess,
+and with the score of `longest_first`, an order that needs no reading. A model knows
+something about order only if it is above both.
 """
 
 # Shape key: B batch, S places of an order.

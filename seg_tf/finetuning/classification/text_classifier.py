@@ -168,16 +168,16 @@ class TextClassifier(TextTask):
             num_classes: as for `from_pretrained`, whose defaults hold for None. A saved
                 classifier has its own settings; any that are given must be equal to
                 them.
-            num_texts: likewise.
-            num_choices: likewise.
-            labels: likewise.
-            max_length: likewise.
-            dropout: likewise.
-            freeze_encoder: likewise.
-            randomly_initialized: likewise; not for a saved classifier.
-            keep_pooler: likewise; a saved classifier keeps its own.
-            seed: likewise.
-            name: likewise.
+            num_texts: as for `num_classes`.
+            num_choices: as for `num_classes`.
+            labels: as for `num_classes`.
+            max_length: as for `num_classes`.
+            dropout: as for `num_classes`.
+            freeze_encoder: as for `num_classes`.
+            randomly_initialized: as for `num_classes`; not for a saved classifier.
+            keep_pooler: as for `num_classes`; a saved classifier keeps its own.
+            seed: as for `num_classes`.
+            name: as for `num_classes`.
             sentence_function: as for `load_pretrained`.
 
         Raises:

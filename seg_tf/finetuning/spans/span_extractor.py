@@ -128,12 +128,12 @@ class SpanExtractor(TextTask):
             max_length: as for `from_pretrained`, whose defaults hold for None. A saved
                 extractor has its own settings; any that are given must be equal to
                 them.
-            stride: likewise.
-            max_question_pieces: likewise.
-            points_at_sentences: likewise.
-            randomly_initialized: likewise; not for a saved extractor.
-            seed: likewise.
-            name: likewise.
+            stride: as for `max_length`.
+            max_question_pieces: as for `max_length`.
+            points_at_sentences: as for `max_length`.
+            randomly_initialized: as for `max_length`; not for a saved extractor.
+            seed: as for `max_length`.
+            name: as for `max_length`.
             sentence_function: as for `load_pretrained`.
 
         Raises:
