@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import shutil
+import stat
 import uuid
 from collections.abc import Container, Iterator
 from typing import Any
@@ -281,13 +282,38 @@ def write_json(path: pathlib.Path, value: Any) -> None:
     write_text(path, to_json(value))
 
 
-def read_json(path: pathlib.Path) -> Any:
+def check_regular(path: pathlib.Path, max_bytes: int | None = None) -> None:
+    """Makes sure that reading a file ends: devices and pipes may block or never end.
+
+    Raises:
+        FileNotFoundError: if it is missing.
+        ValueError: if it is no regular file, or has more than `max_bytes`.
+    """
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
+        raise ValueError(
+            f"{path}: must be a regular file. Received: "
+            f"{'a folder' if path.is_dir() else 'a device, a pipe or a socket'}"
+        )
+    if max_bytes is not None and status.st_size > max_bytes:
+        raise ValueError(
+            f"{path}: must not have more than {max_bytes:,} bytes. Received: "
+            f"{status.st_size:,} bytes"
+        )
+
+
+def read_json(path: pathlib.Path, max_bytes: int | None = None) -> Any:
     """Reads a JSON file.
+
+    Args:
+        path: the file.
+        max_bytes: the most that it may have; None is any number.
 
     Raises:
         ValueError: if it is not JSON, naming the file and, for bad syntax, line and
-            column.
+            column; or as `check_regular` does.
     """
+    check_regular(path, max_bytes)
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except json.JSONDecodeError as error:

@@ -228,7 +228,7 @@ def as_text(config):
         ("training.batch_size=0", "`batch_size` must be at least 1.*batch_size=0"),
         ("training.batch_size=9", "divide `batch_size`.*micro_batch_size=2.*size=9"),
         ("training.micro_batch_size=0", "at least 1.*Received: micro_batch_size=0"),
-        ("training.clip_norm=0", "`clip_norm` must be positive.*clip_norm=0"),
+        ("training.clip_norm=0", "`clip_norm` must be above 0.*clip_norm=0"),
     ],
 )
 def test_contradictory_overrides_are_refused(argument, message):
@@ -268,7 +268,7 @@ def test_tables_too_small_for_rows_of_sentences_are_refused(table, rows, message
         (SentenceInputsConfig, {"shuffle_rate": -0.1}, "between 0 and 1.*=-0.1"),
         (SentenceInputsConfig, {"shuffle_rate": 1.1}, "`shuffle_rate`.*rate=1.1"),
         (SpanMaskingConfig, {"max_span_length": 0}, "`max_span_length`.*length=0"),
-        (SpanMaskingConfig, {"span_end_rate": 0.0}, "`span_end_rate`.*positive.*=0.0"),
+        (SpanMaskingConfig, {"span_end_rate": 0.0}, "`span_end_rate`.*above 0.*=0.0"),
         (SpanMaskingConfig, {"span_end_rate": 1.1}, "at most 1.*Received:.*=1.1"),
         # What `MaskingConfig` refuses is refused here too.
         (SpanMaskingConfig, {"mask_rate": 0.0}, "`mask_rate`.*mask_rate=0.0"),

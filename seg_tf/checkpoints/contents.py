@@ -1,7 +1,8 @@
 """Files of a checkpoint folder: how they are written, checked and read.
 
 `encoder.weights.h5` holds the encoder's weights in Keras's own format, which any
-encoder of the same config loads. `training_state.npz` holds every other variable
+encoder of the same config loads, and in an attribute the settings that they belong to.
+`training_state.npz` holds every other variable
 that the next update depends on: the objectives' weights, the optimizer, the loss
 scale, the counters, the open log interval and the memory of a model that has one.
 Dropout has no state: every step derives it from the seed and the number of the
@@ -14,24 +15,64 @@ config and the checksums of the others, and of itself.
 import hashlib
 import json
 import pathlib
+import re
 import types
-import zipfile
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import h5py
 import keras
-import numpy as np
-import tensorflow as tf
 
 from seg_tf import files
+from seg_tf.checkpoints import weight_files
 from seg_tf.checkpoints.errors import CheckpointError, DamagedCheckpointError
+from seg_tf.configuration.differences import differing_settings
 
 ENCODER_FILE = "encoder.weights.h5"
 TRAINING_STATE_FILE = "training_state.npz"
 STATE_FILE = "state.json"
 WEIGHT_FILES = (ENCODER_FILE, TRAINING_STATE_FILE)
 _FORMAT_VERSION = 2
+_SETTINGS = "settings"
+_MAX_STATE_BYTES = 2**24
+# A file may have holes and so any size; one of these takes minutes to read at most.
+_MAX_BYTES = {ENCODER_FILE: 2**36, TRAINING_STATE_FILE: 2**38}
+_MAX_OTHER_BYTES = 2**28
+_SHA256 = re.compile("[0-9a-f]{64}")
+
+# Types of what `state.json` holds; NoneType: the field may also be missing.
+_FIELDS: Mapping[str, tuple[type, ...]] = {
+    "config": (dict,),
+    "checksums": (dict,),
+    "updates": (int,),
+    "samples": (int,),
+    "validation": (dict, types.NoneType),
+    "vocab_size": (int,),
+    "vocab_checksum": (str, types.NoneType),
+    "text": (dict, types.NoneType),
+    "task": (dict, types.NoneType),
+    "imported": (dict, types.NoneType),
+    "records": (dict, list, types.NoneType),
+    "versions": (dict, types.NoneType),
+    "initial_weights": (str, types.NoneType),
+    "deviations": (list, types.NoneType),
+}
+_TEXT_FIELDS: Mapping[str, tuple[type, ...]] = {
+    "tokenizer": (str, types.NoneType),
+    "lower_case": (bool, types.NoneType),
+    "strip_accents": (bool, types.NoneType),
+    "split_ideographs": (bool, types.NoneType),
+    "sentence_splitter": (dict, types.NoneType),
+}
+_TASK_FIELDS: Mapping[str, tuple[type, ...]] = {"class": (str,), "settings": (dict,)}
+_JSON_NAMES = {
+    dict: "an object",
+    list: "a list",
+    int: "an integer",
+    str: "a string",
+    bool: "true or false",
+    types.NoneType: "null",
+}
 _NONE: Mapping[str, Iterable[Any]] = types.MappingProxyType({})
 _NO_FILES: Mapping[str, bytes] = types.MappingProxyType({})
 
@@ -59,9 +100,11 @@ def write(
     """
     encoder.save_weights(folder / ENCODER_FILE)
     if compress:
-        _compress_datasets(folder / ENCODER_FILE)
+        weight_files.compress_hdf5(folder / ENCODER_FILE)
+    with h5py.File(folder / ENCODER_FILE, "a") as file:
+        file.attrs[_SETTINGS] = json.dumps(_settings(state))
     variables = _by_name(encoder, objectives, training)
-    _write_variables(folder / TRAINING_STATE_FILE, variables, compress)
+    weight_files.write_npz(folder / TRAINING_STATE_FILE, variables, compress)
     for name, content in other_files.items():
         (folder / name).write_bytes(content)
     # Everything else that the checkpoint consists of is in the folder by now.
@@ -86,20 +129,74 @@ def read_state(folder: pathlib.Path) -> dict[str, Any]:
     """
     path = folder / STATE_FILE
     try:
-        state = json.loads(path.read_text(encoding="utf-8"))
+        state = files.read_json(path, _MAX_STATE_BYTES)
+        found = state.get("checksum") if isinstance(state, dict) else None
+        is_intact = found is not None and found == _state_checksum(state)
     except FileNotFoundError:
         raise DamagedCheckpointError(f"{path}: the file is missing") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise DamagedCheckpointError(f"{path}: not valid JSON: {error}") from error
-    found = state.get("checksum") if isinstance(state, dict) else None
-    if found is None or found != _state_checksum(state):
+    except (OSError, ValueError, RecursionError) as error:
+        text = str(error)
+        raise DamagedCheckpointError(
+            text if str(path) in text else f"{path}: not valid JSON: {text}"
+        ) from error
+    if not is_intact:
         raise DamagedCheckpointError(f"{path}: the content does not match its checksum")
-    if state["format_version"] != _FORMAT_VERSION:
+    if state.get("format_version") != _FORMAT_VERSION:
         raise CheckpointError(
-            f"{path}: written in format {state['format_version']}; this version of "
+            f"{path}: written in format {state.get('format_version')}; this version of "
             f"the program reads format {_FORMAT_VERSION}"
         )
+    _check_fields(path, state)
     return state
+
+
+def _check_fields(path: pathlib.Path, state: Mapping[str, Any]) -> None:
+    """Checks the types of all that the program reads of a state."""
+    _check_types(path, state, _FIELDS, "")
+    _check_types(path, state.get("text") or {}, _TEXT_FIELDS, "text.")
+    if state.get("task") is not None:
+        _check_types(path, state["task"], _TASK_FIELDS, "task.")
+    for name in ("updates", "samples", "vocab_size"):
+        if not int(name == "vocab_size") <= state.get(name, 1) < 2**63:
+            raise CheckpointError(
+                f"{path}: `{name}` must not be negative, and `vocab_size` at least 1. "
+                f"Received: {name}={state[name]}"
+            )
+    validation = state.get("validation") or {"loss": 0}
+    if "loss" not in validation or not all(
+        isinstance(value, (int, float)) for value in validation.values()
+    ):
+        raise CheckpointError(
+            f"{path}: `validation` must map `loss` and other metrics to numbers. "
+            f"Received: {validation}"
+        )
+    checksums = state["checksums"]
+    for name, checksum in checksums.items():
+        is_plain = name not in ("", ".", "..", STATE_FILE) and not {"/", "\0"} & {*name}
+        if not is_plain or not _SHA256.fullmatch(str(checksum)):
+            raise CheckpointError(
+                f"{path}: `checksums` must map names of files in this folder to "
+                f"SHA-256 checksums. Received: {name!r}: {checksum!r}"
+            )
+    for name in WEIGHT_FILES:
+        if name not in checksums:
+            raise DamagedCheckpointError(f"{path}: `checksums` must have {name!r}")
+
+
+def _check_types(
+    path: pathlib.Path,
+    values: Mapping[str, Any],
+    fields: Mapping[str, tuple[type, ...]],
+    prefix: str,
+) -> None:
+    for name, kinds in fields.items():
+        is_left_out = name not in values and type(None) in kinds
+        if not is_left_out and type(values.get(name)) not in kinds:
+            expected = " or ".join(_JSON_NAMES[kind] for kind in kinds)
+            found = repr(values[name])[:80] if name in values else "no such field"
+            raise CheckpointError(
+                f"{path}: `{prefix}{name}` must be {expected}. Received: {found}"
+            )
 
 
 def check(folder: pathlib.Path, state: Mapping[str, Any], names: list[str]) -> None:
@@ -111,13 +208,42 @@ def check(folder: pathlib.Path, state: Mapping[str, Any], names: list[str]) -> N
     for name in names:
         path = folder / name
         expected = state["checksums"][name]
-        if not path.exists():
-            raise DamagedCheckpointError(f"{path}: the file is missing")
-        found = files.checksum(path)
+        try:
+            files.check_regular(path, _MAX_BYTES.get(name, _MAX_OTHER_BYTES))
+            found = files.checksum(path)
+        except FileNotFoundError:
+            raise DamagedCheckpointError(f"{path}: the file is missing") from None
+        except (OSError, ValueError) as error:
+            raise DamagedCheckpointError(str(error)) from error
         if found != expected:
             raise DamagedCheckpointError(
                 f"{path}: the checksum is {found}, expected {expected}"
             )
+        if name == ENCODER_FILE:
+            _check_settings(path, state)
+
+
+def _check_settings(path: pathlib.Path, state: Mapping[str, Any]) -> None:
+    """Compares the settings that the weights belong to with those of the state."""
+    with weight_files.reading(path), h5py.File(path, "r") as file:
+        # Checkpoints of earlier versions do not say.
+        stored = json.loads(file.attrs.get(_SETTINGS, "null"))
+    if stored is None or json.dumps(stored) == json.dumps(_settings(state)):
+        return
+    with weight_files.reading(path):
+        differences = differing_settings(stored, _settings(state))
+    raise DamagedCheckpointError(
+        f"{path}: its weights belong to other settings than {STATE_FILE} names: "
+        + ("; ".join(differences) or "they have another order")
+    )
+
+
+def _settings(state: Mapping[str, Any]) -> dict[str, Any]:
+    """All that outputs of a model depend on, besides weights and files of text."""
+    config = state.get("config") or {}
+    parts = {name: config.get(name) for name in ("model", "inputs", "objectives")}
+    names = ("vocab_size", "vocab_checksum", "text", "task")
+    return {**parts, **{name: state.get(name) for name in names}}
 
 
 def restore(
@@ -139,7 +265,7 @@ def restore(
     Raises:
         CheckpointError: if the folder is of another model.
     """
-    encoder.load_weights(folder / ENCODER_FILE)
+    weight_files.load_hdf5(folder / ENCODER_FILE, encoder)
     restore_others(folder, encoder, objectives, training, cast)
 
 
@@ -152,7 +278,7 @@ def restore_others(
 ) -> None:
     """As `restore`, the encoder's variables left alone."""
     variables = _by_name(encoder, objectives, training)
-    _read_variables(folder / TRAINING_STATE_FILE, variables, cast)
+    weight_files.load_npz(folder / TRAINING_STATE_FILE, variables, cast)
 
 
 def objective_variables(
@@ -183,101 +309,6 @@ def _by_name(
         for group, variables in groups.items()
         for number, variable in enumerate(variables)
     }
-
-
-def _compress_datasets(path: pathlib.Path) -> None:
-    """Writes an HDF5 file once more, its arrays compressed."""
-    aside = path.with_name(f"{path.name}.compressed")
-    with h5py.File(path) as source, h5py.File(aside, "w") as target:
-
-        def copy(name: str, found: h5py.Group | h5py.Dataset) -> None:
-            if isinstance(found, h5py.Dataset) and found.ndim:
-                # Signs and exponents are alike, and side by side when shuffled.
-                made = target.create_dataset(
-                    name, data=found[()], compression="gzip", shuffle=True
-                )
-                made.attrs.update(found.attrs)
-            elif isinstance(found, h5py.Dataset):
-                source.copy(found, target, name)
-            else:
-                target.require_group(name).attrs.update(found.attrs)
-
-        target.attrs.update(source.attrs)
-        source.visititems(copy)
-    aside.replace(path)
-
-
-def _write_variables(
-    path: pathlib.Path, variables: Mapping[str, Any], compress: bool
-) -> None:
-    """As `numpy.savez`, but with one variable at a time in memory."""
-    method = zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED
-    with zipfile.ZipFile(path, "w", method, allowZip64=True) as archive:
-        for name, variable in variables.items():
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
-                np.lib.format.write_array(entry, np.asarray(variable.value))
-
-
-def _read_variables(
-    path: pathlib.Path, variables: Mapping[str, Any], cast: bool = False
-) -> None:
-    """Sets variables to the values in the archive under their numbers.
-
-    Args:
-        path: the archive.
-        variables: by their names in it.
-        cast: whether a variable may have another type than what is stored.
-
-    Raises:
-        CheckpointError: if one is not there, or has another type or shape.
-    """
-    groups = {_number(name)[0] for name in variables}
-    with np.load(path) as archive:
-        stored = {_number(name): name for name in archive.files}
-        stored = {
-            number: name for number, name in stored.items() if number[0] in groups
-        }
-        if len(stored) != len(variables):
-            raise CheckpointError(
-                f"{path}: of another model: it holds {len(stored)} variables of "
-                f"{', '.join(sorted(groups))}, the model has {len(variables)}"
-            )
-        for name, variable in variables.items():
-            found = stored[_number(name)]
-            where = f"{path}: of another model: {found}"
-            _set(variable, archive[found], where, cast)
-
-
-def _number(name: str) -> tuple[str, ...]:
-    """Group and number of a name in the archive; the rest differs by builds."""
-    return tuple(name.split(".")[:2])
-
-
-def _set(variable: Any, value: np.ndarray, where: str, cast: bool) -> None:
-    dtype = np.asarray(variable.value).dtype
-    if value.dtype.kind == "V":  # NumPy's files have no name for bfloat16
-        value = value.view(tf.bfloat16.as_numpy_dtype)
-    if cast or _holds(dtype, value):
-        value = value.astype(dtype)
-    if value.shape != tuple(variable.shape) or value.dtype != dtype:
-        raise CheckpointError(
-            f"{where} is {value.dtype} of shape {value.shape}, the model's "
-            f"{variable.path} is {dtype} of shape {tuple(variable.shape)}"
-        )
-    variable.assign(value)
-
-
-def _holds(dtype: np.dtype, value: np.ndarray) -> bool:
-    """True if `dtype` has every number of `value`, which may come from elsewhere.
-
-    The engines count in integers of different widths, sums of metrics were float32
-    once, and weights that are handed on are float16.
-    """
-    if value.dtype.kind == dtype.kind == "i":
-        return np.array_equal(value, value.astype(dtype))
-    return (
-        value.dtype.kind == dtype.kind == "f" and value.dtype.itemsize < dtype.itemsize
-    )
 
 
 def weights_checksum(folder: pathlib.Path) -> str:

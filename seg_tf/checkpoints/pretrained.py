@@ -10,7 +10,7 @@ import keras
 import tensorflow as tf
 
 from seg_tf import configuration, features
-from seg_tf.checkpoints import contents, folders
+from seg_tf.checkpoints import contents, folders, weight_files
 from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.configuration.differences import differing_settings
 from seg_tf.layers.constructor_arguments import checked_names
@@ -53,9 +53,9 @@ def load_encoder(
     folder = folders.find_checkpoint(pathlib.Path(checkpoint_dir))
     state = contents.read_state(folder)
     contents.check(folder, state, [contents.ENCODER_FILE])
-    config = _config(state, None)
-    encoder = build_encoder(config.model, state["vocab_size"])
-    encoder.load_weights(folder / contents.ENCODER_FILE)
+    config = read_config(folder, state)
+    encoder, _ = _build(folder, dataclasses.replace(config, objectives={}), state)
+    weight_files.load_hdf5(folder / contents.ENCODER_FILE, encoder)
     return encoder, config
 
 
@@ -187,9 +187,15 @@ def load_pretrained(
     """
     folder = folders.find_checkpoint(pathlib.Path(checkpoint_dir))
     state = folders.read(folder)
-    text = state.get("text", {})
+    described = state.get("text") or {}
+    text = {name: value for name, value in described.items() if value is not None}
     # Checkpoints of earlier versions do not say: there were word pieces alone.
     tokenizer = text.get("tokenizer", encoding.WORD_PIECES)
+    if tokenizer not in encoding.TOKENIZERS:
+        raise CheckpointError(
+            f"{folder / contents.STATE_FILE}: `text.tokenizer` must be one of "
+            f"{', '.join(encoding.TOKENIZERS)}. Received: {tokenizer!r}"
+        )
     vocabulary = _vocabulary(folder, state, tokenizer, vocab_file)
     if "lower_case" not in text:
         normalization = casing.choose(vocabulary, lower_case)
@@ -208,8 +214,10 @@ def load_pretrained(
             f"{folder / contents.STATE_FILE}: `finetuning_learning_rate` must be a "
             f"positive, finite number. Received: {learning_rate!r}"
         )
-    config = _config(state, model_settings)
-    encoder, objectives = assemble(config, state["vocab_size"])
+    config = read_config(folder, state)
+    if model_settings:
+        config = _with_model_settings(config, model_settings)
+    encoder, objectives = _build(folder, config, state)
     contents.restore(folder, encoder, objectives, cast=True)
     return Pretrained(
         encoder=encoder,
@@ -278,10 +286,10 @@ def restore_weights(
         {
             "model": one["model"],
             "objectives": one["objectives"],
-            **{name: words[name] for name in ("vocab_size", "vocab_checksum")},
+            **{name: words.get(name) for name in ("vocab_size", "vocab_checksum")},
         }
         for one, words in (
-            (state["config"], state),
+            (configuration.to_dict(read_config(folder, state)), state),
             (configuration.to_dict(config), vocabulary),
         )
     )
@@ -337,11 +345,69 @@ def assemble(
     return encoder, objectives
 
 
-def _config(
-    state: Mapping[str, Any], model_settings: Mapping[str, Any] | None
+def read_config(
+    folder: pathlib.Path, state: Mapping[str, Any]
 ) -> configuration.RunConfig:
-    config = configuration.from_config_dict(state["config"])
-    return _with_model_settings(config, model_settings) if model_settings else config
+    """The config of a checkpoint's run.
+
+    Raises:
+        CheckpointError: if it is none, or a value is not what it may be.
+    """
+    try:
+        config = configuration.from_config_dict(state["config"])
+    except (ValueError, TypeError, RecursionError) as error:
+        raise CheckpointError(
+            f"{folder / contents.STATE_FILE}: `config`: {error}"
+        ) from error
+    if not isinstance(config, configuration.RunConfig):
+        raise CheckpointError(
+            f"{folder / contents.STATE_FILE}: `config` must be a RunConfig. Received: "
+            f"{type(config).__name__}"
+        )
+    return config
+
+
+def _build(
+    folder: pathlib.Path, config: configuration.RunConfig, state: Mapping[str, Any]
+) -> tuple[keras.Model, dict[str, Any]]:
+    """As `assemble`, for a config that may claim to be of any size.
+
+    Raises:
+        CheckpointError: if the files hold fewer weights than the config needs, or the
+            config makes no model.
+    """
+    vocab_size, path = state["vocab_size"], folder / contents.STATE_FILE
+    if getattr(config.model, "vocab_size", None) not in (None, vocab_size):
+        raise CheckpointError(
+            f"{path}: `config.model.vocab_size` must be `vocab_size`. Received: "
+            f"{config.model.vocab_size} and {vocab_size}"
+        )
+    shapes = weight_files.hdf5_shapes(folder / contents.ENCODER_FILE).values()
+    claims = [("model", config.model, vocab_size, sum(map(math.prod, shapes)))]
+    if config.objectives:
+        held = weight_files.num_values(
+            folder / contents.TRAINING_STATE_FILE, "objectives"
+        )
+        width = getattr(config.model, "hidden_size", 1)
+        claims += [
+            (f"objectives.{name}", objective, width, held)
+            for name, objective in config.objectives.items()
+        ]
+    for name, part, size, held in claims:
+        least = part.least_weights(size) if hasattr(part, "least_weights") else 0
+        if least > held:
+            raise CheckpointError(
+                f"{path}: `config.{name}` must be that of the weights beside it, "
+                f"which have {held:,} values at most. Received: settings that need at "
+                f"least {least:,}"
+            )
+    try:
+        return assemble(config, vocab_size)
+    except Exception as error:  # Of whichever layer a setting does not suit.
+        raise CheckpointError(
+            f"{path}: `config` makes no model: {type(error).__name__}: "
+            f"{str(error)[:300]}"
+        ) from error
 
 
 def _with_model_settings(
@@ -367,7 +433,7 @@ def _vocabulary(
     vocab_file: str | pathlib.Path | None,
 ) -> TokenTable:
     own = folder / VOCABULARY_FILE
-    expected = state["vocab_checksum"]
+    expected = state.get("vocab_checksum")
     if vocab_file is None and own.name not in state["checksums"]:
         raise CheckpointError(
             f"{folder}: the checkpoint holds no {own.name}; it was written before "
@@ -384,6 +450,11 @@ def _vocabulary(
             f"`vocab_file` must be the vocabulary of the run. Received: {path}, "
             f"whose sha256 is {vocabulary.checksum}; that of {folder} is {expected}"
         )
+    if vocabulary.size > state["vocab_size"]:
+        raise CheckpointError(
+            f"{path}: must have at most `vocab_size` tokens, {state['vocab_size']} in "
+            f"{folder / contents.STATE_FILE}. Received: {vocabulary.size} tokens"
+        )
     return vocabulary
 
 
@@ -392,7 +463,16 @@ def _sentence_parameters(
 ) -> SentenceParameters:
     if SENTENCE_PARAMETERS_FILE not in state["checksums"]:
         return PunktParameters.english()
-    return read_parameters(folder / SENTENCE_PARAMETERS_FILE, sentence_function)
+    path = folder / SENTENCE_PARAMETERS_FILE
+    parameters = read_parameters(path, sentence_function)
+    splitter = (state.get("text") or {}).get("sentence_splitter") or {}
+    expected = splitter.get("parameters_sha256") or parameters.checksum
+    if parameters.checksum != expected:
+        raise CheckpointError(
+            f"{path}: must be the parameters of the run, whose sha256 is {expected}. "
+            f"Received: {parameters.name}, whose sha256 is {parameters.checksum}"
+        )
+    return parameters
 
 
 def _zeros(length: int) -> dict[str, tf.Tensor]:

@@ -1,31 +1,89 @@
-"""Bounds of the numbers in a config."""
+"""Ranges of the numbers in a config, declared in its type hints.
 
-from typing import Any
+A field `num_layers: Count` is an int from 1 on. `check_ranges`, called by the config's
+`__post_init__`, refuses anything else, whether the value comes from Python, a flag or
+the file of a checkpoint.
+"""
+
+import dataclasses
+import functools
+import math
+import typing
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+_MOST = 2**31 - 1
 
 
-def check_at_least(config: Any, bound: int, *names: str) -> None:
-    """Checks fields of a dataclass.
+@dataclasses.dataclass(frozen=True)
+class Range:
+    """Numbers from `low` to `high`, both included unless they are `open`."""
+
+    low: float
+    high: float = _MOST
+    low_open: bool = False
+    high_open: bool = False
+
+    def __contains__(self, value: float) -> bool:
+        is_above = value > self.low if self.low_open else value >= self.low
+        is_below = value < self.high if self.high_open else value <= self.high
+        return is_above and is_below
+
+    def __str__(self) -> str:
+        if not (self.low_open or self.high_open or self.high == _MOST):
+            return f"lie between {self.low:g} and {self.high:g}"
+        low = f"be {'above' if self.low_open else 'at least'} {self.low:g}"
+        if self.high == _MOST:
+            return low
+        return f"{low} and {'below' if self.high_open else 'at most'} {self.high:g}"
+
+
+Count = Annotated[int, Range(1)]
+Whole = Annotated[int, Range(0)]
+Seed = Annotated[int, Range(0, 2**32 - 1)]
+NonNegative = Annotated[float, Range(0)]
+Positive = Annotated[float, Range(0, low_open=True)]
+Rate = Annotated[float, Range(0, 1)]
+"""From 0 to 1."""
+Share = Annotated[float, Range(0, 1, low_open=True)]
+"""Above 0, at most 1."""
+Fraction = Annotated[float, Range(0, 1, low_open=True, high_open=True)]
+"""Above 0 and below 1."""
+Dropout = Annotated[float, Range(0, 1, high_open=True)]
+"""From 0, below 1."""
+
+
+def check_ranges(config: Any) -> None:
+    """Checks the fields of a dataclass whose type hints declare a range.
 
     Raises:
-        ValueError: if one is below the bound.
+        ValueError: if one is not a number in its range.
     """
-    for name in names:
+    for name, allowed, kind in _ranges(config.__class__):
         value = getattr(config, name)
-        if value < bound:
+        if value is None and type(None) in kind:
+            continue
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if not is_number or not math.isfinite(value) or value not in allowed:
+            most = f" and at most {_MOST:,}" if is_number and value > _MOST else ""
             raise ValueError(
-                f"`{name}` must be at least {bound}. Received: {name}={value}"
+                f"`{name}` must {allowed}{most}. Received: {name}={value!r}"
             )
 
 
-def check_rates(config: Any, *names: str) -> None:
-    """Checks fields of a dataclass that are rates.
+@functools.cache
+def _ranges(cls: type) -> tuple[tuple[str, Range, tuple[Any, ...]], ...]:
+    """Fields with a range: name, range and the types beside the number's."""
+    hints = typing.get_type_hints(cls, include_extras=True)
+    return tuple(
+        (field.name, one, typing.get_args(hints[field.name]))
+        for field in dataclasses.fields(cls)
+        for one in _declared(hints[field.name])
+    )
 
-    Raises:
-        ValueError: if one is below 0 or above 1.
-    """
-    for name in names:
-        value = getattr(config, name)
-        if not 0 <= value <= 1:
-            raise ValueError(
-                f"`{name}` must lie between 0 and 1. Received: {name}={value}"
-            )
+
+def _declared(hint: Any) -> Iterator[Range]:
+    yield from (one for one in getattr(hint, "__metadata__", ()) if type(one) is Range)
+    if not hasattr(hint, "__metadata__"):
+        for argument in typing.get_args(hint):
+            yield from _declared(argument)

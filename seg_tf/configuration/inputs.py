@@ -3,9 +3,9 @@
 import dataclasses
 import types
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
-from seg_tf.configuration.bounds import check_at_least, check_rates
+from seg_tf.configuration.bounds import Count, Range, Rate, check_ranges
 from seg_tf.configuration.masking import MaskingConfig, SpanMaskingConfig
 from seg_tf.configuration.registry import register
 
@@ -40,15 +40,13 @@ class WindowInputsConfig:
     # Further arguments of a model that reads such rows.
     model_arguments: ClassVar[Mapping[str, Any]] = types.MappingProxyType({})
 
-    window_length: int = 512
+    window_length: Count = 512
     masking: MaskingConfig = MaskingConfig()
-    block_rows: int | None = None
-    blocks_at_once: int = 64
+    block_rows: Count | None = None
+    blocks_at_once: Count = 64
 
     def __post_init__(self) -> None:
-        check_at_least(self, 1, "blocks_at_once")
-        if self.block_rows is not None:
-            check_at_least(self, 1, "block_rows")
+        check_ranges(self)
 
     @property
     def row_length(self) -> int:
@@ -73,11 +71,7 @@ class PackedWindowInputsConfig(WindowInputsConfig):
         {"packed_windows": True}
     )
 
-    max_windows_per_row: int = 8
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_at_least(self, 1, "max_windows_per_row")
+    max_windows_per_row: Count = 8
 
 
 @register
@@ -99,13 +93,8 @@ class ShuffledWindowInputsConfig(WindowInputsConfig):
     paper: ClassVar[str | None] = "slm"
 
     masking: MaskingConfig = SpanMaskingConfig()
-    max_sentences: int = 20
-    shuffle_rate: float = 0.5
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_at_least(self, 1, "max_sentences")
-        check_rates(self, "shuffle_rate")
+    max_sentences: Count = 20
+    shuffle_rate: Rate = 0.5
 
 
 @register
@@ -122,7 +111,7 @@ class SentenceInputsConfig(ShuffledWindowInputsConfig):
     )
     layout: ClassVar[str | None] = "seg_tf.layouts.sentences:SentenceLayout"
 
-    window_length: int = 492
+    window_length: Count = 492
 
     @property
     def row_length(self) -> int:
@@ -166,36 +155,27 @@ class ReATInputsConfig(WindowInputsConfig):
     layout: ClassVar[str | None] = "seg_tf.layouts.blocks:BlockLayout"
     paper: ClassVar[str | None] = None
 
-    window_length: int = 16_384
+    window_length: Count = 16_384
     masking: MaskingConfig = MaskingConfig(max_predictions=1_076)
     # About 256 sentences of 27 positions, or somewhat fewer longer ones.
-    row_length: int = 7_168
-    sentences_per_row: int = 336
-    short_sentence_length: int = 48
-    short_max_sentences: int = 16
-    long_sentence_length: int = 128
-    long_max_sentences: int = 128
-    long_rate: float = 0.1
-    exchange_rate: float = 0.2
+    row_length: Count = 7_168
+    sentences_per_row: Count = 336
+    # Three positions of a sentence are taken by <SS>, <Attn> and </s>.
+    short_sentence_length: Annotated[int, Range(4)] = 48
+    short_max_sentences: Count = 16
+    long_sentence_length: Annotated[int, Range(4)] = 128
+    long_max_sentences: Count = 128
+    long_rate: Rate = 0.1
+    exchange_rate: Rate = 0.2
     exchange_within: str = "text"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_at_least(
-            self, 1, "sentences_per_row", "short_max_sentences", "long_max_sentences"
-        )
-        for name in ("short_sentence_length", "long_sentence_length"):
-            if getattr(self, name) < 4:
-                raise ValueError(
-                    f"`{name}` must be at least 4, since three positions are taken by "
-                    f"<SS>, <Attn> and </s>. Received: {name}={getattr(self, name)}"
-                )
         if self.exchange_within not in EXCHANGE_WITHIN:
             raise ValueError(
                 f"`exchange_within` must be one of {', '.join(EXCHANGE_WITHIN)}. "
                 f"Received: {self.exchange_within!r}"
             )
-        check_rates(self, "long_rate", "exchange_rate")
 
 
 @register
@@ -218,11 +198,11 @@ class LaneInputsConfig:
 
     model_arguments: ClassVar[Mapping[str, Any]] = types.MappingProxyType({})
 
-    target_length: int = 150
-    validation_lanes: int = 10
+    target_length: Count = 150
+    validation_lanes: Count = 10
 
     def __post_init__(self) -> None:
-        check_at_least(self, 1, "target_length", "validation_lanes")
+        check_ranges(self)
 
     @property
     def row_length(self) -> int:

@@ -3,7 +3,7 @@
 import dataclasses
 from typing import ClassVar
 
-from seg_tf.configuration.bounds import check_at_least
+from seg_tf.configuration.bounds import Count, Fraction, Rate, Share, check_ranges
 from seg_tf.configuration.registry import register
 
 
@@ -18,18 +18,13 @@ class MaskingConfig:
 
     implementation: ClassVar[str] = "data_pipelines.loading.masking:TokenMasking"
 
-    mask_rate: float = 0.15
-    max_predictions: int = 80
-    mask_token_rate: float = 0.8
-    random_token_rate: float = 0.1
+    mask_rate: Fraction = 0.15
+    max_predictions: Count = 80
+    mask_token_rate: Rate = 0.8
+    random_token_rate: Rate = 0.1
 
     def __post_init__(self) -> None:
-        check_at_least(self, 1, "max_predictions")
-        if not 0 < self.mask_rate < 1:
-            raise ValueError(
-                "`mask_rate` must lie between 0 and 1. "
-                f"Received: mask_rate={self.mask_rate}"
-            )
+        check_ranges(self)
         if self.mask_token_rate + self.random_token_rate > 1:
             raise ValueError(
                 "`mask_token_rate` and `random_token_rate` must not exceed 1 "
@@ -51,14 +46,5 @@ class SpanMaskingConfig(MaskingConfig):
 
     implementation: ClassVar[str] = "data_pipelines.loading.span_masking:SpanMasking"
 
-    max_span_length: int = 3
-    span_end_rate: float = 0.2
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_at_least(self, 1, "max_span_length")
-        if not 0 < self.span_end_rate <= 1:
-            raise ValueError(
-                "`span_end_rate` must be positive and at most 1. Received: "
-                f"span_end_rate={self.span_end_rate}"
-            )
+    max_span_length: Count = 3
+    span_end_rate: Share = 0.2

@@ -5,7 +5,7 @@ import types
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from seg_tf.configuration.bounds import check_at_least
+from seg_tf.configuration.bounds import Count, Dropout, Share, Whole, check_ranges
 from seg_tf.configuration.registry import register
 
 # Further arguments where the backward pass computes layers again.
@@ -40,6 +40,11 @@ def _activations(layers: Sequence[tuple[int, int, int]], recompute_layers: bool)
     return inputs + max((inside for _, _, inside in layers), default=0)
 
 
+def _matrices(width: int, intermediate_size: int) -> int:
+    """Weights of the matrices of a layer: four of attention, two of its block."""
+    return width * (4 * width + 2 * intermediate_size)
+
+
 @register
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EncoderConfig:
@@ -62,39 +67,43 @@ class EncoderConfig:
     implementation: ClassVar[str] = "seg_tf.models.encoder:Encoder"
     recomputing_arguments: ClassVar[Mapping[str, Any]] = _RECOMPUTING
 
-    vocab_size: int | None = None
+    vocab_size: Count | None = None
     index_tables: Mapping[str, int] = dataclasses.field(
         default_factory=lambda: types.MappingProxyType(
             {"paragraph_index": 50, "sentence_index": 100, "token_index": 256}
         )
     )
-    num_layers: int = 12
-    hidden_size: int = 768
-    num_heads: int = 12
-    intermediate_size: int = 3072
-    dropout: float = 0.1
-    attention_dropout: float | None = None
-    layer_norm_epsilon: float = 1e-12
-    initializer_range: float = 0.02
+    num_layers: Count = 12
+    hidden_size: Count = 768
+    num_heads: Count = 12
+    intermediate_size: Count = 3072
+    dropout: Dropout = 0.1
+    attention_dropout: Dropout | None = None
+    layer_norm_epsilon: Share = 1e-12
+    initializer_range: Share = 0.02
     approximate_gelu: bool = False
-    num_token_types: int = 0
+    num_token_types: Whole = 0
 
     def __post_init__(self) -> None:
-        check_at_least(
-            self, 1, "num_layers", "hidden_size", "num_heads", "intermediate_size"
-        )
-        check_at_least(self, 0, "num_token_types")
+        check_ranges(self)
         if self.hidden_size % self.num_heads:
             raise ValueError(
                 "`hidden_size` must be a multiple of `num_heads`. Received: "
                 f"hidden_size={self.hidden_size}, num_heads={self.num_heads}"
             )
         for name, rows in self.index_tables.items():
-            if not isinstance(rows, int) or rows < 1:
+            if type(rows) is not int or not 1 <= rows < 2**31:
                 raise ValueError(
                     "`index_tables` must give every table at least one row. "
                     f"Received: index_tables[{name!r}]={rows}"
                 )
+
+    def least_weights(self, vocab_size: int) -> int:
+        """Fewest weights of such an encoder: those of its tables and matrices."""
+        rows = vocab_size + sum(self.index_tables.values())
+        return self.hidden_size * rows + self.num_layers * _matrices(
+            self.hidden_size, self.intermediate_size
+        )
 
     @property
     def inputs_arguments(self) -> Mapping[str, Any]:
@@ -121,20 +130,6 @@ class EncoderConfig:
         return length * _activations(layers, recompute_layers)
 
 
-_REAT_SIZES = (
-    "block_length",
-    "max_sentences",
-    "num_sentence_layers",
-    "num_alpha_layers",
-    "hidden_size",
-    "alpha_hidden_size",
-    "num_heads",
-    "alpha_num_heads",
-    "intermediate_size",
-    "alpha_intermediate_size",
-)
-
-
 @register
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ReATConfig:
@@ -158,25 +153,25 @@ class ReATConfig:
     implementation: ClassVar[str] = "seg_tf.models.reat:ReAT"
     recomputing_arguments: ClassVar[Mapping[str, Any]] = _RECOMPUTING
 
-    vocab_size: int | None = None
-    block_length: int = 128
-    max_sentences: int = 128
-    num_sentence_layers: int = 3
-    num_alpha_layers: int = 4
-    hidden_size: int = 768
-    alpha_hidden_size: int = 1024
-    num_heads: int = 12
-    alpha_num_heads: int = 16
-    intermediate_size: int = 3072
-    alpha_intermediate_size: int = 4096
-    dropout: float = 0.1
-    attention_dropout: float | None = None
-    layer_norm_epsilon: float = 1e-12
-    initializer_range: float = 0.02
+    vocab_size: Count | None = None
+    block_length: Count = 128
+    max_sentences: Count = 128
+    num_sentence_layers: Count = 3
+    num_alpha_layers: Count = 4
+    hidden_size: Count = 768
+    alpha_hidden_size: Count = 1024
+    num_heads: Count = 12
+    alpha_num_heads: Count = 16
+    intermediate_size: Count = 3072
+    alpha_intermediate_size: Count = 4096
+    dropout: Dropout = 0.1
+    attention_dropout: Dropout | None = None
+    layer_norm_epsilon: Share = 1e-12
+    initializer_range: Share = 0.02
     approximate_gelu: bool = False
 
     def __post_init__(self) -> None:
-        check_at_least(self, 1, *_REAT_SIZES)
+        check_ranges(self)
         for size, heads in (
             ("hidden_size", "num_heads"),
             ("alpha_hidden_size", "alpha_num_heads"),
@@ -186,6 +181,14 @@ class ReATConfig:
                     f"`{size}` must be a multiple of `{heads}`. Received: "
                     f"{size}={getattr(self, size)}, {heads}={getattr(self, heads)}"
                 )
+
+    def least_weights(self, vocab_size: int) -> int:
+        """Fewest weights of such a model: those of its tables and matrices."""
+        rows = vocab_size + self.block_length + self.max_sentences
+        sentence = _matrices(self.hidden_size, self.intermediate_size)
+        alpha = _matrices(self.alpha_hidden_size, self.alpha_intermediate_size)
+        layers = self.num_sentence_layers * sentence + self.num_alpha_layers * alpha
+        return self.hidden_size * rows + layers
 
     @property
     def inputs_arguments(self) -> Mapping[str, Any]:
@@ -257,27 +260,33 @@ class TransformerXLConfig:
     )
     recomputing_arguments: ClassVar[Mapping[str, Any]] = _RECOMPUTING
 
-    vocab_size: int | None = None
+    vocab_size: Count | None = None
     position_parts: tuple[str, ...] = ("token", "sentence", "paragraph")
     position_form: str = "eq3"
-    num_layers: int = 16
-    hidden_size: int = 410
-    num_heads: int = 10
-    head_size: int = 41
-    intermediate_size: int = 2100
-    memory_length: int = 150
-    dropout: float = 0.1
-    attention_dropout: float = 0.0
+    num_layers: Count = 16
+    hidden_size: Count = 410
+    num_heads: Count = 10
+    head_size: Count = 41
+    intermediate_size: Count = 2100
+    memory_length: Whole = 150
+    dropout: Dropout = 0.1
+    attention_dropout: Dropout = 0.0
     cutoffs: tuple[int, ...] = (20_000, 40_000, 200_000)
-    embedding_size: int = 410
-    tail_divisor: int = 1
-    layer_norm_epsilon: float = 1e-5
-    initializer_range: float = 0.02
-    projection_range: float = 0.01
+    embedding_size: Count = 410
+    tail_divisor: Count = 1
+    layer_norm_epsilon: Share = 1e-5
+    initializer_range: Share = 0.02
+    projection_range: Share = 0.01
 
     def __post_init__(self) -> None:
-        check_at_least(self, 0, "memory_length")
-        check_at_least(self, 1, "num_layers", "num_heads", "head_size", "tail_divisor")
+        check_ranges(self)
+
+    def least_weights(self, vocab_size: int) -> int:
+        """Fewest weights of such a model: those of its words and matrices."""
+        head = min((vocab_size, *self.cutoffs))
+        inside = 4 * self.num_heads * self.head_size + 2 * self.intermediate_size
+        layers = self.num_layers * self.hidden_size * inside
+        return head * self.embedding_size + vocab_size - head + layers
 
     @property
     def inputs_arguments(self) -> Mapping[str, Any]:

@@ -5,24 +5,37 @@ import types
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from seg_tf.configuration.bounds import Count, NonNegative, check_ranges
 from seg_tf.configuration.registry import register
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _ObjectiveConfig:
+    """Settings of every objective.
+
+    Attributes:
+        loss_weight: factor of its loss in the sum.
+    """
+
+    loss_weight: NonNegative = 1.0
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
 
 
 @register
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class MaskedLMConfig:
+class MaskedLMConfig(_ObjectiveConfig):
     """Masked language modelling over gathered positions (Devlin et al., 2018)."""
 
     implementation: ClassVar[str] = "seg_tf.objectives.masked_lm:MaskedLM"
     # Whether it takes the `vocab_multiple` of the run.
     pads_vocabulary: ClassVar[bool] = True
 
-    loss_weight: float = 1.0
-
 
 @register
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SentenceUnshufflingConfig:
+class SentenceUnshufflingConfig(_ObjectiveConfig):
     """Sentence unshuffling by a Sequence Reconstructor (SLM, section 2.1).
 
     Attributes:
@@ -37,27 +50,28 @@ class SentenceUnshufflingConfig:
         "seg_tf.objectives.sentence_unshuffling:SentenceUnshuffling"
     )
 
-    num_layers: int = 3
+    num_layers: Count = 3
     scale_pointers: bool = False
     normalize_first: bool = False
-    loss_weight: float = 1.0
+
+    def least_weights(self, hidden_size: int) -> int:
+        """Fewest weights of the reconstructor: its attention has eight matrices."""
+        return self.num_layers * 8 * hidden_size**2
 
 
 @register
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ExchangeSentenceConfig:
+class ExchangeSentenceConfig(_ObjectiveConfig):
     """Detection of sentences moved within their text (ReAT, section II.E)."""
 
     implementation: ClassVar[str] = (
         "seg_tf.objectives.exchange_sentence:ExchangeSentence"
     )
 
-    loss_weight: float = 1.0
-
 
 @register
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class CausalLMConfig:
+class CausalLMConfig(_ObjectiveConfig):
     """Prediction of the next word by an adaptive softmax (Transformer-XL)."""
 
     implementation: ClassVar[str] = "seg_tf.objectives.causal_lm:CausalLM"
@@ -67,5 +81,3 @@ class CausalLMConfig:
     compiled_arguments: ClassVar[Mapping[str, Any]] = types.MappingProxyType(
         {"static_shapes": True}
     )
-
-    loss_weight: float = 1.0

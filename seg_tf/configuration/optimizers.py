@@ -3,6 +3,14 @@
 import dataclasses
 from typing import ClassVar
 
+from seg_tf.configuration.bounds import (
+    Count,
+    Dropout,
+    NonNegative,
+    Positive,
+    Share,
+    check_ranges,
+)
 from seg_tf.configuration.registry import register
 
 
@@ -22,13 +30,16 @@ class _AdamFamilyConfig:
         weight_decay: none on LayerNorm and bias.
     """
 
-    learning_rate: float = 1e-4
+    learning_rate: NonNegative = 1e-4
     warmup_updates: int | None = None
-    end_learning_rate: float = 0.0
-    weight_decay: float = 0.01
-    beta_1: float = 0.9
-    beta_2: float = 0.999
-    epsilon: float = 1e-6
+    end_learning_rate: NonNegative = 0.0
+    weight_decay: NonNegative = 0.01
+    beta_1: Dropout = 0.9
+    beta_2: Dropout = 0.999
+    epsilon: Positive = 1e-6
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
 
     def warmup(self, num_updates: int) -> int:
         """Updates of warm-up of a run of this length."""
@@ -59,16 +70,9 @@ class _DecayingConfig(_AdamFamilyConfig):
             from the end of the warm-up, where the rate then drops.
     """
 
-    warmup_share: float = 0.01
-    decay_updates: int | None = None
+    warmup_share: Share = 0.01
+    decay_updates: Count | None = None
     decay_from_start: bool = False
-
-    def __post_init__(self) -> None:
-        if not 0 < self.warmup_share <= 1:
-            raise ValueError(
-                "`warmup_share` must be above 0 and at most 1. Received: "
-                f"warmup_share={self.warmup_share}"
-            )
 
     def warmup(self, num_updates: int) -> int:
         if self.warmup_updates is None:
@@ -104,7 +108,7 @@ class AdamWConfig(_DecayingConfig):
 
     implementation: ClassVar[str] = "seg_tf.training.optimizers.optimizer:build_adamw"
 
-    decay_power: float = 1.0
+    decay_power: Positive = 1.0
 
 
 @register
@@ -116,11 +120,11 @@ class CosineAdamWConfig(_DecayingConfig):
         "seg_tf.training.optimizers.optimizer:build_cosine_adamw"
     )
 
-    learning_rate: float = 2.5e-4
+    learning_rate: NonNegative = 2.5e-4
     warmup_updates: int | None = 0
     decay_from_start: bool = True
-    weight_decay: float = 0.0
-    epsilon: float = 1e-8
+    weight_decay: NonNegative = 0.0
+    epsilon: Positive = 1e-8
 
 
 @register
@@ -136,8 +140,8 @@ class LambConfig(_DecayingConfig):
 
     implementation: ClassVar[str] = "seg_tf.training.optimizers.optimizer:build_lamb"
 
-    learning_rate: float = 6e-3
-    decay_power: float = 0.5
+    learning_rate: NonNegative = 6e-3
+    decay_power: Positive = 0.5
     decay_from_start: bool = True
     adapt_excluded: bool = True
 
@@ -162,14 +166,7 @@ class StableAdamWConfig(_AdamFamilyConfig):
     )
 
     warmup_updates: int = 1_000
-    decay_share: float = 0.1
-
-    def __post_init__(self) -> None:
-        if not 0 < self.decay_share <= 1:
-            raise ValueError(
-                "`decay_share` must be above 0 and at most 1. Received: "
-                f"decay_share={self.decay_share}"
-            )
+    decay_share: Share = 0.1
 
     def warmup(self, num_updates: int) -> int:
         return self.warmup_updates

@@ -96,7 +96,7 @@ def from_config_dict(values: Any) -> Any:
     type_name = fields.pop(_TYPE_KEY, None)
     if type_name is None:
         return types.MappingProxyType(fields)
-    if type_name not in _REGISTRY:
+    if not isinstance(type_name, str) or type_name not in _REGISTRY:
         raise ValueError(
             f"`type` must be one of {sorted(_REGISTRY)}. Received: {type_name!r}"
         )
@@ -107,6 +107,14 @@ def from_config_dict(values: Any) -> Any:
             f"`{type_name}` has no field {sorted(unknown)}; it has "
             f"{[field.name for field in dataclasses.fields(cls)]}"
         )
+    missing = [
+        field.name
+        for field in dataclasses.fields(cls)
+        if field.name not in fields
+        and field.default is field.default_factory is dataclasses.MISSING
+    ]
+    if missing:
+        raise ValueError(f"`{type_name}` must have the fields {missing}")
     hints = typing.get_type_hints(cls)
     return cls(
         **{name: _typed(name, value, hints[name]) for name, value in fields.items()}
@@ -115,21 +123,24 @@ def from_config_dict(values: Any) -> Any:
 
 def _typed(name: str, value: Any, hint: Any) -> Any:
     """`value`, if it is what the field's type hint allows; int passes for float."""
-    allowed = _alternatives(hint)
     is_config = isinstance(hint, type) and dataclasses.is_dataclass(hint)
     if is_config and not isinstance(value, hint):
         raise ValueError(
             f"`{name}` must be a {hint.__name__}, with its name as `{_TYPE_KEY}`. "
             f"Received: {name}={value!r}"
         )
-    if not set(allowed) <= {int, float, bool, str, types.NoneType}:
-        return value  # a part of the config or a mapping, which check themselves
-    if type(value) in allowed:
+    kinds = tuple(
+        dict.fromkeys(typing.get_origin(kind) or kind for kind in _alternatives(hint))
+    )
+    if Any in kinds or type(value) in kinds:
         return value
-    if float in allowed and type(value) is int:
+    # A mapping, or a config of a subclass. A bool is no int.
+    if isinstance(value, kinds) and not isinstance(value, bool):
+        return value
+    if float in kinds and type(value) is int:
         return float(value)
     expected = " or ".join(
-        "None" if kind is types.NoneType else kind.__name__ for kind in allowed
+        "None" if kind is types.NoneType else kind.__name__ for kind in kinds
     )
     raise ValueError(f"`{name}` must be {expected}. Received: {name}={value!r}")
 

@@ -45,7 +45,7 @@ class RunConfig:
             )
         parts |= {f"objectives.{name}": one for name, one in self.objectives.items()}
         for name, part in parts.items():
-            if not dataclasses.is_dataclass(part):
+            if not hasattr(type(part), "implementation"):
                 raise ValueError(
                     f"`{name}` must be a config, with the name of its class as `type`. "
                     f"Received: {name}={part!r}"

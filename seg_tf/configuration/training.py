@@ -4,7 +4,7 @@ import dataclasses
 import re
 from typing import ClassVar
 
-from seg_tf.configuration.bounds import check_at_least
+from seg_tf.configuration.bounds import Count, Positive, Seed, Whole, check_ranges
 from seg_tf.configuration.registry import register
 
 _DTYPE_POLICIES = ("float32", "mixed_bfloat16", "bfloat16", "mixed_float16")
@@ -26,17 +26,17 @@ class LossScaleConfig:
         "seg_tf.training.optimizers.loss_scale:DynamicLossScale"
     )
 
-    initial: float = 2.0**15
-    growth_interval: int = 2_000
-    floor: float = 1.0
+    initial: Positive = 2.0**15
+    growth_interval: Count = 2_000
+    floor: Positive = 1.0
 
     def __post_init__(self) -> None:
-        if not 0 < self.floor <= self.initial:
+        check_ranges(self)
+        if self.floor > self.initial:
             raise ValueError(
-                "`floor` must be positive and at most `initial`. Received: "
+                "`floor` must be at most `initial`. Received: "
                 f"floor={self.floor}, initial={self.initial}"
             )
-        check_at_least(self, 1, "growth_interval")
 
 
 @register
@@ -88,51 +88,33 @@ class TrainingConfig:
             (`seg_tf.training.outputs.run_callbacks`).
     """
 
-    num_updates: int = 500_000
-    batch_size: int = 256
-    micro_batch_size: int | None = None
-    clip_norm: float | None = 1.0
-    max_skipped_steps: int = 20
-    seed: int = 0
+    num_updates: Count = 500_000
+    batch_size: Count = 256
+    micro_batch_size: Count | None = None
+    clip_norm: Positive | None = 1.0
+    max_skipped_steps: Whole = 20
+    seed: Seed = 0
     dtype_policy: str = "float32"
     loss_scale: LossScaleConfig = LossScaleConfig()
     recompute_layers: bool = False
     compress_gradients: bool = False
-    gradient_groups: int = 4
+    gradient_groups: Count = 4
     jit_compile: bool | None = None
-    vocab_multiple: int | None = None
+    vocab_multiple: Count | None = None
     deterministic_ops: bool | None = None
-    log_interval: int = 50
-    validation_interval: int = 5_000
-    validation_batches: int = 50
-    checkpoint_interval: int = 5_000
-    keep_checkpoints: int = 3
+    log_interval: Count = 50
+    validation_interval: Whole = 5_000
+    validation_batches: Count = 50
+    checkpoint_interval: Count = 5_000
+    keep_checkpoints: Count = 3
     callbacks: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        check_at_least(
-            self,
-            1,
-            "num_updates",
-            "batch_size",
-            "gradient_groups",
-            "log_interval",
-            "validation_batches",
-            "checkpoint_interval",
-            "keep_checkpoints",
-        )
-        check_at_least(self, 0, "max_skipped_steps", "validation_interval")
-        if self.clip_norm is not None and self.clip_norm <= 0:
-            raise ValueError(
-                "`clip_norm` must be positive, or None not to clip. Received: "
-                f"clip_norm={self.clip_norm}"
-            )
-        if self.vocab_multiple is not None:
-            check_at_least(self, 1, "vocab_multiple")
+        check_ranges(self)
         size = self.micro_batch_size
-        if size is not None and (size < 1 or self.batch_size % size):
+        if size is not None and self.batch_size % size:
             raise ValueError(
-                "`micro_batch_size` must be at least 1 and divide `batch_size`. "
+                "`micro_batch_size` must divide `batch_size`. "
                 f"Received: micro_batch_size={size}, batch_size={self.batch_size}"
             )
         if self.dtype_policy not in _DTYPE_POLICIES:

@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from seg_tf.checkpoints import weight_files
+from seg_tf.checkpoints.errors import DamagedCheckpointError
 from seg_tf.interop import bert_parts
 
 POOLER_FILE = "pooler.npz"
@@ -31,8 +33,14 @@ def read(folder: pathlib.Path) -> Pooler | None:
     path = folder / POOLER_FILE
     if not path.is_file():
         return None
-    with np.load(path) as archive:
-        return Pooler(archive["kernel"], archive["bias"])
+    arrays = weight_files.read_npz(path)
+    kernel, bias = (arrays.get(name) for name in Pooler._fields)
+    if kernel is None or bias is None or kernel.shape[1:] != bias.shape:
+        raise DamagedCheckpointError(
+            f"{path}: must hold `kernel` of shape (C, D) and `bias` of shape (D,). "
+            f"Received: { ({name: array.shape for name, array in arrays.items()}) }"
+        )
+    return Pooler(kernel, bias)
 
 
 def read_parts(folder: pathlib.Path) -> dict[str, np.ndarray]:

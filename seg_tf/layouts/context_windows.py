@@ -12,7 +12,7 @@ import dataclasses
 
 import tensorflow as tf
 
-from seg_tf.configuration.bounds import check_at_least
+from seg_tf.configuration.bounds import Count, Whole, check_ranges
 from seg_tf.layouts.contexts import Contexts, Questions
 from seg_tf.text.marked_positions import count_off
 
@@ -36,15 +36,14 @@ class WindowSizes:
     """
 
     max_length: int = 384
-    stride: int = 128
-    max_question_pieces: int = 64
-    num_special_tokens: int = 3
-    tokens_per_sentence: int = 0
+    stride: Count = 128
+    max_question_pieces: Count = 64
+    num_special_tokens: Whole = 3
+    tokens_per_sentence: Whole = 0
     max_sentences: int | None = None
 
     def __post_init__(self) -> None:
-        check_at_least(self, 1, "stride", "max_question_pieces")
-        check_at_least(self, 0, "num_special_tokens", "tokens_per_sentence")
+        check_ranges(self)
         if self.max_sentences is not None and self.max_sentences < 2:
             raise ValueError(
                 "`max_sentences` must be at least 2, for the question and a sentence. "

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from seg_tf import configuration, files, tasks
-from seg_tf.checkpoints import contents, folders
+from seg_tf.checkpoints import contents, folders, pretrained
 from seg_tf.fidelity.comparison import read_setting
 from seg_tf.finetuning.trials import results as trial_results
 from seg_tf.finetuning.trials.trial_runs import FinishedTrial, TrialsFolder
@@ -102,8 +102,8 @@ class Results:
             result = files.read_json(file)
             _put(self._perplexities, result["run"], (file, result), lambda one: one[0])
         elif file.name == "log.jsonl":
-            state = contents.read_state(folders.find_checkpoint(file.parent))
-            config = configuration.from_config_dict(state["config"])
+            checkpoint = folders.find_checkpoint(file.parent)
+            config = pretrained.read_config(checkpoint, contents.read_state(checkpoint))
             _put(self._runs, config.name, file.parent, lambda one: one)
             self._configs[config.name] = config
         elif file.name == LEADERBOARD_FILE:

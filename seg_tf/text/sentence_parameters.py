@@ -1,9 +1,9 @@
 """Makers of sentences: how flags name them, and the file that keeps their tables."""
 
-import json
 import pathlib
 import zipfile
 
+from seg_tf import files
 from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.text.punkt_parameters import PunktParameters
 from seg_tf.text.sentence_function import (
@@ -17,6 +17,7 @@ SentenceParameters = PunktParameters | SentenceFunction
 Splitter = SentenceSplitter | FunctionSplitter
 
 _NLTK_PREFIX = "nltk:"
+_MAX_BYTES = 2**28
 
 # What the flags that name parameters say of their values.
 PARAMETERS_HELP = (
@@ -90,10 +91,7 @@ def read_parameters(
             f"`path` must be a JSON file of sentence parameters. Received: {path}, "
             "which is not a file"
         )
-    try:
-        values = json.loads(path.read_bytes())
-    except ValueError as error:
-        raise ValueError(f"{path} is not JSON: {error}") from error
+    values = files.read_json(path, _MAX_BYTES)
     if isinstance(values, dict) and values.get("format") == FUNCTION_FORMAT:
         named = SentenceFunction.from_json(values, str(path))
         if sentence_function not in (None, named.function):

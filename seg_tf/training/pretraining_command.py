@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import tensorflow as tf
 
 from seg_tf import command_line, configuration, fidelity, output_paths
-from seg_tf.checkpoints import contents, folder_names, folders
+from seg_tf.checkpoints import contents, folder_names, folders, pretrained
 from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.configuration import source_settings
 from seg_tf.training import (
@@ -318,7 +318,7 @@ def _like_imported(
 ) -> tuple[configuration.RunConfig, dict[str, tuple[Any, Any]]]:
     """The config with the settings that imported weights were trained with."""
     state = contents.read_state(initial)
-    source = configuration.from_config_dict(state["config"]).model
+    source = pretrained.read_config(initial, state).model
     if not state.get("imported") or type(source) is not type(config.model):
         return config, {}
     return source_settings.follow_source(config, vars(source), asked)

@@ -249,6 +249,7 @@ def test_a_function_that_only_the_checkpoint_names_is_not_run(tmp_path, chapter)
     slm_dir = tiny_slm.write_checkpoint(
         tmp_path / "slm",
         sentence_parameters=SentenceFunction("textwrap:wrap").to_bytes(),
+        sentence_splitter={"name": "function:textwrap:wrap"},
     )
     output = tmp_path / "chapter.npz"
     arguments = [f"--text={chapter}", f"--output={output}"]

@@ -85,7 +85,10 @@ def write_checkpoint(
         text_preparation=TextPreparation(
             vocabulary.to_bytes(),
             how.pop("normalization", UNCASED),
-            {"name": "english", "parameters_sha256": SPLITTER.parameters_checksum},
+            how.pop(
+                "sentence_splitter",
+                {"name": "english", "parameters_sha256": SPLITTER.parameters_checksum},
+            ),
             **how,
         )
         if text_preparation

@@ -296,7 +296,9 @@ def test_a_checkpoint_of_a_language_model_gives_no_encoder_its_start(
 def test_what_a_checkpoint_of_this_package_carries_comes_along(tmp_path):
     parameters = SentenceFunction("textwrap:wrap").to_bytes()
     source = tiny_slm.write_checkpoint(
-        tmp_path / "source", sentence_parameters=parameters
+        tmp_path / "source",
+        sentence_parameters=parameters,
+        sentence_splitter={"name": "function:textwrap:wrap"},
     )
     pooler = Pooler(np.full((16, 16), 2.0, "float32"), np.ones(16, "float32"))
     pooler_file.write(load_pretrained(source).folder, pooler)

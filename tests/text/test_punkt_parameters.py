@@ -187,7 +187,7 @@ def test_malformed_json_is_named(tmp_path, change, message):
 def test_file_that_is_not_json(tmp_path):
     path = tmp_path / "mine.json"
     path.write_text("{")
-    with pytest.raises(ValueError, match="is not JSON"):
+    with pytest.raises(ValueError, match="not valid JSON"):
         load_parameters(str(path))
 
 

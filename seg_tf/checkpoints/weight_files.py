@@ -1,0 +1,304 @@
+"""Files of weights, which anyone may have written: checked before they are read.
+
+What a file holds is compared with the model, by name, shape and type, before an array
+is decompressed. So a small file cannot claim more memory than its model needs.
+"""
+
+import collections
+import contextlib
+import math
+import pathlib
+import zipfile
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import h5py
+import keras
+import numpy as np
+import tensorflow as tf
+
+from seg_tf.checkpoints.errors import CheckpointError, DamagedCheckpointError
+
+Shape = tuple[int, ...]
+
+_FILTERS = {h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE}
+_BFLOAT16 = np.dtype(tf.bfloat16.as_numpy_dtype)
+# Trained weights can hardly be compressed; those of a new model hold some zeros.
+_MAX_COMPRESSION = 16
+_SLACK_BYTES = 2**20
+_MAX_DEPTH = 32
+
+
+@contextlib.contextmanager
+def reading(path: pathlib.Path) -> Iterator[None]:
+    """Names the file in every error inside, whichever library raises it."""
+    try:
+        yield
+    except CheckpointError:
+        raise
+    except Exception as error:  # Libraries raise almost anything for damaged files.
+        raise DamagedCheckpointError(
+            f"{path}: cannot be read: {type(error).__name__}: {str(error)[:300]}"
+        ) from error
+
+
+# === HDF5 ===
+
+
+def hdf5_shapes(path: pathlib.Path) -> dict[str, Shape]:
+    """Shapes of the arrays of an HDF5 file, by name.
+
+    Raises:
+        DamagedCheckpointError: if the file holds anything but arrays of floats within
+            itself, or they claim far more memory than the file has bytes.
+    """
+    with reading(path), h5py.File(path, "r") as file:
+        arrays = dict(_arrays(path, file, "", set()))
+        size = sum(array.size * array.dtype.itemsize for array in arrays.values())
+        _check_claim(path, size, path.stat().st_size)
+        return {name: array.shape for name, array in arrays.items()}
+
+
+def _arrays(
+    path: pathlib.Path, group: h5py.Group, prefix: str, seen: set[int]
+) -> Iterator[tuple[str, h5py.Dataset]]:
+    for key in group:
+        name, item = f"{prefix}{key}", None
+        if isinstance(group.get(key, getlink=True), h5py.HardLink):
+            item = group[key]
+            address = h5py.h5o.get_info(item.id).addr
+            if address in seen or name.count("/") > _MAX_DEPTH:
+                item = None
+            seen.add(address)
+        if isinstance(item, h5py.Group):
+            yield from _arrays(path, item, f"{name}/", seen)
+        elif isinstance(item, h5py.Dataset) and _is_plain(item):
+            yield name, item
+        else:
+            raise DamagedCheckpointError(
+                f"{path}: {name!r} must be an array of floats within the file, neither "
+                "a link nor written by an unknown filter"
+            )
+
+
+def _is_plain(array: h5py.Dataset) -> bool:
+    properties = array.id.get_create_plist()
+    filters = {
+        properties.get_filter(number)[0] for number in range(properties.get_nfilters())
+    }
+    return (
+        array.external is None
+        and not array.is_virtual
+        and filters <= _FILTERS
+        and (array.dtype.kind == "f" or array.dtype in (_BFLOAT16, np.dtype("V2")))
+        and array.shape is not None
+    )
+
+
+def load_hdf5(path: pathlib.Path, model: keras.Model) -> None:
+    """Gives a built model the weights of an HDF5 file.
+
+    Raises:
+        CheckpointError: if one is missing, left over, of another shape or not finite.
+    """
+    stored = collections.Counter(hdf5_shapes(path).values())
+    expected = collections.Counter(tuple(weight.shape) for weight in model.weights)
+    if stored != expected:
+        raise CheckpointError(
+            f"{path}: of another model: it lacks arrays of the shapes "
+            f"{_shapes_text(expected - stored)} and has left over "
+            f"{_shapes_text(stored - expected)}"
+        )
+    with reading(path):
+        # Each layer asks for its own arrays; with the same number of them none is left.
+        model.load_weights(path)
+    for weight in model.weights:
+        _check_finite(np.asarray(weight.value), f"{path}: {weight.path}")
+
+
+def _shapes_text(shapes: Mapping[tuple[int, ...], int]) -> str:
+    text = ", ".join(
+        f"{number} x {shape}" for shape, number in sorted(shapes.items())[:8]
+    )
+    return (text or "none") + (", …" if len(shapes) > 8 else "")
+
+
+def compress_hdf5(path: pathlib.Path) -> None:
+    """Writes an HDF5 file once more, its arrays compressed."""
+    aside = path.with_name(f"{path.name}.compressed")
+    with h5py.File(path) as source, h5py.File(aside, "w") as target:
+
+        def copy(name: str, found: h5py.Group | h5py.Dataset) -> None:
+            if isinstance(found, h5py.Dataset) and found.ndim:
+                # Signs and exponents are alike, and side by side when shuffled.
+                made = target.create_dataset(
+                    name, data=found[()], compression="gzip", shuffle=True
+                )
+                made.attrs.update(found.attrs)
+            elif isinstance(found, h5py.Dataset):
+                source.copy(found, target, name)
+            else:
+                target.require_group(name).attrs.update(found.attrs)
+
+        target.attrs.update(source.attrs)
+        source.visititems(copy)
+    aside.replace(path)
+
+
+# === NPZ ===
+
+
+def write_npz(path: pathlib.Path, variables: Mapping[str, Any], compress: bool) -> None:
+    """As `numpy.savez`, but with one variable at a time in memory."""
+    method = zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED
+    with zipfile.ZipFile(path, "w", method, allowZip64=True) as archive:
+        for name, variable in variables.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                np.lib.format.write_array(entry, np.asarray(variable.value))
+
+
+def read_npz(path: pathlib.Path) -> dict[str, np.ndarray]:
+    """The arrays of an archive, by name.
+
+    Raises:
+        DamagedCheckpointError: if it is none, or claims far more memory than it has
+            bytes.
+    """
+    with reading(path), zipfile.ZipFile(path) as archive:
+        entries = archive.infolist()
+        size = sum(entry.file_size for entry in entries)
+        _check_claim(path, size, path.stat().st_size)
+        return {
+            entry.filename.removesuffix(".npy"): _array(archive, entry, path)
+            for entry in entries
+        }
+
+
+def num_values(path: pathlib.Path, group: str) -> int:
+    """About how many values the arrays of a group have, from the archive's index."""
+    with reading(path), zipfile.ZipFile(path) as archive:
+        sizes = (
+            entry.file_size
+            for entry in archive.infolist()
+            if _number(entry.filename)[0] == group
+        )
+        size = sum(sizes)
+        _check_claim(path, size, path.stat().st_size)
+        return size // 2
+
+
+def load_npz(
+    path: pathlib.Path, variables: Mapping[str, Any], cast: bool = False
+) -> None:
+    """Sets variables to the values in the archive under their numbers.
+
+    Args:
+        path: the archive.
+        variables: by their names in it.
+        cast: whether a variable may have another type than what is stored.
+
+    Raises:
+        CheckpointError: if one is missing, left over, of another type or shape, or
+            not finite.
+    """
+    groups = {_number(name)[0] for name in variables}
+    with reading(path), zipfile.ZipFile(path) as archive:
+        entries = [
+            entry
+            for entry in archive.infolist()
+            if _number(entry.filename)[0] in groups
+        ]
+        stored = {_number(entry.filename): entry for entry in entries}
+        if len(entries) != len(variables) or stored.keys() != set(
+            map(_number, variables)
+        ):
+            raise CheckpointError(
+                f"{path}: of another model: it holds {len(entries)} variables of "
+                f"{', '.join(sorted(groups))}, the model has {len(variables)}"
+            )
+        for name, variable in variables.items():
+            entry = stored[_number(name)]
+            value = _array(archive, entry, path, variable)
+            where = f"{path}: {entry.filename.removesuffix('.npy')}"
+            if not name.startswith("metrics."):
+                _check_finite(value, where)
+            _set(variable, value, f"{path}: of another model: {where}", cast)
+
+
+def _array(
+    archive: zipfile.ZipFile,
+    entry: zipfile.ZipInfo,
+    path: pathlib.Path,
+    variable: Any = None,
+) -> np.ndarray:
+    """An array of an archive; with a variable, only one of its shape is read."""
+    with archive.open(entry) as file:
+        version = np.lib.format.read_magic(file)
+        if version != (1, 0):
+            raise ValueError(
+                f"{entry.filename} has version {version} of NumPy's format"
+            )
+        shape, is_fortran, dtype = np.lib.format.read_array_header_1_0(file)
+        if dtype == np.dtype("V2"):  # NumPy's files have no name for bfloat16
+            dtype = _BFLOAT16
+        if dtype.kind not in "fiub" and dtype != _BFLOAT16:
+            raise ValueError(f"{entry.filename} holds {dtype}, which is no number")
+        if variable is not None and shape != tuple(variable.shape):
+            raise CheckpointError(
+                f"{path}: of another model: {entry.filename.removesuffix('.npy')} is "
+                f"{dtype} of shape {shape}, the model's {variable.path} is of shape "
+                f"{tuple(variable.shape)}"
+            )
+        size = math.prod(shape) * dtype.itemsize
+        content = file.read(size)
+        if len(content) != size or file.read(1):
+            raise ValueError(f"{entry.filename} must hold {size:,} bytes of numbers")
+    array = np.frombuffer(content, dtype)
+    return array.reshape(shape, order="F" if is_fortran else "C")
+
+
+def _number(name: str) -> tuple[str, ...]:
+    """Group and number of a name in the archive; the rest differs by builds."""
+    return tuple(name.split(".")[:2])
+
+
+def _set(variable: Any, value: np.ndarray, where: str, cast: bool) -> None:
+    dtype = np.asarray(variable.value).dtype
+    if (cast and _is_float(value.dtype) == _is_float(dtype)) or _holds(dtype, value):
+        value = value.astype(dtype)
+    if value.dtype != dtype:
+        raise CheckpointError(
+            f"{where} is {value.dtype} of shape {value.shape}, the model's "
+            f"{variable.path} is {dtype} of shape {tuple(variable.shape)}"
+        )
+    variable.assign(value)
+
+
+def _holds(dtype: np.dtype, value: np.ndarray) -> bool:
+    """True if `dtype` has every number of `value`, which may come from elsewhere.
+
+    The engines count in integers of different widths, sums of metrics were float32
+    once, and weights that are handed on are float16.
+    """
+    if value.dtype.kind == dtype.kind == "i":
+        return np.array_equal(value, value.astype(dtype))
+    return (
+        value.dtype.kind == dtype.kind == "f" and value.dtype.itemsize < dtype.itemsize
+    )
+
+
+def _is_float(dtype: np.dtype) -> bool:
+    return dtype.kind == "f" or dtype == _BFLOAT16
+
+
+def _check_claim(path: pathlib.Path, size: int, file_size: int) -> None:
+    if size > _MAX_COMPRESSION * file_size + _SLACK_BYTES:
+        raise DamagedCheckpointError(
+            f"{path}: must not hold arrays of more than {_MAX_COMPRESSION} times its "
+            f"size, {file_size:,} bytes. Received: {size:,} bytes of arrays"
+        )
+
+
+def _check_finite(value: np.ndarray, where: str) -> None:
+    if _is_float(value.dtype) and not np.isfinite(value).all():
+        raise CheckpointError(f"{where} must be finite. Received: NaN or infinity")
