@@ -11,7 +11,7 @@ import pathlib
 import shutil
 import stat
 import uuid
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Mapping
 from typing import Any
 
 # What is not finished, or no longer wanted, has this in front of its name.
@@ -342,3 +342,9 @@ def checksum(path: pathlib.Path) -> str:
     """SHA-256 of a file's bytes, in hexadecimal."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def content_checksum(values: Mapping[str, Any]) -> str:
+    """SHA-256 of the JSON of an object, its field `checksum` left out."""
+    content = {name: value for name, value in values.items() if name != "checksum"}
+    return hashlib.sha256(to_json(content).encode()).hexdigest()

@@ -12,7 +12,6 @@ inputs that know of no text leave them out. `state.json` holds counters, the run
 config and the checksums of the others, and of itself.
 """
 
-import hashlib
 import json
 import pathlib
 import re
@@ -117,8 +116,8 @@ def write(
 def write_state(folder: pathlib.Path, state: Mapping[str, Any]) -> None:
     """Writes `state.json`, in one stroke and with its own checksum in it."""
     content = {name: value for name, value in state.items() if name != "checksum"}
-    content["checksum"] = _state_checksum(content)
-    files.write_text(folder / STATE_FILE, files.to_json(content))
+    content["checksum"] = files.content_checksum(content)
+    files.write_json(folder / STATE_FILE, content)
 
 
 def read_state(folder: pathlib.Path) -> dict[str, Any]:
@@ -131,7 +130,7 @@ def read_state(folder: pathlib.Path) -> dict[str, Any]:
     try:
         state = files.read_json(path, _MAX_STATE_BYTES)
         found = state.get("checksum") if isinstance(state, dict) else None
-        is_intact = found is not None and found == _state_checksum(state)
+        is_intact = found is not None and found == files.content_checksum(state)
     except FileNotFoundError:
         raise DamagedCheckpointError(f"{path}: the file is missing") from None
     except (OSError, ValueError, RecursionError) as error:
@@ -318,8 +317,3 @@ def weights_checksum(folder: pathlib.Path) -> str:
         CheckpointError: if its state cannot be read.
     """
     return read_state(folder)["checksums"][ENCODER_FILE]
-
-
-def _state_checksum(state: Mapping[str, Any]) -> str:
-    content = {name: value for name, value in state.items() if name != "checksum"}
-    return hashlib.sha256(files.to_json(content).encode()).hexdigest()

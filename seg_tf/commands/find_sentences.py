@@ -24,7 +24,7 @@ document. Other formats are converted by
 
 The vectors go to --index_dir, in shards. A killed job resumes where it stopped when the
 same command is given again. Once they are complete, only queries are encoded, and
---corpus may be left out:
+--corpus may be left out. Damaged shards are refused by their checksums:
 
   python -m seg_tf.commands.find_sentences --checkpoint=runs/slm_base \
     --index_dir=books_index \

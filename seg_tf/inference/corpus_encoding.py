@@ -79,8 +79,13 @@ def make(
             corpus = CorpusVectors(folder)
             corpus.check_same(description)
         else:
-            _begin(folder, description, sum(1 for _ in sentences()))
-            corpus = CorpusVectors(folder)
+            num_sentences = sum(1 for _ in sentences())
+            if not num_sentences:
+                raise ValueError(
+                    "`--corpus` must hold sentences. Received: "
+                    f"{', '.join(description['corpus'])}, with none"
+                )
+            corpus = corpus_vectors.begin(folder, description, num_sentences)
         if corpus.missing():
             files.remove_leftovers(folder)
             stream = texts.in_context(sentences(), settings["context_sentences"])
@@ -110,26 +115,8 @@ def _encode_missing(
             )
         if number in missing:
             vectors, num_cut = model.encode(of_shard, on_progress)
-            corpus_vectors.write_shard(corpus.shard(number), vectors, of_shard)
+            corpus.write_shard(number, vectors, of_shard)
             total_cut += num_cut
         else:
             on_progress(len(of_shard))
     return total_cut
-
-
-def _begin(
-    folder: pathlib.Path, description: Mapping[str, Any], num_sentences: int
-) -> None:
-    if not num_sentences:
-        raise ValueError(
-            "`--corpus` must hold sentences. Received: "
-            f"{', '.join(description['corpus'])}, with none"
-        )
-    files.write_json(
-        folder / corpus_vectors.MANIFEST_FILE,
-        {
-            "format_version": corpus_vectors.FORMAT_VERSION,
-            **description,
-            "num_sentences": num_sentences,
-        },
-    )

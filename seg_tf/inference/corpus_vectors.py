@@ -1,9 +1,11 @@
 """The folder that holds the vectors of all sentences of a corpus.
 
-  manifest.json   what the vectors depend on: weights, corpus, settings
-  shard-00000/    vectors.npy: float32 `(N, D)`; sentences.jsonl: what they are of
+  manifest.json   weights, corpus and settings of the vectors; checksums of the shards
+                  and of itself
+  shard-00000/    vectors.npy: float32 `(N, D)`; sentences.jsonl: the sentences
 
-`corpus_encoding` makes it.
+`corpus_encoding` makes it. Each file is compared with its checksum when it is first
+read.
 """
 
 import itertools
@@ -21,7 +23,7 @@ from seg_tf.inference.texts import Sentence
 MANIFEST_FILE = "manifest.json"
 _VECTORS_FILE = "vectors.npy"
 _SENTENCES_FILE = "sentences.jsonl"
-FORMAT_VERSION = 1
+_FORMAT_VERSION = 2  # 1 had no checksums
 
 
 class CorpusVectors:
@@ -31,11 +33,12 @@ class CorpusVectors:
         folder: where it is.
 
     Raises:
-        ValueError: if there is no manifest, or one of another version.
+        ValueError: if there is no manifest, or it is damaged or of another version.
 
     Attributes:
         folder: where it is.
-        manifest: what the vectors depend on, and `num_sentences`.
+        manifest: what the vectors depend on, `num_sentences`, and `shards`: checksums
+            by folder and file.
     """
 
     def __init__(self, folder: pathlib.Path):
@@ -48,12 +51,21 @@ class CorpusVectors:
                 "them"
             )
         self.manifest = files.read_json(path)
-        version = self.manifest.get("format_version")
-        if version != FORMAT_VERSION:
+        again = "Make the vectors again: give --corpus and another --index_dir"
+        is_object = isinstance(self.manifest, dict)
+        version = self.manifest.get("format_version") if is_object else None
+        if version != _FORMAT_VERSION:
             raise ValueError(
-                f"{path}: expected format version {FORMAT_VERSION}, found {version}. "
-                "Make the vectors again, in another --index_dir"
+                f"{path}: expected format version {_FORMAT_VERSION}, found {version}. "
+                + again
             )
+        expected = self.manifest.get("checksum")
+        checksum = files.content_checksum(self.manifest)
+        if checksum != expected:
+            raise ValueError(
+                f"{path}: expected the checksum {expected}, found {checksum}. {again}"
+            )
+        self._intact: set[pathlib.Path] = set()
 
     @property
     def num_shards(self) -> int:
@@ -72,11 +84,12 @@ class CorpusVectors:
         return self.folder / f"shard-{number:05d}"
 
     def missing(self) -> list[int]:
-        """Numbers of the shards that are not there yet."""
+        """Numbers of the shards that were not finished, or were removed."""
+        paths = map(self.shard, range(self.num_shards))
         return [
             number
-            for number in range(self.num_shards)
-            if not self.shard(number).is_dir()
+            for number, path in enumerate(paths)
+            if path.name not in self.manifest["shards"] or not path.is_dir()
         ]
 
     def check_complete(self) -> None:
@@ -101,17 +114,27 @@ class CorpusVectors:
             )
 
     def vectors(self) -> Iterator[np.ndarray]:
-        """The vectors of one shard after the other."""
+        """The vectors of one shard after the other.
+
+        Raises:
+            ValueError: if a file is damaged.
+        """
         for number in range(self.num_shards):
-            path = self.shard(number) / _VECTORS_FILE
-            vectors = np.load(path, mmap_mode="r")
-            expected = self.num_sentences_of(number)
-            if len(vectors) != expected:
+            yield np.load(self._checked_file(number, _VECTORS_FILE), mmap_mode="r")
+
+    def _checked_file(self, shard: int, name: str) -> pathlib.Path:
+        """Path of a file that is as it was written."""
+        path = self.shard(shard) / name
+        if path not in self._intact:
+            expected = self.manifest["shards"].get(path.parent.name, {}).get(name)
+            checksum = files.checksum(path) if path.is_file() else "no file"
+            if checksum != expected:
                 raise ValueError(
-                    f"{path}: expected {expected} vectors, found {len(vectors)}. "
+                    f"{path}: expected the checksum {expected}, found {checksum}. "
                     f"Remove {path.parent} and give the same --corpus again"
                 )
-            yield vectors
+            self._intact.add(path)
+        return path
 
     def nearest(self, queries: np.ndarray, count: int) -> list[list[tuple[int, float]]]:
         """The nearest vectors to each query, found by comparing with all of them.
@@ -145,6 +168,9 @@ class CorpusVectors:
 
         Returns:
             By number.
+
+        Raises:
+            ValueError: if a file is damaged.
         """
         found = {}
         of_shard = sorted(set(numbers))
@@ -152,13 +178,71 @@ class CorpusVectors:
             of_shard, key=lambda number: number // self.shard_sentences
         ):
             wanted = {number % self.shard_sentences: number for number in group}
-            path = self.shard(shard) / _SENTENCES_FILE
+            path = self._checked_file(shard, _SENTENCES_FILE)
             with open(path, encoding="utf-8") as file:
                 for at, line in enumerate(file):
                     if at in wanted:
                         values = json.loads(line)
                         found[wanted[at]] = [Sentence(*one) for one in values]
         return found
+
+    def write_shard(
+        self,
+        number: int,
+        vectors: np.ndarray,
+        in_context: Sequence[Sequence[Sentence]],
+    ) -> None:
+        """Writes a shard, whole or not at all, and then its checksums.
+
+        Args:
+            number: of the shard.
+            vectors: float32 array `(N, D)`.
+            in_context: the N sentences, each last, behind those it was encoded with.
+        """
+        path = self.shard(number)
+        with files.written_aside(path) as unfinished:
+            unfinished.mkdir()
+            np.save(unfinished / _VECTORS_FILE, vectors)
+            with open(unfinished / _SENTENCES_FILE, "w", encoding="utf-8") as file:
+                for group in in_context:
+                    values = [
+                        [one.text, one.file, one.document, one.line, one.paragraph]
+                        for one in group
+                    ]
+                    file.write(json.dumps(values, ensure_ascii=False) + "\n")
+            self.manifest["shards"][path.name] = {
+                file.name: files.checksum(file) for file in sorted(unfinished.iterdir())
+            }
+        _write_manifest(self.folder, self.manifest)
+
+
+def begin(
+    folder: pathlib.Path, description: Mapping[str, Any], num_sentences: int
+) -> CorpusVectors:
+    """Begins a folder of vectors, without any shard.
+
+    Args:
+        folder: an existing folder.
+        description: what the vectors depend on.
+        num_sentences: of the corpus.
+    """
+    _write_manifest(
+        folder,
+        {
+            "format_version": _FORMAT_VERSION,
+            **description,
+            "num_sentences": num_sentences,
+            "shards": {},
+        },
+    )
+    return CorpusVectors(folder)
+
+
+def _write_manifest(folder: pathlib.Path, manifest: Mapping[str, Any]) -> None:
+    files.write_json(
+        folder / MANIFEST_FILE,
+        {**manifest, "checksum": files.content_checksum(manifest)},
+    )
 
 
 def _merge(
@@ -184,25 +268,3 @@ def _merge(
     # Stable: of equal cosines the earlier sentence stays first.
     order = np.argsort(-cosines, kind="stable")[:count]
     return numbers[order], cosines[order]
-
-
-def write_shard(
-    path: pathlib.Path, vectors: np.ndarray, in_context: Sequence[Sequence[Sentence]]
-) -> None:
-    """Writes a shard, whole or not at all.
-
-    Args:
-        path: the shard's folder.
-        vectors: float32 array `(N, D)`.
-        in_context: the N sentences, each last, behind those it was encoded with.
-    """
-    with files.written_aside(path) as unfinished:
-        unfinished.mkdir()
-        np.save(unfinished / _VECTORS_FILE, vectors)
-        with open(unfinished / _SENTENCES_FILE, "w", encoding="utf-8") as file:
-            for group in in_context:
-                values = [
-                    [one.text, one.file, one.document, one.line, one.paragraph]
-                    for one in group
-                ]
-                file.write(json.dumps(values, ensure_ascii=False) + "\n")

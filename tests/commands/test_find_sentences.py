@@ -9,7 +9,8 @@ from absl import flags
 
 from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.commands import find_sentences
-from seg_tf.inference import corpus_vectors, texts
+from seg_tf.inference import texts
+from seg_tf.inference.corpus_vectors import CorpusVectors
 from seg_tf.inference.sentence_vectors import SentenceVectors
 from tests import command_calls
 from tests.inference import tiny_slm
@@ -214,14 +215,14 @@ def test_interrupted_command_goes_on_and_ends_with_the_same(
         f"--index_dir={tmp_path}",
         "--shard_sentences=25",
     )
-    write_shard = corpus_vectors.write_shard
+    write_shard = CorpusVectors.write_shard
 
     def write_shard_and_interrupt(*arguments):
         write_shard(*arguments)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(corpus_vectors, "write_shard", write_shard_and_interrupt)
+        patch.setattr(CorpusVectors, "write_shard", write_shard_and_interrupt)
         code, _, errors = command_calls.call(
             "seg_tf.commands.find_sentences", f"--checkpoint={run_dir}", *arguments
         )

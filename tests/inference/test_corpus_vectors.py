@@ -1,6 +1,5 @@
 """Vectors of a corpus: exact, in shards that survive a kill."""
 
-import json
 import shutil
 
 import numpy as np
@@ -133,20 +132,11 @@ def test_nearest_vectors_equal_brute_force_with_ties(tmp_path, count):
     vectors = generator.normal(size=(60, 16)).astype("f4")
     vectors[41] = vectors[17]  # in another shard; the earlier sentence comes first
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    files.write_json(
-        tmp_path / corpus_vectors.MANIFEST_FILE,
-        {
-            "format_version": corpus_vectors.FORMAT_VERSION,
-            "settings": {"shard_sentences": 25},
-            "num_sentences": 60,
-        },
-    )
-    corpus = CorpusVectors(tmp_path)
+    description = {"settings": {"shard_sentences": 25}}
+    corpus = corpus_vectors.begin(tmp_path, description, 60)
     for number in range(3):
         some = vectors[number * 25 :][:25]
-        corpus_vectors.write_shard(
-            corpus.shard(number), some, [[Sentence("It.", "")] for _ in some]
-        )
+        corpus.write_shard(number, some, [[Sentence("It.", "")] for _ in some])
     queries = np.concatenate([vectors[::-7], vectors[17:18]])
     exact = queries.astype("f8") @ vectors.T.astype("f8")
     for cosines, found in zip(exact, corpus.nearest(queries, count), strict=True):
@@ -261,21 +251,49 @@ def test_limit_takes_the_first_sentences(corpus, pretrained, tmp_path):
     np.testing.assert_allclose(all_vectors(some), all_vectors(corpus)[:20], atol=2e-5)
 
 
-def test_damaged_folders_are_named(corpus, pretrained, tmp_path):
+AGAIN = "Make the vectors again: give --corpus and another --index_dir"
+
+
+def test_folders_without_a_manifest_or_of_another_version_are_refused(tmp_path):
     with pytest.raises(ValueError, match=r"has no manifest\.json.*--corpus"):
         CorpusVectors(tmp_path)
+    for version in (1, 7):  # 1 had no checksums
+        files.write_json(tmp_path / "manifest.json", {"format_version": version})
+        expected = f"json: expected format version 2, found {version}. {AGAIN}"
+        with pytest.raises(ValueError, match=expected):
+            CorpusVectors(tmp_path)
+
+
+def test_a_manifest_with_a_flipped_bit_is_refused(corpus, tmp_path):
+    text = (corpus.folder / "manifest.json").read_text()
+    # Without the checksum, sentences would be taken from the wrong place.
+    changed = text.replace('"shard_sentences": 12', '"shard_sentences": 13')
+    (tmp_path / "manifest.json").write_text(changed)
+    expected = rf"json: expected the checksum \w{{64}}, found \w{{64}}\. {AGAIN}"
+    with pytest.raises(ValueError, match=expected):
+        CorpusVectors(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["vectors.npy", "sentences.jsonl"])
+def test_a_flipped_bit_of_a_shard_is_found_when_it_is_read(
+    corpus, pretrained, tmp_path, name
+):
     folder = tmp_path / "index"
     shutil.copytree(corpus.folder, folder)
-    path = folder / "shard-00000" / "vectors.npy"
-    np.save(path, np.load(path)[:-1])
-    with pytest.raises(
-        ValueError, match=r"vectors\.npy: expected 12 vectors, found 11"
-    ):
-        all_vectors(CorpusVectors(folder))
-    manifest = json.loads((folder / "manifest.json").read_text())
-    files.write_json(folder / "manifest.json", {**manifest, "format_version": 7})
-    with pytest.raises(ValueError, match="expected format version 1, found 7"):
-        CorpusVectors(folder)
+    path, original = (one / "shard-00001" / name for one in (folder, corpus.folder))
+    content = bytearray(original.read_bytes())
+    content[-9] ^= 1
+    path.write_bytes(content)
+    damaged = CorpusVectors(folder)
+    with pytest.raises(ValueError, match="expected the checksum") as error:
+        all_vectors(damaged), damaged.sentences([0, SHARD_SENTENCES])
+    assert str(error.value) == (
+        f"{path}: expected the checksum {files.checksum(original)}, found "
+        f"{files.checksum(path)}. Remove {path.parent} and give the same --corpus again"
+    )
+    shutil.rmtree(path.parent)
+    make(folder, texts.list_files([str(corpus.folder.parent / "text")]), pretrained)
+    assert path.read_bytes() == original.read_bytes()
 
 
 def test_corpus_without_sentences_is_refused(pretrained, tmp_path):
