@@ -24,7 +24,7 @@ def validation_losses(folder: pathlib.Path) -> dict[int, float]:
             state = contents.read_state(folder / folder_names.name(updates))
         except CheckpointError:
             continue
-        if state["validation"]:
+        if state.get("validation"):
             losses[updates] = state["validation"]["loss"]
     return losses
 

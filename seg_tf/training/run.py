@@ -169,7 +169,7 @@ class PretrainingRun:
         if state:
             self.checkpoints.restore(self._pretrainer, state["updates"])
             self.checkpoints.discard_newer(state["updates"])
-            if state["validation"]:
+            if state.get("validation"):
                 self.validation = Validation(state["updates"], state["validation"])
             self._report(f"Going on from {self.checkpoints.path(state['updates'])}")
         else:
