@@ -309,6 +309,13 @@ def test_unknown_field_is_named_with_those_there_are():
         from_config_dict(values)
 
 
+@pytest.mark.parametrize("cutoffs", [("x",), (5, None), (True,), 5])
+def test_items_of_another_type_are_refused(cutoffs):
+    values = {"type": "TransformerXLConfig", "cutoffs": cutoffs}
+    with pytest.raises(ValueError, match=r"`cutoffs.* must be (int|tuple)\."):
+        from_config_dict(values)
+
+
 def test_unknown_type_is_named_with_those_there_are():
     values = to_dict(RUN)
     values["model"]["type"] = "RecurrentConfig"

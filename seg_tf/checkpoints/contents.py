@@ -2,9 +2,9 @@
 
 `encoder.weights.h5` holds the encoder's weights in Keras's own format, which any
 encoder of the same config loads, and in an attribute the settings that they belong to.
-`training_state.npz` holds every other variable
-that the next update depends on: the objectives' weights, the optimizer, the loss
-scale, the counters, the open log interval and the memory of a model that has one.
+`training_state.npz` holds every other variable that the next update depends on: the
+objectives' weights, the optimizer, the loss scale, the counters, the open log interval
+and the memory of a model that has one.
 Dropout has no state: every step derives it from the seed and the number of the
 sample. `vocab.txt` holds the tokens and `sentence_parameters.json` the tables of the
 sentence splitter, so that the model can be used on text with nothing else at hand;
@@ -24,8 +24,13 @@ import keras
 
 from seg_tf import files
 from seg_tf.checkpoints import weight_files
-from seg_tf.checkpoints.errors import CheckpointError, DamagedCheckpointError
+from seg_tf.checkpoints.errors import (
+    CheckpointError,
+    DamagedCheckpointError,
+    reading,
+)
 from seg_tf.configuration.differences import differing_settings
+from seg_tf.configuration.registry import typed
 
 ENCODER_FILE = "encoder.weights.h5"
 TRAINING_STATE_FILE = "training_state.npz"
@@ -39,38 +44,28 @@ _MAX_BYTES = {ENCODER_FILE: 2**36, TRAINING_STATE_FILE: 2**38}
 _MAX_OTHER_BYTES = 2**28
 _SHA256 = re.compile("[0-9a-f]{64}")
 
-# Types of what `state.json` holds; NoneType: the field may also be missing.
-_FIELDS: Mapping[str, tuple[type, ...]] = {
-    "config": (dict,),
-    "checksums": (dict,),
-    "updates": (int,),
-    "samples": (int,),
-    "validation": (dict, types.NoneType),
-    "vocab_size": (int,),
-    "vocab_checksum": (str, types.NoneType),
-    "text": (dict, types.NoneType),
-    "task": (dict, types.NoneType),
-    "imported": (dict, types.NoneType),
-    "records": (dict, list, types.NoneType),
-    "versions": (dict, types.NoneType),
-    "initial_weights": (str, types.NoneType),
-    "deviations": (list, types.NoneType),
-}
-_TEXT_FIELDS: Mapping[str, tuple[type, ...]] = {
-    "tokenizer": (str, types.NoneType),
-    "lower_case": (bool, types.NoneType),
-    "strip_accents": (bool, types.NoneType),
-    "split_ideographs": (bool, types.NoneType),
-    "sentence_splitter": (dict, types.NoneType),
-}
-_TASK_FIELDS: Mapping[str, tuple[type, ...]] = {"class": (str,), "settings": (dict,)}
-_JSON_NAMES = {
-    dict: "an object",
-    list: "a list",
-    int: "an integer",
-    str: "a string",
-    bool: "true or false",
-    types.NoneType: "null",
+# Types of what `state.json` holds; what may be None may also be missing.
+_FIELDS: Mapping[str, Any] = {
+    "config": dict,
+    "checksums": dict,
+    "updates": int,
+    "samples": int,
+    "validation": dict | None,
+    "vocab_size": int,
+    "vocab_checksum": str | None,
+    "text": {
+        "tokenizer": str | None,
+        "lower_case": bool | None,
+        "strip_accents": bool | None,
+        "split_ideographs": bool | None,
+        "sentence_splitter": dict | None,
+    },
+    "task": {"class": str, "settings": dict},
+    "imported": dict | None,
+    "records": dict | list | None,
+    "versions": dict | None,
+    "initial_weights": str | None,
+    "deviations": list | None,
 }
 _NONE: Mapping[str, Iterable[Any]] = types.MappingProxyType({})
 _NO_FILES: Mapping[str, bytes] = types.MappingProxyType({})
@@ -127,75 +122,58 @@ def read_state(folder: pathlib.Path) -> dict[str, Any]:
         DamagedCheckpointError: if it is missing or not as it was written.
     """
     path = folder / STATE_FILE
-    try:
+    with reading(path):
         state = files.read_json(path, _MAX_STATE_BYTES)
-        found = state.get("checksum") if isinstance(state, dict) else None
-        is_intact = found is not None and found == files.content_checksum(state)
-    except FileNotFoundError:
-        raise DamagedCheckpointError(f"{path}: the file is missing") from None
-    except (OSError, ValueError, RecursionError) as error:
-        text = str(error)
-        raise DamagedCheckpointError(
-            text if str(path) in text else f"{path}: not valid JSON: {text}"
-        ) from error
-    if not is_intact:
-        raise DamagedCheckpointError(f"{path}: the content does not match its checksum")
-    if state.get("format_version") != _FORMAT_VERSION:
-        raise CheckpointError(
-            f"{path}: written in format {state.get('format_version')}; this version of "
-            f"the program reads format {_FORMAT_VERSION}"
-        )
-    _check_fields(path, state)
+        is_object = isinstance(state, dict)
+        if not is_object or state.get("checksum") != files.content_checksum(state):
+            raise DamagedCheckpointError(
+                f"{path}: the content does not match its checksum"
+            )
+        if state.get("format_version") != _FORMAT_VERSION:
+            raise CheckpointError(
+                f"{path}: written in format {state.get('format_version')}; this "
+                f"version of the program reads format {_FORMAT_VERSION}"
+            )
+        _check_types(state, _FIELDS)
+        _check_values(state)
     return state
 
 
-def _check_fields(path: pathlib.Path, state: Mapping[str, Any]) -> None:
-    """Checks the types of all that the program reads of a state."""
-    _check_types(path, state, _FIELDS, "")
-    _check_types(path, state.get("text") or {}, _TEXT_FIELDS, "text.")
-    if state.get("task") is not None:
-        _check_types(path, state["task"], _TASK_FIELDS, "task.")
-    for name in ("updates", "samples", "vocab_size"):
-        if not int(name == "vocab_size") <= state.get(name, 1) < 2**63:
-            raise CheckpointError(
-                f"{path}: `{name}` must not be negative, and `vocab_size` at least 1. "
-                f"Received: {name}={state[name]}"
+def _check_types(
+    values: Mapping[str, Any], fields: Mapping[str, Any], prefix: str = ""
+) -> None:
+    for name, hint in fields.items():
+        value, has_parts = values.get(name), isinstance(hint, Mapping)
+        typed(f"{prefix}{name}", value, dict | None if has_parts else hint)
+        if has_parts and value is not None:
+            _check_types(value, hint, f"{prefix}{name}.")
+
+
+def _check_values(state: Mapping[str, Any]) -> None:
+    for name, least in (("updates", 0), ("samples", 0), ("vocab_size", 1)):
+        if not least <= state[name] < 2**63:
+            raise ValueError(
+                f"`{name}` must be at least {least} and below 2**63. Received: "
+                f"{name}={state[name]}"
             )
     validation = state.get("validation") or {"loss": 0}
     if "loss" not in validation or not all(
         isinstance(value, (int, float)) for value in validation.values()
     ):
-        raise CheckpointError(
-            f"{path}: `validation` must map `loss` and other metrics to numbers. "
-            f"Received: {validation}"
+        raise ValueError(
+            "`validation` must map `loss` and other metrics to numbers. Received: "
+            f"{validation}"
         )
-    checksums = state["checksums"]
-    for name, checksum in checksums.items():
+    for name, checksum in state["checksums"].items():
         is_plain = name not in ("", ".", "..", STATE_FILE) and not {"/", "\0"} & {*name}
         if not is_plain or not _SHA256.fullmatch(str(checksum)):
-            raise CheckpointError(
-                f"{path}: `checksums` must map names of files in this folder to "
-                f"SHA-256 checksums. Received: {name!r}: {checksum!r}"
+            raise ValueError(
+                "`checksums` must map names of files in this folder to SHA-256 "
+                f"checksums. Received: {name!r}: {checksum!r}"
             )
     for name in WEIGHT_FILES:
-        if name not in checksums:
-            raise DamagedCheckpointError(f"{path}: `checksums` must have {name!r}")
-
-
-def _check_types(
-    path: pathlib.Path,
-    values: Mapping[str, Any],
-    fields: Mapping[str, tuple[type, ...]],
-    prefix: str,
-) -> None:
-    for name, kinds in fields.items():
-        is_left_out = name not in values and type(None) in kinds
-        if not is_left_out and type(values.get(name)) not in kinds:
-            expected = " or ".join(_JSON_NAMES[kind] for kind in kinds)
-            found = repr(values[name])[:80] if name in values else "no such field"
-            raise CheckpointError(
-                f"{path}: `{prefix}{name}` must be {expected}. Received: {found}"
-            )
+        if name not in state["checksums"]:
+            raise ValueError(f"`checksums` must have {name!r}")
 
 
 def check(folder: pathlib.Path, state: Mapping[str, Any], names: list[str]) -> None:
@@ -207,13 +185,9 @@ def check(folder: pathlib.Path, state: Mapping[str, Any], names: list[str]) -> N
     for name in names:
         path = folder / name
         expected = state["checksums"][name]
-        try:
+        with reading(path):
             files.check_regular(path, _MAX_BYTES.get(name, _MAX_OTHER_BYTES))
             found = files.checksum(path)
-        except FileNotFoundError:
-            raise DamagedCheckpointError(f"{path}: the file is missing") from None
-        except (OSError, ValueError) as error:
-            raise DamagedCheckpointError(str(error)) from error
         if found != expected:
             raise DamagedCheckpointError(
                 f"{path}: the checksum is {found}, expected {expected}"
@@ -224,17 +198,17 @@ def check(folder: pathlib.Path, state: Mapping[str, Any], names: list[str]) -> N
 
 def _check_settings(path: pathlib.Path, state: Mapping[str, Any]) -> None:
     """Compares the settings that the weights belong to with those of the state."""
-    with weight_files.reading(path), h5py.File(path, "r") as file:
-        # Checkpoints of earlier versions do not say.
-        stored = json.loads(file.attrs.get(_SETTINGS, "null"))
-    if stored is None or json.dumps(stored) == json.dumps(_settings(state)):
-        return
-    with weight_files.reading(path):
+    with reading(path):
+        with h5py.File(path, "r") as file:
+            # Checkpoints of earlier versions do not say.
+            stored = json.loads(file.attrs.get(_SETTINGS, "null"))
+        if stored is None or json.dumps(stored) == json.dumps(_settings(state)):
+            return
         differences = differing_settings(stored, _settings(state))
-    raise DamagedCheckpointError(
-        f"{path}: its weights belong to other settings than {STATE_FILE} names: "
-        + ("; ".join(differences) or "they have another order")
-    )
+        raise DamagedCheckpointError(
+            f"{path}: its weights belong to other settings than {STATE_FILE} names: "
+            + ("; ".join(differences) or "they have another order")
+        )
 
 
 def _settings(state: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,8 +11,9 @@ import tensorflow as tf
 
 from seg_tf import configuration, features
 from seg_tf.checkpoints import contents, folders, weight_files
-from seg_tf.checkpoints.errors import CheckpointError
+from seg_tf.checkpoints.errors import CheckpointError, reading
 from seg_tf.configuration.differences import differing_settings
+from seg_tf.configuration.registry import typed
 from seg_tf.layers.constructor_arguments import checked_names
 from seg_tf.layouts.layout import Layout
 from seg_tf.text import casing, encoding
@@ -353,18 +354,9 @@ def read_config(
     Raises:
         CheckpointError: if it is none, or a value is not what it may be.
     """
-    try:
+    with reading(folder / contents.STATE_FILE, "`config` is not valid"):
         config = configuration.from_config_dict(state["config"])
-    except (ValueError, TypeError, RecursionError) as error:
-        raise CheckpointError(
-            f"{folder / contents.STATE_FILE}: `config`: {error}"
-        ) from error
-    if not isinstance(config, configuration.RunConfig):
-        raise CheckpointError(
-            f"{folder / contents.STATE_FILE}: `config` must be a RunConfig. Received: "
-            f"{type(config).__name__}"
-        )
-    return config
+        return typed("config", config, configuration.RunConfig)
 
 
 def _build(
@@ -382,7 +374,7 @@ def _build(
             f"{path}: `config.model.vocab_size` must be `vocab_size`. Received: "
             f"{config.model.vocab_size} and {vocab_size}"
         )
-    shapes = weight_files.hdf5_shapes(folder / contents.ENCODER_FILE).values()
+    shapes = weight_files.hdf5_shapes(folder / contents.ENCODER_FILE)
     claims = [("model", config.model, vocab_size, sum(map(math.prod, shapes)))]
     if config.objectives:
         held = weight_files.num_values(
@@ -393,21 +385,16 @@ def _build(
             (f"objectives.{name}", objective, width, held)
             for name, objective in config.objectives.items()
         ]
-    for name, part, size, held in claims:
-        least = part.least_weights(size) if hasattr(part, "least_weights") else 0
-        if least > held:
-            raise CheckpointError(
-                f"{path}: `config.{name}` must be that of the weights beside it, "
-                f"which have {held:,} values at most. Received: settings that need at "
-                f"least {least:,}"
-            )
-    try:
+    with reading(path, "`config` makes no model"):
+        for name, part, size, held in claims:
+            least = part.least_weights(size) if hasattr(part, "least_weights") else 0
+            if least > held:
+                raise CheckpointError(
+                    f"{path}: `config.{name}` must be that of the weights beside it, "
+                    f"which have {held:,} values at most. Received: settings that need "
+                    f"at least {least:,}"
+                )
         return assemble(config, vocab_size)
-    except Exception as error:  # Of whichever layer a setting does not suit.
-        raise CheckpointError(
-            f"{path}: `config` makes no model: {type(error).__name__}: "
-            f"{str(error)[:300]}"
-        ) from error
 
 
 def _with_model_settings(

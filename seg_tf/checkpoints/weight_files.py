@@ -17,67 +17,51 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from seg_tf.checkpoints.errors import CheckpointError, DamagedCheckpointError
-
-Shape = tuple[int, ...]
+from seg_tf.checkpoints.errors import (
+    CheckpointError,
+    DamagedCheckpointError,
+    reading,
+)
 
 _FILTERS = {h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE}
 _BFLOAT16 = np.dtype(tf.bfloat16.as_numpy_dtype)
 # Trained weights can hardly be compressed; those of a new model hold some zeros.
 _MAX_COMPRESSION = 16
 _SLACK_BYTES = 2**20
-_MAX_DEPTH = 32
-
-
-@contextlib.contextmanager
-def reading(path: pathlib.Path) -> Iterator[None]:
-    """Names the file in every error inside, whichever library raises it."""
-    try:
-        yield
-    except CheckpointError:
-        raise
-    except Exception as error:  # Libraries raise almost anything for damaged files.
-        raise DamagedCheckpointError(
-            f"{path}: cannot be read: {type(error).__name__}: {str(error)[:300]}"
-        ) from error
 
 
 # === HDF5 ===
 
 
-def hdf5_shapes(path: pathlib.Path) -> dict[str, Shape]:
-    """Shapes of the arrays of an HDF5 file, by name.
+def hdf5_shapes(path: pathlib.Path) -> list[tuple[int, ...]]:
+    """Shapes of the arrays of an HDF5 file.
 
     Raises:
         DamagedCheckpointError: if the file holds anything but arrays of floats within
             itself, or they claim far more memory than the file has bytes.
     """
     with reading(path), h5py.File(path, "r") as file:
-        arrays = dict(_arrays(path, file, "", set()))
-        size = sum(array.size * array.dtype.itemsize for array in arrays.values())
-        _check_claim(path, size, path.stat().st_size)
-        return {name: array.shape for name, array in arrays.items()}
+        arrays = list(_arrays(file, set()))
+        _check_claim(path, sum(array.size * array.dtype.itemsize for array in arrays))
+        return [array.shape for array in arrays]
 
 
-def _arrays(
-    path: pathlib.Path, group: h5py.Group, prefix: str, seen: set[int]
-) -> Iterator[tuple[str, h5py.Dataset]]:
+def _arrays(group: h5py.Group, seen: set[int]) -> Iterator[h5py.Dataset]:
     for key in group:
-        name, item = f"{prefix}{key}", None
+        item = None
         if isinstance(group.get(key, getlink=True), h5py.HardLink):
             item = group[key]
             address = h5py.h5o.get_info(item.id).addr
-            if address in seen or name.count("/") > _MAX_DEPTH:
-                item = None
+            item = None if address in seen else item
             seen.add(address)
         if isinstance(item, h5py.Group):
-            yield from _arrays(path, item, f"{name}/", seen)
+            yield from _arrays(item, seen)
         elif isinstance(item, h5py.Dataset) and _is_plain(item):
-            yield name, item
+            yield item
         else:
-            raise DamagedCheckpointError(
-                f"{path}: {name!r} must be an array of floats within the file, neither "
-                "a link nor written by an unknown filter"
+            raise ValueError(
+                f"{group.name}/{key} must be an array of floats within the file, "
+                "neither a link nor written by an unknown filter"
             )
 
 
@@ -101,26 +85,19 @@ def load_hdf5(path: pathlib.Path, model: keras.Model) -> None:
     Raises:
         CheckpointError: if one is missing, left over, of another shape or not finite.
     """
-    stored = collections.Counter(hdf5_shapes(path).values())
+    stored = collections.Counter(hdf5_shapes(path))
     expected = collections.Counter(tuple(weight.shape) for weight in model.weights)
     if stored != expected:
         raise CheckpointError(
-            f"{path}: of another model: it lacks arrays of the shapes "
-            f"{_shapes_text(expected - stored)} and has left over "
-            f"{_shapes_text(stored - expected)}"
+            f"{path}: of another model: it lacks arrays, by shape: "
+            f"{dict(expected - stored)!s:.200}; left over: "
+            f"{dict(stored - expected)!s:.200}"
         )
     with reading(path):
         # Each layer asks for its own arrays; with the same number of them none is left.
         model.load_weights(path)
     for weight in model.weights:
         _check_finite(np.asarray(weight.value), f"{path}: {weight.path}")
-
-
-def _shapes_text(shapes: Mapping[tuple[int, ...], int]) -> str:
-    text = ", ".join(
-        f"{number} x {shape}" for shape, number in sorted(shapes.items())[:8]
-    )
-    return (text or "none") + (", …" if len(shapes) > 8 else "")
 
 
 def compress_hdf5(path: pathlib.Path) -> None:
@@ -157,6 +134,17 @@ def write_npz(path: pathlib.Path, variables: Mapping[str, Any], compress: bool) 
                 np.lib.format.write_array(entry, np.asarray(variable.value))
 
 
+@contextlib.contextmanager
+def _archive(
+    path: pathlib.Path,
+) -> Iterator[tuple[zipfile.ZipFile, list[zipfile.ZipInfo]]]:
+    """An archive and its entries, unless they claim far more memory than it has."""
+    with reading(path), zipfile.ZipFile(path) as archive:
+        entries = archive.infolist()
+        _check_claim(path, sum(entry.file_size for entry in entries))
+        yield archive, entries
+
+
 def read_npz(path: pathlib.Path) -> dict[str, np.ndarray]:
     """The arrays of an archive, by name.
 
@@ -164,10 +152,7 @@ def read_npz(path: pathlib.Path) -> dict[str, np.ndarray]:
         DamagedCheckpointError: if it is none, or claims far more memory than it has
             bytes.
     """
-    with reading(path), zipfile.ZipFile(path) as archive:
-        entries = archive.infolist()
-        size = sum(entry.file_size for entry in entries)
-        _check_claim(path, size, path.stat().st_size)
+    with _archive(path) as (archive, entries):
         return {
             entry.filename.removesuffix(".npy"): _array(archive, entry, path)
             for entry in entries
@@ -175,16 +160,10 @@ def read_npz(path: pathlib.Path) -> dict[str, np.ndarray]:
 
 
 def num_values(path: pathlib.Path, group: str) -> int:
-    """About how many values the arrays of a group have, from the archive's index."""
-    with reading(path), zipfile.ZipFile(path) as archive:
-        sizes = (
-            entry.file_size
-            for entry in archive.infolist()
-            if _number(entry.filename)[0] == group
-        )
-        size = sum(sizes)
-        _check_claim(path, size, path.stat().st_size)
-        return size // 2
+    """Most values that the arrays of a group can have, by their bytes."""
+    with _archive(path) as (_, entries):
+        of_group = (one for one in entries if _number(one.filename)[0] == group)
+        return sum(entry.file_size for entry in of_group) // 2
 
 
 def load_npz(
@@ -202,16 +181,11 @@ def load_npz(
             not finite.
     """
     groups = {_number(name)[0] for name in variables}
-    with reading(path), zipfile.ZipFile(path) as archive:
-        entries = [
-            entry
-            for entry in archive.infolist()
-            if _number(entry.filename)[0] in groups
-        ]
+    with _archive(path) as (archive, entries):
+        entries = [one for one in entries if _number(one.filename)[0] in groups]
         stored = {_number(entry.filename): entry for entry in entries}
-        if len(entries) != len(variables) or stored.keys() != set(
-            map(_number, variables)
-        ):
+        expected = set(map(_number, variables))
+        if len(entries) != len(variables) or stored.keys() != expected:
             raise CheckpointError(
                 f"{path}: of another model: it holds {len(entries)} variables of "
                 f"{', '.join(sorted(groups))}, the model has {len(variables)}"
@@ -219,10 +193,20 @@ def load_npz(
         for name, variable in variables.items():
             entry = stored[_number(name)]
             value = _array(archive, entry, path, variable)
-            where = f"{path}: {entry.filename.removesuffix('.npy')}"
+            stored_name = entry.filename.removesuffix(".npy")
+            dtype = np.asarray(variable.value).dtype
+            can_cast = cast and _is_float(value.dtype) == _is_float(dtype)
+            if can_cast or _holds(dtype, value):
+                with np.errstate(over="ignore"):  # infinity is refused below
+                    value = value.astype(dtype)
+            if value.dtype != dtype:
+                raise CheckpointError(
+                    f"{path}: of another model: {stored_name} is {value.dtype}, the "
+                    f"model's {variable.path} is {dtype}"
+                )
             if not name.startswith("metrics."):
-                _check_finite(value, where)
-            _set(variable, value, f"{path}: of another model: {where}", cast)
+                _check_finite(value, f"{path}: {stored_name}")
+            variable.assign(value)
 
 
 def _array(
@@ -262,18 +246,6 @@ def _number(name: str) -> tuple[str, ...]:
     return tuple(name.split(".")[:2])
 
 
-def _set(variable: Any, value: np.ndarray, where: str, cast: bool) -> None:
-    dtype = np.asarray(variable.value).dtype
-    if (cast and _is_float(value.dtype) == _is_float(dtype)) or _holds(dtype, value):
-        value = value.astype(dtype)
-    if value.dtype != dtype:
-        raise CheckpointError(
-            f"{where} is {value.dtype} of shape {value.shape}, the model's "
-            f"{variable.path} is {dtype} of shape {tuple(variable.shape)}"
-        )
-    variable.assign(value)
-
-
 def _holds(dtype: np.dtype, value: np.ndarray) -> bool:
     """True if `dtype` has every number of `value`, which may come from elsewhere.
 
@@ -291,7 +263,8 @@ def _is_float(dtype: np.dtype) -> bool:
     return dtype.kind == "f" or dtype == _BFLOAT16
 
 
-def _check_claim(path: pathlib.Path, size: int, file_size: int) -> None:
+def _check_claim(path: pathlib.Path, size: int) -> None:
+    file_size = path.stat().st_size
     if size > _MAX_COMPRESSION * file_size + _SLACK_BYTES:
         raise DamagedCheckpointError(
             f"{path}: must not hold arrays of more than {_MAX_COMPRESSION} times its "

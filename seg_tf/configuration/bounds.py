@@ -9,7 +9,6 @@ import dataclasses
 import functools
 import math
 import typing
-from collections.abc import Iterator
 from typing import Annotated, Any
 
 _MOST = 2**31 - 1
@@ -75,15 +74,10 @@ def check_ranges(config: Any) -> None:
 def _ranges(cls: type) -> tuple[tuple[str, Range, tuple[Any, ...]], ...]:
     """Fields with a range: name, range and the types beside the number's."""
     hints = typing.get_type_hints(cls, include_extras=True)
+    alternatives = {name: typing.get_args(hint) for name, hint in hints.items()}
     return tuple(
-        (field.name, one, typing.get_args(hints[field.name]))
+        (field.name, allowed, alternatives[field.name])
         for field in dataclasses.fields(cls)
-        for one in _declared(hints[field.name])
+        for hint in (hints[field.name], *alternatives[field.name])
+        for allowed in getattr(hint, "__metadata__", ())
     )
-
-
-def _declared(hint: Any) -> Iterator[Range]:
-    yield from (one for one in getattr(hint, "__metadata__", ()) if type(one) is Range)
-    if not hasattr(hint, "__metadata__"):
-        for argument in typing.get_args(hint):
-            yield from _declared(argument)

@@ -117,12 +117,16 @@ def from_config_dict(values: Any) -> Any:
         raise ValueError(f"`{type_name}` must have the fields {missing}")
     hints = typing.get_type_hints(cls)
     return cls(
-        **{name: _typed(name, value, hints[name]) for name, value in fields.items()}
+        **{name: typed(name, value, hints[name]) for name, value in fields.items()}
     )
 
 
-def _typed(name: str, value: Any, hint: Any) -> Any:
-    """`value`, if it is what the field's type hint allows; int passes for float."""
+def typed(name: str, value: Any, hint: Any) -> Any:
+    """`value`, if it is what a field's type hint allows; int passes for float.
+
+    Raises:
+        ValueError: if it is anything else.
+    """
     is_config = isinstance(hint, type) and dataclasses.is_dataclass(hint)
     if is_config and not isinstance(value, hint):
         raise ValueError(
@@ -132,6 +136,9 @@ def _typed(name: str, value: Any, hint: Any) -> Any:
     kinds = tuple(
         dict.fromkeys(typing.get_origin(kind) or kind for kind in _alternatives(hint))
     )
+    if type(value) is tuple and tuple in kinds:
+        item_hint, *_ = typing.get_args(hint)
+        return tuple(typed(f"{name}[…]", item, item_hint) for item in value)
     if Any in kinds or type(value) in kinds:
         return value
     # A mapping, or a config of a subclass. A bool is no int.

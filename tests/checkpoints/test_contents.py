@@ -4,13 +4,14 @@ import dataclasses
 import functools
 import math
 import operator
-import random
 
 import h5py
+import keras
+import numpy as np
 import pytest
 
 from seg_tf import configuration, files
-from seg_tf.checkpoints import contents, pretrained
+from seg_tf.checkpoints import contents, folders, pretrained, weight_files
 from seg_tf.checkpoints.errors import CheckpointError
 from tests.checkpoints import edited_checkpoints
 from tests.inference import tiny_slm
@@ -35,17 +36,13 @@ def test_variables_of_objectives_follow_the_config(turn, expected):
 
 
 def test_edited_checkpoints_are_refused_by_name_or_change_nothing(tmp_path):
-    checkpoint, batch = edited_checkpoints.example(tmp_path / "run")
-    expected = edited_checkpoints.outputs(checkpoint, batch)
-    found = {}
-    for case in (*range(80), 1960):
-        edit = edited_checkpoints.random_edit(random.Random(case), checkpoint)
-        found[case, edit.text] = edited_checkpoints.outcome(
-            edit, checkpoint, batch, expected, tmp_path
-        )
-    fine = edited_checkpoints.FINE
-    assert {case: how for case, how in found.items() if how not in fine} == {}
-    assert {"refused", "equal"} <= set(found.values())
+    run = edited_checkpoints.example(tmp_path / "run")
+    expected = edited_checkpoints.outputs(run)
+    found = [
+        edited_checkpoints.outcome(case, run, expected, tmp_path) for case in range(80)
+    ]
+    assert [one for one in found if one[1] not in edited_checkpoints.FINE] == []
+    assert {"refused", "equal"} <= {how for _, how in found}
 
 
 @pytest.mark.parametrize("is_forged", [False, True])
@@ -61,7 +58,8 @@ def test_edited_checkpoints_are_refused_by_name_or_change_nothing(tmp_path):
     ],
 )
 def test_other_settings_are_refused(tmp_path, path, value, message, is_forged):
-    checkpoint, _ = edited_checkpoints.example(tmp_path / "run")
+    run = edited_checkpoints.example(tmp_path / "run")
+    (checkpoint,) = (run / "checkpoints").iterdir()
     state = contents.read_state(checkpoint)
     if is_forged:  # as a checkpoint of an earlier version, whose weights do not say
         encoder_file = checkpoint / contents.ENCODER_FILE
@@ -81,13 +79,15 @@ def test_other_settings_are_refused(tmp_path, path, value, message, is_forged):
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
-        ("text.strip_accents", "no", "`text.strip_accents` must be true or false"),
-        ("vocab_size", 0, "`vocab_size` at least 1. Received: vocab_size=0"),
+        ("text.strip_accents", "no", "`text.strip_accents` must be bool or None"),
+        ("vocab_size", 0, "`vocab_size` must be at least 1 .*vocab_size=0"),
+        ("updates", None, "`updates` must be int. Received: updates=None"),
         ("checksums", {"../x": "0"}, "names of files in this folder"),
     ],
 )
 def test_fields_of_other_types_are_refused(tmp_path, path, value, message):
-    checkpoint, _ = edited_checkpoints.example(tmp_path / "run")
+    run = edited_checkpoints.example(tmp_path / "run")
+    (checkpoint,) = (run / "checkpoints").iterdir()
     state = contents.read_state(checkpoint)
     *outer, last = path.split(".")
     functools.reduce(operator.getitem, outer, state)[last] = value
@@ -95,3 +95,19 @@ def test_fields_of_other_types_are_refused(tmp_path, path, value, message):
     with pytest.raises(CheckpointError, match=message) as error:
         contents.read_state(checkpoint)
     assert str(checkpoint) in str(error.value)
+
+
+def test_a_run_without_validations_has_a_newest_checkpoint(tmp_path):
+    run = edited_checkpoints.example(tmp_path / "run")
+    (checkpoint,) = (run / "checkpoints").iterdir()
+    state = contents.read_state(checkpoint)
+    del state["validation"]
+    contents.write_state(checkpoint, state)
+    assert folders.find_checkpoint(run) == checkpoint
+
+
+def test_weights_that_overflow_when_they_are_cast_are_refused(tmp_path):
+    np.savez(tmp_path / "x.npz", **{"x.00000.kernel": np.full(2, 1e300)})
+    variables = {"x.00000.kernel": keras.Variable(np.zeros(2, "float32"))}
+    with pytest.raises(CheckpointError, match=r"npz: x\.00000\.kernel must be finite"):
+        weight_files.load_npz(tmp_path / "x.npz", variables, cast=True)
