@@ -192,11 +192,8 @@ def load_pretrained(
     text = {name: value for name, value in described.items() if value is not None}
     # Checkpoints of earlier versions do not say: there were word pieces alone.
     tokenizer = text.get("tokenizer", encoding.WORD_PIECES)
-    if tokenizer not in encoding.TOKENIZERS:
-        raise CheckpointError(
-            f"{folder / contents.STATE_FILE}: `text.tokenizer` must be one of "
-            f"{', '.join(encoding.TOKENIZERS)}. Received: {tokenizer!r}"
-        )
+    with reading(folder / contents.STATE_FILE, "`text` is not valid"):
+        encoding.check_tokenizer(tokenizer)
     vocabulary = _vocabulary(folder, state, tokenizer, vocab_file)
     if "lower_case" not in text:
         normalization = casing.choose(vocabulary, lower_case)

@@ -54,7 +54,7 @@ def test_edited_checkpoints_are_refused_by_name_or_change_nothing(tmp_path):
         ("config.model.num_layers", 1, "encoder.weights.h5: of another model"),
         ("config.model.layer_norm_epsilon", -1, "`layer_norm_epsilon` must be above 0"),
         ("config.model.layer_norm_epsilon", math.inf, "`layer_norm_epsilon` must"),
-        ("text.tokenizer", "bytes", "`text.tokenizer` must be one of .*'bytes'"),
+        ("text.tokenizer", "bytes", "`tokenizer` must be one of .*'bytes'"),
     ],
 )
 def test_other_settings_are_refused(tmp_path, path, value, message, is_forged):
