@@ -1,6 +1,7 @@
 import dataclasses
 import importlib
 import re
+from typing import ClassVar
 
 import pytest
 
@@ -425,6 +426,7 @@ def test_deviations_towards_the_released_code_are_marked():
 def test_other_optimizers_and_objectives_deviate():
     @dataclasses.dataclass(frozen=True, kw_only=True)
     class OtherConfig:
+        implementation: ClassVar[str] = "some.module:build"
         learning_rate: float = 1e-4
 
     config = dataclasses.replace(

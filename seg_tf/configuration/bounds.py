@@ -12,6 +12,7 @@ import typing
 from typing import Annotated, Any
 
 _MOST = 2**31 - 1
+_MOST_FLOAT = 2.0**127
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,16 +24,21 @@ class Range:
     low_open: bool = False
     high_open: bool = False
 
+    @property
+    def has_bound(self) -> bool:
+        """Whether `high` is a bound of its own, not that of the number's type."""
+        return self.high not in (_MOST, _MOST_FLOAT)
+
     def __contains__(self, value: float) -> bool:
         is_above = value > self.low if self.low_open else value >= self.low
         is_below = value < self.high if self.high_open else value <= self.high
         return is_above and is_below
 
     def __str__(self) -> str:
-        if not (self.low_open or self.high_open or self.high == _MOST):
+        if self.has_bound and not (self.low_open or self.high_open):
             return f"lie between {self.low:g} and {self.high:g}"
         low = f"be {'above' if self.low_open else 'at least'} {self.low:g}"
-        if self.high == _MOST:
+        if not self.has_bound:
             return low
         return f"{low} and {'below' if self.high_open else 'at most'} {self.high:g}"
 
@@ -40,8 +46,8 @@ class Range:
 Count = Annotated[int, Range(1)]
 Whole = Annotated[int, Range(0)]
 Seed = Annotated[int, Range(0, 2**32 - 1)]
-NonNegative = Annotated[float, Range(0)]
-Positive = Annotated[float, Range(0, low_open=True)]
+NonNegative = Annotated[float, Range(0, _MOST_FLOAT)]
+Positive = Annotated[float, Range(0, _MOST_FLOAT, low_open=True)]
 Rate = Annotated[float, Range(0, 1)]
 """From 0 to 1."""
 Share = Annotated[float, Range(0, 1, low_open=True)]
@@ -64,7 +70,8 @@ def check_ranges(config: Any) -> None:
             continue
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if not is_number or not math.isfinite(value) or value not in allowed:
-            most = f" and at most {_MOST:,}" if is_number and value > _MOST else ""
+            is_large = is_number and value > allowed.high and not allowed.has_bound
+            most = f" and at most {allowed.high:,}" if is_large else ""
             raise ValueError(
                 f"`{name}` must {allowed}{most}. Received: {name}={value!r}"
             )

@@ -147,7 +147,11 @@ def test_of_a_fine_tuned_model_goes_out_the_encoder(run_dir, tmp_path, capsys):
     folder = tmp_path / "model"
     shutil.copytree(load_pretrained(run_dir).folder, folder)
     task = {"class": "TextClassifier", "settings": {}}
-    contents.write_state(folder, {**contents.read_state(folder), "task": task})
+    pretrained, state = load_pretrained(run_dir), contents.read_state(folder)
+    (folder / contents.STATE_FILE).unlink()
+    contents.write(
+        folder, pretrained.encoder, pretrained.objectives, {**state, "task": task}
+    )
     run(folder, "--to=keras", f"--output_dir={tmp_path / 'out'}")
     assert "its encoder is written without its head" in capsys.readouterr().out
     card = (tmp_path / "out" / "README.md").read_text()

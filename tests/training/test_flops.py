@@ -8,6 +8,7 @@ import contextlib
 import dataclasses
 import itertools
 import math
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -307,6 +308,7 @@ def test_typical_text_is_close_to_a_word_vocabulary():
 def test_model_of_no_known_cost_is_refused():
     @dataclasses.dataclass(frozen=True)
     class OtherConfig:
+        implementation: ClassVar[str] = "some.module:Model"
         vocab_size: int = 5
 
     config = dataclasses.replace(small_config(), model=OtherConfig())

@@ -369,7 +369,11 @@ def test_fill_and_texts_are_those_of_an_epoch(records_dir, long_rate):
         ({"block_length": 16}, {}, r"long_sentence_length=32, model.block_length=16"),
         ({"max_sentences": 8}, {}, r"long_max_sentences=12, model.max_sentences=8"),
         ({}, {"row_length": 500}, r"multiple of `model.block_length`.*row_length=500"),
-        ({}, {"row_length": 0}, r"at most 65,535. Received: inputs.row_length=0"),
+        (
+            {},
+            {"row_length": 0},
+            "`row_length` must be at least 1. Received: row_length=0",
+        ),
         ({}, {"row_length": 65_536}, r"inputs.row_length=65536, model.block_length=32"),
         ({}, {"window_length": 512}, r"window_length=400.*window_length=512"),
     ],
