@@ -37,6 +37,8 @@ mini: 4 layers of width 256, the model segabert_mini_en (docs/pretrained_models.
     validation loss 4.14 with 30 % masked and 3.86 with 15 %, accuracy 31.6 % and
     34.1 %.
 
+modern_mini: SegaBERT mini with the modern trunk.
+
 tiny_wsd: tiny on a warm-up–stable–decay schedule: a run that can be made longer.
     python run_pretraining.py --config=configs/segabert.py:tiny_wsd \
         --records_dir=records/wikipedia_128 --output_dir=runs/segabert_tiny_wsd
@@ -265,11 +267,25 @@ _MINI = replace(
         checkpoint_interval=500,
     ),
 )
+_MODERN_MINI = replace(
+    _MINI,
+    name="segabert_modern_mini",
+    model=replace(
+        _MINI.model,
+        trunk="modern",
+        rotary_shares={"position_index": 1},
+        layer_norm_epsilon=1e-6,
+    ),
+    optimizer=configuration.StableAdamWConfig(
+        learning_rate=2e-3, warmup_updates=100, decay_share=0.2
+    ),
+)
 
 RUNS = {
     "tiny": _TINY,
     "quick": _QUICK,
     "mini": _MINI,
+    "modern_mini": _MODERN_MINI,
     "tiny_wsd": replace(
         _TINY,
         name="segabert_tiny_wsd",

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from seg_tf.configuration.bounds import Count, Dropout, Share, Whole, check_ranges
 from seg_tf.configuration.registry import register
+from seg_tf.features import UNBOUNDED_INDEX
 
 # Further arguments where the backward pass computes layers again.
 _RECOMPUTING = types.MappingProxyType({"recompute_layers": True})
@@ -62,6 +63,15 @@ class EncoderConfig:
         approximate_gelu: GELU by tanh, as in BERT's published code, not by erf.
         num_token_types: rows of a token-type table, whose row 0 is added at every
             position, as in the code of SegaBERT's authors; 0 has no table.
+        trunk: `bert` has post-norm layers with biases; `modern` has pre-norm layers
+            with RMSNorm and without biases.
+        rotary_shares: which index features rotate queries and keys, and the share of a
+            head's dimensions that each gets. Empty has no rotary positions.
+        gated: gated GELUs in the modern trunk instead of squared ReLUs.
+        local_window: width of local attention in the modern trunk; None has global
+            attention in all layers.
+        global_every: with `local_window`, every layer whose number this divides has
+            global attention.
     """
 
     implementation: ClassVar[str] = "seg_tf.models.encoder:Encoder"
@@ -83,6 +93,13 @@ class EncoderConfig:
     initializer_range: Share = 0.02
     approximate_gelu: bool = False
     num_token_types: Whole = 0
+    trunk: str = "bert"
+    rotary_shares: Mapping[str, float] = dataclasses.field(
+        default_factory=lambda: types.MappingProxyType({})
+    )
+    gated: bool = False
+    local_window: Count | None = None
+    global_every: Count = 3
 
     def __post_init__(self) -> None:
         check_ranges(self)
@@ -108,7 +125,13 @@ class EncoderConfig:
     @property
     def inputs_arguments(self) -> Mapping[str, Any]:
         """Arguments that the input pipeline takes from the model."""
-        return {"index_tables": self.index_tables, "vocab_size": self.vocab_size}
+        caps = {**dict.fromkeys(self.rotary_shares, UNBOUNDED_INDEX), **self.index_tables}
+        return {"index_tables": caps, "vocab_size": self.vocab_size}
+
+    @property
+    def has_bert_layers(self) -> bool:
+        """Whether the layers are BERT's, with no positions inside attention."""
+        return self.trunk == "bert" and not self.rotary_shares
 
     def row_activations(
         self, inputs: Any, vocab_size: int, recompute_layers: bool = False

@@ -73,12 +73,10 @@ def attention_maps(encoder: Encoder, window: TextWindow) -> AttentionMaps:
         window: the text, laid out for it.
     """
     layers = encoder.transformer_layers
-    before = [encoder.embeddings_dropout, *layers[:-1]]
-    inputs_of_layers = keras.Model(encoder.input, [one.output for one in before])
-    # There is neither padding nor another window in the row: no mask.
+    inputs_of_layers = keras.Model(encoder.input, [one.input for one in layers])
     weights = [
-        layer.attention_weights(hidden)
-        for layer, hidden in zip(
+        layer.attention_weights(*inputs)
+        for layer, inputs in zip(
             layers, inputs_of_layers(dict(window.features), training=False), strict=True
         )
     ]

@@ -7,7 +7,7 @@ from typing import Any
 import keras
 
 from seg_tf.layers.constructor_arguments import with_arguments
-from seg_tf.layers.post_norm_layer import PostNormLayer
+from seg_tf.layers.transformer_layer import TransformerLayer
 from seg_tf.layers.recomputation import recomputable
 from seg_tf.layers.sentence_transformer_layer import SentenceTransformerLayer
 from seg_tf.ops.activations import gelu
@@ -16,7 +16,7 @@ from seg_tf.ops.sentence_blocks import text_of_positions
 
 
 @keras.saving.register_keras_serializable(package="seg_tf")
-class AlphaTransformerLayer(PostNormLayer):
+class AlphaTransformerLayer(TransformerLayer):
     """An alpha transformer layer (ReAT, section II.C and figure 2), with a batch.
 
     Four blocks, each with a residual connection and LayerNorm after it: attention
@@ -29,7 +29,7 @@ class AlphaTransformerLayer(PostNormLayer):
         intermediate_size: int. Width inside both feed-forward blocks.
         num_heads: int. Heads of both attentions, which share the width.
         block_length: int. Positions in which a sentence lies as a whole.
-        **kwargs: further arguments of `PostNormLayer`.
+        **kwargs: further arguments of `TransformerLayer`.
 
     Call arguments:
         hidden: float tensor `(B, L, D)`.

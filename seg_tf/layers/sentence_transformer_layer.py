@@ -8,14 +8,14 @@ import keras
 from keras import ops
 
 from seg_tf.layers.constructor_arguments import with_arguments
-from seg_tf.layers.post_norm_layer import PostNormLayer
+from seg_tf.layers.transformer_layer import TransformerLayer
 from seg_tf.layers.recomputation import recomputable
 from seg_tf.layers.transformer_encoder import TransformerEncoder
 from seg_tf.ops.sentence_blocks import to_blocks
 
 
 @keras.saving.register_keras_serializable(package="seg_tf")
-class SentenceTransformerLayer(PostNormLayer):
+class SentenceTransformerLayer(TransformerLayer):
     """BERT's transformer layer, each sentence by itself (ReAT, section II.B).
 
     The paper computes an array of sentences × positions, most of which is padding.
@@ -28,7 +28,7 @@ class SentenceTransformerLayer(PostNormLayer):
         num_heads: int. Attention heads, which share the width.
         block_length: int. `T`, which divides `L`; no sentence reaches over a multiple
             of it.
-        **kwargs: further arguments of `PostNormLayer`.
+        **kwargs: further arguments of `TransformerLayer`.
 
     Call arguments:
         hidden: float tensor `(B, L, D)`.

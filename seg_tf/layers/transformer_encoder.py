@@ -6,25 +6,26 @@ from typing import Any
 
 import keras
 
-from seg_tf.layers.post_norm_layer import PostNormLayer
+from seg_tf.layers.transformer_layer import TransformerLayer
 from seg_tf.layers.recomputation import recomputable
 from seg_tf.ops.activations import gelu
 
 
 @keras.saving.register_keras_serializable(package="seg_tf")
-class TransformerEncoder(PostNormLayer):
+class TransformerEncoder(TransformerLayer):
     """Attention and feed-forward, each with a residual and LayerNorm after it.
 
     The weights, their names and the numbers are those of a post-norm
     `keras_hub.layers.TransformerEncoder`, which has one rate of dropout. The name of
     the class is part of the names in checkpoints.
 
-    The arguments are those of `PostNormLayer`.
+    The arguments are those of `TransformerLayer`.
 
     Call arguments:
         hidden: float tensor `(B, L, D)`.
         query_group: as for `MultiHeadAttention`.
         key_group: likewise.
+        rotation: likewise.
         training: bool. Whether there is dropout.
 
     Returns:
@@ -43,6 +44,7 @@ class TransformerEncoder(PostNormLayer):
         hidden_shape: Any,
         query_group_shape: Any = None,
         key_group_shape: Any = None,
+        rotation_shape: Any = None,
     ) -> None:
         # Checkpoints know the weights by the names of attributes and layers, which are
         # those of keras-hub.
@@ -71,10 +73,11 @@ class TransformerEncoder(PostNormLayer):
         hidden: Any,
         query_group: Any,
         key_group: Any,
+        rotation: Any = None,
         training: bool | None = None,
     ) -> Any:
         attended_BLD = self._self_attention_layer(
-            hidden, hidden, query_group, key_group, training=training
+            hidden, hidden, query_group, key_group, rotation, training=training
         )
         attended_BLD = self._self_attention_dropout(attended_BLD, training=training)
         hidden_BLD = self._self_attention_layer_norm(attended_BLD + hidden)
@@ -83,6 +86,6 @@ class TransformerEncoder(PostNormLayer):
         inner_BLD = self._feedforward_dropout(inner_BLD, training=training)
         return self._feedforward_layer_norm(inner_BLD + hidden_BLD)
 
-    def attention_weights(self, hidden: Any) -> Any:
-        """Weights `(B, H, L, L)` where all see all, without dropout."""
-        return self._self_attention_layer.attention_weights(hidden, hidden)
+    def attention_weights(self, hidden: Any, *arguments: Any) -> Any:
+        """Attention weights `(B, H, L, L)` of a call with these, without dropout."""
+        return self._self_attention_layer.attention_weights(hidden, hidden, *arguments)

@@ -11,16 +11,21 @@ from seg_tf.layers.index_embedding import IndexEmbedding
 
 
 class EmbeddingLayers(NamedTuple):
-    """Layers that sum the embeddings of tokens and indices, as in BERT."""
+    """Layers that sum the embeddings of tokens and indices, as in BERT.
+
+    `indices` is None where nothing but tokens is embedded.
+    """
 
     tokens: keras_hub.layers.ReversibleEmbedding
-    indices: IndexEmbedding
-    layer_norm: keras.layers.LayerNormalization
+    indices: IndexEmbedding | None
+    norm: keras.layers.Layer
     dropout: Dropout
 
     def __call__(self, token_ids: Any, indices: Mapping[str, Any]) -> Any:
-        hidden = self.tokens(token_ids) + self.indices(indices)
-        return self.dropout(self.layer_norm(hidden))
+        hidden = self.tokens(token_ids)
+        if self.indices is not None:
+            hidden = hidden + self.indices(indices)
+        return self.dropout(self.norm(hidden))
 
 
 def embedding_layers(
@@ -30,7 +35,7 @@ def embedding_layers(
     *,
     index_name: str,
     dropout: float,
-    layer_norm_epsilon: float,
+    norm: keras.layers.Layer,
     initializer: keras.initializers.Initializer,
     dtype: Any,
 ) -> EmbeddingLayers:
@@ -53,15 +58,12 @@ def embedding_layers(
     )
     # Unset, a half-precision policy would compute the logits in float32.
     tokens.reverse_dtype = tokens.compute_dtype
-    indices = IndexEmbedding(
+    indices = index_tables and IndexEmbedding(
         index_tables,
         hidden_size,
         embeddings_initializer=initializer.clone(),
         dtype=dtype,
         name=index_name,
     )
-    layer_norm = keras.layers.LayerNormalization(
-        epsilon=layer_norm_epsilon, dtype=dtype, name="embeddings_layer_norm"
-    )
     dropout_layer = Dropout(dropout, dtype=dtype, name="embeddings_dropout")
-    return EmbeddingLayers(tokens, indices, layer_norm, dropout_layer)
+    return EmbeddingLayers(tokens, indices or None, norm, dropout_layer)

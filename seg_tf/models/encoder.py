@@ -1,4 +1,4 @@
-"""The BERT-family encoder: token and index embeddings under transformer layers."""
+"""The encoder: token and index embeddings under BERT's or modern transformer layers."""
 
 # Shape key: B batch, L sequence length, D hidden size.
 
@@ -9,11 +9,13 @@ import keras
 import keras_hub
 from keras import ops
 
-from seg_tf.features import INDEX_FEATURES
+from seg_tf.features import INDEX_FEATURES, UNBOUNDED_INDEX
 from seg_tf.layers.constructor_arguments import with_arguments
+from seg_tf.layers.modern_transformer_layer import ModernTransformerLayer
 from seg_tf.layers.transformer_encoder import TransformerEncoder
 from seg_tf.models.embeddings import embedding_layers
 from seg_tf.models.own_features import feature_inputs, own_features
+from seg_tf.ops.rotary import rotary_sizes, rotations
 
 _TOKEN_TYPE = "token_type"
 _WINDOW_NUMBER = "window_number"
@@ -21,7 +23,7 @@ _WINDOW_NUMBER = "window_number"
 
 @keras.saving.register_keras_serializable(package="seg_tf")
 class Encoder(keras_hub.models.Backbone):
-    """A BERT encoder whose positions are whichever indices it is told to embed.
+    """An encoder whose positions are whichever indices it is told to use.
 
     `index_tables` makes the model (Segatron, section 3.2 and table 6):
 
@@ -31,9 +33,15 @@ class Encoder(keras_hub.models.Backbone):
     * BERT with P.S.: `{"position_index": 512, "paragraph_index": 50,
       "sentence_index": 100}`.
 
-    The sum of token and index embeddings goes through LayerNorm and dropout and
-    then through post-norm transformer layers. There is no pooler: without next
-    sentence prediction nothing trains it, so it belongs to fine-tuning.
+    `trunk` chooses the layers. In BERT's the sum of token and index embeddings goes
+    through LayerNorm and dropout and then through post-norm transformer layers. In the
+    modern trunk all norms are RMSNorms and there are no biases: one norm after the
+    embeddings, one before both blocks of each `ModernTransformerLayer` and one at the
+    end. There is no pooler: without next sentence prediction nothing trains it, so it
+    belongs to fine-tuning.
+
+    With `rotary_shares` attention also depends on the distance of a query and a key, in
+    either trunk (`seg_tf.ops.rotary`). Several indices share the dimensions of a head.
 
     Args:
         vocab_size: int. Rows of the token table.
@@ -65,6 +73,16 @@ class Encoder(keras_hub.models.Backbone):
             transformer layer again instead of holding its inner values. Slower, in less
             memory, and the same otherwise.
         dtype: dtype or dtype policy of all layers; None takes the global policy.
+        trunk: str. `"bert"` or `"modern"`.
+        rotary_shares: mapping of index feature to its share of a head's dimensions,
+            relative to the sum of all shares; None or an empty mapping has no rotary
+            positions.
+        gated: bool. Whether the modern trunk's feed-forward blocks are gated GELUs
+            instead of squared ReLUs.
+        local_window: int. Width of local attention in the modern trunk; None has
+            global attention in all layers.
+        global_every: int. With `local_window`, every layer whose number this divides
+            has global attention: with 3, layers 0, 3, 6 and so on.
         name: str. Name of the model.
         trainable: bool. Whether its weights are trained; None leaves that to its parts.
 
@@ -80,7 +98,8 @@ class Encoder(keras_hub.models.Backbone):
 
     Raises:
         ValueError: if an index table is not named after an index feature of the
-            batch contract, or a size is out of range, or `inputs` lacks a feature.
+            batch contract, or a size is out of range, or `inputs` lacks a feature, or a
+            setting of the modern trunk is used with BERT's.
 
     Example:
     >>> encoder = Encoder(
@@ -112,33 +131,48 @@ class Encoder(keras_hub.models.Backbone):
         reads_token_types: bool = False,
         packed_windows: bool = False,
         recompute_layers: bool = False,
+        trunk: str = "bert",
+        rotary_shares: Mapping[str, float] | None = None,
+        gated: bool = False,
+        local_window: int | None = None,
+        global_every: int = 3,
         dtype: Any = None,
         name: str | None = None,
         trainable: bool | None = None,
     ):
-        _check(index_tables, hidden_size, num_heads, num_token_types, reads_token_types)
-        index_tables = dict(index_tables)
+        index_tables, rotary_shares = dict(index_tables), dict(rotary_shares or {})
+        _check_features(index_tables, rotary_shares)
+        _check(hidden_size, num_heads, num_token_types, reads_token_types)
+        _check_trunk(trunk, gated, local_window, global_every)
         if attention_dropout is None:
             attention_dropout = dropout
         initializer = keras.initializers.TruncatedNormal(stddev=initializer_range)
 
         # === Layers ===
+        is_modern = trunk == "modern"
+        norm_arguments = {"epsilon": layer_norm_epsilon, "dtype": dtype}
+        norm_class = (
+            keras.layers.RMSNormalization
+            if is_modern
+            else keras.layers.LayerNormalization
+        )
         embeddings = embedding_layers(
             vocab_size,
             _all_tables(index_tables, num_token_types),
             hidden_size,
             index_name="index_embedding",
             dropout=dropout,
-            layer_norm_epsilon=layer_norm_epsilon,
+            norm=norm_class(name="embeddings_layer_norm", **norm_arguments),
             initializer=initializer,
             dtype=dtype,
         )
         self.token_embedding = embeddings.tokens
         self.index_embedding = embeddings.indices
-        self.embeddings_layer_norm = embeddings.layer_norm
+        self.embeddings_layer_norm = embeddings.norm
         self.embeddings_dropout = embeddings.dropout
+        layer_class = ModernTransformerLayer if is_modern else TransformerEncoder
         self.transformer_layers = [
-            TransformerEncoder(
+            layer_class(
                 intermediate_size=intermediate_size,
                 num_heads=num_heads,
                 dropout=dropout,
@@ -149,23 +183,40 @@ class Encoder(keras_hub.models.Backbone):
                 recompute=recompute_layers,
                 dtype=dtype,
                 name=f"transformer_layer_{layer}",
+                **(
+                    {
+                        "gated": gated,
+                        "window": local_window if layer % global_every else None,
+                    }
+                    if is_modern
+                    else {}
+                ),
             )
             for layer in range(num_layers)
         ]
+        if is_modern:
+            self.final_norm = norm_class(name="final_norm", **norm_arguments)
 
         # === Functional model ===
         inputs = feature_inputs(
-            _feature_names(index_tables, packed_windows, reads_token_types)
+            _feature_names(
+                index_tables, rotary_shares, packed_windows, reads_token_types
+            )
         )
         token_ids = inputs["token_ids"]
         indices = {
             name: inputs[name] if name in inputs else ops.zeros_like(token_ids)
-            for name in self.index_embedding.tables
+            for name in _all_tables(index_tables, num_token_types)
         }
         hidden_BLD = embeddings(token_ids, indices)
-        groups = _attention_groups(inputs)
+        arguments = list(_attention_groups(inputs))
+        if rotary_shares:
+            sizes = rotary_sizes(hidden_size // num_heads, rotary_shares)
+            arguments.append(rotations(inputs, sizes))
         for layer in self.transformer_layers:
-            hidden_BLD = layer(hidden_BLD, *groups)
+            hidden_BLD = layer(hidden_BLD, *arguments)
+        if is_modern:
+            hidden_BLD = self.final_norm(hidden_BLD)
         super().__init__(
             inputs=inputs,
             outputs=hidden_BLD,
@@ -190,18 +241,29 @@ class Encoder(keras_hub.models.Backbone):
         self.reads_token_types = reads_token_types
         self.packed_windows = packed_windows
         self.recompute_layers = recompute_layers
+        self.trunk = trunk
+        self.rotary_shares = rotary_shares
+        self.gated = gated
+        self.local_window = local_window
+        self.global_every = global_every
 
     @property
     def feature_names(self) -> tuple[str, ...]:
         """Names of the features that the encoder reads from a batch."""
         return _feature_names(
-            self.index_tables, self.packed_windows, self.reads_token_types
+            self.index_tables,
+            self.rotary_shares,
+            self.packed_windows,
+            self.reads_token_types,
         )
 
     @property
     def index_caps(self) -> dict[str, int]:
-        """Rows of every table that indices are looked up in, token types included."""
-        return _all_tables(self.index_tables, self.num_token_types)
+        """Bound of every index: the rows of its table, token types included."""
+        return {
+            **dict.fromkeys(self.rotary_shares, UNBOUNDED_INDEX),
+            **_all_tables(self.index_tables, self.num_token_types),
+        }
 
     def __call__(self, inputs: Mapping[str, Any], **kwargs: Any) -> Any:
         return super().__call__(own_features(inputs, self.feature_names), **kwargs)
@@ -211,11 +273,15 @@ class Encoder(keras_hub.models.Backbone):
 
 
 def _feature_names(
-    index_tables: Mapping[str, int], packed_windows: bool, reads_token_types: bool
+    index_tables: Mapping[str, int],
+    rotary_shares: Mapping[str, float],
+    packed_windows: bool,
+    reads_token_types: bool,
 ) -> tuple[str, ...]:
     window_number = (_WINDOW_NUMBER,) if packed_windows else ()
     token_type = (_TOKEN_TYPE,) if reads_token_types else ()
-    return ("token_ids", "padding_mask", *window_number, *token_type, *index_tables)
+    indices = {**index_tables, **rotary_shares}
+    return ("token_ids", "padding_mask", *window_number, *token_type, *indices)
 
 
 def _all_tables(
@@ -241,24 +307,54 @@ def _attention_groups(inputs: Mapping[str, Any]) -> tuple[Any, Any]:
     return ops.cast(one_group_B1, "int32"), ops.cast(is_token_BL, "int32")
 
 
+def _check_trunk(
+    trunk: str, gated: bool, local_window: int | None, global_every: int
+) -> None:
+    if trunk not in ("bert", "modern"):
+        raise ValueError(
+            f"`trunk` must be 'bert' or 'modern'. Received: trunk={trunk!r}"
+        )
+    if trunk == "bert" and (gated or local_window is not None):
+        raise ValueError(
+            "`gated` and `local_window` are settings of the modern trunk; BERT's has "
+            f"neither. Received: trunk='bert', gated={gated}, "
+            f"local_window={local_window}"
+        )
+    if global_every < 1 or (local_window is not None and local_window < 1):
+        raise ValueError(
+            "`local_window` and `global_every` must be at least 1. Received: "
+            f"local_window={local_window}, global_every={global_every}"
+        )
+
+
+def _check_features(
+    index_tables: Mapping[str, int], rotary_shares: Mapping[str, float]
+) -> None:
+    for argument, names in (
+        ("index_tables", index_tables),
+        ("rotary_shares", rotary_shares),
+    ):
+        unknown = [name for name in names if name not in INDEX_FEATURES]
+        if unknown:
+            raise ValueError(
+                f"`{argument}` must be named after index features of the batch "
+                f"contract ({', '.join(INDEX_FEATURES)}). Received: {unknown}"
+            )
+    if not (index_tables or rotary_shares):
+        raise ValueError(
+            "`index_tables` or `rotary_shares` must name an index: without one the "
+            "encoder does not know the order of the tokens. Received: neither"
+        )
+
+
 def _check(
-    index_tables: Mapping[str, int],
-    hidden_size: int,
-    num_heads: int,
-    num_token_types: int,
-    reads_token_types: bool,
+    hidden_size: int, num_heads: int, num_token_types: int, reads_token_types: bool
 ) -> None:
     """Raises where keras-hub's layers would fail late or not at all."""
     if reads_token_types and not num_token_types:
         raise ValueError(
             "`reads_token_types` needs a table of token types. Received: "
             f"reads_token_types={reads_token_types}, num_token_types=0"
-        )
-    unknown = [name for name in index_tables if name not in INDEX_FEATURES]
-    if unknown:
-        raise ValueError(
-            "`index_tables` must be named after index features of the batch contract "
-            f"({', '.join(INDEX_FEATURES)}). Received: {unknown}"
         )
     if num_heads < 1 or hidden_size % num_heads:
         raise ValueError(

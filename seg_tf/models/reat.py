@@ -177,13 +177,15 @@ class ReAT(keras_hub.models.Backbone):
             hidden_size,
             index_name="position_embedding",
             dropout=dropout,
-            layer_norm_epsilon=layer_norm_epsilon,
+            norm=keras.layers.LayerNormalization(
+                epsilon=layer_norm_epsilon, dtype=dtype, name="embeddings_layer_norm"
+            ),
             initializer=initializer,
             dtype=dtype,
         )
         self.token_embedding = embeddings.tokens
         self.position_embedding = embeddings.indices
-        self.embeddings_layer_norm = embeddings.layer_norm
+        self.embeddings_layer_norm = embeddings.norm
         self.embeddings_dropout = embeddings.dropout
         self.sentence_layers = [
             SentenceTransformerLayer(

@@ -20,7 +20,9 @@ class MaskedLM(ObjectiveLayer):
     """BERT's masked-LM head and loss over gathered positions (Devlin et al., 2018).
 
     A dense layer, GELU and LayerNorm, then the transposed token table of the
-    encoder and a bias. Logits exist at the `P` positions to predict only.
+    encoder and a bias. On an encoder with the modern trunk, which ends with a norm,
+    there is no dense layer and no further norm. Logits exist at the `P` positions to
+    predict only.
 
     Args:
         encoder: the encoder whose output is read. Its token table is tied to the
@@ -57,6 +59,7 @@ class MaskedLM(ObjectiveLayer):
             kernel_initializer=keras.initializers.TruncatedNormal(
                 stddev=encoder.initializer_range
             ),
+            has_dense=getattr(encoder, "trunk", "bert") == "bert",
             dtype=encoder.dtype_policy,
             name="head",
         )
@@ -97,14 +100,30 @@ class MaskedLM(ObjectiveLayer):
 
 
 class _Head(keras_hub.layers.MaskedLMHead):
-    """keras-hub's head, whose logits may be padded."""
+    """keras-hub's head, whose logits may be padded and which may lack its dense layer.
+
+    Args:
+        has_dense: bool. Whether there are the dense layer and LayerNorm.
+        **kwargs: arguments of `keras_hub.layers.MaskedLMHead`.
+    """
+
+    def __init__(self, has_dense: bool, **kwargs: Any):
+        super().__init__(**kwargs)
+        self._has_dense = has_dense
+
+    def build(self, inputs_shape: Any, mask_positions_shape: Any = None) -> None:
+        if self._has_dense:
+            super().build(inputs_shape)
+            return
+        self._bias = self.add_weight(
+            name="output_bias", shape=[self.vocabulary_size], initializer="zeros"
+        )
 
     def call(self, inputs: Any, mask_positions: Any, vocab_multiple: int = 1) -> Any:
-        if self.vocabulary_size % vocab_multiple == 0:
-            return super().call(inputs, mask_positions)
         hidden_BPD = ops.take_along_axis(inputs, mask_positions[..., None], axis=1)
-        hidden_BPD = self._intermediate_dense(hidden_BPD)
-        hidden_BPD = self._intermediate_layer_norm(hidden_BPD)
+        if self._has_dense:
+            hidden_BPD = self._intermediate_dense(hidden_BPD)
+            hidden_BPD = self._intermediate_layer_norm(hidden_BPD)
         table_VD, bias_V = (
             ops.cast(weight, self.compute_dtype)
             for weight in (self.token_embedding.embeddings, self._bias)

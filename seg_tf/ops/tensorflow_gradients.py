@@ -21,14 +21,14 @@ _FEWEST_QUERIES = 64
 _UNSEEN = -1e9
 
 
-@tf.custom_gradient
 def attention(
     query: tf.Tensor,
     key: tf.Tensor,
     value: tf.Tensor,
     query_group: tf.Tensor,
     key_group: tf.Tensor,
-) -> tuple[tf.Tensor, Callable[[tf.Tensor], tuple[tf.Tensor | None, ...]]]:
+    window: int | None = None,
+) -> tf.Tensor:
     """Attention whose weights exist for a block of queries at a time.
 
     Neither the forward pass holds those of all pairs nor what is left after it: the
@@ -42,10 +42,27 @@ def attention(
         query_group: int `(B, T)`, or `(B, 1)` where all queries have the same.
         key_group: int `(B, K)`; a query sees the keys of its group. What one gives that
             sees none has no meaning, and neither has a gradient of that.
+        window: width of local attention, as for `seg_tf.ops.attention.visible_keys`.
 
     Returns:
         `(B, T, H, E)`.
     """
+
+    @tf.custom_gradient
+    def compute(*tensors: tf.Tensor) -> tuple[tf.Tensor, Callable[..., Any]]:
+        return _attention(*tensors, window)
+
+    return compute(query, key, value, query_group, key_group)
+
+
+def _attention(
+    query: tf.Tensor,
+    key: tf.Tensor,
+    value: tf.Tensor,
+    query_group: tf.Tensor,
+    key_group: tf.Tensor,
+    window: int | None,
+) -> tuple[tf.Tensor, Callable[[tf.Tensor], tuple[tf.Tensor | None, ...]]]:
     scale = 1 / math.sqrt(query.shape[-1])
     blocks = _QueryBlocks(_length(query), _length(key), query.dtype)
     query_BHTE = blocks.pad(query * scale)
@@ -58,9 +75,16 @@ def attention(
         group_BT = tf.broadcast_to(query_group, tf.shape(query)[:2])
         group_B1T1 = blocks.pad(group_BT[:, :, None, None])
 
+    if window is not None:
+        places_11T1 = blocks.pad(tf.range(_length(query))[None, :, None, None])
+        places_K = tf.range(_length(key))
+
     def weights(number: Any, query_BHSE: tf.Tensor) -> tf.Tensor:
         group_B1S1 = group_B1T1 if is_one_group else blocks.cut(group_B1T1, number)
         sees_B1SK = tf.equal(group_B1S1, key_group[:, None, None, :])
+        if window is not None:
+            distance_11SK = tf.abs(blocks.cut(places_11T1, number) - places_K)
+            sees_B1SK &= distance_11SK <= window // 2
         logits_BHSK = tf.matmul(query_BHSE, key_BHKE, transpose_b=True)
         logits_BHSK = tf.where(sees_B1SK, tf.cast(logits_BHSK, tf.float32), _UNSEEN)
         return tf.nn.softmax(logits_BHSK)

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from seg_tf import layers, models, objectives
 from seg_tf.layers.dropout import Dropout
-from seg_tf.layers.post_norm_layer import PostNormLayer
+from seg_tf.layers.transformer_layer import TransformerLayer
 from seg_tf.objectives.base import ObjectiveLayer
 from tests.conformance import jax_process
 from tests.conformance.case import squares
@@ -107,7 +107,7 @@ def public_layers():
 
 def test_no_public_layer_is_missing_from_the_list():
     # These compute nothing by themselves.
-    bases = {ObjectiveLayer, PostNormLayer}
+    bases = {ObjectiveLayer, TransformerLayer}
     assert {case.cls for case in CASES} == public_layers() - bases
 
 

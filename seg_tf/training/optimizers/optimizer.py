@@ -12,10 +12,10 @@ from seg_tf.training.optimizers import schedule
 from seg_tf.training.optimizers.adamw import AdamW
 from seg_tf.training.optimizers.lamb import Lamb
 
-# What BERT does not decay: every bias, and the scale and offset of every LayerNorm.
+# What BERT does not decay: every bias, and the scale and offset of every norm.
 # Keras searches for it in the name of the TensorFlow variable, which is the path of
 # the layers down to it and a number: "encoder/layer_norm/gamma:0".
-NO_WEIGHT_DECAY = r"(^|/)(gamma|beta|\w*bias)(:\d+)?$"
+NO_WEIGHT_DECAY = r"(^|/)(gamma|beta|scale|\w*bias)(:\d+)?$"
 
 
 def build_adamw(decay_power: float = 1.0, **settings: Any) -> AdamW:

@@ -1,4 +1,4 @@
-"""Arguments and parts that BERT's transformer layer and those of ReAT share."""
+"""Arguments and parts that all transformer layers of an encoder share."""
 
 from typing import Any
 
@@ -9,8 +9,8 @@ from seg_tf.layers.dropout import Dropout
 from seg_tf.layers.multi_head_attention import MultiHeadAttention
 
 
-class PostNormLayer(keras.layers.Layer):
-    """A transformer layer that normalizes each sum of a block and its residual.
+class TransformerLayer(keras.layers.Layer):
+    """Base of the transformer layers of encoders.
 
     Args:
         intermediate_size: int. Width inside the feed-forward blocks.
@@ -55,30 +55,28 @@ class PostNormLayer(keras.layers.Layer):
         return hidden_shape
 
     def get_config(self) -> dict[str, Any]:
-        return with_arguments(super().get_config(), self, PostNormLayer)
+        return with_arguments(super().get_config(), self, TransformerLayer)
 
     def _inner_arguments(self) -> dict[str, Any]:
         """Arguments of a layer inside this one, which computes nothing again itself."""
-        own = with_arguments({}, self, PostNormLayer)
+        own = with_arguments({}, self, TransformerLayer)
         return {**own, "recompute": False, "dtype": self.dtype_policy}
 
-    def _attention(self, name: str) -> MultiHeadAttention:
+    def _attention(self, name: str, **arguments: Any) -> MultiHeadAttention:
         return MultiHeadAttention(
             self.num_heads,
             self.attention_dropout,
             self._initializer.clone(),
             dtype=self.dtype_policy,
             name=name,
+            **arguments,
         )
 
     def _dense(self, size: int, name: str, **arguments: Any) -> keras.layers.Dense:
+        # One initializer draws the same numbers at every call.
+        arguments.setdefault("kernel_initializer", self._initializer.clone())
         return keras.layers.Dense(
-            size,
-            # One initializer draws the same numbers at every call.
-            kernel_initializer=self._initializer.clone(),
-            dtype=self.dtype_policy,
-            name=name,
-            **arguments,
+            size, dtype=self.dtype_policy, name=name, **arguments
         )
 
     def _layer_norm(self, name: str) -> keras.layers.LayerNormalization:
