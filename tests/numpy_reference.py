@@ -53,6 +53,25 @@ def layer_norm(weights: Weights, inputs: np.ndarray, epsilon: float):
     ]
 
 
+def rms_norm(weights: Weights, inputs: np.ndarray, epsilon: float):
+    mean_square = (inputs**2).mean(axis=-1, keepdims=True)
+    return inputs / np.sqrt(mean_square + epsilon) * weights["scale"]
+
+
+def rotated(vectors_LK, indices: Mapping[str, np.ndarray], sizes: Mapping[str, int]):
+    """Su et al., 2021: each pair of a head's numbers turned, as a complex number is."""
+    half = vectors_LK.shape[1] // 2
+    outputs, pair = vectors_LK.copy(), 0
+    for name, size in sorted(sizes.items()):
+        for number in range(size // 2):
+            for place, index in enumerate(indices[name]):
+                turned = complex(*vectors_LK[place, [pair, pair + half]])
+                turned *= np.exp(1j * index * 10_000 ** (-2 * number / size))
+                outputs[place, [pair, pair + half]] = turned.real, turned.imag
+            pair += 1
+    return outputs
+
+
 def gelu(inputs: np.ndarray, approximate: bool):
     """Hendrycks and Gimpel, 2016: x Φ(x), or their tanh approximation of it."""
     if approximate:
@@ -62,41 +81,52 @@ def gelu(inputs: np.ndarray, approximate: bool):
 
 
 def dense(weights: Weights, inputs: np.ndarray):
-    return inputs @ weights["kernel"] + weights["bias"]
+    return inputs @ weights["kernel"] + weights.get("bias", 0.0)
 
 
-def attention_weights(weights: Weights, inputs, memory, visible):
+def attention_weights(
+    weights: Weights, inputs, memory, visible, features=None, rotary_sizes=None
+):
     """Vaswani et al., 2017, equation 1 up to the values: (B, H, L, M)."""
-    num_heads, head_size = weights["query/bias"].shape
+    _, num_heads, head_size = weights["query/kernel"].shape
+    no_bias = np.zeros((num_heads, head_size))
     found = np.zeros((len(inputs), num_heads, inputs.shape[1], memory.shape[1]))
     for row, head in np.ndindex(*found.shape[:2]):
         query_LK, key_MK = (
             vectors[row] @ weights[f"{name}/kernel"][:, head]
-            + weights[f"{name}/bias"][head]
+            + weights.get(f"{name}/bias", no_bias)[head]
             for name, vectors in (("query", inputs), ("key", memory))
         )
+        if rotary_sizes:
+            indices = {name: features[name][row] for name in rotary_sizes}
+            query_LK = rotated(query_LK, indices, rotary_sizes)
+            key_MK = rotated(key_MK, indices, rotary_sizes)
         scores_LM = query_LK @ key_MK.T / math.sqrt(head_size)
         scores_LM[~visible[row]] = -np.inf
         found[row, head] = softmax(scores_LM)
     return found
 
 
-def attention(weights: Weights, inputs, memory, visible):
+def attention(weights: Weights, inputs, memory, visible, *rotary):
     """Vaswani et al., 2017, section 3.2, one sequence and one head at a time."""
     outputs = np.zeros_like(inputs)
-    weights_BHLM = attention_weights(weights, inputs, memory, visible)
+    weights_BHLM = attention_weights(weights, inputs, memory, visible, *rotary)
     for row, head in np.ndindex(*weights_BHLM.shape[:2]):
-        value_MK = (
-            memory[row] @ weights["value/kernel"][:, head] + weights["value/bias"][head]
-        )
+        value_MK = memory[row] @ weights["value/kernel"][:, head]
+        if "value/bias" in weights:
+            value_MK = value_MK + weights["value/bias"][head]
         outputs[row] += (weights_BHLM[row, head] @ value_MK) @ weights[
             "attention_output/kernel"
         ][head]
-    return outputs + weights["attention_output/bias"]
+    return outputs + weights.get("attention_output/bias", 0.0)
 
 
 def softmax(scores: np.ndarray):
-    exponents = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    largest = scores.max(axis=-1, keepdims=True)
+    if not np.isfinite(largest).all():  # a query that sees nothing: any numbers do
+        scores = np.where(np.isfinite(largest), scores, 0.0)
+        largest = scores.max(axis=-1, keepdims=True)
+    exponents = np.exp(scores - largest)
     return exponents / exponents.sum(axis=-1, keepdims=True)
 
 
@@ -118,9 +148,11 @@ def visible_positions(features: Mapping[str, np.ndarray]):
     return visible
 
 
-def transformer_layer(weights, inputs, visible, epsilon, approximate_gelu):
+def transformer_layer(weights, inputs, visible, epsilon, approximate_gelu, *rotary):
     """Post-norm: LayerNorm(x + block(x)), attention first, then feed-forward."""
-    attended = attention(part(weights, "self_attention_layer"), inputs, inputs, visible)
+    attended = attention(
+        part(weights, "self_attention_layer"), inputs, inputs, visible, *rotary
+    )
     hidden = layer_norm(
         part(weights, "self_attention_layer_norm"), inputs + attended, epsilon
     )
@@ -138,6 +170,31 @@ def feed_forward(weights, hidden, epsilon, approximate_gelu):
     )
 
 
+def modern_layer(weights, inputs, visible, epsilon, approximate_gelu, *rotary):
+    """Pre-norm: x + block(RMSNorm(x)), gated if the first matrix has twice the width."""
+    normed = rms_norm(part(weights, "attention_norm"), inputs, epsilon)
+    hidden = inputs + attention(
+        part(weights, "attention"), normed, normed, visible, *rotary
+    )
+    normed = rms_norm(part(weights, "feedforward_norm"), hidden, epsilon)
+    inner = dense(part(weights, "feedforward_intermediate"), normed)
+    output = part(weights, "feedforward_output")
+    size = len(output["kernel"])
+    if inner.shape[-1] == size:
+        inner = np.maximum(inner, 0) ** 2
+    else:
+        inner = gelu(inner[..., :size], approximate_gelu) * inner[..., size:]
+    return hidden + dense(output, inner)
+
+
+def near(length: int, window: int):
+    """Which positions local attention lets see each other: (L, L)."""
+    sees = np.zeros((length, length), bool)
+    for query, key in np.ndindex(*sees.shape):
+        sees[query, key] = abs(query - key) <= window // 2
+    return sees
+
+
 def encoder(
     weights: Weights,
     features: Mapping[str, np.ndarray],
@@ -145,22 +202,32 @@ def encoder(
     num_layers: int,
     epsilon: float,
     approximate_gelu: bool,
+    rotary_sizes: Mapping[str, int] | None = None,
+    trunk: str = "bert",
+    local_window: int | None = None,
+    global_every: int = 3,
 ):
     """The whole encoder without dropout: (B, L, D)."""
     token_ids = np.asarray(features["token_ids"])
     indices = {"token_type": np.zeros_like(token_ids), **features}
     hidden = weights["token_embedding/embeddings"][token_ids]
     hidden = hidden + index_embedding(part(weights, "index_embedding"), indices)
-    hidden = layer_norm(part(weights, "embeddings_layer_norm"), hidden, epsilon)
+    norm = layer_norm if trunk == "bert" else rms_norm
+    hidden = norm(part(weights, "embeddings_layer_norm"), hidden, epsilon)
     visible = visible_positions(features)
     for layer in range(num_layers):
-        hidden = transformer_layer(
+        is_local = local_window is not None and layer % global_every != 0
+        hidden = (transformer_layer if trunk == "bert" else modern_layer)(
             part(weights, f"transformer_layer_{layer}"),
             hidden,
-            visible,
+            visible & near(token_ids.shape[1], local_window) if is_local else visible,
             epsilon,
             approximate_gelu,
+            features,
+            rotary_sizes,
         )
+    if trunk == "modern":
+        hidden = norm(part(weights, "final_norm"), hidden, epsilon)
     return hidden
 
 
@@ -168,11 +235,12 @@ def masked_lm_logits(
     weights: Weights, token_table, sequence, positions, *, epsilon, approximate_gelu
 ):
     """Devlin et al., 2018: dense, GELU, LayerNorm, tied projection: (B, P, V)."""
-    gathered = np.stack([row[at] for row, at in zip(sequence, positions, strict=True)])
-    hidden = gelu(
-        dense(part(weights, "intermediate_dense"), gathered), approximate_gelu
-    )
-    hidden = layer_norm(part(weights, "intermediate_layer_norm"), hidden, epsilon)
+    hidden = np.stack([row[at] for row, at in zip(sequence, positions, strict=True)])
+    if part(weights, "intermediate_dense"):
+        hidden = gelu(
+            dense(part(weights, "intermediate_dense"), hidden), approximate_gelu
+        )
+        hidden = layer_norm(part(weights, "intermediate_layer_norm"), hidden, epsilon)
     return hidden @ token_table.T + weights["output_bias"]
 
 

@@ -125,7 +125,10 @@ class EncoderConfig:
     @property
     def inputs_arguments(self) -> Mapping[str, Any]:
         """Arguments that the input pipeline takes from the model."""
-        caps = {**dict.fromkeys(self.rotary_shares, UNBOUNDED_INDEX), **self.index_tables}
+        caps = {
+            **dict.fromkeys(self.rotary_shares, UNBOUNDED_INDEX),
+            **self.index_tables,
+        }
         return {"index_tables": caps, "vocab_size": self.vocab_size}
 
     @property

@@ -61,8 +61,9 @@ def write_hugging_face(pretrained: Pretrained, folder: pathlib.Path) -> None:
 
 
 def is_bert(encoder: Any) -> bool:
-    """Recognises BERT: an encoder with one table, of positions, besides types."""
-    return list(getattr(encoder, "index_tables", {})) == ["position_index"]
+    """Whether an encoder is a BERT: its layers, and a table of positions alone."""
+    has_layers = getattr(encoder, "has_bert_layers", False)
+    return has_layers and list(encoder.index_tables) == ["position_index"]
 
 
 def _check_model(pretrained: Pretrained) -> None:
@@ -71,8 +72,9 @@ def _check_model(pretrained: Pretrained) -> None:
         tables = ", ".join(getattr(encoder, "index_tables", ())) or "no table"
         raise ForeignWeightsError(
             "Hugging Face's BERT has positions and nothing else to embed; the model "
-            "must have the table position_index alone. Received: "
-            f"{pretrained.config.name!r}, {type(encoder).__name__} with {tables}"
+            "must have BERT's layers and the table position_index alone. Received: "
+            f"{pretrained.config.name!r}, {type(encoder).__name__} with {tables}, "
+            f"trunk={getattr(encoder, 'trunk', None)!r}"
         )
 
 

@@ -16,7 +16,6 @@ from seg_tf.interop import (
 )
 from seg_tf.interop.encoder_tokenizer import EncoderTokenizer
 from seg_tf.interop.errors import ForeignWeightsError
-from seg_tf.interop.hugging_face_export import is_bert
 from seg_tf.interop.window_preprocessor import WindowPreprocessor
 from seg_tf.models.encoder import Encoder
 
@@ -112,8 +111,10 @@ def write_preset(pretrained: Pretrained, folder: pathlib.Path) -> str:
 def why_not_bert_backbone(encoder: Encoder) -> list[str]:
     """Reasons why no `BertBackbone` has the outputs of an encoder; [] if one has."""
     reasons = []
-    if not is_bert(encoder):
-        reasons.append(f"it embeds {', '.join(encoder.index_tables)}")
+    if not encoder.has_bert_layers:
+        reasons.append("its layers are not BERT's")
+    if list(encoder.index_tables) != ["position_index"]:
+        reasons.append(f"it embeds {', '.join(encoder.index_tables) or 'no index'}")
     if not encoder.approximate_gelu:
         reasons.append("its GELU is exact, keras-hub's BERT computes it by tanh")
     if encoder.layer_norm_epsilon != _EPSILON:

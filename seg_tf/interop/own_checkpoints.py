@@ -3,7 +3,6 @@
 import dataclasses
 import pathlib
 
-from seg_tf import configuration
 from seg_tf.checkpoints import contents, pretrained
 from seg_tf.interop import layouts, own_weights, pooler_file
 from seg_tf.interop.errors import ForeignWeightsError
@@ -33,11 +32,12 @@ def read(
     """
     source = pretrained.load_pretrained(path, vocab_file, lower_case)
     model, folder = source.config.model, source.folder
-    if not isinstance(model, configuration.EncoderConfig):
+    if not getattr(model, "has_bert_layers", False):
         raise ForeignWeightsError(
-            "`--from` must be of an encoder like BERT, where it is a checkpoint of "
-            f"this package. Received: {folder}, the run {source.config.name!r}, of a "
-            f"{type(model).__name__}"
+            "`--from` must be of an encoder with BERT's layers and without rotary "
+            f"positions, where it is a checkpoint of this package. Received: {folder}, "
+            f"the run {source.config.name!r}, of a {type(model).__name__}, "
+            f"model.trunk={getattr(model, 'trunk', None)!r}"
         )
     sizes, tables = own_weights.sizes_of(model), own_weights.tables_of(model)
     # Once each: the head has the token table under a second path.

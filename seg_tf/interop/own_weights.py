@@ -49,12 +49,12 @@ def read_parts(
     """Every part of a model, those of its masked-LM head if it has one.
 
     Raises:
-        ForeignWeightsError: if the model is no encoder like BERT.
+        ForeignWeightsError: if the layers of the model are not BERT's.
     """
-    if not isinstance(encoder, Encoder):
+    if not getattr(encoder, "has_bert_layers", False):
         raise ForeignWeightsError(
-            "`encoder` must be an encoder like BERT. Received: "
-            f"{type(encoder).__name__}"
+            "`encoder` must have BERT's layers and no rotary positions. Received: "
+            f"{type(encoder).__name__}, trunk={getattr(encoder, 'trunk', None)!r}"
         )
     sizes, tables = sizes_of(encoder), tables_of(encoder)
     variables = variables_of(encoder, objectives)

@@ -74,10 +74,11 @@ def check_config(config: configuration.RunConfig, foreign: ForeignModel) -> None
             shapes tell is left to them.
     """
     model = config.model
-    if not isinstance(model, configuration.EncoderConfig):
+    if not getattr(model, "has_bert_layers", False):
         raise ForeignWeightsError(
-            "`--config` must be of an encoder like BERT (EncoderConfig), to take up "
-            f"weights of one. Received: {config.name!r}, of a {type(model).__name__}"
+            "`--config` must be of an encoder with BERT's layers and without rotary "
+            f"positions, to take up weights of one. Received: {config.name!r}, of a "
+            f"{type(model).__name__}, model.trunk={getattr(model, 'trunk', None)!r}"
         )
     for name in ("num_layers", "num_heads"):
         ours, theirs = getattr(model, name), getattr(foreign.sizes, name)

@@ -7,9 +7,9 @@ from typing import Any
 import keras
 
 from seg_tf.layers.constructor_arguments import with_arguments
-from seg_tf.layers.transformer_layer import TransformerLayer
 from seg_tf.layers.recomputation import recomputable
 from seg_tf.layers.sentence_transformer_layer import SentenceTransformerLayer
+from seg_tf.layers.transformer_layer import TransformerLayer
 from seg_tf.ops.activations import gelu
 from seg_tf.ops.gathering import gather_vectors
 from seg_tf.ops.sentence_blocks import text_of_positions

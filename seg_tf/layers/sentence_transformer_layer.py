@@ -8,9 +8,9 @@ import keras
 from keras import ops
 
 from seg_tf.layers.constructor_arguments import with_arguments
-from seg_tf.layers.transformer_layer import TransformerLayer
 from seg_tf.layers.recomputation import recomputable
 from seg_tf.layers.transformer_encoder import TransformerEncoder
+from seg_tf.layers.transformer_layer import TransformerLayer
 from seg_tf.ops.sentence_blocks import to_blocks
 
 

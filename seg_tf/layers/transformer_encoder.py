@@ -6,8 +6,8 @@ from typing import Any
 
 import keras
 
-from seg_tf.layers.transformer_layer import TransformerLayer
 from seg_tf.layers.recomputation import recomputable
+from seg_tf.layers.transformer_layer import TransformerLayer
 from seg_tf.ops.activations import gelu
 
 

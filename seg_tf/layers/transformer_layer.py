@@ -75,9 +75,7 @@ class TransformerLayer(keras.layers.Layer):
     def _dense(self, size: int, name: str, **arguments: Any) -> keras.layers.Dense:
         # One initializer draws the same numbers at every call.
         arguments.setdefault("kernel_initializer", self._initializer.clone())
-        return keras.layers.Dense(
-            size, dtype=self.dtype_policy, name=name, **arguments
-        )
+        return keras.layers.Dense(size, dtype=self.dtype_policy, name=name, **arguments)
 
     def _layer_norm(self, name: str) -> keras.layers.LayerNormalization:
         return keras.layers.LayerNormalization(

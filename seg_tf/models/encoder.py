@@ -248,6 +248,11 @@ class Encoder(keras_hub.models.Backbone):
         self.global_every = global_every
 
     @property
+    def has_bert_layers(self) -> bool:
+        """Whether the layers are BERT's, with no positions inside attention."""
+        return self.trunk == "bert" and not self.rotary_shares
+
+    @property
     def feature_names(self) -> tuple[str, ...]:
         """Names of the features that the encoder reads from a batch."""
         return _feature_names(

@@ -33,8 +33,8 @@ def rotary_sizes(head_size: int, shares: Mapping[str, float]) -> dict[str, int]:
         if size < 2 or size % 2:
             raise ValueError(
                 "`rotary_shares` must give every index an even number of a head's "
-                f"{head_size} dimensions. Received: rotary_shares={dict(shares)}, which "
-                f"gives {name!r} {size:g} of them"
+                f"{head_size} dimensions. Received: rotary_shares={dict(shares)}: "
+                f"{name!r} has {size:g}"
             )
         sizes[name] = int(size)
     return sizes

@@ -261,7 +261,9 @@ def _attention_weights_cost(model: Any, run: _Setting) -> _Cost:
 def _encoder(model: configuration.EncoderConfig, run: _Setting) -> _Cost:
     length, width = run.row_length, model.hidden_size
     of_layer = _attention(length, length, width)
-    of_layer += _feed_forward(length, width, model.intermediate_size)
+    # A gated block has a third matrix.
+    matrices = 1.5 if model.gated else 1.0
+    of_layer += matrices * _feed_forward(length, width, model.intermediate_size)
     return _Cost(model.num_layers * of_layer)
 
 
@@ -362,10 +364,10 @@ def _masked_lm(objective: configuration.MaskedLMConfig, run: _Setting) -> _Cost:
     model, num_predictions = run.config.model, run.config.inputs.masking.max_predictions
     # The head's dense layer brings a wider sequence to the width of the token table.
     sequence_width = getattr(model, "alpha_hidden_size", model.hidden_size)
-    return _Cost(
-        _product(num_predictions, sequence_width, model.hidden_size)
-        + _product(num_predictions, model.hidden_size, run.vocab_size)
-    )
+    dense = _product(num_predictions, sequence_width, model.hidden_size)
+    if getattr(model, "trunk", "bert") == "modern":
+        dense = 0
+    return _Cost(dense + _product(num_predictions, model.hidden_size, run.vocab_size))
 
 
 @_objective_cost.register

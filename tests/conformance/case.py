@@ -105,6 +105,6 @@ def set_fixed_weights(layer: keras.layers.Layer) -> None:
     """Sets weight number n, in the order of their paths, to waves around its start."""
     weights = {weight.path: weight for weight in layer.trainable_weights}
     for number, path in enumerate(sorted(weights)):
-        offset = 1.0 if path.endswith("gamma") else 0.0
+        offset = 1.0 if path.endswith(("gamma", "scale")) else 0.0
         count = np.arange(np.prod(weights[path].shape)).reshape(weights[path].shape)
         weights[path].assign(offset + 0.5 * np.sin(1.7 * count + number))

@@ -88,8 +88,10 @@ def test_numbers_are_those_of_keras_hub(hidden, group, training):
 
 def test_attention_weights_are_those_of_keras_hub(hidden):
     ours, theirs = build_pair(dropout=0.25)
+    group = np.ones((3, 1), "int32")
     np.testing.assert_array_equal(
-        ours.attention_weights(hidden), theirs(hidden, return_attention_scores=True)[1]
+        ours.attention_weights(hidden, group, np.ones((3, LENGTH), "int32")),
+        theirs(hidden, return_attention_scores=True)[1],
     )
 
 

@@ -28,7 +28,7 @@ def build_encoder(index_tables, scale=0.3, **arguments):
     generator = np.random.default_rng(3)
     for weight in encoder.weights:
         if "seed_generator" not in weight.path:
-            offset = 1.0 if weight.path.endswith("gamma") else 0.0
+            offset = 1.0 if weight.path.endswith(("gamma", "scale")) else 0.0
             weight.assign(offset + scale * generator.normal(size=weight.shape))
     return encoder
 
@@ -65,6 +65,94 @@ def test_encoder_equals_plain_numpy(index_tables, num_token_types, approximate_g
         approximate_gelu=approximate_gelu,
     )
     np.testing.assert_allclose(encoder(features), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "trunk, settings",
+    [
+        ("bert", {}),
+        ("modern", {}),
+        ("modern", {"gated": True, "local_window": 4, "global_every": 2}),
+    ],
+)
+@pytest.mark.parametrize(
+    "index_tables, rotary_shares",
+    [
+        ({}, {"position_index": 1}),
+        (SEGABERT, {"position_index": 1}),
+        ({}, {"position_index": 2, "token_index": 1, "paragraph_index": 1}),
+    ],
+)
+@pytest.mark.parametrize("packed", [False, True])
+def test_rotary_positions_and_modern_trunk_equal_plain_numpy(
+    trunk, settings, index_tables, rotary_shares, packed
+):
+    encoder = build_encoder(
+        index_tables,
+        trunk=trunk,
+        rotary_shares=rotary_shares,
+        hidden_size=16,
+        num_layers=3,
+        layer_norm_epsilon=1e-3,
+        packed_windows=packed,
+        **settings,
+    )
+    features = random_features()
+    if packed:
+        number = np.array([[1, 1, 1, 2, 2, 3, 3], [1, 1, 2, 2, 0, 0, 0], [1] + [0] * 6])
+        features["window_number"] = number.astype("int32")
+    sizes = {
+        name: 8 * share // sum(rotary_shares.values())
+        for name, share in rotary_shares.items()
+    }
+    expected = numpy_reference.encoder(
+        numpy_reference.named_weights(encoder),
+        features,
+        num_layers=3,
+        epsilon=1e-3,
+        approximate_gelu=False,
+        rotary_sizes=sizes,
+        trunk=trunk,
+        **{name: value for name, value in settings.items() if name != "gated"},
+    )
+    # Padding far from every token sees none of them: its numbers have no meaning.
+    is_token = features["padding_mask"]
+    np.testing.assert_allclose(
+        encoder(features)[is_token], expected[is_token], atol=1e-5
+    )
+
+
+def test_modern_layers_start_as_the_identity():
+    encoder = Encoder(
+        index_tables={}, rotary_shares={"position_index": 1}, trunk="modern", **SIZES
+    )
+    features = random_features()
+    embedded = encoder.embeddings_layer_norm(
+        encoder.token_embedding(features["token_ids"])
+    )
+    np.testing.assert_allclose(
+        encoder(features), encoder.final_norm(embedded), atol=1e-6
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"trunk": "moderm"}, "`trunk` must be 'bert' or 'modern'.*'moderm'"),
+        ({"gated": True}, "settings of the modern trunk"),
+        ({"local_window": 4}, "settings of the modern trunk"),
+        ({"trunk": "modern", "local_window": 0}, "must be at least 1"),
+        ({"rotary_shares": {"position": 1}}, "`rotary_shares` must be named"),
+        (
+            {"rotary_shares": {"position_index": 3, "token_index": 1}},
+            "'position_index' has 3",
+        ),
+        ({"index_tables": {}}, "does not know the order"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        Encoder(**{"index_tables": BERT, **SIZES, **arguments})
 
 
 @pytest.mark.parametrize("num_token_types", [0, 2])

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from seg_tf.ops import tensorflow_gradients
-from seg_tf.ops.attention import attention_weights, fused_attention, same_group
+from seg_tf.ops.attention import attention_weights, fused_attention, visible_keys
 from tests import numpy_reference
 
 B, T, K, H, E = 2, 7, 5, 3, 4
@@ -36,28 +36,36 @@ def inputs(groups="many", dtype="float32", num_queries=T, num_keys=K):
     return query, key, value, tf.constant(query_group), tf.constant(key_group)
 
 
-def plain(query, key, value, *groups):
+def plain(query, key, value, *groups, window=None):
     """What autodiff knows the gradients of."""
-    weights_BHTK = attention_weights(query, key, *groups)
+    weights_BHTK = attention_weights(query, key, *groups, window)
     return tf.einsum("bhtk,bkhe->bthe", weights_BHTK, value)
 
 
-def output_and_gradients(function, *arguments):
+def output_and_gradients(function, *arguments, window=None):
     with tf.GradientTape() as tape:
         tape.watch(arguments[:3])
-        output = function(*arguments)
+        output = function(*arguments, window=window)
         # Nothing reads what a query gives that sees no key.
-        is_read_BT = tf.reduce_any(same_group(*arguments[3:]), axis=2)
+        is_read_BT = tf.reduce_any(
+            visible_keys(*arguments[3:], tf.shape(arguments[0])[1], window), axis=2
+        )
         is_read_BT11 = tf.cast(is_read_BT[:, :, None, None], output.dtype)
         total = tf.reduce_sum(is_read_BT11 * tf.square(output))
     return [output, *tape.gradient(total, arguments[:3])]
 
 
+@pytest.mark.parametrize("window", [None, 3])
 @pytest.mark.parametrize("groups", ["one", "many"])
-def test_equals_attention_by_loops(small_blocks, groups):
+def test_equals_attention_by_loops(small_blocks, groups, window):
     query, key, value, *numbers = inputs(groups)
     expected = np.zeros((B, T, H, E))
-    sees = np.broadcast_to(np.asarray(same_group(*numbers)), (B, T, K))
+    sees = np.zeros((B, T, K), bool)
+    for row, place, other in np.ndindex(B, T, K):
+        groups_of_query = numbers[0].numpy()[row]
+        group = groups_of_query[place if len(groups_of_query) > 1 else 0]
+        is_near = window is None or abs(place - other) <= window // 2
+        sees[row, place, other] = is_near and group == numbers[1].numpy()[row, other]
     for row, place, head in np.ndindex(B, T, H):
         seen = sees[row, place]
         logits = key[row, :, head].numpy() @ query[row, place, head].numpy()
@@ -66,22 +74,25 @@ def test_equals_attention_by_loops(small_blocks, groups):
             expected[row, place, head] = weights @ value[row, :, head].numpy()[seen]
         else:  # no number is right, but it has to be one
             expected[row, place, head] = value[row, :, head].numpy().mean(axis=0)
-    assert groups == "one" or not sees.any(axis=2).all()
+    assert (groups, window) == ("one", None) or not sees.any(axis=2).all()
     for function in (fused_attention, plain):
-        found = function(query, key, value, *numbers)
+        found = function(query, key, value, *numbers, window=window)
         np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
+@pytest.mark.parametrize("window", [None, 3])
 @pytest.mark.parametrize("groups", ["one", "many"])
 @pytest.mark.parametrize(
     "form", ["eager", "graph", "unknown sizes", "unknown groups", "xla"]
 )
-def test_gradients_equal_those_of_weights_that_are_kept(small_blocks, groups, form):
+def test_gradients_equal_those_of_weights_that_are_kept(
+    small_blocks, groups, form, window
+):
     arguments = inputs(groups)
-    expected = output_and_gradients(plain, *arguments)
+    expected = output_and_gradients(plain, *arguments, window=window)
 
     def compute(*arguments):
-        return output_and_gradients(fused_attention, *arguments)
+        return output_and_gradients(fused_attention, *arguments, window=window)
 
     if form != "eager":
         signature = None
