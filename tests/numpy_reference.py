@@ -171,7 +171,7 @@ def feed_forward(weights, hidden, epsilon, approximate_gelu):
 
 
 def modern_layer(weights, inputs, visible, epsilon, approximate_gelu, *rotary):
-    """Pre-norm: x + block(RMSNorm(x)), gated if the first matrix has twice the width."""
+    """Pre-norm: x + block(RMSNorm(x)), gated if the first matrix is twice as wide."""
     normed = rms_norm(part(weights, "attention_norm"), inputs, epsilon)
     hidden = inputs + attention(
         part(weights, "attention"), normed, normed, visible, *rotary

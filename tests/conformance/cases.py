@@ -13,6 +13,7 @@ from seg_tf.layers.adaptive_embedding import AdaptiveEmbedding
 from seg_tf.layers.adaptive_softmax import AdaptiveSoftmax
 from seg_tf.layers.dropout import Dropout
 from seg_tf.layers.index_embedding import IndexEmbedding
+from seg_tf.layers.modern_transformer_layer import ModernTransformerLayer
 from seg_tf.layers.multi_head_attention import MultiHeadAttention
 from seg_tf.layers.sequence_reconstructor import SequenceReconstructor
 from seg_tf.layers.transformer_encoder import TransformerEncoder
@@ -20,6 +21,7 @@ from seg_tf.models.encoder import Encoder
 from seg_tf.objectives.causal_lm import CausalLM
 from seg_tf.objectives.masked_lm import MaskedLM
 from seg_tf.objectives.sentence_unshuffling import SentenceUnshuffling
+from seg_tf.ops.rotary import rotations
 from tests import adaptive_reference, candidate_batches, numpy_reference
 from tests.conformance import reat_cases, transformer_xl_cases
 from tests.conformance.case import Case, waves
@@ -40,6 +42,23 @@ ENCODER_ARGUMENTS = {
     "num_token_types": 2,
     "recompute_layers": True,
 }
+
+
+_ROTARY_SIZES = {"position_index": 2, "token_index": 2}
+
+
+def _reference_modern_encoder(layer, inputs):
+    return numpy_reference.encoder(
+        numpy_reference.named_weights(layer),
+        inputs,
+        num_layers=2,
+        epsilon=1e-3,
+        approximate_gelu=True,
+        rotary_sizes={"sentence_index": 2, "token_index": 2},
+        trunk="modern",
+        local_window=3,
+        global_every=2,
+    )
 
 
 def _reference_encoder(layer, inputs):
@@ -81,6 +100,30 @@ def _reference_transformer_encoder(layer, inputs):
         group[:, :, None] == group[:, None, :],
         epsilon=1e-3,
         approximate_gelu=True,
+    )
+
+
+def _modern_inputs(batch, length):
+    """As `_attention_inputs`, and a rotation by two indices."""
+    inputs = _attention_inputs(batch, length)
+    place = np.tile(np.arange(length), (batch, 1))
+    indices = {"position_index": place, "token_index": place % 2}
+    rotation = rotations(indices, _ROTARY_SIZES)
+    return {**inputs, **indices, "rotation": np.asarray(rotation)}
+
+
+def _reference_modern_layer(layer, inputs):
+    group = inputs["query_group"]
+    length = group.shape[1]
+    place = np.tile(np.arange(length), (len(group), 1))
+    return numpy_reference.modern_layer(
+        numpy_reference.named_weights(layer),
+        inputs["query"],
+        (group[:, :, None] == group[:, None, :]) & numpy_reference.near(length, 3),
+        1e-3,
+        True,
+        {"position_index": place, "token_index": place % 2},
+        _ROTARY_SIZES,
     )
 
 
@@ -349,6 +392,90 @@ CASES = [
         compiled_within="Encoder-packed",
     ),
     Case(
+        cls=ModernTransformerLayer,
+        arguments={
+            "intermediate_size": 6,
+            "num_heads": 1,
+            "dropout": 0.25,
+            "attention_dropout": 0.125,
+            "layer_norm_epsilon": 1e-3,
+            "initializer_range": 0.3,
+            "approximate_gelu": True,
+            "recompute": True,
+            "gated": True,
+            "window": 3,
+        },
+        specs={
+            "query": ((None, 4), "float32"),
+            "query_group": ((None,), "int32"),
+            "rotation": ((None, 4), "float32"),
+        },
+        limits={},
+        apply=lambda layer, inputs: layer(
+            inputs["query"],
+            inputs["query_group"],
+            inputs["query_group"],
+            inputs["rotation"],
+        ),
+        reference=_reference_modern_layer,
+        golden=[
+            [
+                [1.54794, -0.06065, -0.25271, 1.65183],
+                [0.69942, -1.06521, 1.24927, 1.21172],
+                [-1.55005, 1.34737, 1.47439, -1.71851],
+            ],
+            [
+                [0.80146, 1.46598, -0.92247, 0.4923],
+                [1.39792, -1.01887, 0.54475, 1.79404],
+                [0.09737, -0.22201, 1.22086, 0.5356],
+            ],
+        ],
+        make_inputs=_modern_inputs,
+        compiled_within="Encoder-modern",
+    ),
+    Case(
+        cls=Encoder,
+        variant="modern",
+        arguments={
+            **ENCODER_ARGUMENTS,
+            "num_layers": 2,
+            "num_heads": 1,
+            "attention_dropout": 0.0,
+            "packed_windows": True,
+            "trunk": "modern",
+            "rotary_shares": {"sentence_index": 1, "token_index": 1},
+            "local_window": 3,
+            "global_every": 2,
+        },
+        specs={
+            "token_ids": ((None,), "int32"),
+            "padding_mask": ((None,), "bool"),
+            "window_number": ((None,), "int32"),
+            "sentence_index": ((None,), "int32"),
+            "token_index": ((None,), "int32"),
+        },
+        limits={
+            "token_ids": 13,
+            "window_number": 3,
+            "sentence_index": 3,
+            "token_index": 6,
+        },
+        apply=lambda layer, inputs: layer(inputs),
+        reference=_reference_modern_encoder,
+        golden=[
+            [
+                [-1.56833, -1.44318, 0.39063, 0.79717],
+                [0.41359, -2.02543, 0.01569, 0.9656],
+                [0.07979, -2.04689, 0.11221, 0.95564],
+            ],
+            [
+                [0.4655, -2.01632, 9e-05, 0.96701],
+                [-0.14955, -2.02803, 0.17082, 0.94823],
+                [0.0557, -2.04624, 0.11878, 0.95471],
+            ],
+        ],
+    ),
+    Case(
         cls=Encoder,
         arguments=ENCODER_ARGUMENTS,
         specs={
@@ -458,6 +585,29 @@ CASES = [
         apply=lambda layer, inputs: layer(inputs["sequence_output"], inputs),
         reference=_reference_masked_lm,
         golden=((10.27767, 2.88747), {"accuracy": (0.28366, 2.88747)}),
+        float32_output=True,
+        is_sum=True,
+    ),
+    Case(
+        cls=MaskedLM,
+        variant="modern",
+        arguments={
+            "encoder": lambda dtype: Encoder(
+                **ENCODER_ARGUMENTS, trunk="modern", dtype=dtype
+            ),
+            "loss_weight": 0.25,
+            "vocab_multiple": 4,
+        },
+        specs={
+            "sequence_output": ((None, 4), "float32"),
+            "masked_positions": ((2,), "int32"),
+            "masked_ids": ((2,), "int32"),
+            "masked_weights": ((2,), "float32"),
+        },
+        limits={"masked_positions": 3, "masked_ids": 13},
+        apply=lambda layer, inputs: layer(inputs["sequence_output"], inputs),
+        reference=_reference_masked_lm,
+        golden=((7.32251, 2.88747), {"accuracy": (0.65364, 2.88747)}),
         float32_output=True,
         is_sum=True,
     ),

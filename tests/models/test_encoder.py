@@ -463,7 +463,6 @@ def test_global_policy_is_the_default():
     [
         ({"vocab_size": None}, r"`vocab_size`.*Received: vocab_size=None"),
         ({"index_tables": {"place_index": 3}}, r"`index_tables`.*\['place_index'\]"),
-        ({"index_tables": {}}, r"`tables` must name at least one"),
         ({"reads_token_types": True}, "`reads_token_types` needs a table"),
         ({"num_heads": 3}, r"`hidden_size` must be a multiple of `num_heads`.*=3"),
     ],
