@@ -38,10 +38,22 @@ RECOMPUTED = dataclasses.replace(
     word_runs.CONFIG,
     training=dataclasses.replace(word_runs.CONFIG.training, recompute_layers=True),
 )
+MODERN = dataclasses.replace(
+    SLM,
+    model=dataclasses.replace(
+        SLM.model,
+        trunk="modern",
+        rotary_shares={"position_index": 1, "sentence_index": 1},
+        local_window=6,
+        global_every=2,
+        layer_norm_epsilon=1e-6,
+    ),
+)
 # Config, and the folder of its records below that of `write_records`.
 RUNS = {
     "SegaBERT, LAMB": (SEGABERT, "windows"),
     "SLM": (SLM, "windows"),
+    "SLM, modern trunk": (MODERN, "windows"),
     "Sega-Transformer-XL": (RECOMPUTED, "words"),
     "ReAT": (test_reat_run.CONFIG, "long"),
 }
