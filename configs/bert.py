@@ -79,9 +79,22 @@ def _with_positions(variant: str, num_positions: int) -> configuration.RunConfig
     )
 
 
+def _without_tables(variant: str) -> configuration.RunConfig:
+    run = segabert.RUNS[variant]
+    return replace(
+        run,
+        name=f"bert_{variant}",
+        paper="bert_base",
+        model=replace(run.model, index_tables={}),
+    )
+
+
 RUNS = {
     "tiny": _with_positions("tiny", 128),
     "mini": _with_positions("mini", 128),
+    "modern_tiny": _without_tables("modern_tiny"),
+    "modern_mini": _without_tables("modern_mini"),
+    "modern_base": _without_tables("modern_base"),
     "tiny_phase1": _with_positions("tiny_phase1", 512),
     "tiny_phase2": _with_positions("tiny_phase2", 512),
     "base": _with_positions("base", 512),

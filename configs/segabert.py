@@ -267,25 +267,49 @@ _MINI = replace(
         checkpoint_interval=500,
     ),
 )
-_MODERN_MINI = replace(
-    _MINI,
-    name="segabert_modern_mini",
-    model=replace(
-        _MINI.model,
-        trunk="modern",
-        rotary_shares={"position_index": 1},
-        layer_norm_epsilon=1e-6,
-    ),
-    optimizer=configuration.StableAdamWConfig(
-        learning_rate=2e-3, warmup_updates=100, decay_share=0.2
-    ),
-)
+
+
+def _modern(
+    run: configuration.RunConfig, size: str, learning_rate: float, warmup_updates: int
+) -> configuration.RunConfig:
+    """A run with the modern trunk, rotary positions and the three tables."""
+    return replace(
+        run,
+        name=f"segabert_modern_{size}",
+        paper="segabert_base",
+        model=replace(
+            run.model,
+            trunk="modern",
+            rotary_shares={"position_index": 1},
+            dropout=0.0,
+            layer_norm_epsilon=1e-6,
+            initializer_range=0.03,
+        ),
+        optimizer=configuration.StableAdamWConfig(
+            learning_rate=learning_rate, warmup_updates=warmup_updates, decay_share=0.2
+        ),
+    )
+
 
 RUNS = {
     "tiny": _TINY,
     "quick": _QUICK,
     "mini": _MINI,
-    "modern_mini": _MODERN_MINI,
+    "modern_tiny": _modern(_QUICK, "tiny", 4e-3, 100),
+    "modern_mini": _modern(_MINI, "mini", 2e-3, 100),
+    "modern_base": _modern(
+        replace(
+            _BASE,
+            inputs=configuration.PackedWindowInputsConfig(
+                window_length=512,
+                masking=configuration.MaskingConfig(mask_rate=0.3, max_predictions=160),
+            ),
+            training=replace(_BASE.training, dtype_policy="mixed_bfloat16"),
+        ),
+        "base",
+        5e-4,
+        2_000,
+    ),
     "tiny_wsd": replace(
         _TINY,
         name="segabert_tiny_wsd",

@@ -170,7 +170,7 @@ class Encoder(keras_hub.models.Backbone):
         self.index_embedding = embeddings.indices
         self.embeddings_layer_norm = embeddings.norm
         self.embeddings_dropout = embeddings.dropout
-        layer_class = ModernTransformerLayer if is_modern else TransformerEncoder
+        layer_class: Any = ModernTransformerLayer if is_modern else TransformerEncoder
         self.transformer_layers = [
             layer_class(
                 intermediate_size=intermediate_size,

@@ -49,10 +49,12 @@ def attention(
     """
 
     @tf.custom_gradient
-    def compute(*tensors: tf.Tensor) -> tuple[tf.Tensor, Callable[..., Any]]:
-        return _attention(*tensors, window)
+    def compute(
+        query: tf.Tensor, key: tf.Tensor, value: tf.Tensor
+    ) -> tuple[tf.Tensor, Callable[[tf.Tensor], tuple[tf.Tensor, ...]]]:
+        return _attention(query, key, value, query_group, key_group, window)
 
-    return compute(query, key, value, query_group, key_group)
+    return compute(query, key, value)
 
 
 def _attention(
@@ -62,7 +64,7 @@ def _attention(
     query_group: tf.Tensor,
     key_group: tf.Tensor,
     window: int | None,
-) -> tuple[tf.Tensor, Callable[[tf.Tensor], tuple[tf.Tensor | None, ...]]]:
+) -> tuple[tf.Tensor, Callable[[tf.Tensor], tuple[tf.Tensor, ...]]]:
     scale = 1 / math.sqrt(query.shape[-1])
     blocks = _QueryBlocks(_length(query), _length(key), query.dtype)
     query_BHTE = blocks.pad(query * scale)
@@ -95,7 +97,7 @@ def _attention(
 
     (output,) = blocks.each(forward)
 
-    def backward(upstream: tf.Tensor) -> tuple[tf.Tensor | None, ...]:
+    def backward(upstream: tf.Tensor) -> tuple[tf.Tensor, ...]:
         upstream_BHTE = blocks.pad(upstream)
         # A query's mean of the gradients of its weights, by these weights.
         products = tf.cast(upstream, tf.float32) * tf.cast(output, tf.float32)
@@ -123,7 +125,7 @@ def _attention(
         of_key, of_value = (
             _swapped(tf.cast(one, query.dtype)) for one in (of_key, of_value)
         )
-        return of_query, of_key, of_value, None, None
+        return of_query, of_key, of_value
 
     return output, backward
 
