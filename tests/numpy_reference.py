@@ -206,6 +206,7 @@ def encoder(
     trunk: str = "bert",
     local_window: int | None = None,
     global_every: int = 3,
+    has_final_norm: bool = True,
 ):
     """The whole encoder without dropout: (B, L, D)."""
     token_ids = np.asarray(features["token_ids"])
@@ -226,7 +227,7 @@ def encoder(
             features,
             rotary_sizes,
         )
-    if trunk == "modern":
+    if trunk == "modern" and has_final_norm:
         hidden = norm(part(weights, "final_norm"), hidden, epsilon)
     return hidden
 

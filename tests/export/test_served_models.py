@@ -162,7 +162,7 @@ def test_what_is_served_is_what_keras_computes(checkpoints, kind, serve, tmp_pat
     assert np.array(found["is_cut"]).tolist() == [False, False, True]
 
 
-@pytest.mark.parametrize("kind", ["segabert_slm", "bert"])
+@pytest.mark.parametrize("kind", ["segabert_slm", "bert", "modern"])
 def test_rows_give_what_their_texts_give(kind):
     pretrained = tiny_models.tiny(kind)
     rows = DocumentPreprocessor(pretrained)

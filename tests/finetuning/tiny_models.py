@@ -4,6 +4,7 @@ import functools
 import pathlib
 
 import keras
+import numpy as np
 
 from seg_tf import configuration
 from seg_tf.checkpoints.pretrained import Pretrained, build_encoder
@@ -22,6 +23,13 @@ TABLES = {
     "segabert": SEGABERT_TABLES,
     "slm": {**POSITIONS, **PLACES},
     "segabert_slm": {**SEGABERT_TABLES, **PLACES},
+    "modern": {"sentence_index": 4},
+}
+MODERN = {
+    "trunk": "modern",
+    "rotary_shares": {"position_index": 1, "token_index": 2},
+    "local_window": 16,
+    "global_every": 2,
 }
 KINDS = (*TABLES, "reat")
 BLOCK_LENGTH = 16
@@ -49,10 +57,11 @@ def tiny(kind, num_token_types=0):
     else:
         model = configuration.EncoderConfig(
             index_tables=TABLES[kind],
-            num_layers=1,
+            num_layers=2 if kind == "modern" else 1,
             num_token_types=num_token_types,
             **SIZES,
             **SCALE,
+            **(MODERN if kind == "modern" else {}),
         )
     if "sentence_id" in TABLES.get(kind, ()):
         inputs = configuration.SentenceInputsConfig(
@@ -62,8 +71,14 @@ def tiny(kind, num_token_types=0):
         inputs = configuration.ReATInputsConfig(window_length=WINDOW_LENGTH)
     else:
         inputs = configuration.WindowInputsConfig(window_length=WINDOW_LENGTH)
+    encoder = build_encoder(model, VOCABULARY.size)
+    for weight in encoder.weights:
+        if kind == "modern" and not np.any(
+            weight.numpy()
+        ):  # output projections that start at zero
+            weight.assign(keras.random.normal(weight.shape, stddev=0.3))
     return Pretrained(
-        encoder=build_encoder(model, VOCABULARY.size),
+        encoder=encoder,
         objectives={},
         config=configuration.RunConfig(
             name=f"tiny_{kind}", paper="bert_base", model=model, inputs=inputs

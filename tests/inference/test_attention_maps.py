@@ -20,16 +20,35 @@ def numpy_weights(encoder, features):
     weights = numpy_reference.named_weights(encoder)
     settings = {"epsilon": encoder.layer_norm_epsilon, "approximate_gelu": False}
     visible = numpy_reference.visible_positions(features)
+    is_modern = encoder.trunk == "modern"
+    rotary_sizes = {"position_index": 8} if encoder.rotary_shares else None
     found = []
     for layer in range(encoder.num_layers):
+        of_layer = numpy_reference.part(weights, f"transformer_layer_{layer}")
         hidden = numpy_reference.encoder(
-            weights, features, num_layers=layer, **settings
+            weights,
+            features,
+            num_layers=layer,
+            **settings,
+            rotary_sizes=rotary_sizes,
+            trunk=encoder.trunk,
+            local_window=encoder.local_window,
+            global_every=encoder.global_every,
+            has_final_norm=False,
         )
-        attention = numpy_reference.part(
-            weights, f"transformer_layer_{layer}/self_attention_layer"
-        )
+        sees = visible
+        if is_modern:
+            norm = numpy_reference.part(of_layer, "attention_norm")
+            hidden = numpy_reference.rms_norm(norm, hidden, settings["epsilon"])
+            if layer % encoder.global_every:
+                length = visible.shape[1]
+                sees = visible & numpy_reference.near(length, encoder.local_window)
+        name = "attention" if is_modern else "self_attention_layer"
+        attention = numpy_reference.part(of_layer, name)
         found += [
-            *numpy_reference.attention_weights(attention, hidden, hidden, visible)
+            *numpy_reference.attention_weights(
+                attention, hidden, hidden, sees, features, rotary_sizes
+            )
         ]
     return np.stack(found)
 
@@ -52,16 +71,27 @@ def assert_equal_to_numpy(pretrained):
     return maps
 
 
+MODERN = {
+    "trunk": "modern",
+    "rotary_shares": {"position_index": 1},
+    "local_window": 4,
+    "global_every": 2,
+}
+
+
 @pytest.mark.parametrize(
-    ("index_tables", "inputs"),
+    ("index_tables", "inputs", "model"),
     [
-        (tiny_windows.BERT_WITH_PS, configuration.WindowInputsConfig),
-        (tiny_windows.SEGABERT, configuration.PackedWindowInputsConfig),
+        (tiny_windows.BERT_WITH_PS, configuration.WindowInputsConfig, {}),
+        (tiny_windows.SEGABERT, configuration.PackedWindowInputsConfig, {}),
+        (tiny_windows.SEGABERT, configuration.WindowInputsConfig, MODERN),
     ],
-    ids=["bert with p.s.", "packed segabert"],
+    ids=["bert with p.s.", "packed segabert", "modern"],
 )
-def test_weights_of_window_models_equal_numpy(tmp_path, index_tables, inputs):
-    folder = tiny_windows.write_checkpoint(tmp_path, index_tables, inputs, num_layers=3)
+def test_weights_of_window_models_equal_numpy(tmp_path, index_tables, inputs, model):
+    folder = tiny_windows.write_checkpoint(
+        tmp_path, index_tables, inputs, num_layers=3, **model
+    )
     assert_equal_to_numpy(load_pretrained(folder))
 
 
