@@ -185,3 +185,30 @@ class StableAdamWConfig(_AdamFamilyConfig):
             f"which --config.optimizer.decay_share={self.decay_share} leaves {begin}. "
             "Lower the first or raise the second"
         )
+
+
+@register
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MuonConfig(StableAdamWConfig):
+    """Muon (Jordan et al., 2024) for hidden matrices, AdamW for everything else.
+
+    Embeddings, norms, biases and output heads are updated by AdamW. Both follow the
+    schedule of `StableAdamWConfig`, each with its own peak.
+
+    On a CPU this is not the default: it lowers the loss per update, but not by enough
+    to pay for its cost.
+
+    Attributes:
+        learning_rate: peak rate of AdamW; logs and checkpoints report this one.
+        end_learning_rate: AdamW's rate after the decay. The matrices' rate falls to the
+            same share of its peak.
+        matrix_learning_rate: peak rate of the hidden matrices.
+        momentum: decay of the matrices' momentum.
+        weight_decay: at the rate of the variable; none on LayerNorm and bias.
+    """
+
+    implementation: ClassVar[str] = "seg_tf.training.optimizers.optimizer:build_muon"
+
+    learning_rate: Positive = 2e-3
+    matrix_learning_rate: NonNegative = 0.02
+    momentum: Dropout = 0.95

@@ -85,12 +85,15 @@ class AlphaTransformerLayer(PostNormLayer):
         self.mixing.build(shape, shape)
         self.intermediate_dense = self._dense(
             self.intermediate_size,
+            shape,
             "feedforward_intermediate_dense",
             activation=gelu(self.approximate_gelu),
         )
-        self.intermediate_dense.build(shape)
-        self.output_dense = self._dense(hidden_size, "feedforward_output_dense")
-        self.output_dense.build((None, None, self.intermediate_size))
+        self.output_dense = self._dense(
+            hidden_size,
+            (None, None, self.intermediate_size),
+            "feedforward_output_dense",
+        )
         self.mixing_layer_norm = self._layer_norm("mixing_layer_norm")
         self.mixing_layer_norm.build(shape)
         self.feedforward_layer_norm = self._layer_norm("feedforward_layer_norm")

@@ -55,14 +55,15 @@ class TransformerEncoder(PostNormLayer):
         self._feedforward_layer_norm.build(hidden_shape)
         self._feedforward_intermediate_dense = self._dense(
             self.intermediate_size,
+            hidden_shape,
             "feedforward_intermediate_dense",
             activation=gelu(self.approximate_gelu),
         )
-        self._feedforward_intermediate_dense.build(hidden_shape)
         self._feedforward_output_dense = self._dense(
-            hidden_shape[-1], "feedforward_output_dense"
+            hidden_shape[-1],
+            (None, None, self.intermediate_size),
+            "feedforward_output_dense",
         )
-        self._feedforward_output_dense.build((None, None, self.intermediate_size))
         self._feedforward_dropout = self._dropout("feedforward_dropout")
 
     @recomputable

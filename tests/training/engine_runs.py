@@ -38,9 +38,13 @@ RECOMPUTED = dataclasses.replace(
     word_runs.CONFIG,
     training=dataclasses.replace(word_runs.CONFIG.training, recompute_layers=True),
 )
+MUON = configuration.MuonConfig(
+    learning_rate=1e-3, matrix_learning_rate=1e-2, warmup_updates=1
+)
 # Config, and the folder of its records below that of `write_records`.
 RUNS = {
     "SegaBERT, LAMB": (SEGABERT, "windows"),
+    "SegaBERT, Muon": (dataclasses.replace(SEGABERT, optimizer=MUON), "windows"),
     "SLM": (SLM, "windows"),
     "Sega-Transformer-XL": (RECOMPUTED, "words"),
     "ReAT": (test_reat_run.CONFIG, "long"),

@@ -11,6 +11,7 @@ from seg_tf.configuration.optimizers import share_of_run
 from seg_tf.training.optimizers import schedule
 from seg_tf.training.optimizers.adamw import AdamW
 from seg_tf.training.optimizers.lamb import Lamb
+from seg_tf.training.optimizers.muon import Muon
 
 # What BERT does not decay: every bias, and the scale and offset of every LayerNorm.
 # Keras searches for it in the name of the TensorFlow variable, which is the path of
@@ -50,19 +51,45 @@ def build_cosine_adamw(**settings: Any) -> AdamW:
 
 
 def build_stable_adamw(
-    *, num_updates: int, decay_share: float, **settings: Any
+    *,
+    num_updates: int,
+    decay_share: float,
+    optimizer_class: type[AdamW] = AdamW,
+    name: str = "stable_adamw",
+    **settings: Any,
 ) -> AdamW:
     """AdamW on a warm-up–stable–decay schedule.
 
     Args:
         num_updates: updates of the whole run.
         decay_share: share of the run, at its end, over which the rate falls.
+        optimizer_class: AdamW or Muon.
+        name: the optimizer's name.
         **settings: further arguments of `build_scheduled`.
     """
     begin = num_updates - share_of_run(num_updates, decay_share)
     stable = functools.partial(schedule.WarmupPolynomialDecay, decay_begin=begin)
     return build_scheduled(
-        AdamW, stable, num_updates=num_updates, name="stable_adamw", **settings
+        optimizer_class, stable, num_updates=num_updates, name=name, **settings
+    )
+
+
+def build_muon(
+    *, learning_rate: float, matrix_learning_rate: float, **settings: Any
+) -> AdamW:
+    """Muon on a warm-up–stable–decay schedule.
+
+    Args:
+        learning_rate: peak rate of the variables that AdamW updates.
+        matrix_learning_rate: peak rate of hidden matrices.
+        **settings: further arguments of `build_stable_adamw` and of `Muon`.
+    """
+    return build_stable_adamw(
+        optimizer_class=Muon,
+        name="muon",
+        learning_rate=learning_rate,
+        matrix_rate_ratio=matrix_learning_rate / learning_rate,
+        **settings,
     )
 
 
@@ -89,7 +116,7 @@ def build_scheduled(
     else. It does not clip: the training step does, before it comes here.
 
     Args:
-        optimizer_class: AdamW or LAMB.
+        optimizer_class: AdamW, LAMB or Muon.
         make_schedule: takes the arguments of `schedule.WarmupDecay`.
         num_updates: updates of the whole run.
         learning_rate: the effective, global peak rate.
