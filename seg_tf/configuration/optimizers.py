@@ -192,19 +192,14 @@ class StableAdamWConfig(_AdamFamilyConfig):
 class MuonConfig(StableAdamWConfig):
     """Muon (Jordan et al., 2024) for hidden matrices, AdamW for everything else.
 
-    Embeddings, norms, biases and output heads are updated by AdamW. Both follow the
-    schedule of `StableAdamWConfig`, each with its own peak.
-
-    On a CPU this is not the default: it lowers the loss per update, but not by enough
-    to pay for its cost.
+    Both follow the schedule of `StableAdamWConfig`, each with its own peak. On a CPU
+    Muon does not pay for its cost.
 
     Attributes:
-        learning_rate: peak rate of AdamW; logs and checkpoints report this one.
-        end_learning_rate: AdamW's rate after the decay. The matrices' rate falls to the
-            same share of its peak.
-        matrix_learning_rate: peak rate of the hidden matrices.
+        learning_rate: peak rate of AdamW, which logs report.
+        matrix_learning_rate: peak rate of the hidden matrices, which falls to the same
+            share of its peak as AdamW's.
         momentum: decay of the matrices' momentum.
-        weight_decay: at the rate of the variable; none on LayerNorm and bias.
     """
 
     implementation: ClassVar[str] = "seg_tf.training.optimizers.optimizer:build_muon"

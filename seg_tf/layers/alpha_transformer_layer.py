@@ -7,6 +7,7 @@ from typing import Any
 import keras
 
 from seg_tf.layers.constructor_arguments import with_arguments
+from seg_tf.layers.hidden_matrices import mark_hidden_matrix
 from seg_tf.layers.post_norm_layer import PostNormLayer
 from seg_tf.layers.recomputation import recomputable
 from seg_tf.layers.sentence_transformer_layer import SentenceTransformerLayer
@@ -85,21 +86,20 @@ class AlphaTransformerLayer(PostNormLayer):
         self.mixing.build(shape, shape)
         self.intermediate_dense = self._dense(
             self.intermediate_size,
-            shape,
             "feedforward_intermediate_dense",
             activation=gelu(self.approximate_gelu),
         )
-        self.output_dense = self._dense(
-            hidden_size,
-            (None, None, self.intermediate_size),
-            "feedforward_output_dense",
-        )
+        self.intermediate_dense.build(shape)
+        self.output_dense = self._dense(hidden_size, "feedforward_output_dense")
+        self.output_dense.build((None, None, self.intermediate_size))
         self.mixing_layer_norm = self._layer_norm("mixing_layer_norm")
         self.mixing_layer_norm.build(shape)
         self.feedforward_layer_norm = self._layer_norm("feedforward_layer_norm")
         self.feedforward_layer_norm.build(shape)
         self.mixing_dropout = self._dropout("mixing_dropout")
         self.feedforward_dropout = self._dropout("feedforward_dropout")
+        mark_hidden_matrix(self.intermediate_dense.kernel)
+        mark_hidden_matrix(self.output_dense.kernel)
 
     @recomputable
     def call(

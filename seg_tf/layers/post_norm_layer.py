@@ -6,7 +6,6 @@ import keras
 
 from seg_tf.layers.constructor_arguments import with_arguments
 from seg_tf.layers.dropout import Dropout
-from seg_tf.layers.hidden_matrices import mark_hidden_matrix
 from seg_tf.layers.multi_head_attention import MultiHeadAttention
 
 
@@ -72,11 +71,8 @@ class PostNormLayer(keras.layers.Layer):
             name=name,
         )
 
-    def _dense(
-        self, size: int, input_shape: Any, name: str, **arguments: Any
-    ) -> keras.layers.Dense:
-        """A built dense layer inside the feed-forward block."""
-        dense = keras.layers.Dense(
+    def _dense(self, size: int, name: str, **arguments: Any) -> keras.layers.Dense:
+        return keras.layers.Dense(
             size,
             # One initializer draws the same numbers at every call.
             kernel_initializer=self._initializer.clone(),
@@ -84,9 +80,6 @@ class PostNormLayer(keras.layers.Layer):
             name=name,
             **arguments,
         )
-        dense.build(input_shape)
-        mark_hidden_matrix(dense.kernel)
-        return dense
 
     def _layer_norm(self, name: str) -> keras.layers.LayerNormalization:
         return keras.layers.LayerNormalization(

@@ -103,13 +103,11 @@ class SegmentRelativeAttention(keras.layers.Layer):
     def compute_output_shape(self, hidden_shape: Any, **other_shapes: Any) -> Any:
         return hidden_shape
 
-    def _add_kernel(
-        self, name: str, shape: tuple[int, ...], input_axes: int = 1
-    ) -> Any:
+    def _add_kernel(self, name: str, shape: tuple[int, ...], axes: int = 1) -> Any:
         # One initializer draws the same numbers at every call.
         initializer = self.kernel_initializer.clone()
         kernel = self.add_weight(name=name, shape=shape, initializer=initializer)
-        mark_hidden_matrix(kernel, input_axes)
+        mark_hidden_matrix(kernel, axes)
         return kernel
 
     def _heads(self, states_BKD: Any, kernel_DHE: Any) -> Any:

@@ -6,6 +6,7 @@ from typing import Any
 
 import keras
 
+from seg_tf.layers.hidden_matrices import mark_hidden_matrix
 from seg_tf.layers.post_norm_layer import PostNormLayer
 from seg_tf.layers.recomputation import recomputable
 from seg_tf.ops.activations import gelu
@@ -55,16 +56,17 @@ class TransformerEncoder(PostNormLayer):
         self._feedforward_layer_norm.build(hidden_shape)
         self._feedforward_intermediate_dense = self._dense(
             self.intermediate_size,
-            hidden_shape,
             "feedforward_intermediate_dense",
             activation=gelu(self.approximate_gelu),
         )
+        self._feedforward_intermediate_dense.build(hidden_shape)
         self._feedforward_output_dense = self._dense(
-            hidden_shape[-1],
-            (None, None, self.intermediate_size),
-            "feedforward_output_dense",
+            hidden_shape[-1], "feedforward_output_dense"
         )
+        self._feedforward_output_dense.build((None, None, self.intermediate_size))
         self._feedforward_dropout = self._dropout("feedforward_dropout")
+        mark_hidden_matrix(self._feedforward_intermediate_dense.kernel)
+        mark_hidden_matrix(self._feedforward_output_dense.kernel)
 
     @recomputable
     def call(

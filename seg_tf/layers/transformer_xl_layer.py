@@ -72,16 +72,19 @@ class TransformerXLLayer(keras.layers.Layer):
         self.attention_layer_norm.build(hidden_shape)
         size = hidden_shape[-1]
         self.intermediate = self._dense(
-            self.intermediate_size, hidden_shape, "intermediate", activation="relu"
+            self.intermediate_size, "intermediate", activation="relu"
         )
-        inner_shape = (*hidden_shape[:-1], self.intermediate_size)
-        self.output_dense = self._dense(size, inner_shape, "output")
+        self.intermediate.build(hidden_shape)
+        self.output_dense = self._dense(size, "output")
+        self.output_dense.build((*hidden_shape[:-1], self.intermediate_size))
         self.output_layer_norm = self._layer_norm("output_layer_norm")
         self.output_layer_norm.build(hidden_shape)
         # One layer for all three: it has a rate and draws anew at each call.
         self.dropout_layer = Dropout(
             self.dropout, dtype=self.dtype_policy, name="dropout"
         )
+        mark_hidden_matrix(self.intermediate.kernel)
+        mark_hidden_matrix(self.output_dense.kernel)
 
     @recomputable
     def call(
@@ -114,19 +117,14 @@ class TransformerXLLayer(keras.layers.Layer):
     def compute_output_shape(self, hidden_shape: Any, **other_shapes: Any) -> Any:
         return hidden_shape
 
-    def _dense(
-        self, size: int, input_shape: Any, name: str, **arguments: Any
-    ) -> keras.layers.Dense:
-        dense = keras.layers.Dense(
+    def _dense(self, size: int, name: str, **arguments: Any) -> keras.layers.Dense:
+        return keras.layers.Dense(
             size,
             kernel_initializer=self.kernel_initializer.clone(),
             dtype=self.dtype_policy,
             name=name,
             **arguments,
         )
-        dense.build(input_shape)
-        mark_hidden_matrix(dense.kernel)
-        return dense
 
     def _layer_norm(self, name: str) -> keras.layers.LayerNormalization:
         return keras.layers.LayerNormalization(

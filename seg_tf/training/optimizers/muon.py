@@ -6,13 +6,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from seg_tf.layers.hidden_matrices import hidden_matrix_shape
 from seg_tf.training.optimizers.adamw import AdamW
 from seg_tf.training.optimizers.dense_gradients import dense
-
-# Of the polynomial that pulls singular values of 0 to 1 towards 1 (Jordan et al.).
-_COEFFICIENTS = (3.4445, -4.7750, 2.0315)
-_STEPS = 5
 
 
 @keras.saving.register_keras_serializable(package="seg_tf")
@@ -26,27 +21,19 @@ class Muon(AdamW):
         u = sqrt(max(1, outputs / inputs)) * orthogonalize(g + momentum * m)
         w = w - matrix_rate_ratio * rate * (u + weight_decay * w)
 
-    with g, m and w as matrices of inputs x outputs; heads count as one axis together
-    with their size. The published scale is sqrt(max(1, rows / columns)) of PyTorch's
+    with g, m and w as matrices of inputs x outputs, which merge the axes of heads, at
+    least in float32. The published scale is sqrt(max(1, rows / columns)) of PyTorch's
     weights, which are outputs x inputs. The decay is that of Liu et al. (2025,
-    arXiv:2502.16982, section 2.2), at the matrices' own rate.
+    arXiv:2502.16982, section 2.2). Matrices have no second moment.
 
-    All other variables are updated by `AdamW`. Matrices have no second moment.
-
-    `keras.optimizers.Muon` takes two-dimensional kernels only, which those of attention
-    are not, and chooses them by name.
-
-    The arithmetic of matrices is at least in float32 whatever the variable's type.
+    `AdamW` updates all other variables. `keras.optimizers.Muon` takes only kernels of
+    two dimensions, which attention's are not, and chooses them by name.
 
     Args:
         *args: as for `AdamW`.
-        matrix_rate_ratio: float. The rate of matrices over `learning_rate`, which is
-            that of all other variables.
+        matrix_rate_ratio: float. The rate of matrices over that of AdamW.
         momentum: float. Decay of the matrices' momentum.
         **kwargs: as for `AdamW`.
-
-    Raises:
-        ValueError: when it is built, if no variable is marked.
     """
 
     def __init__(
@@ -64,12 +51,14 @@ class Muon(AdamW):
         if self.built:
             return
         # By index: an update may be handed the backend's variable, which has no mark.
-        self._matrix_shapes = tuple(map(hidden_matrix_shape, var_list))
+        self._matrix_shapes = tuple(
+            getattr(variable, "hidden_matrix_shape", None) for variable in var_list
+        )
         if not any(self._matrix_shapes):
             raise ValueError(
-                "`var_list` must contain hidden matrices for Muon: kernels that their "
-                "layers mark by `mark_hidden_matrix`. Use AdamW for a model without. "
-                f"Received: {len(var_list)} variables, none of them marked"
+                "`var_list` must contain kernels that `mark_hidden_matrix` has marked; "
+                "use AdamW for others. Received: "
+                f"{len(var_list)} variables, none of them marked"
             )
         # Not Adam's, which has a second moment for each variable.
         super(keras.optimizers.Adam, self).build(var_list)
@@ -90,10 +79,8 @@ class Muon(AdamW):
         momentum = self.momentum * ops.cast(slot, dtype) + gradient
         self.assign(slot, momentum)
         update = orthogonalize(ops.reshape(gradient + self.momentum * momentum, shape))
-        inputs, outputs = shape
-        update = math.sqrt(max(1, outputs / inputs)) * ops.reshape(
-            update, variable.shape
-        )
+        scale = math.sqrt(max(1, shape[1] / shape[0]))
+        update = scale * ops.reshape(update, variable.shape)
         if self.weight_decay and self._use_weight_decay(variable):
             weights = ops.cast(ops.convert_to_tensor(variable), dtype)
             update = update + self.weight_decay * weights
@@ -102,34 +89,25 @@ class Muon(AdamW):
 
     def _apply_weight_decay(self, variables: Any) -> None:
         """The decay of matrices is part of their update."""
-        shapes = (self._matrix_shapes[self._get_variable_index(v)] for v in variables)
-        super()._apply_weight_decay(
-            [v for v, shape in zip(variables, shapes, strict=True) if shape is None]
-        )
+        indices = map(self._get_variable_index, variables)
+        pairs = zip(variables, indices, strict=True)
+        super()._apply_weight_decay([v for v, i in pairs if not self._matrix_shapes[i]])
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "matrix_rate_ratio": self.matrix_rate_ratio,
-            "momentum": self.momentum,
-        }
+        own = {"matrix_rate_ratio": self.matrix_rate_ratio, "momentum": self.momentum}
+        return {**super().get_config(), **own}
 
 
 def orthogonalize(matrix: Any) -> Any:
-    """A matrix's singular vectors with singular values near 1, by Newton-Schulz.
+    """A matrix `(N, M)` with singular values near 1, by Newton-Schulz.
 
-    Args:
-        matrix: tensor `(N, M)`.
-
-    Returns:
-        Tensor `(N, M)`. Its singular values lie between 0.68 and 1.21 where those of
-        the matrix are at least 0.002 of its Frobenius norm.
+    They lie between 0.68 and 1.21 if they were at least 0.002 of the Frobenius norm.
     """
-    a, b, c = _COEFFICIENTS
     is_tall = matrix.shape[0] > matrix.shape[1]
     x = ops.transpose(matrix) if is_tall else matrix
     x = x / (ops.sqrt(ops.sum(ops.square(x))) + 1e-7)
-    for _ in range(_STEPS):
+    for _ in range(5):  # the coefficients are those of Jordan et al.
         gram = ops.matmul(x, ops.transpose(x))
-        x = a * x + ops.matmul(b * gram + c * ops.matmul(gram, gram), x)
+        factor = -4.7750 * gram + 2.0315 * ops.matmul(gram, gram)
+        x = 3.4445 * x + ops.matmul(factor, x)
     return ops.transpose(x) if is_tall else x

@@ -51,46 +51,33 @@ def build_cosine_adamw(**settings: Any) -> AdamW:
 
 
 def build_stable_adamw(
+    optimizer_class: type[AdamW] = AdamW,
     *,
     num_updates: int,
     decay_share: float,
-    optimizer_class: type[AdamW] = AdamW,
-    name: str = "stable_adamw",
     **settings: Any,
 ) -> AdamW:
     """AdamW on a warm-up–stable–decay schedule.
 
     Args:
+        optimizer_class: AdamW or Muon.
         num_updates: updates of the whole run.
         decay_share: share of the run, at its end, over which the rate falls.
-        optimizer_class: AdamW or Muon.
-        name: the optimizer's name.
         **settings: further arguments of `build_scheduled`.
     """
     begin = num_updates - share_of_run(num_updates, decay_share)
     stable = functools.partial(schedule.WarmupPolynomialDecay, decay_begin=begin)
-    return build_scheduled(
-        optimizer_class, stable, num_updates=num_updates, name=name, **settings
-    )
+    settings = {"name": "stable_adamw", "num_updates": num_updates, **settings}
+    return build_scheduled(optimizer_class, stable, **settings)
 
 
 def build_muon(
     *, learning_rate: float, matrix_learning_rate: float, **settings: Any
 ) -> AdamW:
-    """Muon on a warm-up–stable–decay schedule.
-
-    Args:
-        learning_rate: peak rate of the variables that AdamW updates.
-        matrix_learning_rate: peak rate of hidden matrices.
-        **settings: further arguments of `build_stable_adamw` and of `Muon`.
-    """
-    return build_stable_adamw(
-        optimizer_class=Muon,
-        name="muon",
-        learning_rate=learning_rate,
-        matrix_rate_ratio=matrix_learning_rate / learning_rate,
-        **settings,
-    )
+    """Muon with AdamW's rate and that of matrices, else as `build_stable_adamw`."""
+    ratio = matrix_learning_rate / learning_rate
+    settings |= {"learning_rate": learning_rate, "matrix_rate_ratio": ratio}
+    return build_stable_adamw(Muon, name="muon", **settings)
 
 
 def build_scheduled(
