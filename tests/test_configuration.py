@@ -202,6 +202,15 @@ def test_flags_override_one_field_and_leave_the_rest(arguments, changed):
     assert as_text(read) == as_text(expected)  # which tells 2 from 2.0
 
 
+def test_flag_replaces_an_optimizer_by_one_with_more_settings():
+    optimizer = configuration.StableAdamWConfig(learning_rate=0.1, warmup_updates=7)
+    values = to_config_dict(dataclasses.replace(RUN, optimizer=optimizer))
+    values.optimizer.type = "MuonConfig"
+    assert from_config_dict(values).optimizer == configuration.MuonConfig(
+        learning_rate=0.1, warmup_updates=7
+    )
+
+
 def as_text(config):
     return json.dumps(to_dict(config), sort_keys=True)
 

@@ -32,6 +32,7 @@ from seg_tf.configuration.optimizers import (
     AdamWConfig,
     CosineAdamWConfig,
     LambConfig,
+    MuonConfig,
     StableAdamWConfig,
 )
 from seg_tf.configuration.registry import (
@@ -56,6 +57,7 @@ __all__ = [
     "LossScaleConfig",
     "MaskedLMConfig",
     "MaskingConfig",
+    "MuonConfig",
     "PackedWindowInputsConfig",
     "ReATConfig",
     "ReATInputsConfig",

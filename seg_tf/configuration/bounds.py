@@ -26,7 +26,7 @@ class Range:
 
     @property
     def has_bound(self) -> bool:
-        """Whether `high` is a bound of its own, not that of the number's type."""
+        """Returns True if `high` is tighter than the bound of all numbers."""
         return self.high not in (_MOST, _MOST_FLOAT)
 
     def __contains__(self, value: float) -> bool:

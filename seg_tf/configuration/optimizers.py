@@ -185,3 +185,25 @@ class StableAdamWConfig(_AdamFamilyConfig):
             f"which --config.optimizer.decay_share={self.decay_share} leaves {begin}. "
             "Lower the first or raise the second"
         )
+
+
+@register
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MuonConfig(StableAdamWConfig):
+    """Muon (Jordan et al., 2024) for hidden matrices, AdamW for everything else.
+
+    Both follow the schedule of `StableAdamWConfig`, each with its own peak. On a CPU
+    Muon does not pay for its cost.
+
+    Attributes:
+        learning_rate: peak rate of AdamW, which logs report.
+        matrix_learning_rate: peak rate of the hidden matrices, which falls to the same
+            share of its peak as AdamW's.
+        momentum: decay of the matrices' momentum.
+    """
+
+    implementation: ClassVar[str] = "seg_tf.training.optimizers.optimizer:build_muon"
+
+    learning_rate: Positive = 2e-3
+    matrix_learning_rate: NonNegative = 0.02
+    momentum: Dropout = 0.95

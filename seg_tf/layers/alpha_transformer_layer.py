@@ -7,6 +7,7 @@ from typing import Any
 import keras
 
 from seg_tf.layers.constructor_arguments import with_arguments
+from seg_tf.layers.hidden_matrices import mark_hidden_matrix
 from seg_tf.layers.recomputation import recomputable
 from seg_tf.layers.sentence_transformer_layer import SentenceTransformerLayer
 from seg_tf.layers.transformer_layer import TransformerLayer
@@ -97,6 +98,8 @@ class AlphaTransformerLayer(TransformerLayer):
         self.feedforward_layer_norm.build(shape)
         self.mixing_dropout = self._dropout("mixing_dropout")
         self.feedforward_dropout = self._dropout("feedforward_dropout")
+        mark_hidden_matrix(self.intermediate_dense.kernel)
+        mark_hidden_matrix(self.output_dense.kernel)
 
     @recomputable
     def call(

@@ -8,6 +8,7 @@ import keras
 from keras import ops
 
 from seg_tf.layers.constructor_arguments import with_arguments
+from seg_tf.layers.hidden_matrices import mark_hidden_matrix
 from seg_tf.layers.recomputation import recomputable
 from seg_tf.layers.transformer_layer import TransformerLayer
 from seg_tf.ops.activations import gelu
@@ -112,6 +113,8 @@ class ModernTransformerLayer(TransformerLayer):
             kernel_initializer="zeros",
         )
         self._output_dense.build((None, None, self.intermediate_size))
+        for dense in (self._intermediate_dense, self._output_dense):
+            mark_hidden_matrix(dense.kernel)
         self._feedforward_dropout = self._dropout("feedforward_dropout")
 
     @recomputable

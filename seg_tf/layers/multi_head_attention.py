@@ -9,6 +9,7 @@ from keras import ops
 
 from seg_tf.layers.constructor_arguments import with_arguments
 from seg_tf.layers.dropout import Dropout
+from seg_tf.layers.hidden_matrices import mark_hidden_matrix
 from seg_tf.ops.attention import attention_weights, fused_attention
 from seg_tf.ops.rotary import rotate
 
@@ -96,6 +97,7 @@ class MultiHeadAttention(keras.layers.Layer):
             name="attention_output",
         )
         self.output_dense.build((None, None, *heads))
+        mark_hidden_matrix(self.output_dense.kernel, input_axes=2)
 
     def call(
         self,
@@ -159,4 +161,5 @@ class MultiHeadAttention(keras.layers.Layer):
             name=name,
         )
         dense.build(shape)
+        mark_hidden_matrix(dense.kernel)
         return dense

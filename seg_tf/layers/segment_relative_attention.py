@@ -11,6 +11,7 @@ from keras import ops
 
 from seg_tf.layers.constructor_arguments import with_arguments
 from seg_tf.layers.dropout import Dropout
+from seg_tf.layers.hidden_matrices import mark_hidden_matrix
 
 # What a masked logit is: far below all others, and a number in float16 too.
 _MASKED = -1e4
@@ -68,7 +69,7 @@ class SegmentRelativeAttention(keras.layers.Layer):
         self.key_kernel = self._add_kernel("key_kernel", (size, *heads))
         self.value_kernel = self._add_kernel("value_kernel", (size, *heads))
         self.position_kernel = self._add_kernel("position_kernel", (size, *heads))
-        self.output_kernel = self._add_kernel("output_kernel", (*heads, size))
+        self.output_kernel = self._add_kernel("output_kernel", (*heads, size), 2)
 
     def call(
         self,
@@ -102,10 +103,12 @@ class SegmentRelativeAttention(keras.layers.Layer):
     def compute_output_shape(self, hidden_shape: Any, **other_shapes: Any) -> Any:
         return hidden_shape
 
-    def _add_kernel(self, name: str, shape: tuple[int, ...]) -> Any:
+    def _add_kernel(self, name: str, shape: tuple[int, ...], axes: int = 1) -> Any:
         # One initializer draws the same numbers at every call.
         initializer = self.kernel_initializer.clone()
-        return self.add_weight(name=name, shape=shape, initializer=initializer)
+        kernel = self.add_weight(name=name, shape=shape, initializer=initializer)
+        mark_hidden_matrix(kernel, axes)
+        return kernel
 
     def _heads(self, states_BKD: Any, kernel_DHE: Any) -> Any:
         return ops.einsum("bkd,dhe->bhke", states_BKD, kernel_DHE)

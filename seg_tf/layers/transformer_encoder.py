@@ -6,6 +6,7 @@ from typing import Any
 
 import keras
 
+from seg_tf.layers.hidden_matrices import mark_hidden_matrix
 from seg_tf.layers.recomputation import recomputable
 from seg_tf.layers.transformer_layer import TransformerLayer
 from seg_tf.ops.activations import gelu
@@ -66,6 +67,8 @@ class TransformerEncoder(TransformerLayer):
         )
         self._feedforward_output_dense.build((None, None, self.intermediate_size))
         self._feedforward_dropout = self._dropout("feedforward_dropout")
+        mark_hidden_matrix(self._feedforward_intermediate_dense.kernel)
+        mark_hidden_matrix(self._feedforward_output_dense.kernel)
 
     @recomputable
     def call(

@@ -8,6 +8,7 @@ import keras
 
 from seg_tf.layers.constructor_arguments import with_arguments
 from seg_tf.layers.dropout import Dropout
+from seg_tf.layers.hidden_matrices import mark_hidden_matrix
 from seg_tf.layers.recomputation import recomputable
 from seg_tf.layers.segment_relative_attention import SegmentRelativeAttention
 
@@ -82,6 +83,8 @@ class TransformerXLLayer(keras.layers.Layer):
         self.dropout_layer = Dropout(
             self.dropout, dtype=self.dtype_policy, name="dropout"
         )
+        mark_hidden_matrix(self.intermediate.kernel)
+        mark_hidden_matrix(self.output_dense.kernel)
 
     @recomputable
     def call(

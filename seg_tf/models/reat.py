@@ -11,6 +11,7 @@ import keras_hub
 
 from seg_tf.layers.alpha_transformer_layer import AlphaTransformerLayer
 from seg_tf.layers.constructor_arguments import with_arguments
+from seg_tf.layers.hidden_matrices import mark_hidden_matrix
 from seg_tf.layers.index_embedding import IndexEmbedding
 from seg_tf.layers.sentence_transformer_layer import SentenceTransformerLayer
 from seg_tf.layers.sinusoidal_table import SinusoidalTable
@@ -202,6 +203,7 @@ class ReAT(keras_hub.models.Backbone):
         for layer in self.sentence_layers:
             hidden_BLH = layer(hidden_BLH, inputs["sentence_number"])
         hidden_BLA = self._mixed(self.affine(hidden_BLH), inputs)
+        mark_hidden_matrix(self.affine.kernel)
         super().__init__(
             inputs=inputs,
             outputs=hidden_BLA,

@@ -49,9 +49,13 @@ MODERN = dataclasses.replace(
         layer_norm_epsilon=1e-6,
     ),
 )
+MUON = configuration.MuonConfig(
+    learning_rate=1e-3, matrix_learning_rate=1e-2, warmup_updates=1
+)
 # Config, and the folder of its records below that of `write_records`.
 RUNS = {
     "SegaBERT, LAMB": (SEGABERT, "windows"),
+    "SegaBERT, Muon": (dataclasses.replace(SEGABERT, optimizer=MUON), "windows"),
     "SLM": (SLM, "windows"),
     "SLM, modern trunk": (MODERN, "windows"),
     "Sega-Transformer-XL": (RECOMPUTED, "words"),

@@ -36,6 +36,7 @@ def train_config(**training) -> configuration.RunConfig:
 
 # Several checks train with it, and have one graph.
 CONFIG = train_config(max_skipped_steps=2)
+MUON = dataclasses.replace(CONFIG, optimizer=engine_runs.MUON)
 
 
 def fit(config, processes, inputs=None, updates=NUM_UPDATES):
@@ -106,6 +107,10 @@ def check_groups(processes, folder):
 def check_compiled(processes, folder):
     pretrainer = fit(train_config(jit_compile=True, dropout=0.0), processes)
     np.savez(folder / "compiled.npz", *weights_of(pretrainer))
+
+
+def check_muon(processes, folder):
+    np.savez(folder / "muon.npz", *weights_of(fit(MUON, processes)))
 
 
 def check_half_precision(processes, folder):
@@ -262,6 +267,7 @@ CHECKS = {
     "groups": check_groups,
     "compression": check_compression,
     "compiled": check_compiled,
+    "muon": check_muon,
     "half_precision": check_half_precision,
     "memory": check_memory,
     "overflow": check_overflow,

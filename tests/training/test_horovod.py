@@ -85,6 +85,13 @@ def test_ranks_train_as_one_does_dropout_included(ranks, alone):
         assert_close(first, other, atol=0)
 
 
+def test_ranks_train_as_one_does_with_muon(ranks):
+    expected = horovod_worker.fit(horovod_worker.MUON, Distribution())
+    first, second = stored(ranks[0], "muon.npz")
+    assert_close(first, horovod_worker.weights_of(expected), atol=5e-6)
+    assert_close(second, first, atol=0)
+
+
 def test_sums_of_gradients_do_not_depend_on_their_groups(ranks):
     own = stored(ranks[0], "own_gradients.npz")
     expected = [sum(of_ranks) for of_ranks in zip(*own, strict=True)]

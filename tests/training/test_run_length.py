@@ -21,11 +21,11 @@ pytestmark = pytest.mark.slow
 WARMUP = 3
 
 
-def stable(num_updates, **training):
+def stable(num_updates, config_class=configuration.StableAdamWConfig, **training):
     """A run on a warm-up–stable–decay schedule, which keeps one checkpoint."""
     return dataclasses.replace(
         small_config(num_updates=num_updates, keep_checkpoints=1, **training),
-        optimizer=configuration.StableAdamWConfig(
+        optimizer=config_class(
             learning_rate=1e-2, warmup_updates=WARMUP, decay_share=0.2
         ),
     )
@@ -96,6 +96,17 @@ def test_run_that_is_made_longer_before_its_decay_equals_a_longer_one(thirty, tm
     assert_ends_alike(tmp_path, thirty, 30)
     assert not any("Going back" in line for line in reports)
     assert not RunFolder(tmp_path).ends_folder.exists()
+
+
+def test_run_with_muon_that_was_interrupted_ends_with_the_same_bits(tmp_path):
+    whole, resumed = tmp_path / "whole", tmp_path / "resumed"
+    config = stable(20, configuration.MuonConfig)
+    run(whole, config)
+    with pytest.raises(Interrupted):
+        run(resumed, config, At(11, terminate))
+    run(resumed, config)
+    assert_ends_alike(resumed, whole, 20)
+    assert train_rows(resumed) == train_rows(whole)
 
 
 def test_kill_before_the_new_length_is_recorded_changes_nothing(

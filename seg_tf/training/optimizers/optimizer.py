@@ -11,6 +11,7 @@ from seg_tf.configuration.optimizers import share_of_run
 from seg_tf.training.optimizers import schedule
 from seg_tf.training.optimizers.adamw import AdamW
 from seg_tf.training.optimizers.lamb import Lamb
+from seg_tf.training.optimizers.muon import Muon
 
 # What BERT does not decay: every bias, and the scale and offset of every norm.
 # Keras searches for it in the name of the TensorFlow variable, which is the path of
@@ -50,20 +51,33 @@ def build_cosine_adamw(**settings: Any) -> AdamW:
 
 
 def build_stable_adamw(
-    *, num_updates: int, decay_share: float, **settings: Any
+    optimizer_class: type[AdamW] = AdamW,
+    *,
+    num_updates: int,
+    decay_share: float,
+    **settings: Any,
 ) -> AdamW:
     """AdamW on a warm-up–stable–decay schedule.
 
     Args:
+        optimizer_class: AdamW or Muon.
         num_updates: updates of the whole run.
         decay_share: share of the run, at its end, over which the rate falls.
         **settings: further arguments of `build_scheduled`.
     """
     begin = num_updates - share_of_run(num_updates, decay_share)
     stable = functools.partial(schedule.WarmupPolynomialDecay, decay_begin=begin)
-    return build_scheduled(
-        AdamW, stable, num_updates=num_updates, name="stable_adamw", **settings
-    )
+    settings = {"name": "stable_adamw", "num_updates": num_updates, **settings}
+    return build_scheduled(optimizer_class, stable, **settings)
+
+
+def build_muon(
+    *, learning_rate: float, matrix_learning_rate: float, **settings: Any
+) -> AdamW:
+    """Muon with AdamW's rate and that of matrices, else as `build_stable_adamw`."""
+    ratio = matrix_learning_rate / learning_rate
+    settings |= {"learning_rate": learning_rate, "matrix_rate_ratio": ratio}
+    return build_stable_adamw(Muon, name="muon", **settings)
 
 
 def build_scheduled(
@@ -89,7 +103,7 @@ def build_scheduled(
     else. It does not clip: the training step does, before it comes here.
 
     Args:
-        optimizer_class: AdamW or LAMB.
+        optimizer_class: AdamW, LAMB or Muon.
         make_schedule: takes the arguments of `schedule.WarmupDecay`.
         num_updates: updates of the whole run.
         learning_rate: the effective, global peak rate.

@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 
 from seg_tf import configuration
+from seg_tf.layers.hidden_matrices import mark_hidden_matrix
 from seg_tf.training.optimizers import optimizer as optimizer_module
 from seg_tf.training.optimizers.optimizer import build_adamw
 from tests.training.stand_ins import small_config, small_pretrainer
@@ -83,7 +84,12 @@ def test_updates_equal_adamw_in_numpy():
 
 
 @pytest.mark.parametrize(
-    "config", [configuration.AdamWConfig(), configuration.LambConfig()]
+    "config",
+    [
+        configuration.AdamWConfig(),
+        configuration.LambConfig(),
+        configuration.MuonConfig(warmup_updates=0),
+    ],
 )
 def test_every_bias_and_layer_norm_of_the_model_and_nothing_else_is_not_decayed(config):
     pretrainer = small_pretrainer(optimizer=config)
@@ -214,6 +220,31 @@ def test_stable_config_builds_the_optimizer_with_its_schedule():
         for updates in (0, 9, 10, 150, 175, 200)
     ]
     np.testing.assert_allclose(rates, [0.05, 0.5, 0.5, 0.5, 0.3, 0.1], rtol=1e-6)
+
+
+def test_muon_config_gives_both_groups_one_schedule_with_two_peaks():
+    config = configuration.MuonConfig(
+        learning_rate=0.5,
+        matrix_learning_rate=2.0,
+        momentum=0.7,
+        warmup_updates=10,
+        decay_share=0.25,
+        end_learning_rate=0.1,
+        weight_decay=0.3,
+    )
+    start = {"kernel": np.full((2, 2), 3.0), "bias": np.ones(2)}
+    for updates, rate in ((0, 0.05), (10, 0.5), (175, 0.3), (200, 0.1)):
+        assert optimizer_module.rate_after(config, 200, updates) == np.float32(rate)
+        optimizer = configuration.build(config, num_updates=200)
+        assert (optimizer.name, optimizer.momentum) == ("muon", 0.7)
+        kernel, bias = (keras.Variable(v, name=name) for name, v in start.items())
+        mark_hidden_matrix(kernel)
+        optimizer.build([kernel, bias])
+        optimizer.iterations.assign(updates)
+        optimizer.apply([keras.ops.zeros((2, 2)), keras.ops.zeros(2)])
+        # Without a gradient nothing but the decay is left, at four times the rate.
+        np.testing.assert_allclose(kernel, 3.0 * (1 - 4 * rate * 0.3), rtol=1e-6)
+        np.testing.assert_array_equal(bias, start["bias"])
 
 
 def test_share_of_the_run_is_warmed_up_unless_a_number_is_given():
