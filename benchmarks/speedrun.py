@@ -123,7 +123,14 @@ def _train(record: str, seed: int, records_dir: str, output_dir: pathlib.Path) -
     threads = ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     result = subprocess.run(
-        [sys.executable, "run_pretraining.py", f"--config={__file__}:{record}", f"--records_dir={records_dir}", f"--output_dir={folder}", f"--config.training.seed={seed}"],
+        [
+            sys.executable,
+            "run_pretraining.py",
+            f"--config={__file__}:{record}",
+            f"--records_dir={records_dir}",
+            f"--output_dir={folder}",
+            f"--config.training.seed={seed}",
+        ],
         env={**os.environ, **dict.fromkeys(threads, "1")},
         check=False,
     )
