@@ -19,6 +19,19 @@ mini: SegaBERT mini with positions, the model bert_mini_en.
     Expected: validation loss 4.09 with 30 % masked and 3.76 with 15 %, accuracy 31.8 %
     and 34.7 %, otherwise as there.
 
+modern_tiny: SegaBERT's modern_tiny without the tables.
+    python run_pretraining.py --config=configs/bert.py:modern_tiny \
+        --records_dir=records/docstrings --output_dir=runs/bert_modern_tiny
+
+modern_mini: SegaBERT's modern_mini without the tables.
+    python run_pretraining.py --config=configs/bert.py:modern_mini \
+        --records_dir=records/wikibooks_128 --output_dir=runs/bert_modern_mini
+
+modern_base: SegaBERT's modern_base without the tables. Not run here.
+    horovodrun -np 16 -H host1:8,host2:8 python run_pretraining.py \
+        --config=configs/bert.py:modern_base --records_dir=records/wikibooks_512 \
+        --output_dir=runs/bert_modern_base
+
 tiny_phase1: first phase of two, at a size for a CPU.
     python run_pretraining.py --config=configs/bert.py:tiny_phase1 \
         --records_dir=records/wikipedia_128 --output_dir=runs/bert_tiny_phase1

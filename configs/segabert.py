@@ -37,7 +37,20 @@ mini: 4 layers of width 256, the model segabert_mini_en (docs/pretrained_models.
     validation loss 4.14 with 30 % masked and 3.86 with 15 %, accuracy 31.6 % and
     34.1 %.
 
-modern_mini: SegaBERT mini with the modern trunk.
+modern_tiny: tiny with the modern trunk and rotary positions, inputs as quick.
+    python run_pretraining.py --config=configs/segabert.py:modern_tiny \
+        --records_dir=records/docstrings --output_dir=runs/segabert_modern_tiny
+
+modern_mini: mini with the modern trunk and rotary positions.
+    python run_pretraining.py --config=configs/segabert.py:modern_mini \
+        --records_dir=records/wikibooks_128 --output_dir=runs/segabert_modern_mini
+    Hardware and time as mini. Expected: see docs/speedrun.md.
+
+modern_base: base with the modern trunk, packed windows of 512, 30 % masked.
+    horovodrun -np 16 -H host1:8,host2:8 python run_pretraining.py \
+        --config=configs/segabert.py:modern_base --records_dir=records/wikibooks_512 \
+        --output_dir=runs/segabert_modern_base
+    Not run here; the learning rate is a guess.
 
 tiny_wsd: tiny on a warm-up–stable–decay schedule: a run that can be made longer.
     python run_pretraining.py --config=configs/segabert.py:tiny_wsd \
