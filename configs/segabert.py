@@ -11,8 +11,8 @@ tiny: 2 layers of width 128, for a CPU and a first look at the curves.
     Expected: with --config.training.num_updates=6000 and
     --config.optimizer.warmup_updates=200 on 155 MB of Wikipedia and books, with a
     vocabulary of 8,192 pieces, validation loss 4.306 and accuracy 30.3 %. The loss
-    stays near 6, where the pieces' frequencies leave it, for the first 1,500 updates
-    and falls fast from there (docs/pretraining.md).
+    stays near 6, which a model that ignores the context reaches too, for the first
+    1,500 updates and falls fast from there (docs/pretraining.md#plateau).
 
 quick: tiny in well under half the time, what `make pretrain` takes.
     python run_pretraining.py --config=configs/segabert.py:quick \
@@ -160,13 +160,13 @@ _TINY = configuration.RunConfig(
         hidden_size=128,
         num_heads=2,
         intermediate_size=512,
-        # Else the loss stays for longer where the pieces' frequencies leave it: after
-        # 2,500 updates it was 5.84 with 0.1 and 0.05, and is 5.00 with these.
+        # Otherwise the loss stays longer on the plateau of a model that ignores the
+        # context: after 2,500 updates it was 5.84 with 0.1 and 0.05; it is 5.00 here.
         dropout=0.0,
         initializer_range=0.1,
     ),
     inputs=_WINDOWS_128,
-    # With a peak of 4e-3 the loss stays where the pieces' frequencies leave it.
+    # With a peak of 4e-3 the loss stays on that plateau.
     # 100 of the 4,000 updates; a share, so that a shorter run warms up too.
     optimizer=configuration.AdamWConfig(learning_rate=2e-3, warmup_share=0.025),
     training=configuration.TrainingConfig(

@@ -1,6 +1,7 @@
 """A run of one process or of many: taking it up, training, ending."""
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -8,7 +9,13 @@ import keras
 
 from seg_tf import configuration, fidelity, files
 from seg_tf.checkpoints.errors import CheckpointError
-from seg_tf.training import fitting, run_folder, run_length, training_state
+from seg_tf.training import (
+    fitting,
+    run_folder,
+    run_length,
+    training_state,
+    yardstick,
+)
 from seg_tf.training.checkpoint import Checkpoints
 from seg_tf.training.errors import NonFiniteLossError, NonFiniteSteps, TrainingStopped
 from seg_tf.training.inputs import Inputs
@@ -193,6 +200,10 @@ class PretrainingRun:
             validated=self.validation.updates == updates,
             name=self._config.name,
             callbacks=self._callbacks,
+            measure_levels=functools.partial(
+                yardstick.losses_without_context, self._config, self._inputs
+            ),
+            report=self._report,
         )
 
     def _train(self, outputs: SilentOutputs) -> None:

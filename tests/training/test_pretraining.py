@@ -96,6 +96,7 @@ def test_run_stopped_again_and_again_equals_an_unbroken_one(tmp_path, unbroken):
         (16, "test"),  # during a validation
         (20, "test"),  # during the last one
     ]
+    lines = []
     for number, (updates, during) in enumerate(stops):
         reports = []
         message = f"SIGTERM after update {updates} "
@@ -106,8 +107,10 @@ def test_run_stopped_again_and_again_equals_an_unbroken_one(tmp_path, unbroken):
         assert checkpoint in str(caught.value)
         if number:
             assert f"update-{stops[number - 1][0]:08d}" in reports[0]
-    pretrainer, result = run(tmp_path)
+        lines += reports
+    pretrainer, result = run(tmp_path, reports=lines)
     assert_same_run(tmp_path, pretrainer, result, unbroken)
+    assert sum("ignores the context" in line for line in lines) == 1
 
     # Finished, it trains no further.
     stamps = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("update-*/*")}
@@ -220,6 +223,11 @@ def test_log_and_tensorboard_have_the_health_of_the_run(unbroken):
     assert sorted(seconds) == seconds
     events = EventAccumulator(str(folder / "tensorboard"))
     events.Reload()
+    levels = [row for row in rows if row["kind"] == "validation"]
+    for name in ("loss_without_context", "masked_lm_loss_without_context"):
+        assert levels[0][name] == levels[-1][name] > 3
+        written = [event.value for event in events.Scalars(f"validation/{name}")]
+        np.testing.assert_allclose(written, [row[name] for row in levels])
     for name in rows[-2].keys() & set(health.FIGURES):
         written = [event.value for event in events.Scalars(f"health/{name}")]
         expected = [row[name] for row in rows if name in row]
@@ -276,7 +284,7 @@ def test_curve_that_cannot_be_drawn_does_not_hide_the_error(tmp_path, monkeypatc
     def fail(model):
         raise RuntimeError("a fault of the program")
 
-    def save_curves(*_):
+    def save_curves(*_, **__):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(plots, "save_curves", save_curves)

@@ -32,6 +32,7 @@ _CHANCE = {"linestyle": "--", "linewidth": 1, "alpha": 0.7}
 # Scores that need no model, by the ending of their names in a log.
 _BASELINES = {
     "chance": _CHANCE,
+    "without_context": _CHANCE,
     "longest_first": {"linestyle": ":", "linewidth": 1, "alpha": 0.7},
 }
 
@@ -48,7 +49,8 @@ def curves(
     The score of a guess is a dashed line where the log has it: `…_accuracy` has a
     `…_chance`, `…perfect_match` has a `…perfect_match_chance`. It is 0 for Kendall's
     tau and Matthews' correlation, 0.5 for balanced accuracy and that of pairs. The
-    score of sorting sentences by length, `…_longest_first`, is a dotted line.
+    score of sorting sentences by length, `…_longest_first`, is a dotted line. The loss
+    of a model that ignores the context, `…_without_context`, is dashed.
 
     Args:
         runs: rows of the log of each run, by its name.
@@ -175,7 +177,8 @@ def _draw_run(
             axes.plot(
                 *zip(*points, strict=True), color=color, label=label, **_STYLES[kind]
             )
-    # `x_accuracy` has `x_chance`, `x_perfect_match` has `x_perfect_match_chance`.
+    # `x_accuracy` has `x_chance`, `x_perfect_match` has `x_perfect_match_chance`,
+    # `x_loss` has `x_loss_without_context`.
     for baseline, style in _BASELINES.items():
         name_in_log = f"{metric.removesuffix('_accuracy')}_{baseline}"
         points = _points(rows, run_log.VALIDATION, name_in_log)

@@ -21,12 +21,17 @@ class RunLog:
             a previous process wrote after them are dropped, since they will be
             written again.
         validated: whether the validation after `updates` is done too.
+
+    Attributes:
+        has_rows: whether the log has any.
+        validations: its rows of validations.
     """
 
     def __init__(self, path: pathlib.Path, updates: int = 0, validated: bool = False):
         self.path = path
         kept = [row for row in read(path) if _is_done(row, updates, validated)]
         self._kept = kept
+        self.validations = [row for row in kept if row["kind"] == VALIDATION]
         self.has_rows = bool(kept)
         files.write_text(path, "".join(_line(row) for row in kept))
 
@@ -42,6 +47,8 @@ class RunLog:
             # A checkpoint must not outlive the rows before it.
             os.fsync(file.fileno())
         self.has_rows = True
+        if kind == VALIDATION:
+            self.validations.append(row)
 
 
 def read(path: pathlib.Path) -> list[dict[str, Any]]:

@@ -1,11 +1,13 @@
 """Files that the chief process of a run writes while it trains."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import keras
+from tqdm import tqdm
 
 from seg_tf import configuration
 from seg_tf.progress import Progress
+from seg_tf.training import yardstick
 from seg_tf.training.checkpoint import Checkpoints
 from seg_tf.training.outputs import health, plots, run_callbacks, run_log
 from seg_tf.training.outputs.event_file import EventFile
@@ -60,6 +62,9 @@ class Outputs(SilentOutputs):
         validated: whether the validation after `updates` is done too.
         name: name of the run in the legend of its curve.
         callbacks: those of the run, some of which take rows of the log.
+        measure_levels: `yardstick.losses_without_context` of the run, called unless
+            the log has its values.
+        report: called with the lines of `yardstick.plateau_message`.
     """
 
     def __init__(
@@ -71,6 +76,8 @@ class Outputs(SilentOutputs):
         validated: bool,
         name: str,
         callbacks: Iterable[keras.callbacks.Callback] = (),
+        measure_levels: Callable[[], Mapping[str, float]] = dict,
+        report: Callable[[str], None] = print,
     ):
         self._folder = folder
         self._name = name
@@ -79,6 +86,15 @@ class Outputs(SilentOutputs):
         self._checkpoints = checkpoints
         self._saved = updates if updates in checkpoints.updates() else None
         self._log = RunLog(folder.log_file, updates, validated)
+        # Records of a bucket would be fetched again to measure them.
+        self._levels = {
+            name: value
+            for row in self._log.validations[-1:]
+            for name, value in row.items()
+            if name.endswith(yardstick.ENDING)
+        } or measure_levels()
+        self._num_updates = settings.num_updates
+        self._report = report
         self._events = EventFile(folder.events_folder, updates)
         self._display = Progress(
             settings.num_updates, updates, unit="update", smoothing=0.05
@@ -105,9 +121,13 @@ class Outputs(SilentOutputs):
     ) -> None:
         figures = self._with_total(figures)
         # First the log, which a resume corrects, then the checkpoint it goes by.
-        self._write(run_log.VALIDATION, updates, results, figures)
+        self._write(run_log.VALIDATION, updates, {**results, **self._levels}, figures)
         values = {"validation loss": results["loss"]}
         self._display.show(updates, {**values, **health.shown(figures)})
+        message = yardstick.plateau_message(self._log.validations, self._num_updates)
+        if message:
+            with tqdm.external_write_mode():
+                self._report(message)
         if self._saved == updates:
             self._checkpoints.record_validation(updates, results)
         elif self._is_best(results["loss"]):
@@ -133,7 +153,13 @@ class Outputs(SilentOutputs):
     def draw_curve(self) -> None:
         if self._is_drawn or not self._log.has_rows:
             return
-        plots.save_curves({self._name: self._folder.path}, self._folder.curve_file)
+        # With several objectives the level is that of masked LM, not of the total.
+        levels = [name.removesuffix(yardstick.ENDING) for name in self._levels]
+        plots.save_curves(
+            {self._name: self._folder.path},
+            self._folder.curve_file,
+            metrics=tuple(dict.fromkeys([plots.LOSS, *levels[:1]])),
+        )
         self._is_drawn = True
 
     def close(self) -> None:

@@ -60,7 +60,12 @@ def test_several_runs_have_a_colour_each(tmp_path):
 # Two runs with several objectives, one of which is the second run's alone.
 ONE_OBJECTIVE = [
     {"kind": "train", "updates": 5, "masked_lm_loss": 7.0},
-    {"kind": "validation", "updates": 10, "masked_lm_loss": 6.5},
+    {
+        "kind": "validation",
+        "updates": 10,
+        "masked_lm_loss": 6.5,
+        "masked_lm_loss_without_context": 6.1,
+    },
 ]
 TWO_OBJECTIVES = [
     {"kind": "train", "updates": 5, "masked_lm_loss": 7.5, "x_pointer_accuracy": 0.2},
@@ -92,6 +97,7 @@ def test_each_metric_has_a_panel_without_the_runs_that_lack_it():
     assert curves(loss) == {
         "one, training": [(5, 7.0)],
         "one, validation": [(10, 6.5)],
+        "one, without context": [(10, 6.1)],
         "two, training": [(5, 7.5)],
         "two, validation": [(10, 6.0), (15, 6.0)],
     }
@@ -134,7 +140,7 @@ def test_chance_of_kendall_s_tau_is_zero():
 
 def test_metric_that_no_run_has_is_refused_with_those_there_are():
     expected = (
-        r"`metrics` .*; validation rows have masked_lm_loss, x_kendall_tau, "
+        r"`metrics` .*; validation rows have masked_lm_loss, .*, x_kendall_tau, "
         r"x_perfect_match, .*Received: 'accuracy'"
     )
     with pytest.raises(ValueError, match=expected):

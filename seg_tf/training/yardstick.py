@@ -1,0 +1,152 @@
+"""Loss of a model that ignores the context: the yardstick of a validation loss."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.special
+import tensorflow as tf
+
+from seg_tf import configuration
+from seg_tf.training.distribution import Distribution
+from seg_tf.training.inputs import Inputs
+from seg_tf.training.validation import validation_datasets
+
+ENDING = "_without_context"
+"""Ends the name, in the log, of the value that a metric has without context."""
+
+# A loss this far below the level shows that the model uses the context.
+_MARGIN = 0.05
+# Targets counted per entry of the vocabulary; the finite sample adds about 0.01.
+_TARGETS_PER_ENTRY = 50
+_MAX_BATCH_SIZE = 256
+
+
+def expected_losses(
+    frequencies: np.ndarray, kept_rate: float, random_rate: float
+) -> np.ndarray:
+    r"""Expected loss of each target for a model that sees only the input piece there.
+
+    The input piece `x` is the target `t` with probability `k`, an entry drawn
+    uniformly from the `V` of the vocabulary with probability `r`, and `[MASK]`, which
+    is never a target, otherwise. By Bayes' rule the best prediction without context is
+
+        P(t | [MASK]) = p(t)
+        P(t | x) = p(t) (k [x = t] + r / V) / (k p(x) + r / V)
+
+    The mean of `-log P(t | x)` over `x` has a closed form for each `t`. Its mean over
+    `p` is the conditional entropy `H(t | x)`; without `k` and `r` it is `H(p)`.
+
+    Args:
+        frequencies: p, float array `(V,)`, all above 0, of sum 1.
+        kept_rate: k.
+        random_rate: r.
+
+    Returns:
+        Float array `(V,)`, in nats.
+    """
+    random = random_rate / len(frequencies)
+    total = kept_rate * frequencies + random
+    # Of the terms `w log(w / total)`, that of `x = t` has another weight.
+    different = scipy.special.rel_entr(random, total)
+    same = scipy.special.rel_entr(kept_rate + random, total)
+    return -np.log(frequencies) - (np.sum(different) - different + same)
+
+
+def losses_without_context(
+    config: configuration.RunConfig, inputs: Inputs
+) -> dict[str, float]:
+    """Losses that a run's validation would give for a model that ignores the context.
+
+    The model knows how often each entry is a target in the first training rows, plus
+    one, and how masking replaces targets.
+
+    Args:
+        config: the run.
+        inputs: its input pipeline.
+
+    Returns:
+        `{NAME_loss_without_context: value}` for the objective of masked or causal LM,
+        with `loss_without_context` before it if there is no other objective. Empty
+        without such an objective or without validation.
+    """
+    datasets = validation_datasets(inputs, config.training, Distribution())
+    masking = getattr(config.inputs, "masking", None)
+    for name, objective in config.objectives.items():
+        if isinstance(objective, configuration.MaskedLMConfig) and masking:
+            features = ("masked_ids", "masked_weights")
+            random_rate = masking.random_token_rate
+            kept_rate = max(1 - masking.mask_token_rate - random_rate, 0.0)
+        elif isinstance(objective, configuration.CausalLMConfig):
+            features, kept_rate, random_rate = ("target_ids", "padding_mask"), 0.0, 0.0
+        else:
+            continue
+        if not datasets:
+            break
+        vocab_size = inputs.vocab_size
+        batch_size = min(config.training.batch_size, _MAX_BATCH_SIZE)
+        epoch = -(-inputs.num_train_samples // batch_size)
+        train = inputs.train_dataset(batch_size).take(epoch)
+        enough = _TARGETS_PER_ENTRY * vocab_size
+        counts = 1 + _count_targets(train, features, vocab_size, enough)
+        losses = expected_losses(counts / np.sum(counts), kept_rate, random_rate)
+        of_sources = [
+            np.average(losses, weights=_count_targets(dataset, features, vocab_size))
+            for dataset in datasets.values()
+        ]
+        weights = [source.weight for source in inputs.sources.values()]
+        level = float(np.average(of_sources, weights=weights or None))
+        total = {f"loss{ENDING}": objective.loss_weight * level}
+        is_only = len(config.objectives) == 1
+        return {**(total if is_only else {}), f"{name}_loss{ENDING}": level}
+    return {}
+
+
+def _count_targets(
+    dataset: tf.data.Dataset,
+    features: tuple[str, str],
+    vocab_size: int,
+    enough: float = np.inf,
+) -> np.ndarray:
+    """Counts of each entry in batches that together have `enough` targets."""
+    targets, count = [], 0
+    for batch in dataset.as_numpy_iterator():
+        ids, weights = (batch[name] for name in features)
+        targets.append(ids[weights > 0])
+        count += len(targets[-1])
+        if count >= enough:
+            break
+    return np.bincount(np.concatenate(targets), minlength=vocab_size)
+
+
+def plateau_message(
+    validations: Sequence[Mapping[str, Any]], num_updates: int
+) -> str | None:
+    """Message on a run that is on the plateau of a model without context, or leaves it.
+
+    Only validations after a tenth of the updates count.
+
+    Args:
+        validations: rows of the log, the newest last.
+        num_updates: updates of the run.
+
+    Returns:
+        A line at the first of them if it is on the plateau, and another when the first
+        is lower than the level by more than 0.05. None otherwise.
+    """
+    newest = validations[-1]
+    level_name = next((name for name in newest if name.endswith(ENDING)), None)
+    late = [row for row in validations if row["updates"] >= num_updates / 10]
+    if level_name is None or newest not in late:
+        return None
+    metric, level = level_name.removesuffix(ENDING), newest[level_name]
+    *before, is_on = [row[metric] >= level - _MARGIN for row in late]
+    if not all(before) or is_on == bool(before):
+        return None
+    loss = f"Validation {metric} {newest[metric]:.2f}"
+    if is_on:
+        return (
+            f"{loss}; a model that ignores the context reaches {level:.2f}: see "
+            "docs/pretraining.md#plateau"
+        )
+    return f"{loss}: below the {level:.2f} of a model that ignores the context"

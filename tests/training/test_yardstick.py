@@ -1,0 +1,190 @@
+"""Loss without context: the closed form, what it is measured on, and the messages."""
+
+import dataclasses
+import types
+
+import numpy as np
+import pytest
+import scipy.special
+import tensorflow as tf
+
+from data_pipelines.loading import randomness
+from data_pipelines.loading.masking import TokenMasking
+from seg_tf import configuration
+from seg_tf.training import yardstick
+from tests.training.stand_ins import small_config
+
+VOCAB_SIZE, MASK = 20, 4
+
+
+def zipf(seed):
+    """Frequencies of pieces, of which `[MASK]` is none."""
+    frequencies = np.random.default_rng(seed).permutation(1 / np.arange(1, 21))
+    frequencies[MASK] = 0
+    return frequencies / frequencies.sum()
+
+
+@pytest.mark.parametrize(
+    ("kept", "random"), [(0, 0), (0.1, 0.1), (0.2, 0), (0, 0.2), (0.3, 0.7), (1, 0)]
+)
+def test_expected_losses_equal_the_sum_over_all_targets_and_inputs(kept, random):
+    frequencies = zipf(0)
+    joint = np.zeros([VOCAB_SIZE, VOCAB_SIZE])
+    for target in range(VOCAB_SIZE):
+        for piece in range(VOCAB_SIZE):
+            chance = random / VOCAB_SIZE
+            chance += kept * (piece == target) + (1 - kept - random) * (piece == MASK)
+            joint[target, piece] = frequencies[target] * chance
+    expected = np.zeros(VOCAB_SIZE)
+    for target, piece in zip(*np.nonzero(joint), strict=True):
+        loss = -np.log(joint[target, piece] / joint[:, piece].sum())
+        expected[target] += joint[target, piece] / frequencies[target] * loss
+    pieces = frequencies > 0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        losses = yardstick.expected_losses(frequencies, kept, random)[pieces]
+    np.testing.assert_allclose(losses, expected[pieces], atol=1e-12)
+    if not kept and not random:
+        entropy = -np.sum(frequencies[pieces] * np.log(frequencies[pieces]))
+        np.testing.assert_allclose(losses @ frequencies[pieces], entropy)
+
+
+def test_mean_is_the_conditional_entropy_of_what_masking_draws():
+    frequencies = zipf(1)
+    masking = TokenMasking(
+        mask_rate=1.0,
+        max_predictions=64,
+        mask_token_rate=0.5,
+        random_token_rate=0.2,
+        mask_id=MASK,
+        vocab_size=VOCAB_SIZE,
+    )
+    token_ids = np.random.default_rng(2).choice(VOCAB_SIZE, [4_000, 64], p=frequencies)
+    masked = masking(
+        tf.constant(token_ids, tf.int32),
+        tf.ones(token_ids.shape, tf.int32),
+        tf.constant(randomness.uniform_integers(3, 4_000), tf.uint64),
+    )
+    pieces = tf.gather(masked["token_ids"], masked["masked_positions"], batch_dims=1)
+    joint = np.zeros([VOCAB_SIZE, VOCAB_SIZE])
+    np.add.at(joint, (np.ravel(masked["masked_ids"]), np.ravel(pieces)), 1 / 256_000)
+    entropy = -np.sum(scipy.special.rel_entr(joint, joint.sum(0)))
+    counts = joint.sum(1) + 1e-12
+    losses = yardstick.expected_losses(counts / counts.sum(), 0.3, 0.2)
+    assert losses @ counts == pytest.approx(entropy, abs=2e-3)
+    # A share that is wrong by a fifth would be noticed.
+    wrong = yardstick.expected_losses(counts / counts.sum(), 0.3, 0.16)
+    assert wrong @ counts != pytest.approx(entropy, abs=2e-2)
+
+
+class FixedInputs:
+    """One batch, endlessly in training; an eighth of its entries is padding."""
+
+    vocab_size = 3
+    num_train_samples = 2
+    sources = types.MappingProxyType({})
+
+    def __init__(self, ids, weight=1, sources=sources, names=("masked_ids",)):
+        self.weight, self.inputs, self.sources = weight, self, sources
+        mask = np.not_equal(ids, -1)
+        name, mask_name = names if len(names) == 2 else (*names, "masked_weights")
+        self._batch = {name: np.maximum(ids, 0), mask_name: mask.astype(np.float32)}
+
+    def train_dataset(self, batch_size):
+        assert batch_size == 2
+        return tf.data.Dataset.from_tensors(self._batch).repeat()
+
+    def validation_dataset(self, **_):
+        return tf.data.Dataset.from_tensors(self._batch)
+
+
+def run_config(objectives=None, **masking):
+    config = small_config(batch_size=2)
+    masking = dataclasses.replace(config.inputs.masking, **masking)
+    return dataclasses.replace(
+        config,
+        inputs=dataclasses.replace(config.inputs, masking=masking),
+        objectives=objectives or {"masked_lm": configuration.MaskedLMConfig()},
+    )
+
+
+IDS = np.array([[0, 0, 0, 1], [0, 1, 1, -1]])
+
+
+def test_level_is_measured_on_the_targets_of_training_and_validation():
+    frequencies = np.array([5, 4, 1]) / 10
+    losses = yardstick.expected_losses(frequencies, kept_rate=0.25, random_rate=0.25)
+    expected = (4 * losses[0] + 3 * losses[1]) / 7
+    config = run_config(mask_token_rate=0.5, random_token_rate=0.25)
+    levels = yardstick.losses_without_context(config, FixedInputs(IDS))
+    assert list(levels) == ["loss_without_context", "masked_lm_loss_without_context"]
+    np.testing.assert_allclose(list(levels.values()), expected)
+
+    # Sources count by their weights, whatever the number of their targets.
+    mixture = FixedInputs(
+        IDS,
+        sources={
+            "a": FixedInputs(np.array([[0, 0, 0, 0]]), weight=1),
+            "b": FixedInputs(np.array([[1, -1]]), weight=3),
+        },
+    )
+    levels = yardstick.losses_without_context(config, mixture)
+    expected = (losses[0] + 3 * losses[1]) / 4
+    np.testing.assert_allclose(levels["loss_without_context"], expected)
+
+
+def test_level_is_that_of_the_objective_which_predicts_pieces():
+    masked_lm = configuration.MaskedLMConfig(loss_weight=0.5)
+    others = {"order": configuration.SentenceUnshufflingConfig()}
+    inputs = FixedInputs(IDS)
+    alone = yardstick.losses_without_context(run_config({"lm": masked_lm}), inputs)
+    assert alone["loss_without_context"] == alone["lm_loss_without_context"] / 2
+    both = yardstick.losses_without_context(
+        run_config({**others, "lm": masked_lm}), inputs
+    )
+    assert both == {"lm_loss_without_context": alone["lm_loss_without_context"]}
+    assert yardstick.losses_without_context(run_config(others), inputs) == {}
+
+    causal = run_config({"lm": configuration.CausalLMConfig()})
+    words = FixedInputs(IDS, names=("target_ids", "padding_mask"))
+    level = yardstick.losses_without_context(causal, words)["loss_without_context"]
+    assert level == pytest.approx(-(4 * np.log(0.5) + 3 * np.log(0.4)) / 7)
+
+    training = dataclasses.replace(causal.training, validation_interval=0)
+    silent = dataclasses.replace(causal, training=training)
+    assert yardstick.losses_without_context(silent, words) == {}
+
+
+LATE = (
+    "Validation loss 6.08; a model that ignores the context reaches 6.07: see "
+    "docs/pretraining.md#plateau"
+)
+OFF = "Validation loss 6.00: below the 6.07 of a model that ignores the context"
+
+
+@pytest.mark.parametrize(
+    ("losses", "expected"),
+    [
+        # A validation every 50 of 1,000 updates; the tenth ends with the second.
+        ([6.3, 6.08, 6.08, 6.03, 6.0, 5.8], [None, LATE, None, None, OFF, None]),
+        ([6.3, 6.0, 5.8], [None, None, None]),
+        ([6.0, 6.08, 6.0], [None, LATE, OFF]),
+        # Back at the level: no news.
+        ([6.3, 6.08, 6.0, 6.08, 6.0], [None, LATE, OFF, None, None]),
+        ([6.3, 6.0, 6.08, 6.0], [None, None, None, None]),
+    ],
+)
+def test_plateau_is_reported_once_and_so_is_its_end(losses, expected):
+    rows = [
+        {"updates": 50 * number, "loss": loss, "loss_without_context": 6.07}
+        for number, loss in enumerate(losses, start=1)
+    ]
+    messages = [
+        yardstick.plateau_message(rows[:end], 1_000) for end in range(1, len(rows) + 1)
+    ]
+    assert messages == expected
+
+
+def test_message_names_the_loss_of_one_objective_among_several():
+    row = {"updates": 9, "loss": 8.0, "lm_loss": 6.08, "lm_loss_without_context": 6.07}
+    assert yardstick.plateau_message([row], 90) == LATE.replace("n loss", "n lm_loss")
+    assert yardstick.plateau_message([{"updates": 9, "loss": 8.0}], 90) is None
