@@ -7,10 +7,10 @@ HOROVOD ?= auto
 
 FORMAT ?= python_docs
 CORPUS ?=
-CONFIG ?= configs/segabert.py:quick
+CONFIG ?= configs/segabert.py:modern_tiny
 VOCAB ?=
 VOCAB_SIZE ?= 8192
-# configs/segabert.py:quick is called segabert_quick.
+# configs/segabert.py:modern_tiny is called segabert_modern_tiny.
 CONFIG_NAME = $(subst :,_,$(patsubst %.py,%,$(subst .py:,:,$(notdir $(CONFIG)))))
 OUTPUT ?= runs/$(subst $() $(),-,$(strip $(CONFIG_NAME) $(FORMAT) $(notdir $(CORPUS:/=))))
 NUM_WORKERS ?= $(shell getconf _NPROCESSORS_ONLN)

@@ -11,7 +11,8 @@ with dropout, over gathered positions, without XLA (on a CPU it gains nothing fo
 side), as its users run it: `fit`'s train function for ours and for
 keras-hub's BertMaskedLM, the steps of its masked-LM task for tf-models-official.
 All have the same sizes and batch, and tanh GELU in the encoder, which is built into
-both others. The last ratio is what SegaBERT's three tables cost over BERT's one.
+both others. The third ratio is what SegaBERT's three tables cost over BERT's one. The
+last two are without dropout: the modern trunk over BERT's, and Muon over AdamW on it.
 
 Wall time is what counts on an idle machine. On a busy one compare CPU time, of all
 threads, which the neighbours disturb less.
@@ -20,6 +21,8 @@ threads, which the neighbours disturb less.
 import os
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
 
 # Both are read when TensorFlow is imported; tf-models-official needs the second.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -45,6 +48,17 @@ def _config(index_tables: dict[str, int]) -> configuration.RunConfig:
 
 def _bert() -> configuration.RunConfig:
     return _config({"position_index": encoder_step.LENGTH.value})
+
+
+def _without_dropout(**model: Any) -> configuration.RunConfig:
+    run = _bert()
+    return replace(run, model=replace(run.model, dropout=0.0, **model))
+
+
+def _modern() -> configuration.RunConfig:
+    return _without_dropout(
+        index_tables={}, rotary_shares={"position_index": 1}, trunk="modern"
+    )
 
 
 def _keras_hub() -> Callable[[], None]:
@@ -151,6 +165,11 @@ def main(argv: Sequence[str]) -> None:
     steps = {
         "seg_tf BERT": encoder_step.seg_tf_step(_bert()),
         "seg_tf SegaBERT": encoder_step.seg_tf_step(_config(encoder_step.SEGABERT)),
+        "BERT's trunk": encoder_step.seg_tf_step(_without_dropout()),
+        "modern trunk": encoder_step.seg_tf_step(_modern()),
+        "modern trunk, Muon": encoder_step.seg_tf_step(
+            replace(_modern(), optimizer=configuration.MuonConfig())
+        ),
         "keras-hub": _keras_hub(),
         "tf-models-official": _tf_models_official(),
     }
@@ -162,6 +181,8 @@ def main(argv: Sequence[str]) -> None:
         ("seg_tf BERT", "keras-hub", 0.95),
         ("seg_tf BERT", "tf-models-official", 0.95),
         ("seg_tf SegaBERT", "seg_tf BERT", 0.98),
+        ("modern trunk", "BERT's trunk", 1.0),
+        ("modern trunk, Muon", "modern trunk", 0.85),
     ):
         paired.report(rates, of=of, against=against, unit="steps/s", target=target)
     paired.print_machine()
