@@ -28,7 +28,7 @@ def window_alone(pretrained, text):
     return window, pretrained.encoder(window.features, training=False)[0].numpy()
 
 
-@pytest.mark.parametrize("kind", ["segabert", "slm"])
+@pytest.mark.parametrize("kind", ["segabert", "slm", "modern"])
 def test_vectors_are_those_of_each_text_alone(kind):
     pretrained = tiny_models.tiny(kind)
     encoder = SentenceEncoder(pretrained)

@@ -172,7 +172,7 @@ def counted_words(num_examples):
     return texts, labels
 
 
-@pytest.mark.parametrize("kind", ["segabert", "slm", "reat"])
+@pytest.mark.parametrize("kind", ["segabert", "slm", "modern", "reat"])
 def test_a_rule_is_learnt_without_touching_the_checkpoint(kind):
     pretrained = tiny(kind)
     before = [weight.numpy() for weight in pretrained.encoder.weights]
