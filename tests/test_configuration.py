@@ -231,6 +231,8 @@ def as_text(config):
         ("model.hidden_size=61", "multiple of `num_heads`.*hidden_size=61"),
         ("model.index_tables.paragraph_index=0", r"\['paragraph_index'\]=0"),
         ("model.index_tables={'token_index': 'all'}", "at least one row.*all"),
+        ("model.rotary_shares={'token_index': 'all'}", "a positive number.*'all'"),
+        ("model.rotary_shares={'token_index': 0}", "a positive number.*=0"),
         ("inputs.window_length=65", "row for every position.*64 rows.*=65"),
         ("inputs.masking.mask_rate=1.5", "`mask_rate`.*Received: mask_rate=1.5"),
         ("inputs.masking.mask_token_rate=0.95", "`random_token_rate` must not exceed"),

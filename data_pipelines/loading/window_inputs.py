@@ -68,8 +68,8 @@ class WindowInputs(RecordInputs):
         for name in index_tables:
             if name not in self._layout.index_features:
                 raise ValueError(
-                    "`index_tables` must name indices that the inputs give, "
-                    f"{self._layout.index_features}. Received: {name!r}"
+                    "`index_tables` and `rotary_shares` must name indices that the "
+                    f"inputs have, {self._layout.index_features}. Received: {name!r}"
                 )
         self._index_tables = dict(index_tables)
         self._masking = configuration.build(

@@ -114,6 +114,12 @@ class EncoderConfig:
                     "`index_tables` must give every table at least one row. "
                     f"Received: index_tables[{name!r}]={rows}"
                 )
+        for name, share in self.rotary_shares.items():
+            if type(share) not in (int, float) or not 0 < share < 2**31:
+                raise ValueError(
+                    "`rotary_shares` must give every index a positive number. "
+                    f"Received: rotary_shares[{name!r}]={share!r}"
+                )
 
     def least_weights(self, vocab_size: int) -> int:
         """Fewest weights of such an encoder: those of its tables and matrices."""
