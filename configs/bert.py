@@ -22,15 +22,18 @@ mini: SegaBERT mini with positions, the model bert_mini_en.
 modern_tiny: SegaBERT's modern_tiny without the tables.
     python run_pretraining.py --config=configs/bert.py:modern_tiny \
         --records_dir=records/docstrings --output_dir=runs/bert_modern_tiny
+    Hardware and time as there. Expected: no figure was measured.
 
 modern_mini: SegaBERT's modern_mini without the tables.
     python run_pretraining.py --config=configs/bert.py:modern_mini \
         --records_dir=records/wikibooks_128 --output_dir=runs/bert_modern_mini
+    Hardware and time as mini. Expected: see docs/speedrun.md.
 
-modern_base: SegaBERT's modern_base without the tables. Not run here.
+modern_base: SegaBERT's modern_base without the tables.
     horovodrun -np 16 -H host1:8,host2:8 python run_pretraining.py \
         --config=configs/bert.py:modern_base --records_dir=records/wikibooks_512 \
         --output_dir=runs/bert_modern_base
+    Expected: as there, unknown; not run here.
 
 tiny_phase1: first phase of two, at a size for a CPU.
     python run_pretraining.py --config=configs/bert.py:tiny_phase1 \

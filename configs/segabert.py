@@ -45,7 +45,7 @@ modern_base: base with the modern trunk, packed windows of 512, 30 % masked.
     horovodrun -np 16 -H host1:8,host2:8 python run_pretraining.py \
         --config=configs/segabert.py:modern_base --records_dir=records/wikibooks_512 \
         --output_dir=runs/segabert_modern_base
-    Not run here; the learning rate is a guess.
+    Expected: unknown; not run here, and the learning rate is a guess.
 
 tiny_wsd: tiny on a warm-up–stable–decay schedule: a run that can be made longer.
     python run_pretraining.py --config=configs/segabert.py:tiny_wsd \
@@ -300,8 +300,8 @@ def _modern(
 
 RUNS = {
     "tiny": _TINY,
-    "mini": _MINI,
     "modern_tiny": _modern(_PACKED, "tiny", 4e-3, 100),
+    "mini": _MINI,
     "modern_mini": _modern(_MINI, "mini", 2e-3, 100),
     "modern_base": _modern(
         replace(

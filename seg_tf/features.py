@@ -108,9 +108,6 @@ INDEX_FEATURES = (
     "sentence_id",
 )
 
-# Bound of an index without a table, far above any that a row can have.
-UNBOUNDED_INDEX = 2**30
-
 
 def tensor_specs(
     names: Iterable[str], sizes: Mapping[str, int | None]

@@ -386,6 +386,11 @@ def num_parameters(model, vocab_size):
     """Counted by hand: tables, layers, LayerNorms."""
     width, inner = model.hidden_size, model.intermediate_size
     tables = vocab_size + sum(model.index_tables.values()) + model.num_token_types
+    if (
+        model.trunk == "modern"
+    ):  # no biases; norms have a scale, and there is a last one
+        layer = 4 * width * width + 2 * width * inner + 2 * width
+        return tables * width + 2 * width + model.num_layers * layer
     layer = 4 * (width * width + width) + 2 * width * inner + inner + width + 4 * width
     return tables * width + 2 * width + model.num_layers * layer
 

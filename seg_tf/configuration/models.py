@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 from seg_tf.configuration.bounds import Count, Dropout, Share, Whole, check_ranges
 from seg_tf.configuration.registry import register
-from seg_tf.features import UNBOUNDED_INDEX
 
 # Further arguments where the backward pass computes layers again.
 _RECOMPUTING = types.MappingProxyType({"recompute_layers": True})
@@ -132,14 +131,15 @@ class EncoderConfig:
     def inputs_arguments(self) -> Mapping[str, Any]:
         """Arguments that the input pipeline takes from the model."""
         caps = {
-            **dict.fromkeys(self.rotary_shares, UNBOUNDED_INDEX),
+            # Rotary indices have no table to stay in.
+            **dict.fromkeys(self.rotary_shares, 2**30),
             **self.index_tables,
         }
         return {"index_tables": caps, "vocab_size": self.vocab_size}
 
     @property
     def has_bert_layers(self) -> bool:
-        """Whether the layers are BERT's, with no positions inside attention."""
+        """Returns True for BERT's layers, with no positions inside attention."""
         return self.trunk == "bert" and not self.rotary_shares
 
     def row_activations(

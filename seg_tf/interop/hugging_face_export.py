@@ -61,7 +61,7 @@ def write_hugging_face(pretrained: Pretrained, folder: pathlib.Path) -> None:
 
 
 def is_bert(encoder: Any) -> bool:
-    """Whether an encoder is a BERT: its layers, and a table of positions alone."""
+    """Returns True for a BERT: its layers, and a table of positions alone."""
     has_layers = getattr(encoder, "has_bert_layers", False)
     return has_layers and list(encoder.index_tables) == ["position_index"]
 

@@ -9,7 +9,7 @@ import keras
 import keras_hub
 from keras import ops
 
-from seg_tf.features import INDEX_FEATURES, UNBOUNDED_INDEX
+from seg_tf.features import INDEX_FEATURES
 from seg_tf.layers.constructor_arguments import with_arguments
 from seg_tf.layers.modern_transformer_layer import ModernTransformerLayer
 from seg_tf.layers.transformer_encoder import TransformerEncoder
@@ -249,7 +249,7 @@ class Encoder(keras_hub.models.Backbone):
 
     @property
     def has_bert_layers(self) -> bool:
-        """Whether the layers are BERT's, with no positions inside attention."""
+        """Returns True for BERT's layers, with no positions inside attention."""
         return self.trunk == "bert" and not self.rotary_shares
 
     @property
@@ -264,9 +264,12 @@ class Encoder(keras_hub.models.Backbone):
 
     @property
     def index_caps(self) -> dict[str, int]:
-        """Bound of every index: the rows of its table, token types included."""
+        """Bound of every index: the rows of its table, token types included.
+
+        Rotary indices have no table and practically no bound.
+        """
         return {
-            **dict.fromkeys(self.rotary_shares, UNBOUNDED_INDEX),
+            **dict.fromkeys(self.rotary_shares, 2**30),
             **_all_tables(self.index_tables, self.num_token_types),
         }
 

@@ -14,7 +14,11 @@ from tests.layers.recomputed_models import MODELS
 pytestmark = pytest.mark.slow
 
 # LayerNorms inside the layers.
-NUM_NORMS = {"Encoder": 4, "Encoder-packed": 4, "ReAT": 2 + 4, "TransformerXL": 4}
+NUM_NORMS = {
+    **dict.fromkeys(["Encoder", "Encoder-packed", "Encoder-modern"], 4),
+    "ReAT": 2 + 4,
+    "TransformerXL": 4,
+}
 
 
 def training_pass(name, recompute_layers, has_dropout, jit_compile=False):

@@ -9,6 +9,7 @@ import tensorflow as tf
 from seg_tf import configuration
 from seg_tf.configuration import optimizers
 from seg_tf.finetuning.optimizer import finetuning_optimizer
+from seg_tf.layers.hidden_matrices import mark_hidden_matrix
 from seg_tf.training import devices, engine, training_state
 from tests.training.stand_ins import small_config, small_pretrainer
 
@@ -99,9 +100,11 @@ def test_optimizers_and_schedules_read_no_int32_variable(make, is_scaled):
     optimizer = make()
     if is_scaled:
         optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
-    weight = keras.Variable([1.0, 2.0])
-    optimizer.build([weight])
-    update = tf.function(lambda: optimizer.apply([tf.ones([2])], [weight]))
+    weights = [keras.Variable([1.0, 2.0]), keras.Variable([[1.0, 2.0]])]
+    mark_hidden_matrix(weights[1])
+    optimizer.build(weights)
+    gradients = [tf.ones(weight.shape) for weight in weights]
+    update = tf.function(lambda: optimizer.apply(gradients, weights))
     read = update.get_concrete_function().graph.variables
     assert read
     # TensorFlow's Adam takes the handles of moments, which count as no reading.
