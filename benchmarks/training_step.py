@@ -182,7 +182,7 @@ def main(argv: Sequence[str]) -> None:
         ("seg_tf BERT", "tf-models-official", 0.95),
         ("seg_tf SegaBERT", "seg_tf BERT", 0.98),
         ("modern trunk", "BERT's trunk", 1.0),
-        ("modern trunk, Muon", "modern trunk", 0.85),
+        ("modern trunk, Muon", "modern trunk", 0.6),
     ):
         paired.report(rates, of=of, against=against, unit="steps/s", target=target)
     paired.print_machine()
