@@ -85,7 +85,6 @@ def find_duplicates(
     """
     if options.cleaning.duplicates is None:
         return None
-    # Not the name that earlier versions gave to another form of signatures.
     folder = build.progress_folder("duplicate_search")
     result = folder / _RESULT_FILE
     if not result.exists():

@@ -15,7 +15,7 @@ from seg_tf.text.exact_tokenizer import Normalization
 from seg_tf.text.preparation import SENTENCE_PARAMETERS_FILE, TextPreparation
 from seg_tf.text.sentence_parameters import read_parameters
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 FILE_NAME = "manifest.json"
 PLANS_FOLDER = "plans"
 """Beside the manifest: what training has planned of a large split."""
@@ -26,7 +26,7 @@ SPLITS = ("train", "validation")
 NUM_SPECIAL_TOKENS = 2
 COUNTS = ("documents", "paragraphs", "sentences", "pieces", "records")
 TEXT_COUNTS = ("words", "unknown_words", "unsplit_pieces")
-"""Of documents alone, and not of those that earlier versions built."""
+"""Of documents only."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -35,8 +35,7 @@ class Shard:
 
     `paragraphs` and `sentences` of a window shard count parts: a sentence that two
     windows share counts in both. `words`, `unknown_words` and `unsplit_pieces`
-    (`data_pipelines.builds.text_counts`) are those of documents; None of windows, and
-    of documents that an earlier version built.
+    (`data_pipelines.builds.text_counts`) are those of documents; None of windows.
     """
 
     file: str
@@ -58,8 +57,8 @@ class Manifest:
 
     Attributes:
         kind: "documents" or "windows".
-        vocabulary: file, size, sha256, lower_case, special_ids; strip_accents,
-            split_ideographs and tokenizer where they are not BERT's.
+        vocabulary: file, size, sha256, lower_case, special_ids, tokenizer;
+            strip_accents and split_ideographs where they are not BERT's.
         sentence_splitter: name and checksum of the parameters.
         options: the settings of the build that its result depends on.
         number_widths: type of each number list of a record.
@@ -93,7 +92,7 @@ class Manifest:
     @property
     def tokenizer(self) -> str:
         """Name of the tokenizer, one of `seg_tf.text.encoding.TOKENIZERS`."""
-        return self.vocabulary.get("tokenizer", encoding.WORD_PIECES)
+        return self.vocabulary["tokenizer"]
 
     @property
     def tokens_name(self) -> str:
@@ -108,7 +107,7 @@ class Manifest:
         )
 
     def text_counts(self, split: str | None = None) -> dict[str, int]:
-        """Sums of `TEXT_COUNTS` over a split, or all; empty where not all are known."""
+        """Sums of `TEXT_COUNTS` over a split, or all; empty for windows."""
         splits = self.splits if split is None else {split: self.splits[split]}
         shards = [shard for of_split in splits.values() for shard in of_split]
         counted = {
@@ -121,7 +120,6 @@ class Manifest:
     def save(self, folder: pathlib.Path) -> None:
         """Writes `manifest.json`, with the totals for people to read first."""
         fields = dataclasses.asdict(self)
-        # Where there is nothing to say the manifest is that of earlier versions.
         for name in ("cleaning", "passed_over", "broken_files"):
             if fields[name] is None:
                 del fields[name]
@@ -159,6 +157,14 @@ class Manifest:
                 "interrupted"
             )
         values = files.read_json(path)
+        version = values.get("schema_version") if isinstance(values, dict) else None
+        if type(version) is int and version < SCHEMA_VERSION:
+            raise ValueError(
+                f"{path}: the records have version {version}; this version of the "
+                f"project reads version {SCHEMA_VERSION} only. Build them again with "
+                "`python -m data_pipelines.build_records` (or build_documents) "
+                "--overwrite"
+            )
         try:
             return cls._of(values)
         except manifest_schema.SchemaError as error:
@@ -183,8 +189,7 @@ class Manifest:
         }
         fields["sources"] = tuple(fields["sources"])
         manifest = cls(**fields)
-        if "counts" in values:
-            manifest_schema.check_counts(values["counts"], manifest.counts())
+        manifest_schema.check_counts(values.get("counts"), manifest.counts())
         return manifest
 
 
@@ -275,16 +280,14 @@ def text_preparation(
     )
 
 
-def _sentence_parameters(manifest: Manifest, path: pathlib.Path) -> bytes | None:
-    """Those beside the shards, checked; None of records that were built without."""
-    if not path.is_file():
-        return None
+def _sentence_parameters(manifest: Manifest, path: pathlib.Path) -> bytes:
+    """Those beside the shards, checked."""
     expected = manifest.sentence_splitter["parameters_sha256"]
     found = read_parameters(path).checksum
     if found != expected:
         raise ValueError(
             f"{path}: not the parameters that split the text of the records into "
             f"sentences: the sha256 is {found}, expected {expected}. Copy the right "
-            "ones there, or remove the file"
+            "ones there"
         )
     return path.read_bytes()

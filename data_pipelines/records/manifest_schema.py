@@ -33,8 +33,8 @@ def check(values: Mapping[str, Any], manifest_class: type, shard_class: type) ->
 
     Args:
         values: what the JSON file holds.
-        manifest_class: dataclass whose fields the entries are; of those that have a
-            default, earlier versions wrote none.
+        manifest_class: dataclass whose fields the entries are; those that
+            have a default may be left out.
         shard_class: likewise of a shard's entries.
 
     Raises:
@@ -105,8 +105,7 @@ def _check_kind(values: Mapping[str, Any]) -> None:
         _fail("window_length", "an integer for windows, null for documents", length)
     if is_windows:
         _equal("options.window_length", options.get("window_length", length), length)
-        tokenizer = vocabulary.get("tokenizer", encoding.WORD_PIECES)
-        _equal("vocabulary.tokenizer", tokenizer, encoding.WORD_PIECES)
+        _equal("vocabulary.tokenizer", vocabulary["tokenizer"], encoding.WORD_PIECES)
     if "cut_sentences" in options:
         _boolean("options.cut_sentences", options["cut_sentences"])
     # Of every length that windows may have, those of this length.
@@ -138,16 +137,11 @@ def _vocabulary(where: str, value: Any) -> None:
             "sha256": _sha256,
             "lower_case": _boolean,
             "special_ids": _object_of(_count),
-        },
-        {
             "tokenizer": tokenizer,
-            "strip_accents": _boolean,
-            "split_ideographs": _boolean,
         },
+        {"strip_accents": _boolean, "split_ideographs": _boolean},
     )(where, value)
-    names = _SPECIAL_TOKENS.get(
-        value.get("tokenizer", encoding.WORD_PIECES), _SPECIAL_TOKENS_OF_WORDS
-    )
+    names = _SPECIAL_TOKENS.get(value["tokenizer"], _SPECIAL_TOKENS_OF_WORDS)
     below = _integer(0, value["size"] - 1)
     _object(dict.fromkeys(names, below))(f"{where}.special_ids", value["special_ids"])
 

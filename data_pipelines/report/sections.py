@@ -67,8 +67,6 @@ def counts(documents: Manifest, windows: Manifest | None) -> str:
 def text_fit(documents: Manifest) -> str:
     """Unknown words and unsplit paragraphs, with the warnings of the build."""
     counts = documents.text_counts()
-    if not counts:
-        return "<p>The version that built these documents did not count it.</p>"
     unknown, unsplit = map(charts.percent, text_counts.shares(documents, counts))
     name, words = documents.tokens_name, counts["words"]
     long_paragraphs = (

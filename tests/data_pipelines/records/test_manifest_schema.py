@@ -74,8 +74,9 @@ def list_twice(values):
 @pytest.mark.parametrize(
     ("edit", "message"),
     [
-        (put("schema_version", 2), "`schema_version` must be 1. Found: 2"),
-        (put("schema_version", True), "`schema_version` must be 1. Found: True"),
+        (put("schema_version", 1), r"version 1; .* version 2 only\. Build them"),
+        (put("schema_version", 3), "`schema_version` must be 2. Found: 3"),
+        (put("schema_version", True), "`schema_version` must be 2. Found: True"),
         (put("newer", 1), "`newer` is an entry that this version .* newer one"),
         (put("splits", "train", 0, "newer", 1), r"`splits.train\[0\].newer` is an"),
         (put("splits", {"train": []}), "`splits.validation` is missing"),
