@@ -6,9 +6,23 @@ It has no date and no absolute path, so equal builds have equal manifests.
 import dataclasses
 import pathlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 from data_pipelines.records import manifest_schema, record_schema
+from data_pipelines.records.manifest_schema import (
+    BrokenFiles,
+    Cleaning,
+    Count,
+    FileName,
+    NamedFiles,
+    SchemaError,
+    Sha256,
+    Source,
+    Splitter,
+    Vocabulary,
+    WindowLength,
+    one_of,
+)
 from seg_tf import files
 from seg_tf.text import encoding
 from seg_tf.text.exact_tokenizer import Normalization
@@ -38,17 +52,17 @@ class Shard:
     (`data_pipelines.builds.text_counts`) are those of documents; None of windows.
     """
 
-    file: str
-    bytes: int
-    sha256: str
-    documents: int
-    paragraphs: int
-    sentences: int
-    pieces: int
-    records: int
-    words: int | None = None
-    unknown_words: int | None = None
-    unsplit_pieces: int | None = None
+    file: FileName
+    bytes: Count
+    sha256: Sha256
+    documents: Count
+    paragraphs: Count
+    sentences: Count
+    pieces: Count
+    records: Count
+    words: Count | None = None
+    unknown_words: Count | None = None
+    unsplit_pieces: Count | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -57,37 +71,36 @@ class Manifest:
 
     Attributes:
         kind: "documents" or "windows".
-        vocabulary: file, size, sha256, lower_case, special_ids, tokenizer;
-            strip_accents and split_ideographs where they are not BERT's.
+        vocabulary: the file, and how text is changed before look-ups; `strip_accents`
+            and `split_ideographs` only where they are not BERT's.
         sentence_splitter: name and checksum of the parameters.
         options: the settings of the build that its result depends on.
         number_widths: type of each number list of a record.
         window_length: positions of a window, `[CLS]` and `[SEP]` included; None
             for documents.
-        sources: file, bytes, sha256 of every input file; where validation had a
-            separate input, `file` begins with the split.
+        sources: every input file; where validation had a separate input, `file`
+            begins with the split.
         rejected: reason -> number of documents that were left out.
         splits: split name -> its shards.
-        cleaning: documents, paragraphs and characters before cleaning, dropped by each
-            step, with examples, and after it; None where no step was on.
-        passed_over: reason -> count and first names of files of the input that were
-            not read; None where there are none.
-        broken_files: count, first names and bytes of sources that could not be read to
-            their end, see `losses.describe_broken_files`; None where there are none.
+        cleaning: what each step dropped; None where no step was on.
+        passed_over: reason -> files of the input that were not read; None where there
+            are none.
+        broken_files: sources that could not be read to their end, see
+            `losses.describe_broken_files`; None where there are none.
     """
 
-    kind: str
-    vocabulary: Mapping[str, Any]
-    sentence_splitter: Mapping[str, Any]
+    kind: Annotated[str, one_of("documents", "windows")]
+    vocabulary: Vocabulary
+    sentence_splitter: Splitter
     options: Mapping[str, Any]
-    number_widths: Mapping[str, str]
-    window_length: int | None
-    sources: tuple[Mapping[str, Any], ...]
-    rejected: Mapping[str, int]
+    number_widths: Mapping[str, Annotated[str, one_of("uint16", "uint32")]]
+    window_length: WindowLength | None
+    sources: tuple[Source, ...]
+    rejected: Mapping[str, Count]
     splits: Mapping[str, tuple[Shard, ...]]
-    cleaning: Mapping[str, Any] | None = None
-    passed_over: Mapping[str, Any] | None = None
-    broken_files: Mapping[str, Any] | None = None
+    cleaning: Cleaning | None = None
+    passed_over: Mapping[str, NamedFiles] | None = None
+    broken_files: BrokenFiles | None = None
 
     @property
     def tokenizer(self) -> str:
@@ -119,19 +132,8 @@ class Manifest:
 
     def save(self, folder: pathlib.Path) -> None:
         """Writes `manifest.json`, with the totals for people to read first."""
-        fields = dataclasses.asdict(self)
-        for name in ("cleaning", "passed_over", "broken_files"):
-            if fields[name] is None:
-                del fields[name]
-        for shards in fields["splits"].values():
-            for shard in shards:
-                for name in TEXT_COUNTS:
-                    if shard[name] is None:
-                        del shard[name]
-        files.write_json(
-            folder / FILE_NAME,
-            {"schema_version": SCHEMA_VERSION, "counts": self.counts(), **fields},
-        )
+        head = {"schema_version": SCHEMA_VERSION, "counts": self.counts()}
+        files.write_json(folder / FILE_NAME, head | dataclasses.asdict(self))
 
     def counts(self) -> dict[str, Any]:
         """The totals of all shards, then those of each split."""
@@ -157,39 +159,46 @@ class Manifest:
                 "interrupted"
             )
         values = files.read_json(path)
+        again = (
+            "again with `python -m data_pipelines.build_records --overwrite` (or "
+            "build_documents)"
+        )
         version = values.get("schema_version") if isinstance(values, dict) else None
         if type(version) is int and version < SCHEMA_VERSION:
             raise ValueError(
-                f"{path}: the records have version {version}; this version of the "
-                f"project reads version {SCHEMA_VERSION} only. Build them again with "
-                "`python -m data_pipelines.build_records` (or build_documents) "
-                "--overwrite"
+                f"{path}: the records have format {version}; this version of the "
+                f"project reads format {SCHEMA_VERSION} only. Build them {again}"
             )
         try:
             return cls._of(values)
-        except manifest_schema.SchemaError as error:
+        except SchemaError as error:
             raise ValueError(
                 f"{path}: {error}. Restore the manifest that the build wrote, or build "
-                "the records again with this version of the project"
+                f"the records {again}"
             ) from error
 
     @classmethod
     def _of(cls, values: Any) -> "Manifest":
         """The manifest that a JSON file holds."""
-        manifest_schema.check_version(values, SCHEMA_VERSION)
-        fields = {
-            name: value
-            for name, value in values.items()
-            if name not in ("schema_version", "counts")
-        }
-        manifest_schema.check(fields, cls, Shard)
-        fields["splits"] = {
-            split: tuple(Shard(**shard) for shard in fields["splits"][split])
+        is_object = isinstance(values, dict)
+        version = values.pop("schema_version", None) if is_object else None
+        if is_object and (type(version) is not int or version != SCHEMA_VERSION):
+            raise SchemaError(
+                f"`schema_version` must be {SCHEMA_VERSION}, the only one that this "
+                f"version of the project reads. Found: {version!r}"
+            )
+        counts = values.pop("counts", None) if is_object else None
+        manifest_schema.check("", values, cls)
+        manifest_schema.check_consistency(values, SPLITS)
+        splits = {
+            split: tuple(Shard(**shard) for shard in values["splits"][split])
             for split in SPLITS
         }
-        fields["sources"] = tuple(fields["sources"])
-        manifest = cls(**fields)
-        manifest_schema.check_counts(values.get("counts"), manifest.counts())
+        manifest = cls(
+            **{**values, "splits": splits, "sources": tuple(values["sources"])}
+        )
+        if counts != manifest.counts():
+            manifest_schema.fail("counts", "the totals of the shards", counts)
         return manifest
 
 

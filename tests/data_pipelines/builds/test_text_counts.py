@@ -11,7 +11,7 @@ from data_pipelines.builds.document_options import DocumentOptions
 from data_pipelines.builds.text_counts import LONG_SENTENCE, TextCounter
 from data_pipelines.records import examples, shards
 from data_pipelines.records.manifest import Manifest, shard_paths, text_preparation
-from data_pipelines.report import sections
+from data_pipelines.report import page
 from seg_tf import files
 from seg_tf.text.exact_tokenizer import CASED, UNCASED, Normalization
 from seg_tf.text.tree import DocumentTree
@@ -95,9 +95,9 @@ def test_a_build_counts_and_warns_of_an_unknown_script(corpus, tmp_path, caplog)
     assert "25.0% of all words (2 of 8) are unknown" in caplog.text
     assert "data_pipelines.build_vocab" in caplog.text
     assert "2 (25.00%) unknown" in document_build.summary(manifest)
-    page = sections.text_fit(manifest)
-    assert "25.0 %" in page
-    assert "are unknown to the vocabulary" in page
+    text = page.text_fit(manifest)
+    assert "25.0 %" in text
+    assert "are unknown to the vocabulary" in text
 
 
 def test_text_that_fits_gets_no_warning(corpus, tmp_path, caplog):

@@ -74,9 +74,9 @@ def list_twice(values):
 @pytest.mark.parametrize(
     ("edit", "message"),
     [
-        (put("schema_version", 1), r"version 1; .* version 2 only\. Build them"),
-        (put("schema_version", 3), "`schema_version` must be 2. Found: 3"),
-        (put("schema_version", True), "`schema_version` must be 2. Found: True"),
+        (put("schema_version", 1), r"format 1; .* format 2 only\. Build them again"),
+        (put("schema_version", 3), "`schema_version` must be 2, .* Found: 3"),
+        (put("schema_version", True), "`schema_version` must be 2, .* Found: True"),
         (put("newer", 1), "`newer` is an entry that this version .* newer one"),
         (put("splits", "train", 0, "newer", 1), r"`splits.train\[0\].newer` is an"),
         (put("splits", {"train": []}), "`splits.validation` is missing"),
@@ -100,7 +100,7 @@ def list_twice(values):
          "`number_widths.token_ids` must be 'uint16'"),
         (put("options", "window_length", 99), "`options.window_length` must be 16"),
         (put("options", "cut_sentences", "no"), "`options.cut_sentences` must be true"),
-        (put("counts", "records", 7), "`counts.records` must be .* Found: 7"),
+        (put("counts", "records", 7), "`counts` must be the totals of the shards"),
         (put("rejected", {"empty": "many"}), "`rejected.empty` must be an integer"),
         (put("cleaning", {}), "`cleaning.before` is missing"),
         (put("passed_over", {"hidden": {"count": 1}}),
