@@ -28,7 +28,7 @@ from data_pipelines.builds.engine_flags import Engine
 from data_pipelines.builds.local_engine import LocalEngine
 from data_pipelines.builds.sharded_build import ShardedBuild
 from data_pipelines.builds.window_building import WindowOptions
-from data_pipelines.records import mirrors, record_schema, tree_shards
+from data_pipelines.records import mirrors, record_schema
 from data_pipelines.records.manifest import FILE_NAME, Manifest
 from data_pipelines.report import report_flag
 from seg_tf import files
@@ -56,8 +56,7 @@ def build_windows(
             result is the same with any.
 
     Returns:
-        The manifest. If the same build is complete already, only reads it, and adds
-        the lengths of windows that an earlier version did not write.
+        The manifest. If the same build is complete already, only reads it.
 
     Raises:
         ValueError: if the documents are missing, or of whole words.
@@ -102,7 +101,6 @@ def _build(
     all_options = {**documents.options, **described}
     finished = None if overwrite else _finished_build(output_dir, all_options)
     if finished is not None:
-        tree_shards.add_missing_lengths(finished, output_dir)
         return finished
 
     build = ShardedBuild(output_dir, described)
@@ -119,12 +117,8 @@ def _build(
             splits=document_build.collect_shards(reports),
         )
         for name in (VOCABULARY_FILE, SENTENCE_PARAMETERS_FILE):
-            # Documents of an earlier version have a vocabulary alone.
-            if name == VOCABULARY_FILE or (documents_dir / name).exists():
-                with files.written_aside(output_dir / name) as aside:
-                    shutil.copyfile(documents_dir / name, aside)
-        # Slices that an earlier version finished have none.
-        tree_shards.add_missing_lengths(manifest, output_dir)
+            with files.written_aside(output_dir / name) as aside:
+                shutil.copyfile(documents_dir / name, aside)
         manifest.save(output_dir)
         build.close()
     return manifest

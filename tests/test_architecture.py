@@ -52,6 +52,7 @@ LEVELS = (
         "host_memory",
         "output_paths",
         "progress",
+        "removed",
     },
     {"fidelity"},
     {"text"},

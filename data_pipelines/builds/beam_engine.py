@@ -3,8 +3,8 @@
 A build takes three jobs, one after the other: the files are measured, from which
 follows where slices begin and end (`slice_plan`); files are read again, documents
 grouped by slice, and each slice is made into its shards; shards of documents are cut
-into windows. Where duplicates are dropped, two jobs come before: signatures are made of
-each slice, and documents compared by ranges of hashes.
+into windows. Where exact duplicates are dropped, a job before computes fingerprints of
+the documents of each slice.
 
 The functions are those of the local engine, and so is every byte of the result. What a
 job has made is not made again when the same command is given again.
@@ -26,13 +26,13 @@ from data_pipelines.builds import (
 )
 from data_pipelines.builds.beam_steps import SourceFile
 from data_pipelines.builds.document_options import DocumentOptions
-from data_pipelines.builds.duplicate_pairs import PairMaker
 from data_pipelines.builds.errors import BuildError
 from data_pipelines.builds.losses import LossWatch
 from data_pipelines.builds.sharded_build import ShardedBuild, SliceTask
 from data_pipelines.builds.slice_plan import PlannedSlice
 from data_pipelines.builds.source_checksums import SourceLedger
 from data_pipelines.builds.window_building import WindowMaker, WindowOptions
+from data_pipelines.cleaning.cleaning_options import NEAR
 from data_pipelines.records.manifest import Manifest
 from seg_tf import files
 from seg_tf.text.sentence_parameters import load_parameters
@@ -63,22 +63,21 @@ class BeamEngine:
         sources: Mapping[str, pathlib.Path],
     ) -> tuple[dict[int, dict], list[dict]]:
         """Makes the document shards that are missing: see `LocalEngine`."""
+        if options.cleaning.duplicates == NEAR:
+            raise ValueError(
+                "`duplicates` must be None or 'exact' with --engine=beam. Received: "
+                f"'near'. {duplicate_search.ADVICE}"
+            )
         build = _absolute(build)
         ledger = SourceLedger(sources, build.output_dir, build.progress_dir)
         plan = self._plan(build, options, _source_files(build, sources, ledger), ledger)
         found = _source_files(build, sources, ledger)  # With the checksums.
         make_slices = functools.partial(self._make_slices, options, found, plan)
-        new_maker = functools.partial(duplicate_search.SignatureMaker, options)
+        new_maker = functools.partial(duplicate_search.FingerprintMaker, options)
         duplicates = duplicate_search.find_duplicates(
             options,
             build,
-            functools.partial(make_slices, "make signatures", new_maker),
-            lambda search, tasks, compare: self._run_tasks(
-                search,
-                tasks,
-                "compare documents",
-                functools.partial(PairMaker, compare),
-            ),
+            functools.partial(make_slices, "make fingerprints", new_maker),
         )
         carried = _with_files_beside(build, options)
         new_maker = functools.partial(_new_slice_maker, carried, duplicates)

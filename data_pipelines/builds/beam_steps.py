@@ -22,7 +22,6 @@ from data_pipelines.builds.sharded_build import report_name
 from data_pipelines.builds.slice_plan import PlannedSlice
 from data_pipelines.builds.source_checksums import SourceRead
 from data_pipelines.builds.window_building import ShardPair
-from data_pipelines.cleaning.similar_documents import HashRange
 from data_pipelines.readers import RejectedDocument, get_reader
 from seg_tf import files
 
@@ -161,7 +160,7 @@ class MakeShards:
     new_maker: Callable[[], Any]
     _maker: Any = None
 
-    def __call__(self, payload: Slice | ShardPair | HashRange) -> None:
+    def __call__(self, payload: Slice | ShardPair) -> None:
         report = report_name(payload.number)
         if (self.progress_dir / report).exists():
             return  # The runner repeats what is done.

@@ -237,11 +237,7 @@ def _result_options(options: DocumentOptions) -> dict:
     )
     for name in described_elsewhere:
         del kept[name]
-    # Only steps that are on: what an earlier version built is what no step leaves.
-    del kept["cleaning"]
-    if options.cleaning.is_on:
-        kept["cleaning"] = options.cleaning.described()
-    return kept
+    return {**kept, "cleaning": options.cleaning.described()}
 
 
 def _finished_build(

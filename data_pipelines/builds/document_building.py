@@ -13,7 +13,6 @@ from data_pipelines.builds.document_slices import Slice
 from data_pipelines.readers import Document, get_reader
 from data_pipelines.readers.io.passed_over import PassedOver
 from seg_tf import file_listing
-from seg_tf.text import encoding
 from seg_tf.text.preparation import VOCABULARY_FILE
 from seg_tf.text.token_table import TokenTable
 
@@ -71,20 +70,16 @@ def list_sources(
 def describe_vocabulary(vocabulary: TokenTable, options: DocumentOptions) -> dict:
     """The manifest's entry on the vocabulary.
 
-    It names the tokenizer only where that is not word pieces, and settings of the
-    normalization only where they are not BERT's: records that an earlier version built
-    stay what the same options make.
+    It names settings of the normalization only where they are not BERT's.
     """
-    described = {
+    return {
         "file": VOCABULARY_FILE,
         "size": vocabulary.size,
         "sha256": vocabulary.checksum,
         **options.normalization.described(),
         "special_ids": dict(vocabulary.special_ids),
+        "tokenizer": options.tokenizer,
     }
-    if options.tokenizer != encoding.WORD_PIECES:
-        described["tokenizer"] = options.tokenizer
-    return described
 
 
 # --- In the workers -------------------------------------------------------------

@@ -9,7 +9,6 @@ from typing import Any
 from data_pipelines.builds import (
     document_building,
     document_slices,
-    duplicate_pairs,
     duplicate_search,
     window_building,
 )
@@ -60,10 +59,7 @@ class LocalEngine:
             options,
             build,
             lambda search: self._make_slices(
-                search, options, sources, ledger, duplicate_search, "signatures"
-            ),
-            lambda search, tasks, compare: self._run_tasks(
-                search, tasks, duplicate_pairs, "duplicates", compare, unit=" ranges"
+                search, options, sources, ledger, duplicate_search, "fingerprints"
             ),
         )
         reports = self._make_slices(
@@ -129,11 +125,10 @@ class LocalEngine:
         job: types.ModuleType,
         name: str,
         *arguments: Any,
-        unit: str = "B",
     ) -> dict[int, dict]:
         """Does a module's work on every task that has no report yet."""
         total = sum(task.progress for task in tasks)
-        with command_line.progress_bar(total, name, unit) as bar:
+        with command_line.progress_bar(total, name) as bar:
             return build.run(
                 tasks,
                 job.make_slice,

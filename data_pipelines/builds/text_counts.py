@@ -71,7 +71,7 @@ class TextCounter:
 
 
 def summary(manifest: Manifest) -> str | None:
-    """The counts as a line for people; None of records that have none."""
+    """The counts as a line for people; None for windows."""
     counts = manifest.text_counts()
     if not counts:
         return None

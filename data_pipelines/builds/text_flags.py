@@ -58,8 +58,8 @@ def define_text_flags() -> None:
 def reader_options() -> dict[str, Any]:
     """The options of the reader that the flags describe.
 
-    The size of the largest document is one only if it is not the default, so that
-    manifests of earlier versions describe the same options.
+    The size of the largest document is one only if it is not the default, as for
+    builds that Python code starts.
     """
     options = parse_options(flags.FLAGS.reader_options)
     size = flags.FLAGS.max_document_megabytes

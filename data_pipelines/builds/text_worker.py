@@ -4,10 +4,9 @@ import copy
 import pathlib
 from collections.abc import Iterable, Iterator
 
-from data_pipelines.builds import document_slices
+from data_pipelines.builds import document_slices, duplicate_search
 from data_pipelines.builds.document_options import DocumentOptions
 from data_pipelines.builds.document_slices import Slice
-from data_pipelines.builds.duplicate_search import FoundDuplicates
 from data_pipelines.builds.errors import BuildError
 from data_pipelines.builds.text_counts import TextCounter
 from data_pipelines.cleaning import steps
@@ -43,7 +42,7 @@ class SliceMaker:
         self._options = options
         self._reader = get_reader(options.format, **options.reader_options)
         self._steps = steps.steps_of_documents(options.cleaning)
-        self._duplicates = duplicates and FoundDuplicates.load(duplicates)
+        self._duplicates = duplicates
         self._builder = TreeBuilder(
             encoding.sentence_splitter(tokenizer, splitter), encoder.encode
         )
@@ -78,9 +77,10 @@ class SliceMaker:
         if self._options.cleaning.is_on:
             cleaning_steps = list(self._steps)
             if self._duplicates is not None:
-                cleaning_steps.append(
-                    steps.Duplicates(self._duplicates.of_slice(payload))
+                repeated = duplicate_search.duplicates_of_slice(
+                    self._duplicates, payload
                 )
+                cleaning_steps.append(steps.Duplicates(repeated))
             counter = DropCounter([step.name for step in cleaning_steps])
             documents = steps.clean(documents, cleaning_steps, counter)
         for document_id, document, tree in self._with_trees(documents):

@@ -52,15 +52,8 @@ class WindowOptions:
         return self.window_length - NUM_SPECIAL_TOKENS
 
     def described(self) -> dict[str, Any]:
-        """The options as a manifest names them.
-
-        `cut_sentences` only where it is on: windows that an earlier version built
-        without it stay what the same options make.
-        """
-        described = dataclasses.asdict(self)
-        if not self.cut_sentences:
-            del described["cut_sentences"]
-        return described
+        """The options as a manifest names them."""
+        return dataclasses.asdict(self)
 
 
 def check_word_pieces(tokenizer: str) -> None:

@@ -211,7 +211,8 @@ def define_flags() -> None:
         None,
         [EXACT, NEAR],
         "Drop documents that repeat an earlier one. exact: the same words; near: also "
-        "nearly the same (MinHash of word 5-grams). Reads the corpus twice.",
+        "nearly the same (MinHash of word 5-grams), for up to a million documents and "
+        "--engine=local only. Reads the corpus twice.",
     )
     flags.DEFINE_float(
         "duplicate_threshold",

@@ -6,16 +6,30 @@ It has no date and no absolute path, so equal builds have equal manifests.
 import dataclasses
 import pathlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 from data_pipelines.records import manifest_schema, record_schema
+from data_pipelines.records.manifest_schema import (
+    BrokenFiles,
+    Cleaning,
+    Count,
+    FileName,
+    NamedFiles,
+    SchemaError,
+    Sha256,
+    Source,
+    Splitter,
+    Vocabulary,
+    WindowLength,
+    one_of,
+)
 from seg_tf import files
 from seg_tf.text import encoding
 from seg_tf.text.exact_tokenizer import Normalization
 from seg_tf.text.preparation import SENTENCE_PARAMETERS_FILE, TextPreparation
 from seg_tf.text.sentence_parameters import read_parameters
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 FILE_NAME = "manifest.json"
 PLANS_FOLDER = "plans"
 """Beside the manifest: what training has planned of a large split."""
@@ -26,7 +40,7 @@ SPLITS = ("train", "validation")
 NUM_SPECIAL_TOKENS = 2
 COUNTS = ("documents", "paragraphs", "sentences", "pieces", "records")
 TEXT_COUNTS = ("words", "unknown_words", "unsplit_pieces")
-"""Of documents alone, and not of those that earlier versions built."""
+"""Of documents only."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -35,21 +49,20 @@ class Shard:
 
     `paragraphs` and `sentences` of a window shard count parts: a sentence that two
     windows share counts in both. `words`, `unknown_words` and `unsplit_pieces`
-    (`data_pipelines.builds.text_counts`) are those of documents; None of windows, and
-    of documents that an earlier version built.
+    (`data_pipelines.builds.text_counts`) are those of documents; None of windows.
     """
 
-    file: str
-    bytes: int
-    sha256: str
-    documents: int
-    paragraphs: int
-    sentences: int
-    pieces: int
-    records: int
-    words: int | None = None
-    unknown_words: int | None = None
-    unsplit_pieces: int | None = None
+    file: FileName
+    bytes: Count
+    sha256: Sha256
+    documents: Count
+    paragraphs: Count
+    sentences: Count
+    pieces: Count
+    records: Count
+    words: Count | None = None
+    unknown_words: Count | None = None
+    unsplit_pieces: Count | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -58,42 +71,41 @@ class Manifest:
 
     Attributes:
         kind: "documents" or "windows".
-        vocabulary: file, size, sha256, lower_case, special_ids; strip_accents,
-            split_ideographs and tokenizer where they are not BERT's.
+        vocabulary: the file, and how text is changed before look-ups; `strip_accents`
+            and `split_ideographs` only where they are not BERT's.
         sentence_splitter: name and checksum of the parameters.
         options: the settings of the build that its result depends on.
         number_widths: type of each number list of a record.
         window_length: positions of a window, `[CLS]` and `[SEP]` included; None
             for documents.
-        sources: file, bytes, sha256 of every input file; where validation had a
-            separate input, `file` begins with the split.
+        sources: every input file; where validation had a separate input, `file`
+            begins with the split.
         rejected: reason -> number of documents that were left out.
         splits: split name -> its shards.
-        cleaning: documents, paragraphs and characters before cleaning, dropped by each
-            step, with examples, and after it; None where no step was on.
-        passed_over: reason -> count and first names of files of the input that were
-            not read; None where there are none.
-        broken_files: count, first names and bytes of sources that could not be read to
-            their end, see `losses.describe_broken_files`; None where there are none.
+        cleaning: what each step dropped; None where no step was on.
+        passed_over: reason -> files of the input that were not read; None where there
+            are none.
+        broken_files: sources that could not be read to their end, see
+            `losses.describe_broken_files`; None where there are none.
     """
 
-    kind: str
-    vocabulary: Mapping[str, Any]
-    sentence_splitter: Mapping[str, Any]
+    kind: Annotated[str, one_of("documents", "windows")]
+    vocabulary: Vocabulary
+    sentence_splitter: Splitter
     options: Mapping[str, Any]
-    number_widths: Mapping[str, str]
-    window_length: int | None
-    sources: tuple[Mapping[str, Any], ...]
-    rejected: Mapping[str, int]
+    number_widths: Mapping[str, Annotated[str, one_of("uint16", "uint32")]]
+    window_length: WindowLength | None
+    sources: tuple[Source, ...]
+    rejected: Mapping[str, Count]
     splits: Mapping[str, tuple[Shard, ...]]
-    cleaning: Mapping[str, Any] | None = None
-    passed_over: Mapping[str, Any] | None = None
-    broken_files: Mapping[str, Any] | None = None
+    cleaning: Cleaning | None = None
+    passed_over: Mapping[str, NamedFiles] | None = None
+    broken_files: BrokenFiles | None = None
 
     @property
     def tokenizer(self) -> str:
         """Name of the tokenizer, one of `seg_tf.text.encoding.TOKENIZERS`."""
-        return self.vocabulary.get("tokenizer", encoding.WORD_PIECES)
+        return self.vocabulary["tokenizer"]
 
     @property
     def tokens_name(self) -> str:
@@ -108,7 +120,7 @@ class Manifest:
         )
 
     def text_counts(self, split: str | None = None) -> dict[str, int]:
-        """Sums of `TEXT_COUNTS` over a split, or all; empty where not all are known."""
+        """Sums of `TEXT_COUNTS` over a split, or all; empty for windows."""
         splits = self.splits if split is None else {split: self.splits[split]}
         shards = [shard for of_split in splits.values() for shard in of_split]
         counted = {
@@ -120,20 +132,8 @@ class Manifest:
 
     def save(self, folder: pathlib.Path) -> None:
         """Writes `manifest.json`, with the totals for people to read first."""
-        fields = dataclasses.asdict(self)
-        # Where there is nothing to say the manifest is that of earlier versions.
-        for name in ("cleaning", "passed_over", "broken_files"):
-            if fields[name] is None:
-                del fields[name]
-        for shards in fields["splits"].values():
-            for shard in shards:
-                for name in TEXT_COUNTS:
-                    if shard[name] is None:
-                        del shard[name]
-        files.write_json(
-            folder / FILE_NAME,
-            {"schema_version": SCHEMA_VERSION, "counts": self.counts(), **fields},
-        )
+        head = {"schema_version": SCHEMA_VERSION, "counts": self.counts()}
+        files.write_json(folder / FILE_NAME, head | dataclasses.asdict(self))
 
     def counts(self) -> dict[str, Any]:
         """The totals of all shards, then those of each split."""
@@ -159,32 +159,46 @@ class Manifest:
                 "interrupted"
             )
         values = files.read_json(path)
+        again = (
+            "again with `python -m data_pipelines.build_records --overwrite` (or "
+            "build_documents)"
+        )
+        version = values.get("schema_version") if isinstance(values, dict) else None
+        if type(version) is int and version < SCHEMA_VERSION:
+            raise ValueError(
+                f"{path}: the records have format {version}; this version of the "
+                f"project reads format {SCHEMA_VERSION} only. Build them {again}"
+            )
         try:
             return cls._of(values)
-        except manifest_schema.SchemaError as error:
+        except SchemaError as error:
             raise ValueError(
                 f"{path}: {error}. Restore the manifest that the build wrote, or build "
-                "the records again with this version of the project"
+                f"the records {again}"
             ) from error
 
     @classmethod
     def _of(cls, values: Any) -> "Manifest":
         """The manifest that a JSON file holds."""
-        manifest_schema.check_version(values, SCHEMA_VERSION)
-        fields = {
-            name: value
-            for name, value in values.items()
-            if name not in ("schema_version", "counts")
-        }
-        manifest_schema.check(fields, cls, Shard)
-        fields["splits"] = {
-            split: tuple(Shard(**shard) for shard in fields["splits"][split])
+        is_object = isinstance(values, dict)
+        version = values.pop("schema_version", None) if is_object else None
+        if is_object and (type(version) is not int or version != SCHEMA_VERSION):
+            raise SchemaError(
+                f"`schema_version` must be {SCHEMA_VERSION}, the only one that this "
+                f"version of the project reads. Found: {version!r}"
+            )
+        counts = values.pop("counts", None) if is_object else None
+        manifest_schema.check("", values, cls)
+        manifest_schema.check_consistency(values, SPLITS)
+        splits = {
+            split: tuple(Shard(**shard) for shard in values["splits"][split])
             for split in SPLITS
         }
-        fields["sources"] = tuple(fields["sources"])
-        manifest = cls(**fields)
-        if "counts" in values:
-            manifest_schema.check_counts(values["counts"], manifest.counts())
+        manifest = cls(
+            **{**values, "splits": splits, "sources": tuple(values["sources"])}
+        )
+        if counts != manifest.counts():
+            manifest_schema.fail("counts", "the totals of the shards", counts)
         return manifest
 
 
@@ -275,16 +289,14 @@ def text_preparation(
     )
 
 
-def _sentence_parameters(manifest: Manifest, path: pathlib.Path) -> bytes | None:
-    """Those beside the shards, checked; None of records that were built without."""
-    if not path.is_file():
-        return None
+def _sentence_parameters(manifest: Manifest, path: pathlib.Path) -> bytes:
+    """Those beside the shards, checked."""
     expected = manifest.sentence_splitter["parameters_sha256"]
     found = read_parameters(path).checksum
     if found != expected:
         raise ValueError(
             f"{path}: not the parameters that split the text of the records into "
             f"sentences: the sha256 is {found}, expected {expected}. Copy the right "
-            "ones there, or remove the file"
+            "ones there"
         )
     return path.read_bytes()

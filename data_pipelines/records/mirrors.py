@@ -109,9 +109,11 @@ def update(folder: pathlib.Path, url: str, gigabytes: float | None = None) -> bo
         sha256 = manifest.vocabulary["sha256"]
         if not vocabulary.exists() or files.checksum(vocabulary) != sha256:
             _download(url, vocabulary, sha256=sha256)
-        parameters = remote_files.read_bytes(f"{url}/{SENTENCE_PARAMETERS_FILE}")
-        if parameters is not None:  # Records of an earlier version have none.
-            _replace(folder / SENTENCE_PARAMETERS_FILE, parameters)
+        name = SENTENCE_PARAMETERS_FILE
+        parameters = remote_files.read_bytes(f"{url}/{name}")
+        if parameters is None:
+            raise ValueError(f"{url}/{name}: no such file. Build the records again")
+        _replace(folder / name, parameters)
         limit = gigabytes or known.get("gigabytes", DEFAULT_GIGABYTES)
         described = {"url": url, "gigabytes": limit}
         if not mark.exists() or known != described:

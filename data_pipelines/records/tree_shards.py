@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import numpy as np
 
 from data_pipelines.records import examples, shards, window_lengths
-from data_pipelines.records.manifest import MIRROR_FILE, Manifest, Shard
+from data_pipelines.records.manifest import Shard
 from seg_tf import files
 from seg_tf.text.tree import DocumentTree
 
@@ -65,22 +65,3 @@ def read_trees(path: pathlib.Path, widths: Mapping[str, str]) -> Iterator[Item]:
     """Inverse of `write_trees`."""
     for record in shards.RecordReader([path], in_order=True):
         yield examples.decode(record, widths)
-
-
-def add_missing_lengths(manifest: Manifest, folder: pathlib.Path) -> None:
-    """Writes the lengths of shards that an earlier version left without them.
-
-    A bucket has them all: no earlier version wrote there.
-    """
-    if (folder / MIRROR_FILE).exists():
-        return
-    for of_split in manifest.splits.values():
-        for shard in of_split:
-            path = folder / shard.file
-            missing = [
-                kind for kind in window_lengths.KINDS if not kind.path(path).is_file()
-            ]
-            if missing:
-                trees = read_trees(path, manifest.number_widths)
-                lengths = [tree.sentence_lengths for tree, _, _ in trees]
-                window_lengths.write(path, lengths, missing)

@@ -60,9 +60,8 @@ class Lengths:
         path = self.path(shard_path)
         if not path.is_file():
             raise ValueError(
-                f"{path}: the file is missing. The windows were built by an earlier "
-                "version: run the same `python -m data_pipelines.build_windows` (or "
-                "build_records) again, which adds it and leaves the rest as it is"
+                f"{path}: the file is missing. Copy it there, or build the windows "
+                "again with `python -m data_pipelines.build_windows --overwrite`"
             )
         if (size := path.stat().st_size) % _DTYPE.itemsize:
             raise self._contradiction(
@@ -97,7 +96,8 @@ class Lengths:
     def _contradiction(self, shard_path: pathlib.Path, what: str) -> ValueError:
         return ValueError(
             f"{self.path(shard_path)}: expected {what}. The file was replaced or "
-            "damaged; remove it and run `python -m data_pipelines.build_windows` again"
+            "damaged; build the windows again with `python -m "
+            "data_pipelines.build_windows --overwrite`"
         )
 
 

@@ -6,9 +6,8 @@ r"""Writes a page on records: what went in, what was left out, how long things a
 
 Sources and options, counts, what could not be read, what each cleaning step dropped
 with examples, histograms of the lengths of documents, paragraphs and sentences, padding
-at several window lengths, how much of the text has indices that SegaBERT's tables have
-no row for, and the beginnings of ten random documents. One HTML file, which loads
-nothing else.
+at several window lengths, and how much of the text has indices that SegaBERT's tables
+have no row for. One HTML file, which loads nothing else.
 """
 
 import sys

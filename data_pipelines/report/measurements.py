@@ -2,9 +2,11 @@
 
 import array
 import dataclasses
+import itertools
 import pathlib
 import random
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -16,25 +18,61 @@ from data_pipelines.records.manifest import (
     SPLITS,
     Manifest,
     shard_paths,
-    vocabulary_path,
 )
-from data_pipelines.report.length_counts import LengthCounts
 from seg_tf import command_line
 from seg_tf.configuration import EncoderConfig
 from seg_tf.configuration.inputs import PackedWindowInputsConfig
 from seg_tf.text import encoding
-from seg_tf.text.exact_tokenizer import Normalization
 from seg_tf.text.tree import DocumentTree
 
 WINDOW_LENGTHS = (128, 256, 512, 1024, 2048)
 # Rows of SegaBERT's index tables, the encoder's defaults.
 CAPS: Mapping[str, int] = EncoderConfig().index_tables
 _MAX_WINDOWS_PER_ROW = PackedWindowInputsConfig().max_windows_per_row
-# Beginnings of documents to show, and their sizes.
-_NUM_BEGINNINGS = 10
-_MAX_PARAGRAPHS = 4
-_MAX_TOKENS = 160
 _SEED = 0
+
+
+class Lengths:
+    """Lengths, with their mean, quantiles and histogram."""
+
+    def __init__(self):
+        self._counts: Counter[int] = Counter()  # Memory for distinct lengths only.
+
+    def add(self, lengths: Iterable[int]) -> None:
+        """Counts some lengths, each at least 1."""
+        self._counts.update(map(int, lengths))
+
+    @property
+    def number(self) -> int:
+        return self._counts.total()
+
+    @property
+    def mean(self) -> float:
+        return sum(length * n for length, n in self._counts.items()) / self.number
+
+    @property
+    def longest(self) -> int:
+        return max(self._counts)
+
+    def quantile(self, share: float) -> int:
+        """The shortest length that at least this share does not exceed."""
+        lengths = sorted(self._counts)
+        reached = np.cumsum([self._counts[length] for length in lengths])
+        return lengths[np.argmax(reached >= share * self.number)]
+
+    def binned(self) -> list[tuple[int, int, int]]:
+        """First length, last length and count of each bin, two bins a doubling."""
+        firsts = [1] + [
+            first
+            for power in range(1, self.longest.bit_length() + 1)
+            for first in (2**power, 3 * 2 ** (power - 1))
+        ]
+        bins = [
+            (first, after - 1, sum(self._counts[n] for n in range(first, after)))
+            for first, after in itertools.pairwise(firsts)
+        ]
+        counted = [number for number, (*_, count) in enumerate(bins) if count]
+        return bins[counted[0] : counted[-1] + 1]
 
 
 @dataclasses.dataclass
@@ -95,17 +133,6 @@ class WindowCounts:
         return 1 - sum(self.lengths) / (len(rows) * self.window_length)
 
 
-@dataclasses.dataclass(frozen=True)
-class Beginning:
-    """The text of a document's first paragraphs, as lists of sentences."""
-
-    split: str
-    document_id: int
-    num_tokens: int
-    paragraphs: list[list[str]]
-    is_whole: bool
-
-
 class Measurements:
     """Counts of the documents that were looked at.
 
@@ -120,7 +147,6 @@ class Measurements:
         num_tokens: tokens that were looked at.
         over_cap: index name -> tokens whose index in the document is no row of the
             table; empty for documents of words.
-        beginnings: of random documents.
     """
 
     def __init__(self, manifest: Manifest, num_documents: int, num_all_documents: int):
@@ -130,13 +156,12 @@ class Measurements:
             *("paragraphs a document", "sentences a paragraph"),
             *(f"{manifest.tokens_name} a {unit}" for unit in ("sentence", "document")),
         )
-        self.lengths = {name: LengthCounts() for name in names}
+        self.lengths = {name: Lengths() for name in names}
         has_pieces = manifest.tokenizer == encoding.WORD_PIECES
         window_lengths = WINDOW_LENGTHS if has_pieces else ()
         self.windows = {length: WindowCounts(length) for length in window_lengths}
         self.over_cap = dict.fromkeys(CAPS, 0) if has_pieces else {}
         self.num_tokens = 0
-        self.beginnings: list[Beginning] = []
 
     def add(self, tree: DocumentTree, document_id: int) -> None:
         """Counts a document."""
@@ -171,50 +196,15 @@ def measure(folder: pathlib.Path, max_documents: int) -> Measurements:
     manifest = Manifest.load(folder)
     paths = [path for name in SPLITS for path in shard_paths(manifest, folder, name)]
     reader = shards.RecordReader(paths, in_order=True)
-    generator = random.Random(_SEED)
     chosen = range(len(reader))
     if len(reader) > max_documents:
-        chosen = sorted(generator.sample(chosen, max_documents))
-    shown = set(generator.sample(chosen, min(_NUM_BEGINNINGS, len(chosen))))
+        chosen = sorted(random.Random(_SEED).sample(chosen, max_documents))
     found = Measurements(manifest, len(chosen), len(reader))
-    vocabulary = encoding.read_vocabulary(
-        manifest.tokenizer, vocabulary_path(manifest, folder)
-    )
-    encoder = encoding.text_encoder(
-        manifest.tokenizer,
-        vocabulary,
-        Normalization.from_described(manifest.vocabulary),
-    )
-    num_train = manifest.count("records", "train")
     with command_line.progress_bar(len(chosen), "report", "documents") as bar:
         for number in chosen:
-            record = reader[number]
-            tree, document_id, _ = examples.decode(record, manifest.number_widths)
+            tree, document_id, _ = examples.decode(
+                reader[number], manifest.number_widths
+            )
             found.add(tree, document_id)
-            if number in shown:
-                split = "train" if number < num_train else "validation"
-                paragraphs, is_whole = _beginning(tree, encoder.decode)
-                num_tokens = len(tree.token_ids)
-                found.beginnings.append(
-                    Beginning(split, document_id, num_tokens, paragraphs, is_whole)
-                )
             bar.update()
     return found
-
-
-def _beginning(
-    tree: DocumentTree, decode: Callable[[np.ndarray], str]
-) -> tuple[list[list[str]], bool]:
-    """Text of the first paragraphs, and whether that is all of a document."""
-    begin, sentence, paragraphs = 0, 0, []
-    for num_sentences in tree.paragraph_lengths[:_MAX_PARAGRAPHS]:
-        sentences = []
-        for length in tree.sentence_lengths[sentence : sentence + num_sentences]:
-            end = min(begin + int(length), _MAX_TOKENS)
-            if begin < end:
-                sentences.append(decode(tree.token_ids[begin:end]))
-            begin += int(length)
-        sentence += num_sentences
-        if sentences:
-            paragraphs.append(sentences)
-    return paragraphs, begin == len(tree.token_ids) <= _MAX_TOKENS

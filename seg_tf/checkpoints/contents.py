@@ -36,7 +36,7 @@ ENCODER_FILE = "encoder.weights.h5"
 TRAINING_STATE_FILE = "training_state.npz"
 STATE_FILE = "state.json"
 WEIGHT_FILES = (ENCODER_FILE, TRAINING_STATE_FILE)
-_FORMAT_VERSION = 2
+_FORMAT_VERSION = 3
 _SETTINGS = "settings"
 _MAX_STATE_BYTES = 2**24
 # A file may have holes and so any size; one of these takes minutes to read at most.
@@ -132,7 +132,9 @@ def read_state(folder: pathlib.Path) -> dict[str, Any]:
         if state.get("format_version") != _FORMAT_VERSION:
             raise CheckpointError(
                 f"{path}: written in format {state.get('format_version')}; this "
-                f"version of the program reads format {_FORMAT_VERSION}"
+                f"version of the program reads format {_FORMAT_VERSION} only. Make the "
+                "checkpoint again with `seg-tf pretrain`, `seg-tf finetune` or `seg-tf "
+                "import-weights`"
             )
         _check_types(state, _FIELDS)
         _check_values(state)
@@ -200,7 +202,7 @@ def _check_settings(path: pathlib.Path, state: Mapping[str, Any]) -> None:
     """Compares the settings that the weights belong to with those of the state."""
     with reading(path):
         with h5py.File(path, "r") as file:
-            # Checkpoints of earlier versions do not say.
+            # The weights of the included models do not say.
             stored = json.loads(file.attrs.get(_SETTINGS, "null"))
         if stored is None or json.dumps(stored) == json.dumps(_settings(state)):
             return

@@ -190,7 +190,6 @@ def load_pretrained(
     state = folders.read(folder)
     described = state.get("text") or {}
     text = {name: value for name, value in described.items() if value is not None}
-    # Checkpoints of earlier versions do not say: there were word pieces alone.
     tokenizer = text.get("tokenizer", encoding.WORD_PIECES)
     with reading(folder / contents.STATE_FILE, "`text` is not valid"):
         encoding.check_tokenizer(tokenizer)
@@ -420,9 +419,8 @@ def _vocabulary(
     expected = state.get("vocab_checksum")
     if vocab_file is None and own.name not in state["checksums"]:
         raise CheckpointError(
-            f"{folder}: the checkpoint holds no {own.name}; it was written before "
-            "checkpoints did, or from records without one. Give the vocabulary of its "
-            f"records (sha256 {expected}) by `--vocab_file`"
+            f"{folder}: the checkpoint holds no {own.name}, and neither did the "
+            f"records. Give their vocabulary (sha256 {expected}) by `--vocab_file`"
         )
     path = vocab_file or own
     try:

@@ -13,6 +13,8 @@ import re
 import runpy
 import sys
 
+from seg_tf.removed import REMOVED
+
 # Where commands lie, and the heading above them.
 _PACKAGES = {
     "seg_tf.commands": "models",
@@ -30,6 +32,8 @@ def main() -> None:
         return
     known = {name: module for of in commands().values() for name, module in of.items()}
     name = arguments[0].replace("_", "-")
+    if name in REMOVED:
+        sys.exit(f"error: `{name}` was removed in 0.3; {REMOVED[name]}")
     if name not in known:
         close = difflib.get_close_matches(name, known, n=1)
         hint = f"Did you mean `{close[0]}`? " if close else ""

@@ -61,7 +61,7 @@ def test_other_settings_are_refused(tmp_path, path, value, message, is_forged):
     run = edited_checkpoints.example(tmp_path / "run")
     (checkpoint,) = (run / "checkpoints").iterdir()
     state = contents.read_state(checkpoint)
-    if is_forged:  # as a checkpoint of an earlier version, whose weights do not say
+    if is_forged:  # as of the included models, whose weights do not say
         encoder_file = checkpoint / contents.ENCODER_FILE
         with h5py.File(encoder_file, "a") as file:
             del file.attrs["settings"]

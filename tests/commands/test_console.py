@@ -39,6 +39,12 @@ def test_another_name_is_refused_with_what_may_be_meant(monkeypatch):
     assert "`pretrain`" in str(ended.value)
 
 
+def test_a_removed_command_is_refused_with_what_to_use(monkeypatch):
+    message = r"^error: `compare-records` was removed in 0\.3; .*`diff -r`"
+    with pytest.raises(SystemExit, match=message):
+        call(monkeypatch, "compare_records")
+
+
 def test_a_command_gets_its_arguments_and_shows_its_help(monkeypatch, capsys):
     documentation = sys.modules["__main__"].__doc__
     # Another test may have imported it, of which `runpy` warns.

@@ -9,6 +9,8 @@ from data_pipelines.builds import window_cutting
 from data_pipelines.records import record_schema, tree_shards
 from data_pipelines.records.manifest import SPLITS, Manifest
 from seg_tf import files
+from seg_tf.text.preparation import SENTENCE_PARAMETERS_FILE
+from seg_tf.text.punkt_parameters import PunktParameters
 from seg_tf.text.tree import DocumentTree
 
 SPECIAL_IDS = {"pad": 0, "unk": 1, "cls": 2, "sep": 3, "mask": 4}
@@ -88,7 +90,7 @@ def write_windows(
     return _save_manifest(
         folder,
         tokens(vocab_size),
-        {"lower_case": True, "special_ids": SPECIAL_IDS},
+        {"lower_case": True, "special_ids": SPECIAL_IDS, "tokenizer": "word_pieces"},
         kind="windows",
         options={"seed": seed, "cut_sentences": cut_sentences},
         number_widths=widths,
@@ -146,6 +148,8 @@ def _save_manifest(
     """Writes the vocabulary and the manifest beside shards."""
     path = folder / "vocab.txt"
     path.write_text("".join(f"{token}\n" for token in tokens))
+    parameters = PunktParameters(name="none")
+    parameters.save(folder / SENTENCE_PARAMETERS_FILE)
     manifest = Manifest(
         vocabulary={
             "file": path.name,
@@ -153,7 +157,10 @@ def _save_manifest(
             "sha256": files.checksum(path),
             **vocabulary,
         },
-        sentence_splitter={"name": "none", "parameters_sha256": ""},
+        sentence_splitter={
+            "name": parameters.name,
+            "parameters_sha256": parameters.checksum,
+        },
         sources=(),
         rejected={},
         **fields,

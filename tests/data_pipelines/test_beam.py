@@ -263,15 +263,14 @@ def test_what_cleaning_drops_is_the_same(corpus, tmp_path, in_process):
     text = tmp_path / "text"
     shutil.copytree(corpus / "text", text)
     lines = (text / "d.jsonl").read_text().splitlines()
-    repeated = [*lines[5:9], *(line.replace("the", "a", 1) for line in lines[20:30])]
+    repeated = lines[5:15]
     (text / "f.jsonl").write_text("".join(f"{line}\n" for line in repeated))
     settings = {
         "input": str(text),
         "cleaning": CleaningOptions(
             min_line_words=4,
             min_document_words=10,
-            duplicates="near",
-            duplicate_threshold=0.5,
+            duplicates="exact",
         ),
     }
     build(corpus, tmp_path / "local", LocalEngine(), **settings)
@@ -283,6 +282,12 @@ def test_what_cleaning_drops_is_the_same(corpus, tmp_path, in_process):
     found = Manifest.load(tmp_path / "local" / "documents").cleaning["steps"]
     assert found["duplicates"]["documents"] >= 4
     assert found["short_lines"]["paragraphs"]
+
+
+def test_near_duplicates_are_refused(corpus, tmp_path, in_process):
+    near = CleaningOptions(duplicates="near")
+    with pytest.raises(ValueError, match=r"'exact' with --engine=beam.*datatrove"):
+        build(corpus, tmp_path, in_process, cleaning=near)
 
 
 def step_and_slice(options, output_dir):

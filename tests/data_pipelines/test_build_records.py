@@ -108,10 +108,9 @@ def test_cut_sentences_make_fewer_windows_with_true_indices(
         assert not list(windows)
 
 
-def test_the_manifest_names_cut_sentences_only_where_windows_do(built, cut_built):
+def test_the_manifest_says_whether_sentences_are_cut(built, cut_built):
     plain, cut = Manifest.load(built).options, Manifest.load(cut_built).options
-    # An earlier version did not name the option.
-    assert "cut_sentences" not in plain
+    assert plain["cut_sentences"] is False
     assert cut == {**plain, "cut_sentences": True}
 
 
@@ -187,9 +186,6 @@ def test_records_hold_the_parameters_of_their_splitter(corpus, tmp_path):
     load_parameters("english").save(records / "sentence_parameters.json")
     with pytest.raises(ValueError, match=r"sentence_parameters\.json: not the param"):
         text_preparation(manifest, records)
-    # As of an earlier version.
-    (records / "sentence_parameters.json").unlink()
-    assert text_preparation(manifest, records).sentence_parameters is None
 
 
 def test_sentences_may_be_those_of_a_function(corpus, tmp_path, monkeypatch):

@@ -20,7 +20,7 @@ from data_pipelines.builds import (
 from data_pipelines.builds.document_slices import Cursor
 from data_pipelines.builds.errors import BuildError
 from data_pipelines.builds.local_engine import LocalEngine
-from data_pipelines.cleaning import similar_documents
+from data_pipelines.cleaning import duplicates
 from data_pipelines.cleaning.cleaning_options import CleaningOptions
 from data_pipelines.readers.io import raw_files
 from tests.data_pipelines import small_corpus
@@ -168,13 +168,13 @@ def test_a_new_time_of_the_same_bytes_is_no_change(corpus, monkeypatch):
 
 
 def test_an_input_that_changes_between_two_looks_at_the_corpus(corpus, monkeypatch):
-    write = similar_documents.write_duplicates
+    find = duplicates.exact_duplicates
 
-    def edit_and_write(*arguments):
+    def edit_and_find(*arguments):
         edit(corpus / "text" / "2.jsonl")
-        write(*arguments)
+        return find(*arguments)
 
-    monkeypatch.setattr(similar_documents, "write_duplicates", edit_and_write)
+    monkeypatch.setattr(duplicates, "exact_duplicates", edit_and_find)
     with pytest.raises(BuildError, match=rf"2\.jsonl: .*{CHANGED}"):
         build(corpus, cleaning=CleaningOptions(duplicates="exact"))
 

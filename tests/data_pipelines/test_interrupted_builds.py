@@ -1,4 +1,4 @@
-"""Builds that were stopped, or left by an earlier version, go on to the same bytes."""
+"""Builds that were stopped go on to the same bytes."""
 
 import contextlib
 import os
@@ -19,9 +19,7 @@ from tests.data_pipelines.interruptions import interrupted, noted
 from tests.data_pipelines.random_corpus import (
     REPOSITORY,
     build,
-    build_three_slices_of_windows,
     command,
-    copy_of,
 )
 from tests.data_pipelines.small_corpus import contents
 
@@ -106,31 +104,6 @@ def build_with_deadly_worker(corpus, output_dir):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(document_building, "make_slice", die)
         build(corpus, output_dir, num_workers=2)
-
-
-def test_lengths_that_an_earlier_version_did_not_write_are_added(
-    corpus, built, tmp_path
-):
-    folder = copy_of(built, tmp_path)
-    for path in folder.glob("*lengths"):
-        path.unlink()
-    build(corpus, folder)
-    assert contents(folder) == contents(built)
-    for suffix in (".lengths", ".sentence_lengths"):
-        assert [name for name in contents(folder) if name.endswith(suffix)]
-
-
-def test_slices_that_an_earlier_version_finished_get_their_lengths(
-    corpus, built, tmp_path
-):
-    build_three_slices_of_windows(corpus, tmp_path)
-    removed = list(tmp_path.glob("*lengths"))
-    # Two files beside a train and a validation shard of each slice.
-    assert len(removed) == 12
-    for path in removed:
-        path.unlink()
-    build(corpus, tmp_path)
-    assert contents(tmp_path) == contents(built)
 
 
 def test_a_full_disk_is_reported_and_the_build_goes_on(corpus, built, tmp_path):

@@ -12,7 +12,7 @@ from data_pipelines.builds.window_building import WindowOptions
 from data_pipelines.readers import get_reader
 from data_pipelines.readers.io.passed_over import PassedOver, passed_over_summary
 from data_pipelines.records.manifest import Manifest
-from data_pipelines.report import sections
+from data_pipelines.report import page
 from tests.data_pipelines import small_corpus
 
 OTHER_NAME = {"other_name": {"count": 2, "first": ["c", "sub/e.md"]}}
@@ -111,7 +111,7 @@ def test_a_build_warns_and_its_manifest_and_report_name_them(options, tmp_path, 
         assert "passed over: 2 with a name" in document_build.summary(built)
     written = json.loads((tmp_path / "windows" / "manifest.json").read_text())
     assert written["passed_over"] == OTHER_NAME
-    assert "(c, sub/e.md)" in sections.rejected(Manifest.load(tmp_path / "documents"))
+    assert "(c, sub/e.md)" in page.left_out(Manifest.load(tmp_path / "documents"))
 
 
 def test_names_begin_with_the_split_where_there_are_two_inputs(options, tmp_path, text):
@@ -135,6 +135,4 @@ def test_nothing_passed_over_leaves_no_trace(options, tmp_path, text, caplog):
         (text / name).unlink()
     manifest = document_build.build_documents(options, tmp_path / "out")
     assert "passed over" not in caplog.text + document_build.summary(manifest)
-    assert "passed_over" not in json.loads(
-        (tmp_path / "out" / "manifest.json").read_text()
-    )
+    assert manifest.passed_over is None

@@ -203,7 +203,7 @@ def test_other_inputs_are_another_build(corpus, built, overrides):
     assert contents(built) == before
 
 
-def test_a_build_without_it_has_the_manifest_of_earlier_versions(corpus, tmp_path):
+def test_a_build_without_it_holds_documents_out(corpus, tmp_path):
     manifest = document_build.build_documents(
         options(corpus, validation_input=None), tmp_path
     )
@@ -212,6 +212,7 @@ def test_a_build_without_it_has_the_manifest_of_earlier_versions(corpus, tmp_pat
         "reader_options": {},
         "validation_fraction": 0.01,
         "slice_megabytes": 0.001,
+        "cleaning": {},
     }
     assert [source.keys() for source in manifest.sources] == [
         {"file", "bytes", "sha256"}

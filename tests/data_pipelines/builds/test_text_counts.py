@@ -6,12 +6,12 @@ import logging
 import numpy as np
 import pytest
 
-from data_pipelines.builds import document_build, text_counts
+from data_pipelines.builds import document_build
 from data_pipelines.builds.document_options import DocumentOptions
 from data_pipelines.builds.text_counts import LONG_SENTENCE, TextCounter
 from data_pipelines.records import examples, shards
 from data_pipelines.records.manifest import Manifest, shard_paths, text_preparation
-from data_pipelines.report import sections
+from data_pipelines.report import page
 from seg_tf import files
 from seg_tf.text.exact_tokenizer import CASED, UNCASED, Normalization
 from seg_tf.text.tree import DocumentTree
@@ -95,9 +95,9 @@ def test_a_build_counts_and_warns_of_an_unknown_script(corpus, tmp_path, caplog)
     assert "25.0% of all words (2 of 8) are unknown" in caplog.text
     assert "data_pipelines.build_vocab" in caplog.text
     assert "2 (25.00%) unknown" in document_build.summary(manifest)
-    page = sections.text_fit(manifest)
-    assert "25.0 %" in page
-    assert "are unknown to the vocabulary" in page
+    text = page.text_fit(manifest)
+    assert "25.0 %" in text
+    assert "are unknown to the vocabulary" in text
 
 
 def test_text_that_fits_gets_no_warning(corpus, tmp_path, caplog):
@@ -127,33 +127,6 @@ def test_rare_words_are_left_out_of_word_vocabularies_without_a_warning(
         manifest = document_build.build_documents(options, tmp_path / "out")
     assert manifest.text_counts()["unknown_words"] == 1
     assert not caplog.records
-
-
-def test_builds_of_earlier_versions_load_and_are_finished(corpus, tmp_path):
-    out, options = tmp_path / "out", corpus("они дома.", "a ship.")
-    new = document_build.build_documents(options, out)
-    path = out / "manifest.json"
-    values = files.read_json(path)
-    for counts in (
-        values["counts"],
-        values["counts"]["train"],
-        values["counts"]["validation"],
-        *values["splits"]["train"],
-        *values["splits"]["validation"],
-    ):
-        for name in COUNTED:
-            del counts[name]
-    files.write_json(path, values)
-    before = path.read_bytes()
-    old = document_build.build_documents(options, out)
-    assert path.read_bytes() == before
-    assert old.text_counts() == {}
-    assert old.count("pieces") == new.count("pieces")
-    assert text_counts.summary(old) is None
-    assert "did not count" in sections.text_fit(old)
-    old.save(out)
-    assert path.read_bytes() == before
-    assert Manifest.load(out) == old
 
 
 @pytest.mark.parametrize(

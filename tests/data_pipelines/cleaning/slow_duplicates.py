@@ -5,7 +5,7 @@ import unicodedata
 
 from datasketch import MinHash
 
-from data_pipelines.cleaning import signatures
+from data_pipelines.cleaning import duplicates
 
 
 def words_of(lines):
@@ -31,7 +31,7 @@ def slow_min_hash(lines):
 @functools.cache
 def _slow_min_hash(text):
     lines = text.split("\n")
-    found = MinHash(signatures.NUM_PERMUTATIONS, seed=1, scheme="affine32")
+    found = MinHash(duplicates.NUM_PERMUTATIONS, seed=1, scheme="affine32")
     for run in sorted(runs_of(lines)):
         found.update(" ".join(run).encode())
     return found
@@ -44,38 +44,31 @@ def slow_duplicates(documents, threshold=None):
         documents: `{number: lines}`.
         threshold: of near duplicates; None looks for exact ones alone.
     """
-    pairs = {
-        (number, other)
-        for number, lines in documents.items()
-        for other, other_lines in documents.items()
-        if other < number and words_of(other_lines) == words_of(lines)
-    }
+    if threshold is None:
+        found = {}
+        for number, lines in documents.items():
+            found[number] = next(
+                other
+                for other, other_lines in documents.items()
+                if words_of(other_lines) == words_of(lines)
+            )
+        return {number: other for number, other in found.items() if number != other}
     hashes = {number: slow_min_hash(lines) for number, lines in documents.items()}
+    index = duplicates.index(threshold)
 
-    def is_similar(number, other):
-        if threshold is None:
-            return words_of(documents[number]) == words_of(documents[other])
-        return hashes[number].jaccard(hashes[other]) >= threshold
+    def share_a_band(number, other):
+        agree = hashes[number].hashvalues == hashes[other].hashvalues
+        return agree[: index.b * index.r].reshape(index.b, index.r).all(axis=1).any()
 
-    if threshold is not None:
-        num_bands, rows = signatures.bands(threshold)
-        for band in range(num_bands):
-            groups = {}
-            for number in sorted(documents):
-                values = hashes[number].hashvalues[band * rows : (band + 1) * rows]
-                groups.setdefault(tuple(values.tolist()), []).append(number)
-            for group in groups.values():
-                while group:
-                    first, *others = group
-                    group = []
-                    for number in others:
-                        if is_similar(number, first):
-                            pairs.add((number, first))
-                        else:
-                            group.append(number)
     found = {}
-    for number, other in sorted(pairs):
-        stays = found.get(other, other)
-        if number not in found and is_similar(number, stays):
-            found[number] = stays
+    for number in sorted(documents):
+        for other in sorted(documents):
+            if (
+                other < number
+                and other not in found
+                and share_a_band(number, other)
+                and hashes[number].jaccard(hashes[other]) >= threshold
+            ):
+                found[number] = other
+                break
     return found

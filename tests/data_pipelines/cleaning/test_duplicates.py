@@ -1,28 +1,15 @@
 """Duplicates: those that all pairs show, whatever the order of work."""
 
 import dataclasses
-import itertools
-import pathlib
 import random
-import tempfile
 
 import numpy as np
 import pytest
 
-from data_pipelines.builds import (
-    document_building,
-    duplicate_pairs,
-    duplicate_search,
-)
-from data_pipelines.builds.duplicate_search import FoundDuplicates
-from data_pipelines.cleaning import (
-    buckets,
-    signature_files,
-    signatures,
-    similar_documents,
-)
+from data_pipelines.builds import document_building, duplicate_search
+from data_pipelines.builds.errors import BuildError
+from data_pipelines.cleaning import duplicates
 from data_pipelines.cleaning.cleaning_options import CleaningOptions
-from data_pipelines.cleaning.signature_files import Comparison, SignatureFiles
 from data_pipelines.readers import Document
 from data_pipelines.records import tree_shards
 from data_pipelines.records.manifest import Manifest
@@ -52,40 +39,22 @@ def built(corpus, tmp_path_factory):
     return output_dir
 
 
-def dropped_of(slices, threshold=NEAR.duplicate_threshold, ends=(1000,)):
-    """Documents that are dropped, from the signatures of some slices.
-
-    Args:
-        slices: the signatures.
-        threshold: of near duplicates.
-        ends: number of the first document after each slice.
-    """
-    with tempfile.TemporaryDirectory() as name:
-        folder, first_ids = pathlib.Path(name), (0, *ends)
-        for number, found in enumerate(slices):
-            signature_files.save(folder, number, first_ids[number], found)
-        stored = SignatureFiles(folder, first_ids)
-        compare = Comparison(stored, threshold)
-        ranges = similar_documents.hash_ranges(stored)
-        for of in ranges:
-            similar_documents.write_pairs(of, compare, folder)
-        path = folder / "found.npy"
-        similar_documents.write_duplicates(path, folder, len(ranges), compare)
-        found = FoundDuplicates.load(path)
-        assert (np.diff(found.document_ids) > 0).all()
-        pairs = zip(found.document_ids, found.duplicate_of, strict=True)
-        return {int(later): int(earlier) for later, earlier in pairs}
-
-
-def signatures_in_slices(documents, size):
-    """Signatures of documents in slices of `size`, and where the slices end."""
-    begins = range(0, len(documents), size)
-    numbered = [(n, Document(tuple(documents[n]), "", "")) for n in sorted(documents)]
-    slices = [
-        signatures.signatures_of(numbered[begin : begin + size], NEAR)
-        for begin in begins
-    ]
-    return slices, [begin + size for begin in begins]
+def near_duplicates(documents, threshold):
+    """`{number: number of the document that it repeats}` of `{number: lines}`."""
+    assert list(documents) == list(range(len(documents)))
+    found = duplicates.near_duplicates(
+        np.array(
+            [
+                duplicates.near_fingerprint(
+                    duplicates.normalised_words(Document(tuple(lines), "", ""))
+                )
+                for lines in documents.values()
+            ]
+        ),
+        threshold,
+    )
+    assert (np.diff(found[0]) > 0).all()
+    return dict(found.T.tolist())
 
 
 def kept_ids(folder):
@@ -152,17 +121,23 @@ def test_slices_change_no_duplicate(corpus, built, tmp_path):
     assert Manifest.load(tmp_path).cleaning == Manifest.load(built).cleaning
 
 
-@pytest.mark.parametrize(
-    "job, fail_after",
-    [(duplicate_search, 0), (duplicate_search, 2), (duplicate_pairs, 5)],
-)
-def test_an_interrupted_search_goes_on(corpus, built, tmp_path, job, fail_after):
-    with interrupted(job, fail_after):
+@pytest.mark.parametrize("fail_after", [0, 2])
+def test_an_interrupted_search_goes_on(corpus, built, tmp_path, fail_after):
+    with interrupted(duplicate_search, fail_after):
         corpora.build(corpus[0], tmp_path, NEAR)
-    with noted(job) as made:
+    with noted(duplicate_search) as made:
         corpora.build(corpus[0], tmp_path, NEAR)
     assert made[0] == fail_after  # What was finished is not done again.
     assert contents(tmp_path) == contents(built)
+
+
+def test_too_many_documents_for_near_duplicates_are_refused(
+    corpus, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(duplicates, "MAX_NEAR_DOCUMENTS", 40)
+    corpora.build(corpus[0], tmp_path / "exact", EXACT)
+    with pytest.raises(BuildError, match=r"for more than 40 doc.*'near'.*datatrove"):
+        corpora.build(corpus[0], tmp_path / "near", NEAR)
 
 
 def test_a_finished_search_is_not_done_again(corpus, built, tmp_path, monkeypatch):
@@ -186,53 +161,31 @@ def test_another_threshold_is_another_build(corpus, built, tmp_path):
 
 
 def test_documents_of_few_words_are_compared_whole():
-    assert list(signatures.shingles(["a", "b"])) == [b"a b"]
-    assert list(signatures.shingles(list("abcde"))) == [b"a b c d e"]
-    assert len(list(signatures.shingles(list("abcdef")))) == 2
+    assert list(duplicates.shingles(["a", "b"])) == [b"a b"]
+    assert list(duplicates.shingles(list("abcde"))) == [b"a b c d e"]
+    assert len(list(duplicates.shingles(list("abcdef")))) == 2
 
 
-def test_long_documents_have_the_signature_of_all_their_runs(monkeypatch):
+def test_long_documents_have_the_fingerprint_of_all_their_runs(monkeypatch):
     lines = corpora.random_lines(random.Random(3), 20)
-    words = signatures.normalised_words(Document(tuple(lines), "", ""))
-    monkeypatch.setattr(signatures, "_SHINGLES_AT_ONCE", 7)
+    words = duplicates.normalised_words(Document(tuple(lines), "", ""))
+    monkeypatch.setattr(duplicates, "_SHINGLES_AT_ONCE", 7)
     expected = slow_min_hash(lines).hashvalues
-    np.testing.assert_array_equal(signatures.signature(words), expected)
+    np.testing.assert_array_equal(duplicates.near_fingerprint(words), expected)
 
 
-def test_pairs_are_with_the_lowest_of_a_bucket():
+def test_exact_duplicates_repeat_the_first_of_equal_rows():
     generator = np.random.default_rng(0)
-    hashes = generator.integers(0, 12, (80, 2)).astype(np.uint64)
-    hashes[:, 1] %= 2
-    numbers = generator.permutation(80)
-    expected = set()
-    for number, bucket in zip(numbers, hashes, strict=True):
-        mates = numbers[(hashes == bucket).all(axis=1)]
-        if min(mates) != number:
-            expected.add((int(number), int(min(mates))))
-    later, firsts = buckets.pairs_in_buckets(hashes, numbers)
-    pairs = zip(numbers[later].tolist(), numbers[firsts].tolist(), strict=True)
-    assert set(pairs) == expected
-    assert len(later) == len(expected)
-
-
-def test_what_is_dropped_resembles_what_stays():
-    """1 resembles 0, 2 resembles 1 and not 0, 3 resembles 2 and 1, 4 resembles 3."""
-    similar = {(1, 0), (2, 1), (3, 2), (3, 1), (4, 3), (4, 2), (9, 1), (9, 0)}
-
-    def compare(later, earlier):
-        pairs = zip(later.tolist(), earlier.tolist(), strict=True)
-        return np.array([pair in similar for pair in pairs])
-
-    pairs = np.array([[1, 0], [2, 1], [3, 1], [3, 2], [4, 3], [9, 1]])
-    for cut in range(len(pairs)):
-        repeats = np.full(10, -1)
-        parts = [pairs[:cut].T, pairs[cut:].T]
-        assert buckets.choose_what_stays(parts, compare, repeats) == 4
-        dropped = {int(n): int(repeats[n]) for n in np.flatnonzero(repeats >= 0)}
-        assert dropped == {1: 0, 3: 2, 4: 2, 9: 0}
-    empty = np.zeros(0, np.int64)
-    assert buckets.choose_what_stays([], compare, empty) == 0
-    assert len(buckets.pairs_in_buckets(empty, empty)[0]) == 0
+    rows = generator.integers(0, 2, (80, 4)).astype(np.uint32)
+    expected = {}
+    for number, row in enumerate(rows.tolist()):
+        if (first := rows.tolist().index(row)) != number:
+            expected[number] = first
+    assert duplicates.exact_duplicates(rows).T.tolist() == [
+        [number, first] for number, first in expected.items()
+    ]
+    assert duplicates.exact_duplicates(rows[:0]).shape == (2, 0)
+    assert duplicates.near_duplicates(np.zeros((0, 128), "<u4"), 0.8).shape == (2, 0)
 
 
 def test_documents_drift_away_from_the_first_and_some_stay():
@@ -244,13 +197,10 @@ def test_documents_drift_away_from_the_first_and_some_stay():
         documents[number] = [" ".join(words)]
         begin = 30 * number
         words[begin : begin + 12] = [f"x{generator.random()}" for _ in range(12)]
-    found = signatures.signatures_of(
-        ((n, Document(tuple(lines), "", "")) for n, lines in documents.items()), NEAR
-    )
     expected = slow_duplicates(documents, 0.7)
     assert 3 < len(expected) < 11
     assert not set(expected.values()) & expected.keys()
-    assert dropped_of([found]) == expected
+    assert near_duplicates(documents, 0.7) == expected
 
 
 def test_a_template_does_not_hide_copies_of_its_pages():
@@ -262,48 +212,14 @@ def test_a_template_does_not_hide_copies_of_its_pages():
         documents[number] = [" ".join([*template, *own])]
         copy = [word if generator.random() > 0.02 else "changed" for word in own]
         documents[number + 6] = [" ".join([*template, *copy])]
-    found = signatures.signatures_of(
-        ((n, Document(tuple(documents[n]), "", "")) for n in sorted(documents)),
-        dataclasses.replace(NEAR, duplicate_threshold=0.8),
-    )
     expected = {number + 6: number for number in range(6)}
     assert slow_duplicates(documents, 0.8) == expected
-    assert dropped_of([found], 0.8) == expected
+    assert near_duplicates(dict(sorted(documents.items())), 0.8) == expected
 
 
-def test_a_slice_of_which_nothing_is_left_is_no_obstacle():
-    document = Document(("one two three four five six seven",), "file", "line 1")
-    slices = [
-        signatures.signatures_of(found, NEAR)
-        for found in ([], [(3, document)], [], [(9, document)], [])
-    ]
-    assert dropped_of(slices, ends=(2, 5, 6, 10, 12)) == {9: 3}
-    assert dropped_of([], ends=()) == {}
-
-
-@pytest.mark.parametrize("documents_of_range", [7, 40, 1 << 22])
-def test_memory_is_bounded_and_answers_are_the_same(
-    corpus, monkeypatch, documents_of_range
-):
-    """Ranges of hashes, pairs and choices of few documents at a time."""
-    slices, ends = signatures_in_slices(corpus[1], 13)
-    monkeypatch.setattr(signature_files, "_PAIRS_AT_ONCE", 5)
-    monkeypatch.setattr(similar_documents, "_DOCUMENTS_OF_RANGE", documents_of_range)
-    monkeypatch.setattr(similar_documents, "_DOCUMENTS_AT_ONCE", 9)
-    expected = slow_duplicates(corpus[1], NEAR.duplicate_threshold)
-    assert dropped_of(slices, ends=ends) == expected
-
-
-def test_every_hash_lies_in_one_range(monkeypatch):
-    monkeypatch.setattr(similar_documents, "_DOCUMENTS_OF_RANGE", 3)
-    ranges = similar_documents.hash_ranges(SignatureFiles(pathlib.Path(), (0,)))
-    assert [(of.first, of.last) for of in ranges] == [(0, 2**64 - 1)]
-    monkeypatch.setattr(SignatureFiles, "num_columns", lambda _: 2)
-    stored = SignatureFiles(pathlib.Path(), (0, 4, 10))
-    ranges = similar_documents.hash_ranges(stored)
-    assert [of.number for of in ranges] == list(range(8))
-    for column in range(2):
-        of_column = [of for of in ranges if of.column == column]
-        assert (of_column[0].first, of_column[-1].last) == (0, 2**64 - 1)
-        for one, after in itertools.pairwise(of_column):
-            assert one.last + 1 == after.first
+def test_a_slice_of_which_nothing_is_left_is_no_obstacle(corpus, tmp_path):
+    options = dataclasses.replace(NEAR, min_document_words=150)
+    corpora.build(corpus[0], tmp_path, options, slice_megabytes=0.0005)
+    left = {n: x for n, x in corpus[1].items() if len(" ".join(x).split()) >= 150}
+    assert 5 < len(left) < len(corpus[1]) / 2
+    assert kept_ids(tmp_path) == left.keys() - slow_duplicates(left, 0.7).keys()

@@ -327,7 +327,7 @@ def test_windows_are_refused(tmp_path):
 
 def test_documents_of_word_pieces_are_refused(tmp_path):
     manifest = write_word_documents(tmp_path, documents(), vocab_size=VOCAB_SIZE)
-    del manifest.vocabulary["tokenizer"]  # as word pieces have it
+    manifest.vocabulary["tokenizer"] = "word_pieces"
     manifest.vocabulary["special_ids"] = SPECIAL_IDS
     manifest.save(tmp_path)
     assert Manifest.load(tmp_path).tokenizer == "word_pieces"

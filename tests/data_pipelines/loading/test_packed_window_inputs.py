@@ -298,11 +298,11 @@ def test_windows_that_do_not_fit_their_row_stop_the_run(records_dir, tmp_path):
         epoch(inputs)
 
 
-def test_windows_of_an_earlier_version_say_what_to_do(records_dir, tmp_path):
+def test_missing_lengths_say_what_to_do(records_dir, tmp_path):
     for path in records_dir.iterdir():
         if path.suffix != ".lengths":
             (tmp_path / path.name).write_bytes(path.read_bytes())
-    with pytest.raises(ValueError, match=r"earlier version.*build_windows"):
+    with pytest.raises(ValueError, match=r"missing.*build_windows"):
         build(tmp_path).train_dataset(2)
 
 

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from data_pipelines.records import tree_shards, window_lengths
+from data_pipelines.records import window_lengths
 from data_pipelines.records.window_lengths import SENTENCES, WINDOWS
 from tests.data_pipelines.builders import random_tree, read_split, write_windows
 
@@ -64,7 +64,7 @@ def test_missing_lengths_say_what_to_do(built, kind):
     manifest, folder = built
     (folder / f"train-00002{kind.suffix}").unlink()
     with pytest.raises(
-        ValueError, match=rf"train-00002\{kind.suffix}.*earlier version.*build_windows"
+        ValueError, match=rf"train-00002\{kind.suffix}.*missing.*build_windows"
     ):
         window_lengths.read_sentences(manifest.splits["train"], folder)
 
@@ -97,16 +97,3 @@ def test_sentences_over_the_end_of_a_window_are_refused(built):
         ValueError, match=r"train-00002\.sentence_lengths: expected that every window"
     ):
         window_lengths.read_sentences(manifest.splits["train"], folder)
-
-
-@KINDS
-def test_only_missing_lengths_are_added(built, kind):
-    manifest, folder = built
-    missing = folder / f"train-00002{kind.suffix}"
-    expected = missing.read_bytes()
-    missing.unlink()
-    kept = {path: path.stat().st_mtime_ns for path in folder.glob("*lengths")}
-    assert len(kept) == 5
-    tree_shards.add_missing_lengths(manifest, folder)
-    assert missing.read_bytes() == expected
-    assert kept == {path: path.stat().st_mtime_ns for path in kept}

@@ -1,0 +1,121 @@
+"""Documents that repeat an earlier one, by fingerprints of their words.
+
+An exact fingerprint is a hash of all words. A near fingerprint is a MinHash (Broder,
+1997) of word 5-grams: the share of numbers in which two of them agree estimates the
+Jaccard similarity of the two sets of 5-grams. Documents that agree in a whole band of
+numbers are compared ("locality-sensitive hashing").
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import unicodedata
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+from datasketch import LeanMinHash, MinHash, MinHashLSH
+
+from seg_tf import command_line
+
+if TYPE_CHECKING:
+    from data_pipelines.readers import Document
+
+MAX_NEAR_DOCUMENTS = 1_000_000
+"""Documents among which near duplicates are found: an index of 6 GB (threshold 0.8)."""
+SHINGLE_WORDS = 5
+NUM_PERMUTATIONS = 128
+_MIN_HASH = {"seed": 1, "scheme": "affine32"}
+# The library cuts bands so that candidates missed and compared in vain weigh the same.
+# Ours are compared afterwards, so only missing one is an error.
+_WEIGHTS = (0.05, 0.95)
+# Shingles hashed at a time, times `NUM_PERMUTATIONS` numbers.
+_SHINGLES_AT_ONCE = 4096
+
+
+def normalised_words(document: Document) -> list[str]:
+    """The words that count in comparisons: compatible forms and case made one."""
+    text = unicodedata.normalize("NFKC", "\n".join(document.paragraphs))
+    return text.casefold().split()
+
+
+def shingles(words: list[str]) -> Iterator[bytes]:
+    """All runs of 5 words, or the only run if there are fewer words."""
+    for begin in range(max(len(words) - SHINGLE_WORDS, 0) + 1):
+        run = " ".join(words[begin : begin + SHINGLE_WORDS])
+        yield run.encode("utf-8", "surrogatepass")
+
+
+def exact_fingerprint(words: list[str]) -> np.ndarray:
+    """A 128-bit hash of a document: uint32 array `(4,)`."""
+    text = " ".join(words).encode("utf-8", "surrogatepass")
+    return np.frombuffer(hashlib.blake2b(text, digest_size=16).digest(), "<u4")
+
+
+@functools.cache
+def _empty_min_hash() -> MinHash:
+    return MinHash(NUM_PERMUTATIONS, **_MIN_HASH)
+
+
+def near_fingerprint(words: list[str]) -> np.ndarray:
+    """The MinHash of a document: uint32 array `(128,)`."""
+    min_hash = _empty_min_hash().copy()
+    runs = list(set(shingles(words)))
+    for begin in range(0, len(runs), _SHINGLES_AT_ONCE):
+        min_hash.update_batch(runs[begin : begin + _SHINGLES_AT_ONCE])
+    return min_hash.hashvalues.astype("<u4")
+
+
+def exact_duplicates(fingerprints: np.ndarray) -> np.ndarray:
+    """Finds the documents that have the words of an earlier one.
+
+    Args:
+        fingerprints: uint32 array `(n, 4)`.
+
+    Returns:
+        int64 array `(2, m)`: documents to drop, ascending, and the first document with
+        the same words, as rows of `fingerprints`.
+    """
+    order = np.lexsort(fingerprints.T)  # Stable: the first of a group is the earliest.
+    ordered = fingerprints[order]
+    is_first = np.ones(len(order), bool)
+    is_first[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
+    firsts = order[is_first][np.cumsum(is_first) - 1]
+    pairs = np.stack([order[~is_first], firsts[~is_first]])
+    return pairs[:, np.argsort(pairs[0])]
+
+
+def index(threshold: float) -> MinHashLSH:
+    """An empty index of MinHashes for a threshold of similarity."""
+    return MinHashLSH(threshold, NUM_PERMUTATIONS, weights=_WEIGHTS)
+
+
+def near_duplicates(fingerprints: np.ndarray, threshold: float) -> np.ndarray:
+    """Finds the documents that nearly repeat an earlier one that stays.
+
+    Where B resembles A, and C resembles B but not A, B is dropped and C stays.
+
+    Args:
+        fingerprints: uint32 array `(n, 128)`.
+        threshold: share of numbers in which similar documents agree.
+
+    Returns:
+        int64 array `(2, m)`: documents to drop, ascending, and the earliest document
+        that stays and that each resembles, as rows of `fingerprints`.
+    """
+    staying, pairs = index(threshold), []
+    with command_line.progress_bar(
+        len(fingerprints), "duplicates", " documents"
+    ) as bar:
+        for row, values in enumerate(fingerprints):
+            min_hash = LeanMinHash(hashvalues=values, **_MIN_HASH)
+            earlier = np.array(sorted(staying.query(min_hash)), np.int64)
+            agreement = (fingerprints[earlier] == values).mean(axis=1)
+            similar = earlier[agreement >= threshold]
+            if len(similar):
+                pairs.append((row, similar[0]))
+            else:
+                staying.insert(row, min_hash, check_duplication=False)
+            bar.update(1)
+    return np.array(pairs, np.int64).reshape(-1, 2).T
