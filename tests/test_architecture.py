@@ -49,7 +49,6 @@ LEVELS = (
         "features",
         "file_listing",
         "files",
-        "host_memory",
         "output_paths",
         "progress",
     },
