@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from benchmarks.accelerator_cases import Case
-from seg_tf.training import flops, peak_flops
+from seg_tf.training import throughput
 
 # Seconds that updates are counted for, in rounds, and the fewest of these.
 _SECONDS, _ROUNDS = 4.0, 3
@@ -38,7 +38,7 @@ def measured(case: Case) -> dict[str, Any]:
     seconds = _seconds_of_update(update, wait)
     config = case.config()
     rows = config.training.batch_size
-    per_update = flops.flops_per_update(config, case.vocab_size)
+    per_update = throughput.flops_per_update(config, case.vocab_size)
     peak, source = figures.pop("peak")
     return {
         "rows": rows,
@@ -79,17 +79,16 @@ def _ours(case: Case) -> tuple[Callable[[], Any], Callable[[], Any], dict[str, A
     """(makes an update, waits for those made, figures) of seg_tf."""
     from benchmarks import made_batches, run_step
     from seg_tf.training import engine
-    from seg_tf.training.memory_use import memory_use
 
     config = case.config()
     devices = engine.current().devices
     devices.set_determinism(config.training, print)
     batch = made_batches.make_batch(config, case.vocab_size, config.training.batch_size)
     update = run_step.training_step(config, case.vocab_size, batch)
-    peak = peak_flops.find_peak("bfloat16" if case.bfloat16 else "float32")
+    peak = throughput.find_peak("bfloat16" if case.bfloat16 else "float32")
 
     def after() -> dict[str, Any]:
-        use = memory_use()
+        use = throughput.memory_use()
         return {
             "device": devices.gpu_name() or "CPU",
             "compiled": engine.current().compiles(config.training),
@@ -98,7 +97,7 @@ def _ours(case: Case) -> tuple[Callable[[], Any], Callable[[], Any], dict[str, A
             ),
         }
 
-    figures = {"peak": (peak.flops_per_second, peak.source), "after": after}
+    figures = {"peak": peak, "after": after}
     return update, lambda: None, figures
 
 
@@ -151,10 +150,10 @@ def _pytorch(case: Case) -> tuple[Callable[[], Any], Callable[[], Any], dict[str
     def peak() -> tuple[float, str]:
         dtype = "bfloat16" if case.bfloat16 else "float32"
         if on_gpu:
-            found = peak_flops.peak_by_name(torch.cuda.get_device_name(), dtype)
-            if found:
-                return found.flops_per_second, found.source
-        return peak_flops.measure(dtype), "measured"
+            known = throughput.peak_by_name(torch.cuda.get_device_name(), dtype)
+            if known:
+                return known, "data sheet"
+        return throughput.measure_peak(dtype), "measured"
 
     def after() -> dict[str, Any]:
         return {

@@ -26,37 +26,20 @@ DTYPE_POLICY = flags.DEFINE_enum(
 )
 
 SEGABERT = {"paragraph_index": 50, "sentence_index": 100, "token_index": 256}
-MASKED_LM = {"masked_lm": configuration.MaskedLMConfig()}
 LEARNING_RATE = 1e-4
 DROPOUT = 0.1
 
 
 def run_config(
-    index_tables: Mapping[str, int],
-    rows: int,
-    objectives: Mapping[str, Any] = MASKED_LM,
-    sentences: int | None = None,
-    **training: Any,
+    index_tables: Mapping[str, int], rows: int, **training: Any
 ) -> configuration.RunConfig:
     """The run that the flags ask for.
 
     Args:
         index_tables: of the encoder.
         rows: of a batch.
-        objectives: their configs.
-        sentences: of a row that is shuffled, as SLM's are; None shuffles nothing.
         **training: of `TrainingConfig`.
     """
-    masking = configuration.MaskingConfig(max_predictions=PREDICTIONS.value)
-    inputs = configuration.WindowInputsConfig(
-        window_length=LENGTH.value, masking=masking
-    )
-    if sentences is not None:
-        inputs = configuration.SentenceInputsConfig(
-            window_length=LENGTH.value - sentences,
-            max_sentences=sentences,
-            masking=masking,
-        )
     return configuration.RunConfig(
         name="benchmark",
         paper="bert_base",
@@ -69,8 +52,11 @@ def run_config(
             dropout=DROPOUT,
             approximate_gelu=True,
         ),
-        inputs=inputs,
-        objectives=objectives,
+        inputs=configuration.WindowInputsConfig(
+            window_length=LENGTH.value,
+            masking=configuration.MaskingConfig(max_predictions=PREDICTIONS.value),
+        ),
+        objectives={"masked_lm": configuration.MaskedLMConfig()},
         optimizer=configuration.AdamWConfig(learning_rate=LEARNING_RATE),
         training=configuration.TrainingConfig(
             batch_size=rows,

@@ -10,7 +10,8 @@ import h5py
 import keras
 import numpy as np
 
-from seg_tf.training.outputs import health, run_log
+from seg_tf.training import throughput
+from seg_tf.training.outputs import run_log
 from tests import command_calls
 from tests.command_calls import REPOSITORY
 from tests.data_pipelines import builders
@@ -107,6 +108,6 @@ def variables_of(folder):
 def log_of(folder):
     rows = run_log.read(folder / "log.jsonl")
     return [
-        {name: value for name, value in row.items() if name not in health.FIGURES}
+        {name: value for name, value in row.items() if name not in throughput.FIGURES}
         for row in rows
     ]

@@ -15,10 +15,10 @@ A module imports from its own part and from parts to its right. `data_pipelines`
 import `seg_tf.text`, `remote_calls` and the six before `progress`; `seg_tf` never
 imports `data_pipelines`; `configs` import `seg_tf.configuration` alone. Horovod is
 imported in one file, and development packages nowhere at the top of a module.
-`seg_tf.doctor` imports nothing but the standard library at the top of its modules, and
-Horovod in functions that only its child processes call: it examines the installation
-that the file of the rule takes for granted. `seg_tf.tasks` never imports TensorFlow or
-Keras: task files are read, and predictions scored, without them. Ops, layers, models
+`seg_tf.doctor` imports nothing but the standard library at its top, and Horovod in
+functions that only its child processes call: it examines the installation that the file
+of the rule takes for granted. `seg_tf.tasks` never imports TensorFlow or Keras: task
+files are read, and predictions scored, without them. Ops, layers, models
 and objectives import no backend of Keras, so that they run on any;
 `seg_tf.ops.tensorflow_*` has what TensorFlow needs of its own. JAX, which is an extra,
 is imported by `seg_tf.training.jax_*` alone.
@@ -49,7 +49,6 @@ LEVELS = (
         "features",
         "file_listing",
         "files",
-        "host_memory",
         "output_paths",
         "progress",
         "removed",
@@ -96,7 +95,7 @@ HOROVOD_MODULE = "seg_tf.training.horovod_distribution"
 # Modules of the longest chain of imports, its first and its last included.
 MOST_DEEP = 12
 # Asks in a process of its own whether Horovod works at all.
-HOROVOD_PROBES = ("seg_tf.doctor.probes",)
+HOROVOD_PROBES = ("seg_tf.doctor",)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -314,10 +313,9 @@ def test_every_part_of_seg_tf_has_a_level():
         ("seg_tf.training.a", "import horovod.tensorflow as hvd", "only"),
         ("run_pretraining", "import horovod.tensorflow as hvd", "only"),
         ("seg_tf.models.a", "def f():\n  from horovod import b", "only"),
-        ("seg_tf.doctor.probes", "import horovod.tensorflow", "only"),
-        ("seg_tf.doctor.a", "def f():\n  import horovod", "only"),
-        ("seg_tf.doctor.a", "import absl", "where nothing is installed"),
-        ("seg_tf.doctor.a", "from seg_tf import training", "nothing is installed"),
+        ("seg_tf.doctor", "import horovod.tensorflow", "only"),
+        ("seg_tf.doctor", "import absl", "where nothing is installed"),
+        ("seg_tf.doctor", "from seg_tf import training", "nothing is installed"),
         ("seg_tf.text.a", "importlib.import_module('seg_tf.models')", "not above"),
         ("seg_tf.text.a", "from .. import models", "relative"),
         ("seg_tf.text.a", "from tests import sample_data", "nothing imports"),
@@ -350,8 +348,8 @@ def test_a_wrong_import_is_found(importer, source, reason):
         ("seg_tf.objectives.a", "import keras, keras_hub\nfrom keras import ops"),
         ("seg_tf.training.jax_a", "import jax\nfrom jax import lax"),
         ("seg_tf.ops.tensorflow_a", "import tensorflow as tf"),
-        ("seg_tf.doctor.probes", "def all_reduce():\n  import horovod.tensorflow"),
-        ("seg_tf.doctor.a", "import json\nfrom seg_tf.doctor import b"),
+        ("seg_tf.doctor", "def all_reduce():\n  import horovod.tensorflow"),
+        ("seg_tf.doctor", "import json"),
         ("seg_tf.text.a", "def train():\n  import nltk"),
         ("seg_tf.tasks.a", "import sklearn.metrics\nfrom seg_tf.text import punkt"),
         ("seg_tf.text.a", "import json, tensorflow, absl.flags"),

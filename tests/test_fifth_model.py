@@ -10,7 +10,7 @@ import tensorflow as tf
 from seg_tf import SentenceEncoder, TextClassifier, configuration
 from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.finetuning.probing.frozen_encoder import FrozenEncoder
-from seg_tf.training import measurement, pretraining, run_estimate
+from seg_tf.training import dry_run, pretraining
 from seg_tf.training.outputs import run_log
 from seg_tf.training.run_folder import RunFolder, describe_run
 from tests.fifth_model import FEATURES, MeanConfig, ParagraphInputsConfig, RowSizeConfig
@@ -69,13 +69,13 @@ def test_it_is_pretrained(run):
 def test_a_dry_run_says_what_nobody_has_counted(records):
     inputs = pretraining.build_inputs(CONFIG, str(records))
     pretrainer = pretraining.build_pretrainer(CONFIG, inputs)
-    plan = run_estimate.make_plan(CONFIG, inputs, pretrainer)
+    plan = dry_run.make_plan(CONFIG, inputs, pretrainer)
     assert plan.flops_per_update is None
-    assert plan.fits
-    words = run_estimate.describe(plan, inputs)
+    assert plan.fits(plan.micro_batch_size)
+    words = dry_run.describe(plan)
     assert "  FLOPs            unknown\n" in words
     assert re.search(r"activations, roughly +unknown$", words, re.MULTILINE)
-    assert "TFLOP" not in measurement.describe([1.0, 2.0], plan)
+    assert "TFLOP" not in dry_run.describe_measurement([1.0, 2.0], plan)
 
 
 def test_layers_that_it_does_not_have_are_not_recomputed(records):

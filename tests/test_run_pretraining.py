@@ -319,8 +319,6 @@ def test_measured_dry_run_prints_the_plan_and_leaves_no_trace(records, tmp_path)
     assert "model.num_layers: 1; paper 12" in output
     assert "  updates          2, after one that is not counted: " in output
     assert "  the whole run    " in output
-    # Without dropout attention weights are not held.
-    assert "in all\n    computed again " in output
     assert "\n  memory, about" in output
     assert not (tmp_path / "run").exists()
     assert files_below(records) == before

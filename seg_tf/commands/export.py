@@ -42,10 +42,9 @@ Its `serving_default` takes `question` and `context`, of any length, and gives `
 its `start` and `end` in characters of the context and its `score`. --null_threshold is
 for SQuAD 2.0, where there may be no answer: `null_odds` above it mean that.
 
---formats=saved_model,onnx,litert adds `encode_ids` as encode_ids.onnx and
-encode_ids.tflite (extras `onnx` and `litert`), of rows of any number and length. Each
-is run in its runtime and compared with the model; the largest difference is printed,
-and nothing is kept where it is more than rounding.
+--formats=saved_model,onnx also writes `encode_ids` as encode_ids.onnx (extra `onnx`),
+for any number of rows of any length. The file is run in onnxruntime and compared with
+the model. The largest difference is printed; if it exceeds rounding, nothing is kept.
 
 In Python, `seg_tf.SentenceEncoder`, `seg_tf.TextClassifier` and
 `seg_tf.SpanExtractor` have `from_preset` and `export`.
@@ -64,7 +63,7 @@ from absl import flags
 from seg_tf import command_line, output_paths
 from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.commands import model_flags
-from seg_tf.export import portable, saved_model
+from seg_tf.export import onnx_file, saved_model
 from seg_tf.export.sentence_encoder import SentenceEncoder
 from seg_tf.finetuning import SpanExtractor
 from seg_tf.finetuning.text_task import TextTask, is_saved_task
@@ -81,7 +80,7 @@ def define_flags() -> None:
     flags.DEFINE_list(
         "formats",
         [saved_model.SAVED_MODEL],
-        "Of saved_model, onnx and litert, comma-separated.",
+        "saved_model, onnx or both, comma-separated.",
     )
     flags.DEFINE_integer(
         "max_answer_pieces", 30, "Word pieces of the longest answer.", lower_bound=1
@@ -135,10 +134,9 @@ def _report(folder: pathlib.Path, seconds: float) -> None:
         f"{folder}: {description['run']}, {signatures}{megabytes:,.0f} MB, "
         f"{seconds:.0f} s"
     )
-    for name, difference in description["largest_differences"].items():
+    for difference in description["largest_differences"].values():
         print(
-            f"{portable.FORMATS[name].file_name}: differs from the model by at most "
-            f"{difference:.1e}"
+            f"{onnx_file.FILE_NAME}: differs from the model by at most {difference:.1e}"
         )
 
 

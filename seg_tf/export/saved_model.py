@@ -11,16 +11,14 @@ from absl import logging
 
 from seg_tf import files
 from seg_tf.checkpoints.pretrained import Pretrained
-from seg_tf.export import portable
+from seg_tf.export import onnx_file
 from seg_tf.export.served_model import ServedModel
 
 DESCRIPTION_FILE = "export.json"
 SAVED_MODEL = "saved_model"
+ONNX = "onnx"
 # One of them is in each folder that was written here.
-_MODEL_FILES = (
-    "saved_model.pb",
-    *(one.file_name for one in portable.FORMATS.values()),
-)
+_MODEL_FILES = ("saved_model.pb", onnx_file.FILE_NAME)
 _FORMAT_VERSION = 1
 
 
@@ -73,12 +71,12 @@ def write(
         pretrained: the checkpoint, or the saved task, that it is of.
         settings: further entries of `export.json`.
         overwrite: whether an exported model that is there is replaced.
-        formats: "saved_model", "onnx", "litert"; at least one. The last two are of
-            `encode_ids` alone, and are compared with the model.
+        formats: "saved_model", "onnx" or both. The ONNX file contains only
+            `encode_ids`, and is compared with the model.
 
     Raises:
-        ValueError: as `check_output_dir` and `portable.check_formats`, and if a file
-            does not give what the model gives. Nothing is left then.
+        ValueError: as `check_output_dir` and `check_formats`, and if the ONNX file does
+            not compute what the model computes. Nothing is left then.
     """
     check_output_dir(folder, overwrite)
     check_formats(formats)
@@ -105,25 +103,26 @@ def write(
             )
         unfinished.mkdir(parents=True, exist_ok=True)
         differences = {}
-        for name in formats:
-            if name != SAVED_MODEL:
-                content, differences[name] = portable.converted(
-                    name, model, pretrained.vocabulary
-                )
-                (unfinished / portable.FORMATS[name].file_name).write_bytes(content)
+        if ONNX in formats:
+            content, differences[ONNX] = onnx_file.convert(model, pretrained.vocabulary)
+            (unfinished / onnx_file.FILE_NAME).write_bytes(content)
         description["largest_differences"] = differences
         files.write_json(unfinished / DESCRIPTION_FILE, description)
 
 
 def check_formats(formats: Sequence[str]) -> None:
-    """Makes sure that there is a format, and that each can be written here.
+    """Checks that formats exist and that their packages are installed.
 
     Raises:
-        ValueError: if there is none, or one is unknown or lacks a package.
+        ValueError: if there is no format, one is unknown, or a package is missing.
     """
-    if not formats:
-        raise ValueError("`formats` must name at least one format. Received: none")
-    portable.check_formats(name for name in formats if name != SAVED_MODEL)
+    if not formats or not {SAVED_MODEL, ONNX}.issuperset(formats):
+        raise ValueError(
+            f"`formats` must be {SAVED_MODEL}, {ONNX} or both. Received: "
+            f"{','.join(formats) or 'none'}"
+        )
+    if ONNX in formats:
+        onnx_file.check_packages()
 
 
 def describe(folder: pathlib.Path) -> dict[str, Any]:

@@ -188,7 +188,7 @@ class SentenceEncoder(MadeOfPretrained):
         Args:
             folder: a new folder.
             overwrite: whether an exported model that is there is replaced.
-            formats: "saved_model", "onnx", "litert": `seg_tf.export.portable`.
+            formats: "saved_model", "onnx" (`seg_tf.export.onnx_file`) or both.
 
         Raises:
             ValueError: if something else is there.

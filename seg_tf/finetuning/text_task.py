@@ -210,7 +210,7 @@ class TextTask(keras.Model):
         Args:
             folder: a new folder.
             overwrite: whether an exported model that is there is replaced.
-            formats: "saved_model", "onnx", "litert": `seg_tf.export.portable`.
+            formats: "saved_model", "onnx" (`seg_tf.export.onnx_file`) or both.
             **choice: of a `SpanExtractor`: as for `answer`.
 
         Raises:

@@ -16,11 +16,11 @@ from seg_tf.checkpoints import contents, folder_names, folders, pretrained
 from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.configuration import source_settings
 from seg_tf.training import (
+    dry_run,
     engine,
-    measurement,
+    fitting,
     pretraining,
     record_sources,
-    run_estimate,
     run_folder,
     versions,
 )
@@ -126,9 +126,9 @@ def _run(
             with contextlib.suppress(TrainingStopped):
                 processes.gather(None)
         sys.exit(1)
-    figures = run_estimate.make_plan(config, prepared.inputs, prepared.pretrainer)
+    figures = dry_run.make_plan(config, prepared.inputs, prepared.pretrainer)
     if prepared.processes.is_chief:
-        print(run_estimate.describe(figures, prepared.inputs))
+        print(dry_run.describe(figures))
         print(deviations, flush=True)
     if options.dry_run:
         _end_dry_run(config, options, prepared, figures)
@@ -217,13 +217,16 @@ def _end_dry_run(
     config: configuration.RunConfig,
     options: RunOptions,
     prepared: _Prepared,
-    figures: run_estimate.Plan,
+    figures: dry_run.Plan,
 ) -> None:
     is_chief = prepared.processes.is_chief
     if options.measure:
         try:
-            seconds = measurement.measure(
-                prepared.pretrainer, prepared.inputs, config.training, options.measure
+            batches = fitting.train_dataset(
+                prepared.inputs, config.training, 0, prepared.processes
+            )
+            seconds = dry_run.measure(
+                prepared.pretrainer, iter(batches), options.measure
             )
         except tf.errors.ResourceExhaustedError as error:
             sys.exit(
@@ -233,7 +236,7 @@ def _end_dry_run(
         except NonFiniteSteps as error:
             sys.exit(f"error: no update could be measured: {error}")
         if is_chief:
-            print(measurement.describe(seconds, figures))
+            print(dry_run.describe_measurement(seconds, figures))
     if is_chief:
         print(
             "Nothing was written; without --dry_run the run goes to "

@@ -13,6 +13,7 @@ from seg_tf.training import (
     fitting,
     run_folder,
     run_length,
+    throughput,
     training_state,
     yardstick,
 )
@@ -20,7 +21,6 @@ from seg_tf.training.checkpoint import Checkpoints
 from seg_tf.training.errors import NonFiniteLossError, NonFiniteSteps, TrainingStopped
 from seg_tf.training.inputs import Inputs
 from seg_tf.training.interrupts import StopRequest
-from seg_tf.training.outputs import health
 from seg_tf.training.outputs.run_outputs import Outputs, SilentOutputs
 from seg_tf.training.pretrainer import Pretrainer
 from seg_tf.training.run_folder import RunFolder
@@ -214,7 +214,7 @@ class PretrainingRun:
             updates=pretrainer.updates,
             validation=self.validation,
             outputs=outputs,
-            health=health.of_run(
+            throughput=throughput.start(
                 self._config, self._inputs.vocab_size, pretrainer, self._report
             ),
             stop_request=self._stop_request,

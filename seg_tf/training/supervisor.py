@@ -15,8 +15,8 @@ from seg_tf.training.errors import Interrupted, NonFiniteLossError
 from seg_tf.training.interrupts import StopRequest
 
 if TYPE_CHECKING:
-    from seg_tf.training.outputs.health import Health
     from seg_tf.training.outputs.run_outputs import SilentOutputs
+    from seg_tf.training.throughput import Throughput
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Supervisor(keras.callbacks.Callback):
         updates: updates done before.
         validation: the last one before.
         outputs: what is written.
-        health: measures what a log row says of speed, time and memory.
+        throughput: measures speed, time and memory for the log.
         stop_request: true once a signal has come to this process.
     """
 
@@ -59,7 +59,7 @@ class Supervisor(keras.callbacks.Callback):
         updates: int,
         validation: Validation,
         outputs: SilentOutputs,
-        health: Health,
+        throughput: Throughput,
         stop_request: StopRequest,
     ):
         super().__init__()
@@ -68,14 +68,14 @@ class Supervisor(keras.callbacks.Callback):
         self._settings = settings
         self._outputs = outputs
         self._stop_request = stop_request
-        self._health = health
+        self._throughput = throughput
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         self.updates += 1
         if self._reads_state():
             self.model.settle()
         self._outputs.advance(self.updates)
-        self._health.update_done(self.updates, self._tokens)
+        self._throughput.update_done(self.updates, self._tokens)
         if self.updates % self._settings.log_interval == 0:
             self._write_interval()
         if self._is_due(self._settings.checkpoint_interval):
@@ -85,13 +85,13 @@ class Supervisor(keras.callbacks.Callback):
             self.model.stop_training = True
 
     def on_test_begin(self, logs: Any = None) -> None:
-        self._health.stopwatch.pause()
+        self._throughput.stopwatch.pause()
 
     def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
         self._do_what_was_agreed()
 
     def on_test_end(self, logs: Any = None) -> None:
-        self._health.stopwatch.go_on()
+        self._throughput.stopwatch.go_on()
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, float] | None = None) -> None:
         if not self._settings.validation_interval:
@@ -111,15 +111,15 @@ class Supervisor(keras.callbacks.Callback):
         self.model.memory.collect(self.model.step_options.distribution)
         self.validation = Validation(self.updates, results)
         self._outputs.write_validation(
-            self.updates, results, self._health.now(), self.model
+            self.updates, results, self._throughput.now(), self.model
         )
 
     def save(self) -> None:
         """Writes a checkpoint of now, unless there is one."""
-        self._health.stopwatch.pause()
+        self._throughput.stopwatch.pause()
         self.model.memory.collect(self.model.step_options.distribution)
         self._outputs.save(self.model)
-        self._health.stopwatch.go_on()
+        self._throughput.stopwatch.go_on()
 
     def _reads_state(self) -> bool:
         """True if something is going to read what this update leaves.
@@ -134,7 +134,7 @@ class Supervisor(keras.callbacks.Callback):
         )
         is_alone = model.step_options.distribution.size == 1
         return (
-            not self._health.is_measuring
+            not self._throughput.is_measuring
             or any(interval and self._is_due(interval) for interval in intervals)
             or (is_alone and bool(self._stop_request))
         )
@@ -158,7 +158,7 @@ class Supervisor(keras.callbacks.Callback):
             row["loss_scale"] = float(loss_scale.value)
         self.model.reset_interval()
         self._outputs.write_interval(
-            self.updates, row, self._health.interval(self.updates, row["tokens"])
+            self.updates, row, self._throughput.interval(self.updates, row["tokens"])
         )
 
     def _tokens(self) -> float:

@@ -13,11 +13,11 @@ from seg_tf.training.checkpoint import Checkpoints
 from seg_tf.training.distribution import Distribution
 from seg_tf.training.errors import Interrupted
 from seg_tf.training.lane_memory import NoMemory
-from seg_tf.training.outputs.health import Health
 from seg_tf.training.outputs.run_outputs import SilentOutputs
 from seg_tf.training.run_folder import RunFolder, describe_run
 from seg_tf.training.supervisor import Supervisor, Validation
 from seg_tf.training.tensorflow_lane_memory import LaneMemory
+from seg_tf.training.throughput import Throughput
 from tests import scripted_runs
 from tests.training import word_runs
 from tests.training.stand_ins import At, as_built, terminate
@@ -357,7 +357,7 @@ def test_lanes_are_collected_before_processes_regroup(records, monkeypatch):
         updates=0,
         validation=Validation(),
         outputs=SilentOutputs(),
-        health=Health(pretrainer.stopwatch),
+        throughput=Throughput(pretrainer.stopwatch),
         stop_request=None,
     )
     with pytest.raises(Interrupted):

@@ -5,9 +5,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from seg_tf.training import pretraining, record_sources, run_folder
+from seg_tf.training import pretraining, record_sources, run_folder, throughput
 from seg_tf.training.errors import Interrupted, OutputFolderError
-from seg_tf.training.outputs import health, run_log
+from seg_tf.training.outputs import run_log
 from seg_tf.training.run_folder import RunFolder
 from tests.data_pipelines.builders import random_tree, write_windows
 from tests.training.stand_ins import (
@@ -54,7 +54,7 @@ def run(folder, mixture, *callbacks):
         report=lambda line: None,
     )
     return result, [
-        {name: value for name, value in row.items() if name not in health.FIGURES}
+        {name: value for name, value in row.items() if name not in throughput.FIGURES}
         for row in run_log.read(folder / "log.jsonl")
     ]
 

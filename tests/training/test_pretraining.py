@@ -12,10 +12,10 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from seg_tf.checkpoints import contents
 from seg_tf.checkpoints.pretrained import load_encoder
-from seg_tf.training import pretraining, run_folder
+from seg_tf.training import pretraining, run_folder, throughput
 from seg_tf.training.checkpoint import Checkpoints
 from seg_tf.training.errors import Interrupted, NonFiniteLossError, TrainingStopped
-from seg_tf.training.outputs import health, plots, run_log
+from seg_tf.training.outputs import plots, run_log
 from seg_tf.training.outputs.run_outputs import Outputs
 from seg_tf.training.record_sources import RecordSource
 from seg_tf.training.run_folder import RunFolder
@@ -66,7 +66,7 @@ def state_of(pretrainer):
 def rows_of(folder):
     """The rows of a run's log without the figures that differ between runs."""
     return [
-        {name: value for name, value in row.items() if name not in health.FIGURES}
+        {name: value for name, value in row.items() if name not in throughput.FIGURES}
         for row in run_log.read(folder / "log.jsonl")
     ]
 
@@ -170,7 +170,7 @@ def test_callbacks_are_told_of_each_row_of_the_log(tmp_path):
     for row, (_, values) in zip(rows, told, strict=True):
         kind = row["kind"]
         for name in row.keys() - {"kind", "updates"}:
-            prefix = "health" if name in health.FIGURES else kind
+            prefix = "health" if name in throughput.FIGURES else kind
             assert values.pop(f"{prefix}/{name}") == row[name]
         assert not values
 
@@ -228,7 +228,7 @@ def test_log_and_tensorboard_have_the_health_of_the_run(unbroken):
         assert levels[0][name] == levels[-1][name] > 3
         written = [event.value for event in events.Scalars(f"validation/{name}")]
         np.testing.assert_allclose(written, [row[name] for row in levels])
-    for name in rows[-2].keys() & set(health.FIGURES):
+    for name in rows[-2].keys() & set(throughput.FIGURES):
         written = [event.value for event in events.Scalars(f"health/{name}")]
         expected = [row[name] for row in rows if name in row]
         np.testing.assert_allclose(written, expected, rtol=1e-6)

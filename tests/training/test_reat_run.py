@@ -10,7 +10,7 @@ from data_pipelines import build_windows
 from data_pipelines.builds.window_building import WindowOptions
 from seg_tf import configuration
 from seg_tf.checkpoints.pretrained import load_pretrained
-from seg_tf.training import pretraining, run_estimate
+from seg_tf.training import dry_run, pretraining
 from seg_tf.training.outputs import run_log
 from seg_tf.training.run_folder import RunFolder, describe_run
 from tests.training.test_sentence_unshuffling_run import (
@@ -143,7 +143,7 @@ def test_micro_batches_give_the_gradient_of_the_whole(records_dir):
 def test_plan_tells_parameters_and_memory(records_dir):
     inputs = pretraining.build_inputs(CONFIG, str(records_dir))
     pretrainer = pretraining.build_pretrainer(CONFIG, inputs)
-    figures = run_estimate.make_plan(CONFIG, inputs, pretrainer)
+    figures = dry_run.make_plan(CONFIG, inputs, pretrainer)
     parts = figures.parameters
     assert parts["encoder: alpha_layers"] > parts["encoder: sentence_layers"]
     assert sum(parts.values()) == sum(
@@ -157,9 +157,9 @@ def test_plan_tells_parameters_and_memory(records_dir):
         assert config.model.row_activations(config.inputs, 100) == (
             factor * CONFIG.model.row_activations(CONFIG.inputs, 100)
         )
-    text = run_estimate.describe(figures, inputs)
+    text = dry_run.describe(figures)
     assert f"which they fill to {inputs.fill:.1%}" in text
-    assert f"  texts            {figures.num_parts:,}: " in text
+    assert "  texts            " in text
     assert "windows" not in text
 
 

@@ -7,9 +7,9 @@ from tqdm import tqdm
 
 from seg_tf import configuration
 from seg_tf.progress import Progress
-from seg_tf.training import yardstick
+from seg_tf.training import throughput, yardstick
 from seg_tf.training.checkpoint import Checkpoints
-from seg_tf.training.outputs import health, plots, run_callbacks, run_log
+from seg_tf.training.outputs import plots, run_callbacks, run_log
 from seg_tf.training.outputs.event_file import EventFile
 from seg_tf.training.outputs.run_log import RunLog
 from seg_tf.training.pretrainer import Pretrainer
@@ -110,7 +110,7 @@ class Outputs(SilentOutputs):
         figures = self._with_total(figures)
         self._write(run_log.TRAIN, updates, row, figures)
         values = {"loss": row["loss"], "lr": f"{row['learning_rate']:.2e}"}
-        self._display.show(updates, {**values, **health.shown(figures)})
+        self._display.show(updates, {**values, **throughput.console_values(figures)})
 
     def write_validation(
         self,
@@ -123,7 +123,7 @@ class Outputs(SilentOutputs):
         # First the log, which a resume corrects, then the checkpoint it goes by.
         self._write(run_log.VALIDATION, updates, {**results, **self._levels}, figures)
         values = {"validation loss": results["loss"]}
-        self._display.show(updates, {**values, **health.shown(figures)})
+        self._display.show(updates, {**values, **throughput.console_values(figures)})
         message = yardstick.plateau_message(self._log.validations, self._num_updates)
         if message:
             with tqdm.external_write_mode():

@@ -1,0 +1,229 @@
+"""Checks this installation and says what to do.
+
+  python -m seg_tf.doctor
+
+Checks the packages against requirements/run.txt, imports TensorFlow, Keras and
+tensorflow-text, lists the GPUs, and compares Horovod's build with TensorFlow. Then two
+processes sum a tensor; --noall_reduce skips that. Each line starts with ok, warning or
+problem; the exit status is 1 if there is a problem. To check every host of a cluster:
+
+  horovodrun -np 2 -H host1:1,host2:1 python -m seg_tf.doctor --noall_reduce
+"""
+
+from __future__ import annotations
+
+import argparse
+import glob
+import importlib.metadata
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+from typing import Any
+
+# Packages may be missing or broken, so modules are imported by child processes only.
+_LOCK = pathlib.Path(__file__).resolve().parents[1] / "requirements" / "run.txt"
+_PIN = re.compile(r"([\w.-]+)==([^\s;]+)\s*(?:;\s*(.*?))?\s*\\?$", re.MULTILINE)
+_MARK = "seg_tf.doctor facts: "
+_REBUILD = "python third_party/horovod/build_horovod.py"
+# Set by launchers. A child that inherited them would wait for the other ranks.
+_RANK_VARIABLES = re.compile(r"HOROVOD_(?!GPU|LOG|TIMELINE)|OMPI_COMM_|PMIX?_|SLURM_")
+_ERROR = re.compile(r"(?m)^(?:\[\d+\]<std\w+>:\s*)?(\w[\w.]*(?:Error|Exception)\b.*)$")
+
+
+def check_packages() -> list[str]:
+    """Compares the installed packages with the lock file."""
+    python = ".".join(map(str, sys.version_info[:3]))
+    lines = [f"ok       Python {python}: {sys.executable}"]
+    if not (3, 11) <= sys.version_info[:2] <= (3, 13):
+        lines = [f"problem  Python {python}; install 3.11 to 3.13, then make setup"]
+    if not _LOCK.is_file():
+        return [*lines, "ok       packages are not compared: no requirements/run.txt"]
+    pins = _PIN.findall(_LOCK.read_text(encoding="utf-8"))
+    differences = [
+        f"{name} {installed_version(name) or 'missing'} (pinned: {version})"
+        for name, version, marker in pins
+        if _applies(marker) and installed_version(name) != version
+    ]
+    if differences:
+        level = (
+            "problem" if any("missing" in text for text in differences) else "warning"
+        )
+        return [*lines, f"{level:8} packages: {', '.join(differences)}; make setup"]
+    return [*lines, "ok       packages are those of requirements/run.txt"]
+
+
+def installed_version(package: str) -> str:
+    """Version of an installed package, or an empty string."""
+    try:
+        return importlib.metadata.version(package) or ""
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def _applies(marker: str) -> bool:
+    try:
+        from packaging.markers import Marker
+    except ImportError:
+        return not marker
+    return not marker or Marker(marker).evaluate()
+
+
+def check_tensorflow(facts: dict[str, Any], num_gpus: int) -> list[str]:
+    """Compares the devices of TensorFlow with those of the machine.
+
+    Args:
+        facts: from the probe `tensorflow_facts`.
+        num_gpus: NVIDIA GPUs that the driver offers.
+    """
+    if "failure" in facts:
+        return [f"problem  TensorFlow and Keras: {facts['failure']}; make setup"]
+    lines = [f"ok       {facts['versions']}"]
+    if facts["backend"] != "tensorflow":
+        lines.append("problem  Keras's backend: export KERAS_BACKEND=tensorflow")
+    lines += [f"ok       GPU: {name}" for name in facts["gpus"]]
+    if len(facts["gpus"]) < num_gpus and "CUDA_VISIBLE_DEVICES" not in os.environ:
+        cure = 'nvidia-smi; pip install "tensorflow[and-cuda]==2.20.*"'
+        lines.append(
+            f"problem  TensorFlow sees {len(facts['gpus'])} of {num_gpus} GPUs; {cure}"
+        )
+    elif not facts["gpus"]:
+        lines.append("ok       no GPU is used: training runs on the CPU")
+    return lines
+
+
+def check_build(horovod: str, tensorflow: str) -> list[str]:
+    """Compares Horovod's version, such as 0.28.1+tf2.20.0.patch1, with TensorFlow."""
+    if not horovod:
+        return ["warning  Horovod is not installed: one process only; make setup"]
+    built_for = horovod.partition("+tf")[2].partition(".patch")[0]
+    if built_for == tensorflow:
+        return [f"ok       Horovod {horovod} is built for this TensorFlow"]
+    level = "problem" if built_for else "warning"
+    return [f"{level:8} Horovod {horovod} with TensorFlow {tensorflow}; {_REBUILD}"]
+
+
+def check_sum(facts: dict[str, Any]) -> list[str]:
+    """Checks what two processes got for the sum of [1, 2.5] and twice that."""
+    if facts.get("size") == 2 and facts.get("sum") == [3.0, 7.5]:
+        return [f"ok       two processes sum a tensor on the {facts['device']}"]
+    return [f"problem  two processes cannot train together: {facts}; {_REBUILD}"]
+
+
+def tensorflow_facts() -> dict[str, Any]:
+    """Imports the main packages and computes a product on each device."""
+    import keras
+    import keras_hub
+    import tensorflow as tf
+    import tensorflow_text
+
+    gpus = tf.config.list_physical_devices("GPU")
+    for gpu in gpus:
+        tf.config.experimental.set_memory_growth(gpu, True)
+    for device in ("CPU", *(f"GPU:{number}" for number in range(len(gpus)))):
+        with tf.device(device):
+            assert tf.linalg.matmul([[2.0, 3.0]], [[5.0], [7.0]]).numpy() == 31.0
+    modules = (tf, keras, keras_hub, tensorflow_text)
+    return {
+        "versions": ", ".join(f"{m.__name__} {m.__version__}" for m in modules),
+        "backend": keras.backend.backend(),
+        "gpus": [
+            tf.config.experimental.get_device_details(gpu).get("device_name", "GPU")
+            for gpu in gpus
+        ],
+    }
+
+
+def sum_facts() -> dict[str, Any]:
+    """Sums a tensor over the processes that horovodrun started."""
+    import horovod.tensorflow as hvd
+    import tensorflow as tf
+
+    hvd.init()
+    if gpus := tf.config.list_physical_devices("GPU"):
+        tf.config.set_visible_devices(gpus[hvd.local_rank()], "GPU")
+    total = hvd.allreduce(tf.constant([1.0, 2.5]) * (1.0 + hvd.rank()), op=hvd.Sum)
+    device = tf.DeviceSpec.from_string(total.device).device_type
+    facts = {"size": hvd.size(), "sum": total.numpy().tolist(), "device": device}
+    is_first = hvd.rank() == 0
+    hvd.shutdown()
+    return facts if is_first else {}
+
+
+def run_probe(*command: str, time_limit: float, **variables: str) -> dict[str, Any]:
+    """Runs a command that prints facts; returns them, or how it failed."""
+    environment = {k: v for k, v in os.environ.items() if not _RANK_VARIABLES.match(k)}
+    environment |= {"TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONFAULTHANDLER": "1", **variables}
+    try:
+        process = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+    except OSError as error:
+        return {"failure": f"{command[0]} cannot be started: {error}"}
+    try:
+        output, _ = process.communicate(timeout=time_limit)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        return {"failure": f"no answer within {time_limit:g} s (--time_limit)"}
+    if process.returncode < 0:
+        name = signal.Signals(-process.returncode).name
+        return {"failure": f"the process was killed by {name}"}
+    if process.returncode == 0 and _MARK in output:
+        return json.loads(output.partition(_MARK)[2].splitlines()[0])
+    message = (_ERROR.findall(output) or output.split("\n") or [""])[-1]
+    return {"failure": f"exit status {process.returncode}: {message[:600]}"}
+
+
+def main() -> None:
+    # absl may be missing too.
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        add_help=False,
+    )
+    flags = parser.add_argument_group("flags")
+    flags.add_argument("--help", action="help", help="Show this help.")
+    flags.add_argument("--noall_reduce", action="store_true", help="One process only.")
+    flags.add_argument(
+        "--time_limit", type=float, default=300, help="Seconds until a step has failed."
+    )
+    flags.add_argument("--probe", choices=("tensorflow", "sum"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.probe:
+        facts = tensorflow_facts() if options.probe == "tensorflow" else sum_facts()
+        if facts:
+            print(f"\n{_MARK}{json.dumps(facts)}", flush=True)
+        return
+    probe = (sys.executable, "-m", "seg_tf.doctor", "--probe")
+    num_gpus = len(glob.glob("/dev/nvidia[0-9]*"))
+    lines = check_packages()
+    limit = options.time_limit
+    lines += check_tensorflow(
+        run_probe(*probe, "tensorflow", time_limit=limit), num_gpus
+    )
+    horovod = installed_version("horovod")
+    lines += check_build(horovod, installed_version("tensorflow"))
+    if horovod and not options.noall_reduce:
+        launcher = os.path.join(os.path.dirname(sys.executable), "horovodrun")
+        local = ("-np", "2", "--gloo", "--disable-cache", "--network-interfaces=lo")
+        # NCCL needs a GPU for each process.
+        variables = {} if num_gpus > 1 else {"CUDA_VISIBLE_DEVICES": "-1"}
+        lines += check_sum(
+            run_probe(launcher, *local, *probe, "sum", time_limit=limit, **variables)
+        )
+    print("\n".join(lines))
+    sys.exit(any(line.startswith("problem") for line in lines))
+
+
+if __name__ == "__main__":
+    main()

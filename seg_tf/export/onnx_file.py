@@ -1,0 +1,144 @@
+"""`encode_ids` as an ONNX file, compared with the model in onnxruntime.
+
+The file takes the features of any number of rows of any length. ONNX has no operators
+that split text into sentences and word pieces.
+"""
+
+import importlib.util
+import logging
+import random
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from seg_tf.export.served_model import ServedModel
+from seg_tf.features import FEATURES
+from seg_tf.text.token_table import TokenTable
+
+FILE_NAME = "encode_ids.onnx"
+_OPSET = 18
+# Largest accepted difference from the model, relative to the largest value of an output
+# if that is above 1.
+_TOLERANCE = 1e-4
+# Number of sentences of each text, for each batch that is compared.
+_SENTENCES = ((1,), (3, 1, 12))
+
+
+def check_packages() -> None:
+    """Raises a `ValueError` if a package that `convert` needs is not installed."""
+    for package in ("tf2onnx", "onnx", "onnxruntime"):
+        if importlib.util.find_spec(package) is None:
+            raise ValueError(
+                f"`formats` with onnx needs the package {package}: pip install "
+                f"'seg_tf[onnx]'. Received: an environment without {package}"
+            )
+
+
+def convert(model: ServedModel, vocabulary: TokenTable) -> tuple[bytes, float]:
+    """Converts `encode_ids` of a model and compares the result with it.
+
+    Args:
+        model: the model.
+        vocabulary: its vocabulary, whose words make the texts that are compared.
+
+    Returns:
+        The content of the file, and the largest absolute difference of an output.
+
+    Raises:
+        ValueError: if the outputs differ by more than rounding explains.
+    """
+    import onnxruntime
+    import tf2onnx
+
+    encode = _numeric_outputs(model)
+    names = [spec.name for spec in encode.input_signature]
+    logger = logging.getLogger("tf2onnx")
+    level = logger.level
+    # It warns about each operator with a custom handler.
+    logger.setLevel(logging.ERROR)
+    try:
+        onnx_model, _ = tf2onnx.convert.from_function(
+            encode,
+            encode.input_signature,
+            opset=_OPSET,
+            custom_op_handlers={"Erfc": (_convert_erfc, [])},
+        )
+    finally:
+        logger.setLevel(level)
+    for value in onnx_model.graph.input:
+        sizes = value.type.tensor_type.shape.dim
+        for size, letter in zip(sizes, FEATURES[value.name].shape, strict=True):
+            size.dim_param = letter
+    content = onnx_model.SerializeToString()
+
+    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    words = [token for token in vocabulary.tokens if token[0] not in "[#."]
+    generator = random.Random(0)
+    difference = 0.0
+    for counts in _SENTENCES:
+        texts = [_text(words, count, generator) for count in counts]
+        rows = model.rows_of_texts(tf.constant(texts))
+        expected = encode(*(rows[name] for name in names))
+        outputs = session.run(
+            list(expected), {name: rows[name].numpy() for name in names}
+        )
+        for (name, values), output in zip(expected.items(), outputs, strict=True):
+            difference = max(difference, _compare(name, values.numpy(), output))
+    return content, difference
+
+
+def _numeric_outputs(model: ServedModel) -> tf.types.experimental.GenericFunction:
+    """`encode_ids` without strings; an output named like a feature is `output_…`."""
+    specs = model.functions["encode_ids"].structured_input_signature[1]
+
+    @tf.function(input_signature=list(specs.values()), autograph=False)
+    def encode(*features: tf.Tensor) -> dict[str, tf.Tensor]:
+        outputs = model.functions["encode_ids"](
+            **dict(zip(specs, features, strict=True))
+        )
+        return {
+            f"output_{name}" if name in specs else name: values
+            for name, values in outputs.items()
+            if values.dtype != tf.string
+        }
+
+    return encode
+
+
+def _convert_erfc(context: Any, node: Any, name: str, _: Any) -> None:
+    """Handles TensorFlow's `Erfc` (exact GELU), which tf2onnx lacks, as 1 - erf(x)."""
+    result = node.output[0]
+    shape, dtype = context.get_shape(result), context.get_dtype(result)
+    context.remove_node(node.name)
+    one = context.make_const(f"{name}_one", np.array(1, np.float32)).output[0]
+    erf = context.make_node("Erf", [node.input[0]]).output[0]
+    context.make_node(
+        "Sub", [one, erf], outputs=[result], name=name, shapes=[shape], dtypes=[dtype]
+    )
+
+
+def _text(words: list[str], num_sentences: int, generator: random.Random) -> str:
+    """A text of random words: a paragraph of one sentence, and one of the others."""
+    sentences = [
+        " ".join(generator.choices(words, k=7)).capitalize() + "."
+        for _ in range(num_sentences)
+    ]
+    return f"{sentences[0]}\n{' '.join(sentences[1:])}"
+
+
+def _compare(name: str, expected: np.ndarray, output: np.ndarray) -> float:
+    """Largest difference of an output; an error if rounding does not explain it."""
+    difference, allowed = np.inf, _TOLERANCE
+    if expected.shape == output.shape:
+        expected = expected.astype(np.float64)
+        difference = float(np.max(np.abs(expected - output), initial=0.0))
+        allowed *= max(1.0, float(np.max(np.abs(expected), initial=0.0)))
+    # Also refuses NaN.
+    if not difference <= allowed:
+        raise ValueError(
+            "The ONNX file must compute what the model computes. Received: "
+            f"`{name}` of shape {output.shape} for {expected.shape}, which differs by "
+            f"{difference:.1e}, more than {allowed:.1e}; the export was not kept"
+        )
+    return difference

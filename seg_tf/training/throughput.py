@@ -1,0 +1,400 @@
+"""Throughput of a training run: FLOPs, speed and memory, planned and measured."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+import os
+import pathlib
+import re
+import resource
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import psutil
+from keras import ops
+from tqdm import tqdm
+
+from seg_tf import configuration
+from seg_tf.training import engine
+from seg_tf.training.outputs.stopwatch import Stopwatch
+
+if TYPE_CHECKING:
+    from seg_tf.training.pretrainer import Pretrainer
+
+# --- FLOPs that a model needs ---------------------------------------------------
+
+
+def flops_per_update(config: configuration.RunConfig, vocab_size: int) -> int | None:
+    """Model FLOPs of an update, over all processes (Chowdhery et al., 2022, app. B).
+
+    Counts matrix products, of which the backward pass has two for each of the forward
+    pass. Rows count at their full length. Recomputation does not count.
+
+    Args:
+        config: the run.
+        vocab_size: entries of the vocabulary, unless the model's config has its own.
+
+    Returns:
+        The FLOPs, or None for a model or an objective of a user's own.
+    """
+    model, inputs = config.model, config.inputs
+    vocab_size = model.vocab_size or vocab_size
+    length, flops = inputs.row_length, 0.0
+    match model:
+        case configuration.EncoderConfig(hidden_size=width):
+            matrices = 3 if model.gated else 2
+            flops += model.num_layers * (
+                _attention(length, length, width)
+                + matrices * _product(length, width, model.intermediate_size)
+            )
+        case configuration.ReATConfig(hidden_size=width, alpha_hidden_size=alpha_width):
+            flops += model.num_sentence_layers * (
+                _attention(length, model.block_length, width, num_keys=length)
+                + 2 * _product(length, width, model.intermediate_size)
+            )
+            sentences = inputs.sentences_per_row
+            flops += model.num_alpha_layers * (
+                _attention(length, model.block_length, alpha_width, num_keys=length)
+                + _attention(length, sentences, alpha_width)
+                + 4 * _product(length, alpha_width, model.alpha_intermediate_size)
+            )
+            flops += _product(length, width, alpha_width)
+        case configuration.TransformerXLConfig(hidden_size=width):
+            keys = model.memory_length + length
+            inner = model.num_heads * model.head_size
+            # Contents, positions and values each have a product of queries and keys.
+            flops += model.num_layers * (
+                2 * _product(length + keys, width, inner)
+                + 3 * _product(length, keys, inner)
+                + 2 * _product(length, width, model.intermediate_size)
+            )
+            widths = _adaptive_widths(model)
+            if model.tail_divisor != 1 or model.embedding_size != width:
+                read = widths if model.tail_divisor != 1 else widths[:1]
+                flops += _product(length, sum(read), width)
+        case _:
+            return None
+    for objective in config.objectives.values():
+        cost = _objective_flops(objective, config, vocab_size)
+        if cost is None:
+            return None
+        flops += cost
+    return round(3 * config.training.batch_size * flops)
+
+
+def _objective_flops(
+    objective: Any, config: configuration.RunConfig, vocab_size: int
+) -> float | None:
+    """FLOPs of an objective for the forward pass of a row."""
+    model, inputs = config.model, config.inputs
+    width = model.hidden_size
+    match objective:
+        case configuration.MaskedLMConfig():
+            predictions = inputs.masking.max_predictions
+            sequence_width = getattr(model, "alpha_hidden_size", width)
+            is_modern = getattr(model, "trunk", "bert") == "modern"
+            dense = 0 if is_modern else _product(predictions, sequence_width, width)
+            return dense + _product(predictions, width, vocab_size)
+        case configuration.SentenceUnshufflingConfig():
+            candidates, steps = inputs.num_candidates, inputs.num_candidates - 1
+            of_layer = (
+                _attention(steps, steps, width)
+                + _attention(steps, candidates, width)
+                + 2 * _product(steps, width, model.intermediate_size)
+            )
+            pointers = _product(steps, candidates, width)
+            return objective.num_layers * of_layer + pointers
+        case configuration.ExchangeSentenceConfig():
+            width = model.alpha_hidden_size
+            return _product(inputs.sentences_per_row, width, width + 2)
+        case configuration.CausalLMConfig():
+            limits = (0, *model.cutoffs, vocab_size)
+            sizes = [end - begin for begin, end in itertools.pairwise(limits)]
+            # Shares of the words by Zipf's law. All words need the head.
+            total = math.log(vocab_size) + 0.5772
+            shares = [1.0] + [
+                math.log(end / begin) / total
+                for begin, end in itertools.pairwise(limits[1:])
+            ]
+            is_projected = model.tail_divisor != 1 or model.embedding_size != width
+            return inputs.row_length * sum(
+                share * (_product(part, words) + is_projected * _product(width, part))
+                for share, words, part in zip(
+                    shares, sizes, _adaptive_widths(model), strict=True
+                )
+            )
+    return None
+
+
+def _product(*sizes: float) -> float:
+    """A product of matrices: two FLOPs for each multiplication."""
+    return 2 * math.prod(sizes)
+
+
+def _attention(
+    queries: int, seen: int, width: int, num_keys: int | None = None
+) -> float:
+    """Attention with four projections; each query sees `seen` of the keys."""
+    keys = seen if num_keys is None else num_keys
+    return 2 * _product(queries + keys, width, width) + 2 * _product(
+        queries, seen, width
+    )
+
+
+def _adaptive_widths(model: configuration.TransformerXLConfig) -> list[int]:
+    return [
+        model.embedding_size // model.tail_divisor**part
+        for part in range(len(model.cutoffs) + 1)
+    ]
+
+
+# --- Peak of a device -----------------------------------------------------------
+
+# TFLOP/s of dense products from NVIDIA's data sheets, at boost clock: float32, half
+# precision, and float32 rounded to TensorFloat-32. GPUs without the last lack bfloat16.
+_PEAKS = {
+    "v100": (15.7, 125, None),
+    "v100 pcie": (14, 112, None),
+    "t4": (8.1, 65, None),
+    "a100": (19.5, 312, 156),
+    "a100 pcie": (19.5, 312, 156),
+    "a10": (31.2, 125, 62.5),
+    "l4": (30.3, 121, 60.5),
+    "l40s": (91.6, 362, 183),
+    "h100": (67, 989.4, 494.7),
+    "h100 pcie": (51, 756, 378),
+    "h200": (67, 989.4, 494.7),
+    "rtx 3090": (35.6, 71, 35.6),
+    "rtx 4090": (82.6, 165.2, 82.6),
+    "rtx a6000": (38.7, 154.8, 77.4),
+    "rtx 6000 ada generation": (91.1, 364.2, 182.1),
+}
+# Words of a device's name that do not matter for its speed.
+_IRRELEVANT = re.compile(r"nvidia|tesla|geforce|\d+gb|hbm\d\w?|sxm\d?(-\d+gb)?")
+
+
+@functools.cache
+def find_peak(dtype: str) -> tuple[float, str]:
+    """Peak FLOP/s of this process's device for products of `dtype`, and its source."""
+    name = engine.current().devices.gpu_name()
+    if name is not None:
+        known = peak_by_name(
+            name,
+            dtype,
+            tensor_float_32=engine.current().devices.uses_tensor_float_32(),
+        )
+        if known:
+            return known, f"{dtype} on {name}, by its data sheet"
+    return measure_peak(dtype), f"measured with {dtype} products on {name or 'the CPU'}"
+
+
+def peak_by_name(
+    device_name: str, dtype: str, *, tensor_float_32: bool = True
+) -> float | None:
+    """Peak FLOP/s by the data sheet of a GPU, or None if it is not known.
+
+    Args:
+        device_name: name by the driver, such as "NVIDIA A100-SXM4-80GB". The whole name
+            has to be known, as a laptop's GPU or a slice of a GPU is slower.
+        dtype: "float32", "float16" or "bfloat16".
+        tensor_float_32: whether float32 products may use TensorFloat-32.
+    """
+    words = re.split(r"[\s-]+", device_name.lower())
+    model = " ".join(word for word in words if not _IRRELEVANT.fullmatch(word))
+    float32, half, tf32 = _PEAKS.get(model, (None, None, None))
+    tera = {
+        "float32": tf32 if tensor_float_32 and tf32 else float32,
+        "float16": half,
+        "bfloat16": half if tf32 else None,
+    }.get(dtype)
+    return None if tera is None else tera * 1e12
+
+
+def measure_peak(dtype: str) -> float:
+    """FLOP/s of the fastest product of square matrices, of growing sizes."""
+    best = 0.0
+    for size in (256, 512, 1024, 2048, 4096, 8192):
+        matrix = ops.full((size, size), 1 / size, dtype)
+        seconds = []
+        for _ in range(6):  # the first one sets up libraries
+            begin = time.perf_counter()
+            float(ops.matmul(matrix, matrix)[0, 0])  # waits for the device
+            seconds.append(time.perf_counter() - begin)
+        best = max(best, 2 * size**3 / max(min(seconds[1:]), 1e-9))
+        if min(seconds[1:]) >= 0.01:
+            break
+    return best
+
+
+# --- Memory ---------------------------------------------------------------------
+
+
+def memory_use() -> dict[str, int]:
+    """Bytes in use now and at most since the process started.
+
+    Returns:
+        `host_memory_bytes` and `host_memory_peak_bytes`, the resident set size; with a
+        GPU, also `gpu_memory_bytes` and `gpu_memory_peak_bytes`, allocated by tensors.
+    """
+    resident = psutil.Process().memory_info().rss
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    peak = peak if sys.platform == "darwin" else 1024 * peak
+    status = pathlib.Path("/proc/self/status")
+    # Preferred, as `getrusage` includes the peak of the parent process.
+    if status.exists() and (found := re.search(r"VmHWM:\s*(\d+)", status.read_text())):
+        peak = 1024 * int(found[1])
+    # The kernel updates the peak lazily.
+    figures = {
+        "host_memory_bytes": resident,
+        "host_memory_peak_bytes": max(resident, peak),
+    }
+    if (gpu := engine.current().devices.gpu_memory_use()) is not None:
+        figures["gpu_memory_bytes"], figures["gpu_memory_peak_bytes"] = gpu
+    return figures
+
+
+def available_memory() -> tuple[int, str]:
+    """Bytes that this process may use of its device, and the device's name."""
+    if (limit := engine.current().devices.gpu_memory_limit()) is not None:
+        return limit, "the GPU"
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    for name in ("memory.max", "memory/memory.limit_in_bytes"):
+        try:
+            limit = int((pathlib.Path("/sys/fs/cgroup") / name).read_text())
+        except (OSError, ValueError):
+            continue
+        memory = min(memory, limit)
+    # Set by `horovodrun` and by MPI launchers that start Horovod.
+    num_processes = int(os.environ.get("HOROVOD_LOCAL_SIZE", "1"))
+    share = f", for each of {num_processes} processes" if num_processes > 1 else ""
+    return memory // num_processes, f"this machine{share}"
+
+
+# --- A run that trains ----------------------------------------------------------
+
+# Columns of the log. They depend on the machine, so equal runs may differ in them.
+FIGURES = (
+    "tokens_per_second",
+    "model_flops_utilization",
+    "data_wait_share",
+    "host_memory_bytes",
+    "host_memory_peak_bytes",
+    "gpu_memory_bytes",
+    "gpu_memory_peak_bytes",
+    "elapsed_seconds",
+    "total_seconds",
+)
+
+
+class Throughput:
+    """Speed, data wait and memory of each log interval.
+
+    Speed and utilisation are those of all processes, the rest of this process.
+
+    Args:
+        stopwatch: measures the training loop and its wait for batches.
+        flops_per_update: model FLOPs, or None if they are unknown.
+        peak: FLOP/s of all devices of the run.
+        clock: returns seconds.
+    """
+
+    def __init__(
+        self,
+        stopwatch: Stopwatch,
+        flops_per_update: int | None = None,
+        peak: float | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ):
+        self.stopwatch = stopwatch
+        self._flops_per_update = flops_per_update
+        self._peak = peak
+        self._clock = clock
+        self._begin = clock()
+        self._updates: int | None = None
+        self._tokens = 0.0
+
+    @property
+    def is_measuring(self) -> bool:
+        """True after the first update, which builds the graph and is left out."""
+        return self._updates is not None
+
+    def update_done(self, updates: int, read_tokens: Callable[[], float]) -> None:
+        """Starts measuring after the first update; `read_tokens` is called once."""
+        if self._updates is None:
+            self._updates = updates
+            self._tokens = read_tokens()
+            self.stopwatch.start()
+
+    def interval(self, updates: int, tokens: float) -> dict[str, float]:
+        """Figures since the last call, without speeds if no time was measured.
+
+        Args:
+            updates: updates of the run so far.
+            tokens: tokens of the run so far.
+        """
+        lap = self.stopwatch.lap()
+        new_updates, new_tokens = updates - (self._updates or 0), tokens - self._tokens
+        self._updates, self._tokens = updates, tokens
+        figures = {}
+        if new_updates and lap.seconds > 0:
+            figures["tokens_per_second"] = new_tokens / lap.seconds
+            if self._flops_per_update and self._peak:
+                speed = new_updates * self._flops_per_update / lap.seconds
+                figures["model_flops_utilization"] = speed / self._peak
+            figures["data_wait_share"] = lap.waited / lap.seconds
+        return {**figures, **self.now()}
+
+    def now(self) -> dict[str, float]:
+        """Memory, and seconds since this process started or resumed the run."""
+        return {**memory_use(), "elapsed_seconds": self._clock() - self._begin}
+
+
+def start(
+    config: configuration.RunConfig,
+    vocab_size: int,
+    pretrainer: Pretrainer,
+    report: Callable[[str], None],
+) -> Throughput:
+    """Finds the peak of all devices and starts the clock; every process calls it.
+
+    Args:
+        config: the run.
+        vocab_size: entries of the vocabulary.
+        pretrainer: the model that is trained.
+        report: called on the chief with the peak, and with a line if FLOPs are unknown.
+    """
+    distribution = pretrainer.step_options.distribution
+    own, source = find_peak(pretrainer.encoder.compute_dtype)
+    peak = sum(distribution.gather(own * engine.current().devices.num_used()))
+    flops = flops_per_update(config, vocab_size)
+    if distribution.is_chief:
+        of = f" (rank 0; the sum is of {distribution.size} processes)"
+        of = of if distribution.size > 1 else ""
+        report(f"Peak for MFU: {peak / 1e12:,.4g} TFLOP/s, {source}{of}")
+        if flops is None:
+            report("No MFU: the FLOPs of this model are unknown")
+    return Throughput(pretrainer.stopwatch, flops, peak)
+
+
+def console_values(figures: Mapping[str, float]) -> dict[str, str]:
+    """Figures of a log row as short names and text, for a console."""
+    texts = {}
+    if "tokens_per_second" in figures:
+        texts["tokens/s"] = f"{figures['tokens_per_second']:,.0f}"
+    if "model_flops_utilization" in figures:
+        texts["MFU"] = f"{figures['model_flops_utilization']:.1%}"
+    if "data_wait_share" in figures:
+        texts["data wait"] = f"{figures['data_wait_share']:.1%}"
+    for name, device in (("host", "host_memory"), ("GPU", "gpu_memory")):
+        if f"{device}_bytes" in figures:
+            used, peak = figures[f"{device}_bytes"], figures[f"{device}_peak_bytes"]
+            texts[name] = f"{used / 2**30:.2f}/{peak / 2**30:.2f} GiB"
+    elapsed, total = figures["elapsed_seconds"], figures["total_seconds"]
+    texts["elapsed"] = tqdm.format_interval(elapsed)
+    if total > elapsed:
+        texts["elapsed"] += f" ({tqdm.format_interval(total)} in all)"
+    return texts

@@ -1,0 +1,111 @@
+"""ONNX files: what the models compute, in onnxruntime."""
+
+import importlib.util
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from seg_tf.commands import export
+from seg_tf.export import onnx_file, saved_model
+from seg_tf.export.sentence_encoder import SentenceEncoder
+from seg_tf.finetuning import TextClassifier
+from seg_tf.preprocessing.text_preprocessor import DocumentPreprocessor
+from tests import command_calls
+from tests.finetuning import tiny_models
+from tests.inference import tiny_windows
+from tests.preprocessing.test_text_preprocessor import DOCUMENTS
+
+pytestmark = pytest.mark.slow
+FORMATS = ("saved_model", "onnx")
+
+
+def run_onnx(folder, rows):
+    # onnxruntime starts threads when it is imported, which must not happen in tests
+    # that fork.
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(folder / "encode_ids.onnx")
+    names = [output.name for output in session.get_outputs()]
+    inputs = {one.name: rows[one.name].numpy() for one in session.get_inputs()}
+    return dict(zip(names, session.run(names, inputs), strict=True))
+
+
+@pytest.mark.parametrize("kind", ["bert", "segabert_slm", "modern", "reat"])
+def test_rows_of_any_size_give_what_the_model_gives(kind, tmp_path):
+    pretrained = tiny_models.tiny(kind)
+    SentenceEncoder(pretrained).export(tmp_path / "out", formats=FORMATS)
+    preprocessor = DocumentPreprocessor(pretrained)
+    served = tf.saved_model.load(tmp_path / "out").signatures["encode_ids"]
+    for texts in (DOCUMENTS, DOCUMENTS[1:2]):
+        rows = preprocessor.read(tf.constant(texts))[1]
+        names = served.structured_input_signature[1]
+        expected = served(**{name: rows[name] for name in names})
+        outputs = run_onnx(tmp_path / "out", rows)
+        renamed = {f"output_{name}" if name in names else name for name in expected}
+        assert renamed == set(outputs)
+        for name, values in outputs.items():
+            np.testing.assert_allclose(
+                values, expected[name.removeprefix("output_")], atol=5e-6, rtol=5e-6
+            )
+
+
+def test_classifiers_give_logits_and_probabilities(tmp_path):
+    classifier = TextClassifier.from_pretrained(
+        tiny_models.tiny("slm"), 3, num_texts=2, seed=1
+    )
+    classifier.export(tmp_path / "out", formats=("onnx",))
+    texts = tf.constant(["w1 w2", "w3"])
+    rows = classifier.preprocessor((texts, texts))
+    outputs = run_onnx(tmp_path / "out", rows)
+    assert set(outputs) == {"logits", "probabilities"}
+    np.testing.assert_allclose(
+        outputs["logits"], classifier(rows, training=False), atol=3e-6
+    )
+
+
+def test_the_command_writes_compares_and_describes_the_file(tmp_path, capsys):
+    checkpoint = tiny_windows.write_checkpoint(tmp_path / "run", tiny_windows.SEGABERT)
+    output = tmp_path / "out"
+    arguments = [f"--checkpoint={checkpoint}", f"--output_dir={output}"]
+    command_calls.run(export, *arguments, "--formats=onnx")
+    assert {path.name for path in output.iterdir()} == {
+        "encode_ids.onnx",
+        "export.json",
+    }
+    assert "encode_ids.onnx: differs from the model by at most " in (
+        capsys.readouterr().out
+    )
+    description = json.loads((output / "export.json").read_text())
+    assert 0 < description["largest_differences"]["onnx"] < 1e-5
+    command_calls.run(export, *arguments, "--overwrite")
+    assert not (output / "encode_ids.onnx").exists()
+
+
+@pytest.mark.parametrize("amount", [1.0, np.nan])
+def test_a_file_that_computes_something_else_is_not_kept(tmp_path, monkeypatch, amount):
+    compare = onnx_file._compare
+
+    def compare_wrong(name, expected, output):
+        # In the larger batch only.
+        wrong = amount if name == "pooled_output" and len(output) > 1 else 0
+        return compare(name, expected, output + wrong)
+
+    monkeypatch.setattr(onnx_file, "_compare", compare_wrong)
+    encoder = SentenceEncoder(tiny_models.tiny("bert"))
+    with pytest.raises(ValueError, match=r"Received: `pooled_output` of .* differs by"):
+        encoder.export(tmp_path / "out", formats=("onnx",))
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("formats", [[], ["saved_model", "litert"]])
+def test_formats_are_checked(formats):
+    with pytest.raises(ValueError, match="`formats` must be saved_model, onnx or both"):
+        saved_model.check_formats(formats)
+
+
+def test_a_missing_package_is_named(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ValueError, match=r"needs the package tf2onnx: pip .*\[onnx\]"):
+        saved_model.check_formats(["onnx"])

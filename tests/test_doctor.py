@@ -1,0 +1,95 @@
+"""The doctor, on this installation and on broken ones."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from seg_tf import doctor
+
+
+def run_doctor(*flags, **variables):
+    return subprocess.run(
+        [sys.executable, "-m", "seg_tf.doctor", *flags],
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.slow
+def test_this_installation_is_in_order():
+    finished = run_doctor()
+    problems = [s for s in finished.stdout.splitlines() if s.startswith("problem")]
+    # This machine may have GPUs but not the libraries for them.
+    assert all("GPU" in line for line in problems), finished.stdout
+    assert finished.returncode == bool(problems)
+    assert "tensorflow 2.20" in finished.stdout
+    if "Horovod is not installed" not in finished.stdout:
+        assert "two processes sum a tensor on the" in finished.stdout
+
+
+def test_a_broken_tensorflow_is_reported(tmp_path):
+    (tmp_path / "tensorflow.py").write_text("raise ImportError('libfoo: too short')")
+    finished = run_doctor("--noall_reduce", PYTHONPATH=str(tmp_path))
+    assert (finished.returncode, finished.stderr) == (1, "")
+    assert "problem  TensorFlow and Keras: exit status 1: ImportError: libfoo: too" in (
+        finished.stdout
+    )
+
+
+def test_missing_and_different_packages_are_named(tmp_path, monkeypatch):
+    lock = tmp_path / "run.txt"
+    lock.write_text(
+        "no-such-package==1 \\\n    --hash=sha256:aa==\nabsl_py==0.0 \\\n"
+        "keras==0.1 ; python_full_version < '3.5' \\\n"
+    )
+    monkeypatch.setattr(doctor, "_LOCK", lock)
+    (_, line) = doctor.check_packages()
+    assert line.startswith("problem  packages: no-such-package missing (pinned: 1), ")
+    assert "absl_py " in line
+    assert "keras" not in line
+
+
+def test_gpus_and_backends_are_compared(monkeypatch):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    facts = {"versions": "tensorflow 2.20.0", "backend": "tensorflow", "gpus": ["H100"]}
+    assert all(line[:2] == "ok" for line in doctor.check_tensorflow(facts, 1))
+    assert "sees 1 of 2 GPUs" in doctor.check_tensorflow(facts, 2)[-1]
+    jax = doctor.check_tensorflow({**facts, "backend": "jax"}, 1)
+    assert any("export KERAS_BACKEND=tensorflow" in line for line in jax)
+
+
+def test_horovod_is_built_for_the_installed_tensorflow():
+    build = "0.28.1+tf2.20.0.patch2c6f686a"
+    for version, tensorflow, level in [
+        (build, "2.20.0", "ok"),
+        (build, "2.21.0", "problem"),
+        ("0.28.1", "2.20.0", "warning"),
+        ("", "2.20.0", "warning"),
+    ]:
+        assert doctor.check_build(version, tensorflow)[0].startswith(level)
+    facts = {"size": 1, "sum": [1.0, 2.5], "device": "CPU"}
+    assert doctor.check_sum(facts)[0].startswith("problem")
+
+
+@pytest.mark.parametrize(
+    ("code", "failure"),
+    [
+        ("import os; os.kill(os.getpid(), 11)", "killed by SIGSEGV"),
+        ("raise SystemExit(4)", "exit status 4: "),
+        ("import time; print(1); time.sleep(600)", "no answer within 1 s"),
+    ],
+)
+def test_a_failed_probe_says_how(code, failure):
+    facts = doctor.run_probe(sys.executable, "-c", code, time_limit=1)
+    assert failure in facts["failure"]
+    assert "/no/such" in doctor.run_probe("/no/such", time_limit=1)["failure"]
+
+
+def test_ranks_of_a_run_are_not_inherited(monkeypatch):
+    monkeypatch.setenv("HOROVOD_RANK", "1")
+    code = f"import os; print({doctor._MARK!r} + '%d' % ('HOROVOD_RANK' in os.environ))"
+    assert doctor.run_probe(sys.executable, "-c", code, time_limit=60) == 0

@@ -1,0 +1,325 @@
+"""Throughput against products counted one by one, scripted clocks and data sheets."""
+
+import contextlib
+import dataclasses
+import itertools
+import math
+
+import numpy as np
+import psutil
+import pytest
+import tensorflow as tf
+from tensorflow.python.framework import op_callbacks
+
+from seg_tf import configuration
+from seg_tf.training import pretraining, throughput
+from seg_tf.training.outputs.run_outputs import SilentOutputs
+from seg_tf.training.outputs.stopwatch import Lap, Stopwatch
+from seg_tf.training.supervisor import Supervisor, Validation
+from seg_tf.training.throughput import Throughput, peak_by_name
+from tests.training import test_reat_run, test_sentence_unshuffling_run, word_runs
+from tests.training.stand_ins import (
+    VOCAB_SIZE,
+    ArithmeticInputs,
+    small_config,
+    small_pretrainer,
+)
+
+pytestmark = pytest.mark.slow
+
+GIB = 2**30
+STEP_SECONDS = 1.0
+FLOPS_PER_UPDATE = 600
+PEAK = 400.0
+
+
+class ProductCounter:
+    """FLOPs of the matrix products that were run while it listened."""
+
+    def __init__(self):
+        self.flops = 0
+
+    def __call__(
+        self, op_type, inputs, attrs, outputs, op_name=None, graph=None
+    ) -> None:
+        op_type = tf.compat.as_str(op_type)
+        named = dict(zip(attrs[::2], attrs[1::2], strict=True))
+        if op_type == "Einsum":
+            self.flops += 2 * self._einsum_size(
+                inputs, tf.compat.as_str(named["equation"])
+            )
+        elif op_type in ("MatMul", "BatchMatMulV2", "BatchMatMul", "BatchMatMulV3"):
+            transposed = named.get("transpose_a", named.get("adj_x", False))
+            inner = inputs[0].shape[-2 if transposed else -1]
+            self.flops += 2 * math.prod(outputs[0].shape) * inner
+        else:
+            assert "MatMul" not in op_type
+            assert "Conv" not in op_type
+
+    @staticmethod
+    def _einsum_size(inputs, equation) -> int:
+        terms = equation.split("->")[0].split(",")
+        sizes = {
+            label: size
+            for term, operand in zip(terms, inputs, strict=True)
+            for label, size in zip(term, operand.shape, strict=True)
+        }
+        return math.prod(sizes.values()) if len(terms) == 2 else 0
+
+
+@contextlib.contextmanager
+def count_products():
+    counter = ProductCounter()
+    op_callbacks.add_op_callback(counter)
+    try:
+        yield counter
+    finally:
+        op_callbacks.remove_op_callback(counter)
+
+
+def count(config, inputs) -> float:
+    """FLOPs of an update of `config`, from its first batch's forward pass."""
+    pretrainer = pretraining.build_pretrainer(config, inputs)
+    batch = next(iter(inputs.train_dataset(4)))
+    with count_products() as counter:
+        batch |= pretrainer.encode(batch)[1] if pretrainer.memory.variables else {}
+        counter.flops = 0
+        pretrainer._forward(batch, True)
+    return 3 * counter.flops * config.training.batch_size / 4
+
+
+@pytest.mark.parametrize("gated", [False, True])
+def test_flops_of_an_encoder_with_masked_lm(gated):
+    config = small_config()
+    changes = {"trunk": "modern", "gated": True, "dropout": 0.0} if gated else {}
+    model = dataclasses.replace(config.model, num_layers=3, num_heads=4, **changes)
+    config = dataclasses.replace(config, model=model)
+    expected = count(config, ArithmeticInputs())
+    assert throughput.flops_per_update(config, VOCAB_SIZE) == expected
+
+
+def test_flops_of_sentence_unshuffling_and_reat(tmp_path):
+    for name in ("sentences", "texts"):
+        (tmp_path / name).mkdir()
+    records = test_sentence_unshuffling_run.write_records(tmp_path / "sentences")
+    test_reat_run.write_records(records, tmp_path / "texts")
+    unshuffling = test_sentence_unshuffling_run.CONFIG
+    for config, folder in (
+        (unshuffling, records),
+        (test_reat_run.CONFIG, tmp_path / "texts"),
+    ):
+        inputs = pretraining.build_inputs(config, str(folder))
+        expected = count(config, inputs)
+        assert throughput.flops_per_update(config, inputs.vocab_size) == expected
+
+
+@pytest.mark.parametrize("cutoffs", [(), (10, 30)])
+def test_flops_of_a_transformer_xl(tmp_path, cutoffs):
+    model = dataclasses.replace(
+        word_runs.CONFIG.model, position_parts=("token",), cutoffs=cutoffs
+    )
+    config = dataclasses.replace(word_runs.CONFIG, model=model)
+    inputs = pretraining.build_inputs(config, str(word_runs.write_records(tmp_path)))
+    # Vectors of positions, computed once for a micro-batch, are left out; the text is
+    # not distributed as Zipf has it.
+    expected = count(config, inputs)
+    flops = throughput.flops_per_update(config, word_runs.VOCAB_SIZE)
+    assert flops == pytest.approx(expected, rel=0.15)
+
+
+def test_bert_base_costs_about_six_times_its_weights_for_each_token():
+    """Kaplan et al., 2020, section 2.1; attention over 512 positions adds 10 %."""
+    config = configuration.RunConfig(name="bert", paper="bert_base")
+    weights = 12 * (4 * 768**2 + 2 * 768 * 3072)
+    tokens = config.training.batch_size * 512
+    flops = throughput.flops_per_update(config, 30_522)
+    assert 1.1 < flops / (6 * weights * tokens) < 1.2
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "tera"),
+    [
+        ("NVIDIA A100-SXM4-80GB", "bfloat16", 312),
+        ("NVIDIA A100 80GB PCIe", "float32", 156),
+        ("NVIDIA H100 80GB HBM3", "bfloat16", 989.4),
+        ("Tesla V100-SXM2-16GB", "float32", 15.7),  # no TensorFloat-32
+        ("NVIDIA GeForce RTX 3090", "float16", 71),
+        ("NVIDIA GeForce RTX 4090 Laptop GPU", "float16", None),
+        ("NVIDIA H100 80GB HBM3 MIG 1g.10gb", "float16", None),
+        ("Tesla T4", "bfloat16", None),  # which it can only emulate
+        ("NVIDIA A100-SXM4-80GB", "float64", None),
+    ],
+)
+def test_peaks_are_those_of_data_sheets_and_never_guessed(name, dtype, tera):
+    assert peak_by_name(name, dtype) == (tera and tera * 1e12)
+
+
+def test_this_machine_can_be_measured():
+    peak, source = throughput.find_peak("float32")
+    assert 1e6 < peak < 1e17
+    assert "float32" in source
+    without = peak_by_name("NVIDIA A100-SXM4-40GB", "float32", tensor_float_32=False)
+    assert without == 19.5e12
+
+
+def test_memory_of_a_host_is_shared_by_its_processes(monkeypatch):
+    size, device = throughput.available_memory()
+    assert size > 2**28
+    assert device == "this machine"
+    monkeypatch.setenv("HOROVOD_LOCAL_SIZE", "4")
+    expected = (size // 4, "this machine, for each of 4 processes")
+    assert throughput.available_memory() == expected
+
+
+class Clock:
+    """Seconds that pass when a test says so."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        return self.now
+
+    def advance(self, seconds):
+        self.now += seconds
+
+
+class Recorder(SilentOutputs):
+    """Keeps what would be written."""
+
+    def __init__(self):
+        self.figures = {}
+        self.validations = {}
+
+    def write_interval(self, updates, row, figures):
+        self.figures[updates] = {"tokens": row["tokens"], **figures}
+
+    def write_validation(self, updates, results, figures, pretrainer):
+        self.validations[updates] = figures
+
+
+@pytest.fixture(scope="module")
+def pretrainer():
+    return small_pretrainer()
+
+
+def train(pretrainer, seconds_to_load):
+    """Updates of a second each, on batches that take so many to load.
+
+    After the fourth comes a validation of a minute. Returns the figures of each
+    interval of two updates, and those of the validation.
+    """
+    clock, outputs = Clock(), Recorder()
+
+    def batches():
+        for seconds, features in zip(
+            seconds_to_load, ArithmeticInputs().train_dataset(4), strict=False
+        ):
+            clock.advance(seconds)
+            yield features
+
+    def make_step():  # asked for stops between the arrival of a batch and its step
+        clock.advance(STEP_SECONDS)
+        return False
+
+    pretrainer.collective_flags.listen(stop=make_step, regroup=bool)
+    pretrainer.stopwatch = Stopwatch(clock)
+    supervisor = Supervisor(
+        small_config(log_interval=2, checkpoint_interval=100).training,
+        updates=0,
+        validation=Validation(),
+        outputs=outputs,
+        throughput=Throughput(
+            pretrainer.stopwatch, FLOPS_PER_UPDATE, PEAK, clock=clock
+        ),
+        stop_request=None,
+    )
+    supervisor.set_model(pretrainer)
+    update, iterator = pretrainer.make_train_function(), batches()
+    for batch in range(len(seconds_to_load)):
+        update(iterator)
+        supervisor.on_train_batch_end(batch)
+        if batch == 3:
+            supervisor.on_test_begin()
+            clock.advance(60)
+            supervisor.on_test_end()
+            supervisor.validated({"loss": 1.0})
+    return outputs
+
+
+def test_data_wait_is_the_share_of_time_until_the_next_batch_is_there(pretrainer):
+    slow = train(pretrainer, seconds_to_load=[50, 3, 3, 3, 0.25, 0.25]).figures
+    assert slow[4]["data_wait_share"] == 6 / (6 + 2)
+    assert slow[6]["data_wait_share"] == 0.5 / (0.5 + 2)
+    fast = train(pretrainer, seconds_to_load=[50, 0, 0, 0]).figures
+    assert fast[4]["data_wait_share"] == 0
+
+
+def test_speed_leaves_out_the_first_update_and_validations(pretrainer):
+    figures = train(pretrainer, seconds_to_load=[50, 3, 1, 1, 2, 2]).figures
+    # The first update, which builds the graph, is not in the interval that it is of.
+    assert figures[2]["model_flops_utilization"] == FLOPS_PER_UPDATE / (3 + 1) / PEAK
+    for updates, seconds in ((4, 2 * (1 + 1)), (6, 2 * (2 + 1))):
+        assert figures[updates]["tokens_per_second"] == pytest.approx(
+            (figures[updates]["tokens"] - figures[updates - 2]["tokens"]) / seconds
+        )
+        utilization = 2 * FLOPS_PER_UPDATE / seconds / PEAK
+        assert figures[updates]["model_flops_utilization"] == utilization
+
+
+def test_pauses_are_in_no_lap():
+    clock = Clock()
+    stopwatch = Stopwatch(clock)
+    stopwatch.pause()
+    stopwatch.go_on()  # of a validation before the first update
+    clock.advance(5)
+    stopwatch.start()
+    clock.advance(1)
+    stopwatch.pause()
+    clock.advance(10)
+    stopwatch.pause()
+    stopwatch.go_on()
+    clock.advance(2)
+    assert stopwatch.lap() == Lap(seconds=3, waited=0)
+    assert stopwatch.next_of(itertools.count()) == 0
+    assert stopwatch.lap() == Lap(seconds=0, waited=0)
+
+
+def test_host_memory_is_that_of_this_process():
+    before = throughput.memory_use()
+    held = np.ones(2**25)  # a quarter of a GiB
+    during = throughput.memory_use()
+    assert during["host_memory_bytes"] > before["host_memory_bytes"] + held.nbytes / 2
+    assert during["host_memory_bytes"] <= psutil.virtual_memory().total
+    del held
+    after = throughput.memory_use()
+    assert after["host_memory_bytes"] < during["host_memory_bytes"] - 2**27
+    assert after["host_memory_peak_bytes"] > during["host_memory_bytes"] - 2**27
+    assert not any(name.startswith("gpu") for name in after)
+
+
+def test_console_has_short_names_and_rounded_values():
+    figures = {
+        "tokens_per_second": 12_345.6,
+        "model_flops_utilization": 0.4567,
+        "data_wait_share": 0.0123,
+        "host_memory_bytes": 1.5 * GIB,
+        "host_memory_peak_bytes": 2 * GIB,
+        "gpu_memory_bytes": 10 * GIB,
+        "gpu_memory_peak_bytes": 12.25 * GIB,
+        "elapsed_seconds": 83.0,
+        "total_seconds": 83.0,
+    }
+    assert throughput.console_values(figures) == {
+        "tokens/s": "12,346",
+        "MFU": "45.7%",
+        "data wait": "1.2%",
+        "host": "1.50/2.00 GiB",
+        "GPU": "10.00/12.25 GiB",
+        "elapsed": "01:23",
+    }
+    assert figures.keys() == set(throughput.FIGURES)
+    resumed = throughput.console_values(
+        {"elapsed_seconds": 83.0, "total_seconds": 7_283.0}
+    )
+    assert resumed == {"elapsed": "01:23 (2:01:23 in all)"}
