@@ -120,11 +120,9 @@ def _run(
         deviations = fidelity.describe(config)
     except (ValueError, OSError, CheckpointError, TrainingStopped) as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
-        if not processes.is_elastic:
-            # A launcher ends all ranks when the first one exits; each has its say
-            # before.
-            with contextlib.suppress(TrainingStopped):
-                processes.gather(None)
+        # A launcher ends all ranks when the first one exits; each has its say before.
+        with contextlib.suppress(TrainingStopped):
+            processes.gather(None)
         sys.exit(1)
     figures = run_estimate.make_plan(config, prepared.inputs, prepared.pretrainer)
     if prepared.processes.is_chief:
@@ -143,9 +141,6 @@ def _prepare_together(
     stack: contextlib.ExitStack,
 ) -> _Prepared:
     """Prepares every rank, and ends all if they differ or one of them fails."""
-    if processes.is_elastic:
-        # Others may be training already; `PretrainingRun.synchronise` compares them.
-        return _prepare(config, options, processes, stack)
     # Whatever decides what a rank does next comes first.
     processes.check_agreement(
         {
