@@ -245,8 +245,17 @@ def _train(
             callbacks = run_callbacks.make_callbacks(
                 prepared.callback_factories, prepared.folder.path
             )
-            for tracker in _trackers(options, prepared):
-                callbacks.append(stack.enter_context(tracker))
+            others = dict(prepared.description)
+            settings = others.pop("config")
+            tracked = trackers.TrackedRun(
+                name=prepared.folder.path.absolute().name,
+                parameters={**others, **settings},
+                id_file=prepared.folder.trackers_file,
+            )
+            for name, project in options.trackers.items():
+                tracker = trackers.Tracker(name, project, tracked)
+                stack.push(tracker.close)
+                callbacks.append(tracker)
             if options.profile_updates:
                 profiler = Profiler(
                     options.profile_updates, prepared.folder.events_folder, print
@@ -269,19 +278,6 @@ def _train(
         sys.exit(stop.exit_code)
     if is_chief:
         print(_ending(result, prepared.folder))
-
-
-def _trackers(options: RunOptions, prepared: _Prepared) -> list[trackers.Tracker]:
-    parts = dict(prepared.description)
-    run = trackers.TrackedRun(
-        name=prepared.folder.path.absolute().name,
-        parameters={**parts.pop("config"), **parts},
-        id_file=prepared.folder.trackers_file,
-    )
-    # Of an elastic run another process may become the chief.
-    return trackers.make_trackers(
-        options.trackers, run, is_chief=lambda: prepared.processes.is_chief
-    )
 
 
 def _initial_checkpoint(
