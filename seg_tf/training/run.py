@@ -116,21 +116,18 @@ class PretrainingRun:
                 raise
 
     def _take_up(self) -> None:
-        change = run_folder.prepare(self._folder, self._description, **self._choice)
+        previous = run_folder.prepare(self._folder, self._description, **self._choice)
         files.write_text(
             self._folder.deviations_file, fidelity.describe(self._config) + "\n"
         )
-        state: Mapping[str, Any] | None = self.checkpoints.newest_intact()
-        if change:
-            state = run_length.take_over(
-                change,
-                state,
-                config=self._config,
-                checkpoints=self.checkpoints,
-                folder=self._folder,
-                description=self._description,
-                report=self._report,
+        state: Mapping[str, Any] | None
+        if previous:
+            state = run_length.choose_checkpoint(
+                previous, self._config, self.checkpoints, self._folder, self._report
             )
+            run_folder.record(self._folder, self._description)
+        else:
+            state = self.checkpoints.newest_intact()
         if state:
             self.checkpoints.restore(self._pretrainer, state["updates"])
             self.checkpoints.discard_newer(state["updates"])
