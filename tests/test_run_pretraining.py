@@ -367,16 +367,6 @@ def test_trackers_and_callbacks_follow_a_run_over_its_starts(
     assert len(wandb.openings) == 3
 
 
-def test_tracker_that_cannot_start_is_one_line(records, tmp_path, monkeypatch):
-    wandb = tracker_stand_ins.install_wandb(monkeypatch)
-    wandb.init = None
-    arguments = arguments_of(records, tmp_path / "run", "--wandb")
-    code, _, errors = run_here(*arguments)
-    assert code == 1
-    assert "`--wandb` must be able to start a run, and failed. Nothing was" in errors
-    assert not (tmp_path / "run/checkpoints").exists()
-
-
 def test_a_run_without_a_log_names_no_curve(records_without_validation, tmp_path):
     code, output, errors = run_here(
         *arguments_of(records_without_validation, tmp_path),

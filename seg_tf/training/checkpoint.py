@@ -26,8 +26,7 @@ class Checkpoints:
         text_preparation: how the run's text became ids; each checkpoint
             keeps it with the weights. None where the inputs do not know.
         report: called with a line of text when something is worth saying.
-        decay_begin: updates that the run has in common with longer ones, which can go
-            on from there; None where it has none.
+        decay_begin: update from which longer runs differ; None if they always do.
     """
 
     def __init__(
@@ -126,10 +125,6 @@ class Checkpoints:
         """The lowest validation loss of a checkpoint, if any has one."""
         return min(folders.validation_losses(self.folder).values(), default=None)
 
-    def newest_until(self, updates: int) -> int | None:
-        """Updates of the newest checkpoint of at most so many, if any."""
-        return max((one for one in self.updates() if one <= updates), default=None)
-
     def newest_intact(self, at_most: int | None = None) -> dict[str, Any] | None:
         """State of the newest checkpoint whose every byte is as it was written.
 
@@ -168,21 +163,15 @@ class Checkpoints:
             if newer > updates:
                 files.remove_folder(self.path(newer))
 
-    def set_aside_newer(self, updates: int, folder: pathlib.Path) -> None:
-        """Moves the checkpoints after `updates` into the output folder of an end.
-
-        Args:
-            updates: those of the checkpoint that the run continues from.
-            folder: where they go, below `checkpoints`, as an output folder has them.
-        """
-        target = folder / self.folder.name
+    def move_newer(self, updates: int, folder: pathlib.Path) -> None:
+        """Moves the checkpoints after `updates` to `folder`."""
+        folder.mkdir(parents=True, exist_ok=True)
         for newer in self.updates():
+            target = folder / folder_names.name(newer)
             if newer > updates:
-                kept = target / folder_names.name(newer)
-                if kept.exists():  # of an earlier end at this length
-                    files.remove_folder(kept)
-                target.mkdir(parents=True, exist_ok=True)
-                self.path(newer).rename(kept)
+                if target.exists():
+                    files.remove_folder(target)
+                self.path(newer).rename(target)
 
     def describe_newest(self) -> str:
         """Names the newest checkpoint, as part of a message."""
@@ -199,7 +188,7 @@ class Checkpoints:
         existing = self.updates()
         kept = {*existing[-self.keep :], self.best()}
         if self.decay_begin is not None:
-            kept.add(self.newest_until(self.decay_begin))
+            kept.update([one for one in existing if one <= self.decay_begin][-1:])
         for updates in existing:
             if updates not in kept:
                 files.remove_folder(self.path(updates))

@@ -1,10 +1,11 @@
 """The processes that train together, and what a launcher says of them."""
 
+import contextlib
 import hashlib
 import json
 import os
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from seg_tf.configuration.differences import flat
@@ -25,13 +26,7 @@ JAX_PROCESSES, JAX_PROCESS = "JAX_NUM_PROCESSES", "JAX_PROCESS_ID"
 
 
 class Distribution:
-    """A run of one process: sums are what they are summed from.
-
-    Attributes:
-        is_elastic: whether processes may come and go.
-    """
-
-    is_elastic = False
+    """A run of one process: sums are what they are summed from."""
 
     @property
     def rank(self) -> int:
@@ -125,15 +120,12 @@ class Distribution:
     def call_together(self, function: Callable[[], _Result]) -> _Result:
         """Calls `function` on every rank; if it fails on one, it fails on all.
 
-        Otherwise the other ranks would wait for one that has ended. In an elastic run,
-        where they may be training already, it is called without them.
+        Otherwise the other ranks would wait for one that has ended.
 
         Raises:
             TrainingStopped: if `function` failed on other ranks only. Its own error is
                 raised as it is.
         """
-        if self.is_elastic:
-            return function()
         failure = report = None
         try:
             result = function()
@@ -153,37 +145,10 @@ class Distribution:
             )
         return result
 
-    @property
-    def needs_regrouping(self) -> bool:
-        """True if this process was told of hosts that came or will go."""
-        return False
-
-    def regroup(self) -> None:
-        """Leaves what `run` runs if hosts came or will go; called by all at once."""
-
-    def run(self, synchronise: Callable[[], None], train: Callable[[], Any]) -> Any:
-        """Trains, again and again while the processes change.
-
-        Args:
-            synchronise: called before; gives all processes the state of the chief.
-            train: continues from the state there is. Wherever a sum fails, it has to
-                leave a state that training can continue from.
-
-        Returns:
-            What `train` returned.
-        """
-        synchronise()
-        return train()
-
-
-def was_launched() -> bool:
-    """True if a launcher started this process as one of several."""
-    return number_launched() > 1 or launched_elastic()
-
-
-def launched_elastic() -> bool:
-    """True if processes may come and go, as with `horovodrun --min-np`."""
-    return os.environ.get("HOROVOD_ELASTIC", "0") == "1"
+    @contextlib.contextmanager
+    def failures_explained(self) -> Iterator[None]:
+        """Raises `TrainingStopped` in place of a failed exchange of values."""
+        yield
 
 
 def number_launched() -> int:

@@ -4,36 +4,31 @@ Only Horovod's operations on tensors and on TensorFlow variables are used; its K
 parts do not work with Keras 3.
 """
 
+import contextlib
 import importlib.util
 import os
 import socket
-from collections.abc import Callable, MutableMapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
 
-from seg_tf.training import devices, silent_ranks
-from seg_tf.training.distribution import (
-    Distribution,
-    launched_elastic,
-    number_launched,
-    was_launched,
-)
+from seg_tf.training import devices
+from seg_tf.training.distribution import Distribution, number_launched
 from seg_tf.training.errors import TrainingStopped
 
-# Time limits of Horovod, in seconds, where the environment does not say. It looks for
-# late ranks every STALL_CHECK_TIME, at first only takes a sum that is that late out of
-# its cache, and names the missing ranks at a later look: after two to four times as
-# long, so within a minute. Being late ends a run after half an hour, for one rank may
-# compile or write a checkpoint for minutes.
+# Time limits of Horovod, in seconds, unless the environment sets them.
 _TIME_LIMITS = {
+    # It looks for late ranks this often. A late sum first only leaves its cache; a
+    # later look names the missing ranks, after two to four times as long.
     "HOROVOD_STALL_CHECK_TIME_SECONDS": 12,
+    # A late rank ends the run. It may compile or write a checkpoint for minutes.
     "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": 1_800,
+    # A stopped process, or a host that is gone, ends the run within five minutes, with
+    # a margin for the message. Horovod's default, 30 s, ends a run that is swapped out
+    # for a moment. Ranks also wait this long for each other at the start.
+    "HOROVOD_GLOO_TIMEOUT_SECONDS": 240,
 }
-# How long Gloo waits for another rank: at the start, and for a process that is
-# stopped. Horovod's own 30 s end a run that is swapped out for a moment. An
-# elastic run keeps them: after that time it continues without a host that is gone.
-_GLOO_TIME_LIMIT = {"HOROVOD_GLOO_TIMEOUT_SECONDS": 300}
 
 
 class HorovodDistribution(Distribution):
@@ -43,10 +38,9 @@ class HorovodDistribution(Distribution):
         import horovod.tensorflow as horovod
 
         self._horovod = horovod
-        self.is_elastic = launched_elastic()
-        set_time_limits(os.environ, self.is_elastic)
+        for name, seconds in _TIME_LIMITS.items():
+            os.environ.setdefault(name, str(seconds))
         horovod.init()
-        self._state: Any = None
         _use_one_gpu(horovod.local_rank())
 
     @property
@@ -88,71 +82,23 @@ class HorovodDistribution(Distribution):
                 variable.assign(tf.bitcast(bits, tf.bfloat16))
 
     def broadcast_object(self, value: Any) -> Any:
-        return self._clearly(
-            lambda: self._horovod.broadcast_object(value, root_rank=0, name="object")
-        )
+        with self.failures_explained():
+            return self._horovod.broadcast_object(value, root_rank=0, name="object")
 
     def gather(self, value: Any) -> list[Any]:
-        return self._clearly(
-            lambda: self._horovod.allgather_object(value, name="gathered")
-        )
+        with self.failures_explained():
+            return self._horovod.allgather_object(value, name="gathered")
 
-    @property
-    def needs_regrouping(self) -> bool:
-        return self._state is not None and not self._state._host_messages.empty()
-
-    def regroup(self) -> None:
-        from horovod.common.exceptions import HostsUpdatedInterrupt
-
+    @contextlib.contextmanager
+    def failures_explained(self) -> Iterator[None]:
         try:
-            self._state.check_host_updates()
-        except HostsUpdatedInterrupt:
-            # Horovod leaves out the synchronisation where hosts only went. But one
-            # that was spare may have come in for them, and would wait for it.
-            raise HostsUpdatedInterrupt(skip_sync=False) from None
-
-    def run(self, synchronise: Callable[[], None], train: Callable[[], Any]) -> Any:
-        def watched() -> Any:
-            names = self.gather(f"process {os.getpid()} on {socket.gethostname()}")
-            store = silent_ranks.LauncherStore.of_launcher(os.environ)
-            with silent_ranks.watching(self.rank, names, store):
-                return train()
-
-        if not self.is_elastic:
-            return self._clearly(
-                lambda: super(HorovodDistribution, self).run(synchronise, watched)
-            )
-        from horovod.common import elastic
-
-        def reset() -> None:
-            self._horovod.shutdown()
-            self._horovod.init()
-
-        self._state = _live_state(
-            elastic,
-            lambda: _as_horovod_error(synchronise),
-            self.broadcast_object,
-            lambda: self.rank,
-        )
-        return elastic.run_fn(lambda state: _as_horovod_error(watched), reset)(
-            self._state
-        )
-
-    def _clearly(self, function: Callable[[], Any]) -> Any:
-        """Calls `function`; where others failed, it says so without a trace.
-
-        In an elastic run the error is left to `run`, which begins again.
-
-        Raises:
-            TrainingStopped: if Horovod failed.
-        """
-        try:
-            return function()
+            yield
         except tf.errors.OpError as error:
-            if self._state is not None or not _is_of_horovod(error):
+            lines = [line for line in error.message.splitlines() if "Horovod" in line]
+            if not lines:
                 raise
             raise TrainingStopped(
-                f"{self.describe_failure()} Horovod says: {_first_line(error)}"
+                f"{self.describe_failure()} Horovod says: {lines[0].strip()}"
             ) from error
 
 
@@ -162,9 +108,16 @@ def join() -> Distribution:
     A process that no launcher started trains alone, with Horovod installed or not.
 
     Raises:
-        TrainingStopped: if it is one of several and Horovod is missing.
+        TrainingStopped: if it is one of several and Horovod is missing, or if the
+            launcher is elastic.
     """
-    if not was_launched():
+    if os.environ.get("HOROVOD_ELASTIC") == "1":
+        raise TrainingStopped(
+            "Elastic runs were removed in 0.3. Start a fixed number of processes, "
+            "without --min-np, --max-np and --host-discovery-script: horovodrun -np 16 "
+            "-H host1:8,host2:8 … A run resumes on any number of processes"
+        )
+    if number_launched() <= 1:
         return Distribution()
     if importlib.util.find_spec("horovod") is None:
         raise TrainingStopped(
@@ -174,8 +127,7 @@ def join() -> Distribution:
             "seg_tf.doctor` says more"
         )
     distribution = HorovodDistribution()
-    # Horovod Elastic alone knows how many there are by now.
-    if not distribution.is_elastic and distribution.size != number_launched():
+    if distribution.size != number_launched():
         raise TrainingStopped(
             f"{number_launched()} processes were started, but Horovod found "
             f"{distribution.size}, so each would train by itself. It was built without "
@@ -184,13 +136,6 @@ def join() -> Distribution:
             "-m seg_tf.doctor` says more"
         )
     return distribution
-
-
-def set_time_limits(environment: MutableMapping[str, str], is_elastic: bool) -> None:
-    """Sets time limits of Horovod that the environment leaves open."""
-    limits = _TIME_LIMITS if is_elastic else {**_TIME_LIMITS, **_GLOO_TIME_LIMIT}
-    for name, seconds in limits.items():
-        environment.setdefault(name, str(seconds))
 
 
 def _use_one_gpu(local_rank: int) -> None:
@@ -205,55 +150,3 @@ def _use_one_gpu(local_rank: int) -> None:
             "it has GPUs: horovodrun -H host:GPUs"
         )
     devices.use_one_gpu(local_rank)
-
-
-def _live_state(
-    elastic: Any,
-    synchronise: Callable[[], None],
-    broadcast_object: Callable[[Any], Any],
-    get_rank: Callable[[], int],
-) -> Any:
-    """State that Horovod Elastic synchronises: the variables as they are.
-
-    Horovod's own states keep copies of all weights to go back to when a process
-    fails. A training step changes nothing before its last sum, so there is nothing
-    to go back from.
-    """
-
-    class LiveState(elastic.State):
-        def save(self) -> None:
-            """Nothing to keep."""
-
-        def restore(self) -> None:
-            """Nothing to undo."""
-
-        def sync(self) -> None:
-            synchronise()
-
-    return LiveState(bcast_object=broadcast_object, get_rank=get_rank)
-
-
-def _as_horovod_error(function: Callable[[], Any]) -> Any:
-    """Calls `function`; a sum that failed in TensorFlow is raised as Horovod's error.
-
-    Horovod's own translation knows three operators by name and takes any other
-    failure, that of a grouped all-reduce too, for a normal end.
-    """
-    from horovod.common.exceptions import HorovodInternalError
-
-    try:
-        return function()
-    except tf.errors.OpError as error:
-        if _is_of_horovod(error):
-            raise HorovodInternalError(error.message) from error
-        raise
-
-
-def _is_of_horovod(error: tf.errors.OpError) -> bool:
-    return "Horovod" in error.message
-
-
-def _first_line(error: tf.errors.OpError) -> str:
-    """The line of a long message that names Horovod."""
-    lines = [line for line in error.message.splitlines() if "Horovod" in line]
-    return lines[0].strip()

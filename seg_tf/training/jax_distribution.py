@@ -8,7 +8,7 @@ import re
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
@@ -95,7 +95,7 @@ class JaxDistribution(Distribution):
 
     def broadcast(self, variables: Sequence[Any]) -> None:
         own = [np.asarray(variable.value) for variable in variables]
-        with self._failures_explained():
+        with self.failures_explained():
             values = multihost_utils.broadcast_one_to_all(own)
         for variable, value in zip(variables, values, strict=True):
             variable.assign(np.asarray(value))
@@ -105,7 +105,7 @@ class JaxDistribution(Distribution):
 
     def gather(self, value: Any) -> list[Any]:
         own = np.frombuffer(pickle.dumps(value), "uint8")
-        with self._failures_explained():
+        with self.failures_explained():
             sizes = multihost_utils.process_allgather(np.array([len(own)])).ravel()
             padded = np.pad(own, (0, int(sizes.max()) - len(own)))
             rows = np.asarray(multihost_utils.process_allgather(padded))
@@ -114,13 +114,8 @@ class JaxDistribution(Distribution):
             for row, size in zip(rows, sizes, strict=True)
         ]
 
-    def run(self, synchronise: Callable[[], None], train: Callable[[], Any]) -> Any:
-        with self._failures_explained():
-            return super().run(synchronise, train)
-
     @contextlib.contextmanager
-    def _failures_explained(self) -> Iterator[None]:
-        """Raises `TrainingStopped` where values could not be exchanged."""
+    def failures_explained(self) -> Iterator[None]:
         try:
             yield
         except jax.errors.JaxRuntimeError as error:

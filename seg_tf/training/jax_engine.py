@@ -42,7 +42,7 @@ class JaxEngine:
     def join(self) -> Distribution:
         if jax.process_count() > 1:
             return JaxDistribution()
-        if distribution.was_launched():
+        if distribution.number_launched() > 1:
             rank = distribution.rank_launched()
             raise TrainingStopped(
                 "`--engine` must be tensorflow on every rank that horovodrun starts. "

@@ -20,7 +20,6 @@ from seg_tf.training import (
     versions,
 )
 from seg_tf.training.distribution import Distribution
-from seg_tf.training.errors import TrainingStopped
 from seg_tf.training.inputs import Inputs
 from seg_tf.training.interrupts import stop_requests
 from seg_tf.training.pretrainer import Pretrainer
@@ -141,12 +140,6 @@ def pretrain(
         TrainingStopped: if the run cannot start or ends early; its message says
             what to do.
     """
-    if overwrite and pretrainer.step_options.distribution.is_elastic:
-        raise TrainingStopped(
-            "--overwrite would remove the run again whenever another process becomes "
-            "the chief of an elastic run. Remove the folder by hand, or choose another "
-            f"--output_dir. Received: {folder.path}"
-        )
     facts = describe(config, inputs, run)
 
     def initialise() -> None:
@@ -175,7 +168,8 @@ def pretrain(
             callbacks=callbacks,
             report=report,
         )
-        pretrainer.step_options.distribution.run(whole.synchronise, whole.train)
+        with pretrainer.step_options.distribution.failures_explained():
+            whole.train()
     return Result(
         updates=pretrainer.updates,
         validation=whole.validation.results,

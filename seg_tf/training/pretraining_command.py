@@ -120,11 +120,9 @@ def _run(
         deviations = fidelity.describe(config)
     except (ValueError, OSError, CheckpointError, TrainingStopped) as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
-        if not processes.is_elastic:
-            # A launcher ends all ranks when the first one exits; each has its say
-            # before.
-            with contextlib.suppress(TrainingStopped):
-                processes.gather(None)
+        # A launcher ends all ranks when the first one exits; each has its say before.
+        with contextlib.suppress(TrainingStopped):
+            processes.gather(None)
         sys.exit(1)
     figures = dry_run.make_plan(config, prepared.inputs, prepared.pretrainer)
     if prepared.processes.is_chief:
@@ -143,9 +141,6 @@ def _prepare_together(
     stack: contextlib.ExitStack,
 ) -> _Prepared:
     """Prepares every rank, and ends all if they differ or one of them fails."""
-    if processes.is_elastic:
-        # Others may be training already; `PretrainingRun.synchronise` compares them.
-        return _prepare(config, options, processes, stack)
     # Whatever decides what a rank does next comes first.
     processes.check_agreement(
         {
@@ -253,8 +248,17 @@ def _train(
             callbacks = run_callbacks.make_callbacks(
                 prepared.callback_factories, prepared.folder.path
             )
-            for tracker in _trackers(options, prepared):
-                callbacks.append(stack.enter_context(tracker))
+            others = dict(prepared.description)
+            settings = others.pop("config")
+            tracked = trackers.TrackedRun(
+                name=prepared.folder.path.absolute().name,
+                parameters={**others, **settings},
+                id_file=prepared.folder.trackers_file,
+            )
+            for name, project in options.trackers.items():
+                tracker = trackers.Tracker(name, project, tracked)
+                stack.push(tracker.close)
+                callbacks.append(tracker)
             if options.profile_updates:
                 profiler = Profiler(
                     options.profile_updates, prepared.folder.events_folder, print
@@ -277,19 +281,6 @@ def _train(
         sys.exit(stop.exit_code)
     if is_chief:
         print(_ending(result, prepared.folder))
-
-
-def _trackers(options: RunOptions, prepared: _Prepared) -> list[trackers.Tracker]:
-    parts = dict(prepared.description)
-    run = trackers.TrackedRun(
-        name=prepared.folder.path.absolute().name,
-        parameters={**parts.pop("config"), **parts},
-        id_file=prepared.folder.trackers_file,
-    )
-    # Of an elastic run another process may become the chief.
-    return trackers.make_trackers(
-        options.trackers, run, is_chief=lambda: prepared.processes.is_chief
-    )
 
 
 def _initial_checkpoint(

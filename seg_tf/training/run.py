@@ -37,9 +37,8 @@ _ADVICE = (
 class PretrainingRun:
     """Trains until the run is complete, continuing from its current state.
 
-    The chief alone looks at the output folder. It takes the run up from its newest
-    checkpoint, once; the others get its state. From then on the state is what the
-    variables hold, so that a process can fail and others can continue.
+    Only the chief reads the output folder. It resumes the run from its newest
+    checkpoint; the other processes receive its state.
 
     Args:
         config: the run.
@@ -82,7 +81,6 @@ class PretrainingRun:
             decay_begin=config.decay_begin(config.training.num_updates),
         )
         self.validation = Validation()
-        self._facts = facts
         self._config = config
         self._inputs = inputs
         self._pretrainer = pretrainer
@@ -94,85 +92,42 @@ class PretrainingRun:
         self._initialise = initialise
         self._callbacks = list(callbacks)
         self._report = report
-        self._ownership = contextlib.ExitStack()
-        # Whether the variables hold a state of this run.
-        self._has_state = False
-        pretrainer.collective_flags.listen(
-            stop=lambda: bool(stop_request),
-            regroup=lambda: self._distribution.needs_regrouping,
-        )
-
-    def synchronise(self) -> None:
-        """Gives all processes the state of the chief; each has to call it.
-
-        Raises:
-            TrainingStopped: if the chief cannot take the run up.
-        """
-        try:
-            self._synchronise()
-        except BaseException:
-            # After a process failed another one may be the chief.
-            self._ownership.close()
-            raise
+        pretrainer.collective_flags.listen(stop=lambda: bool(stop_request))
 
     def train(self) -> None:
-        """Goes on from the state that the variables hold.
+        """Resumes or starts the run, and trains to its end; all processes call it.
 
         Raises:
             TrainingStopped: if it ends early; its message says what to do.
         """
-        try:
-            with self._in_words():
-                outputs = self._outputs()
-                try:
-                    self._train(outputs)
-                except Exception:
-                    self._try_to_draw_curve(outputs)
-                    raise
-                finally:
-                    outputs.close()
-        finally:
-            self._ownership.close()
-
-    def _synchronise(self) -> None:
-        # The processes of an elastic run may have changed since the last time.
-        self._distribution.check_agreement(self._facts)
-        if self._distribution.is_chief:
-            with self._in_words():
-                self._own_folder()
+        with self._in_words(), contextlib.ExitStack() as stack:
+            if self._distribution.is_chief:
+                stack.enter_context(self._folder.locked())
                 self._take_up()
-        else:
-            # Until all has come: a broadcast that fails leaves half of one state and
-            # half of another. Should this process be the chief then, it goes by the
-            # folder.
-            self._has_state = False
-        self._distribution.broadcast(training_state.all_variables(self._pretrainer))
-        self._pretrainer.memory.share()
-        self.validation = self._distribution.broadcast_object(self.validation)
-        self._has_state = True
+            self._distribution.broadcast(training_state.all_variables(self._pretrainer))
+            self._pretrainer.memory.share()
+            self.validation = self._distribution.broadcast_object(self.validation)
+            outputs = self._outputs()
+            stack.callback(outputs.close)
+            try:
+                self._train(outputs)
+            except Exception:
+                self._try_to_draw_curve(outputs)
+                raise
 
     def _take_up(self) -> None:
-        if self._has_state:
-            self._report(
-                f"Going on after update {self._pretrainer.updates:,} with "
-                f"{self._distribution.size} processes"
-            )
-            return
-        change = run_folder.prepare(self._folder, self._description, **self._choice)
+        previous = run_folder.prepare(self._folder, self._description, **self._choice)
         files.write_text(
             self._folder.deviations_file, fidelity.describe(self._config) + "\n"
         )
-        state: Mapping[str, Any] | None = self.checkpoints.newest_intact()
-        if change:
-            state = run_length.take_over(
-                change,
-                state,
-                config=self._config,
-                checkpoints=self.checkpoints,
-                folder=self._folder,
-                description=self._description,
-                report=self._report,
+        state: Mapping[str, Any] | None
+        if previous:
+            state = run_length.choose_checkpoint(
+                previous, self._config, self.checkpoints, self._folder, self._report
             )
+            run_folder.record(self._folder, self._description)
+        else:
+            state = self.checkpoints.newest_intact()
         if state:
             self.checkpoints.restore(self._pretrainer, state["updates"])
             self.checkpoints.discard_newer(state["updates"])
@@ -181,12 +136,6 @@ class PretrainingRun:
             self._report(f"Going on from {self.checkpoints.path(state['updates'])}")
         else:
             self._initialise()
-        self._has_state = True
-
-    def _own_folder(self) -> None:
-        """Keeps other runs out of the output folder until `train` is left."""
-        self._ownership.close()
-        self._ownership.enter_context(self._folder.locked())
 
     def _outputs(self) -> SilentOutputs:
         if not self._distribution.is_chief:
@@ -208,7 +157,6 @@ class PretrainingRun:
 
     def _train(self, outputs: SilentOutputs) -> None:
         settings, pretrainer = self._config.training, self._pretrainer
-        self._check_shares(outputs)
         supervisor = Supervisor(
             settings,
             updates=pretrainer.updates,
@@ -238,19 +186,6 @@ class PretrainingRun:
             outputs.draw_curve()
         except (OSError, ValueError) as error:
             self._report(f"The loss curve was not drawn: {error}")
-
-    def _check_shares(self, outputs: SilentOutputs) -> None:
-        """Ends a run whose processes have become a number that cannot share a batch."""
-        try:
-            fitting.train_dataset(
-                self._inputs, self._config.training, 0, self._distribution
-            )
-        except ValueError as error:
-            outputs.save(self._pretrainer)
-            self._distribution.gather(None)
-            raise TrainingStopped(
-                f"Stopped after update {self._pretrainer.updates:,}: {error}"
-            ) from error
 
     def _owes_validation(self, updates: int) -> bool:
         settings = self._config.training

@@ -50,7 +50,7 @@ class RunFolder:
 
     @property
     def run_file(self) -> pathlib.Path:
-        """Config and records of the run, and the history of its length."""
+        """Config and records of the run."""
         return self.path / "run.json"
 
     @property
@@ -80,12 +80,8 @@ class RunFolder:
 
     @property
     def ends_folder(self) -> pathlib.Path:
-        """Ends of the run that it was taken back from, to be made longer."""
+        """Checkpoints of a decay that a longer run does not share."""
         return self.path / "ends"
-
-    def end_folder(self, num_updates: int) -> pathlib.Path:
-        """The end of the run when its length was `num_updates`."""
-        return self.ends_folder / folder_names.name(num_updates)
 
     @classmethod
     def of_checkpoint(cls, folder: pathlib.Path) -> "RunFolder | None":
@@ -124,14 +120,6 @@ class RunFolder:
         )
 
 
-@dataclasses.dataclass(frozen=True)
-class LengthChange:
-    """The `num_updates` of a run before and after its length was changed."""
-
-    before: int
-    now: int
-
-
 def describe_run(
     config: configuration.RunConfig,
     records: Mapping[str, Any],
@@ -153,11 +141,11 @@ def describe_run(
 
 def prepare(
     folder: RunFolder, run: Mapping[str, Any], *, resume: bool, overwrite: bool
-) -> LengthChange | None:
+) -> int | None:
     """Readies an output folder for a run, or refuses it.
 
-    A change of the run's length is not written yet: `record` does, once it is decided
-    from which update on it holds.
+    Another length is not written yet: `record` does so, once the run has gone back to
+    the checkpoint from which it continues.
 
     Args:
         folder: the output folder.
@@ -166,7 +154,7 @@ def prepare(
         overwrite: whether to remove a run that the folder holds.
 
     Returns:
-        The change of the length of the run that the folder holds, if there is one.
+        `num_updates` of the run that the folder holds, if it differs.
 
     Raises:
         OutputFolderError: if the folder holds another run, naming the settings that
@@ -176,24 +164,16 @@ def prepare(
     if overwrite:
         folder.remove_run()
     folder.path.mkdir(parents=True, exist_ok=True)
-    change = _length_change(_read(folder), run)
-    if change is None:
+    previous = flat(_read(folder)).get(_LENGTH)
+    if previous in (None, flat(run)[_LENGTH]):
         record(folder, run)
-    return change
+        return None
+    return previous
 
 
-def record(
-    folder: RunFolder, run: Mapping[str, Any], event: Mapping[str, Any] | None = None
-) -> None:
-    """Writes the run's file, with an event added to the history in it."""
-    events = [*history(folder), *([event] if event else [])]
-    content = {**run, "history": events} if events else run
-    files.write_text(folder.run_file, files.to_json(content))
-
-
-def history(folder: RunFolder) -> list[dict[str, Any]]:
-    """Changes of the run's length, in order; none where there was none."""
-    return _read(folder).get("history", [])
+def record(folder: RunFolder, run: Mapping[str, Any]) -> None:
+    """Writes the run's file."""
+    files.write_text(folder.run_file, files.to_json(run))
 
 
 def check(
@@ -208,8 +188,7 @@ def check(
     if overwrite or not folder.run_file.exists():
         return
     before = _read(folder)
-    free = {*_FREE_SETTINGS, _LENGTH, "history"}
-    differences = differing_settings(before, run, free)
+    differences = differing_settings(before, run, {*_FREE_SETTINGS, _LENGTH})
     if differences:
         raise OutputFolderError(
             f"`--output_dir` holds another run: {path}. It differs in "
@@ -217,12 +196,12 @@ def check(
             + ". Choose another --output_dir, or remove that run with --overwrite"
         )
     done = folder_names.existing(folder.checkpoints_folder)
-    change = _length_change(before, run)
-    if change and done and change.now < done[-1]:
+    previous, length = flat(before).get(_LENGTH), flat(run)[_LENGTH]
+    if done and length < done[-1] and length != previous:
         raise OutputFolderError(
             "`--config.training.num_updates` must be at least the updates that are "
-            f"done. Received: num_updates={change.now}, and {path} has a checkpoint "
-            f"after {done[-1]} of {change.before} updates. Give a larger number, or "
+            f"done. Received: num_updates={length}, and {path} has a checkpoint "
+            f"after {done[-1]} of {previous} updates. Give a larger number, or "
             "choose another --output_dir"
         )
     if not resume and done:
@@ -230,13 +209,6 @@ def check(
             f"`--output_dir` holds checkpoints of this run: {path}, and --noresume "
             "was given. Choose another --output_dir, or remove them with --overwrite"
         )
-
-
-def _length_change(
-    before: Mapping[str, Any], now: Mapping[str, Any]
-) -> LengthChange | None:
-    old, new = flat(before).get(_LENGTH), flat(now)[_LENGTH]
-    return None if old in (None, new) else LengthChange(old, new)
 
 
 def _read(folder: RunFolder) -> dict[str, Any]:

@@ -58,7 +58,7 @@ class StepResult(NamedTuple):
         learning_rate: of this update.
         rows: rows of the batch.
         tokens: of these rows, padding left out.
-        flags: float64 `(2,)`. Number of processes that set each flag.
+        flags: float64 `(1,)`. Number of processes that ask to stop.
         memory: the model's memory of this process's rows, by name.
     """
 
@@ -81,7 +81,7 @@ class GlobalBatch(NamedTuple):
         tokens: of these rows, padding left out.
         micro_batches: on all processes together.
         processes: those that share the batch.
-        flags: float64 `(2,)`. Number of processes that set each flag.
+        flags: float64 `(1,)`. Number of processes that ask to stop.
     """
 
     loss_weights: Any

@@ -37,8 +37,7 @@ class Supervisor(keras.callbacks.Callback):
 
     1. at a log interval, read, reset and write the interval's metrics;
     2. at a checkpoint interval and at the end, write a checkpoint;
-    3. if any process was asked to stop, write a checkpoint and stop;
-    4. if hosts came or will go, count the processes anew.
+    3. if any process was asked to stop, write a checkpoint and stop.
 
     Every process of a run has one, and all do the same at the same update; only the
     chief's outputs write anything.
@@ -80,7 +79,7 @@ class Supervisor(keras.callbacks.Callback):
             self._write_interval()
         if self._is_due(self._settings.checkpoint_interval):
             self.save()
-        self._do_what_was_agreed()
+        self._stop_if_agreed()
         if self.updates >= self._settings.num_updates:
             self.model.stop_training = True
 
@@ -88,7 +87,7 @@ class Supervisor(keras.callbacks.Callback):
         self._throughput.stopwatch.pause()
 
     def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
-        self._do_what_was_agreed()
+        self._stop_if_agreed()
 
     def on_test_end(self, logs: Any = None) -> None:
         self._throughput.stopwatch.go_on()
@@ -173,17 +172,9 @@ class Supervisor(keras.callbacks.Callback):
                 f"The validation after update {self.updates:,} is not finite: {bad}"
             )
 
-    def _do_what_was_agreed(self) -> None:
-        stop, regroup = self.model.collective_flags.agreed_on()
-        if stop:
-            self._stop()
-        if regroup:
-            self.model.settle()
-            # All processes after the regrouping need the memory of all lanes.
-            self.model.memory.collect(self.model.step_options.distribution)
-            self.model.step_options.distribution.regroup()
-
-    def _stop(self) -> None:
+    def _stop_if_agreed(self) -> None:
+        if not self.model.collective_flags.stop_agreed():
+            return
         self.model.settle()
         self.save()
         self._outputs.draw_curve()

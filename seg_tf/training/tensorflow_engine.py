@@ -29,7 +29,7 @@ class TensorFlowEngine:
         number = os.environ.get(distribution.JAX_PROCESSES, "several")
         rank = os.environ.get(distribution.JAX_PROCESS, "?")
         is_one_of_jax = distribution.JAX_ADDRESS in os.environ and number != "1"
-        if is_one_of_jax and not distribution.was_launched():
+        if is_one_of_jax and distribution.number_launched() <= 1:
             raise TrainingStopped(
                 "`--engine` must be jax on every rank that the environment gives a "
                 f"{distribution.JAX_ADDRESS}. Received: --engine=tensorflow on rank "

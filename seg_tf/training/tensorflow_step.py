@@ -71,7 +71,7 @@ class TrainingStep(StepParts):
             features: this process's rows `(R, …)`; R is a multiple of B.
             memory: the model's memory of the text before them, `(R, …)`; it
                 gets this among the features.
-            flags: float64 `(2,)`: `CollectiveFlags.own` of this process.
+            flags: float64 `(1,)`: stop flag of this process.
         """
         batch = self._count(features, flags)
         factor = nearest_power_of_two(batch.micro_batches)

@@ -34,7 +34,7 @@ def main(records, tensorflow, output):
     np.savez(folder / "values.npz", **engine_runs.values_of(pretrainer))
 
     # As many rows on each process as its number says, and a stop for the second alone.
-    pretrainer.collective_flags.listen(stop=lambda: processes.rank == 1, regroup=bool)
+    pretrainer.collective_flags.listen(stop=lambda: processes.rank == 1)
     batch = engine_runs.some_rows(NAME, pathlib.Path(records), 1 + processes.rank)
     dataset = tf.data.Dataset.from_tensors(batch)
     validation = pretrainer.evaluate(dataset, return_dict=True, verbose=0)
@@ -44,7 +44,7 @@ def main(records, tensorflow, output):
     found = {
         "size": processes.size,
         "gathered": processes.gather(["x" * processes.rank]),
-        "flags": pretrainer.collective_flags.agreed_on(),
+        "flags": pretrainer.collective_flags.stop_agreed(),
         "validation": validation["loss"],
         "broadcast": float(np.abs(np.asarray(bias.value)).max()),
     }

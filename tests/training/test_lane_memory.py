@@ -13,11 +13,8 @@ from seg_tf.training.checkpoint import Checkpoints
 from seg_tf.training.distribution import Distribution
 from seg_tf.training.errors import Interrupted
 from seg_tf.training.lane_memory import NoMemory
-from seg_tf.training.outputs.run_outputs import SilentOutputs
 from seg_tf.training.run_folder import RunFolder, describe_run
-from seg_tf.training.supervisor import Supervisor, Validation
 from seg_tf.training.tensorflow_lane_memory import LaneMemory
-from seg_tf.training.throughput import Throughput
 from tests import scripted_runs
 from tests.training import word_runs
 from tests.training.stand_ins import At, as_built, terminate
@@ -328,47 +325,6 @@ def test_rows_that_are_not_finite_keep_what_was_there():
     a, b = (one.numpy() for one in memory.variables)
     np.testing.assert_array_equal(a, [[5, 6], [1, 1], [1, 1]])
     np.testing.assert_array_equal(b, [8, 0, 0])
-
-
-class Regrouping(Distribution):
-    """Writes down what is done before hosts are counted anew."""
-
-    def __init__(self):
-        self.events = []
-
-    needs_regrouping = True
-
-    def regroup(self):
-        self.events.append("regroup")
-        raise Interrupted("regrouped", 1)
-
-
-def test_lanes_are_collected_before_processes_regroup(records, monkeypatch):
-    config = with_settings({"num_layers": 1})
-    processes = Regrouping()
-    monkeypatch.setattr(
-        LaneMemory, "collect", lambda self, among: among.events.append("collect")
-    )
-    inputs = pretraining.build_inputs(config, str(records))
-    pretrainer = pretraining.build_pretrainer(config, inputs, processes)
-    pretrainer.collective_flags.listen(stop=bool, regroup=lambda: True)
-    supervisor = Supervisor(
-        config.training,
-        updates=0,
-        validation=Validation(),
-        outputs=SilentOutputs(),
-        throughput=Throughput(pretrainer.stopwatch),
-        stop_request=None,
-    )
-    with pytest.raises(Interrupted):
-        pretrainer.fit(
-            inputs.train_dataset(config.training.batch_size),
-            steps_per_epoch=2,
-            callbacks=[supervisor],
-            shuffle=False,
-            verbose=0,
-        )
-    assert processes.events == ["collect", "regroup"]
 
 
 def test_models_without_memory_need_none():

@@ -82,8 +82,12 @@ def test_setting_of_one_run_only_is_named(folder):
 
 @pytest.mark.parametrize("num_updates", [5, 19, 21])
 def test_length_may_change_to_what_is_not_done_yet(folder, num_updates):
-    change = run_folder.prepare(folder, describe(num_updates=num_updates), **ALLOWED)
-    assert change == run_folder.LengthChange(20, num_updates)
+    run = describe(num_updates=num_updates)
+    assert run_folder.prepare(folder, run, **ALLOWED) == 20
+    # Not recorded before the run has gone back to the checkpoint it continues from.
+    assert run_folder.prepare(folder, run, **ALLOWED) == 20
+    run_folder.record(folder, run)
+    assert run_folder.prepare(folder, run, **ALLOWED) is None
 
 
 def test_length_below_what_is_done_is_refused(folder):

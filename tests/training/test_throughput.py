@@ -222,7 +222,7 @@ def train(pretrainer, seconds_to_load):
         clock.advance(STEP_SECONDS)
         return False
 
-    pretrainer.collective_flags.listen(stop=make_step, regroup=bool)
+    pretrainer.collective_flags.listen(stop=make_step)
     pretrainer.stopwatch = Stopwatch(clock)
     supervisor = Supervisor(
         small_config(log_interval=2, checkpoint_interval=100).training,

@@ -27,7 +27,7 @@ def watched_trials(
         folder: of the task's trials.
         settings: those that all trials share.
         factories: called with a trial's folder.
-        chosen_trackers: as for `trackers.make_trackers`.
+        chosen_trackers: project or experiment by tracker.
     """
 
     @contextlib.contextmanager
@@ -47,8 +47,10 @@ def watched_trials(
         )
         with contextlib.ExitStack() as stack:
             watching = run_callbacks.make_callbacks(factories, trial_folder)
-            for tracker in trackers.make_trackers(chosen_trackers, run):
-                watching.append(stack.enter_context(tracker))
+            for name, project in chosen_trackers.items():
+                tracker = trackers.Tracker(name, project, run)
+                stack.push(tracker.close)
+                watching.append(tracker)
             yield watching
 
     return watch

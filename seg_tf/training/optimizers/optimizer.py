@@ -6,7 +6,6 @@ from typing import Any
 
 import keras
 
-from seg_tf import configuration
 from seg_tf.configuration.optimizers import share_of_run
 from seg_tf.training.optimizers import schedule
 from seg_tf.training.optimizers.adamw import AdamW
@@ -137,19 +136,6 @@ def build_scheduled(
     )
     optimizer.exclude_from_weight_decay(var_names=[NO_WEIGHT_DECAY])
     return optimizer
-
-
-def rate_after(config: Any, num_updates: int, updates: int) -> float:
-    """Learning rate of the update after `updates`, in a run of `num_updates`.
-
-    Args:
-        config: the run's optimizer config.
-        num_updates: updates of the whole run.
-        updates: those done.
-    """
-    optimizer = configuration.build(config, num_updates=num_updates)
-    optimizer.iterations.assign(updates)
-    return float(optimizer.learning_rate)
 
 
 def _polynomial(power: float) -> Callable[..., schedule.WarmupPolynomialDecay]:

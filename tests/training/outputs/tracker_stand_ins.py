@@ -1,4 +1,4 @@
-"""Modules that take the place of `wandb` and `mlflow`, and remember what they get."""
+"""Modules that take the place of `wandb` and `mlflow`, and record their calls."""
 
 import importlib.machinery
 import sys
@@ -15,22 +15,16 @@ def _install(monkeypatch, name):
 
 
 def install_wandb(monkeypatch):
-    """A `wandb` whose runs have `rows`, `config` and, when ended, `exit_code`."""
+    """A `wandb` whose runs have `rows` and, when ended, `exit_code`."""
     wandb = _install(monkeypatch, "wandb")
 
     class Run:
         def __init__(self, run_id):
-            self.id = run_id
-            self.rows = []
-            self.metrics = {}
-            self.exit_code = None
+            self.id, self.rows, self.exit_code = run_id, [], None
+            self.log = self.rows.append
 
         def define_metric(self, name, step_metric=None):
-            self.metrics[name] = step_metric
-
-        def log(self, row):
-            assert self.exit_code is None
-            self.rows.append(row)
+            assert (name, step_metric) in {("updates", None), ("*", "updates")}
 
         def finish(self, exit_code):
             self.exit_code = exit_code
@@ -38,11 +32,8 @@ def install_wandb(monkeypatch):
     def init(*, id, resume, **settings):
         assert resume == "allow"
         wandb.openings.append(settings)
-        run = wandb.runs.setdefault(id or f"w{len(wandb.runs)}", None) or Run(id)
-        run.id = id or f"w{len(wandb.runs) - 1}"
-        run.exit_code = None
-        wandb.runs[run.id] = run
-        return run
+        id = id or f"w{len(wandb.runs)}"
+        return wandb.runs.setdefault(id, Run(id))
 
     wandb.init = init
     return wandb
@@ -57,30 +48,25 @@ def install_mlflow(monkeypatch):
         assert not active
         mlflow.openings.append(run_name)
         run_id = run_id or f"m{len(mlflow.runs)}"
-        new = types.SimpleNamespace(rows=[], params={}, info=None)
-        run = mlflow.runs.setdefault(run_id, new)
-        run.info = types.SimpleNamespace(run_id=run_id)
-        run.status = "RUNNING"
-        active.append(run)
-        return run
+        info = types.SimpleNamespace(run_id=run_id)
+        new = types.SimpleNamespace(rows=[], params={}, info=info, status=None)
+        active.append(mlflow.runs.setdefault(run_id, new))
+        return active[0]
 
     def log_params(params):
-        # As its servers do.
-        assert len(params) <= 100
+        # As MLflow does.
         assert not active[0].params.keys() & params.keys()
         active[0].params.update(params)
 
-    def log_metrics(row, step, *, run_id, synchronous):
-        assert synchronous
-        mlflow.runs[run_id].rows.append({"updates": step, **row})
+    def log_metrics(row, step, synchronous):
+        active[0].rows.append({"updates": step, **row})
 
     def end_run(status):
         active.pop().status = status
 
     mlflow.experiments = []
     mlflow.set_experiment = mlflow.experiments.append
-    mlflow.start_run = start_run
-    mlflow.log_params = log_params
-    mlflow.log_metrics = log_metrics
-    mlflow.end_run = end_run
+    mlflow.start_run, mlflow.end_run = start_run, end_run
+    mlflow.log_params, mlflow.log_metrics = log_params, log_metrics
+    mlflow.flush_async_logging = lambda: None
     return mlflow
