@@ -19,7 +19,7 @@ from data_pipelines.records.manifest_schema import (
     Sha256,
     Source,
     Splitter,
-    Vocabulary,
+    VocabularyEntry,
     WindowLength,
     one_of,
 )
@@ -90,7 +90,7 @@ class Manifest:
     """
 
     kind: Annotated[str, one_of("documents", "windows")]
-    vocabulary: Vocabulary
+    vocabulary: VocabularyEntry
     sentence_splitter: Splitter
     options: Mapping[str, Any]
     number_widths: Mapping[str, Annotated[str, one_of("uint16", "uint32")]]

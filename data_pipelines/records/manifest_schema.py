@@ -57,7 +57,7 @@ Sha256 = Annotated[
 ]
 
 
-class Vocabulary(TypedDict):
+class VocabularyEntry(TypedDict):
     """The vocabulary beside the shards, and how text is changed before look-ups."""
 
     file: FileName
@@ -107,7 +107,7 @@ class TextSize(TypedDict):
     characters: Count
 
 
-class Example(TypedDict):
+class DroppedText(TypedDict):
     """An example of dropped text."""
 
     document_id: Count
@@ -120,7 +120,7 @@ class Example(TypedDict):
 class Dropped(TextSize):
     """The text that a cleaning step dropped."""
 
-    examples: tuple[Example, ...]
+    examples: tuple[DroppedText, ...]
 
 
 class Cleaning(TypedDict):

@@ -32,7 +32,7 @@ _MAX_WINDOWS_PER_ROW = PackedWindowInputsConfig().max_windows_per_row
 _SEED = 0
 
 
-class Lengths:
+class LengthCounts:
     """Lengths, with their mean, quantiles and histogram."""
 
     def __init__(self):
@@ -156,7 +156,7 @@ class Measurements:
             *("paragraphs a document", "sentences a paragraph"),
             *(f"{manifest.tokens_name} a {unit}" for unit in ("sentence", "document")),
         )
-        self.lengths = {name: Lengths() for name in names}
+        self.lengths = {name: LengthCounts() for name in names}
         has_pieces = manifest.tokenizer == encoding.WORD_PIECES
         window_lengths = WINDOW_LENGTHS if has_pieces else ()
         self.windows = {length: WindowCounts(length) for length in window_lengths}

@@ -17,7 +17,7 @@ from data_pipelines.builds.window_building import WindowOptions
 from data_pipelines.cleaning.cleaning_options import CleaningOptions
 from data_pipelines.records.manifest import Manifest
 from data_pipelines.report import charts, page, report_flag
-from data_pipelines.report.measurements import CAPS, Lengths, measure
+from data_pipelines.report.measurements import CAPS, LengthCounts, measure
 from seg_tf import files
 from tests import command_calls
 from tests.data_pipelines.builders import read_all
@@ -141,14 +141,14 @@ def test_lengths_are_those_of_plain_python(built):
 
 
 def test_bins_join_and_cover_all_lengths():
-    counts = Lengths()
+    counts = LengthCounts()
     counts.add(np.array([1, 3, 3, 5, 100]))
     bins = counts.binned()
     assert [first for first, _, _ in bins[:7]] == [1, 2, 3, 4, 6, 8, 12]
     assert bins[-1] == (96, 127, 1)
     for (_, last, _), (first, _, _) in itertools.pairwise(bins):
         assert first == last + 1
-    counts = Lengths()
+    counts = LengthCounts()
     counts.add(np.array([40]))
     assert counts.binned() == [(32, 47, 1)]
 
