@@ -3,8 +3,8 @@ r"""BERT: SegaBERT's runs with BERT's position table in place of the three.
 `--config=configs/bert.py:VARIANT`; without a variant it is tiny. Everything else,
 records included, is that of the same variant of `segabert.py`; so are hardware and
 time. No next sentence prediction. In the phases all 512 positions have their row, so
-that the second can start from the first. Figures of the paper (Segatron) were not run
-here.
+that the second can start from the first. Runs of the papers' sizes were not made
+here; docs/tables/segatron.md has the figures of the paper.
 
 tiny: SegaBERT tiny with positions: 2 layers of width 128, for a CPU.
     python run_pretraining.py --config=configs/bert.py:tiny \
@@ -50,31 +50,27 @@ base: the paper's own baseline: 12 layers of width 768, 500,000 updates.
     horovodrun -np 16 -H host1:8,host2:8 python run_pretraining.py \
         --config=configs/bert.py:base --records_dir=records/wikipedia_512 \
         --output_dir=runs/bert_base --config.training.dtype_policy=mixed_bfloat16
-    Expected, from the paper (tables 2, 4 and 6): GLUE dev average 82.2, test 77.7;
-    SQuAD 1.1 dev 81.9 EM, 89.4 F1; SQuAD 2.0 dev 75.4 EM, 78.2 F1.
+    Expected: see docs/tables/segatron.md, tables 2, 4 and 6.
 
 large: SegaBERT large with positions: 24 layers of width 1024, 1,000,000 updates.
     horovodrun -np 16 -H host1:8,host2:8 python run_pretraining.py \
         --config=configs/bert.py:large --records_dir=records/wikibooks_512 \
         --output_dir=runs/bert_large --config.training.dtype_policy=mixed_bfloat16
-    Expected: the paper trained no large baseline. It quotes BERT large, which had next
-    sentence prediction too (tables 2 to 4): GLUE test average 82.1; SQuAD 1.1 dev 84.1
-    EM, 90.9 F1; SQuAD 2.0 dev 78.7 EM, 81.9 F1.
+    Expected: see docs/tables/segatron.md, table 2. The paper trained no large baseline
+    and quotes BERT large, which had next sentence prediction too.
 
 large_phase1: first of the two phases of NVIDIA's BERT recipe: 128 positions.
     horovodrun -np 8 python run_pretraining.py --config=configs/bert.py:large_phase1 \
         --records_dir=records/wikibooks_128 --output_dir=runs/bert_large_phase1 \
         --config.training.dtype_policy=mixed_bfloat16
-    Expected: NVIDIA reports no figure after this phase. Not run here.
+    Expected: unknown, and not run here (docs/pretraining.md).
 
 large_phase2: second of the two phases of NVIDIA's BERT recipe: 512 positions.
     horovodrun -np 8 python run_pretraining.py --config=configs/bert.py:large_phase2 \
         --records_dir=records/wikibooks_512 --output_dir=runs/bert_large_phase2 \
         --initial_checkpoint=runs/bert_large_phase1 \
         --config.training.dtype_policy=mixed_bfloat16
-    Expected: NVIDIA reports a final training loss of 1.67, which includes that of next
-    sentence prediction, and a fine-tuned F1 of 90.9 on the dev set of SQuAD 1.1. Not
-    run here; without next sentence prediction the loss is another.
+    Expected: see docs/pretraining.md for NVIDIA's figures. Not run here.
 """
 
 from dataclasses import replace

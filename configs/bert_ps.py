@@ -16,8 +16,7 @@ base: the paper's ablation: 12 layers of width 768, 500,000 updates.
     horovodrun -np 16 -H host1:8,host2:8 python run_pretraining.py \
         --config=configs/bert_ps.py:base --records_dir=records/wikipedia_512 \
         --output_dir=runs/bert_ps_base --config.training.dtype_policy=mixed_bfloat16
-    Expected, from the paper and not run here (Segatron, table 6): GLUE dev average
-    82.4; SQuAD 1.1 dev 83.0 EM, 90.3 F1.
+    Expected: see docs/tables/segatron.md, table 6. Not run here.
 
 large: the ablation at 24 layers of width 1024, 1,000,000 updates.
     horovodrun -np 16 -H host1:8,host2:8 python run_pretraining.py \
@@ -36,11 +35,8 @@ from seg_tf.configs import segabert
 
 def _with_positions(variant: str) -> configuration.RunConfig:
     run = segabert.RUNS[variant]
-    tables = {
-        "position_index": run.inputs.window_length,
-        "paragraph_index": 50,
-        "sentence_index": 100,
-    }
+    tables = {"position_index": run.inputs.window_length, **run.model.index_tables}
+    del tables["token_index"]
     return replace(
         run,
         name=f"bert_ps_{variant}",

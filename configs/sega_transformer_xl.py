@@ -1,11 +1,9 @@
 r"""Sega-Transformer-XL: word-level language modelling with segment-aware distances.
 
-`--config=configs/sega_transformer_xl.py:VARIANT`; without a variant it is tiny. Figures
-that "the paper" reports are of Segatron (its table in brackets) and were not run here:
-perplexity on the test split of WikiText-103
-(`python -m seg_tf.commands.evaluate_perplexity`). Those of tiny and its ablations
-are of held-out words with the seeds 0, 1 and 2, on 99 MB of Wikipedia
-(docs/language_modelling.md).
+`--config=configs/sega_transformer_xl.py:VARIANT`; without a variant it is tiny. Runs of
+the paper's sizes were not made here; docs/tables/segatron.md has its perplexities.
+Those of tiny and its ablations are of held-out words with the seeds 0, 1 and 2, on
+99 MB of Wikipedia (docs/language_modelling.md).
 
 Records of tiny and its ablations:
     python -m data_pipelines.build_word_vocab --format=wikiextractor --input=text/ \
@@ -56,31 +54,31 @@ base: 16 layers of width 410, WikiText-103, 200,000 updates.
         --records_dir=records/wikitext_103 --output_dir=runs/sega_transformer_xl_base
     Hardware: the paper names none. The batch of 64 lanes is split over the ranks; so in
     the ablations.
-    Expected, from the paper (table 1): perplexity 22.47.
+    Expected: see docs/tables/segatron.md, table 5.
 
 base_no_sentence: ablation of base: no positions of sentences.
     horovodrun -np 8 python run_pretraining.py \
         --config=configs/sega_transformer_xl.py:base_no_sentence \
         --records_dir=records/wikitext_103 \
         --output_dir=runs/sega_transformer_xl_base_no_sentence
-    Expected, from the paper (table 5; its text swaps two rows): perplexity 24.07.
+    Expected: see docs/tables/segatron.md, table 5.
 
 base_no_paragraph: ablation of base: no positions of paragraphs.
     horovodrun -np 8 python run_pretraining.py \
         --config=configs/sega_transformer_xl.py:base_no_paragraph \
         --records_dir=records/wikitext_103 \
         --output_dir=runs/sega_transformer_xl_base_no_paragraph
-    Expected, from the paper (table 5; its text swaps two rows): perplexity 22.51.
+    Expected: see docs/tables/segatron.md, table 5.
 
 large: 18 layers of width 1,024, WikiText-103, 350,000 updates.
     horovodrun -np 16 -H host1:8,host2:8 python run_pretraining.py \
         --config=configs/sega_transformer_xl.py:large \
         --records_dir=records/wikitext_103 --output_dir=runs/sega_transformer_xl_large \
         --config.training.dtype_policy=mixed_bfloat16
-    The rate falls by a cosine over 500,000 updates, of which the paper makes 350,000.
+    The run ends before the cosine of the learning rate does.
     Hardware: the paper names none. The batch of 128 lanes is split over the ranks; the
     memory of all lanes takes 3.6 GB on each in float32, and in checkpoints.
-    Expected, from the paper (table 1): perplexity 17.1.
+    Expected: see docs/tables/segatron.md, table 1.
 """
 
 from dataclasses import replace

@@ -1,7 +1,7 @@
 r"""SegaBERT: BERT with indices of paragraph, sentence and token for the position.
 
-`--config=configs/segabert.py:VARIANT`; without a variant it is tiny. Figures that "the
-paper" reports are of Segatron (its table in brackets) and were not run here.
+`--config=configs/segabert.py:VARIANT`; without a variant it is tiny. Runs of the
+paper's sizes were not made here; docs/tables/segatron.md has its figures.
 
 tiny: 2 layers of width 128, for a CPU and a first look at the curves.
     python run_pretraining.py --config=configs/segabert.py:tiny \
@@ -82,8 +82,7 @@ base: 12 layers of width 768, English Wikipedia, 500,000 updates.
     Hardware: 16 V100, as in the paper; the batch of 256 is split over the ranks. Time:
     about a day in mixed precision, an estimate from the throughput that NVIDIA
     publishes for BERT large.
-    Expected, from the paper (tables 2 to 4 and 6): GLUE dev average 82.9, test 79.2;
-    SQuAD 1.1 dev 83.2 EM, 90.2 F1; SQuAD 2.0 dev 76.3 EM, 79.2 F1.
+    Expected: see docs/tables/segatron.md, tables 2 to 4 and 6.
 
 large: 24 layers of width 1024, Wikipedia and books, 1,000,000 updates.
     horovodrun -np 16 -H host1:8,host2:8 python run_pretraining.py \
@@ -92,27 +91,15 @@ large: 24 layers of width 1024, Wikipedia and books, 1,000,000 updates.
     Hardware: 16 V100, as in the paper; the batch of 256 is split over the ranks. Time:
     about five days in mixed precision, at the 312 sequences/s that NVIDIA publishes for
     BERT large on eight of them.
-    The paper's 24 heads do not divide the width; its authors' published configuration
-    has 16, and so has this one.
-    Expected, from the paper (tables 2 to 4): GLUE dev average 86.5, test 83.3; SQuAD
-    1.1 dev 85.3 EM, 92.4 F1; SQuAD 2.0 dev 81.8 EM, 85.2 F1.
+    Expected: see docs/tables/segatron.md, tables 2 to 4.
 
 large_phase1: first of the two phases of NVIDIA's BERT recipe: 128 positions.
     horovodrun -np 8 python run_pretraining.py \
         --config=configs/segabert.py:large_phase1 \
         --records_dir=records/wikibooks_128 --output_dir=runs/segabert_large_phase1 \
         --config.training.dtype_policy=mixed_bfloat16
-    The model of large, trained by LAMB in batches of 65,536 for 7,038 updates.
-    Hardware: 8 A100 with 80 GB; an update is 32 micro-batches of 256 on each (NVIDIA's
-    scripts: 312, on 40 GB). On V100 with 32 GB (NVIDIA: 60), for the last line above:
-        --config.training.dtype_policy=mixed_float16 \
-        --config.training.micro_batch_size=32
-    Any number of GPUs and any micro-batch make the same update; the rate stays as it
-    is, being that of the whole batch.
-    Time, an estimate: 7,038 × 65,536 = 461 million windows, at the rates that NVIDIA
-    publishes for BERT large: 34 hours on 8 A100 (3,799 windows/s), 82 on 8 V100
-    (1,562).
-    Expected: unknown, and not run here. The recipe is NVIDIA's for BERT large.
+    The model of large. Hardware, time and other cards: docs/pretraining.md.
+    Expected: unknown, and not run here.
 
 large_phase2: second of the two phases of NVIDIA's BERT recipe: 512 positions.
     horovodrun -np 8 python run_pretraining.py \
@@ -120,16 +107,8 @@ large_phase2: second of the two phases of NVIDIA's BERT recipe: 512 positions.
         --records_dir=records/wikibooks_512 --output_dir=runs/segabert_large_phase2 \
         --initial_checkpoint=runs/segabert_large_phase1 \
         --config.training.dtype_policy=mixed_bfloat16
-    From the weights of large_phase1, with a fresh optimizer and schedule: LAMB in
-    batches of 32,768 for 1,564 updates. The records are cut from the same documents as
-    those of phase 1 (docs/pretraining.md).
-    Hardware: 8 A100 with 80 GB; an update is 128 micro-batches of 32 on each (NVIDIA's
-    scripts: 40, on 40 GB). On V100 with 32 GB (NVIDIA: 10), for the last line above:
-        --config.training.dtype_policy=mixed_float16 \
-        --config.training.micro_batch_size=8
-    Time, an estimate: 1,564 × 32,768 = 51.2 million windows, at the rates that NVIDIA
-    publishes for BERT large: 22 hours on 8 A100 (650 windows/s), 46 on 8 V100 (312).
-    Expected: unknown, and not run here. The recipe is NVIDIA's for BERT large.
+    From the weights of large_phase1, with a fresh optimizer and schedule.
+    Expected: unknown, and not run here.
 """
 
 from dataclasses import replace
@@ -138,7 +117,6 @@ import ml_collections
 
 from seg_tf import configuration
 
-_TABLES = {"paragraph_index": 50, "sentence_index": 100, "token_index": 256}
 _WINDOWS_128 = configuration.WindowInputsConfig(
     window_length=128, masking=configuration.MaskingConfig(max_predictions=20)
 )
@@ -150,7 +128,6 @@ _TINY = configuration.RunConfig(
     name="segabert_tiny",
     paper="segabert_base",
     model=configuration.EncoderConfig(
-        index_tables=_TABLES,
         num_layers=2,
         hidden_size=128,
         num_heads=2,
@@ -193,13 +170,7 @@ _TINY_PHASE1 = configuration.RunConfig(
 _BASE = configuration.RunConfig(
     name="segabert_base",
     paper="segabert_base",
-    model=configuration.EncoderConfig(
-        index_tables=_TABLES,
-        num_layers=12,
-        hidden_size=768,
-        num_heads=12,
-        intermediate_size=3072,
-    ),
+    model=configuration.EncoderConfig(),
     inputs=_WINDOWS_512,
     optimizer=configuration.AdamWConfig(learning_rate=1e-4),
     training=configuration.TrainingConfig(

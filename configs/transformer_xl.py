@@ -2,7 +2,7 @@ r"""Transformer-XL: Sega-Transformer-XL's runs with positions of tokens alone.
 
 `--config=configs/transformer_xl.py:VARIANT`; without a variant it is tiny. Everything
 else, records included, is that of the same variant of `sega_transformer_xl.py`; so are
-hardware and time. Figures of the paper (Segatron) were not run here.
+hardware and time. Runs of the paper's sizes were not made here.
 
 tiny: 4 layers of width 128, in minutes, on a laptop.
     python run_pretraining.py --config=configs/transformer_xl.py:tiny \
@@ -13,15 +13,13 @@ tiny: 4 layers of width 128, in minutes, on a laptop.
 base: 16 layers of width 410, WikiText-103, 200,000 updates.
     horovodrun -np 8 python run_pretraining.py --config=configs/transformer_xl.py:base \
         --records_dir=records/wikitext_103 --output_dir=runs/transformer_xl_base
-    Expected, from the paper (table 5): perplexity 24.35 on the test split of
-    WikiText-103.
+    Expected: see docs/tables/segatron.md, table 5.
 
 large: 18 layers of width 1,024, WikiText-103, 350,000 updates.
     horovodrun -np 16 python run_pretraining.py \
         --config=configs/transformer_xl.py:large \
         --records_dir=records/wikitext_103 --output_dir=runs/transformer_xl_large
-    Expected, from the paper (table 1): perplexity 18.3 on the test split of
-    WikiText-103, of the original after 4,000,000 updates.
+    Expected: see docs/tables/segatron.md, table 1.
 """
 
 from dataclasses import replace

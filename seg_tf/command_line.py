@@ -132,3 +132,16 @@ def progress_bar(total: int, description: str, unit: str = "B") -> tqdm:
         dynamic_ncols=interactive,
         smoothing=0.1,
     )
+
+
+def aligned_table(lines: Sequence[Sequence[str]]) -> str:
+    """Lines of cells as text, in columns of equal width."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join(
+        "  ".join(
+            # Words to the left, numbers to the right.
+            cell.ljust(width) if number < 2 else cell.rjust(width)
+            for number, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    )

@@ -5,8 +5,7 @@
     serve_check
           > finetuning > export > inference, interop
           > training > preprocessing > checkpoints > objectives > models > layers
-          > layouts > ops > tasks > text
-          > fidelity
+          > layouts > ops > papers > tasks > text
           > features, configuration, files, file_listing, output_paths, command_line,
             progress
           > remote_calls
@@ -53,9 +52,9 @@ LEVELS = (
         "progress",
         "removed",
     },
-    {"fidelity"},
     {"text"},
     {"tasks"},
+    {"papers"},
     {"ops"},
     {"layouts"},
     {"layers"},
@@ -67,7 +66,7 @@ LEVELS = (
     {"inference", "interop", "doctor"},
     {"export"},
     {"finetuning"},
-    {"demo", "paper_tables"},
+    {"demo"},
     {"commands", "configs"},
 )
 LEVEL_OF = {part: level for level, parts in enumerate(LEVELS) for part in parts}

@@ -79,7 +79,7 @@ def test_a_run_takes_the_settings_of_imported_weights(records, theirs, tmp_path)
         "1e-12); model.approximate_gelu=True (the config says False); "
         "model.num_token_types=2 (the config says 0)"
     ) in output
-    assert "model.num_token_types: 2 (as the authors' code); paper 0" in output
+    assert "model.num_token_types: 2 (as in the authors' code); paper 0" in output
     run = json.loads((tmp_path / "run" / "run.json").read_text())
     assert run["config"]["model"]["approximate_gelu"] is True
 

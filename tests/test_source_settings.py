@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from seg_tf import fidelity
+from seg_tf import papers
 from seg_tf.configs import bert, bert_ps, reat, segabert, slm
 from seg_tf.configuration.source_settings import describe_taken, follow_source
 
@@ -48,8 +48,8 @@ def test_segabert_base_becomes_what_its_authors_released():
     )
     assert dataclasses.replace(config, model=base.model) == base
     # The sheet says of all three that the authors' code has them.
-    assert len(fidelity.deviations(config)) == 3
-    assert all(one.released for one in fidelity.deviations(config))
+    assert len(papers.deviations(config)) == 3
+    assert all(one.released for one in papers.deviations(config))
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,6 @@ from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.commands import model_flags
 from seg_tf.finetuning.probing import similarity
 from seg_tf.finetuning.probing.frozen_encoder import PER_SENTENCE, FrozenEncoder
-from seg_tf.finetuning.trials.results import aligned_table
 from seg_tf.tasks.similarity import similarity_sets
 from seg_tf.tasks.similarity.similarity_sets import SimilaritySet
 
@@ -102,7 +101,7 @@ def _table(rows: Sequence[Mapping[str, Any]], sets: Mapping[str, SimilaritySet])
             scores.append(sum(scores) / len(scores))
         lines.append([row["run"], "", *(f"{score:.2f}" for score in scores)])
     lines[1] += [""] * (len(header) - len(lines[1]))
-    return aligned_table(lines)
+    return command_line.aligned_table(lines)
 
 
 if __name__ == "__main__":

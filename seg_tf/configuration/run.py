@@ -20,7 +20,7 @@ class RunConfig:
 
     Attributes:
         name: short name, used for folders and titles.
-        paper: which column of `seg_tf.fidelity` the run is measured against.
+        paper: the column of `seg_tf.papers` that the run is compared with.
         records_dir: folder of the records, or a mixture of several with weights,
             "wikipedia:3,books:1"; the flag `--records_dir` wins over it.
     """

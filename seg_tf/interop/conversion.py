@@ -7,7 +7,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from seg_tf import configuration, fidelity, files
+from seg_tf import configuration, files, papers
 from seg_tf.checkpoints import contents, pretrained
 from seg_tf.checkpoints.encoder_copies import under_dtype_policy
 from seg_tf.configuration import source_settings
@@ -328,7 +328,7 @@ def _state(
         "seed": config.training.seed,
         "vocab_size": vocab_size,
         "vocab_checksum": vocabulary.checksum,
-        "deviations": [str(one) for one in fidelity.deviations(config)],
+        "deviations": [str(one) for one in papers.deviations(config)],
         "versions": versions.installed(engine.current().packages),
         "updates": 0,
         "samples": 0,

@@ -4,7 +4,7 @@ import pathlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from seg_tf import configuration, fidelity, files
+from seg_tf import configuration, files, papers
 from seg_tf.checkpoints import contents
 from seg_tf.checkpoints.pretrained import Pretrained
 
@@ -199,7 +199,7 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, An
 def _deviations(config: configuration.RunConfig) -> list[str]:
     return [
         f"- {line.strip()}" if line.startswith("  ") else f"\n{line}\n"
-        for line in fidelity.describe(config).splitlines()
+        for line in papers.describe(config).splitlines()
     ]
 
 

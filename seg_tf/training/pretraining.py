@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from seg_tf import configuration, fidelity
+from seg_tf import configuration, papers
 from seg_tf.checkpoints import pretrained
 from seg_tf.training import (
     assembly,
@@ -216,7 +216,7 @@ def describe(
         "seed": config.training.seed,
         "vocab_size": _vocab_size(config, inputs),
         "vocab_checksum": inputs.vocab_checksum,
-        "deviations": [str(one) for one in fidelity.deviations(config)],
+        "deviations": [str(one) for one in papers.deviations(config)],
         "versions": versions.installed(engine.current().packages),
     }
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import tensorflow as tf
 
-from seg_tf import command_line, configuration, fidelity, output_paths
+from seg_tf import command_line, configuration, output_paths, papers
 from seg_tf.checkpoints import contents, folder_names, folders, pretrained
 from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.configuration import source_settings
@@ -117,7 +117,7 @@ def _run(
     try:
         prepared = _prepare_together(config, options, processes, stack)
         config = prepared.config
-        deviations = fidelity.describe(config)
+        deviations = papers.describe(config)
     except (ValueError, OSError, CheckpointError, TrainingStopped) as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
         # A launcher ends all ranks when the first one exits; each has its say before.

@@ -7,7 +7,7 @@ from typing import Any
 
 import keras
 
-from seg_tf import configuration, fidelity, files
+from seg_tf import configuration, files, papers
 from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.training import (
     fitting,
@@ -118,7 +118,7 @@ class PretrainingRun:
     def _take_up(self) -> None:
         previous = run_folder.prepare(self._folder, self._description, **self._choice)
         files.write_text(
-            self._folder.deviations_file, fidelity.describe(self._config) + "\n"
+            self._folder.deviations_file, papers.describe(self._config) + "\n"
         )
         state: Mapping[str, Any] | None
         if previous:

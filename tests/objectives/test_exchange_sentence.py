@@ -51,7 +51,7 @@ def test_loss_and_metrics_equal_plain_numpy():
 
 
 def test_an_exchange_is_read_off_the_pooled_first_tokens_alone():
-    """The place that the lists of `seg_tf.fidelity` name."""
+    """The place that the lists of `seg_tf.papers` name."""
     objective = build_objective()
     sequence, features = random_batch()
     is_start = np.zeros(sequence.shape[:2], bool)

@@ -26,7 +26,7 @@ def test_widths_that_cannot_be_shared_are_refused(width, num_parts):
 
 
 def test_exponents_of_cosines_start_anew():
-    """Printed, equation 2 counts on: the lists of `seg_tf.fidelity` say so."""
+    """Printed, equation 2 counts on: the lists of `seg_tf.papers` say so."""
     width, position = 8, 250
     k = np.arange(width)
     printed = position / 10_000 ** (2 * k / width)

@@ -9,6 +9,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 
 from seg_tf import files
+from seg_tf.command_line import aligned_table
 from seg_tf.finetuning.trials.trial import Setting
 from seg_tf.finetuning.trials.trial_progress import describe_setting
 from seg_tf.finetuning.trials.trial_runs import FinishedTrial
@@ -190,16 +191,3 @@ def _cells(
     values = [result.mean, result.deviation, min(scores), max(scores)]
     values += [result.mean_of(name) for name in names]
     return [str(len(scores)), *map(shown, values)]
-
-
-def aligned_table(lines: Sequence[Sequence[str]]) -> str:
-    """Lines of cells as text, in columns of equal width."""
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "\n".join(
-        "  ".join(
-            # Words to the left, numbers to the right.
-            cell.ljust(width) if number < 2 else cell.rjust(width)
-            for number, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in lines
-    )

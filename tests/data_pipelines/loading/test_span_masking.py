@@ -174,7 +174,7 @@ def test_spans_stay_in_their_sentence_and_apart():
 
 
 def test_spans_begin_and_end_inside_words():
-    """Their unit is the word piece, as the lists of `seg_tf.fidelity` say."""
+    """Their unit is the word piece, as the lists of `seg_tf.papers` say."""
     rows = equal_sentences(200, num_sentences=1, length=60)
     is_masked = apply(masking(), rows)
     # Words are of two pieces each, at 1 and 2, 3 and 4, …

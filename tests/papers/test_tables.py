@@ -3,33 +3,28 @@
 import csv
 import io
 import json
+import pathlib
+import statistics
 
 import pytest
 
-from seg_tf import fidelity
-from seg_tf.commands import paper_tables
+from seg_tf.commands.paper_tables import Results
 from seg_tf.finetuning.spans import squad_scores
 from seg_tf.finetuning.trials.trial import Setting
 from seg_tf.finetuning.trials.trial_runs import Trial, TrialsFolder
-from seg_tf.paper_tables import reat, rendering, segatron, slm
-from seg_tf.paper_tables.results import Caveat, Found, Results
-from seg_tf.paper_tables.table import (
-    Average,
-    ConfigValue,
-    FineTuned,
-    Row,
-    Table,
-    Validated,
-)
+from seg_tf.papers import rendering, tables
+from seg_tf.papers.rendering import Caveat, RunFigure
+from seg_tf.papers.tables import Average, ConfigValue, FineTuned, Row, Table, Validated
 from seg_tf.tasks.glue import averages
 from seg_tf.tasks.squad import squad_files
 from tests import command_calls
 from tests.finetuning import tiny_squad
 from tests.inference import tiny_slm
 
+DOCS = pathlib.Path(__file__).parents[2] / "docs"
 TABLES = {
-    paper: {table.number: table for table in tables}
-    for paper, (_, tables) in paper_tables._PAPERS.items()
+    paper: {table.number: table for table in of_paper}
+    for paper, of_paper in tables.TABLES.items()
 }
 
 
@@ -81,7 +76,7 @@ def runs(tmp_path):
 
 @pytest.mark.parametrize(
     "table",
-    [*segatron.SEGATRON, *segatron.SEGABERT, *slm.TABLES],
+    [table for of_paper in tables.TABLES.values() for table in of_paper],
     ids=lambda one: one.title,
 )
 def test_averages_of_the_papers_come_out(table: Table):
@@ -89,7 +84,7 @@ def test_averages_of_the_papers_come_out(table: Table):
     for name, figure in table.columns.items():
         for row in table.rows:
             if isinstance(figure, Average) and name in row.paper:
-                mean = figure.mean({one: row.paper[one] for one in figure.columns})
+                mean = statistics.fmean(row.paper[one] for one in figure.columns)
                 assert mean == pytest.approx(row.paper[name], abs=0.051), row.name
 
 
@@ -100,8 +95,8 @@ def test_columns_are_scores_that_trials_have(tmp_path):
         tiny_squad.write_files(tmp_path, version, dev=content)
         data = squad_files.read(tmp_path / f"dev-{version}.json")
         scores_of_squad[f"squad/{version}"] = squad_scores.never_answering(data)
-    for tables in TABLES.values():
-        for table in tables.values():
+    for by_number in TABLES.values():
+        for table in by_number.values():
             for figure in table.columns.values():
                 if not isinstance(figure, FineTuned):
                     continue
@@ -122,10 +117,10 @@ def test_mean_of_the_seeds_of_the_best_setting(runs):
     results = Results([runs])
     table = TABLES["segatron"][2]
     row = next(row for row in table.rows if row.run == "segabert_base")
-    found = results.figures(row, table.columns, table.recipe)
+    found = results.measure(row, table)
     # The setting is chosen by its mean, not by its best seed.
     assert found["dev MRPC"].value == pytest.approx(85.0)
-    assert list(map(str, found["dev MRPC"].deviations)) == [
+    assert list(map(str, found["dev MRPC"].caveats)) == [
         "glue/mrpc: limit: 100; paper all",
         "glue/mrpc: seeds: 2; paper 4",
         "glue/mrpc: settings tried: 2 of the paper's 72, and 0 others",
@@ -136,13 +131,13 @@ def test_mean_of_the_seeds_of_the_best_setting(runs):
 
 def test_best_of_all_trials_where_the_paper_reports_that(runs):
     table = TABLES["slm"][2]
-    found = Results([runs]).figures(table.rows[0], table.columns, table.recipe)
+    found = Results([runs]).measure(table.rows[0], table)
     # Chosen by F1, so exact match is that of the same trial.
     assert found["v1.1 F1"].value == 89.0
     assert found["v1.1 EM"].value == 81.0
     best = TABLES["slm"][8]
-    row = next(row for row in best.rows if row.tasks == ("squad/v1.1",))
-    found = Results([runs]).figures(row, best.columns, best.recipe)
+    row = next(row for row in best.rows if row.task == "squad/v1.1")
+    found = Results([runs]).measure(row, best)
     assert (found["epochs"].value, found["learning rate"].value) == (2, 5e-5)
 
 
@@ -162,14 +157,16 @@ def test_perplexities_and_submissions(tmp_path):
     (tmp_path / "leaderboard.json").write_text(json.dumps({"bert_base": scores}))
     results = Results([tmp_path])
     table = TABLES["segatron"][1]
-    found = results.figures(table.rows[0], table.columns, table.recipe)
+    found = results.measure(table.rows[0], table)
     assert found["perplexity"].value == 24.0
     table = TABLES["segatron"][2]
-    found = results.figures(table.rows[0], table.columns, table.recipe)
+    found = results.measure(table.rows[0], table)
     assert (found["test CoLA"].value, found["test QQP"].value) == (40.0, 70.0)
     assert found["test SST-2"].value is None  # its metric is accuracy
     (tmp_path / "lm" / "leaderboard.json").write_text('{"bert_base": {}}')
-    with pytest.raises(ValueError, match=r"once\. Received: bert_base in .*lm"):
+    with pytest.raises(
+        ValueError, match=r"once\. Received: submission of bert_base in .*lm"
+    ):
         Results([tmp_path])
 
 
@@ -187,19 +184,28 @@ def test_settings_and_validation_are_of_the_run(tmp_path):
         "other": Validated("exchange_sentence_accuracy"),
     }
     results = Results([tmp_path])
-    assert results.runs == (config.name,)
-    found = results.figures(Row("tiny", config.name, {}), columns, "")
+    assert results.runs == {config.name}
+    found = results.measure(Row("tiny", config.name, {}), Table(1, "", columns))
     # Of validation, not of training.
-    assert found["MLM"] == Found(25.0, (Caveat("after 5 updates"),))
+    assert found["MLM"] == RunFigure(25.0, (Caveat("after 5 updates"),))
     assert found["width"].value == config.model.hidden_size
     assert found["other"].value is None
 
 
-def test_settings_are_those_that_runs_are_compared_with():
-    table = TABLES["slm"][7]
-    values = {value.setting: value.value for value in fidelity.COLUMNS["slm_base"]}
-    assert table.rows[0].paper.items() <= values.items()
-    assert len(table.columns) >= 8
+@pytest.mark.parametrize("paper", tables.TABLES)
+def test_pages_have_the_figures_of_the_papers(paper, tmp_path):
+    """docs/tables/*.md were printed with runs of tiny models."""
+    page = DOCS / "tables" / f"{paper}.md"
+    text = rendering.render(
+        tables.TABLES[paper],
+        Results([tmp_path]).measure,
+        tables.TITLES[paper],
+        "markdown",
+    )
+    wanted = [line for line in text.splitlines() if line and "not run" not in line]
+    lines = iter(page.read_text(encoding="utf-8").splitlines())
+    missing = next((line for line in wanted if line not in lines), None)
+    assert missing is None, f"{page.name} lacks, here or at all: {missing}"
 
 
 def test_results_of_one_thing_twice_are_refused(runs):
@@ -220,7 +226,7 @@ def test_baselines_fill_no_row(tmp_path):
         {(SLOW, 1): {"f1": 0.5}},
         randomly_initialized=True,
     )
-    assert Results([tmp_path]).runs == ()
+    assert Results([tmp_path]).runs == set()
 
 
 def test_what_is_printed(runs):
@@ -277,8 +283,8 @@ def test_what_rows_and_tasks_have_in_common_is_said_once(tmp_path):
     write_trials(
         tmp_path / "sst", "bert_base", "glue/sst-2", {(SLOW, 1): {"accuracy": 0.5}}
     )
-    (table,) = (one for one in segatron.SEGABERT if one.number == 3)
-    lines = rendering.render([table], Results([tmp_path]), "", "text").splitlines()
+    measure = Results([tmp_path]).measure
+    lines = rendering.render([TABLES["segabert"][3]], measure, "", "text").splitlines()
     assert "  BERT base, SegaBERT base: limit: 7; paper all (glue/cola, glue/mrpc)" in (
         lines
     )
@@ -287,17 +293,21 @@ def test_what_rows_and_tasks_have_in_common_is_said_once(tmp_path):
 
 
 def test_settings_are_not_rounded(tmp_path):
-    text = rendering.render(reat.TABLES, Results([tmp_path]), "ReAT", "markdown")
+    text = rendering.render(
+        tables.TABLES["reat"], Results([tmp_path]).measure, "ReAT", "markdown"
+    )
     (paper,) = (line for line in text.splitlines() if "ReAT base | paper | 3" in line)
     assert "| 4e-05 |" in paper
     assert "| 0.9 | 0.999 |" in paper
 
 
 def test_markdown_has_a_cell_for_every_column(runs):
-    text = rendering.render(slm.TABLES, Results([runs]), "SLM", "markdown")
+    text = rendering.render(
+        tables.TABLES["slm"], Results([runs]).measure, "SLM", "markdown"
+    )
     heading, *blocks = text.split("\n## ")
     assert heading.startswith("# Tables of SLM")
-    assert len(blocks) == len(slm.TABLES)
+    assert len(blocks) == len(tables.TABLES["slm"])
     for block in blocks:
         lines = [line for line in block.splitlines() if line.startswith("|")]
         assert len({line.count("|") for line in lines}) <= 1

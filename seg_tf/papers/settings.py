@@ -1,0 +1,224 @@
+"""Settings of pretraining in the papers, and the deviations of a run from them."""
+
+import dataclasses
+import math
+import pathlib
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from seg_tf.configuration import RunConfig
+
+_SETTINGS = tomllib.loads(
+    pathlib.Path(__file__).with_name("settings.toml").read_text(encoding="utf-8")
+)
+ABSENT = "absent"
+
+
+class PaperValue(NamedTuple):
+    """One setting of a paper.
+
+    Attributes:
+        value: the paper's value, or a function that computes it for a run's config.
+        source: where the paper states it.
+        released: value of the authors' code where it differs, otherwise None.
+    """
+
+    value: Any
+    source: str
+    released: Any = None
+
+
+def one_percent(config: RunConfig) -> int:
+    return max(1, round(config.training.num_updates / 100))
+
+
+def whole_run(config: RunConfig) -> int:
+    return config.training.num_updates
+
+
+def attention_dropout(config: RunConfig) -> float | None:
+    """0.1, or None where the run has a single dropout rate as well."""
+    rate = getattr(config.model, "attention_dropout", 0.1)
+    return None if rate is None else 0.1
+
+
+def mixed_precision(config: RunConfig) -> str:
+    """Any mixed policy: the paper does not name the half-precision type."""
+    policy = config.training.dtype_policy
+    return policy if policy.startswith("mixed_") else "mixed_float16"
+
+
+def predictions(config: RunConfig) -> int:
+    """80 for 512 positions, otherwise in proportion (BERT has 20 for 128)."""
+    return math.ceil(getattr(config.inputs, "window_length", 512) * 80 / 512)
+
+
+def all_masked(config: RunConfig) -> int:
+    """Every masked position of a row without padding."""
+    return math.ceil(getattr(config.inputs, "row_length", 0) * 0.15)
+
+
+_FUNCTIONS: Mapping[str, Callable[[RunConfig], Any]] = {
+    f"@{function.__name__}": function
+    for function in (
+        one_percent,
+        whole_run,
+        attention_dropout,
+        mixed_precision,
+        predictions,
+        all_masked,
+    )
+}
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in values.items():
+        path = prefix.rstrip(".") if name == "class" else f"{prefix}{name}"
+        if isinstance(value, dict) and name != "index_tables":
+            yield from _flat(value, f"{path}.")
+        elif isinstance(value, list):
+            yield path, tuple(value)
+        else:
+            yield (
+                path,
+                _FUNCTIONS.get(value, value) if isinstance(value, str) else value,
+            )
+
+
+def _column(groups: str, says_as_bert: str) -> dict[str, PaperValue]:
+    """The settings of `groups`, of which the first that has a setting wins."""
+    values: dict[str, PaperValue] = {}
+    released: dict[str, Any] = {}
+    for group in groups.split():
+        says = says_as_bert if group in ("bert", "full_precision") else ""
+        for cited, entry in _SETTINGS["groups"][group].items():
+            source = f"{says}{cited}".format_map(_SETTINGS["sources"])
+            parts = {name: part for name, part in entry.items() if name != "released"}
+            for setting, value in _flat(parts):
+                values.setdefault(setting, PaperValue(value, source))
+            released.update(_flat(entry.get("released", {})))
+    return {
+        setting: value._replace(released=released.get(setting))
+        for setting, value in values.items()
+    }
+
+
+# What `RunConfig.paper` may name ("segabert_base", "slm_base_plain", …): a value for
+# each setting, by its path in a config.
+COLUMNS: Mapping[str, Mapping[str, PaperValue]] = {
+    name: _column(groups, paper.get("bert", ""))
+    for paper in _SETTINGS["papers"].values()
+    for name, groups in paper["columns"].items()
+}
+_NOT_COMPARED: Mapping[str, list[str]] = {
+    name: paper["not_compared"]
+    for paper in _SETTINGS["papers"].values()
+    for name in paper["columns"]
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Deviation:
+    """One setting in which a run departs from its paper.
+
+    Attributes:
+        setting: its path in the run's config.
+        paper: the paper's value.
+        run: the run's value.
+        source: where the paper states its value.
+        released: whether the run has the value of the authors' code.
+    """
+
+    setting: str
+    paper: Any
+    run: Any
+    source: str
+    released: bool
+
+    def __str__(self) -> str:
+        note = " (as in the authors' code)" if self.released else ""
+        return (
+            f"{self.setting}: {_text(self.run)}{note}; paper {_text(self.paper)} "
+            f"[{self.source}]"
+        )
+
+
+def deviations(config: RunConfig) -> list[Deviation]:
+    """Every setting in which `config` departs from the column that it names.
+
+    Args:
+        config: a run; `config.paper` is one of `COLUMNS`.
+
+    Returns:
+        Deviations in the order of the config's parts, empty if there are none.
+
+    Raises:
+        ValueError: if there is no such column.
+    """
+    if config.paper not in COLUMNS:
+        raise ValueError(
+            f"`paper` must be one of {', '.join(COLUMNS)}. "
+            f"Received: paper={config.paper!r}"
+        )
+    parts = [field.name for field in dataclasses.fields(config)]
+    column = COLUMNS[config.paper]
+    found = []
+    for setting in sorted(column, key=lambda name: parts.index(name.split(".")[0])):
+        value, source, released = column[setting]
+        expected = value(config) if callable(value) else value
+        run = read_setting(config, setting)
+        if not _same(run, expected):
+            is_released = released is not None and _same(run, released)
+            found.append(Deviation(setting, expected, run, source, is_released))
+    return found
+
+
+def describe(config: RunConfig) -> str:
+    """The deviations of a run from its paper as text, one per line."""
+    found = deviations(config)
+    return "\n".join(
+        [
+            f"Deviations from the paper ({config.paper}): {len(found) or 'none'}",
+            *(f"  {deviation}" for deviation in found),
+            "Not compared, because no config field holds it:",
+            *(f"  {point}" for point in _NOT_COMPARED[config.paper]),
+        ]
+    )
+
+
+def read_setting(config: RunConfig, setting: str) -> Any:
+    """The value of a run that is compared with `setting`, or `ABSENT`."""
+    value: Any = config
+    for name in setting.split("."):
+        if isinstance(value, Mapping):
+            value = value.get(name, ABSENT)
+        else:
+            value = getattr(value, name, ABSENT)
+    if setting in ("inputs", "inputs.masking", "optimizer"):
+        return type(value).__name__
+    if setting == "objectives":
+        return tuple(sorted(value))
+    if setting == "inputs.max_windows_per_row" and value == ABSENT:
+        return 1
+    if setting == "optimizer.warmup_updates" and value is None:
+        return config.optimizer.warmup(config.training.num_updates)
+    if setting == "optimizer.decay_updates" and value is None:
+        return whole_run(config)
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+def _same(run: Any, paper: Any) -> bool:
+    if isinstance(run, float) and isinstance(paper, float):
+        return math.isclose(run, paper, rel_tol=1e-9, abs_tol=0.0)
+    return bool(run == paper)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_text(part)}" for name, part in value.items())
+    if isinstance(value, tuple):
+        return ", ".join(map(_text, value))
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return str(value)

@@ -1,0 +1,320 @@
+"""The papers' settings: configs and defaults against them, and deviations of runs."""
+
+import dataclasses
+import importlib
+import pathlib
+from typing import ClassVar
+
+import pytest
+
+import configs
+from seg_tf import configuration, papers
+from seg_tf.papers.settings import ABSENT, COLUMNS, read_setting
+
+RUNS = {
+    run.name: run
+    for path in sorted(pathlib.Path(configs.__file__).parent.glob("[!_]*.py"))
+    for run in importlib.import_module(f"configs.{path.stem}").RUNS.values()
+}
+# Runs at a paper's size, and the settings in which they deviate all the same.
+ROWS, PRECISION = {"inputs.row_length"}, {"training.dtype_policy"}
+PAPER_RUNS = {
+    name: set()
+    for name in RUNS
+    if not {"tiny", "mini", "modern"}.intersection(name.split("_"))
+} | {
+    # Without positions for [SENT], so that the text stays the same.
+    "slm_base_plain": ROWS,
+    "slm_base_plain_shuffled": ROWS,
+    "sega_transformer_xl_base": PRECISION,
+    "sega_transformer_xl_base_no_sentence": PRECISION,
+    "sega_transformer_xl_base_no_paragraph": PRECISION,
+    "sega_transformer_xl_large": PRECISION,
+    "transformer_xl_base": PRECISION,
+}
+
+
+def changed(name, **parts):
+    """A run with fields of its parts replaced: `model={"num_layers": 3}`."""
+    run = RUNS[name]
+    return dataclasses.replace(
+        run,
+        **{
+            part: dataclasses.replace(getattr(run, part), **fields)
+            if isinstance(fields, dict) and part != "objectives"
+            else fields
+            for part, fields in parts.items()
+        },
+    )
+
+
+def differences(config):
+    """(the paper's, the run's) value of each setting that deviates."""
+    return {one.setting: (one.paper, one.run) for one in papers.deviations(config)}
+
+
+@pytest.mark.parametrize("name", PAPER_RUNS)
+def test_configs_have_the_values_of_their_papers(name):
+    assert set(differences(RUNS[name])) == PAPER_RUNS[name]
+    # A misspelt path would compare nothing for ever.
+    values = [read_setting(RUNS[name], one) for one in COLUMNS[RUNS[name].paper]]
+    assert ABSENT not in values
+
+
+def objectives(**others):
+    return {"masked_lm": configuration.MaskedLMConfig(), **others}
+
+
+# Parts that are all defaults, and what no class has by default: it is in the config.
+DEFAULTS = {
+    "segabert_base": ({}, ""),
+    "segabert_large_nvidia_phase1": (
+        {"optimizer": configuration.LambConfig()},
+        "model.num_layers model.hidden_size model.num_heads model.intermediate_size "
+        "inputs.window_length inputs.masking.max_predictions optimizer.warmup_updates "
+        "training.batch_size training.num_updates",
+    ),
+    "slm_base": (
+        {
+            "inputs": configuration.SentenceInputsConfig(),
+            "objectives": objectives(
+                sentence_unshuffling=configuration.SentenceUnshufflingConfig()
+            ),
+        },
+        "model.index_tables model.num_token_types optimizer.learning_rate "
+        "optimizer.warmup_updates training.num_updates training.dtype_policy",
+    ),
+    "reat_base": (
+        {
+            "model": configuration.ReATConfig(),
+            "inputs": configuration.ReATInputsConfig(),
+            "objectives": objectives(
+                exchange_sentence=configuration.ExchangeSentenceConfig()
+            ),
+        },
+        "optimizer.learning_rate optimizer.warmup_updates training.batch_size "
+        "training.num_updates",
+    ),
+    "sega_transformer_xl_base": (
+        {
+            "model": configuration.TransformerXLConfig(),
+            "inputs": configuration.LaneInputsConfig(),
+            "objectives": {"causal_lm": configuration.CausalLMConfig()},
+            "optimizer": configuration.CosineAdamWConfig(),
+        },
+        "training.batch_size training.clip_norm training.dtype_policy "
+        "training.num_updates",
+    ),
+}
+
+
+@pytest.mark.parametrize("paper", DEFAULTS)
+def test_defaults_have_the_values_of_their_paper(paper):
+    parts, expected = DEFAULTS[paper]
+    values = {
+        "model": configuration.EncoderConfig(),
+        "inputs": configuration.WindowInputsConfig(),
+        "objectives": objectives(),
+        "optimizer": configuration.AdamWConfig(),
+        "training": configuration.TrainingConfig(),
+    }
+    run = configuration.RunConfig(name="defaults", paper=paper, **(values | parts))
+    assert set(differences(run)) == set(expected.split())
+
+
+SPANS = configuration.SpanMaskingConfig
+SEGMENTS = {"paragraph_index": 50, "sentence_index": 100}
+
+
+@pytest.mark.parametrize(
+    ("name", "parts", "expected"),
+    [
+        ("segabert_base", {"model": {"num_layers": 3}}, {"model.num_layers": (12, 3)}),
+        (
+            "segabert_base",
+            {"model": {"index_tables": {"position_index": 512}}},
+            {
+                "model.index_tables": (
+                    {**SEGMENTS, "token_index": 256},
+                    {"position_index": 512},
+                )
+            },
+        ),
+        (
+            "segabert_base",
+            {"training": {"clip_norm": None, "dtype_policy": "mixed_bfloat16"}},
+            {
+                "training.clip_norm": (1.0, None),
+                "training.dtype_policy": ("float32", "mixed_bfloat16"),
+            },
+        ),
+        # Warm-up and decay are relative to the run, predictions to the window.
+        (
+            "segabert_base",
+            {
+                "training": {"num_updates": 1_000},
+                "optimizer": {"warmup_updates": 10, "decay_updates": 1_000},
+                "inputs": {
+                    "window_length": 128,
+                    "masking": configuration.MaskingConfig(max_predictions=20),
+                },
+            },
+            {
+                "inputs.window_length": (512, 128),
+                "training.num_updates": (500_000, 1_000),
+            },
+        ),
+        (
+            "segabert_base",
+            {"inputs": configuration.PackedWindowInputsConfig()},
+            {"inputs.max_windows_per_row": (1, 8)},
+        ),
+        (
+            "segabert_base",
+            {"inputs": {"masking": SPANS()}},
+            {"inputs.masking": ("MaskingConfig", "SpanMaskingConfig")},
+        ),
+        # NVIDIA's recipe takes any precision; a warm-up of None is 1 % of the run.
+        ("bert_large_phase1", {"training": {"dtype_policy": "mixed_float16"}}, {}),
+        (
+            "segabert_large_phase1",
+            {"optimizer": {"warmup_updates": None, "decay_from_start": False}},
+            {
+                "optimizer.warmup_updates": (2_000, 70),
+                "optimizer.decay_from_start": (True, False),
+            },
+        ),
+        (
+            "bert_large_phase2",
+            {"paper": "segabert_large_nvidia_phase2"},
+            {
+                "model.index_tables": (
+                    {**SEGMENTS, "token_index": 256},
+                    {"position_index": 512},
+                )
+            },
+        ),
+        (
+            "slm_base",
+            {"inputs": {"max_sentences": 10, "masking": SPANS(max_span_length=9)}},
+            {
+                "inputs.max_sentences": (20, 10),
+                "inputs.row_length": (512, 502),
+                "inputs.masking.max_span_length": (3, 9),
+            },
+        ),
+        (
+            "slm_base",
+            {"inputs": {"masking": configuration.MaskingConfig()}},
+            {
+                "inputs.masking": ("SpanMaskingConfig", "MaskingConfig"),
+                "inputs.masking.max_span_length": (3, ABSENT),
+                "inputs.masking.span_end_rate": (0.2, ABSENT),
+            },
+        ),
+        (
+            "slm_base_plain",
+            {"paper": "slm_base_plain_shuffled"},
+            {
+                "inputs": ("ShuffledWindowInputsConfig", "WindowInputsConfig"),
+                "inputs.max_sentences": (20, ABSENT),
+                "inputs.row_length": (512, 492),
+                "inputs.shuffle_rate": (1.0, ABSENT),
+            },
+        ),
+        (
+            "reat_base",
+            {"inputs": {"row_length": 1024}},
+            # More predictions than 15 % of the shorter row.
+            {
+                "inputs.row_length": (7168, 1024),
+                "inputs.masking.max_predictions": (154, 1076),
+            },
+        ),
+        # The paper does not name the half-precision type.
+        ("transformer_xl_base", {"training": {"dtype_policy": "mixed_bfloat16"}}, {}),
+        (
+            "transformer_xl_large",
+            {"training": {"dtype_policy": "mixed_float16"}},
+            {"training.dtype_policy": ("float32", "mixed_float16")},
+        ),
+    ],
+)
+def test_departures_are_found(name, parts, expected):
+    assert differences(changed(name, **parts)) == expected
+
+
+@pytest.mark.parametrize("name", ["segabert_base", "slm_base", "reat_base"])
+def test_a_rate_for_attention_weights_is_compared_where_it_is_given(name):
+    for rate, deviates in ((None, False), (0.1, False), (0.0, True)):
+        run = changed(name, model={"attention_dropout": rate})
+        assert bool(differences(run)) == deviates
+
+
+def test_other_optimizers_and_objectives_deviate():
+    @dataclasses.dataclass(frozen=True, kw_only=True)
+    class OtherConfig:
+        implementation: ClassVar[str] = "some.module:build"
+        learning_rate: float = 1e-4
+
+    two = objectives(next_sentence=configuration.MaskedLMConfig())
+    found = differences(
+        changed("segabert_base", optimizer=OtherConfig(), objectives=two)
+    )
+    assert found["optimizer"] == ("AdamWConfig", "OtherConfig")
+    assert found["optimizer.weight_decay"] == (0.01, ABSENT)
+    assert found["objectives"] == (("masked_lm",), ("masked_lm", "next_sentence"))
+    assert "optimizer.learning_rate" not in found
+
+
+def test_deviations_towards_the_released_code_are_marked():
+    tables = {**SEGMENTS, "token_index": 512}
+    released = changed(
+        "segabert_large",
+        model={
+            "index_tables": tables,
+            "layer_norm_epsilon": 1e-5,
+            "num_token_types": 2,
+        },
+        optimizer={"end_learning_rate": 2e-6, "decay_updates": 900_000},
+    )
+    found = papers.deviations(released)
+    assert len(found) == 5
+    assert all(one.released for one in found)
+    assert "(as in the authors' code)" in str(found[0])
+    found = papers.deviations(changed("segabert_large", model={"num_token_types": 1}))
+    assert [one.released for one in found] == [False]
+
+
+def test_what_a_run_prints():
+    lines = papers.describe(changed("segabert_base", model={"num_layers": 3}))
+    first, second, third, *others = lines.splitlines()
+    assert first == "Deviations from the paper (segabert_base): 1"
+    assert second == (
+        "  model.num_layers: 3; paper 12 [SegaBERT (arXiv:2004.14996), section 2]"
+    )
+    assert third == "Not compared, because no config field holds it:"
+    assert any("BookCorpus" in line for line in others)
+    assert not any("[SENT]" in line for line in others)
+
+
+@pytest.mark.parametrize(
+    ("name", "statement"),
+    [
+        # tests/data_pipelines/loading/test_span_masking.py tries these two,
+        ("slm_base", "a span may begin and end inside a word"),
+        ("slm_base", "whether spans of a sentence may touch"),
+        # tests/ops/test_sinusoids.py this one,
+        ("sega_transformer_xl_base", "the exponents of equation 2"),
+        # and tests/objectives/test_exchange_sentence.py this.
+        ("reat_base", "which vectors tell of an exchange"),
+        ("bert_large_phase1", "the precision of NVIDIA's recipe"),
+    ],
+)
+def test_readings_of_a_paper_are_listed(name, statement):
+    assert statement in papers.describe(RUNS[name]).partition("Not compared")[2]
+
+
+def test_unknown_column_is_refused():
+    with pytest.raises(ValueError, match=r"`paper` must be one of .*Received: paper="):
+        papers.deviations(changed("segabert_base", paper="xlnet"))
