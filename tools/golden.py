@@ -11,8 +11,8 @@ exits with 1 if one differs. The form `quick` takes about three minutes on two c
 Only commands and the public Python API are used, in processes whose folder and
 PYTHONPATH are the tree; what is called differently in the rebuilt tree is in
 `ENTRY_POINTS`. Payloads are compared, such as shards, batches and outputs, not
-manifests, whose version changes. Texts come from a seeded generator; the full form reads
-samples of real text below $SEG_TF_DATA as well, where they are.
+manifests, whose version changes. Texts come from a seeded generator; the full form
+reads samples of real text below $SEG_TF_DATA as well, where they are.
 """
 
 import argparse
@@ -21,6 +21,7 @@ import csv
 import functools
 import hashlib
 import importlib
+import itertools
 import json
 import os
 import pathlib
@@ -32,7 +33,6 @@ import sys
 import tempfile
 import time
 import traceback
-import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 from xml.sax.saxutils import escape
@@ -125,7 +125,7 @@ INPUTS = {
     ),
     "words": RUNS["sega_transformer_xl"],
 }
-SYLLABLES = "ba be di do fa gu ka lo mi ne pa ro sa te vu wi zo ar el in or un".split()
+SYLLABLES = [a + b for a in "bdfgklmnprstvwz" for b in "aeiou"][::3][:20]
 
 
 class Results:
@@ -594,7 +594,7 @@ def child_batches(cases: Mapping[str, Any], count: int) -> Results:
         size = values["training.batch_size"]
 
         def take(dataset: Iterable, limit: int) -> list:
-            features = itertools_islice(dataset, limit)
+            features = itertools.islice(dataset, limit)
             return [{key: one.numpy() for key, one in row.items()} for row in features]
 
         results.add(f"batches/{name}", take(inputs.train_dataset(size), count))
@@ -603,11 +603,6 @@ def child_batches(cases: Mapping[str, Any], count: int) -> Results:
         held_out = inputs.validation_dataset(size, 10 * size)
         results.add(f"batches/{name}, held out", take(held_out, 10))
     return results
-
-
-def itertools_islice(dataset: Iterable, limit: int) -> Iterable:
-    for _, one in zip(range(limit), dataset, strict=False):
-        yield one
 
 
 def run_config(name: str, values: Mapping[str, Any]) -> Any:
@@ -654,7 +649,7 @@ def training(tree: Tree, name: str, num_ranks: int = 1) -> Results:
 
 
 def child_run(folder: str, title: str) -> Results:
-    """Losses of a run's log, and weights of its encoder after the first and last update."""
+    """Figures of a run's log, and the encoder after the first and last update."""
     results = Results()
     path = pathlib.Path(folder)
     rows = list(map(json.loads, (path / "log.jsonl").read_text().splitlines()))
@@ -699,20 +694,19 @@ def payload(checkpoint: pathlib.Path) -> dict[str, str]:
     """Digest of every array of a checkpoint, optimizer and random state included."""
     import h5py
 
-    found = {}
+    found: dict[str, str] = {}
+
+    def note(name: str, item: Any) -> None:
+        if isinstance(item, h5py.Dataset):
+            found[name] = digest(item[()])
+
     for path in sorted(checkpoint.iterdir()):
         if path.suffix == ".npz":
             with np.load(path) as arrays:
                 found |= {f"{path.name} {key}": digest(arrays[key]) for key in arrays}
         elif path.suffix == ".h5":
             with h5py.File(path) as file:
-                file.visititems(
-                    lambda name, item, of=path.name: (
-                        found.__setitem__(f"{of} {name}", digest(item[()]))
-                        if isinstance(item, h5py.Dataset)
-                        else None
-                    )
-                )
+                file.visititems(note)
     if not found:
         raise RuntimeError(f"{checkpoint}: no arrays")
     return found
