@@ -39,7 +39,7 @@ from xml.sax.saxutils import escape
 
 import numpy as np
 
-# A name of the public API -> its spellings, of which a tree has one; later ones first.
+# A name of the public API -> its spellings, that of the rebuilt tree first.
 ENTRY_POINTS = {
     "build_inputs": (
         "seg_tf.data:build_inputs",
@@ -63,7 +63,6 @@ ENTRY_POINTS = {
     "SentenceEncoder": ("seg_tf:SentenceEncoder",),
     "SentenceOrderer": ("seg_tf:SentenceOrderer",),
     "MaskFiller": ("seg_tf:MaskFiller",),
-    "TextClassifier": ("seg_tf:TextClassifier",),
 }
 FIRST_BOUND, LAST_BOUND = 1e-6, 1e-4  # after one update, after NUM_UPDATES
 VECTOR_BOUND = 1e-5
@@ -126,6 +125,8 @@ INPUTS = {
     "words": RUNS["sega_transformer_xl"],
 }
 SYLLABLES = [a + b for a in "bdfgklmnprstvwz" for b in "aeiou"][::3][:20]
+ODD_WORDS = "Dr. e.g. U.S. 3.14 naïve don't “quoted” 東京 No. (7) a-b $5"
+ODD_LETTERS = "İ 東 京 。 ですか? مرحبا नमस्ते 😀 👩\u200d🚀 ﬁ \ufeff …"
 
 
 class Results:
@@ -199,19 +200,10 @@ def _word(generator: random.Random) -> str:
 
 def _sentence(generator: random.Random) -> str:
     words = [_word(generator) for _ in range(generator.randint(2, 14))]
-    odd = [
-        "Dr. Ba",
-        "e.g.",
-        "U.S.",
-        "3.14",
-        "naïve",
-        "don't",
-        "“quoted”",
-        "東京",
-        "No. 7",
-    ]
     if generator.random() < 0.3:
-        words.insert(generator.randrange(len(words)), generator.choice(odd))
+        words.insert(
+            generator.randrange(len(words)), generator.choice(ODD_WORDS.split())
+        )
     return " ".join(words).capitalize() + generator.choice([".", ".", "!", "?", '."'])
 
 
@@ -223,13 +215,8 @@ def documents(seed: int, count: int) -> list[list[str]]:
         if number % 11 == 10:
             made.append(made[number // 2])
             continue
-        size = generator.choice([1, 3, 5, 20])
-        made.append(
-            [
-                " ".join(_sentence(generator) for _ in range(generator.randint(1, 6)))
-                for _ in range(size)
-            ]
-        )
+        sizes = [generator.randint(1, 6)] * generator.choice([1, 3, 5, 20])
+        made.append([" ".join(_sentence(generator) for _ in range(k)) for k in sizes])
         if generator.random() < 0.3:
             made[-1].append("See also")
     return made
@@ -239,20 +226,7 @@ def odd_texts(count: int) -> list[str]:
     """Strings that tokenizers and sentence splitters may stumble over."""
     generator = random.Random(17)
     parts = [*"aZ0.?!,'\"()[]#-\t\n ", "\u00a0", "\u2028", "\u200b", "\u0301", "é", "ß"]
-    parts += [
-        "İ",
-        "東",
-        "京",
-        "。",
-        "ですか?",
-        "مرحبا",
-        "नमस्ते",
-        "😀",
-        "👩‍🚀",
-        "ﬁ",
-        "\ufeff",
-        "…",
-    ]
+    parts += ODD_LETTERS.split()
     parts += ["[MASK]", "[CLS]", "##ing", "Mr. ", "e.g. ", "U.S. ", "p.m. ", "x" * 210]
     parts += ["The house. ", "He said: “No.” ", "It cost $3.50 then. ", "\r\n", "\x07"]
     made = ["", " ", "\n\n", "[SEP]", "A.", "..."]
