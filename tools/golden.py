@@ -87,7 +87,7 @@ _REAT = {
 _LANES = {
     "inputs.target_length": 32,
     "inputs.validation_lanes": 4,
-    "model.cutoffs": "(100, 200)",
+    "model.cutoffs": (100, 200),
     "optimizer.epsilon": 1e-4,
     "training.batch_size": 8,
 }
@@ -96,7 +96,12 @@ RUNS = {
     "segabert_lamb": (
         "segabert.py:tiny_phase1",
         "windows",
-        {**_SMALL, "training.micro_batch_size": 2, "model.dropout": 0.0},
+        {
+            **_SMALL,
+            "training.micro_batch_size": 2,
+            "optimizer.warmup_updates": 5,
+            "model.dropout": 0.0,
+        },
     ),
     "packed_mixture": ("segabert.py:quick", "mixture", _SMALL),
     "slm": ("slm.py:tiny", "windows", _SMALL),
@@ -140,7 +145,9 @@ class Results:
         self.exact[name] = digest(*values)
 
     def add_close(self, name: str, values: Any, bound: float) -> None:
-        self.close[name] = (np.asarray(values, np.float64), bound)
+        values = np.asarray(values)
+        kept = np.float32 if values.dtype == np.float32 else np.float64
+        self.close[name] = (values.astype(kept), bound)
 
     def save(self, folder: pathlib.Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -587,11 +594,8 @@ def run_config(name: str, values: Mapping[str, Any]) -> Any:
     for path, value in values.items():
         *parts, last = path.split(".")
         part = functools.reduce(getattr, parts, config)
-        if last == "cutoffs":
-            value = json.loads(value.replace("(", "[").replace(")", "]"))
-            value = tuple(value)
         with part.unlocked():
-            part[last] = value
+            part[last] = tuple(value) if isinstance(value, list) else value
     return entry("from_config_dict")(config)
 
 
@@ -627,25 +631,22 @@ def child_run(folder: str, title: str) -> Results:
     results = Results()
     path = pathlib.Path(folder)
     rows = list(map(json.loads, (path / "log.jsonl").read_text().splitlines()))
-    told = ("loss", "accuracy", "norm", "rate", "tau", "match", "tokens", "samples")
-    for number, row in enumerate(rows):
+    told = ("loss", "accuracy", "norm", "rate", "tau", "match")
+    counted, figures = [], {FIRST_BOUND: [], LAST_BOUND: []}
+    for row in rows:
+        names = sorted(name for name in row if name.endswith(told))
         bound = FIRST_BOUND if row["updates"] == 1 else LAST_BOUND
-        figures = {
-            key: value
-            for key, value in row.items()
-            if isinstance(value, int | float) and key.endswith(told)
-        }
-        kind = row.get("kind", "row")
-        name = f"{title}, log {number}: {kind} at {row['updates']}"
-        results.add(f"{name}: names", sorted(figures))
-        results.add_close(name, [figures[key] for key in sorted(figures)], bound)
+        figures[bound] += [row[name] for name in names]
+        counted.append([row.get(key) for key in ("kind", "updates", "samples")])
+        counted.append([names, row.get("tokens")])
+    results.add(f"{title}, rows of the log", counted)
     for update, bound in ((1, FIRST_BOUND), (NUM_UPDATES, LAST_BOUND)):
+        results.add_close(f"{title}, log up to {update}", figures[bound], bound)
         (checkpoint,) = path.glob(f"checkpoints/update-*{update:08}")
-        encoder, _ = entry("load_encoder")(checkpoint)
-        for number, weights in enumerate(encoder.get_weights()):
-            results.add_close(
-                f"{title}, weights {number} after {update}", weights, bound
-            )
+        weights = entry("load_encoder")(checkpoint)[0].get_weights()
+        results.add(f"{title}, shapes after {update}", [one.shape for one in weights])
+        flat = np.concatenate([one.ravel() for one in weights])
+        results.add_close(f"{title}, weights after {update}", flat, bound)
     return results
 
 
@@ -724,6 +725,7 @@ def child_texts(vocabulary: str, full: bool) -> Results:
 
 def served(tree: Tree, model: str) -> Results:
     """An exported model, loaded without the tree, on odd strings."""
+    (tree.work / "exported").mkdir(exist_ok=True)
     output = tree.work / f"exported/{pathlib.Path(model).parts[-3:][0]}"
     tree.script("run_export.py", f"--checkpoint={model}", f"--output_dir={output}")
     name = "classifier" if "/" in model else model
@@ -870,6 +872,7 @@ def compare(found: Results, wanted: Results, only: str) -> int:
         if other is None or other.shape != array.shape:
             verdicts[name] = "missing" if other is None else f"shape {other.shape}"
             continue
+        other, array = np.nan_to_num(other), np.nan_to_num(array)
         excess = np.abs(other - array) / np.maximum(1, np.abs(array))
         worst = float(np.max(excess, initial=0.0))
         verdicts[name] = "" if worst <= bound else f"by {worst:.3g}, bound {bound:g}"
