@@ -6,7 +6,7 @@
 `make` runs everything in a tree and stores digests and arrays in `FOLDER`; `compare`
 runs it again in another tree, prints a line for each item, equal or different, and
 exits with 1 if one differs. The form `quick` takes about three minutes on two cores,
-`full` up to 25. `--only=TEXT` keeps the items whose names contain the text.
+`full` up to 25. `--only=PATTERN` keeps the steps, named while they run, that it is found in.
 
 Only commands and the public Python API are used, in processes whose folder and
 PYTHONPATH are the tree; what is called differently in the rebuilt tree is in
@@ -26,6 +26,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -854,7 +855,7 @@ def measure(tree: Tree, only: str) -> tuple[Results, list[str]]:
             print(f"ran        {name}: {time.monotonic() - begin:.0f} s", flush=True)
 
     for number, stage in enumerate(stages(tree)):
-        chosen = {k: v for k, v in stage.items() if number == 0 or only in k}
+        chosen = {k: v for k, v in stage.items() if number == 0 or re.search(only, k)}
         in_parallel([functools.partial(attempt, *item) for item in chosen.items()])
     return results, failed
 
@@ -898,7 +899,7 @@ def main() -> int:
     parser.add_argument("--tree", type=pathlib.Path, required=True)
     parser.add_argument("--baseline", type=pathlib.Path, required=True)
     parser.add_argument("--form", choices=["quick", "full"], default="quick")
-    parser.add_argument("--only", default="", help="of the steps' names")
+    parser.add_argument("--only", default="", help="pattern of steps' names")
     parser.add_argument("--work", type=pathlib.Path, help="a folder that is kept")
     given = parser.parse_args()
     begin = time.monotonic()
