@@ -6,7 +6,7 @@
 `make` runs everything in a tree and stores digests and arrays in `FOLDER`; `compare`
 runs it again in another tree, prints a line for each item, equal or different, and
 exits with 1 if one differs. The form `quick` takes about three minutes on two cores,
-`full` up to 25. `--only=PATTERN` keeps the steps, named while they run, that it is found in.
+`full` up to 25. `--only=PATTERN` keeps the steps, named while they run, that match it.
 
 Only commands and the public Python API are used, in processes whose folder and
 PYTHONPATH are the tree; what is called differently in the rebuilt tree is in
