@@ -794,7 +794,7 @@ def fine_tuning(tree: Tree, task: str, *flags: str, export: bool = False) -> Res
 
 
 def stages(tree: Tree) -> list[dict[str, Callable[[], Results]]]:
-    """What is run, by name: each stage needs what those before it wrote."""
+    """The steps by name: each stage needs what those before it wrote."""
     first: dict[str, Callable] = {"records": lambda: training_records(tree)}
     then: dict[str, Callable] = {"batches": lambda: batches(tree)}
     last: dict[str, Callable] = {
