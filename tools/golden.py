@@ -758,6 +758,14 @@ def child_served(folder: str, name: str) -> Results:
     return results
 
 
+FINE_TUNING = (
+    "--learning_rate=3e-4",
+    "--batch_size=16",
+    "--epochs=1",
+    "--max_length=64",
+)
+
+
 def fine_tuning(tree: Tree, task: str, *flags: str, export: bool = False) -> Results:
     output = tree.work / f"finetuned/{task.replace('/', '_')}{len(flags)}"
     tree.script(
@@ -766,10 +774,7 @@ def fine_tuning(tree: Tree, task: str, *flags: str, export: bool = False) -> Res
         f"--data_dir={tree.work / 'tasks'}",
         "--checkpoint=segabert_mini_en",
         f"--output_dir={output}",
-        "--learning_rate=3e-4",
-        "--batch_size=16",
-        "--epochs=1",
-        "--max_length=64",
+        *(() if flags else FINE_TUNING),
         *(["--save_model"] if export else []),
         *flags,
     )
@@ -783,7 +788,7 @@ def fine_tuning(tree: Tree, task: str, *flags: str, export: bool = False) -> Res
             except ValueError:
                 continue
             if "second" not in key:
-                title = f"fine-tuning/{task}, {key} of trial {number}"
+                title = f"fine-tuning/{task} {' '.join(flags)}, {key} of trial {number}"
                 results.add_close(title, figure, LAST_BOUND)
     if not results.close:
         raise RuntimeError(f"{output}/results.csv: no scores")
