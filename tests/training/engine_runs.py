@@ -122,7 +122,7 @@ def disagreements(processes, records, folder):
         words.write_text(words.read_text() + "one_more\n")
         for name in ("other", "vocabulary"):
             manifest = files.read_json(folder / name / "manifest.json")
-            manifest["options"] = {}
+            manifest["options"]["seed"] += 1
             vocabulary = manifest["vocabulary"]
             vocabulary["sha256"] = files.checksum(folder / name / "vocab.txt")
             vocabulary["size"] += name == "vocabulary"
