@@ -29,23 +29,23 @@ class ModernTransformerLayer(TransformerLayer):
     so that the layer starts as the identity (Zhang et al., 2019, arXiv:1901.09321).
 
     Args:
-        intermediate_size: as for `TransformerLayer`.
-        num_heads: likewise.
-        dropout: likewise.
-        attention_dropout: likewise.
-        layer_norm_epsilon: likewise, added to the mean square in RMSNorm.
-        initializer_range: likewise.
-        approximate_gelu: likewise; without `gated` there is no GELU.
-        recompute: likewise.
+        intermediate_size: int. Width inside the feed-forward block.
+        num_heads: int. Attention heads, which share the width.
+        dropout: float. Rate after each block.
+        attention_dropout: float. Rate on the attention weights.
+        layer_norm_epsilon: float. Added to the mean square in RMSNorm.
+        initializer_range: float. Standard deviation of the other kernels' start.
+        approximate_gelu: bool. Tanh approximation of GELU; used only with `gated`.
+        recompute: bool. As for `TransformerLayer`.
         gated: bool. Whether the feed-forward block is a gated GELU.
         window: int. Width of local attention; None is global.
         **kwargs: arguments of `keras.layers.Layer`.
 
     Call arguments:
         hidden: float tensor `(B, L, D)`.
-        query_group: as for `MultiHeadAttention`.
-        key_group: likewise.
-        rotation: likewise.
+        query_group: int tensor, as for `MultiHeadAttention`.
+        key_group: int tensor, as for `MultiHeadAttention`.
+        rotation: float tensor, as for `MultiHeadAttention`.
         training: bool. Whether there is dropout.
 
     Returns:
