@@ -87,6 +87,7 @@ lint: setup-dev ## Style, likely bugs and types; changes nothing
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
 	$(RUN) -m mypy
+	$(VENV)/bin/lint-imports
 
 docs: setup-dev ## The site of the documents, in build/site; a warning is an error
 	$(RUN) -m sphinx --fresh-env --quiet --fail-on-warning --keep-going \

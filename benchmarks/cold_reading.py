@@ -37,7 +37,7 @@ _ROUNDS = flags.DEFINE_integer("rounds", 9, "Counted rounds.")
 
 def _copies(paths: Sequence[pathlib.Path], folder: pathlib.Path) -> list[pathlib.Path]:
     """Shards of the size that builds make, of records again and again."""
-    from data_pipelines.records import shards
+    from seg_tf.data import shards
 
     records = list(shards.RecordReader(paths, in_order=True))
     times = max(1, round(_SHARD_BYTES / sum(map(len, records))))
@@ -84,7 +84,7 @@ class _MappedReader:
 
 
 def _compare(paths: Sequence[pathlib.Path]) -> None:
-    from data_pipelines.records import shards
+    from seg_tf.data import shards
 
     own = shards.RecordReader(paths)
     sides = {"ours": lambda: own, "mapped": lambda: _MappedReader(paths, own.locate)}
@@ -112,7 +112,7 @@ def _compare(paths: Sequence[pathlib.Path]) -> None:
 
 
 def main(_: Sequence[str]) -> None:
-    from data_pipelines.records.manifest import Manifest, shard_paths
+    from seg_tf.data.manifest import Manifest, shard_paths
 
     paired.pin_to_one_core()
     with tempfile.TemporaryDirectory() as scratch:

@@ -71,8 +71,8 @@ def main(_: Sequence[str]) -> None:
     paired.pin_to_one_core()
     import tensorflow as tf
 
-    from data_pipelines.records.manifest import Manifest
     from seg_tf import configuration
+    from seg_tf.data.manifest import Manifest
 
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)

@@ -176,7 +176,7 @@ def _masking(length: int) -> Any:
 
 def _build_inputs(side: str, folder: pathlib.Path) -> tuple[Any, Any]:
     """The run of a side on the records of a folder: config and inputs."""
-    from data_pipelines.records.manifest import Manifest
+    from seg_tf.data.manifest import Manifest
     from seg_tf.training import pretraining
 
     config = _config(side, Manifest.load(folder))
@@ -255,7 +255,7 @@ def _measure(num_words: int, folder: pathlib.Path) -> dict[str, dict[str, float]
     Returns:
         By name of the measurement, by side; what was left out is missing.
     """
-    from data_pipelines.records.manifest import Manifest
+    from seg_tf.data.manifest import Manifest
 
     _build_records(num_words, folder)
     manifest = Manifest.load(folder)

@@ -107,8 +107,8 @@ def _training(config: Any, inputs: Any, real_tokens: float) -> Callable[[], floa
 
 def _largest_fill(manifest: Any, folder: pathlib.Path) -> float:
     """No two windows longer than half a row fit one; nor is any row more than full."""
-    from data_pipelines.records import window_lengths
-    from data_pipelines.records.manifest import NUM_SPECIAL_TOKENS
+    from seg_tf.data import window_lengths
+    from seg_tf.data.manifest import NUM_SPECIAL_TOKENS
 
     lengths = window_lengths.WINDOWS.read(manifest.splits["train"], folder)
     lengths = lengths.astype(int) + NUM_SPECIAL_TOKENS
@@ -117,7 +117,7 @@ def _largest_fill(manifest: Any, folder: pathlib.Path) -> float:
 
 
 def main(_: Sequence[str]) -> None:
-    from data_pipelines.records.manifest import Manifest
+    from seg_tf.data.manifest import Manifest
     from seg_tf.training import pretraining
 
     scratch = tempfile.TemporaryDirectory()

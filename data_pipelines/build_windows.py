@@ -28,10 +28,10 @@ from data_pipelines.builds.engine_flags import Engine
 from data_pipelines.builds.local_engine import LocalEngine
 from data_pipelines.builds.sharded_build import ShardedBuild
 from data_pipelines.builds.window_building import WindowOptions
-from data_pipelines.records import mirrors, record_schema
-from data_pipelines.records.manifest import FILE_NAME, Manifest
 from data_pipelines.report import report_flag
 from seg_tf import files
+from seg_tf.data import mirrors, record_schema
+from seg_tf.data.manifest import FILE_NAME, Manifest
 from seg_tf.text.preparation import SENTENCE_PARAMETERS_FILE, VOCABULARY_FILE
 
 

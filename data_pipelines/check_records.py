@@ -16,8 +16,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from absl import flags
 
-from data_pipelines.records import examples, mirrors, shards, window_lengths
-from data_pipelines.records.manifest import (
+from seg_tf import command_line, files
+from seg_tf.data import examples, mirrors, shards, window_lengths
+from seg_tf.data.manifest import (
     COUNTS,
     NUM_SPECIAL_TOKENS,
     SPLITS,
@@ -25,7 +26,6 @@ from data_pipelines.records.manifest import (
     Shard,
     vocabulary_path,
 )
-from seg_tf import command_line, files
 from seg_tf.text.tree import DocumentTree
 from seg_tf.text.word_vocabulary import EOS
 

@@ -16,15 +16,15 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from absl import flags
 
-from data_pipelines.records import examples, mirrors, shards
-from data_pipelines.records.manifest import (
+from seg_tf import command_line
+from seg_tf.configuration import EncoderConfig
+from seg_tf.data import examples, mirrors, shards
+from seg_tf.data.manifest import (
     SPLITS,
     Manifest,
     shard_paths,
     vocabulary_path,
 )
-from seg_tf import command_line
-from seg_tf.configuration import EncoderConfig
 from seg_tf.layouts.indexed_rows import NUM_SPECIAL_TOKENS
 from seg_tf.layouts.trees import Trees
 from seg_tf.layouts.windows import window_rows

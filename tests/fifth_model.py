@@ -16,9 +16,9 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from data_pipelines.loading import randomness
-from data_pipelines.loading.window_inputs import WindowInputs
 from seg_tf import configuration
+from seg_tf.data import randomness
+from seg_tf.data.window_inputs import WindowInputs
 from seg_tf.layouts.windows import WindowLayout, window_rows
 from seg_tf.models.own_features import own_features
 from seg_tf.objectives.base import ObjectiveLayer, ObjectiveOutput

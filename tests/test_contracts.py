@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from data_pipelines.loading.lane_inputs import LaneInputs
-from data_pipelines.loading.masking import Masking, TokenMasking
-from data_pipelines.loading.mixture_inputs import MixtureInputs
-from data_pipelines.loading.packed_window_inputs import packed_window_inputs
-from data_pipelines.loading.reat_inputs import reat_inputs
-from data_pipelines.loading.sentence_inputs import (
+from seg_tf.configuration import inputs, masking, objectives
+from seg_tf.data.lane_inputs import LaneInputs
+from seg_tf.data.masking import Masking, TokenMasking
+from seg_tf.data.mixture_inputs import MixtureInputs
+from seg_tf.data.packed_window_inputs import packed_window_inputs
+from seg_tf.data.reat_inputs import reat_inputs
+from seg_tf.data.sentence_inputs import (
     sentence_inputs,
     shuffled_window_inputs,
 )
-from data_pipelines.loading.span_masking import SpanMasking
-from data_pipelines.loading.window_inputs import WindowInputs
-from seg_tf.configuration import inputs, masking, objectives
+from seg_tf.data.span_masking import SpanMasking
+from seg_tf.data.window_inputs import WindowInputs
 from seg_tf.layouts.blocks import BlockLayout
 from seg_tf.layouts.layout import Layout
 from seg_tf.layouts.sentences import SentenceLayout

@@ -140,6 +140,23 @@ def test_docstrings_begin_with_a_noun_phrase_or_a_verb():
     assert found == []
 
 
+def test_no_class_name_stands_for_two_classes():
+    found = {}
+    for path in own_files():
+        package = path.relative_to(REPOSITORY).parts[0]
+        if path.suffix != ".py" or package not in (
+            "configs",
+            "data_pipelines",
+            "seg_tf",
+        ):
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            # Readers of formats are found by this name, each in its module.
+            if isinstance(node, ast.ClassDef) and node.name != "Reader":
+                found.setdefault(node.name, []).append(str(path))
+    assert not {name: places for name, places in found.items() if len(places) > 1}
+
+
 def test_data_files_are_packaged():
     settings = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
     patterns = settings["tool"]["setuptools"]["package-data"]["*"]

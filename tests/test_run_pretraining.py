@@ -9,10 +9,10 @@ import time
 import numpy as np
 import pytest
 
-from data_pipelines.records.manifest import Manifest
 from seg_tf import configuration
 from seg_tf.checkpoints import contents
 from seg_tf.checkpoints.pretrained import load_encoder
+from seg_tf.data.manifest import Manifest
 from seg_tf.training import devices
 from seg_tf.training.checkpoint import Checkpoints
 from seg_tf.training.outputs import run_log

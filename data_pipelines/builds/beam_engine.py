@@ -33,8 +33,8 @@ from data_pipelines.builds.slice_plan import PlannedSlice
 from data_pipelines.builds.source_checksums import SourceLedger
 from data_pipelines.builds.window_building import WindowMaker, WindowOptions
 from data_pipelines.cleaning.cleaning_options import NEAR
-from data_pipelines.records.manifest import Manifest
 from seg_tf import files
+from seg_tf.data.manifest import Manifest
 from seg_tf.text.sentence_parameters import load_parameters
 
 

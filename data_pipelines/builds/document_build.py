@@ -25,9 +25,9 @@ from data_pipelines.builds.sharded_build import ShardedBuild
 from data_pipelines.cleaning import drop_counts, evaluation_texts, steps
 from data_pipelines.readers import COUNTED_REASONS
 from data_pipelines.readers.io.passed_over import PassedOver, passed_over_summary
-from data_pipelines.records import record_schema
-from data_pipelines.records.manifest import COUNTS, SPLITS, Manifest, Shard
 from seg_tf import file_listing, files
+from seg_tf.data import record_schema
+from seg_tf.data.manifest import COUNTS, SPLITS, Manifest, Shard
 from seg_tf.text import casing, encoding
 from seg_tf.text.preparation import SENTENCE_PARAMETERS_FILE, VOCABULARY_FILE
 from seg_tf.text.sentence_parameters import load_parameters, make_splitter

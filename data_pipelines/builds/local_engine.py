@@ -17,8 +17,8 @@ from data_pipelines.builds.losses import LossWatch
 from data_pipelines.builds.sharded_build import ShardedBuild, SliceTask
 from data_pipelines.builds.source_checksums import SourceLedger
 from data_pipelines.builds.window_building import WindowOptions
-from data_pipelines.records.manifest import Manifest
 from seg_tf import command_line
+from seg_tf.data.manifest import Manifest
 
 
 @dataclasses.dataclass(frozen=True)

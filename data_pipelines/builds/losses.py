@@ -23,7 +23,7 @@ from typing import Any
 from data_pipelines.builds.document_options import DocumentOptions
 from data_pipelines.builds.errors import BuildError
 from data_pipelines.readers.base import LEFT_OUT_REASONS, RejectedDocument
-from data_pipelines.records.manifest import Manifest
+from seg_tf.data.manifest import Manifest
 
 NO_TOKENS_REASONS = ("no_word_pieces", "no_words")
 """Of documents that could be read and hold nothing that a vocabulary knows."""

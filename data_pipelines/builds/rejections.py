@@ -10,8 +10,8 @@ from data_pipelines.builds.document_options import DocumentOptions
 from data_pipelines.builds.errors import BuildError
 from data_pipelines.cleaning import drop_counts
 from data_pipelines.readers import RejectedDocument
-from data_pipelines.records.manifest import Manifest
 from seg_tf import files
+from seg_tf.data.manifest import Manifest
 
 
 def of_reports(reports: Mapping[int, dict]) -> Iterable[dict]:

@@ -11,9 +11,9 @@ import logging
 import pathlib
 
 from data_pipelines.builds import sharded_build
-from data_pipelines.records import mirrors, remote_files
-from data_pipelines.records.manifest import FILE_NAME, MIRROR_FILE
 from seg_tf import command_line, file_listing, files
+from seg_tf.data import mirrors, remote_files
+from seg_tf.data.manifest import FILE_NAME, MIRROR_FILE
 
 OUTPUT_DIR_HELP = (
     "Folder to write to, or the URL of one, such as s3://bucket/records: the build is "

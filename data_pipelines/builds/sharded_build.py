@@ -18,14 +18,14 @@ from typing import Any
 
 from data_pipelines.builds import worker_processes
 from data_pipelines.builds.errors import BuildError
-from data_pipelines.records import record_schema, window_lengths
-from data_pipelines.records.manifest import (
+from seg_tf import files
+from seg_tf.data import record_schema, window_lengths
+from seg_tf.data.manifest import (
     FILE_NAME,
     MIRROR_FILE,
     PLANS_FOLDER,
     Manifest,
 )
-from seg_tf import files
 
 _PROGRESS_FOLDER = ".progress"
 _OPTIONS_FILE = "options.json"

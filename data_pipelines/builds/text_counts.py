@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from data_pipelines.records.manifest import TEXT_COUNTS, Manifest
+from seg_tf.data.manifest import TEXT_COUNTS, Manifest
 from seg_tf.text import encoding
 from seg_tf.text.exact_tokenizer import CONTINUATION
 from seg_tf.text.token_table import TokenTable

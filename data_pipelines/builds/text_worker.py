@@ -12,8 +12,8 @@ from data_pipelines.builds.text_counts import TextCounter
 from data_pipelines.cleaning import steps
 from data_pipelines.cleaning.drop_counts import DropCounter
 from data_pipelines.readers import Document, RejectedDocument, get_reader
-from data_pipelines.records import record_schema, tree_shards
-from data_pipelines.records.manifest import SPLITS, shard_name
+from seg_tf.data import record_schema, tree_shards
+from seg_tf.data.manifest import SPLITS, shard_name
 from seg_tf.text import encoding
 from seg_tf.text.sentence_function import SentenceFunctionError
 from seg_tf.text.sentence_parameters import load_parameters, make_splitter

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from data_pipelines.builds.sharded_build import SliceTask
-from data_pipelines.records import record_schema
-from data_pipelines.records.manifest import (
+from seg_tf.data import record_schema
+from seg_tf.data.manifest import (
     NUM_SPECIAL_TOKENS,
     SPLITS,
     Manifest,
@@ -135,7 +135,7 @@ class WindowMaker:
     def make(self, pair: ShardPair, output_dir: pathlib.Path) -> dict:
         """Writes the window shards of a pair; returns the task's report."""
         # TensorFlow takes a second to import; the parent process never needs it.
-        from data_pipelines.records import tree_shards
+        from seg_tf.data import tree_shards
 
         entries = {}
         for split, shard in pair.shards.items():
@@ -146,7 +146,7 @@ class WindowMaker:
 
     def _cut(self, path: pathlib.Path) -> Iterator[tuple]:
         from data_pipelines.builds import window_cutting
-        from data_pipelines.records import tree_shards
+        from seg_tf.data import tree_shards
 
         options = self._options
         for tree, document_id, _ in tree_shards.read_trees(path, self._document_widths):

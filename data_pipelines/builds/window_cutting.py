@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from data_pipelines.loading import randomness
+from seg_tf.data import randomness
 from seg_tf.text.tree import DocumentTree
 
 

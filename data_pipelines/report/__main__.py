@@ -15,9 +15,9 @@ from collections.abc import Sequence
 
 from absl import flags
 
-from data_pipelines.records import mirrors
 from data_pipelines.report import FILE_NAME, page
 from seg_tf import command_line, output_paths
+from seg_tf.data import mirrors
 
 
 def main(_: Sequence[str]) -> None:

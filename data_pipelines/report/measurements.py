@@ -11,17 +11,16 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from data_pipelines.builds.window_cutting import cut_windows
-from data_pipelines.loading import packing
-from data_pipelines.records import examples, shards
-from data_pipelines.records.manifest import (
+from seg_tf import command_line
+from seg_tf.configuration import EncoderConfig
+from seg_tf.configuration.inputs import PackedWindowInputsConfig
+from seg_tf.data import examples, packing, shards
+from seg_tf.data.manifest import (
     NUM_SPECIAL_TOKENS,
     SPLITS,
     Manifest,
     shard_paths,
 )
-from seg_tf import command_line
-from seg_tf.configuration import EncoderConfig
-from seg_tf.configuration.inputs import PackedWindowInputsConfig
 from seg_tf.text import encoding
 from seg_tf.text.tree import DocumentTree
 

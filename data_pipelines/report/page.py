@@ -9,10 +9,10 @@ from typing import Any
 from data_pipelines.builds import text_counts
 from data_pipelines.cleaning import drop_counts
 from data_pipelines.readers.io.passed_over import passed_over_summary
-from data_pipelines.records.manifest import COUNTS, FILE_NAME, SPLITS, Manifest
 from data_pipelines.report import charts
 from data_pipelines.report.measurements import CAPS, Measurements, measure
 from seg_tf import files
+from seg_tf.data.manifest import COUNTS, FILE_NAME, SPLITS, Manifest
 from seg_tf.text import encoding
 from seg_tf.text.exact_tokenizer import Normalization
 

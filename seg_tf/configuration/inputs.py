@@ -27,11 +27,9 @@ class WindowInputsConfig:
         blocks_at_once: blocks whose rows are mixed.
     """
 
-    implementation: ClassVar[str] = "data_pipelines.loading.window_inputs:WindowInputs"
+    implementation: ClassVar[str] = "seg_tf.data.window_inputs:WindowInputs"
     # Reads several folders of records as one; None where that is not possible.
-    mixture: ClassVar[str | None] = (
-        "data_pipelines.loading.mixture_inputs:MixtureInputs"
-    )
+    mixture: ClassVar[str | None] = "seg_tf.data.mixture_inputs:MixtureInputs"
     # Rows of whoever uses the model on texts; None where it reads none.
     layout: ClassVar[str | None] = "seg_tf.layouts.windows:WindowLayout"
     # Whose grid of fine-tuning settings it takes, one of seg_tf.finetuning's; or None.
@@ -65,7 +63,7 @@ class PackedWindowInputsConfig(WindowInputsConfig):
     """
 
     implementation: ClassVar[str] = (
-        "data_pipelines.loading.packed_window_inputs:packed_window_inputs"
+        "seg_tf.data.packed_window_inputs:packed_window_inputs"
     )
     model_arguments: ClassVar[Mapping[str, Any]] = types.MappingProxyType(
         {"packed_windows": True}
@@ -87,9 +85,7 @@ class ShuffledWindowInputsConfig(WindowInputsConfig):
         shuffle_rate: probability that the sentences of a row are shuffled.
     """
 
-    implementation: ClassVar[str] = (
-        "data_pipelines.loading.sentence_inputs:shuffled_window_inputs"
-    )
+    implementation: ClassVar[str] = "seg_tf.data.sentence_inputs:shuffled_window_inputs"
     paper: ClassVar[str | None] = "slm"
 
     masking: MaskingConfig = SpanMaskingConfig()
@@ -106,9 +102,7 @@ class SentenceInputsConfig(ShuffledWindowInputsConfig):
     for a `[SENT]`.
     """
 
-    implementation: ClassVar[str] = (
-        "data_pipelines.loading.sentence_inputs:sentence_inputs"
-    )
+    implementation: ClassVar[str] = "seg_tf.data.sentence_inputs:sentence_inputs"
     layout: ClassVar[str | None] = "seg_tf.layouts.sentences:SentenceLayout"
 
     window_length: Count = 492
@@ -151,7 +145,7 @@ class ReATInputsConfig(WindowInputsConfig):
             moved is most often among strangers, which is learned far sooner.
     """
 
-    implementation: ClassVar[str] = "data_pipelines.loading.reat_inputs:reat_inputs"
+    implementation: ClassVar[str] = "seg_tf.data.reat_inputs:reat_inputs"
     layout: ClassVar[str | None] = "seg_tf.layouts.blocks:BlockLayout"
     paper: ClassVar[str | None] = None
 
@@ -191,7 +185,7 @@ class LaneInputsConfig:
         validation_lanes: lanes that held-out text is read in.
     """
 
-    implementation: ClassVar[str] = "data_pipelines.loading.lane_inputs:LaneInputs"
+    implementation: ClassVar[str] = "seg_tf.data.lane_inputs:LaneInputs"
     mixture: ClassVar[str | None] = None
     layout: ClassVar[str | None] = None
     paper: ClassVar[str | None] = None

@@ -16,7 +16,7 @@ class MaskingConfig:
     them; 80 % become `[MASK]`, 10 % a random piece, the rest stay.
     """
 
-    implementation: ClassVar[str] = "data_pipelines.loading.masking:TokenMasking"
+    implementation: ClassVar[str] = "seg_tf.data.masking:TokenMasking"
 
     mask_rate: Fraction = 0.15
     max_predictions: Count = 80
@@ -44,7 +44,7 @@ class SpanMaskingConfig(MaskingConfig):
             sum to 1 again) at `max_span_length`.
     """
 
-    implementation: ClassVar[str] = "data_pipelines.loading.span_masking:SpanMasking"
+    implementation: ClassVar[str] = "seg_tf.data.span_masking:SpanMasking"
 
     max_span_length: Count = 3
     span_end_rate: Share = 0.2

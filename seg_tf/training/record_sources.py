@@ -58,7 +58,7 @@ def parse(
     else:
         items = [(records_dir, 1)]
     # Records of a bucket are read through a local folder.
-    local = configuration.find("data_pipelines.records.mirrors:local_records")
+    local = configuration.find("seg_tf.data.mirrors:local_records")
     sources = [
         RecordSource(local(folder, cache_gigabytes), weight) for folder, weight in items
     ]

@@ -28,8 +28,8 @@ from data_pipelines.builds.sharded_build import ShardedBuild
 from data_pipelines.builds.text_worker import SliceMaker
 from data_pipelines.builds.window_building import WindowOptions
 from data_pipelines.cleaning.cleaning_options import CleaningOptions
-from data_pipelines.records.manifest import Manifest
 from seg_tf import files
+from seg_tf.data.manifest import Manifest
 from tests import command_calls
 from tests.data_pipelines import small_corpus
 from tests.data_pipelines.interruptions import interrupted

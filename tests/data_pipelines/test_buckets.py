@@ -10,15 +10,15 @@ import fsspec
 import numpy as np
 import pytest
 
-from data_pipelines.loading.window_records import WindowRecords
-from data_pipelines.records import mirrors, remote_files, shards
-from data_pipelines.records.manifest import Manifest, shard_paths, text_preparation
 from seg_tf import configuration, remote_calls
+from seg_tf.data import mirrors, remote_files, shards
+from seg_tf.data.manifest import Manifest, shard_paths, text_preparation
+from seg_tf.data.window_records import WindowRecords
 from seg_tf.training import record_sources
 from tests import command_calls
+from tests.data import test_reat_inputs as texts
+from tests.data.test_window_inputs import assert_same_rows, take
 from tests.data_pipelines import object_server, random_corpus
-from tests.data_pipelines.loading import test_reat_inputs as texts
-from tests.data_pipelines.loading.test_window_inputs import assert_same_rows, take
 from tests.data_pipelines.object_server import BUCKET
 from tests.data_pipelines.small_corpus import contents
 
@@ -491,7 +491,7 @@ def test_any_description_of_a_mirror(stored, content):
 
 FILL = """
 import concurrent.futures, random, sys
-from data_pipelines.records import mirrors
+from seg_tf.data import mirrors
 mirror = mirrors.mirror_of(mirrors.local_records(sys.argv[1], float(sys.argv[2])))
 paths = [mirror.folder / name for name in mirror.shards] * 3
 random.Random(sys.argv[3]).shuffle(paths)

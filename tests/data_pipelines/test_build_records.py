@@ -12,8 +12,8 @@ from data_pipelines.builds import (
 )
 from data_pipelines.builds.errors import BuildError
 from data_pipelines.builds.local_engine import LocalEngine
-from data_pipelines.records import tree_shards
-from data_pipelines.records.manifest import Manifest, text_preparation
+from seg_tf.data import tree_shards
+from seg_tf.data.manifest import Manifest, text_preparation
 from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.text.punkt_parameters import PunktParameters
 from seg_tf.text.sentence_parameters import load_parameters

@@ -10,8 +10,8 @@ from data_pipelines import (
     check_records,
     inspect_records,
 )
-from data_pipelines.records import tree_shards
-from data_pipelines.records.manifest import Manifest
+from seg_tf.data import tree_shards
+from seg_tf.data.manifest import Manifest
 from tests.data_pipelines.builders import read_split
 from tests.data_pipelines.random_corpus import (
     REPOSITORY,

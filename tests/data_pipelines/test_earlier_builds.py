@@ -17,7 +17,7 @@ from data_pipelines.builds import (
     window_building,
 )
 from data_pipelines.builds.errors import BuildError
-from data_pipelines.records.manifest import Manifest
+from seg_tf.data.manifest import Manifest
 from tests.data_pipelines.interruptions import interrupted
 from tests.data_pipelines.random_corpus import (
     CUT_SENTENCES,

@@ -11,8 +11,8 @@ from data_pipelines.builds import document_build
 from data_pipelines.builds.window_building import WindowOptions
 from data_pipelines.readers import get_reader
 from data_pipelines.readers.io.passed_over import PassedOver, passed_over_summary
-from data_pipelines.records.manifest import Manifest
 from data_pipelines.report import page
+from seg_tf.data.manifest import Manifest
 from tests.data_pipelines import small_corpus
 
 OTHER_NAME = {"other_name": {"count": 2, "first": ["c", "sub/e.md"]}}

@@ -15,10 +15,10 @@ import pytest
 from data_pipelines import build_windows
 from data_pipelines.builds.window_building import WindowOptions
 from data_pipelines.cleaning.cleaning_options import CleaningOptions
-from data_pipelines.records.manifest import Manifest
 from data_pipelines.report import charts, page, report_flag
 from data_pipelines.report.measurements import CAPS, LengthCounts, measure
 from seg_tf import files
+from seg_tf.data.manifest import Manifest
 from tests import command_calls
 from tests.data_pipelines.builders import read_all
 from tests.data_pipelines.cleaning import corpora

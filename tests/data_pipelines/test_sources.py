@@ -12,7 +12,7 @@ from data_pipelines.builds import document_build
 from data_pipelines.builds.document_options import DocumentOptions
 from data_pipelines.readers.io import raw_files
 from data_pipelines.readers.io.passed_over import PassedOver
-from data_pipelines.records.manifest import Manifest
+from seg_tf.data.manifest import Manifest
 from tests.data_pipelines.failing_files import FailingFileSystem
 
 TEXTS = [

@@ -11,10 +11,10 @@ from data_pipelines.builds import document_build, document_building, document_sl
 from data_pipelines.builds.document_options import DocumentOptions
 from data_pipelines.builds.errors import BuildError
 from data_pipelines.builds.window_building import WindowOptions
-from data_pipelines.loading.lane_inputs import LaneInputs
-from data_pipelines.records import tree_shards
-from data_pipelines.records.manifest import Manifest
 from seg_tf import files
+from seg_tf.data import tree_shards
+from seg_tf.data.lane_inputs import LaneInputs
+from seg_tf.data.manifest import Manifest
 from tests import command_calls
 from tests.data_pipelines import small_corpus
 from tests.data_pipelines.builders import read_split

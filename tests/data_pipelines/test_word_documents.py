@@ -10,10 +10,10 @@ from data_pipelines.build_word_vocab import WordVocabularyOptions, build_word_vo
 from data_pipelines.builds import document_build
 from data_pipelines.builds.document_options import DocumentOptions
 from data_pipelines.builds.window_building import WindowOptions
-from data_pipelines.loading.lane_inputs import LaneInputs
-from data_pipelines.records import tree_shards
-from data_pipelines.records.manifest import Manifest
 from seg_tf import configuration
+from seg_tf.data import tree_shards
+from seg_tf.data.lane_inputs import LaneInputs
+from seg_tf.data.manifest import Manifest
 from tests import command_calls
 from tests.data_pipelines.builders import random_tree, read_all, write_word_documents
 from tests.sample_data import sample_data

@@ -8,8 +8,8 @@ import types
 import keras
 import tensorflow as tf
 
-from data_pipelines.loading import sample_order
 from seg_tf import configuration
+from seg_tf.data import sample_order
 from seg_tf.training import pretraining, training_state
 
 VOCAB_SIZE = 50

@@ -8,9 +8,9 @@ import pytest
 import scipy.special
 import tensorflow as tf
 
-from data_pipelines.loading import randomness
-from data_pipelines.loading.masking import TokenMasking
 from seg_tf import configuration
+from seg_tf.data import randomness
+from seg_tf.data.masking import TokenMasking
 from seg_tf.training import yardstick
 from tests.training.stand_ins import small_config
 

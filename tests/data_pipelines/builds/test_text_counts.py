@@ -9,10 +9,10 @@ import pytest
 from data_pipelines.builds import document_build
 from data_pipelines.builds.document_options import DocumentOptions
 from data_pipelines.builds.text_counts import LONG_SENTENCE, TextCounter
-from data_pipelines.records import examples, shards
-from data_pipelines.records.manifest import Manifest, shard_paths, text_preparation
 from data_pipelines.report import page
 from seg_tf import files
+from seg_tf.data import examples, shards
+from seg_tf.data.manifest import Manifest, shard_paths, text_preparation
 from seg_tf.text.exact_tokenizer import CASED, UNCASED, Normalization
 from seg_tf.text.tree import DocumentTree
 from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary

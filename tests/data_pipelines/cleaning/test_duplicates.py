@@ -11,8 +11,8 @@ from data_pipelines.builds.errors import BuildError
 from data_pipelines.cleaning import duplicates
 from data_pipelines.cleaning.cleaning_options import CleaningOptions
 from data_pipelines.readers import Document
-from data_pipelines.records import tree_shards
-from data_pipelines.records.manifest import Manifest
+from seg_tf.data import tree_shards
+from seg_tf.data.manifest import Manifest
 from tests.data_pipelines.cleaning import corpora
 from tests.data_pipelines.cleaning.slow_duplicates import (
     slow_duplicates,

@@ -9,8 +9,8 @@ import pytest
 from data_pipelines.cleaning import evaluation_texts
 from data_pipelines.cleaning.cleaning_options import CleaningOptions
 from data_pipelines.cleaning.evaluation_texts import EvaluationTexts, run_hashes
-from data_pipelines.records.manifest import Manifest
 from seg_tf.commands import evaluation_texts as command
+from seg_tf.data.manifest import Manifest
 from tests import command_calls
 from tests.data_pipelines.cleaning import corpora
 from tests.data_pipelines.cleaning.test_duplicates import kept_ids

@@ -9,7 +9,7 @@ from data_pipelines.builds.errors import BuildError
 from data_pipelines.cleaning import drop_counts, steps
 from data_pipelines.cleaning.cleaning_options import CleaningOptions
 from data_pipelines.readers import Document
-from data_pipelines.records.manifest import Manifest
+from seg_tf.data.manifest import Manifest
 from seg_tf.text.user_functions import load_function
 from tests.data_pipelines.cleaning import corpora
 from tests.data_pipelines.cleaning.test_duplicates import kept_ids

@@ -11,7 +11,7 @@ import tensorflow_datasets as tfds
 from data_pipelines import readers
 from data_pipelines.builds import document_build
 from data_pipelines.builds.document_options import DocumentOptions
-from data_pipelines.records.manifest import Manifest
+from seg_tf.data.manifest import Manifest
 
 WIKI40B = (
     "\n_START_ARTICLE_\nThe  Mill\n_START_PARAGRAPH_\nIt stands._NEWLINE_It turns.\n"

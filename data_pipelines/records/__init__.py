@@ -1,1 +1,0 @@
-"""Records on disk: their schema, their shards with sidecar files, their manifest."""

@@ -1,0 +1,198 @@
+"""Batches whose rows come from several folders of records, by weights.
+
+Shape key: B batch.
+"""
+
+import dataclasses
+import functools
+import pathlib
+from collections.abc import Callable, Mapping
+
+import tensorflow as tf
+
+from seg_tf.configuration.differences import flat
+from seg_tf.data import sample_order
+from seg_tf.data.manifest import Manifest
+from seg_tf.data.mixture_order import MixtureOrder
+from seg_tf.data.window_inputs import WindowInputs, train_batches
+from seg_tf.text.preparation import TextPreparation
+
+
+@dataclasses.dataclass(frozen=True)
+class MixtureSource:
+    """One of the sources of a mixture.
+
+    Attributes:
+        weight: number of its samples in a block of the mixture.
+        inputs: its records alone.
+        num_samples: function from samples of the mixture to how many of these are its.
+    """
+
+    weight: int
+    inputs: WindowInputs
+    num_samples: Callable[[int], int]
+
+
+class MixtureInputs:
+    """Reads several sources as if they were one, each as often as its weight says.
+
+    Sample n of a source, its masking included, is the same in every mixture as in a run
+    on the source alone with the same seed; `MixtureOrder` says which source sample c of
+    the mixture is of, and which n. An epoch ends when every source has been read to its
+    end at least once, so that those that are short for their weight come several times.
+
+    Args:
+        folders: the records of each source, by its name.
+        weights: positive integers by the same names.
+        read: makes the inputs of a folder.
+
+    Raises:
+        ValueError: if sources differ in vocabulary, sentence splitter or window length,
+            naming two of them and the field, or one has no training records.
+    """
+
+    def __init__(
+        self,
+        *,
+        folders: Mapping[str, pathlib.Path],
+        weights: Mapping[str, int],
+        read: Callable[[pathlib.Path], WindowInputs],
+    ):
+        _check_agreement(folders)
+        inputs = {name: read(folder) for name, folder in folders.items()}
+        self._order = MixtureOrder([weights[name] for name in inputs])
+        self.sources = {
+            name: MixtureSource(
+                weights[name],
+                of_source,
+                functools.partial(self._num_samples, number),
+            )
+            for number, (name, of_source) in enumerate(inputs.items())
+        }
+        self._inputs = list(inputs.values())
+        self._train_rows = [of_source.train_rows() for of_source in self._inputs]
+        first = self._inputs[0]
+        self.vocab_size = first.vocab_size
+        self.vocab_checksum = first.vocab_checksum
+        self.parts: str | None = first.parts
+
+    @property
+    def text_preparation(self) -> TextPreparation | None:
+        """That of the first source that has its vocabulary; it is that of all."""
+        of_sources = (of_source.text_preparation for of_source in self._inputs)
+        return next((found for found in of_sources if found), None)
+
+    @property
+    def num_train_samples(self) -> int:
+        """Samples until every source has been read to its end at least once."""
+        return self._order.epoch([one.num_train_samples for one in self._inputs])
+
+    @property
+    def num_validation_samples(self) -> int:
+        """Held-out samples of all sources."""
+        return sum(of_source.num_validation_samples for of_source in self._inputs)
+
+    @property
+    def fill(self) -> float:
+        """Share of the positions of a training batch that are no padding."""
+        return self._mean(lambda of_source: of_source.fill)
+
+    @property
+    def parts_per_row(self) -> float:
+        """Mean number of windows or texts in a training row."""
+        return self._mean(lambda of_source: of_source.parts_per_row)
+
+    def train_dataset(
+        self,
+        batch_size: int,
+        first_sample: int = 0,
+        rank: int = 0,
+        num_ranks: int = 1,
+        micro_batch_size: int | None = None,
+    ) -> tf.data.Dataset:
+        """Endless batches; arguments as in `seg_tf.training.inputs.Inputs`."""
+        share = sample_order.share_of_rank(
+            batch_size, rank, num_ranks, micro_batch_size
+        )
+        return train_batches(self._make_rows, first_sample, share)
+
+    def validation_dataset(
+        self,
+        batch_size: int,
+        max_samples: int | None = None,
+        rank: int = 0,
+        num_ranks: int = 1,
+    ) -> tf.data.Dataset:
+        """The held-out batches of each source, one source after the other.
+
+        Arguments as in `seg_tf.training.inputs.Inputs`; `max_samples` is of each.
+        """
+        datasets = (
+            of_source.validation_dataset(batch_size, max_samples, rank, num_ranks)
+            for of_source in self._inputs
+        )
+        return functools.reduce(tf.data.Dataset.concatenate, datasets)
+
+    def describe_sample(self, sample: int) -> str:
+        """Describes a sample by its source, epoch and row, for error messages."""
+        sources, numbers = self._order(tf.constant([sample], tf.int64))
+        name = list(self.sources)[int(sources[0])]
+        of_source = self.sources[name].inputs.describe_sample(int(numbers[0]))
+        return f"sample {sample} ({name}: {of_source})"
+
+    def _num_samples(self, number: int, of_mixture: int) -> int:
+        return self._order.counts(of_mixture)[number]
+
+    def _mean(self, measure: Callable[[WindowInputs], float]) -> float:
+        sources = self.sources.values()
+        total = sum(source.weight * measure(source.inputs) for source in sources)
+        return total / sum(source.weight for source in sources)
+
+    def _make_rows(self, samples: tf.Tensor) -> dict[str, tf.Tensor]:
+        sources, numbers = self._order(samples)
+        places, parts = [], []
+        for number, make_rows in enumerate(self._train_rows):
+            (place,) = tf.unstack(tf.where(sources == number), axis=1)
+            places.append(tf.cast(place, tf.int32))
+            parts.append(make_rows(tf.gather(numbers, place)))
+        rows = {}
+        for name in parts[0]:
+            # Sources whose rows hold several windows may have unlike numbers of
+            # predictions.
+            values = _padded([part[name] for part in parts])
+            merged = tf.dynamic_stitch(places, values)
+            rows[name] = tf.ensure_shape(merged, [*samples.shape, *values[0].shape[1:]])
+        return {**rows, "sample_number": samples}
+
+
+def _padded(values: list[tf.Tensor]) -> list[tf.Tensor]:
+    """Tensors `(B, …)`; those with a width filled up with zeros to the greatest."""
+    if values[0].shape.rank < 2:
+        return values
+    width = max(value.shape[1] for value in values)
+    return [tf.pad(value, [[0, 0], [0, width - value.shape[1]]]) for value in values]
+
+
+def _check_agreement(folders: Mapping[str, pathlib.Path]) -> None:
+    """Checks that a model can read the records of all folders alike."""
+    known: dict[str, dict[str, object]] = {}
+    for name, folder in folders.items():
+        manifest = Manifest.load(folder)
+        vocabulary = {**manifest.vocabulary, "file": None}
+        known[name] = flat(
+            {
+                "vocabulary": vocabulary,
+                "sentence_splitter": manifest.sentence_splitter,
+                "window_length": manifest.window_length,
+            }
+        )
+        first = next(iter(known))
+        for field in {**known[first], **known[name]}:
+            values = [known[one].get(field) for one in (first, name)]
+            if values[0] != values[1]:
+                raise ValueError(
+                    f"The records of a mixture must agree in `{field}`. Received: "
+                    f"{folders[first]} with {values[0]}, {folder} with {values[1]}. "
+                    "Build both with the same vocabulary, sentence splitter and window "
+                    "length"
+                )

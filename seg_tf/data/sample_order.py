@@ -1,0 +1,214 @@
+"""Order of samples: the record of sample k of epoch e, a pure function of (seed, e, k).
+
+A run consumes samples 0, 1, 2, …; with n records, sample c is number `c % n` of
+epoch `c // n`. Each epoch is a permutation of the records that is computed entry by
+entry (a keyed cipher), so nothing is shuffled in a buffer, any sample can be had at
+once, and a checkpoint needs to store one integer. For records that come from afar there
+is an order in which those read at about the same time lie close together (`Blocks`).
+"""
+
+import dataclasses
+
+import tensorflow as tf
+
+from seg_tf.data import randomness
+
+
+@dataclasses.dataclass(frozen=True)
+class Share:
+    """The rows of every global batch that one rank takes.
+
+    A global batch is the same for any number of ranks; they split it without
+    overlap or loss.
+
+    Attributes:
+        batch_size: rows of the global batch.
+        first_row: the rank's first row.
+        num_rows: how many rows from there on are the rank's.
+    """
+
+    batch_size: int
+    first_row: int
+    num_rows: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Blocks:
+    """An order in which few blocks of consecutive records are read at a time.
+
+    Blocks are permuted; each group of them, one group after the other, is permuted
+    record by record. What is left over after the last whole block is a block as well,
+    and always the last.
+
+    Attributes:
+        size: records of a block.
+        at_once: blocks of a group.
+    """
+
+    size: int
+    at_once: int
+
+    @property
+    def group_size(self) -> int:
+        """Records of a group."""
+        return self.size * self.at_once
+
+
+def share_of_rank(
+    batch_size: int, rank: int, num_ranks: int, micro_batch_size: int | None = None
+) -> Share:
+    """Splits the global batch among ranks, micro-batches never torn apart.
+
+    Args:
+        batch_size: rows of the global batch.
+        rank: this rank.
+        num_ranks: number of ranks.
+        micro_batch_size: rows that a rank computes at once. Ranks take whole
+            micro-batches, as evenly as their number allows; None takes equal parts.
+
+    Raises:
+        ValueError: if the batch cannot be split so.
+    """
+    if not 0 <= rank < num_ranks:
+        raise ValueError(
+            f"`rank` must be below `num_ranks`. Received: rank={rank}, "
+            f"num_ranks={num_ranks}"
+        )
+    if micro_batch_size is None:
+        if batch_size < 1 or batch_size % num_ranks:
+            raise ValueError(
+                "`batch_size` (of all ranks together) must be a multiple of "
+                "`num_ranks`, or `micro_batch_size` be given: then ranks take "
+                f"unlike numbers of micro-batches. Received: batch_size={batch_size}, "
+                f"num_ranks={num_ranks}"
+            )
+        micro_batch_size = batch_size // num_ranks
+    if batch_size % micro_batch_size:
+        raise ValueError(
+            "`batch_size` must be a multiple of `micro_batch_size`. Received: "
+            f"batch_size={batch_size}, micro_batch_size={micro_batch_size}"
+        )
+    num_micro_batches = batch_size // micro_batch_size
+    if num_micro_batches < num_ranks:
+        raise ValueError(
+            "`batch_size` must hold a micro-batch for every rank. Received: "
+            f"batch_size={batch_size}, micro_batch_size={micro_batch_size}, "
+            f"num_ranks={num_ranks}"
+        )
+    first, end = (
+        num_micro_batches * number // num_ranks for number in (rank, rank + 1)
+    )
+    return Share(batch_size, first * micro_batch_size, (end - first) * micro_batch_size)
+
+
+def epochs_and_records(
+    samples: tf.Tensor, num_records: int, seed: int, blocks: Blocks | None = None
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """The epoch and the record number of each sample of a run.
+
+    Args:
+        samples: int64 tensor `(B,)`, sample numbers counted from the run's start.
+        num_records: records of the split; at least 1.
+        seed: the run's seed.
+        blocks: which records are read together; None permutes all of them.
+
+    Returns:
+        Two int64 tensors `(B,)`.
+    """
+    epochs = samples // num_records
+    positions = samples % num_records
+    stream = randomness.key(seed, randomness.SAMPLE_ORDER)
+    streams = randomness.extend_key(stream, epochs)
+    if blocks is None:
+        return epochs, permuted(positions, streams, num_records)
+    return epochs, _permuted_in_blocks(positions, streams, num_records, blocks)
+
+
+def _permuted_in_blocks(
+    positions: tf.Tensor, streams: tf.Tensor, count: int, blocks: Blocks
+) -> tf.Tensor:
+    """`permuted`, but by blocks, and within groups of them."""
+    groups, places = positions // blocks.group_size, positions % blocks.group_size
+    # 0 names the order of the blocks.
+    of_groups = randomness.extend_key(streams, groups + 1)
+    num_groups, rest = divmod(count, blocks.group_size)
+    if num_groups:
+        shuffled = permuted(places, of_groups, blocks.group_size)
+    else:
+        shuffled = places
+    if rest:
+        in_rest = permuted(places % rest, of_groups, rest)
+        shuffled = tf.where(groups == num_groups, in_rest, shuffled)
+    in_order = groups * blocks.group_size + shuffled
+    block, place = in_order // blocks.size, in_order % blocks.size
+    num_blocks = count // blocks.size
+    if num_blocks:
+        of_blocks = randomness.extend_key(streams, 0)
+        moved = permuted(tf.minimum(block, num_blocks - 1), of_blocks, num_blocks)
+        block = tf.where(block < num_blocks, moved, block)
+    return block * blocks.size + place
+
+
+def permuted(positions: tf.Tensor, streams: tf.Tensor, count: int) -> tf.Tensor:
+    """Return the entries at some positions of permutations of 0 … count - 1.
+
+    Args:
+        positions: int64 tensor `(B,)`, each below `count`.
+        streams: uint64 tensor `(B,)`, which permutation each is of.
+        count: at least 1.
+
+    Returns:
+        int64 tensor `(B,)`.
+    """
+    if count == 1:
+        return positions
+    if not _is_no_permutation(count):
+        return _shuffled(positions, streams, count)
+    # A permutation of one entry more, without the last one: in the cycle through it,
+    # the entry before is followed by the one after.
+    numbers = _shuffled(positions, streams, count + 1)
+    after_last = _shuffled(numbers, streams, count + 1)
+    return tf.where(numbers == count, after_last, numbers)
+
+
+def _is_no_permutation(count: int) -> bool:
+    """Tells whether TensorFlow's shuffle of 0 … count - 1 is not a permutation.
+
+    Its cipher works on blocks of an even number of bits, at least 16, and takes
+    ceil(log2(count - 1)) of them. For the largest index count - 1 = 2^k these are k,
+    of which the index itself needs k + 1: it is taken for 0, whose entry comes up
+    twice, while another never does. Blocks of 16 hold the indices of every smaller
+    count, and an odd k is rounded up, so that the counts are 4^8 + 1, 4^9 + 1, ….
+    """
+    largest = count - 1
+    bits = largest.bit_length() - 1
+    return largest == 1 << bits and bits >= 16 and bits % 2 == 0
+
+
+def _shuffled(positions: tf.Tensor, streams: tf.Tensor, count: int) -> tf.Tensor:
+    """TensorFlow's shuffle of 0 … count - 1 for each stream."""
+    words = tf.bitcast(streams, tf.int32)
+    # The raw operator: the public wrapper pads batched seeds along the batch. One entry
+    # more, since it refuses a batch of none.
+    numbers = tf.raw_ops.RandomIndexShuffle(
+        index=tf.pad(positions, [[0, 1]]),
+        seed=tf.pad(words, [[0, 1], [1, 0]]),
+        max_index=tf.constant(count - 1, tf.int64),
+        rounds=4,
+    )
+    return numbers[:-1]
+
+
+def rank_samples(step: tf.Tensor, first_sample: int, share: Share) -> tf.Tensor:
+    """The samples that a rank takes of a step's global batch.
+
+    Args:
+        step: int64 scalar, counted from where the run (re)started.
+        first_sample: samples consumed before.
+        share: the rank's rows of every global batch.
+
+    Returns:
+        int64 tensor `(share.num_rows,)`.
+    """
+    begin = first_sample + step * share.batch_size + share.first_row
+    return begin + tf.range(share.num_rows, dtype=tf.int64)

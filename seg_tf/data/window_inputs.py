@@ -1,0 +1,319 @@
+"""Batches of `[CLS] window [SEP]` rows with their indices, masked for masked LM.
+
+Shape key: B batch, L row length.
+"""
+
+import logging
+import pathlib
+from collections.abc import Callable, Mapping
+
+import tensorflow as tf
+
+from seg_tf import configuration
+from seg_tf.data import mirrors, randomness, sample_order
+from seg_tf.data.epoch_rows import OneWindowLayout, RowLayout, RowReader
+from seg_tf.data.record_inputs import RecordInputs
+from seg_tf.data.window_records import WindowRecords
+from seg_tf.text import encoding
+
+MakeRows = Callable[[tf.Tensor], dict[str, tf.Tensor]]
+
+
+class WindowInputs(RecordInputs):
+    """Reads windows and gives the features of BERT-family models.
+
+    Sample k of epoch e, its masking included, is a pure function of
+    (seed, e, k): not of the batch size, the ranks, or where a run was resumed.
+
+    Args:
+        window_length: L. Has to be that of the records.
+        masking: config of the masking.
+        records_dir: what `data_pipelines.build_records` made.
+        index_tables: index features that the model embeds, and their tables' rows,
+            which cap the indices.
+        seed: seed of the run.
+        vocab_size: rows of the model's token table; None accepts the records'.
+        layout: how windows make rows; None makes each of them one.
+        block_rows: rows of a block of the order (`sample_order.Blocks`); None permutes
+            all rows of the training split.
+        blocks_at_once: blocks of which rows are mixed.
+
+    Raises:
+        ValueError: if the records do not fit the settings, saying which differs and
+            what to do.
+    """
+
+    def __init__(
+        self,
+        *,
+        window_length: int,
+        masking: configuration.MaskingConfig,
+        records_dir: str | pathlib.Path,
+        index_tables: Mapping[str, int],
+        seed: int,
+        vocab_size: int | None = None,
+        layout: RowLayout | None = None,
+        block_rows: int | None = None,
+        blocks_at_once: int = 1,
+    ):
+        self._window_length = window_length
+        self._blocks = (
+            None
+            if block_rows is None
+            else sample_order.Blocks(block_rows, blocks_at_once)
+        )
+        super().__init__(records_dir, vocab_size)
+        self._layout = layout or OneWindowLayout()
+        for name in index_tables:
+            if name not in self._layout.index_features:
+                raise ValueError(
+                    "`index_tables` and `rotary_shares` must name indices that the "
+                    f"inputs have, {self._layout.index_features}. Received: {name!r}"
+                )
+        self._index_tables = dict(index_tables)
+        self._masking = configuration.build(
+            masking,
+            mask_id=self.manifest.vocabulary["special_ids"]["mask"],
+            vocab_size=self.manifest.vocabulary["size"],
+        )
+        self._seed = seed
+        self._opened: dict[str, RowReader] = {}
+        self._traced: dict[str, MakeRows] = {}
+
+    def _check_records(self) -> None:
+        manifest, folder = self.manifest, self._records_dir
+        if manifest.tokenizer != encoding.WORD_PIECES:
+            raise ValueError(
+                f"{folder}: expected windows of word pieces, found {manifest.kind} of "
+                "words. They are for models that read a stream of words "
+                "(LaneInputsConfig); build records with `python -m "
+                "data_pipelines.build_records`"
+            )
+        if manifest.kind != "windows":
+            raise ValueError(
+                f"{folder}: expected windows, found {manifest.kind}. Cut them with "
+                f"`python -m data_pipelines.build_windows --documents_dir={folder} "
+                f"--window_length={self._window_length}`"
+            )
+        if manifest.window_length != self._window_length:
+            raise ValueError(
+                f"{folder}: the records have window_length={manifest.window_length}, "
+                f"the config has inputs.window_length={self._window_length}. Cut "
+                "windows of that length with `python -m data_pipelines.build_windows "
+                f"--documents_dir={folder}/documents --window_length="
+                f"{self._window_length}`, or set --config.inputs.window_length="
+                f"{manifest.window_length}"
+            )
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the features of a batch."""
+        return (
+            "token_ids",
+            "padding_mask",
+            *self._layout.feature_names,
+            *self._index_tables,
+            *self._masking.feature_names,
+            "sample_number",
+        )
+
+    @property
+    def num_train_samples(self) -> int:
+        """Samples, which are rows, of an epoch."""
+        return len(self._rows("train"))
+
+    @property
+    def num_validation_samples(self) -> int:
+        """Held-out samples."""
+        return len(self._rows("validation"))
+
+    @property
+    def parts(self) -> str:
+        """Units that the rows are made of, "windows" or "texts"."""
+        return self._rows("train").parts
+
+    @property
+    def parts_per_row(self) -> float:
+        """Mean number of these units in a training row."""
+        rows = self._rows("train")
+        return rows.num_parts / max(len(rows), 1)
+
+    @property
+    def fill(self) -> float:
+        """Share of the positions of a training batch that are no padding."""
+        rows = self._rows("train")
+        return rows.num_tokens / max(len(rows) * rows.row_length, 1)
+
+    def train_dataset(
+        self,
+        batch_size: int,
+        first_sample: int = 0,
+        rank: int = 0,
+        num_ranks: int = 1,
+        micro_batch_size: int | None = None,
+    ) -> tf.data.Dataset:
+        """Endless batches, epoch after epoch, each in a different order.
+
+        Arguments as in `seg_tf.training.inputs.Inputs`; resuming costs nothing.
+        """
+        share = sample_order.share_of_rank(
+            batch_size, rank, num_ranks, micro_batch_size
+        )
+        return train_batches(self.train_rows(), first_sample, share)
+
+    def train_rows(self) -> MakeRows:
+        """Function in the graph from numbers of training samples to their features.
+
+        Raises:
+            ValueError: if there are none.
+        """
+        reader = self._reader("train")
+        stream = randomness.key(self._seed, randomness.TRAINING_SAMPLES)
+
+        self._warn_of_thrashing(len(reader))
+
+        def make_rows(samples: tf.Tensor) -> dict[str, tf.Tensor]:
+            blocks = self._blocks
+            if blocks is None:
+                return self._make_features(samples, reader, stream)
+            # Those of the next group are fetched while those of this one are read.
+            _, later = sample_order.epochs_and_records(
+                samples + blocks.group_size, len(reader), self._seed, blocks
+            )
+            with tf.control_dependencies(reader.prefetch(later)):
+                return self._make_features(samples, reader, stream, blocks)
+
+        return self._traced_once("train", make_rows)
+
+    def _warn_of_thrashing(self, num_rows: int) -> None:
+        """Warns if shards that are read together do not fit their local folder."""
+        mirror = mirrors.mirror_of(self._records_dir)
+        if mirror is None:
+            return
+        total = sum(shard.bytes for shard in self.manifest.splits["train"])
+        # A group is read while the next one comes.
+        rows = num_rows if self._blocks is None else 2 * self._blocks.group_size
+        if total * min(rows / num_rows, 1) > mirror.max_bytes:
+            logging.warning(
+                "%s: the shards that are read together take about %.1f GB, more than "
+                "the %.1f GB that may lie on this machine, so that shards are fetched "
+                "over and over. Raise --cache_gigabytes, or set "
+                "--config.inputs.block_rows=8192, or lower "
+                "--config.inputs.blocks_at_once",
+                mirror.url,
+                total * min(rows / num_rows, 1) / 1e9,
+                mirror.max_bytes / 1e9,
+            )
+
+    def validation_dataset(
+        self,
+        batch_size: int,
+        max_samples: int | None = None,
+        rank: int = 0,
+        num_ranks: int = 1,
+    ) -> tf.data.Dataset:
+        """Held-out batches, the same samples and masks each time.
+
+        Args:
+            batch_size: rows of a batch of all ranks together, who get equally many
+                batches; in the last one ranks may have fewer rows, or none.
+            max_samples: take only that many, a fixed random choice of the samples.
+            rank: this rank.
+            num_ranks: number of ranks.
+        """
+        share = sample_order.share_of_rank(batch_size, rank, num_ranks)
+        reader = self._reader("validation")
+        stream = randomness.key(self._seed, randomness.VALIDATION_SAMPLES)
+        num_samples = len(reader)
+        if max_samples is not None:
+            num_samples = min(num_samples, max_samples)
+        make_rows = self._traced_once(
+            "validation",
+            lambda samples: self._make_features(samples, reader, stream),
+        )
+
+        def make_batch(step: tf.Tensor) -> dict[str, tf.Tensor]:
+            samples = sample_order.rank_samples(step, 0, share)
+            return make_rows(tf.boolean_mask(samples, samples < num_samples))
+
+        num_batches = -(-num_samples // batch_size)
+        return _pipelined(tf.data.Dataset.range(num_batches), make_batch)
+
+    def describe_sample(self, sample: int) -> str:
+        """Describes a sample by its epoch and row, for error messages."""
+        num_rows = self.num_train_samples
+        _, rows = sample_order.epochs_and_records(
+            tf.constant([sample], tf.int64), num_rows, self._seed, self._blocks
+        )
+        return (
+            f"sample {sample} (epoch {sample // num_rows}, row {int(rows[0])} of the "
+            "training split)"
+        )
+
+    def _reader(self, split: str) -> RowReader:
+        reader = self._rows(split)
+        if not len(reader):
+            without = (
+                " or --validation_input, or train without validation: "
+                "--config.training.validation_interval=0"
+            )
+            raise ValueError(
+                f"{self._records_dir}: the {split} split holds no record. Build the "
+                "records from more documents or with a larger --validation_fraction"
+                + (without if split == "validation" else "")
+            )
+        return reader
+
+    def _rows(self, split: str) -> RowReader:
+        if split not in self._opened:
+            windows = WindowRecords(
+                self.manifest,
+                self._records_dir,
+                split,
+                window_length=self._window_length,
+                index_tables=self._index_tables,
+                masking=self._masking,
+            )
+            self._opened[split] = self._layout.read(windows)
+        return self._opened[split]
+
+    def _traced_once(self, split: str, make_rows: MakeRows) -> MakeRows:
+        """The function, traced once for all datasets of a run, which takes a second."""
+        return self._traced.setdefault(split, tf.function(make_rows, autograph=False))
+
+    def _make_features(
+        self,
+        samples: tf.Tensor,
+        reader: RowReader,
+        stream: int,
+        blocks: sample_order.Blocks | None = None,
+    ) -> dict[str, tf.Tensor]:
+        epochs, numbers = sample_order.epochs_and_records(
+            samples, len(reader), self._seed, blocks
+        )
+        epoch_streams = randomness.extend_key(stream, epochs)
+        rows = reader(numbers, samples % len(reader), epoch_streams)
+        rows["sample_number"] = samples
+        return {name: rows[name] for name in self.feature_names}
+
+
+def train_batches(
+    make_rows: MakeRows, first_sample: int, share: sample_order.Share
+) -> tf.data.Dataset:
+    """Endless batches of a rank's share of the samples from `first_sample` on."""
+
+    def make_batch(step: tf.Tensor) -> dict[str, tf.Tensor]:
+        return make_rows(sample_order.rank_samples(step, first_sample, share))
+
+    return _pipelined(tf.data.Dataset.counter(), make_batch)
+
+
+def _pipelined(dataset: tf.data.Dataset, make_batch: MakeRows) -> tf.data.Dataset:
+    # Batches are computed whole, several at a time, and stay in order. To read the
+    # source for `if` and `for` on tensors, of which it has none, takes seconds.
+    dataset = dataset.map(
+        tf.autograph.experimental.do_not_convert(make_batch),
+        num_parallel_calls=tf.data.AUTOTUNE,
+        deterministic=True,
+    )
+    return dataset.prefetch(tf.data.AUTOTUNE)

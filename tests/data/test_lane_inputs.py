@@ -1,0 +1,346 @@
+"""Lanes of a stream: rows word by word, ranks, resuming, held-out targets."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from seg_tf import configuration, features
+from seg_tf.data.manifest import Manifest
+from seg_tf.data.word_stream import WordStream
+from seg_tf.text.exact_tokenizer import CASED
+from tests.data.test_word_stream import flatten
+from tests.data_pipelines.builders import (
+    SPECIAL_IDS,
+    random_tree,
+    write_windows,
+    write_word_documents,
+)
+
+VOCAB_SIZE = 300
+TARGET_LENGTH = 7
+COUNTERS = ("stream_token", "stream_sentence", "stream_paragraph")
+
+
+def documents():
+    generator = np.random.default_rng(3)
+
+    def made(count, longest):
+        return [random_tree(generator, longest, VOCAB_SIZE) for _ in range(count)]
+
+    return {
+        "train": [made(4, 90), made(20, 6)],
+        "validation": [[], made(3, 100)],
+    }
+
+
+@pytest.fixture(scope="module")
+def records_dir(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("words")
+    write_word_documents(folder, documents(), vocab_size=VOCAB_SIZE)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def flat():
+    """(word, sentence, paragraph) of every word of each split."""
+    return {split: flatten(shards) for split, shards in documents().items()}
+
+
+def build(records_dir, validation_lanes=3, **arguments):
+    config = configuration.LaneInputsConfig(
+        target_length=TARGET_LENGTH, validation_lanes=validation_lanes
+    )
+    return configuration.build(config, records_dir=records_dir, seed=0, **arguments)
+
+
+def batches(dataset, count=None):
+    return [
+        {name: tensor.numpy() for name, tensor in batch.items()}
+        for batch in itertools.islice(dataset, count)
+    ]
+
+
+def joined(parts):
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def assert_equal(found, expected):
+    assert found.keys() == expected.keys()
+    for name in expected:
+        np.testing.assert_array_equal(found[name], expected[name], err_msg=name)
+
+
+def word_at(flat, position):
+    """Word and counters at a place of the endless stream, by definition."""
+    epoch, place = divmod(position, len(flat))
+    word, sentence, paragraph = flat[place]
+    _, last_sentence, last_paragraph = flat[-1]
+    return (
+        word,
+        position,
+        sentence + epoch * (last_sentence + 1),
+        paragraph + epoch * (last_paragraph + 1),
+    )
+
+
+def slow_batch(flat, step, num_lanes):
+    """The batch of a training step as the loops it is."""
+    names = ("token_ids", *COUNTERS)
+    batch = {name: np.zeros((num_lanes, TARGET_LENGTH), np.int32) for name in names}
+    batch["target_ids"] = np.zeros((num_lanes, TARGET_LENGTH), np.int32)
+    for lane in range(num_lanes):
+        begin = lane * (len(flat) // num_lanes) + step * TARGET_LENGTH
+        for column in range(TARGET_LENGTH):
+            for name, value in zip(names, word_at(flat, begin + column), strict=True):
+                batch[name][lane, column] = value
+            batch["target_ids"][lane, column] = word_at(flat, begin + column + 1)[0]
+    batch["padding_mask"] = np.ones((num_lanes, TARGET_LENGTH), bool)
+    batch["lane"] = np.arange(num_lanes)
+    batch["sample_number"] = step * num_lanes + np.arange(num_lanes)
+    return batch
+
+
+# --- Training ---------------------------------------------------------------------
+
+
+def test_features_keep_the_contract(records_dir):
+    inputs = build(records_dir)
+    dataset = inputs.train_dataset(4)
+    specs = features.tensor_specs(inputs.feature_names, {"B": 4, "L": TARGET_LENGTH})
+    element = dataset.element_spec
+    batch = next(iter(dataset))
+    assert element.keys() == batch.keys() == specs.keys()
+    for name, (shape, dtype) in specs.items():
+        # Static, not only what the first batch happens to have.
+        assert element[name].shape == batch[name].shape == shape, name
+        assert batch[name].dtype == dtype, name
+
+
+@pytest.mark.parametrize("num_lanes", [1, 2, 4])
+def test_lanes_go_on_over_the_end_of_the_corpus(records_dir, flat, num_lanes):
+    length = len(flat["train"])
+    assert length % num_lanes or num_lanes == 1  # some words are in no lane
+    num_steps = 2 * length // TARGET_LENGTH + 2
+    found = batches(build(records_dir).train_dataset(num_lanes), num_steps)
+    for step, batch in enumerate(found):
+        assert_equal(batch, slow_batch(flat["train"], step, num_lanes))
+    assert found[-1]["stream_token"][0, -1] > 2 * length
+
+
+@pytest.mark.parametrize(
+    ("num_ranks", "micro_batch_size"), [(1, None), (2, None), (3, None), (4, 1), (4, 2)]
+)
+def test_ranks_share_the_lanes(records_dir, flat, num_ranks, micro_batch_size):
+    """Also where they take unlike numbers of micro-batches."""
+    inputs = build(records_dir)
+    lanes = 12 if micro_batch_size is None else 10
+    of_ranks = [
+        batches(
+            inputs.train_dataset(
+                lanes,
+                rank=rank,
+                num_ranks=num_ranks,
+                micro_batch_size=micro_batch_size,
+            ),
+            5,
+        )
+        for rank in range(num_ranks)
+    ]
+    for step, parts in enumerate(zip(*of_ranks, strict=True)):
+        assert_equal(joined(parts), slow_batch(flat["train"], step, lanes))
+    if micro_batch_size:
+        sizes = {len(parts[0]["lane"]) for parts in of_ranks}
+        assert len(sizes) == 2
+
+
+@pytest.mark.parametrize("steps_before", [1, 4, 300])
+def test_a_resumed_run_reads_on(records_dir, flat, steps_before):
+    resumed = build(records_dir).train_dataset(4, first_sample=4 * steps_before)
+    for step, batch in enumerate(batches(resumed, 3), start=steps_before):
+        assert_equal(batch, slow_batch(flat["train"], step, 4))
+
+
+def test_a_lane_cannot_be_taken_up_in_the_middle_of_a_batch(records_dir):
+    with pytest.raises(ValueError, match="`first_sample` must be a multiple"):
+        build(records_dir).train_dataset(4, first_sample=6)
+
+
+def test_counters_beyond_int32_keep_their_differences(records_dir, flat):
+    """As after four billion words; the differences are all that models read."""
+    step = 2**32 // TARGET_LENGTH + 1
+    lanes = build(records_dir).train_dataset(2, first_sample=2 * step)
+    (batch,) = batches(lanes, 1)
+    for lane in range(2):
+        begin = lane * (len(flat["train"]) // 2) + step * TARGET_LENGTH
+        expected = [
+            word_at(flat["train"], begin + column) for column in range(TARGET_LENGTH)
+        ]
+        for number, name in enumerate(COUNTERS, start=1):
+            exact = np.array([values[number] for values in expected], np.int64)
+            np.testing.assert_array_equal(batch[name][lane], exact.astype(np.int32))
+            np.testing.assert_array_equal(np.diff(batch[name][lane]), np.diff(exact))
+    assert begin > 2**32
+
+
+def test_too_few_words_for_the_lanes_are_refused(records_dir, flat):
+    inputs = build(records_dir)
+    most = len(flat["train"]) // TARGET_LENGTH
+    inputs.train_dataset(most)
+    with pytest.raises(ValueError, match=f"words for {most + 1} lanes.*batch_size"):
+        inputs.train_dataset(most + 1)
+
+
+# --- Validation -------------------------------------------------------------------
+
+
+def of_ranks(inputs, batch_size, num_ranks, max_samples=None):
+    """The batches that each rank gets."""
+    return [
+        batches(inputs.validation_dataset(batch_size, max_samples, rank, num_ranks))
+        for rank in range(num_ranks)
+    ]
+
+
+@pytest.mark.parametrize("validation_lanes", [1, 3, 10])
+@pytest.mark.parametrize(
+    ("batch_size", "num_ranks"), [(1, 1), (4, 1), (30, 1), (4, 2), (6, 3), (30, 3)]
+)
+def test_every_held_out_target_is_predicted_once(
+    records_dir, flat, validation_lanes, batch_size, num_ranks
+):
+    flat = flat["validation"]
+    inputs = build(records_dir, validation_lanes)
+    by_rank = of_ranks(inputs, batch_size, num_ranks)
+    assert len({len(parts) for parts in by_rank}) == 1
+    everything = list(itertools.chain(*by_rank))
+    for batch in everything:
+        assert len(batch["lane"]) <= batch_size // num_ranks
+        assert len(set(batch["lane"])) == len(batch["lane"])
+    rows = joined(everything)
+    mask = rows["padding_mask"]
+    places = rows["stream_token"][mask]
+    assert sorted(places.tolist()) == list(range(len(flat) - 1))
+    for name, column in (
+        ("token_ids", 0),
+        ("stream_sentence", 1),
+        ("stream_paragraph", 2),
+    ):
+        expected = [flat[place][column] for place in places]
+        np.testing.assert_array_equal(rows[name][mask], expected, err_msg=name)
+    expected = [flat[place + 1][0] for place in places]
+    np.testing.assert_array_equal(rows["target_ids"][mask], expected)
+    for name in ("token_ids", "target_ids"):
+        assert not rows[name][~mask].any()
+    assert len(mask) == inputs.num_validation_samples
+    assert sorted(rows["sample_number"]) == list(range(len(mask)))
+
+
+@pytest.mark.parametrize(("batch_size", "num_ranks"), [(2, 1), (30, 1), (2, 2), (6, 3)])
+def test_held_out_lanes_are_read_in_order_on_one_rank(
+    records_dir, flat, batch_size, num_ranks
+):
+    """Each is a stretch of ceil((T - 1) / lanes) words."""
+    lane_length = -(-(len(flat["validation"]) - 1) // 5)
+    seen = {}
+    for rank, parts in enumerate(
+        of_ranks(build(records_dir, 5), batch_size, num_ranks)
+    ):
+        for batch in parts:
+            for row, lane in enumerate(batch["lane"].tolist()):
+                mask = batch["padding_mask"][row]
+                assert np.array_equal(mask, np.sort(mask)[::-1])  # padding comes last
+                places = batch["stream_token"][row][mask].tolist()
+                seen.setdefault((rank, lane), []).extend(places)
+    assert sorted(lane for _, lane in seen) == list(range(5))
+    for (_, lane), places in seen.items():
+        begin = lane * lane_length
+        end = min(begin + lane_length, len(flat["validation"]) - 1)
+        assert places == list(range(begin, end))
+
+
+@pytest.mark.parametrize("num_ranks", [1, 2, 3])
+def test_ranks_hold_about_equally_many_held_out_lanes(records_dir, num_ranks):
+    by_rank = of_ranks(build(records_dir, 10), 60, num_ranks)
+    sizes = [len(parts[0]["lane"]) for parts in by_rank]
+    assert sum(sizes) == 10
+    assert max(sizes) - min(sizes) <= 1
+
+
+def test_a_rank_may_have_no_held_out_lane(records_dir):
+    by_rank = of_ranks(build(records_dir, 2), 6, 3)
+    assert [len(parts[0]["lane"]) for parts in by_rank] == [1, 1, 0]
+    assert by_rank[2][0]["token_ids"].shape == (0, TARGET_LENGTH)
+
+
+@pytest.mark.parametrize(
+    ("max_samples", "num_steps"), [(1, 1), (5, 1), (10, 2), (14, 2), (15, 3)]
+)
+def test_max_samples_cuts_whole_time_steps(records_dir, max_samples, num_steps):
+    inputs = build(records_dir, 5)
+    everything = joined(batches(inputs.validation_dataset(2)))
+    cut = joined(batches(inputs.validation_dataset(2, max_samples)))
+    size = 5 * num_steps
+    assert_equal(cut, {name: rows[:size] for name, rows in everything.items()})
+
+
+def test_too_few_held_out_words_are_refused(tmp_path):
+    write_word_documents(
+        tmp_path, {"train": documents()["train"]}, vocab_size=VOCAB_SIZE
+    )
+    inputs = build(tmp_path)
+    assert inputs.num_validation_samples == 0
+    with pytest.raises(ValueError, match=r"0 words for 3 lanes.*validation_fraction"):
+        inputs.validation_dataset(4)
+
+
+# --- Records ----------------------------------------------------------------------
+
+
+def test_an_epoch_has_as_many_samples_as_segments(records_dir, flat):
+    inputs = build(records_dir)
+    exact = len(flat["train"]) / TARGET_LENGTH
+    assert exact <= inputs.num_train_samples < exact + 1
+    assert inputs.fill == 1.0
+
+
+def test_records_vocabulary_is_known(records_dir):
+    inputs = build(records_dir, vocab_size=VOCAB_SIZE)
+    assert inputs.vocab_size == VOCAB_SIZE
+    assert inputs.vocab_checksum == inputs.manifest.vocabulary["sha256"]
+    preparation = inputs.text_preparation
+    assert preparation.vocabulary == (records_dir / "vocab.txt").read_bytes()
+    assert (preparation.tokenizer, preparation.normalization) == ("words", CASED)
+
+
+def test_another_vocabulary_size_is_refused(records_dir):
+    with pytest.raises(ValueError, match=r"vocabulary of 300 words.*vocab_size=301"):
+        build(records_dir, vocab_size=301)
+
+
+def test_windows_are_refused(tmp_path):
+    trees = {"train": [[random_tree(np.random.default_rng(0), 50, VOCAB_SIZE)]]}
+    write_windows(tmp_path, trees, window_length=32, vocab_size=VOCAB_SIZE)
+    with pytest.raises(ValueError, match="documents of words, found windows"):
+        build(tmp_path)
+
+
+def test_documents_of_word_pieces_are_refused(tmp_path):
+    manifest = write_word_documents(tmp_path, documents(), vocab_size=VOCAB_SIZE)
+    manifest.vocabulary["tokenizer"] = "word_pieces"
+    manifest.vocabulary["special_ids"] = SPECIAL_IDS
+    manifest.save(tmp_path)
+    assert Manifest.load(tmp_path).tokenizer == "word_pieces"
+    with pytest.raises(ValueError, match="found documents of word pieces"):
+        build(tmp_path)
+
+
+def test_a_sample_is_described_by_its_words(records_dir):
+    inputs = build(records_dir)
+    assert inputs.describe_sample(9) == "sample 9"
+    (batch,) = batches(inputs.train_dataset(4, first_sample=400), 1)
+    stream = WordStream(inputs.manifest, records_dir, "train")
+    epoch, begin = divmod(int(batch["stream_token"][2, 0]), stream.num_tokens)
+    text = inputs.describe_sample(402)
+    assert f"lane 2, words {begin} to {begin + TARGET_LENGTH} " in text
+    assert f"epoch {epoch}, {stream.locate(begin)})" in text

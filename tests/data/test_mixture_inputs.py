@@ -1,0 +1,250 @@
+"""Several folders of records read as one: exact shares, rows as of each alone."""
+
+import dataclasses
+import fractions
+import itertools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from seg_tf import configuration
+from seg_tf.data.manifest import Manifest
+from seg_tf.data.mixture_inputs import MixtureInputs
+from seg_tf.data.mixture_order import MixtureOrder
+from tests.data.test_window_inputs import (
+    assert_same_rows,
+    take,
+    take_by_ranks,
+)
+from tests.data_pipelines.builders import random_tree, write_windows
+
+pytestmark = pytest.mark.slow
+
+WEIGHTS = {"books": 1, "domain": 2, "wikipedia": 3}
+LENGTH = 40
+VOCAB_SIZE = 500
+MASKING = configuration.MaskingConfig(max_predictions=6)
+CONFIGS = {
+    "windows": configuration.WindowInputsConfig(window_length=LENGTH, masking=MASKING),
+    "packed": configuration.PackedWindowInputsConfig(
+        window_length=LENGTH, masking=MASKING, max_windows_per_row=5
+    ),
+    "sentences": configuration.SentenceInputsConfig(
+        window_length=LENGTH, masking=MASKING, max_sentences=6
+    ),
+    "texts": configuration.ReATInputsConfig(
+        window_length=LENGTH,
+        row_length=64,
+        sentences_per_row=20,
+        short_sentence_length=12,
+        short_max_sentences=4,
+        long_sentence_length=32,
+        long_max_sentences=12,
+        long_rate=0.25,
+        masking=MASKING,
+    ),
+}
+TABLES = {
+    "windows": {"position_index": LENGTH},
+    "packed": {"position_index": LENGTH},
+    "sentences": {"position_index": LENGTH + 6},
+    "texts": {"position_index": 32, "sentence_position": 12},
+}
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    root = tmp_path_factory.mktemp("sources")
+    # Windows of the first are short: packed rows have more of them, and predictions.
+    for number, (name, length) in enumerate(zip(WEIGHTS, (9, 90, 60), strict=True)):
+        generator = np.random.default_rng(number)
+
+        def documents(count, generator=generator, length=length):
+            return [random_tree(generator, length, VOCAB_SIZE) for _ in range(count)]
+
+        write_windows(
+            root / name,
+            {"train": [documents(7 + number)], "validation": [documents(3 + number)]},
+            window_length=LENGTH,
+            vocab_size=VOCAB_SIZE,
+        )
+    return {name: root / name for name in WEIGHTS}
+
+
+def read(folder, rows="windows", seed=0):
+    return configuration.build(
+        CONFIGS[rows], records_dir=folder, index_tables=TABLES[rows], seed=seed
+    )
+
+
+def mix(folders, rows="windows", weights=None):
+    return MixtureInputs(
+        folders=folders,
+        weights=weights or WEIGHTS,
+        read=lambda folder: read(folder, rows),
+    )
+
+
+def slow_order(weights):
+    """Sources and their own numbers, sample for sample, with counters."""
+    places = sorted(
+        (fractions.Fraction(2 * rank + 1, 2 * weight), source)
+        for source, weight in enumerate(weights)
+        for rank in range(weight)
+    )
+    counters = [0] * len(weights)
+    while True:
+        for _, source in places:
+            yield source, counters[source]
+            counters[source] += 1
+
+
+@pytest.mark.parametrize(
+    "weights", [(3, 1, 2), (1, 1), (5,), (7, 2), (1, 30, 10, 9), (49, 51), (3, 9, 27)]
+)
+def test_order_is_that_of_a_loop_with_counters(weights):
+    order, count = MixtureOrder(weights), 3 * sum(weights) + 2
+    expected = list(itertools.islice(slow_order(weights), count))
+    numbers = tf.range(count, dtype=tf.int64)
+    found = [tensor.numpy().tolist() for tensor in order(numbers)]
+    assert list(zip(*found, strict=True)) == expected
+    # Far out, and in any order, it is what it is one after the other.
+    far = tf.constant([10**12 + 5, 1, 10**12], tf.int64)
+    sources, own = order(far)
+    places, block = 10**12 % sum(weights), 10**12 // sum(weights)
+    for at, extra in ((0, 5), (2, 0)):
+        source, rank = expected[places + extra]
+        assert (sources[at], own[at]) == (source, rank + block * weights[source])
+    seen = [0] * len(weights)
+    for length, (source, _) in enumerate(expected):
+        assert order.counts(length) == seen
+        # Spread evenly: no source is ever a whole row ahead or behind.
+        for weight, times in zip(weights, seen, strict=True):
+            assert abs(times - length * weight / sum(weights)) <= 1
+        seen[source] += 1
+
+
+def test_an_epoch_ends_when_every_source_was_read_to_its_end(folders):
+    inputs = mix(folders)
+    sizes = [source.inputs.num_train_samples for source in inputs.sources.values()]
+    unread = [set(range(size)) for size in sizes]
+    samples = 0
+    for source, number in slow_order(list(WEIGHTS.values())):
+        if samples % sum(WEIGHTS.values()) == 0 and not any(unread):
+            break
+        unread[source].discard(number)
+        samples += 1
+    assert inputs.num_train_samples == samples
+    assert inputs.num_validation_samples == sum(
+        read(folder).num_validation_samples for folder in folders.values()
+    )
+
+
+@pytest.mark.parametrize("rows", CONFIGS)
+def test_rows_are_those_of_each_source_alone_in_exact_numbers(folders, rows):
+    inputs = mix(folders, rows)
+    count = 3 * inputs.num_train_samples
+    found = take(inputs.train_dataset(7), count)
+    np.testing.assert_array_equal(found.pop("sample_number"), np.arange(count))
+    order = itertools.islice(slow_order(list(WEIGHTS.values())), count)
+    of_sample = np.array([source for source, _ in order])
+    width = found["masked_ids"].shape[1]
+    for number, (name, folder) in enumerate(folders.items()):
+        (samples,) = np.nonzero(of_sample == number)
+        assert len(samples) == count // sum(WEIGHTS.values()) * WEIGHTS[name]
+        assert len(samples) == inputs.sources[name].num_samples(count)
+        alone = read(folder, rows)
+        assert len(samples) >= 3 * alone.num_train_samples
+        expected = take(alone.train_dataset(5), len(samples))
+        del expected["sample_number"]
+        # Shorter lists of predictions are filled up with nothing.
+        for feature in ("masked_positions", "masked_ids", "masked_weights"):
+            missing = width - expected[feature].shape[1]
+            expected[feature] = np.pad(expected[feature], [(0, 0), (0, missing)])
+        assert_same_rows({one: found[one][samples] for one in found}, expected)
+
+
+def test_packed_sources_differ_in_their_most_predictions(folders):
+    widths = {
+        next(iter(read(folder, "packed").train_dataset(1)))["masked_ids"].shape[1]
+        for folder in folders.values()
+    }
+    assert len(widths) > 1
+
+
+@pytest.mark.parametrize("num_ranks", [1, 2, 3])
+def test_ranks_and_resumed_runs_share_the_same_samples(folders, num_ranks):
+    inputs = mix(folders)
+    num_batches = 3 * inputs.num_train_samples // 6
+    expected = take(inputs.train_dataset(18), 6 * num_batches)
+    ranks = take_by_ranks(inputs, 6, num_ranks, num_batches)
+    assert_same_rows(ranks, expected)
+    # Killed after a number of samples that ends inside of a block, and taken up.
+    for done in (1, 20, 6 * num_batches - 5):
+        rest = take(inputs.train_dataset(1, first_sample=done), 4)
+        assert_same_rows(
+            rest, {name: value[done : done + 4] for name, value in expected.items()}
+        )
+
+
+@pytest.mark.parametrize("rows", ["windows", "packed"])
+def test_validation_is_that_of_each_source_one_after_the_other(folders, rows):
+    inputs = mix(folders, rows)
+    batches = list(inputs.validation_dataset(4, max_samples=5))
+    expected = [
+        batch
+        for folder in folders.values()
+        for batch in read(folder, rows).validation_dataset(4, max_samples=5)
+    ]
+    assert len(batches) == len(expected)
+    for found, alone in zip(batches, expected, strict=True):
+        assert_same_rows(found, alone)
+
+
+def test_one_of_many_weights_is_the_source_alone(folders):
+    name = "wikipedia"
+    inputs = mix({name: folders[name]}, weights={name: 4})
+    alone = read(folders[name])
+    count = 2 * alone.num_train_samples
+    assert_same_rows(
+        take(inputs.train_dataset(3), count), take(alone.train_dataset(3), count)
+    )
+    assert inputs.fill == alone.fill
+
+
+def test_shares_are_weighted_means_and_samples_name_their_source(folders):
+    inputs = mix(folders, "packed")
+    alone = {name: read(folder, "packed") for name, folder in folders.items()}
+    for what in ("fill", "parts_per_row"):
+        mean = sum(WEIGHTS[name] * getattr(alone[name], what) for name in alone) / 6
+        assert getattr(inputs, what) == pytest.approx(mean)
+    # Blocks are of wikipedia, domain, books, wikipedia, domain and wikipedia.
+    of_domain = alone["domain"].describe_sample(2)
+    assert inputs.describe_sample(7) == f"sample 7 (domain: {of_domain})"
+    assert inputs.vocab_checksum == alone["books"].vocab_checksum
+    assert inputs.text_preparation.described() == (
+        alone["books"].text_preparation.described()
+    )
+
+
+@pytest.mark.parametrize(
+    ("field", "change"),
+    [
+        ("window_length", {"window_length": 64}),
+        ("vocabulary.sha256", {"vocabulary": {"sha256": "0" * 64}}),
+        ("vocabulary.lower_case", {"vocabulary": {"lower_case": False}}),
+        ("sentence_splitter.name", {"sentence_splitter": {"name": "lines"}}),
+    ],
+)
+def test_sources_that_differ_are_refused_naming_both(folders, tmp_path, field, change):
+    manifest = Manifest.load(folders["books"])
+    for name, value in change.items():
+        if isinstance(value, dict):
+            change = {name: {**getattr(manifest, name), **value}}
+    dataclasses.replace(manifest, **change).save(tmp_path)
+    both = {"books": folders["books"], "other": tmp_path}
+    with pytest.raises(ValueError, match=f"must agree in `{field}`") as caught:
+        mix(both, weights=dict.fromkeys(both, 1))
+    for folder in both.values():
+        assert str(folder) in str(caught.value)

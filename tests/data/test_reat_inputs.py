@@ -1,0 +1,419 @@
+"""Rows of texts from records: nothing lost, in blocks, moved and masked as they say."""
+
+import collections
+import dataclasses
+import json
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from seg_tf import configuration, features
+from seg_tf.layouts.block_placing import split_long
+from seg_tf.text.tree import DocumentTree
+from tests.data.test_window_inputs import (
+    assert_same_rows,
+    take,
+    take_by_ranks,
+    unmasked,
+)
+from tests.data_pipelines.builders import (
+    FIRST_PIECE,
+    SPECIAL_IDS,
+    random_tree,
+    read_split,
+    write_windows,
+)
+
+pytestmark = pytest.mark.slow
+
+VOCAB_SIZE = 500
+ATTENTION = 5  # the first unused row of the vocabulary that the builder writes
+MODEL = configuration.ReATConfig(block_length=32, max_sentences=12)
+CONFIG = configuration.ReATInputsConfig(
+    window_length=400,
+    row_length=512,
+    sentences_per_row=60,
+    short_sentence_length=12,
+    short_max_sentences=4,
+    long_sentence_length=32,
+    long_max_sentences=12,
+    long_rate=0.25,
+    masking=configuration.MaskingConfig(max_predictions=77),
+)
+
+
+def write(folder):
+    """Windows of random documents, with a word alone and an endless sentence."""
+    generator = np.random.default_rng(0)
+
+    def documents(count):
+        return [random_tree(generator, 700, VOCAB_SIZE) for _ in range(count)]
+
+    one_word = DocumentTree(np.array([FIRST_PIECE]), np.array([1]), np.array([1]))
+    endless = DocumentTree(
+        generator.integers(FIRST_PIECE, VOCAB_SIZE, 300), np.array([300]), np.array([1])
+    )
+    write_windows(
+        folder,
+        {
+            "train": [[*documents(20), one_word], [*documents(12), endless], []],
+            "validation": [[*documents(6), endless]],
+        },
+        window_length=CONFIG.window_length,
+        vocab_size=VOCAB_SIZE,
+    )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def records_dir(tmp_path_factory):
+    return write(tmp_path_factory.mktemp("records"))
+
+
+def build(records_dir, seed=0, model=MODEL, **overrides):
+    return configuration.build(
+        dataclasses.replace(CONFIG, **overrides),
+        records_dir=records_dir,
+        seed=seed,
+        **model.inputs_arguments,
+    )
+
+
+def texts_of(rows):
+    """Each text as its sentences in the order in which they are presented.
+
+    Checks on the way that rows are what the contract says.
+    """
+    token_ids = unmasked(rows)
+    for row, mask in enumerate(rows["sentence_mask"]):
+        numbers = rows["sentence_number"][row]
+        count = mask.sum()
+        assert mask[:count].all()
+        assert set(numbers) - {0} == set(range(1, count + 1))
+        np.testing.assert_array_equal(rows["padding_mask"][row], numbers > 0)
+        assert (token_ids[row][numbers == 0] == SPECIAL_IDS["pad"]).all()
+        for name in ("position_index", "text_number", "sentence_position"):
+            assert (rows[name][row][numbers == 0] == 0).all()
+        texts = collections.defaultdict(dict)
+        for slot in range(count):
+            at = np.flatnonzero(numbers == slot + 1)
+            start = rows["sentence_starts"][row, slot]
+            # In one piece, in one block, with positions of its own.
+            np.testing.assert_array_equal(at, start + np.arange(len(at)))
+            assert at[0] // 32 == at[-1] // 32
+            np.testing.assert_array_equal(
+                rows["position_index"][row, at], np.arange(len(at))
+            )
+            (text,) = set(rows["text_number"][row, at])
+            (place,) = set(rows["sentence_position"][row, at])
+            tokens = token_ids[row, at].tolist()
+            assert tokens[:2] == [SPECIAL_IDS["cls"], ATTENTION]
+            assert tokens[-1] == SPECIAL_IDS["sep"]
+            assert place not in texts[text]
+            texts[text][place] = (slot, tokens[2:-1])
+        for number, text in sorted(texts.items()):
+            assert sorted(text) == list(range(len(text)))
+            yield row, number, [text[place] for place in sorted(text)]
+
+
+def expected_texts(records_dir, split, sentence_length, max_sentences):
+    """The texts of a split, cut by hand: lists of sentences."""
+    for tree in read_split(records_dir, split):
+        lengths, part = split_long(tree.sentence_lengths, sentence_length - 3)
+        ends = np.cumsum(lengths)
+        sentences = [
+            tuple(tree.token_ids[end - length : end].tolist())
+            for end, length in zip(ends, lengths, strict=True)
+        ]
+        begin = 0
+        while begin < len(sentences):
+            end = min(begin + max_sentences, len(sentences))
+            whole = end
+            # No text ends inside of a sentence, but of one that is longer than a text.
+            while whole < len(sentences) and part[whole] and whole > begin:
+                whole -= 1
+            end = whole if whole > begin else end
+            yield tuple(sentences[begin:end])
+            begin = end
+
+
+@pytest.mark.parametrize(
+    ("long_rate", "sentence_length", "max_sentences"), [(0.0, 12, 4), (1.0, 32, 12)]
+)
+@pytest.mark.parametrize("split", ["train", "validation"])
+def test_an_epoch_holds_every_word_once(
+    records_dir, long_rate, sentence_length, max_sentences, split
+):
+    inputs = build(records_dir, long_rate=long_rate, exchange_rate=0.0)
+    if split == "train":
+        rows = take(inputs.train_dataset(3), inputs.num_train_samples)
+    else:
+        rows = take(inputs.validation_dataset(3), inputs.num_validation_samples)
+    found = collections.Counter(
+        tuple(tuple(pieces) for _, pieces in text) for _, _, text in texts_of(rows)
+    )
+    expected = collections.Counter(
+        expected_texts(records_dir, split, sentence_length, max_sentences)
+    )
+    assert found == expected
+    assert not rows["is_moved"].any()
+
+
+def whole_sentences(rows):
+    """Which sentences were not cut into parts: bool `(B, N)`."""
+    part = rows["sentence_part"]
+    following = np.pad(part, [(0, 0), (0, 1)])[:, 1:]
+    return rows["sentence_mask"] & (part == 0) & (following == 0)
+
+
+def test_moved_sentences_are_where_they_are_not_in_the_text(records_dir):
+    inputs = build(records_dir, exchange_rate=0.4)
+    rows = take(inputs.train_dataset(5), inputs.num_train_samples)
+    known = set()
+    for length, most in ((12, 4), (32, 12)):
+        known |= set(expected_texts(records_dir, "train", length, most))
+    moved, alone = 0, 0
+    is_whole = whole_sentences(rows)
+    for row, _, text in texts_of(rows):
+        slots = [slot for slot, _ in text]
+        # Parts of a cut sentence stay, and do not count.
+        num_whole = is_whole[row, slots].sum()
+        # Slots are in the order of the text; places in that of its presentation.
+        in_order = [tuple(pieces) for _, pieces in sorted(text)]
+        assert tuple(in_order) in known
+        for place, slot in enumerate(slots):
+            is_moved = rows["is_moved"][row, slot]
+            assert is_moved == (place != slot - min(slots))
+            assert rows["can_move"][row, slot] == (
+                is_whole[row, slot] and num_whole > 1
+            )
+            moved += is_moved
+        alone += num_whole == 1
+    assert moved > 100
+    assert alone
+    assert not rows["can_move"][~rows["sentence_mask"]].any()
+
+
+def seats_of(rows, row):
+    """Text and place in it of every sentence of a row."""
+    starts = rows["sentence_starts"][row][rows["sentence_mask"][row]]
+    return list(
+        zip(
+            rows["text_number"][row, starts].tolist(),
+            rows["sentence_position"][row, starts].tolist(),
+            strict=True,
+        )
+    )
+
+
+def test_sentences_may_change_places_among_all_texts_of_a_row(records_dir):
+    still, moving = (
+        take(inputs.train_dataset(5), inputs.num_train_samples)
+        for inputs in (
+            build(records_dir, exchange_rate=0.0),
+            build(records_dir, exchange_rate=0.4, exchange_within="row"),
+        )
+    )
+    np.testing.assert_array_equal(unmasked(still), unmasked(moving))
+    others, sentences = 0, 0
+    for row in range(len(still["token_ids"])):
+        before, after = seats_of(still, row), seats_of(moving, row)
+        assert sorted(after) == before
+        is_moved = [one != other for one, other in zip(before, after, strict=True)]
+        mask = moving["sentence_mask"][row]
+        np.testing.assert_array_equal(moving["is_moved"][row][mask], is_moved)
+        assert not moving["is_moved"][row][~mask].any()
+        # The only sentence of a text can take part, but no part of a cut sentence.
+        is_whole = whole_sentences(moving)[row]
+        assert (moving["can_move"][row] == (is_whole & (is_whole.sum() > 1))).all()
+        others += sum(
+            one[0] != other[0] for one, other in zip(before, after, strict=True)
+        )
+        sentences += is_whole.sum()
+        # Words go with their sentence.
+        np.testing.assert_array_equal(
+            moving["padding_mask"][row], moving["text_number"][row] > 0
+        )
+    assert 0.2 < others / sentences < 0.4
+
+
+def test_parts_of_long_sentences_are_numbered(records_dir):
+    inputs = build(records_dir, long_rate=0.0, exchange_rate=0.0)
+    rows = take(inputs.train_dataset(5), inputs.num_train_samples)
+    parts = collections.Counter(rows["sentence_part"][rows["sentence_mask"]].tolist())
+    expected = collections.Counter()
+    for tree in read_split(records_dir, "train"):
+        for length in tree.sentence_lengths:
+            expected.update(range(-(-int(length) // 9)))
+    assert parts == expected
+    assert max(parts) == 33  # 300 pieces in parts of at most 9
+
+
+def test_rows_are_of_one_kind_and_the_kinds_in_their_shares(records_dir):
+    inputs = build(records_dir)
+    size = inputs.num_train_samples
+    rows = take(inputs.train_dataset(5), 2 * size)
+    short = set(expected_texts(records_dir, "train", 12, 4))
+    kinds = collections.defaultdict(set)
+    for row, _, text in texts_of(rows):
+        kinds[row].add(tuple(tuple(pieces) for _, pieces in sorted(text)) in short)
+    # A text of one short sentence is the same of either kind.
+    num_long = sum(False in found for found in kinds.values())
+    only_short = build(records_dir, long_rate=0.0).num_train_samples
+    assert size - only_short == round(only_short / 3)
+    assert num_long == pytest.approx(2 * (size - only_short), abs=1)
+
+
+def test_long_rows_of_an_epoch_differ_and_are_others_in_the_next(records_dir):
+    inputs = build(records_dir, long_rate=0.25)
+    size = inputs.num_train_samples
+    num_short = build(records_dir, long_rate=0.0).num_train_samples
+    rows = take(inputs.train_dataset(5), 4 * size)
+    epochs = []
+    for epoch in range(4):
+        part = {k: v[epoch * size : (epoch + 1) * size] for k, v in rows.items()}
+        contents = collections.Counter(
+            tuple(np.sort(ids).tolist()) for ids in unmasked(part)
+        )
+        assert max(contents.values()) == 1
+        epochs.append(set(contents))
+    always = set.intersection(*epochs)
+    assert len(always) >= num_short
+    assert len(set.union(*epochs)) > size
+
+
+def test_masks_and_moves_are_drawn_anew_in_every_epoch(records_dir):
+    inputs = build(records_dir, long_rate=0.0)
+    size = inputs.num_train_samples
+    rows = take(inputs.train_dataset(5), 2 * size)
+    found = collections.defaultdict(list)
+    for row, ids in enumerate(unmasked(rows)):
+        found[tuple(ids.tolist())].append(row)
+    assert len(found) == size
+    # A row in which few sentences can move may have none that does, twice.
+    pairs = [pair for pair in found.values() if rows["can_move"][pair[0]].sum() > 9]
+    assert len(pairs) > size / 2
+    for name in ("masked_positions", "is_moved"):
+        same = [np.array_equal(*rows[name][list(pair)]) for pair in pairs]
+        assert sum(same) <= 1
+
+
+def test_masks_are_where_words_stand(records_dir):
+    inputs = build(records_dir)
+    rows = take(inputs.train_dataset(5), inputs.num_train_samples)
+    counts = rows["masked_weights"].sum(axis=1)
+    for row, (positions, weights) in enumerate(
+        zip(rows["masked_positions"], rows["masked_weights"], strict=True)
+    ):
+        at = positions[weights == 1]
+        assert (rows["position_index"][row, at] >= 2).all()
+        numbers = rows["sentence_number"][row]
+        assert (numbers[at] > 0).all()
+        assert (np.append(numbers, 0)[at + 1] == numbers[at]).all()  # not </s>
+        assert len(set(at)) == len(at)
+    words = rows["padding_mask"].sum(axis=1) - 3 * rows["sentence_mask"].sum(axis=1)
+    np.testing.assert_allclose(counts, 0.15 * words, atol=0.51)
+
+
+def test_a_sample_depends_on_nothing_but_its_number(records_dir):
+    inputs = build(records_dir)
+    count = inputs.num_train_samples + 20
+    expected = take(inputs.train_dataset(1), count)
+    assert_same_rows(take(inputs.train_dataset(13), count), expected)
+    resumed = take(inputs.train_dataset(4, first_sample=17), count - 17)
+    assert_same_rows(resumed, {k: v[17:] for k, v in expected.items()})
+    by_ranks = take_by_ranks(inputs, 6, 2, 5)
+    assert_same_rows(by_ranks, {k: v[:30] for k, v in expected.items()})
+    other = take(build(records_dir, seed=1).train_dataset(1), count)
+    assert not np.array_equal(other["token_ids"], expected["token_ids"])
+
+
+def test_validation_is_the_same_each_time_and_ranks_may_have_none(records_dir):
+    inputs = build(records_dir)
+    expected = take(inputs.validation_dataset(2), inputs.num_validation_samples)
+    again = take(inputs.validation_dataset(5), inputs.num_validation_samples)
+    assert_same_rows(again, expected)
+    (batch,) = inputs.validation_dataset(2, max_samples=1, rank=1, num_ranks=2)
+    assert {len(values) for values in batch.values()} == {0}
+
+
+def test_features_keep_the_contract(records_dir):
+    inputs = build(records_dir)
+    sizes = {"L": 512, "N": 60, "P": 77}
+    spec = inputs.train_dataset(4).element_spec
+    assert tuple(spec) == inputs.feature_names
+    for name, one in spec.items():
+        feature = features.FEATURES[name]
+        assert one.dtype.name == feature.dtype
+        assert one.shape == (4, *(sizes[letter] for letter in feature.shape[1:]))
+
+
+@pytest.mark.parametrize("long_rate", [0.0, 0.25, 1.0])
+def test_fill_and_texts_are_those_of_an_epoch(records_dir, long_rate):
+    inputs = build(records_dir, long_rate=long_rate)
+    rows = take(inputs.train_dataset(5), inputs.num_train_samples)
+    # The rows of long texts that an epoch draws are not exactly average.
+    tolerance = 0.01 if long_rate == 0.25 else 1e-3
+    assert rows["padding_mask"].mean() == pytest.approx(inputs.fill, abs=tolerance)
+    assert inputs.parts == "texts"
+    texts_per_row = rows["text_number"].max(axis=1).mean()
+    assert inputs.parts_per_row == pytest.approx(texts_per_row, rel=2 * tolerance)
+    assert texts_per_row > 1
+
+
+@pytest.mark.parametrize(
+    ("model", "overrides", "message"),
+    [
+        ({"block_length": 16}, {}, r"long_sentence_length=32, model.block_length=16"),
+        ({"max_sentences": 8}, {}, r"long_max_sentences=12, model.max_sentences=8"),
+        ({}, {"row_length": 500}, r"multiple of `model.block_length`.*row_length=500"),
+        (
+            {},
+            {"row_length": 0},
+            "`row_length` must be at least 1. Received: row_length=0",
+        ),
+        ({}, {"row_length": 65_536}, r"inputs.row_length=65536, model.block_length=32"),
+        ({}, {"window_length": 512}, r"window_length=400.*window_length=512"),
+    ],
+)
+def test_what_does_not_fit_is_named(records_dir, model, overrides, message):
+    with pytest.raises(ValueError, match=message):
+        build(records_dir, model=dataclasses.replace(MODEL, **model), **overrides)
+
+
+def test_fewer_predictions_than_the_rate_wants_are_told(records_dir, caplog):
+    build(records_dir)
+    assert not caplog.messages
+    build(records_dir, masking=configuration.MaskingConfig(max_predictions=75))
+    assert (
+        "max_predictions=75: rows of 512 positions would have up to 76"
+        in (caplog.messages[0])
+    )
+
+
+def test_lengths_that_are_not_those_of_the_records_are_refused(records_dir, tmp_path):
+    folder = tmp_path / "records"
+    shutil.copytree(records_dir, folder)
+    path = folder / "train-00000.sentence_lengths"
+    lengths = np.fromfile(path, "<u2")
+    # Sums stay, of the window too, and no sentence becomes empty.
+    longer, shorter = np.argsort(lengths[:2])
+    lengths[longer] += 1
+    lengths[shorter] -= 1
+    lengths.tofile(path)
+    inputs = build(folder, long_rate=0.0)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="have other lengths"):
+        take(inputs.train_dataset(5), inputs.num_train_samples)
+
+
+def test_records_with_cut_sentences_are_refused(tmp_path, records_dir):
+    folder = tmp_path / "records"
+    shutil.copytree(records_dir, folder)
+    path = folder / "manifest.json"
+    manifest = json.loads(path.read_text(encoding="utf-8"))
+    manifest["options"]["cut_sentences"] = True
+    path.write_text(json.dumps(manifest), encoding="utf-8")
+    with pytest.raises(ValueError, match="built with --cut_sentences"):
+        build(folder).train_dataset(2)

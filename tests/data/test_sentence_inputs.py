@@ -1,0 +1,459 @@
+"""Rows of sentences from records: complete, merged, shuffled and masked as they say."""
+
+import collections
+import itertools
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from seg_tf import configuration, features
+from seg_tf.data import examples, randomness
+from seg_tf.data.manifest import Manifest
+from seg_tf.data.sentence_layout import merge
+from seg_tf.text.tree import DocumentTree
+from tests.data.test_window_inputs import (
+    assert_same_rows,
+    take,
+    take_by_ranks,
+    unmasked,
+)
+from tests.data_pipelines.builders import (
+    FIRST_PIECE,
+    SPECIAL_IDS,
+    random_tree,
+    read_split,
+    write_windows,
+)
+from tests.layouts.test_sentences import slow_row
+
+pytestmark = pytest.mark.slow
+
+WINDOW_LENGTH = 40
+MAX_SENTENCES = 6
+ROW_LENGTH = WINDOW_LENGTH + MAX_SENTENCES
+VOCAB_SIZE = 500
+SENT = 5  # the first unused row of the vocabulary that the builder writes
+TABLES = {
+    "position_index": ROW_LENGTH,
+    "sentence_id": MAX_SENTENCES + 2,
+    "paragraph_index": 4,
+    "sentence_index": 3,
+    "token_index": 9,
+}
+
+
+@pytest.fixture(scope="module")
+def records_dir(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("records")
+    generator = np.random.default_rng(0)
+
+    def documents(count):
+        return [random_tree(generator, 120, VOCAB_SIZE) for _ in range(count)]
+
+    # A window of as many sentences as pieces, and one of a single sentence.
+    many = DocumentTree(
+        np.arange(FIRST_PIECE, FIRST_PIECE + 38), np.ones(38, int), np.array([30, 8])
+    )
+    one = DocumentTree(np.full(20, 77), np.array([20]), np.array([1]))
+    write_windows(
+        folder,
+        {
+            "train": [[*documents(12), many], [*documents(6), one]],
+            "validation": [[*documents(8), many, one]],
+        },
+        window_length=WINDOW_LENGTH,
+        vocab_size=VOCAB_SIZE,
+    )
+    return folder
+
+
+# Of rows without [SENT].
+PLAIN_TABLES = {name: rows for name, rows in TABLES.items() if name != "sentence_id"}
+
+
+def build(
+    records_dir, seed=0, config_class=configuration.SentenceInputsConfig, **overrides
+):
+    config = config_class(
+        window_length=WINDOW_LENGTH,
+        max_sentences=overrides.pop("max_sentences", MAX_SENTENCES),
+        shuffle_rate=overrides.pop("shuffle_rate", 0.5),
+        masking=configuration.MaskingConfig(max_predictions=6),
+    )
+    tables = overrides.pop("index_tables", TABLES)
+    return configuration.build(
+        config, records_dir=records_dir, index_tables=tables, seed=seed, **overrides
+    )
+
+
+def sentences_of(token_ids):
+    """The sentences of a row, in gold order."""
+    length = list(token_ids).index(SPECIAL_IDS["sep"])
+    sentences = []
+    for token in token_ids[1:length]:
+        if token == SENT:
+            sentences.append([])
+        else:
+            sentences[-1].append(int(token))
+    return sentences
+
+
+def places_of(rows, number):
+    """At which place each sentence of a row, in gold order, is presented."""
+    is_sent = unmasked(rows)[number] == SENT
+    return (rows["sentence_id"][number][is_sent] - 1).tolist()
+
+
+def merged_structure(tree, sentences):
+    """Paragraph and sentence index of each sentence of a row; it has whole ones."""
+    ends = np.cumsum(tree.sentence_lengths).tolist()
+    begin, paragraphs, indices = 0, [], []
+    starts = [0, *ends]
+    inner = [
+        (paragraph, sentence)
+        for paragraph, length in enumerate(tree.paragraph_lengths)
+        for sentence in range(length)
+    ]
+    for sentence in sentences:
+        paragraph, index = inner[starts.index(begin)]
+        first_paragraph, first_sentence, _ = tree.first_index
+        paragraphs.append(paragraph + first_paragraph)
+        indices.append(index + (first_sentence if paragraph == 0 else 0))
+        begin += len(sentence)
+    assert begin in ends
+    return paragraphs, indices
+
+
+def test_features_keep_the_contract(records_dir):
+    inputs = build(records_dir)
+    batch = next(iter(inputs.train_dataset(4)))
+    candidates = MAX_SENTENCES + 2
+    sizes = {"B": 4, "L": ROW_LENGTH, "P": 6, "C": candidates, "S": candidates - 1}
+    specs = features.tensor_specs(inputs.feature_names, sizes)
+    assert batch.keys() == specs.keys()
+    for name, (shape, dtype) in specs.items():
+        assert batch[name].shape == shape, name
+        assert batch[name].dtype == dtype, name
+
+
+@pytest.mark.parametrize("split", ["train", "validation"])
+def test_rows_hold_every_piece_of_a_window_and_follow_from_its_order(
+    records_dir, split
+):
+    inputs = build(records_dir)
+    windows = read_split(records_dir, split)
+    if split == "train":
+        rows = take(inputs.train_dataset(5), len(windows))
+    else:
+        rows = take(inputs.validation_dataset(5), len(windows))
+    by_pieces = {tuple(tree.token_ids): tree for tree in windows}
+    assert len(by_pieces) == len(windows)
+    seen = set()
+    for number, token_ids in enumerate(unmasked(rows)):
+        sentences = sentences_of(token_ids)
+        pieces = tuple(itertools.chain(*sentences))
+        tree = by_pieces[pieces]
+        seen.add(pieces)
+        assert len(sentences) == min(len(tree.sentence_lengths), MAX_SENTENCES)
+        places = places_of(rows, number)
+        if not rows["is_shuffled"][number]:
+            assert places == list(range(len(sentences)))
+        expected = slow_row(
+            sentences,
+            places,
+            *merged_structure(tree, sentences),
+            first_is_context=any(tree.first_index),
+            row_length=ROW_LENGTH,
+            max_sentences=MAX_SENTENCES,
+            caps=TABLES,
+            special_ids=SPECIAL_IDS,
+            sent_id=SENT,
+        )
+        assert token_ids.tolist() == expected.pop("token_ids")
+        sentence_numbers = expected.pop("sentence_number")
+        for name, values in expected.items():
+            assert rows[name][number].tolist() == values, name
+        # Neither [SENT] nor another special token is ever predicted.
+        chosen = rows["masked_positions"][number][rows["masked_weights"][number] == 1]
+        assert all(sentence_numbers[position] for position in chosen)
+    assert len(seen) == len(windows)
+    # Of a document's windows only the first may be asked for its first sentence.
+    assert 0 < sum(any(tree.first_index) for tree in windows) < len(windows)
+
+
+@pytest.mark.parametrize("split", ["train", "validation"])
+def test_without_sentence_tokens_the_same_sentences_take_the_same_places(
+    records_dir, split
+):
+    with_tokens, plain = (
+        build(
+            records_dir,
+            config_class=config_class,
+            shuffle_rate=0.7,
+            index_tables=tables,
+        )
+        for config_class, tables in (
+            (configuration.SentenceInputsConfig, TABLES),
+            (configuration.ShuffledWindowInputsConfig, PLAIN_TABLES),
+        )
+    )
+    assert set(plain.feature_names) == set(with_tokens.feature_names) - {
+        "sentence_id",
+        "candidate_positions",
+        "candidate_mask",
+        "gold_candidates",
+        "gold_lengths",
+        "gold_paragraphs",
+    }
+    count = plain.num_train_samples if split == "train" else 8
+    windows = {tuple(tree.token_ids): tree for tree in read_split(records_dir, split)}
+    ours, theirs = (
+        take(getattr(one, f"{split}_dataset")(4), count) for one in (plain, with_tokens)
+    )
+    assert ours["token_ids"].shape == (count, WINDOW_LENGTH)
+    np.testing.assert_array_equal(ours["is_shuffled"], theirs["is_shuffled"])
+    moved = 0
+    for number, tokens in enumerate(unmasked(theirs)):
+        sentences = sentences_of(tokens)
+        places = places_of(theirs, number)
+        tree = windows[tuple(itertools.chain(*sentences))]
+        expected = slow_row(
+            sentences,
+            places,
+            *merged_structure(tree, sentences),
+            row_length=WINDOW_LENGTH,
+            caps=PLAIN_TABLES,
+            special_ids=SPECIAL_IDS,
+            sent_id=None,
+        )
+        assert unmasked(ours)[number].tolist() == expected.pop("token_ids")
+        sentence_numbers = expected.pop("sentence_number")
+        for name, values in expected.items():
+            assert ours[name][number].tolist() == values, name
+        chosen = ours["masked_positions"][number][ours["masked_weights"][number] == 1]
+        assert all(sentence_numbers[position] for position in chosen)
+        moved += places != sorted(places)
+    assert moved
+    if split == "train":
+        assert plain.fill == pytest.approx(ours["padding_mask"].mean())
+
+
+def test_rows_in_order_without_sentence_tokens_are_plain_windows(records_dir):
+    # Where a window begins inside a sentence, plain rows count its tokens from there.
+    tables = {"position_index": WINDOW_LENGTH, "paragraph_index": 4}
+    shuffled = build(
+        records_dir,
+        config_class=configuration.ShuffledWindowInputsConfig,
+        max_sentences=38,
+        shuffle_rate=0.0,
+        index_tables=tables,
+    )
+    plain = configuration.build(
+        configuration.WindowInputsConfig(
+            window_length=WINDOW_LENGTH,
+            masking=configuration.MaskingConfig(max_predictions=6),
+        ),
+        records_dir=records_dir,
+        index_tables=tables,
+        seed=0,
+    )
+    ours, theirs = (take(one.train_dataset(5), 40) for one in (shuffled, plain))
+    assert not ours.pop("is_shuffled").any()
+    assert_same_rows(ours, theirs)
+
+
+def test_sentence_ids_want_sentence_tokens(records_dir):
+    with pytest.raises(ValueError, match="Received: 'sentence_id'"):
+        build(records_dir, config_class=configuration.ShuffledWindowInputsConfig)
+
+
+def test_half_of_the_rows_are_shuffled_and_all_or_none_on_request(records_dir):
+    count = 2000
+    shuffled = take(build(records_dir).train_dataset(50), count)["is_shuffled"]
+    assert abs(shuffled.mean() - 0.5) < 4 * math.sqrt(0.25 / count)
+    for rate in (0.0, 1.0):
+        rows = take(build(records_dir, shuffle_rate=rate).train_dataset(50), 200)
+        assert (rows["is_shuffled"] == rate).all()
+
+
+def orders_of_sentences(rows, wanted):
+    """Counts of each order of the rows with `wanted` sentences."""
+    places = [places_of(rows, number) for number in range(len(rows["token_ids"]))]
+    return collections.Counter(tuple(one) for one in places if len(one) == wanted)
+
+
+def test_every_order_is_as_likely(records_dir):
+    inputs = build(records_dir, shuffle_rate=1.0)
+    orders = orders_of_sentences(take(inputs.train_dataset(100), 6000), 3)
+    assert len(orders) == 6
+    expected = sum(orders.values()) / 6
+    assert expected > 50
+    # Chi-square with 5 degrees of freedom, at 0.001.
+    assert sum((n - expected) ** 2 / expected for n in orders.values()) < 20.5
+
+
+def test_a_window_is_ordered_anew_in_every_epoch(records_dir):
+    inputs = build(records_dir, shuffle_rate=1.0)
+    size = inputs.num_train_samples
+    rows = take(inputs.train_dataset(7), 3 * size)
+    orders = collections.defaultdict(set)
+    for number, token_ids in enumerate(unmasked(rows)):
+        sentences = sentences_of(token_ids)
+        if len(sentences) == MAX_SENTENCES:
+            pieces = tuple(itertools.chain(*sentences))
+            orders[pieces].add(tuple(places_of(rows, number)))
+    assert len(orders) > 5
+    assert all(len(found) == 3 for found in orders.values())
+
+
+def test_validation_takes_the_stored_order(records_dir):
+    inputs = build(records_dir, shuffle_rate=1.0)
+    manifest = Manifest.load(records_dir)
+    stored = {}
+    for shard in manifest.splits["validation"]:
+        for raw in tf.data.TFRecordDataset(str(records_dir / shard.file)):
+            tree, _, order = examples.decode(raw.numpy(), manifest.number_widths)
+            stored[tuple(tree.token_ids)] = (tree, order.tolist())
+    rows = take(inputs.validation_dataset(4), len(stored))
+    merged = 0
+    for number, token_ids in enumerate(unmasked(rows)):
+        sentences = sentences_of(token_ids)
+        tree, order = stored[tuple(itertools.chain(*sentences))]
+        starts = [0, *np.cumsum(tree.sentence_lengths).tolist()]
+        begins = [0, *np.cumsum([len(one) for one in sentences]).tolist()][:-1]
+        # A merged sentence comes where the first of its parts would.
+        keys = [order.index(starts.index(begin)) for begin in begins]
+        ranks = [sorted(keys).index(key) for key in keys]
+        assert places_of(rows, number) == ranks
+        merged += len(sentences) < len(tree.sentence_lengths)
+    assert merged
+    again = take(inputs.validation_dataset(3), len(stored))
+    assert_same_rows(again, rows)
+
+
+def test_merges_leave_every_set_of_boundaries_as_likely():
+    """Also those that drawing one adjacent pair after another would give."""
+    count, sentences, wanted = 4000, 6, 4
+    streams = tf.constant(randomness.uniform_integers(3, count), tf.uint64)
+    firsts, counts = merge(
+        tf.fill([count], sentences), sentences, streams, max_sentences=wanted
+    )
+    assert (counts.numpy() == wanted).all()
+    drawn = collections.Counter(map(tuple, firsts.numpy().tolist()))
+    slow = collections.Counter()
+    generator = np.random.default_rng(0)
+    for _ in range(count):
+        starts = list(range(sentences))
+        while len(starts) > wanted:
+            starts.pop(int(generator.integers(1, len(starts))))
+        slow[tuple(starts)] += 1
+    assert drawn.keys() == slow.keys()
+    assert len(drawn) == math.comb(sentences - 1, wanted - 1)
+    for found in (drawn, slow):
+        expected = count / len(found)
+        # 9 degrees of freedom, at 0.001.
+        assert sum((n - expected) ** 2 / expected for n in found.values()) < 27.9
+
+
+def test_rows_of_one_sentence_may_be_wanted(records_dir):
+    inputs = build(
+        records_dir,
+        max_sentences=1,
+        index_tables={"position_index": WINDOW_LENGTH + 1, "sentence_id": 3},
+    )
+    rows = take(inputs.train_dataset(5), inputs.num_train_samples)
+    # The sentence of a window that begins inside a document is no candidate.
+    counts = rows["candidate_mask"].sum(axis=1)
+    assert set(counts) == {2, 3}
+    expected = np.where(counts[:, None] == 3, [1, 2], [1, 0])
+    np.testing.assert_array_equal(rows["gold_candidates"], expected)
+
+
+def test_lengths_tell_nothing_about_the_place_of_a_candidate(tmp_path):
+    """In windows of long documents all candidates are as long on average.
+
+    The first sentence of a window is not: it did not fit into the window before.
+    """
+    generator = np.random.default_rng(0)
+
+    def document():
+        lengths = generator.geometric(1 / 7, 400).clip(max=30)
+        pieces = generator.integers(FIRST_PIECE, VOCAB_SIZE, lengths.sum())
+        return DocumentTree(pieces, lengths, np.array([150, 250]))
+
+    documents = [document() for _ in range(20)]
+    write_windows(
+        tmp_path,
+        {"train": [documents], "validation": [documents[:1]]},
+        window_length=WINDOW_LENGTH,
+        vocab_size=VOCAB_SIZE,
+    )
+    inputs = build(tmp_path, max_sentences=20, index_tables={})
+    rows = take(inputs.train_dataset(100), inputs.num_train_samples)
+    counts = rows["candidate_mask"].sum(axis=1) - 2
+    for count in (2, 3, 4):
+        lengths = rows["gold_lengths"][counts == count, :count]
+        assert len(lengths) > 100
+        errors = lengths.std() / math.sqrt(len(lengths))
+        np.testing.assert_array_less(
+            abs(lengths.mean(axis=0) - lengths.mean()), 4 * errors
+        )
+    # What the row holds before them is longer, as it must be.
+    context = rows["padding_mask"].sum(axis=1) - rows["gold_lengths"].sum(axis=1)
+    context -= counts + 3  # [CLS], [SENT]s, [SEP]
+    is_context = counts > 1
+    assert context[is_context].mean() > 1.5 * lengths.mean()
+
+
+def test_a_sample_depends_on_nothing_but_its_number(records_dir):
+    inputs = build(records_dir)
+    count = 2 * inputs.num_train_samples
+    expected = take(inputs.train_dataset(1), count)
+    assert_same_rows(take(inputs.train_dataset(13), count), expected)
+    resumed = take(inputs.train_dataset(4, first_sample=17), count - 17)
+    assert_same_rows(resumed, {k: v[17:] for k, v in expected.items()})
+    by_ranks = take_by_ranks(inputs, 6, 2, 5)
+    assert_same_rows(by_ranks, {k: v[:30] for k, v in expected.items()})
+    other = take(build(records_dir, seed=1).train_dataset(1), count)
+    assert not np.array_equal(other["token_ids"], expected["token_ids"])
+
+
+def test_fill_counts_the_sentence_tokens(records_dir):
+    inputs = build(records_dir)
+    rows = take(inputs.train_dataset(5), inputs.num_train_samples)
+    assert rows["padding_mask"].mean() <= inputs.fill < 1
+    # Merging, which it does not know of, is rare on real text, not here.
+    assert inputs.fill - rows["padding_mask"].mean() < 0.03
+
+
+def test_records_with_cut_sentences_are_refused(tmp_path):
+    generator = np.random.default_rng(0)
+    tree = random_tree(generator, 120, VOCAB_SIZE)
+    write_windows(
+        tmp_path,
+        {"train": [[tree]], "validation": [[tree]]},
+        window_length=WINDOW_LENGTH,
+        vocab_size=VOCAB_SIZE,
+        cut_sentences=True,
+    )
+    with pytest.raises(ValueError, match=r"built with --cut_sentences.*without it"):
+        build(tmp_path).train_dataset(2)
+
+
+def test_another_vocabulary_beside_the_records_is_refused(records_dir, tmp_path):
+    for path in records_dir.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    with open(tmp_path / "vocab.txt", "a") as file:
+        file.write("more\n")
+    with pytest.raises(ValueError, match=r"vocab.txt: not the vocabulary.*sha256"):
+        build(tmp_path).train_dataset(2)
+
+
+def test_plain_windows_have_no_sentence_ids(records_dir):
+    config = configuration.WindowInputsConfig(window_length=WINDOW_LENGTH)
+    with pytest.raises(ValueError, match="Received: 'sentence_id'"):
+        configuration.build(
+            config, records_dir=records_dir, index_tables=TABLES, seed=0
+        )

@@ -1,0 +1,181 @@
+import itertools
+
+import numpy as np
+import pytest
+
+from seg_tf.data.text_packing import (
+    RowShape,
+    TextShape,
+    cut_texts,
+    pack_texts,
+    sentence_matrix,
+)
+from seg_tf.layouts.block_placing import place_in_blocks, split_long
+
+ROW = RowShape(num_blocks=8, block_length=64, num_sentences=40)
+SHAPE = TextShape(sentence_length=32, max_sentences=6)
+
+
+def random_windows(seed=0, count=120):
+    """Pieces of the sentences of windows, as flat list and counts."""
+    generator = np.random.default_rng(seed)
+    num_sentences = generator.integers(1, 30, count)
+    lengths = generator.geometric(1 / 14, num_sentences.sum())
+    return lengths, num_sentences
+
+
+def sentences_of(texts, number):
+    first = texts.firsts[number]
+    return list(range(first, first + texts.counts[number]))
+
+
+def slow_texts(lengths, num_sentences, shape, row):
+    """Sizes of the parts of each text of each window, word by word as it is said."""
+    texts, begin = [], 0
+    for window, count in enumerate(num_sentences):
+        pieces, part = split_long(lengths[begin : begin + count], shape.max_pieces)
+        begin += count
+        left = list(zip((pieces + 3).tolist(), part.tolist(), strict=True))
+        while left:
+            size = 1
+            while (
+                size < min(len(left), shape.max_sentences, row.num_sentences)
+                and sum(one for one, _ in left[: size + 1]) <= 0.985 * row.length
+            ):
+                size += 1
+            whole = size
+            while whole and whole < len(left) and left[whole][1] > 0:
+                whole -= 1
+            texts.append((window, [one for one, _ in left[: whole or size]]))
+            left = left[whole or size :]
+    return texts
+
+
+@pytest.mark.parametrize("max_sentences", [2, 6, 100])
+@pytest.mark.parametrize("longest", [8, 32])
+def test_texts_are_as_long_as_they_may_be(max_sentences, longest):
+    lengths, num_sentences = random_windows()
+    shape = TextShape(longest, max_sentences)
+    texts = cut_texts(lengths, num_sentences, shape, ROW)
+    found = [
+        (window, texts.positions[sentences_of(texts, number)].tolist())
+        for number, window in enumerate(texts.windows)
+    ]
+    assert found == slow_texts(lengths, num_sentences, shape, ROW)
+    for window, first in enumerate(texts.window_firsts):
+        assert first == texts.firsts[texts.windows == window].min()
+
+
+def test_a_sentence_in_parts_is_not_torn_between_texts():
+    # Of 10, 10 and 50 pieces, the last in parts of 17, 17 and 16.
+    texts = cut_texts(np.array([10, 10, 50]), np.array([3]), TextShape(20, 4), ROW)
+    assert texts.counts.tolist() == [2, 3]
+    # Where it is longer than a text, it is.
+    texts = cut_texts(np.array([10, 50]), np.array([2]), TextShape(20, 2), ROW)
+    assert texts.counts.tolist() == [1, 2, 1]
+
+
+def packed_texts(texts, row, seed):
+    """The texts, and a list of the texts of each row."""
+    texts, packs = pack_texts(texts, row, seed=seed)
+    assert (packs.offsets[0], packs.offsets[-1]) == (0, len(packs.members))
+    rows = [packs.of_rows(np.array([number]))[0] for number in range(len(packs))]
+    return texts, rows
+
+
+def assert_packed(texts, rows, row):
+    """Every text is in one row, and the sentences of every row find room."""
+    assert sorted(np.concatenate(rows).tolist()) == list(range(len(texts)))
+    members = [sentences_of(texts, number) for number in range(len(texts))]
+    of_texts = sorted(itertools.chain(*members))
+    assert of_texts == list(range(len(texts.positions)))
+    matrix = sentence_matrix(texts, rows)
+    for found, one in zip(matrix, rows, strict=True):
+        expected = texts.positions[
+            [*itertools.chain(*(members[number] for number in one))]
+        ]
+        assert found[found > 0].tolist() == expected.tolist()
+        assert len(expected) <= row.num_sentences
+    _, succeeded = place_in_blocks(matrix, row.num_blocks, row.block_length)
+    assert succeeded.all()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_every_text_has_a_row_in_which_it_fits(seed):
+    texts = cut_texts(*random_windows(seed), SHAPE, ROW)
+    packed, rows = packed_texts(texts, ROW, seed=seed)
+    assert_packed(packed, rows, ROW)
+    assert len(packed) == len(texts)
+
+
+def test_rows_are_nearly_full():
+    generator = np.random.default_rng(5)
+    num_sentences = generator.integers(5, 200, 150)
+    lengths = 1 + generator.gamma(2.5, 9, num_sentences.sum()).astype(int)
+    row = RowShape(num_blocks=56, block_length=128, num_sentences=336)
+    for shape in (TextShape(48, 16), TextShape(128, 128)):
+        texts = cut_texts(lengths, num_sentences, shape, row)
+        packed, rows = packed_texts(texts, row, seed=0)
+        assert_packed(packed, rows, row)
+        fill = texts.positions.sum() / (len(rows) * row.length)
+        padded = texts.positions.sum() / (
+            len(texts) * shape.max_sentences * shape.sentence_length
+        )
+        assert fill > 0.94 > 0.6 > padded
+
+
+def test_sentences_that_hardly_share_a_block_still_find_room():
+    """Of 33 positions in blocks of 64: no row can be more than about half full."""
+    texts = cut_texts(np.full(400, 30), np.array([200, 200]), TextShape(40, 5), ROW)
+    packed, rows = packed_texts(texts, ROW, seed=0)
+    assert_packed(packed, rows, ROW)
+
+
+def test_a_text_that_does_not_fit_alone_is_cut_in_two():
+    # Fourteen sentences of 33: 462 of 512 positions, but one a block.
+    texts = cut_texts(np.full(14, 30), np.array([14]), TextShape(40, 14), ROW)
+    assert (len(texts), texts.sizes.tolist()) == (1, [462])
+    packed, rows = packed_texts(texts, ROW, seed=0)
+    assert packed.counts.tolist() == [7, 7]
+    assert len(rows) == 2
+    assert_packed(packed, rows, ROW)
+
+
+def test_a_text_cut_in_two_keeps_its_sentences_whole():
+    # Four sentences of three parts of 33 and one of two: the middle lies in the third.
+    texts = cut_texts(np.array([90] * 4 + [60]), np.array([5]), TextShape(33, 14), ROW)
+    assert texts.counts.tolist() == [14]
+    packed, _ = packed_texts(texts, ROW, seed=0)
+    assert packed.counts.tolist() == [6, 8]
+
+
+def test_texts_longer_than_a_row_are_cut():
+    texts = cut_texts(np.full(100, 20), np.array([100]), TextShape(40, 100), ROW)
+    packed, rows = packed_texts(texts, ROW, seed=0)
+    assert packed.sizes.max() <= ROW.length
+    assert packed.counts.max() <= ROW.num_sentences
+    assert_packed(packed, rows, ROW)
+
+
+def test_many_short_sentences_are_bounded_by_the_slots():
+    texts = cut_texts(np.ones(900, int), np.full(9, 100), TextShape(40, 30), ROW)
+    packed, rows = packed_texts(texts, ROW, seed=0)
+    assert_packed(packed, rows, ROW)
+    assert len(rows) == 30  # of 40 slots each, one text of 30
+
+
+def test_seed_names_which_texts_meet():
+    texts = cut_texts(*random_windows(), SHAPE, ROW)
+
+    def meetings(seed):
+        _, rows = packed_texts(texts, ROW, seed=seed)
+        return {tuple(sorted(row.tolist())) for row in rows}
+
+    assert meetings(0) == meetings(0)
+    assert meetings(0) != meetings(1)
+
+
+def test_a_split_without_windows_has_no_rows():
+    texts = cut_texts(np.zeros(0, int), np.zeros(0, int), SHAPE, ROW)
+    _, rows = packed_texts(texts, ROW, seed=0)
+    assert rows == []
