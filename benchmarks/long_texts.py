@@ -114,7 +114,15 @@ def _build_records(num_words: int, folder: pathlib.Path) -> None:
 
 def _config(side: str, manifest: Any) -> Any:
     """The run of a side on the text of some records."""
-    from seg_tf import configuration
+    from seg_tf.config import (
+        EncoderConfig,
+        ExchangeSentenceConfig,
+        MaskedLMConfig,
+        ReATConfig,
+        RunConfig,
+        TrainingConfig,
+    )
+    from seg_tf.data.inputs import ReATInputsConfig, WindowInputsConfig
 
     pieces, sentences = (
         manifest.count(what, "train") for what in ("pieces", "sentences")
@@ -125,14 +133,14 @@ def _config(side: str, manifest: Any) -> Any:
         "num_heads": _NUM_HEADS.value,
         "intermediate_size": 4 * _HIDDEN_SIZE.value,
     }
-    objectives = {"masked_lm": configuration.MaskedLMConfig()}
+    objectives = {"masked_lm": MaskedLMConfig()}
     if side == _FLAT:
-        model = configuration.EncoderConfig(
+        model = EncoderConfig(
             index_tables={"position_index": window_length},
             num_layers=_LAYERS.value,
             **sizes,
         )
-        inputs = configuration.WindowInputsConfig(
+        inputs = WindowInputsConfig(
             window_length=window_length, masking=_masking(window_length)
         )
     else:
@@ -140,7 +148,7 @@ def _config(side: str, manifest: Any) -> Any:
         sentences += pieces // _BLOCK_LENGTH
         blocks = math.ceil(_ROOM * (pieces + 3 * sentences) / _BLOCK_LENGTH)
         row_length = _BLOCK_LENGTH * blocks
-        model = configuration.ReATConfig(
+        model = ReATConfig(
             block_length=_BLOCK_LENGTH,
             max_sentences=sentences,
             num_sentence_layers=_LAYERS.value - _LAYERS.value // 2,
@@ -148,7 +156,7 @@ def _config(side: str, manifest: Any) -> Any:
             **sizes,
             **{f"alpha_{name}": size for name, size in sizes.items()},
         )
-        inputs = configuration.ReATInputsConfig(
+        inputs = ReATInputsConfig(
             window_length=window_length,
             row_length=row_length,
             sentences_per_row=sentences,
@@ -156,22 +164,22 @@ def _config(side: str, manifest: Any) -> Any:
             long_rate=1.0,
             masking=_masking(row_length),
         )
-        objectives["exchange_sentence"] = configuration.ExchangeSentenceConfig()
-    return configuration.RunConfig(
+        objectives["exchange_sentence"] = ExchangeSentenceConfig()
+    return RunConfig(
         name=side,
         paper="reat_small" if side == _REAT else "bert_base",
         model=model,
         inputs=inputs,
         objectives=objectives,
-        training=configuration.TrainingConfig(batch_size=1, deterministic_ops=False),
+        training=TrainingConfig(batch_size=1, deterministic_ops=False),
     )
 
 
 def _masking(length: int) -> Any:
     """Masking of a row with capacity for all predictions."""
-    from seg_tf import configuration
+    from seg_tf.data.inputs import MaskingConfig
 
-    return configuration.MaskingConfig(max_predictions=math.ceil(0.15 * length))
+    return MaskingConfig(max_predictions=math.ceil(0.15 * length))
 
 
 def _build_inputs(side: str, folder: pathlib.Path) -> tuple[Any, Any]:
@@ -192,9 +200,11 @@ def _encoding(config: Any, inputs: Any) -> Callable[[], object]:
     """A function that encodes the text; its graph is made here."""
     import tensorflow as tf
 
-    from seg_tf import configuration
+    from seg_tf.config import (
+        build_from,
+    )
 
-    encoder = configuration.build(config.model, vocab_size=inputs.vocab_size)
+    encoder = build_from(config.model, vocab_size=inputs.vocab_size)
     batch = next(iter(inputs.train_dataset(1)))
 
     @tf.function(autograph=False)

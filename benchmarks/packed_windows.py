@@ -55,25 +55,24 @@ _PACKED, _UNPACKED = "packed", "one window a row"
 
 def _configs(length: int) -> dict[str, Any]:
     """The run of each side."""
-    from seg_tf import configuration
+    from seg_tf.config import EncoderConfig, RunConfig, TrainingConfig
+    from seg_tf.data.inputs import PackedWindowInputsConfig, WindowInputsConfig
 
     inputs = {
-        _PACKED: configuration.PackedWindowInputsConfig(
+        _PACKED: PackedWindowInputsConfig(
             window_length=length, max_windows_per_row=_MAX_WINDOWS.value
         ),
-        _UNPACKED: configuration.WindowInputsConfig(window_length=length),
+        _UNPACKED: WindowInputsConfig(window_length=length),
     }
-    model = configuration.EncoderConfig(
+    model = EncoderConfig(
         num_layers=_LAYERS.value,
         hidden_size=_HIDDEN_SIZE.value,
         num_heads=_NUM_HEADS.value,
         intermediate_size=4 * _HIDDEN_SIZE.value,
     )
-    training = configuration.TrainingConfig(
-        batch_size=_BATCH.value, deterministic_ops=False
-    )
+    training = TrainingConfig(batch_size=_BATCH.value, deterministic_ops=False)
     return {
-        name: configuration.RunConfig(
+        name: RunConfig(
             name=name,
             paper="segabert_base",
             model=model,
@@ -107,10 +106,10 @@ def _training(config: Any, inputs: Any, real_tokens: float) -> Callable[[], floa
 
 def _largest_fill(manifest: Any, folder: pathlib.Path) -> float:
     """No two windows longer than half a row fit one; nor is any row more than full."""
-    from seg_tf.data import window_lengths
+    from seg_tf.data import record_schema
     from seg_tf.data.manifest import NUM_SPECIAL_TOKENS
 
-    lengths = window_lengths.WINDOWS.read(manifest.splits["train"], folder)
+    lengths = record_schema.WINDOWS.read(manifest.splits["train"], folder)
     lengths = lengths.astype(int) + NUM_SPECIAL_TOKENS
     rows = lengths.sum() / manifest.window_length
     return rows / max(rows, (lengths > manifest.window_length / 2).sum())

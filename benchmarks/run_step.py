@@ -6,13 +6,13 @@ from collections.abc import Callable
 import numpy as np
 
 from benchmarks.made_batches import Batch
-from seg_tf import configuration
+from seg_tf.config import RunConfig
 from seg_tf.training import assembly
 from seg_tf.training.distribution import Distribution
 
 
 def training_step(
-    config: configuration.RunConfig,
+    config: RunConfig,
     vocab_size: int,
     batch: Batch,
     distribution: Distribution | None = None,

@@ -10,7 +10,8 @@ import pytest
 
 import configs
 from configs import __main__ as listing
-from seg_tf import configuration
+from seg_tf.config import CausalLMConfig, EncoderConfig, build_from, from_config_dict
+from seg_tf.data.inputs import ShuffledWindowInputsConfig, WindowInputsConfig
 from seg_tf.papers import tables
 
 pytestmark = pytest.mark.slow
@@ -27,9 +28,11 @@ PARAGRAPHS_AND_SENTENCES = {"paragraph_index": 50, "sentence_index": 100}
 
 
 def described(family, variant):
-    """The part of the family's docstring that is about the variant."""
-    start = rf"^{variant}: .*\n(?:(?:    .*)?\n)*"
-    return re.search(start, FAMILIES[family].__doc__, re.MULTILINE)[0]
+    """The section of docs/configs.md about the variant."""
+    page = pathlib.Path(__file__).resolve().parent.parent / "docs/configs.md"
+    return re.search(
+        rf"^### {family}_{variant}\n((?!##).*\n)*", page.read_text(), re.M
+    )[0]
 
 
 def test_the_nine_runs_are_there():
@@ -50,7 +53,7 @@ def test_the_two_phases_are_there_large_and_for_a_cpu():
 @pytest.mark.parametrize(("family", "variant"), VARIANTS)
 def test_config_survives_flags_and_is_named_after_its_file(family, variant):
     module, run = FAMILIES[family], FAMILIES[family].RUNS[variant]
-    assert configuration.from_config_dict(module.get_config(variant)) == run
+    assert from_config_dict(module.get_config(variant)) == run
     assert run.name == f"{family}_{variant}"
     text = described(family, variant)
     assert f"--config=configs/{family}.py:{variant} " in text
@@ -61,7 +64,7 @@ def test_config_survives_flags_and_is_named_after_its_file(family, variant):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_family_is_tiny_unless_told(family):
     module = FAMILIES[family]
-    assert configuration.from_config_dict(module.get_config()) == module.RUNS["tiny"]
+    assert from_config_dict(module.get_config()) == module.RUNS["tiny"]
     with pytest.raises(ValueError, match=r"must be one of tiny, .*Received: 'huge'"):
         module.get_config("huge")
 
@@ -180,7 +183,7 @@ def test_slm_s_ablations_are_rows_of_its_table_5(name, shuffle_rate, reconstruct
 def test_slm_without_sentences_is_bert_on_the_same_windows():
     run = RUNS["slm_base_plain"]
     assert run.model.index_tables == {"position_index": 512}
-    assert run.inputs == configuration.WindowInputsConfig(
+    assert run.inputs == WindowInputsConfig(
         window_length=RUNS["slm_base"].inputs.window_length,
         masking=RUNS["slm_base"].inputs.masking,
     )
@@ -194,7 +197,7 @@ def test_slm_without_sentences_is_bert_on_the_same_windows():
 def test_shuffled_sentences_without_tokens_differ_in_the_inputs_only():
     ours, plain = RUNS["slm_base_plain_shuffled"], RUNS["slm_base_plain"]
     of_slm = dataclasses.asdict(RUNS["slm_base_shuffle_all"].inputs)
-    assert isinstance(ours.inputs, configuration.ShuffledWindowInputsConfig)
+    assert isinstance(ours.inputs, ShuffledWindowInputsConfig)
     assert dataclasses.asdict(ours.inputs) == of_slm
     assert ours.inputs.row_length == plain.inputs.row_length
     assert plain == dataclasses.replace(
@@ -282,7 +285,7 @@ def num_parameters(model, vocab_size):
 ENCODERS = {
     repr(model): (name, model)
     for name, run in RUNS.items()
-    if isinstance(run.model, configuration.EncoderConfig)
+    if isinstance(run.model, EncoderConfig)
     for model in [dataclasses.replace(run.model, num_layers=2)]
 }
 
@@ -293,7 +296,7 @@ ENCODERS = {
     ids=[name for name, _ in ENCODERS.values()],
 )
 def test_encoder_builds_at_its_size(model):
-    encoder = configuration.build(model, vocab_size=1000)
+    encoder = build_from(model, vocab_size=1000)
     trainable = sum(np.prod(weight.shape) for weight in encoder.trainable_weights)
     assert trainable == num_parameters(model, 1000)
 
@@ -325,7 +328,7 @@ def num_reat_parameters(model, vocab_size):
 
 def test_reat_builds_at_its_size():
     model = RUNS["reat_tiny"].model
-    reat = configuration.build(model, vocab_size=1000)
+    reat = build_from(model, vocab_size=1000)
     assert reat.count_params() - _num_dropout_states(reat) == num_reat_parameters(
         model, 1000
     )
@@ -371,8 +374,8 @@ def test_transformer_xl_builds_at_its_size(name):
     model = dataclasses.replace(
         RUNS[name].model, num_layers=2, cutoffs=(100, 300), vocab_size=1000
     )
-    encoder = configuration.build(model)
-    objective = configuration.build(configuration.CausalLMConfig(), encoder=encoder)
+    encoder = build_from(model)
+    objective = build_from(CausalLMConfig(), encoder=encoder)
     features = {
         name: np.ones((1, 2), "int32")
         for name in (*encoder.feature_names, "target_ids", "padding_mask")

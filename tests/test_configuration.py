@@ -6,30 +6,36 @@ import pytest
 from absl import flags
 from ml_collections import config_flags
 
-from seg_tf import configuration
-from seg_tf.configs import reat, sega_transformer_xl, segabert, slm
-from seg_tf.configuration import (
+from seg_tf.config import (
     AdamWConfig,
     CausalLMConfig,
     CosineAdamWConfig,
     EncoderConfig,
     ExchangeSentenceConfig,
-    LaneInputsConfig,
+    LambConfig,
     MaskedLMConfig,
-    MaskingConfig,
-    PackedWindowInputsConfig,
+    MuonConfig,
     ReATConfig,
-    ReATInputsConfig,
     RunConfig,
-    SentenceInputsConfig,
     SentenceUnshufflingConfig,
-    SpanMaskingConfig,
+    StableAdamWConfig,
     TrainingConfig,
     TransformerXLConfig,
-    WindowInputsConfig,
+    build_from,
     from_config_dict,
+    register_config,
     to_config_dict,
     to_dict,
+)
+from seg_tf.configs import reat, sega_transformer_xl, segabert, slm
+from seg_tf.data.inputs import (
+    LaneInputsConfig,
+    MaskingConfig,
+    PackedWindowInputsConfig,
+    ReATInputsConfig,
+    SentenceInputsConfig,
+    SpanMaskingConfig,
+    WindowInputsConfig,
 )
 
 # Every value another than the default's.
@@ -141,7 +147,14 @@ TEXTS = RunConfig(
 
 @pytest.mark.parametrize(
     "config",
-    [RUN, PACKED, SENTENCES, STREAM, TEXTS, RunConfig(name="plain", paper="bert_base")],
+    [
+        RUN,
+        PACKED,
+        SENTENCES,
+        STREAM,
+        TEXTS,
+        RunConfig(name="plain", paper="bert_base", inputs=WindowInputsConfig()),
+    ],
 )
 def test_config_dict_round_trip(config):
     assert from_config_dict(to_config_dict(config)) == config
@@ -203,10 +216,10 @@ def test_flags_override_one_field_and_leave_the_rest(arguments, changed):
 
 
 def test_flag_replaces_an_optimizer_by_one_with_more_settings():
-    optimizer = configuration.StableAdamWConfig(learning_rate=0.1, warmup_updates=7)
+    optimizer = StableAdamWConfig(learning_rate=0.1, warmup_updates=7)
     values = to_config_dict(dataclasses.replace(RUN, optimizer=optimizer))
     values.optimizer.type = "MuonConfig"
-    assert from_config_dict(values).optimizer == configuration.MuonConfig(
+    assert from_config_dict(values).optimizer == MuonConfig(
         learning_rate=0.1, warmup_updates=7
     )
 
@@ -334,19 +347,19 @@ def test_unknown_type_is_named_with_those_there_are():
         from_config_dict(values)
 
 
-@configuration.register
+@register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RangeConfig:
     """A component that this file adds, as a later model would."""
 
-    implementation: ClassVar[str] = "builtins:dict"
+    implementation: ClassVar[type] = dict
 
     start: int = 2
     stop: int | None = None
 
 
 def test_build_unpacks_fields_and_extra_arguments_win():
-    assert configuration.build(RangeConfig(), stop=5, step=1) == {
+    assert build_from(RangeConfig(), stop=5, step=1) == {
         "start": 2,
         "stop": 5,
         "step": 1,
@@ -359,12 +372,12 @@ def test_registered_class_is_part_of_a_run():
 
 
 def test_encoder_and_objective_are_built_from_their_configs():
-    encoder = configuration.build(RUN.model, vocab_size=41)
+    encoder = build_from(RUN.model, vocab_size=41)
     assert encoder.get_config()["vocab_size"] == 41
     for field in dataclasses.fields(RUN.model):
         if field.name != "vocab_size":
             assert encoder.get_config()[field.name] == getattr(RUN.model, field.name)
-    objective = configuration.build(RUN.objectives["masked_lm"], encoder=encoder)
+    objective = build_from(RUN.objectives["masked_lm"], encoder=encoder)
     assert objective.loss_weight == 0.5
     assert objective.encoder is encoder
 
@@ -373,17 +386,17 @@ def test_encoder_and_objective_are_built_from_their_configs():
     "optimizer, num_updates, expected",
     [
         (
-            configuration.AdamWConfig(warmup_updates=300),
+            AdamWConfig(warmup_updates=300),
             20,
             r"warmup_updates=300, --config\.training\.num_updates=20",
         ),
         (
-            configuration.LambConfig(warmup_updates=300, decay_updates=40),
+            LambConfig(warmup_updates=300, decay_updates=40),
             1_000,
             r"warmup_updates=300, --config\.optimizer\.decay_updates=40",
         ),
         (
-            configuration.StableAdamWConfig(warmup_updates=19),
+            StableAdamWConfig(warmup_updates=19),
             20,
             r"warmup_updates=19, --config\.training\.num_updates=20 of which .*=0.1 "
             "leaves 18",
@@ -394,11 +407,12 @@ def test_warm_up_that_is_longer_than_the_run_is_refused_by_its_flags(
     optimizer, num_updates, expected
 ):
     with pytest.raises(ValueError, match=f"`warmup_updates` must be.*{expected}"):
-        configuration.RunConfig(
+        RunConfig(
             name="short",
             paper="bert_base",
+            inputs=WindowInputsConfig(),
             optimizer=optimizer,
-            training=configuration.TrainingConfig(num_updates=num_updates),
+            training=TrainingConfig(num_updates=num_updates),
         )
 
 
@@ -407,7 +421,7 @@ def test_warm_up_that_is_longer_than_the_run_is_refused_by_its_flags(
 )
 def test_callbacks_that_are_no_names_of_functions_are_refused(callbacks):
     with pytest.raises(ValueError, match="`callbacks` must be a tuple of names"):
-        configuration.TrainingConfig(callbacks=callbacks)
+        TrainingConfig(callbacks=callbacks)
 
 
 def test_tiny_runs_can_be_shortened():
@@ -423,6 +437,6 @@ def test_tiny_runs_can_be_shortened():
 @pytest.mark.parametrize("share", [0.0, 1.5])
 def test_shares_of_a_run_lie_between_nothing_and_all(share):
     with pytest.raises(ValueError, match="`warmup_share` must be above 0"):
-        configuration.AdamWConfig(warmup_share=share)
+        AdamWConfig(warmup_share=share)
     with pytest.raises(ValueError, match="`decay_share` must be above 0"):
-        configuration.StableAdamWConfig(decay_share=share)
+        StableAdamWConfig(decay_share=share)

@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seg_tf import SentenceEncoder, TextClassifier, configuration
+from seg_tf import SentenceEncoder, TextClassifier
 from seg_tf.checkpoints.pretrained import load_pretrained
+from seg_tf.config import AdamWConfig, RunConfig, TrainingConfig
+from seg_tf.data.inputs import MaskingConfig
 from seg_tf.finetuning.probing.frozen_encoder import FrozenEncoder
 from seg_tf.training import dry_run, pretraining
 from seg_tf.training.outputs import run_log
@@ -18,17 +20,17 @@ from tests.training.test_sentence_unshuffling_run import WINDOW_LENGTH, write_re
 
 pytestmark = pytest.mark.slow
 
-CONFIG = configuration.RunConfig(
+CONFIG = RunConfig(
     name="fifth",
     paper="bert_base",
     model=MeanConfig(),
     inputs=ParagraphInputsConfig(
         window_length=WINDOW_LENGTH,
-        masking=configuration.MaskingConfig(max_predictions=4),
+        masking=MaskingConfig(max_predictions=4),
     ),
     objectives={"row_size": RowSizeConfig()},
-    optimizer=configuration.AdamWConfig(learning_rate=0.05, warmup_updates=1),
-    training=configuration.TrainingConfig(
+    optimizer=AdamWConfig(learning_rate=0.05, warmup_updates=1),
+    training=TrainingConfig(
         num_updates=20,
         batch_size=8,
         micro_batch_size=4,

@@ -9,9 +9,9 @@ import time
 import numpy as np
 import pytest
 
-from seg_tf import configuration
 from seg_tf.checkpoints import contents
 from seg_tf.checkpoints.pretrained import load_encoder
+from seg_tf.data.inputs import PackedWindowInputsConfig
 from seg_tf.data.manifest import Manifest
 from seg_tf.training import devices
 from seg_tf.training.checkpoint import Checkpoints
@@ -275,7 +275,7 @@ def test_a_flag_packs_the_rows_and_the_encoder_loads_for_plain_ones(
     folder, output = packed_and_profiled
     assert "inputs.max_windows_per_row: 8; paper 1" in output
     encoder, config = load_encoder(folder)
-    assert isinstance(config.inputs, configuration.PackedWindowInputsConfig)
+    assert isinstance(config.inputs, PackedWindowInputsConfig)
     assert not encoder.packed_windows
 
 

@@ -5,8 +5,8 @@ import dataclasses
 import pytest
 
 from seg_tf import papers
+from seg_tf.config import describe_taken, follow_source
 from seg_tf.configs import bert, bert_ps, reat, segabert, slm
-from seg_tf.configuration.source_settings import describe_taken, follow_source
 
 # What BERT's authors, and those of SegaBERT, trained with.
 GOOGLE = {

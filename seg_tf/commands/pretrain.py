@@ -70,8 +70,8 @@ os.environ.setdefault(
 from absl import app, flags
 from ml_collections import config_flags
 
-from seg_tf import configuration
 from seg_tf.commands import tracker_flags
+from seg_tf.config import from_config_dict
 from seg_tf.training import config_overrides, engine
 from seg_tf.training.outputs import profile_updates
 
@@ -171,7 +171,7 @@ def main(argv: Sequence[str]) -> None:
         engine.choose(_ENGINE.value)
         _name_processes()
         chosen_trackers = tracker_flags.chosen_trackers()
-        config = configuration.from_config_dict(_CONFIG.value)
+        config = from_config_dict(_CONFIG.value)
         profiled = None
         if _PROFILE_UPDATES.value is not None:
             profiled = profile_updates.parse(

@@ -1,29 +1,20 @@
 """The manifest beside the shards: what they hold and how they were made.
 
-It has no date and no absolute path, so equal builds have equal manifests.
+It has no date and no absolute path, so equal builds have equal manifests. A manifest
+may have been edited, cut off by a copy, or written by another version of the project:
+`Manifest.load` checks every entry, and whatever reads records relies on it.
 """
 
 import dataclasses
 import pathlib
-from collections.abc import Mapping
-from typing import Annotated, Any
+import re
+import types
+import typing
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, NamedTuple, NotRequired, TypedDict
 
 from seg_tf import files
-from seg_tf.data import manifest_schema, record_schema
-from seg_tf.data.manifest_schema import (
-    BrokenFiles,
-    Cleaning,
-    Count,
-    FileName,
-    NamedFiles,
-    SchemaError,
-    Sha256,
-    Source,
-    Splitter,
-    VocabularyEntry,
-    WindowLength,
-    one_of,
-)
+from seg_tf.data import record_schema
 from seg_tf.text import encoding
 from seg_tf.text.exact_tokenizer import Normalization
 from seg_tf.text.preparation import SENTENCE_PARAMETERS_FILE, TextPreparation
@@ -32,7 +23,7 @@ from seg_tf.text.sentence_parameters import read_parameters
 SCHEMA_VERSION = 2
 FILE_NAME = "manifest.json"
 PLANS_FOLDER = "plans"
-"""Beside the manifest: what training has planned of a large split."""
+"""Next to the manifest: the plans of rows that training made of a large split."""
 MIRROR_FILE = "mirror.json"
 """In a local folder for records of a bucket, whose shards come when they are read."""
 SPLITS = ("train", "validation")
@@ -41,6 +32,120 @@ NUM_SPECIAL_TOKENS = 2
 COUNTS = ("documents", "paragraphs", "sentences", "pieces", "records")
 TEXT_COUNTS = ("words", "unknown_words", "unsplit_pieces")
 """Of documents only."""
+_MAX_DEPTH = 20
+_SPECIAL_TOKENS = {encoding.WORD_PIECES: ("pad", "unk", "cls", "sep", "mask")}
+_SPECIAL_TOKENS_OF_WORDS = ("unk", "eos")
+
+
+class SchemaError(ValueError):
+    """An entry of a manifest is not as it must be; the message names it."""
+
+
+class _Rule(NamedTuple):
+    """A rule for values of a type, in words and as a predicate."""
+
+    words: str
+    is_valid: Callable[[Any], object]
+
+
+def _between(least: int, most: int) -> _Rule:
+    return _Rule(
+        f"an integer from {least} to {most}", range(least, most + 1).__contains__
+    )
+
+
+def _one_of(*names: str) -> _Rule:
+    return _Rule(f"one of {', '.join(names)}", names.__contains__)
+
+
+def _is_file_name(value: str) -> bool:
+    is_name = value.isprintable() and value.strip(". ") and len(value) <= 255
+    return bool(is_name) and not {"/", "\\"} & {*value}
+
+
+Count = Annotated[int, _between(0, (1 << 63) - 1)]
+WindowLength = Annotated[int, _between(3, 65_535)]
+FileName = Annotated[
+    str,
+    _Rule("the name of a file of this folder, without separators", _is_file_name),
+]
+Sha256 = Annotated[
+    str, _Rule("64 hexadecimal digits", re.compile("[0-9a-f]{64}").fullmatch)
+]
+
+
+class VocabularyEntry(TypedDict):
+    """The vocabulary beside the shards, and how text is changed before look-ups."""
+
+    file: FileName
+    size: Annotated[int, _between(1, 1 << 31)]
+    sha256: Sha256
+    lower_case: bool
+    strip_accents: NotRequired[bool]
+    split_ideographs: NotRequired[bool]
+    special_ids: Mapping[str, Count]
+    tokenizer: Annotated[str, _one_of(*encoding.TOKENIZERS)]
+
+
+class Splitter(TypedDict):
+    """The sentence splitter."""
+
+    name: str
+    parameters_sha256: str
+
+
+class Source(TypedDict):
+    """An input file."""
+
+    file: str
+    bytes: Count
+    sha256: Sha256
+
+
+class NamedFiles(TypedDict):
+    """A number of files, and the names of the first ones."""
+
+    count: Count
+    first: tuple[str, ...]
+
+
+class BrokenFiles(NamedFiles):
+    """Files that could not be read to their end."""
+
+    bytes: Count
+    of_bytes: Count
+
+
+class TextSize(TypedDict):
+    """The size of some text."""
+
+    documents: Count
+    paragraphs: Count
+    characters: Count
+
+
+class DroppedText(TypedDict):
+    """An example of dropped text."""
+
+    document_id: Count
+    source: str
+    location: str
+    why: str
+    text: str
+
+
+class Dropped(TextSize):
+    """The text that a cleaning step dropped."""
+
+    examples: tuple[DroppedText, ...]
+
+
+class Cleaning(TypedDict):
+    """Text before cleaning, dropped by each step, and left."""
+
+    before: TextSize
+    steps: Mapping[str, Dropped]
+    after: TextSize
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -89,11 +194,11 @@ class Manifest:
             `losses.describe_broken_files`; None where there are none.
     """
 
-    kind: Annotated[str, one_of("documents", "windows")]
+    kind: Annotated[str, _one_of("documents", "windows")]
     vocabulary: VocabularyEntry
     sentence_splitter: Splitter
     options: Mapping[str, Any]
-    number_widths: Mapping[str, Annotated[str, one_of("uint16", "uint32")]]
+    number_widths: Mapping[str, Annotated[str, _one_of("uint16", "uint32")]]
     window_length: WindowLength | None
     sources: tuple[Source, ...]
     rejected: Mapping[str, Count]
@@ -122,7 +227,7 @@ class Manifest:
     def text_counts(self, split: str | None = None) -> dict[str, int]:
         """Sums of `TEXT_COUNTS` over a split, or all; empty for windows."""
         splits = self.splits if split is None else {split: self.splits[split]}
-        shards = [shard for of_split in splits.values() for shard in of_split]
+        shards = [shard for in_split in splits.values() for shard in in_split]
         counted = {
             name: [getattr(shard, name) for shard in shards] for name in TEXT_COUNTS
         }
@@ -170,7 +275,7 @@ class Manifest:
                 f"project reads format {SCHEMA_VERSION} only. Build them {again}"
             )
         try:
-            return cls._of(values)
+            return cls._from_json(values)
         except SchemaError as error:
             raise ValueError(
                 f"{path}: {error}. Restore the manifest that the build wrote, or build "
@@ -178,8 +283,7 @@ class Manifest:
             ) from error
 
     @classmethod
-    def _of(cls, values: Any) -> "Manifest":
-        """The manifest that a JSON file holds."""
+    def _from_json(cls, values: Any) -> "Manifest":
         is_object = isinstance(values, dict)
         version = values.pop("schema_version", None) if is_object else None
         if is_object and (type(version) is not int or version != SCHEMA_VERSION):
@@ -188,8 +292,8 @@ class Manifest:
                 f"version of the project reads. Found: {version!r}"
             )
         counts = values.pop("counts", None) if is_object else None
-        manifest_schema.check("", values, cls)
-        manifest_schema.check_consistency(values, SPLITS)
+        _check("", values, cls)
+        _check_consistency(values)
         splits = {
             split: tuple(Shard(**shard) for shard in values["splits"][split])
             for split in SPLITS
@@ -198,8 +302,126 @@ class Manifest:
             **{**values, "splits": splits, "sources": tuple(values["sources"])}
         )
         if counts != manifest.counts():
-            manifest_schema.fail("counts", "the totals of the shards", counts)
+            _fail("counts", "the totals of the shards", counts)
         return manifest
+
+
+def _check(where: str, value: Any, hint: Any) -> None:
+    """Raises SchemaError at the first JSON value that is not of its type."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if hint is Any:
+        _check_depth(where, value)
+    elif origin is Annotated:
+        kind, rule = arguments
+        # A boolean is an integer to Python.
+        if type(value) is not kind or not rule.is_valid(value):
+            _fail(where, rule.words, value)
+    elif origin is types.UnionType or origin is typing.Union:
+        if value is not None:
+            _check(where, value, arguments[0])
+    elif origin is tuple:
+        if not isinstance(value, list):
+            _fail(where, "a list", value)
+        for number, item in enumerate(value):
+            _check(f"{where}[{number}]", item, arguments[0])
+    elif hint in (bool, str):
+        if not isinstance(value, hint):
+            _fail(where, "true or false" if hint is bool else "a string", value)
+    elif not isinstance(value, dict):
+        _fail(where or "manifest", "an object", value)
+    elif origin is not None:  # A mapping.
+        for name, item in value.items():
+            _check(f"{where}.{name}", item, arguments[1])
+    else:
+        hints = typing.get_type_hints(hint, include_extras=True)
+        if dataclasses.is_dataclass(hint):
+            fields = dataclasses.fields(hint)
+            required = {f.name for f in fields if f.default is dataclasses.MISSING}
+        else:
+            required = hint.__required_keys__
+        _check_entries(where, value, hints, required)
+
+
+def _check_entries(
+    where: str, value: Mapping[str, Any], hints: Mapping[str, Any], required: Any
+) -> None:
+    prefix = f"{where}." if where else ""
+    for name, item in value.items():
+        if name not in hints:
+            raise SchemaError(
+                f"`{prefix}{name if name.isprintable() else ascii(name)}` is an entry "
+                "that this version of the project does not know; a newer one may have "
+                "written it"
+            )
+        kind = hints[name]
+        if typing.get_origin(kind) is NotRequired:
+            (kind,) = typing.get_args(kind)
+        _check(f"{prefix}{name}", item, kind)
+    for name in hints:
+        if name in required and name not in value:
+            raise SchemaError(f"`{prefix}{name}` is missing")
+
+
+def _check_consistency(values: Mapping[str, Any]) -> None:
+    """Checks the entries of a manifest that depend on one another."""
+    length, vocabulary = values["window_length"], values["vocabulary"]
+    is_windows = values["kind"] == "windows"
+    if is_windows != (length is not None):
+        _fail("window_length", "an integer for windows, null for documents", length)
+    if is_windows:
+        _equal("vocabulary.tokenizer", vocabulary["tokenizer"], encoding.WORD_PIECES)
+        options = values["options"]
+        _equal("options.window_length", options.get("window_length", length), length)
+        _check("options.cut_sentences", options.get("cut_sentences"), bool)
+    names = _SPECIAL_TOKENS.get(vocabulary["tokenizer"], _SPECIAL_TOKENS_OF_WORDS)
+    an_id = Annotated[int, _between(0, vocabulary["size"] - 1)]
+    ids = vocabulary["special_ids"]
+    _check_entries("vocabulary.special_ids", ids, dict.fromkeys(names, an_id), names)
+    # Of every length that windows may have, those of this length.
+    widths = record_schema.number_widths(
+        vocabulary["size"], length - 2 if is_windows else None
+    )
+    for name in sorted(widths.keys() | values["number_widths"].keys()):
+        found = values["number_widths"].get(name)
+        _equal(f"number_widths.{name}", found, widths.get(name))
+    seen = set()
+    for split in SPLITS:
+        if split not in values["splits"]:
+            raise SchemaError(f"`splits.{split}` is missing")
+        for number, shard in enumerate(values["splits"][split]):
+            where, file = f"splits.{split}[{number}].file", shard["file"]
+            if not file.endswith(".tfrecord"):
+                _fail(where, "the name of a .tfrecord file", file)
+            if file in seen:
+                _fail(where, "a shard that is listed once", file)
+            seen.add(file)
+
+
+def _fail(where: str, expected: str, found: Any) -> typing.NoReturn:
+    raise SchemaError(f"`{where}` must be {expected}. Found: {_shown(found)}")
+
+
+def _shown(value: Any) -> str:
+    """A value in a few characters; of one that holds others only how many."""
+    if isinstance(value, dict):
+        return f"an object of {len(value)} entries"
+    if isinstance(value, list):
+        return f"a list of {len(value)}"
+    text = ascii(value)
+    return text if len(text) <= 80 else f"{text[:80]}…"
+
+
+def _equal(where: str, found: Any, expected: Any) -> None:
+    if type(found) is not type(expected) or found != expected:
+        _fail(where, _shown(expected), found)
+
+
+def _check_depth(where: str, value: Any, depth: int = 0) -> None:
+    if depth > _MAX_DEPTH:
+        _fail(where, f"nested at most {_MAX_DEPTH} times", value)
+    if isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            _check_depth(where, item, depth + 1)
 
 
 def shard_name(split: str, number: int) -> str:
@@ -257,13 +479,14 @@ def vocabulary_path(manifest: Manifest, folder: pathlib.Path) -> pathlib.Path:
             f"is {found}, expected {expected}. Copy the right one there"
         )
     table = encoding.read_vocabulary(manifest.tokenizer, path)
-    described = {"size": table.size, "special_ids": dict(table.special_ids)}
-    for name, of_file in described.items():
-        if manifest.vocabulary[name] != of_file:
+    described: Mapping[str, Any] = manifest.vocabulary
+    in_file = {"size": table.size, "special_ids": dict(table.special_ids)}
+    for name, value in in_file.items():
+        if described[name] != value:
             raise ValueError(
-                f"{folder / FILE_NAME}: expected `vocabulary.{name}` to be {of_file}, "
-                f"as in {path.name}, found {manifest.vocabulary[name]}. Restore the "
-                "manifest that the build wrote"
+                f"{folder / FILE_NAME}: expected `vocabulary.{name}` to be {value}, "
+                f"as in {path.name}, found {described[name]}. Restore the manifest "
+                "that the build wrote"
             )
     return path
 
@@ -280,17 +503,7 @@ def text_preparation(
     vocabulary = manifest.vocabulary
     if not (folder / vocabulary["file"]).is_file():
         return None
-    return TextPreparation(
-        vocabulary_path(manifest, folder).read_bytes(),
-        Normalization.from_described(vocabulary),
-        manifest.sentence_splitter,
-        manifest.tokenizer,
-        _sentence_parameters(manifest, folder / SENTENCE_PARAMETERS_FILE),
-    )
-
-
-def _sentence_parameters(manifest: Manifest, path: pathlib.Path) -> bytes:
-    """Those beside the shards, checked."""
+    path = folder / SENTENCE_PARAMETERS_FILE
     expected = manifest.sentence_splitter["parameters_sha256"]
     found = read_parameters(path).checksum
     if found != expected:
@@ -299,4 +512,10 @@ def _sentence_parameters(manifest: Manifest, path: pathlib.Path) -> bytes:
             f"sentences: the sha256 is {found}, expected {expected}. Copy the right "
             "ones there"
         )
-    return path.read_bytes()
+    return TextPreparation(
+        vocabulary_path(manifest, folder).read_bytes(),
+        Normalization.from_described(vocabulary),
+        manifest.sentence_splitter,
+        manifest.tokenizer,
+        path.read_bytes(),
+    )

@@ -1,29 +1,114 @@
-"""Batches of `[CLS] window [SEP]` rows with their indices, masked for masked LM.
+"""Rows of `[CLS] window [SEP]` with their indices, masked for masked LM.
 
 Shape key: B batch, L row length.
 """
 
+import dataclasses
 import logging
 import pathlib
+import types
 from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
 
 import tensorflow as tf
 
-from seg_tf import configuration
+from seg_tf.config import build_from, configured_by, register_config
+from seg_tf.config.base import Count, check_ranges
 from seg_tf.data import mirrors, randomness, sample_order
-from seg_tf.data.epoch_rows import OneWindowLayout, RowLayout, RowReader
-from seg_tf.data.record_inputs import RecordInputs
-from seg_tf.data.window_records import WindowRecords
+from seg_tf.data.manifest import Manifest, text_preparation
+from seg_tf.data.masking import MaskingConfig
+from seg_tf.data.window_records import OneWindowRows, RowReader, WindowRecords
+from seg_tf.layouts.layout import Layout
+from seg_tf.layouts.windows import WINDOW_INDICES, WindowLayout
 from seg_tf.text import encoding
 
 MakeRows = Callable[[tf.Tensor], dict[str, tf.Tensor]]
 
 
+class RecordInputs:
+    """Records and their vocabulary, of which every form of `Inputs` reads its rows.
+
+    Attributes:
+        manifest: that of the records.
+        text_preparation: how text became ids; None without the records' `vocab.txt`.
+        sources: none, for they are no mixture.
+    """
+
+    sources: Mapping[str, Any] = types.MappingProxyType({})
+
+    def __init__(self, records_dir: str | pathlib.Path, vocab_size: int | None):
+        self._records_dir = mirrors.local_records(records_dir)
+        self.manifest = Manifest.load(self._records_dir)
+        self._check_records()
+        if vocab_size not in (None, self.vocab_size):
+            raise ValueError(
+                f"{self._records_dir}: the records were made with a vocabulary of "
+                f"{self.vocab_size} {self.manifest.tokens_name} (sha256 "
+                f"{self.vocab_checksum[:12]}…), the config has "
+                f"model.vocab_size={vocab_size}. Build the records with the model's "
+                f"vocabulary, or set --config.model.vocab_size={self.vocab_size}"
+            )
+        self.text_preparation = text_preparation(self.manifest, self._records_dir)
+
+    def _check_records(self) -> None:
+        """Checks that rows of this form can be read from the records."""
+        raise NotImplementedError
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of entries of the records' vocabulary."""
+        return self.manifest.vocabulary["size"]
+
+    @property
+    def vocab_checksum(self) -> str:
+        """SHA-256 of that vocabulary."""
+        return self.manifest.vocabulary["sha256"]
+
+
+@register_config
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WindowInputsConfig:
+    """One window of a document a row: `[CLS] pieces [SEP]`, padded to a length.
+
+    Attributes:
+        window_length: positions of a full window.
+        masking: what is predicted in each window.
+        block_rows: consecutive rows that are read at about the same time, for records
+            in a bucket. None permutes all rows of an epoch.
+        blocks_at_once: blocks whose rows are mixed.
+    """
+
+    # Whether several folders of records can be read as one.
+    can_mix: ClassVar[bool] = True
+    # Rows of whoever uses the model on texts; None where it reads none.
+    layout: ClassVar[type[Layout] | None] = WindowLayout
+    # Whose grid of fine-tuning settings it takes, one of seg_tf.finetuning's; or None.
+    paper: ClassVar[str | None] = "segatron"
+    # Further arguments of a model that reads such rows.
+    model_arguments: ClassVar[Mapping[str, Any]] = types.MappingProxyType({})
+
+    window_length: Count = 512
+    masking: MaskingConfig = MaskingConfig()
+    block_rows: Count | None = None
+    blocks_at_once: Count = 64
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
+
+    @property
+    def row_length(self) -> int:
+        """Positions of a row."""
+        return self.window_length
+
+
+@configured_by(WindowInputsConfig)
 class WindowInputs(RecordInputs):
     """Reads windows and gives the features of BERT-family models.
 
     Sample k of epoch e, its masking included, is a pure function of
     (seed, e, k): not of the batch size, the ranks, or where a run was resumed.
+    Subclasses make other rows of the windows: they override `read_rows` and name the
+    features of their rows.
 
     Args:
         window_length: L. Has to be that of the records.
@@ -33,7 +118,6 @@ class WindowInputs(RecordInputs):
             which cap the indices.
         seed: seed of the run.
         vocab_size: rows of the model's token table; None accepts the records'.
-        layout: how windows make rows; None makes each of them one.
         block_rows: rows of a block of the order (`sample_order.Blocks`); None permutes
             all rows of the training split.
         blocks_at_once: blocks of which rows are mixed.
@@ -43,35 +127,36 @@ class WindowInputs(RecordInputs):
             what to do.
     """
 
+    # Features that a window alone does not have.
+    row_features: tuple[str, ...] = ()
+    # Indices that the rows can have.
+    index_features: tuple[str, ...] = WINDOW_INDICES
+
     def __init__(
         self,
         *,
         window_length: int,
-        masking: configuration.MaskingConfig,
+        masking: MaskingConfig,
         records_dir: str | pathlib.Path,
         index_tables: Mapping[str, int],
         seed: int,
         vocab_size: int | None = None,
-        layout: RowLayout | None = None,
         block_rows: int | None = None,
         blocks_at_once: int = 1,
     ):
         self._window_length = window_length
         self._blocks = (
-            None
-            if block_rows is None
-            else sample_order.Blocks(block_rows, blocks_at_once)
+            sample_order.Blocks(block_rows, blocks_at_once) if block_rows else None
         )
         super().__init__(records_dir, vocab_size)
-        self._layout = layout or OneWindowLayout()
         for name in index_tables:
-            if name not in self._layout.index_features:
+            if name not in self.index_features:
                 raise ValueError(
                     "`index_tables` and `rotary_shares` must name indices that the "
-                    f"inputs have, {self._layout.index_features}. Received: {name!r}"
+                    f"inputs have, {self.index_features}. Received: {name!r}"
                 )
         self._index_tables = dict(index_tables)
-        self._masking = configuration.build(
+        self._masking = build_from(
             masking,
             mask_id=self.manifest.vocabulary["special_ids"]["mask"],
             vocab_size=self.manifest.vocabulary["size"],
@@ -79,6 +164,10 @@ class WindowInputs(RecordInputs):
         self._seed = seed
         self._opened: dict[str, RowReader] = {}
         self._traced: dict[str, MakeRows] = {}
+
+    def read_rows(self, windows: WindowRecords) -> RowReader:
+        """The rows that the windows of a split make; ValueError if they cannot."""
+        return OneWindowRows(windows)
 
     def _check_records(self) -> None:
         manifest, folder = self.manifest, self._records_dir
@@ -111,7 +200,7 @@ class WindowInputs(RecordInputs):
         return (
             "token_ids",
             "padding_mask",
-            *self._layout.feature_names,
+            *self.row_features,
             *self._index_tables,
             *self._masking.feature_names,
             "sample_number",
@@ -152,24 +241,16 @@ class WindowInputs(RecordInputs):
         num_ranks: int = 1,
         micro_batch_size: int | None = None,
     ) -> tf.data.Dataset:
-        """Endless batches, epoch after epoch, each in a different order.
-
-        Arguments as in `seg_tf.training.inputs.Inputs`; resuming costs nothing.
-        """
+        """Endless batches, each epoch in another order; see `Inputs`."""
         share = sample_order.share_of_rank(
             batch_size, rank, num_ranks, micro_batch_size
         )
         return train_batches(self.train_rows(), first_sample, share)
 
     def train_rows(self) -> MakeRows:
-        """Function in the graph from numbers of training samples to their features.
-
-        Raises:
-            ValueError: if there are none.
-        """
+        """Function in the graph from numbers of training samples to their features."""
         reader = self._reader("train")
         stream = randomness.key(self._seed, randomness.TRAINING_SAMPLES)
-
         self._warn_of_thrashing(len(reader))
 
         def make_rows(samples: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -212,14 +293,10 @@ class WindowInputs(RecordInputs):
         rank: int = 0,
         num_ranks: int = 1,
     ) -> tf.data.Dataset:
-        """Held-out batches, the same samples and masks each time.
+        """Held-out batches, the same samples and masks each time; see `Inputs`.
 
-        Args:
-            batch_size: rows of a batch of all ranks together, who get equally many
-                batches; in the last one ranks may have fewer rows, or none.
-            max_samples: take only that many, a fixed random choice of the samples.
-            rank: this rank.
-            num_ranks: number of ranks.
+        Ranks get equally many batches; in the last one they may have fewer rows, or
+        none. `max_samples` takes a fixed random choice of the samples.
         """
         share = sample_order.share_of_rank(batch_size, rank, num_ranks)
         reader = self._reader("validation")
@@ -240,7 +317,6 @@ class WindowInputs(RecordInputs):
         return _pipelined(tf.data.Dataset.range(num_batches), make_batch)
 
     def describe_sample(self, sample: int) -> str:
-        """Describes a sample by its epoch and row, for error messages."""
         num_rows = self.num_train_samples
         _, rows = sample_order.epochs_and_records(
             tf.constant([sample], tf.int64), num_rows, self._seed, self._blocks
@@ -274,7 +350,7 @@ class WindowInputs(RecordInputs):
                 index_tables=self._index_tables,
                 masking=self._masking,
             )
-            self._opened[split] = self._layout.read(windows)
+            self._opened[split] = self.read_rows(windows)
         return self._opened[split]
 
     def _traced_once(self, split: str, make_rows: MakeRows) -> MakeRows:

@@ -32,9 +32,8 @@ class StreamWords:
 class WordStream:
     """All words of a split, one document after the other, again and again.
 
-    The manifest says how much each shard holds, so nothing is read in advance. A shard
-    is scanned for the sizes of its documents when it is first read, and a document is
-    decoded; sizes and documents are kept while they are in use.
+    Nothing is read in advance. A shard is scanned for the sizes of its documents when
+    it is first read; sizes and decoded documents are kept while they are in use.
 
     Args:
         manifest: that of the documents.
@@ -45,8 +44,6 @@ class WordStream:
 
     Attributes:
         num_tokens: words of the split, ends of paragraphs included.
-        num_sentences: its sentences.
-        num_paragraphs: its paragraphs.
 
     Raises:
         ValueError: if a shard is missing or has another size.
@@ -67,22 +64,15 @@ class WordStream:
             for shard in manifest.splits[split]
         ]
         self._first_counts = _running_totals(sizes)
-        self.num_tokens, self.num_sentences, self.num_paragraphs = (
-            int(total) for total in self._first_counts[-1]
-        )
+        self.num_tokens = int(self._first_counts[-1, 0])
         # A lane passes from a shard, or a document, to the next.
         self._counts = functools.lru_cache(2 * num_places)(self._count_shard)
         self._document = functools.lru_cache(2 * num_places)(self._read_document)
 
     def read(self, begin: int, length: int) -> StreamWords:
-        """The words from `begin` on.
+        """The `length` words from `begin` on; the first follows the last.
 
-        After the last word of the split the first one follows, while sentences and
-        paragraphs continue being counted.
-
-        Args:
-            begin: which word, from 0.
-            length: how many, at least 1.
+        Sentences and paragraphs are counted on through all epochs.
 
         Raises:
             DamagedShardError: if a shard is not what was written.
@@ -116,11 +106,7 @@ class WordStream:
         return number, _last_not_above(self._counts(number)[:, 0], place)
 
     def _count_shard(self, number: int) -> np.ndarray:
-        """Tokens, sentences and paragraphs before each document of a shard.
-
-        Returns:
-            int64 array `(records + 1, 3)`, counted from the beginning of the split.
-        """
+        """Tokens, sentences and paragraphs before each document of a shard."""
         path = self._paths[number]
         sizes = []
         for record in self._reader.records_of(number):
@@ -160,13 +146,7 @@ class _Document:
         self._paragraph_ends = np.cumsum(tree.paragraph_lengths)
 
     def words(self, place: int, length: int, offsets: np.ndarray) -> StreamWords:
-        """At most `length` words from `place` of the split on.
-
-        Args:
-            place: which word of the split the first is.
-            length: how many are wanted.
-            offsets: added to each count.
-        """
+        """At most `length` words from `place` of the split on."""
         _, first_sentence, first_paragraph = self._first_counts + offsets
         begin = place - self._first_counts[0]
         token_ids = self._token_ids[begin : begin + length]

@@ -12,7 +12,7 @@ import dataclasses
 
 import tensorflow as tf
 
-from seg_tf.configuration.bounds import Count, Whole, check_ranges
+from seg_tf.config.base import Count, Whole, check_ranges
 from seg_tf.layouts.contexts import Contexts, Questions
 from seg_tf.text.marked_positions import count_off
 

@@ -9,6 +9,7 @@ import keras
 from absl import logging
 from keras import ops
 
+from seg_tf.config import TransformerXLConfig, configured_by
 from seg_tf.layers.adaptive_embedding import AdaptiveEmbedding
 from seg_tf.layers.constructor_arguments import with_arguments
 from seg_tf.layers.dropout import Dropout
@@ -22,6 +23,7 @@ _MEMORY = ("memory_hidden", "memory_indices")
 _NOWHERE = -(2**31)
 
 
+@configured_by(TransformerXLConfig)
 @keras.saving.register_keras_serializable(package="seg_tf")
 class TransformerXL(keras.Model):
     """A language model's decoder with memory and relative positions.

@@ -5,7 +5,11 @@ from typing import Any
 
 import keras
 
-from seg_tf import configuration
+# Imported, what configs are of is registered.
+import seg_tf.models
+import seg_tf.objectives
+import seg_tf.training.optimizers.optimizer  # noqa: F401
+from seg_tf.config import RunConfig, TrainingConfig, build_from
 from seg_tf.training import engine
 from seg_tf.training.distribution import Distribution
 from seg_tf.training.lane_memory import NoMemory
@@ -18,7 +22,7 @@ _MULTIPLE_ON_GPU = 8
 
 
 def build_pretrainer(
-    config: configuration.RunConfig,
+    config: RunConfig,
     vocab_size: int,
     batch: Features,
     distribution: Distribution | None = None,
@@ -39,7 +43,7 @@ def build_pretrainer(
     policy_before = keras.config.dtype_policy()
     keras.config.set_dtype_policy(settings.dtype_policy)
     try:
-        encoder = configuration.build(
+        encoder = build_from(
             config.model,
             vocab_size=vocab_size,
             **config.inputs.model_arguments,
@@ -47,7 +51,7 @@ def build_pretrainer(
             **_recomputing_arguments(config.model, settings),
         )
         objectives = {
-            name: configuration.build(
+            name: build_from(
                 objective, encoder=encoder, **_engine_arguments(objective, settings)
             )
             for name, objective in config.objectives.items()
@@ -62,9 +66,7 @@ def build_pretrainer(
             validation_memory,
         )
         pretrainer.compile(
-            optimizer=configuration.build(
-                config.optimizer, num_updates=settings.num_updates
-            ),
+            optimizer=build_from(config.optimizer, num_updates=settings.num_updates),
             # The step compiles its parts; the all-reduce is between them.
             jit_compile=False,
             auto_scale_loss=False,
@@ -75,16 +77,12 @@ def build_pretrainer(
     return pretrainer
 
 
-def _step_options(
-    settings: configuration.TrainingConfig, distribution: Distribution
-) -> StepOptions:
+def _step_options(settings: TrainingConfig, distribution: Distribution) -> StepOptions:
     needs_scale = settings.dtype_policy == "mixed_float16"
     return StepOptions(
         micro_batch_size=settings.micro_batch_size,
         clip_norm=settings.clip_norm,
-        loss_scale=(
-            configuration.build(settings.loss_scale) if needs_scale else NoLossScale()
-        ),
+        loss_scale=(build_from(settings.loss_scale) if needs_scale else NoLossScale()),
         compress_gradients=settings.compress_gradients,
         gradient_groups=settings.gradient_groups,
         jit_compile=engine.current().compiles(settings),
@@ -93,9 +91,7 @@ def _step_options(
     )
 
 
-def _engine_arguments(
-    config: Any, settings: configuration.TrainingConfig
-) -> Mapping[str, Any]:
+def _engine_arguments(config: Any, settings: TrainingConfig) -> Mapping[str, Any]:
     """Further arguments of a part of the model: how the engine computes it best."""
     arguments: dict[str, Any] = {}
     if engine.current().compiles(settings):
@@ -108,9 +104,7 @@ def _engine_arguments(
     return arguments
 
 
-def _recomputing_arguments(
-    model: Any, settings: configuration.TrainingConfig
-) -> Mapping[str, Any]:
+def _recomputing_arguments(model: Any, settings: TrainingConfig) -> Mapping[str, Any]:
     """Further arguments of a model whose layers the backward pass computes again.
 
     Raises:
@@ -127,7 +121,7 @@ def _recomputing_arguments(
     return arguments
 
 
-def _memories(encoder: Any, config: configuration.RunConfig) -> tuple[NoMemory, ...]:
+def _memories(encoder: Any, config: RunConfig) -> tuple[NoMemory, ...]:
     """The encoder's memories for training and for validation."""
     if not hasattr(encoder, "initial_memory"):
         return NoMemory(), NoMemory()

@@ -12,7 +12,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from seg_tf import configuration
+from seg_tf.config import RunConfig
 from seg_tf.training import throughput
 from seg_tf.training.inputs import Inputs
 from seg_tf.training.optimizers import schedule
@@ -43,7 +43,7 @@ class Plan:
         flops_per_update: model FLOPs over all processes, or None if they are unknown.
     """
 
-    config: configuration.RunConfig
+    config: RunConfig
     inputs: Inputs
     num_processes: int
     micro_batch_size: int
@@ -89,9 +89,7 @@ class Plan:
         return needed <= _USABLE_SHARE * self.available[0]
 
 
-def make_plan(
-    config: configuration.RunConfig, inputs: Inputs, pretrainer: Pretrainer
-) -> Plan:
+def make_plan(config: RunConfig, inputs: Inputs, pretrainer: Pretrainer) -> Plan:
     """Plans a run on the records of `inputs`."""
     training, options = config.training, pretrainer.step_options
     num_processes = options.distribution.size

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:  # which would import TensorFlow, and Keras
-    from seg_tf.configuration import TrainingConfig
+    from seg_tf.config import TrainingConfig
     from seg_tf.training.distribution import Distribution
     from seg_tf.training.lane_memory import NoMemory
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 import keras
 import tensorflow as tf
 
-from seg_tf import configuration
+from seg_tf.config import TrainingConfig
 from seg_tf.training.distribution import Distribution
 from seg_tf.training.inputs import Inputs
 from seg_tf.training.pretrainer import Pretrainer
@@ -16,7 +16,7 @@ from seg_tf.training.validation import IntervalValidation
 def fit(
     pretrainer: Pretrainer,
     inputs: Inputs,
-    settings: configuration.TrainingConfig,
+    settings: TrainingConfig,
     supervisor: Supervisor,
     callbacks: Iterable[keras.callbacks.Callback] = (),
 ) -> None:
@@ -53,7 +53,7 @@ def fit(
 
 
 def _fit_calls(
-    updates: int, settings: configuration.TrainingConfig
+    updates: int, settings: TrainingConfig
 ) -> Iterator[tuple[int, int, int]]:
     """(first epoch, end epoch, steps of an epoch) of the `fit` calls to make."""
     if updates >= settings.num_updates:
@@ -71,7 +71,7 @@ def _fit_calls(
 
 def train_dataset(
     inputs: Inputs,
-    settings: configuration.TrainingConfig,
+    settings: TrainingConfig,
     first_sample: int,
     distribution: Distribution,
 ) -> tf.data.Dataset:

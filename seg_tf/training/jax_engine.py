@@ -10,7 +10,7 @@ import jax
 import keras
 import numpy as np
 
-from seg_tf.configuration import TrainingConfig
+from seg_tf.config import TrainingConfig
 from seg_tf.training import distribution, jax_devices, jax_distribution, jax_step
 from seg_tf.training.distribution import Distribution
 from seg_tf.training.errors import TrainingStopped

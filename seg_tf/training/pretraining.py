@@ -9,8 +9,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from seg_tf import configuration, papers
+from seg_tf import papers
 from seg_tf.checkpoints import pretrained
+from seg_tf.config import RunConfig, build_from
+from seg_tf.data.inputs import MixtureInputs
 from seg_tf.training import (
     assembly,
     engine,
@@ -47,7 +49,7 @@ class Result:
 
 
 def build_inputs(
-    config: configuration.RunConfig,
+    config: RunConfig,
     records: str | pathlib.Path | Mapping[str, RecordSource],
     distribution: Distribution | None = None,
 ) -> Inputs:
@@ -64,14 +66,13 @@ def build_inputs(
             processes cannot share the batch.
     """
 
-    def read(folder: pathlib.Path) -> Inputs:
-        inputs: Inputs = configuration.build(
+    def read(folder: pathlib.Path) -> Any:
+        return build_from(
             config.inputs,
             records_dir=str(folder),
             seed=config.training.seed,
             **config.model.inputs_arguments,
         )
-        return inputs
 
     sources = (
         records if isinstance(records, Mapping) else record_sources.parse(str(records))
@@ -88,7 +89,7 @@ def build_inputs(
 
 
 def build_pretrainer(
-    config: configuration.RunConfig,
+    config: RunConfig,
     inputs: Inputs,
     distribution: Distribution | None = None,
 ) -> Pretrainer:
@@ -110,7 +111,7 @@ def build_pretrainer(
 
 
 def pretrain(
-    config: configuration.RunConfig,
+    config: RunConfig,
     inputs: Inputs,
     pretrainer: Pretrainer,
     folder: RunFolder,
@@ -181,15 +182,15 @@ def pretrain(
 def _mixture(
     config: Any,
     sources: Mapping[str, RecordSource],
-    read: Callable[[pathlib.Path], Inputs],
+    read: Callable[[pathlib.Path], Any],
 ) -> Inputs:
-    if not getattr(config, "mixture", None):
+    if not getattr(config, "can_mix", False):
         raise ValueError(
             "`--records_dir` must be one folder, for the inputs of the config, "
             f"{type(config).__name__}, read one stream. Build one from all texts. "
             "Received: " + ", ".join(str(source.folder) for source in sources.values())
         )
-    inputs: Inputs = configuration.find(config.mixture)(
+    inputs: Inputs = MixtureInputs(
         folders={name: source.folder for name, source in sources.items()},
         weights={name: source.weight for name, source in sources.items()},
         read=read,
@@ -197,12 +198,12 @@ def _mixture(
     return inputs
 
 
-def _vocab_size(config: configuration.RunConfig, inputs: Inputs) -> int:
+def _vocab_size(config: RunConfig, inputs: Inputs) -> int:
     return config.model.vocab_size or inputs.vocab_size
 
 
 def describe(
-    config: configuration.RunConfig, inputs: Inputs, run: Mapping[str, Any]
+    config: RunConfig, inputs: Inputs, run: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Description of the run that every checkpoint contains.
 

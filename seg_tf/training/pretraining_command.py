@@ -11,10 +11,10 @@ from typing import Any, Protocol
 
 import tensorflow as tf
 
-from seg_tf import command_line, configuration, output_paths, papers
+from seg_tf import command_line, output_paths, papers
 from seg_tf.checkpoints import contents, folder_names, folders, pretrained
 from seg_tf.checkpoints.errors import CheckpointError
-from seg_tf.configuration import source_settings
+from seg_tf.config import RunConfig, describe_taken, follow_source, to_dict
 from seg_tf.training import (
     dry_run,
     engine,
@@ -52,7 +52,7 @@ class FindInitial(Protocol):
         given: str,
         output_dir: pathlib.Path,
         argument: str,
-        config: configuration.RunConfig,
+        config: RunConfig,
         asked: Collection[str],
         *,
         processes: Distribution,
@@ -83,7 +83,7 @@ class RunOptions:
 class _Prepared:
     """Everything that a run needs, checked and built."""
 
-    config: configuration.RunConfig
+    config: RunConfig
     folder: RunFolder
     description: dict[str, Any]
     initial_checkpoint: pathlib.Path | None
@@ -93,7 +93,7 @@ class _Prepared:
     callback_factories: Sequence[run_callbacks.CallbackFactory]
 
 
-def run(config: configuration.RunConfig, options: RunOptions) -> None:
+def run(config: RunConfig, options: RunOptions) -> None:
     """Prints the plan of a run and, unless it is a dry run, trains.
 
     Raises:
@@ -106,7 +106,7 @@ def run(config: configuration.RunConfig, options: RunOptions) -> None:
 
 
 def _run(
-    config: configuration.RunConfig,
+    config: RunConfig,
     options: RunOptions,
     stack: contextlib.ExitStack,
 ) -> None:
@@ -135,7 +135,7 @@ def _run(
 
 
 def _prepare_together(
-    config: configuration.RunConfig,
+    config: RunConfig,
     options: RunOptions,
     processes: Distribution,
     stack: contextlib.ExitStack,
@@ -145,7 +145,7 @@ def _prepare_together(
     processes.check_agreement(
         {
             **versions.software(engine.current().packages),
-            "config": configuration.to_dict(config),
+            "config": to_dict(config),
             "flags set": sorted(options.asked),
             "--initial_checkpoint": bool(options.initial_checkpoint),
             **{
@@ -164,7 +164,7 @@ def _prepare_together(
 
 
 def _prepare(
-    config: configuration.RunConfig,
+    config: RunConfig,
     options: RunOptions,
     processes: Distribution,
     stack: contextlib.ExitStack,
@@ -180,7 +180,7 @@ def _prepare(
     if initial:
         config, taken = _like_imported(config, initial, options.asked)
         if taken and processes.is_chief:
-            print(f"As in {initial}: {source_settings.describe_taken(taken)}")
+            print(f"As in {initial}: {describe_taken(taken)}")
     sources = record_sources.parse(options.records_dir, options.cache_gigabytes)
     description = run_folder.describe_run(
         config,
@@ -209,7 +209,7 @@ def _prepare(
 
 
 def _end_dry_run(
-    config: configuration.RunConfig,
+    config: RunConfig,
     options: RunOptions,
     prepared: _Prepared,
     figures: dry_run.Plan,
@@ -239,9 +239,7 @@ def _end_dry_run(
         )
 
 
-def _train(
-    config: configuration.RunConfig, options: RunOptions, prepared: _Prepared
-) -> None:
+def _train(config: RunConfig, options: RunOptions, prepared: _Prepared) -> None:
     is_chief = prepared.processes.is_chief
     try:
         with contextlib.ExitStack() as stack:
@@ -284,7 +282,7 @@ def _train(
 
 
 def _initial_checkpoint(
-    config: configuration.RunConfig,
+    config: RunConfig,
     options: RunOptions,
     output_dir: pathlib.Path,
     made_in: pathlib.Path | None,
@@ -308,14 +306,14 @@ def _initial_checkpoint(
 
 
 def _like_imported(
-    config: configuration.RunConfig, initial: pathlib.Path, asked: frozenset[str]
-) -> tuple[configuration.RunConfig, dict[str, tuple[Any, Any]]]:
+    config: RunConfig, initial: pathlib.Path, asked: frozenset[str]
+) -> tuple[RunConfig, dict[str, tuple[Any, Any]]]:
     """The config with the settings that imported weights were trained with."""
     state = contents.read_state(initial)
     source = pretrained.read_config(initial, state).model
     if not state.get("imported") or type(source) is not type(config.model):
         return config, {}
-    return source_settings.follow_source(config, vars(source), asked)
+    return follow_source(config, vars(source), asked)
 
 
 def _ending(result: pretraining.Result, folder: RunFolder) -> str:

@@ -7,8 +7,9 @@ from typing import Any
 
 import keras
 
-from seg_tf import configuration, files, papers
+from seg_tf import files, papers
 from seg_tf.checkpoints.errors import CheckpointError
+from seg_tf.config import RunConfig
 from seg_tf.training import (
     fitting,
     run_folder,
@@ -58,7 +59,7 @@ class PretrainingRun:
 
     def __init__(
         self,
-        config: configuration.RunConfig,
+        config: RunConfig,
         inputs: Inputs,
         pretrainer: Pretrainer,
         folder: RunFolder,

@@ -8,9 +8,10 @@ import shutil
 from collections.abc import Mapping
 from typing import Any
 
-from seg_tf import configuration, files
+from seg_tf import files
 from seg_tf.checkpoints import folder_names
-from seg_tf.configuration.differences import differing_settings, flat
+from seg_tf.config import RunConfig, differing_settings, from_config_dict, to_dict
+from seg_tf.config.base import flat
 from seg_tf.training.errors import OutputFolderError
 
 _LENGTH = "config.training.num_updates"
@@ -121,7 +122,7 @@ class RunFolder:
 
 
 def describe_run(
-    config: configuration.RunConfig,
+    config: RunConfig,
     records: Mapping[str, Any],
     initial_weights: str | None = None,
 ) -> dict[str, Any]:
@@ -133,7 +134,7 @@ def describe_run(
         initial_weights: checksum of the weights it starts from; None is chance.
     """
     return {
-        "config": configuration.to_dict(config),
+        "config": to_dict(config),
         "records": dict(records),
         "initial_weights": initial_weights,
     }
@@ -221,7 +222,7 @@ def _read(folder: RunFolder) -> dict[str, Any]:
         return {}
     run = json.loads(folder.run_file.read_text(encoding="utf-8"))
     try:
-        config = configuration.to_dict(configuration.from_config_dict(run["config"]))
+        config = to_dict(from_config_dict(run["config"]))
     except (TypeError, ValueError):  # of a config that this version does not know
         return run
     return {**run, "config": config}

@@ -3,14 +3,14 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from seg_tf import configuration
+from seg_tf.config import RunConfig
 from seg_tf.training.checkpoint import Checkpoints
 from seg_tf.training.run_folder import RunFolder
 
 
 def choose_checkpoint(
     previous: int,
-    config: configuration.RunConfig,
+    config: RunConfig,
     checkpoints: Checkpoints,
     folder: RunFolder,
     report: Callable[[str], None],

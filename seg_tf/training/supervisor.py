@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import keras
 
-from seg_tf import configuration
+from seg_tf.config import TrainingConfig
 from seg_tf.training.errors import Interrupted, NonFiniteLossError
 from seg_tf.training.interrupts import StopRequest
 
@@ -53,7 +53,7 @@ class Supervisor(keras.callbacks.Callback):
 
     def __init__(
         self,
-        settings: configuration.TrainingConfig,
+        settings: TrainingConfig,
         *,
         updates: int,
         validation: Validation,

@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from seg_tf.configuration import TrainingConfig
+from seg_tf.config import TrainingConfig
 from seg_tf.training import devices, distribution, horovod_distribution
 from seg_tf.training.distribution import Distribution
 from seg_tf.training.errors import TrainingStopped

@@ -18,7 +18,16 @@ import psutil
 from keras import ops
 from tqdm import tqdm
 
-from seg_tf import configuration
+from seg_tf.config import (
+    CausalLMConfig,
+    EncoderConfig,
+    ExchangeSentenceConfig,
+    MaskedLMConfig,
+    ReATConfig,
+    RunConfig,
+    SentenceUnshufflingConfig,
+    TransformerXLConfig,
+)
 from seg_tf.training import engine
 from seg_tf.training.outputs.stopwatch import Stopwatch
 
@@ -28,7 +37,7 @@ if TYPE_CHECKING:
 # --- FLOPs that a model needs ---------------------------------------------------
 
 
-def flops_per_update(config: configuration.RunConfig, vocab_size: int) -> int | None:
+def flops_per_update(config: RunConfig, vocab_size: int) -> int | None:
     """Model FLOPs of an update, over all processes (Chowdhery et al., 2022, app. B).
 
     Counts matrix products, of which the backward pass has two for each of the forward
@@ -45,13 +54,13 @@ def flops_per_update(config: configuration.RunConfig, vocab_size: int) -> int | 
     vocab_size = model.vocab_size or vocab_size
     length, flops = inputs.row_length, 0.0
     match model:
-        case configuration.EncoderConfig(hidden_size=width):
+        case EncoderConfig(hidden_size=width):
             matrices = 3 if model.gated else 2
             flops += model.num_layers * (
                 _attention(length, length, width)
                 + matrices * _product(length, width, model.intermediate_size)
             )
-        case configuration.ReATConfig(hidden_size=width, alpha_hidden_size=alpha_width):
+        case ReATConfig(hidden_size=width, alpha_hidden_size=alpha_width):
             flops += model.num_sentence_layers * (
                 _attention(length, model.block_length, width, num_keys=length)
                 + 2 * _product(length, width, model.intermediate_size)
@@ -63,7 +72,7 @@ def flops_per_update(config: configuration.RunConfig, vocab_size: int) -> int | 
                 + 4 * _product(length, alpha_width, model.alpha_intermediate_size)
             )
             flops += _product(length, width, alpha_width)
-        case configuration.TransformerXLConfig(hidden_size=width):
+        case TransformerXLConfig(hidden_size=width):
             keys = model.memory_length + length
             inner = model.num_heads * model.head_size
             # Contents, positions and values each have a product of queries and keys.
@@ -87,19 +96,19 @@ def flops_per_update(config: configuration.RunConfig, vocab_size: int) -> int | 
 
 
 def _objective_flops(
-    objective: Any, config: configuration.RunConfig, vocab_size: int
+    objective: Any, config: RunConfig, vocab_size: int
 ) -> float | None:
     """FLOPs of an objective for the forward pass of a row."""
     model, inputs = config.model, config.inputs
     width = model.hidden_size
     match objective:
-        case configuration.MaskedLMConfig():
+        case MaskedLMConfig():
             predictions = inputs.masking.max_predictions
             sequence_width = getattr(model, "alpha_hidden_size", width)
             is_modern = getattr(model, "trunk", "bert") == "modern"
             dense = 0 if is_modern else _product(predictions, sequence_width, width)
             return dense + _product(predictions, width, vocab_size)
-        case configuration.SentenceUnshufflingConfig():
+        case SentenceUnshufflingConfig():
             candidates, steps = inputs.num_candidates, inputs.num_candidates - 1
             of_layer = (
                 _attention(steps, steps, width)
@@ -108,10 +117,10 @@ def _objective_flops(
             )
             pointers = _product(steps, candidates, width)
             return objective.num_layers * of_layer + pointers
-        case configuration.ExchangeSentenceConfig():
+        case ExchangeSentenceConfig():
             width = model.alpha_hidden_size
             return _product(inputs.sentences_per_row, width, width + 2)
-        case configuration.CausalLMConfig():
+        case CausalLMConfig():
             limits = (0, *model.cutoffs, vocab_size)
             sizes = [end - begin for begin, end in itertools.pairwise(limits)]
             # Shares of the words by Zipf's law. All words need the head.
@@ -145,7 +154,7 @@ def _attention(
     )
 
 
-def _adaptive_widths(model: configuration.TransformerXLConfig) -> list[int]:
+def _adaptive_widths(model: TransformerXLConfig) -> list[int]:
     return [
         model.embedding_size // model.tail_divisor**part
         for part in range(len(model.cutoffs) + 1)
@@ -354,7 +363,7 @@ class Throughput:
 
 
 def start(
-    config: configuration.RunConfig,
+    config: RunConfig,
     vocab_size: int,
     pretrainer: Pretrainer,
     report: Callable[[str], None],

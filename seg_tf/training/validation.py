@@ -6,14 +6,14 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from seg_tf import configuration
+from seg_tf.config import TrainingConfig
 from seg_tf.training.distribution import Distribution
 from seg_tf.training.inputs import Inputs
 from seg_tf.training.pretrainer import Pretrainer
 
 
 def validation_datasets(
-    inputs: Inputs, settings: configuration.TrainingConfig, distribution: Distribution
+    inputs: Inputs, settings: TrainingConfig, distribution: Distribution
 ) -> dict[str, tf.data.Dataset]:
     """This process's rows of the validation, a micro-batch at a time.
 
@@ -57,7 +57,7 @@ class IntervalValidation(keras.callbacks.Callback):
         self,
         pretrainer: Pretrainer,
         inputs: Inputs,
-        settings: configuration.TrainingConfig,
+        settings: TrainingConfig,
         callbacks: Iterable[keras.callbacks.Callback],
     ):
         super().__init__()

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seg_tf import configuration
 from seg_tf.checkpoints import contents
 from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.checkpoints.pretrained import load_encoder, load_pretrained
+from seg_tf.config import EncoderConfig, build_from, from_config_dict, to_dict
 from seg_tf.text.exact_tokenizer import CASED, UNCASED
 from seg_tf.text.preparation import TextPreparation
 from seg_tf.text.punkt_parameters import PunktParameters
@@ -59,13 +59,11 @@ def pretrainer():
 )
 def test_encoder_alone_can_be_loaded(tmp_path, index_tables):
     config = small_config()
-    model = configuration.EncoderConfig(
+    model = EncoderConfig(
         index_tables=index_tables, num_layers=1, hidden_size=8, num_heads=2
     )
-    config = configuration.from_config_dict(
-        {**configuration.to_dict(config), "model": configuration.to_dict(model)}
-    )
-    encoder = configuration.build(config.model, vocab_size=VOCAB_SIZE)
+    config = from_config_dict({**to_dict(config), "model": to_dict(model)})
+    encoder = build_from(config.model, vocab_size=VOCAB_SIZE)
 
     class EncoderAlone:
         objectives = types.MappingProxyType({})
@@ -78,7 +76,7 @@ def test_encoder_alone_can_be_loaded(tmp_path, index_tables):
     checkpoints = Checkpoints(
         tmp_path / "checkpoints",
         keep=2,
-        facts={"config": configuration.to_dict(config), "vocab_size": VOCAB_SIZE},
+        facts={"config": to_dict(config), "vocab_size": VOCAB_SIZE},
     )
     for updates, loss in ((1, 2.0), (2, 1.0), (3, 5.0)):
         for variable in encoder.trainable_variables:
@@ -113,7 +111,7 @@ def save_with_text(
         folder / "checkpoints",
         keep=1,
         facts={
-            "config": configuration.to_dict(config or small_config()),
+            "config": to_dict(config or small_config()),
             "vocab_size": VOCAB_SIZE,
             "vocab_checksum": vocab_checksum,
         },

@@ -5,7 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
-from seg_tf import configuration, features
+from seg_tf import features
+from seg_tf.config import build_from
+from seg_tf.data.inputs import LaneInputsConfig
 from seg_tf.data.manifest import Manifest
 from seg_tf.data.word_stream import WordStream
 from seg_tf.text.exact_tokenizer import CASED
@@ -48,10 +50,10 @@ def flat():
 
 
 def build(records_dir, validation_lanes=3, **arguments):
-    config = configuration.LaneInputsConfig(
+    config = LaneInputsConfig(
         target_length=TARGET_LENGTH, validation_lanes=validation_lanes
     )
-    return configuration.build(config, records_dir=records_dir, seed=0, **arguments)
+    return build_from(config, records_dir=records_dir, seed=0, **arguments)
 
 
 def batches(dataset, count=None):

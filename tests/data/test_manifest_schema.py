@@ -13,7 +13,7 @@ from data_pipelines import build_windows, check_records
 from data_pipelines.builds.errors import BuildError
 from data_pipelines.builds.window_building import WindowOptions
 from data_pipelines.report.page import write_report
-from seg_tf.data import shards, window_lengths
+from seg_tf.data import record_schema, shards
 from seg_tf.data.manifest import (
     FILE_NAME,
     Manifest,
@@ -133,7 +133,7 @@ def use(folder, tmp_path):
     for split in ("train", "validation"):
         reader = shards.RecordReader(shard_paths(manifest, folder, split))
         list(map(reader.__getitem__, range(len(reader))))
-        window_lengths.read_sentences(manifest.splits[split], folder)
+        record_schema.read_sentence_lengths(manifest.splits[split], folder)
     vocabulary_path(manifest, folder)
     write_report(folder, tmp_path / "report.html")
     build_windows.build_windows(WindowOptions(window_length=16), folder, tmp_path / "w")
@@ -241,4 +241,4 @@ def test_lengths_that_were_cut_off_or_emptied_are_named(damaged, suffix):
     for content in (sound[:-1], sound + b"\0", b"\0\0" + sound[2:]):
         path.write_bytes(content)
         with pytest.raises(ValueError, match=rf"train-00000{suffix}: expected"):
-            window_lengths.read_sentences(manifest.splits["train"], damaged)
+            record_schema.read_sentence_lengths(manifest.splits["train"], damaged)

@@ -7,8 +7,7 @@ import pytest
 import tensorflow as tf
 
 from seg_tf.data import randomness
-from seg_tf.data.masking import TokenMasking
-from seg_tf.data.span_masking import SpanMasking
+from seg_tf.data.masking import SpanMasking, TokenMasking
 
 pytestmark = pytest.mark.slow
 

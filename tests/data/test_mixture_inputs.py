@@ -8,10 +8,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seg_tf import configuration
+from seg_tf.config import build_from
+from seg_tf.data.inputs import (
+    MaskingConfig,
+    MixtureInputs,
+    PackedWindowInputsConfig,
+    ReATInputsConfig,
+    SentenceInputsConfig,
+    WindowInputsConfig,
+)
 from seg_tf.data.manifest import Manifest
-from seg_tf.data.mixture_inputs import MixtureInputs
-from seg_tf.data.mixture_order import MixtureOrder
+from seg_tf.data.sample_order import MixtureOrder
 from tests.data.test_window_inputs import (
     assert_same_rows,
     take,
@@ -24,16 +31,16 @@ pytestmark = pytest.mark.slow
 WEIGHTS = {"books": 1, "domain": 2, "wikipedia": 3}
 LENGTH = 40
 VOCAB_SIZE = 500
-MASKING = configuration.MaskingConfig(max_predictions=6)
+MASKING = MaskingConfig(max_predictions=6)
 CONFIGS = {
-    "windows": configuration.WindowInputsConfig(window_length=LENGTH, masking=MASKING),
-    "packed": configuration.PackedWindowInputsConfig(
+    "windows": WindowInputsConfig(window_length=LENGTH, masking=MASKING),
+    "packed": PackedWindowInputsConfig(
         window_length=LENGTH, masking=MASKING, max_windows_per_row=5
     ),
-    "sentences": configuration.SentenceInputsConfig(
+    "sentences": SentenceInputsConfig(
         window_length=LENGTH, masking=MASKING, max_sentences=6
     ),
-    "texts": configuration.ReATInputsConfig(
+    "texts": ReATInputsConfig(
         window_length=LENGTH,
         row_length=64,
         sentences_per_row=20,
@@ -73,7 +80,7 @@ def folders(tmp_path_factory):
 
 
 def read(folder, rows="windows", seed=0):
-    return configuration.build(
+    return build_from(
         CONFIGS[rows], records_dir=folder, index_tables=TABLES[rows], seed=seed
     )
 

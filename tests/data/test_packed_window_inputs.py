@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seg_tf import configuration, features
-from seg_tf.data import packed_rows, window_lengths
+from seg_tf import features
+from seg_tf.config import build_from
+from seg_tf.data import packed_window_inputs, record_schema
+from seg_tf.data.inputs import MaskingConfig, PackedWindowInputsConfig
 from tests.data.test_window_inputs import (
     assert_same_rows,
     take,
@@ -63,14 +65,12 @@ def records_dir(tmp_path_factory):
 
 
 def build(records_dir, seed=0, tables=TABLES, max_windows=MAX_WINDOWS, **masking):
-    config = configuration.PackedWindowInputsConfig(
+    config = PackedWindowInputsConfig(
         window_length=WINDOW_LENGTH,
-        masking=configuration.MaskingConfig(max_predictions=6, **masking),
+        masking=MaskingConfig(max_predictions=6, **masking),
         max_windows_per_row=max_windows,
     )
-    return configuration.build(
-        config, records_dir=records_dir, index_tables=tables, seed=seed
-    )
+    return build_from(config, records_dir=records_dir, index_tables=tables, seed=seed)
 
 
 def epoch(inputs, number=0, batch_size=5):
@@ -289,9 +289,9 @@ def test_windows_that_do_not_fit_their_row_stop_the_run(records_dir, tmp_path):
         (tmp_path / path.name).write_bytes(path.read_bytes())
     # Lengths of the same sum that are not those of the records.
     path = tmp_path / "train-00000.tfrecord"
-    lengths = window_lengths.WINDOWS.read_shard(path)
+    lengths = record_schema.WINDOWS.read_shard(path)
     assert len(set(lengths)) > 5
-    window_lengths.WINDOWS.write(path, lengths[::-1])
+    record_schema.WINDOWS.write(path, lengths[::-1])
     inputs = build(tmp_path)
     with pytest.raises(tf.errors.InvalidArgumentError, match="check_records"):
         epoch(inputs)
@@ -357,7 +357,7 @@ def test_joined_windows_are_those_of_plain_loops():
             at += lengths[window]
             window += 1
 
-    joined = tf.function(packed_rows.join_windows)(
+    joined = tf.function(packed_window_inputs.join_windows)(
         {name: tf.constant(values) for name, values in windows.items()},
         tf.constant(sizes, tf.int64),
         row_length=row_length,

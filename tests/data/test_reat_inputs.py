@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seg_tf import configuration, features
+from seg_tf import features
+from seg_tf.config import ReATConfig, build_from
+from seg_tf.data.inputs import MaskingConfig, ReATInputsConfig
 from seg_tf.layouts.block_placing import split_long
 from seg_tf.text.tree import DocumentTree
 from tests.data.test_window_inputs import (
@@ -30,8 +32,8 @@ pytestmark = pytest.mark.slow
 
 VOCAB_SIZE = 500
 ATTENTION = 5  # the first unused row of the vocabulary that the builder writes
-MODEL = configuration.ReATConfig(block_length=32, max_sentences=12)
-CONFIG = configuration.ReATInputsConfig(
+MODEL = ReATConfig(block_length=32, max_sentences=12)
+CONFIG = ReATInputsConfig(
     window_length=400,
     row_length=512,
     sentences_per_row=60,
@@ -40,7 +42,7 @@ CONFIG = configuration.ReATInputsConfig(
     long_sentence_length=32,
     long_max_sentences=12,
     long_rate=0.25,
-    masking=configuration.MaskingConfig(max_predictions=77),
+    masking=MaskingConfig(max_predictions=77),
 )
 
 
@@ -73,7 +75,7 @@ def records_dir(tmp_path_factory):
 
 
 def build(records_dir, seed=0, model=MODEL, **overrides):
-    return configuration.build(
+    return build_from(
         dataclasses.replace(CONFIG, **overrides),
         records_dir=records_dir,
         seed=seed,
@@ -386,7 +388,7 @@ def test_what_does_not_fit_is_named(records_dir, model, overrides, message):
 def test_fewer_predictions_than_the_rate_wants_are_told(records_dir, caplog):
     build(records_dir)
     assert not caplog.messages
-    build(records_dir, masking=configuration.MaskingConfig(max_predictions=75))
+    build(records_dir, masking=MaskingConfig(max_predictions=75))
     assert (
         "max_predictions=75: rows of 512 positions would have up to 76"
         in (caplog.messages[0])

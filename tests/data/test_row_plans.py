@@ -7,7 +7,7 @@ import threading
 import numpy as np
 import pytest
 
-from seg_tf.data import row_plans
+from seg_tf.data import packing
 from seg_tf.data.manifest import Manifest
 from tests.data import test_packed_window_inputs as windows
 from tests.data import test_reat_inputs as texts
@@ -82,7 +82,7 @@ def form(planned_at_once, tmp_path, monkeypatch):
     form, written, arguments, at_once = planned_at_once
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     records_dir = shutil.copytree(written, tmp_path / "records")
-    monkeypatch.setattr(row_plans, "_ENOUGH_FOR_A_GROUP", 1)
+    monkeypatch.setattr(packing, "_ENOUGH_FOR_A_GROUP", 1)
     return records_dir, form, lambda: form.build(records_dir, **arguments), at_once
 
 
@@ -105,19 +105,19 @@ def test_a_plan_is_made_once(form, monkeypatch):
     def never(*_):
         raise AssertionError("planned again")
 
-    monkeypatch.setattr(row_plans, "_write", never)
+    monkeypatch.setattr(packing, "_write", never)
     assert_same_rows(read(build()), rows)
 
 
 def test_ranks_that_start_together_wait_for_one(form, monkeypatch):
     _, form, build, _ = form
-    write, written = row_plans._write, []
+    write, written = packing._write, []
 
     def noted(parent, name, *arguments):
         written.append(name)
         write(parent, name, *arguments)
 
-    monkeypatch.setattr(row_plans, "_write", noted)
+    monkeypatch.setattr(packing, "_write", noted)
     threads = [threading.Thread(target=lambda: read(build())) for _ in range(3)]
     for thread in threads:
         thread.start()
@@ -162,7 +162,7 @@ def test_a_killed_plan_is_made_anew(form, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(row_plans.files, "write_json", killed)
+        patch.setattr(packing.files, "write_json", killed)
         with pytest.raises(KeyboardInterrupt):
             read(build())
     assert not list((records_dir / "plans").glob("train-*"))
@@ -174,8 +174,8 @@ def test_groups_are_consecutive_shards_of_enough_windows(form, monkeypatch):
     manifest = Manifest.load(records_dir)
     sizes = [shard.records for shard in manifest.splits["train"]]
     for enough in (1, sizes[0] + 1, sum(sizes), 10**9):
-        monkeypatch.setattr(row_plans, "_ENOUGH_FOR_A_GROUP", enough)
-        groups = row_plans.groups_of_shards(manifest, "train", "records")
+        monkeypatch.setattr(packing, "_ENOUGH_FOR_A_GROUP", enough)
+        groups = packing.groups_of_shards(manifest, "train", "records")
         assert [n for group in groups for n in group] == list(range(len(sizes)))
         for group in groups[:-1]:
             assert sum(sizes[n] for n in group) >= enough

@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 from seg_tf.data import randomness
-from seg_tf.data.sentence_exchange import exchange
+from seg_tf.data.reat_inputs import exchange
 
 
 def exchanged(sizes, rows, rate=0.2, slots=None, seed=0):

@@ -8,10 +8,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seg_tf import configuration, features
+from seg_tf import features
+from seg_tf.config import build_from
 from seg_tf.data import examples, randomness
+from seg_tf.data.inputs import (
+    MaskingConfig,
+    SentenceInputsConfig,
+    ShuffledWindowInputsConfig,
+    WindowInputsConfig,
+)
 from seg_tf.data.manifest import Manifest
-from seg_tf.data.sentence_layout import merge
+from seg_tf.data.sentence_inputs import merge
 from seg_tf.text.tree import DocumentTree
 from tests.data.test_window_inputs import (
     assert_same_rows,
@@ -73,17 +80,15 @@ def records_dir(tmp_path_factory):
 PLAIN_TABLES = {name: rows for name, rows in TABLES.items() if name != "sentence_id"}
 
 
-def build(
-    records_dir, seed=0, config_class=configuration.SentenceInputsConfig, **overrides
-):
+def build(records_dir, seed=0, config_class=SentenceInputsConfig, **overrides):
     config = config_class(
         window_length=WINDOW_LENGTH,
         max_sentences=overrides.pop("max_sentences", MAX_SENTENCES),
         shuffle_rate=overrides.pop("shuffle_rate", 0.5),
-        masking=configuration.MaskingConfig(max_predictions=6),
+        masking=MaskingConfig(max_predictions=6),
     )
     tables = overrides.pop("index_tables", TABLES)
-    return configuration.build(
+    return build_from(
         config, records_dir=records_dir, index_tables=tables, seed=seed, **overrides
     )
 
@@ -195,8 +200,8 @@ def test_without_sentence_tokens_the_same_sentences_take_the_same_places(
             index_tables=tables,
         )
         for config_class, tables in (
-            (configuration.SentenceInputsConfig, TABLES),
-            (configuration.ShuffledWindowInputsConfig, PLAIN_TABLES),
+            (SentenceInputsConfig, TABLES),
+            (ShuffledWindowInputsConfig, PLAIN_TABLES),
         )
     )
     assert set(plain.feature_names) == set(with_tokens.feature_names) - {
@@ -245,15 +250,15 @@ def test_rows_in_order_without_sentence_tokens_are_plain_windows(records_dir):
     tables = {"position_index": WINDOW_LENGTH, "paragraph_index": 4}
     shuffled = build(
         records_dir,
-        config_class=configuration.ShuffledWindowInputsConfig,
+        config_class=ShuffledWindowInputsConfig,
         max_sentences=38,
         shuffle_rate=0.0,
         index_tables=tables,
     )
-    plain = configuration.build(
-        configuration.WindowInputsConfig(
+    plain = build_from(
+        WindowInputsConfig(
             window_length=WINDOW_LENGTH,
-            masking=configuration.MaskingConfig(max_predictions=6),
+            masking=MaskingConfig(max_predictions=6),
         ),
         records_dir=records_dir,
         index_tables=tables,
@@ -266,7 +271,7 @@ def test_rows_in_order_without_sentence_tokens_are_plain_windows(records_dir):
 
 def test_sentence_ids_want_sentence_tokens(records_dir):
     with pytest.raises(ValueError, match="Received: 'sentence_id'"):
-        build(records_dir, config_class=configuration.ShuffledWindowInputsConfig)
+        build(records_dir, config_class=ShuffledWindowInputsConfig)
 
 
 def test_half_of_the_rows_are_shuffled_and_all_or_none_on_request(records_dir):
@@ -452,8 +457,6 @@ def test_another_vocabulary_beside_the_records_is_refused(records_dir, tmp_path)
 
 
 def test_plain_windows_have_no_sentence_ids(records_dir):
-    config = configuration.WindowInputsConfig(window_length=WINDOW_LENGTH)
+    config = WindowInputsConfig(window_length=WINDOW_LENGTH)
     with pytest.raises(ValueError, match="Received: 'sentence_id'"):
-        configuration.build(
-            config, records_dir=records_dir, index_tables=TABLES, seed=0
-        )
+        build_from(config, records_dir=records_dir, index_tables=TABLES, seed=0)

@@ -4,9 +4,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seg_tf import configuration
+from seg_tf.config import build_from
 from seg_tf.data import randomness
-from seg_tf.data.span_masking import SpanMasking
+from seg_tf.data.inputs import (
+    PackedWindowInputsConfig,
+    SentenceInputsConfig,
+    SpanMaskingConfig,
+    WindowInputsConfig,
+)
+from seg_tf.data.masking import SpanMasking
 from tests.data import test_packed_window_inputs as packed
 from tests.data.test_window_inputs import take, unmasked
 from tests.data_pipelines.builders import SPECIAL_IDS
@@ -294,12 +300,10 @@ def records_dir(tmp_path_factory):
 def build(config_class, records_dir, tables, **settings):
     config = config_class(
         window_length=packed.WINDOW_LENGTH,
-        masking=configuration.SpanMaskingConfig(max_predictions=6),
+        masking=SpanMaskingConfig(max_predictions=6),
         **settings,
     )
-    return configuration.build(
-        config, records_dir=records_dir, index_tables=tables, seed=0
-    )
+    return build_from(config, records_dir=records_dir, index_tables=tables, seed=0)
 
 
 def assert_spans(numbers, positions):
@@ -313,9 +317,9 @@ def assert_spans(numbers, positions):
 
 def test_windows_and_packed_windows_have_spans(records_dir):
     tables = {"paragraph_index": 100, "sentence_index": 100}
-    plain = build(configuration.WindowInputsConfig, records_dir, tables)
+    plain = build(WindowInputsConfig, records_dir, tables)
     several = build(
-        configuration.PackedWindowInputsConfig,
+        PackedWindowInputsConfig,
         records_dir,
         tables,
         max_windows_per_row=4,
@@ -333,7 +337,7 @@ def test_windows_and_packed_windows_have_spans(records_dir):
 
 def test_shuffled_sentences_have_spans(records_dir):
     inputs = build(
-        configuration.SentenceInputsConfig,
+        SentenceInputsConfig,
         records_dir,
         {"sentence_id": 8},
         max_sentences=6,

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seg_tf import configuration, features
+from seg_tf import features
+from seg_tf.config import build_from
 from seg_tf.data import sample_order
+from seg_tf.data.inputs import MaskingConfig, WindowInputsConfig
 from seg_tf.data.manifest import Manifest
 from seg_tf.data.window_inputs import WindowInputs
 from seg_tf.text.exact_tokenizer import UNCASED
@@ -53,11 +55,11 @@ def records_dir(tmp_path_factory):
 
 
 def build(records_dir, seed=0, tables=TABLES, max_predictions=6, **overrides):
-    config = configuration.WindowInputsConfig(
+    config = WindowInputsConfig(
         window_length=overrides.pop("window_length", WINDOW_LENGTH),
-        masking=configuration.MaskingConfig(max_predictions=max_predictions),
+        masking=MaskingConfig(max_predictions=max_predictions),
     )
-    return configuration.build(
+    return build_from(
         config, records_dir=records_dir, index_tables=tables, seed=seed, **overrides
     )
 
@@ -388,9 +390,7 @@ def test_batches_that_ranks_cannot_share_are_refused(records_dir):
 
 
 def test_inputs_are_built_from_the_default_config():
-    config = configuration.WindowInputsConfig()
-    module, _, name = config.implementation.partition(":")
-    assert (module, name) == (WindowInputs.__module__, WindowInputs.__name__)
+    assert WindowInputsConfig.implementation is WindowInputs
 
 
 def test_vocabulary_travels_with_the_inputs_and_must_be_the_records_own(tmp_path):

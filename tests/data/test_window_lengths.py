@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from seg_tf.data import window_lengths
-from seg_tf.data.window_lengths import SENTENCES, WINDOWS
+from seg_tf.data import record_schema
+from seg_tf.data.record_schema import SENTENCES, WINDOWS
 from tests.data_pipelines.builders import random_tree, read_split, write_windows
 
 KINDS = pytest.mark.parametrize("kind", [WINDOWS, SENTENCES])
@@ -35,7 +35,9 @@ def test_lengths_are_those_of_the_records_in_their_order(built):
     assert WINDOWS.read(manifest.splits["train"], folder).tolist() == expected
     expected = [tree.sentence_lengths.tolist() for tree in trees]
     assert max(map(len, expected)) > 1
-    pieces, counts = window_lengths.read_sentences(manifest.splits["train"], folder)
+    pieces, counts = record_schema.read_sentence_lengths(
+        manifest.splits["train"], folder
+    )
     assert pieces.tolist() == list(itertools.chain(*expected))
     assert counts.tolist() == list(map(len, expected))
     # Whatever is counted with them must not wrap around.
@@ -45,16 +47,18 @@ def test_lengths_are_those_of_the_records_in_their_order(built):
 def test_a_split_without_windows_has_no_lengths(built):
     manifest, folder = built
     assert WINDOWS.read(manifest.splits["validation"], folder).tolist() == []
-    for one in window_lengths.read_sentences(manifest.splits["validation"], folder):
+    for one in record_schema.read_sentence_lengths(
+        manifest.splits["validation"], folder
+    ):
         assert one.tolist() == []
 
 
 def test_the_longest_window_there_can_be_keeps_its_length(tmp_path):
     path = tmp_path / "a.tfrecord"
-    window_lengths.write(path, [np.array([65_533], np.uint16), np.array([1])])
+    record_schema.write_lengths(path, [np.array([65_533], np.uint16), np.array([1])])
     assert WINDOWS.read_shard(path).tolist() == [65_533, 1]
     # A sum that the sentences' own type does not hold.
-    window_lengths.write(path, [np.array([250] * 100, np.uint8)])
+    record_schema.write_lengths(path, [np.array([250] * 100, np.uint8)])
     assert WINDOWS.read_shard(path).tolist() == [25_000]
     assert SENTENCES.read_shard(path).tolist() == [250] * 100
 
@@ -66,7 +70,7 @@ def test_missing_lengths_say_what_to_do(built, kind):
     with pytest.raises(
         ValueError, match=rf"train-00002\{kind.suffix}.*missing.*build_windows"
     ):
-        window_lengths.read_sentences(manifest.splits["train"], folder)
+        record_schema.read_sentence_lengths(manifest.splits["train"], folder)
 
 
 @KINDS
@@ -96,4 +100,4 @@ def test_sentences_over_the_end_of_a_window_are_refused(built):
     with pytest.raises(
         ValueError, match=r"train-00002\.sentence_lengths: expected that every window"
     ):
-        window_lengths.read_sentences(manifest.splits["train"], folder)
+        record_schema.read_sentence_lengths(manifest.splits["train"], folder)

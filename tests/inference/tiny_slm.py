@@ -4,7 +4,16 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from seg_tf import configuration, features
+from seg_tf import features
+from seg_tf.config import (
+    EncoderConfig,
+    MaskedLMConfig,
+    RunConfig,
+    SentenceUnshufflingConfig,
+    build_from,
+    to_dict,
+)
+from seg_tf.data.inputs import SentenceInputsConfig
 from seg_tf.text.exact_tokenizer import UNCASED
 from seg_tf.text.preparation import TextPreparation
 from seg_tf.text.punkt import SentenceSplitter
@@ -29,16 +38,16 @@ INDEX_TABLES = {
 }
 
 
-def config(*objectives, inputs=None) -> configuration.RunConfig:
+def config(*objectives, inputs=None) -> RunConfig:
     """Config of the run, with objectives besides masked LM."""
     if inputs is None:
-        inputs = configuration.SentenceInputsConfig(
+        inputs = SentenceInputsConfig(
             window_length=WINDOW_LENGTH, max_sentences=MAX_SENTENCES
         )
-    return configuration.RunConfig(
+    return RunConfig(
         name="tiny",
         paper="bert_base",
-        model=configuration.EncoderConfig(
+        model=EncoderConfig(
             index_tables=INDEX_TABLES,
             num_layers=2,
             hidden_size=16,
@@ -48,7 +57,7 @@ def config(*objectives, inputs=None) -> configuration.RunConfig:
             initializer_range=0.3,
         ),
         inputs=inputs,
-        objectives={"masked_lm": configuration.MaskedLMConfig()}
+        objectives={"masked_lm": MaskedLMConfig()}
         | {f"objective_{number}": one for number, one in enumerate(objectives)},
     )
 
@@ -58,11 +67,11 @@ def write_checkpoint(
 ):
     """A run's folder with one checkpoint of random weights."""
     if run_config is None:
-        run_config = config(configuration.SentenceUnshufflingConfig(num_layers=1))
+        run_config = config(SentenceUnshufflingConfig(num_layers=1))
     keras.utils.set_random_seed(seed)
-    encoder = configuration.build(run_config.model, vocab_size=vocabulary.size)
+    encoder = build_from(run_config.model, vocab_size=vocabulary.size)
     objectives = {
-        name: configuration.build(one, encoder=encoder)
+        name: build_from(one, encoder=encoder)
         for name, one in run_config.objectives.items()
     }
     pretrainer = Pretrainer(encoder, objectives)
@@ -78,7 +87,7 @@ def write_checkpoint(
         folder / "checkpoints",
         keep=1,
         facts={
-            "config": configuration.to_dict(run_config),
+            "config": to_dict(run_config),
             "vocab_size": vocabulary.size,
             "vocab_checksum": vocabulary.checksum,
         },

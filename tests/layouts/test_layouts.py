@@ -5,7 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from seg_tf import configuration
+from seg_tf.config import TransformerXLConfig
+from seg_tf.data.inputs import LaneInputsConfig, ShuffledWindowInputsConfig
 from seg_tf.finetuning.segments import as_tuples, encode_texts
 from seg_tf.inference import text_windows
 from seg_tf.layouts.segments import Segment
@@ -113,7 +114,7 @@ def test_windows_are_those_of_the_table(kind, case):
 def test_a_model_of_shuffled_windows_reads_plain_ones():
     """As it has no [SENT] (SLM, table 4), everything after pretraining is BERT's."""
     plain = tiny("bert")
-    inputs = configuration.ShuffledWindowInputsConfig(
+    inputs = ShuffledWindowInputsConfig(
         window_length=plain.config.inputs.window_length, shuffle_rate=1.0
     )
     ours = dataclasses.replace(
@@ -426,8 +427,8 @@ def test_a_language_model_is_refused():
     bert = tiny("bert")
     config = dataclasses.replace(
         bert.config,
-        model=configuration.TransformerXLConfig(),
-        inputs=configuration.LaneInputsConfig(),
+        model=TransformerXLConfig(),
+        inputs=LaneInputsConfig(),
         name="xl",
     )
     with pytest.raises(ValueError, match=r"of an encoder.*'xl'.*TransformerXLConfig"):

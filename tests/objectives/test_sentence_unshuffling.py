@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seg_tf.configuration import SentenceUnshufflingConfig, build
+from seg_tf.config import SentenceUnshufflingConfig, build_from
 from seg_tf.models.encoder import Encoder
 from seg_tf.objectives.sentence_unshuffling import SentenceUnshuffling
 from tests import candidate_batches, numpy_reference
@@ -196,7 +196,7 @@ def test_sizes_come_from_the_encoder():
     encoder = Encoder(
         **SIZES, dropout=0.3, approximate_gelu=True, initializer_range=0.5
     )
-    objective = build(
+    objective = build_from(
         SentenceUnshufflingConfig(
             loss_weight=0.25, scale_pointers=True, normalize_first=True
         ),

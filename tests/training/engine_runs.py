@@ -9,7 +9,9 @@ import shutil
 
 import keras
 
-from seg_tf import configuration, files
+from seg_tf import files
+from seg_tf.config import AdamWConfig, LambConfig, MaskedLMConfig, MuonConfig
+from seg_tf.data.inputs import MaskingConfig, WindowInputsConfig
 from seg_tf.training import pretraining, pretraining_command, training_state
 from seg_tf.training.checkpoint import Checkpoints
 from tests.training import (
@@ -27,12 +29,12 @@ SEGABERT = dataclasses.replace(
         SLM.model,
         index_tables={"paragraph_index": 4, "sentence_index": 8, "token_index": 16},
     ),
-    inputs=configuration.WindowInputsConfig(
+    inputs=WindowInputsConfig(
         window_length=WINDOW_LENGTH,
-        masking=configuration.MaskingConfig(max_predictions=8),
+        masking=MaskingConfig(max_predictions=8),
     ),
-    objectives={"masked_lm": configuration.MaskedLMConfig()},
-    optimizer=configuration.LambConfig(learning_rate=1e-3, warmup_updates=1),
+    objectives={"masked_lm": MaskedLMConfig()},
+    optimizer=LambConfig(learning_rate=1e-3, warmup_updates=1),
 )
 RECOMPUTED = dataclasses.replace(
     word_runs.CONFIG,
@@ -49,9 +51,7 @@ MODERN = dataclasses.replace(
         layer_norm_epsilon=1e-6,
     ),
 )
-MUON = configuration.MuonConfig(
-    learning_rate=1e-3, matrix_learning_rate=1e-2, warmup_updates=1
-)
+MUON = MuonConfig(learning_rate=1e-3, matrix_learning_rate=1e-2, warmup_updates=1)
 # Config, and the folder of its records below that of `write_records`.
 RUNS = {
     "SegaBERT, LAMB": (SEGABERT, "windows"),
@@ -134,7 +134,7 @@ def disagreements(processes, records, folder):
         if not processes.is_chief:
             config, records_dir = config_of("SLM", **settings), folder / folder_name
             if rate:
-                optimizer = configuration.AdamWConfig(learning_rate=rate)
+                optimizer = AdamWConfig(learning_rate=rate)
                 config = dataclasses.replace(config, optimizer=optimizer)
         options = pretraining_command.RunOptions(
             records_dir=str(records_dir), output_dir=str(folder / "run"), dry_run=True

@@ -16,7 +16,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from seg_tf import configuration
+from seg_tf.config import AdamWConfig, LossScaleConfig, RunConfig
 from seg_tf.training import horovod_distribution, pretraining, run_folder
 from seg_tf.training.errors import TrainingStopped
 from seg_tf.training.run_folder import RunFolder
@@ -26,11 +26,11 @@ from tests.training.stand_ins import ArithmeticInputs, as_built, small_config
 NUM_UPDATES = 20
 
 
-def train_config(**training) -> configuration.RunConfig:
+def train_config(**training) -> RunConfig:
     """Lengths, predictions and, on two ranks, numbers of rows differ by rank."""
     config = small_config(batch_size=6, micro_batch_size=2, **training)
     return dataclasses.replace(
-        config, optimizer=configuration.AdamWConfig(learning_rate=1e-3, epsilon=1e-4)
+        config, optimizer=AdamWConfig(learning_rate=1e-3, epsilon=1e-4)
     )
 
 
@@ -153,7 +153,7 @@ def fit_words(processes, folder, **training):
 
 def check_overflow(processes, folder):
     # Of the second step, only the rows of the last rank overflow.
-    loss_scale = configuration.LossScaleConfig(initial=64.0)
+    loss_scale = LossScaleConfig(initial=64.0)
     config = train_config(dtype_policy="mixed_float16", loss_scale=loss_scale)
     pretrainer = fit(config, processes, BadInputs(10, 12), updates=3)
     return {

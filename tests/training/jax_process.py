@@ -17,7 +17,7 @@ import jax
 import keras
 import numpy as np
 
-from seg_tf import configuration
+from seg_tf.config import LossScaleConfig
 from seg_tf.training import jax_step
 from seg_tf.training.errors import NonFiniteSteps
 from tests.training import engine_runs, stand_ins
@@ -65,7 +65,7 @@ def skipped_steps():
         micro_batch_size=2,
         dtype_policy="mixed_float16",
         compress_gradients=True,
-        loss_scale=configuration.LossScaleConfig(initial=2.0**40, growth_interval=100),
+        loss_scale=LossScaleConfig(initial=2.0**40, growth_interval=100),
         max_skipped_steps=30,
     )
     pretrainer = stand_ins.small_pretrainer(config)

@@ -8,8 +8,9 @@ import types
 import keras
 import tensorflow as tf
 
-from seg_tf import configuration
+from seg_tf.config import AdamWConfig, EncoderConfig, RunConfig, TrainingConfig
 from seg_tf.data import sample_order
+from seg_tf.data.inputs import MaskingConfig, WindowInputsConfig
 from seg_tf.training import pretraining, training_state
 
 VOCAB_SIZE = 50
@@ -88,7 +89,7 @@ class ArithmeticInputs:
         }
 
 
-def small_config(dropout=0.1, **training) -> configuration.RunConfig:
+def small_config(dropout=0.1, **training) -> RunConfig:
     """Config of a run on `ArithmeticInputs`."""
     settings = {
         "num_updates": 20,
@@ -100,10 +101,10 @@ def small_config(dropout=0.1, **training) -> configuration.RunConfig:
         "deterministic_ops": False,
         **training,
     }
-    return configuration.RunConfig(
+    return RunConfig(
         name="small",
         paper="bert_base",
-        model=configuration.EncoderConfig(
+        model=EncoderConfig(
             index_tables={"position_index": LENGTH},
             num_layers=1,
             hidden_size=8,
@@ -111,12 +112,12 @@ def small_config(dropout=0.1, **training) -> configuration.RunConfig:
             intermediate_size=16,
             dropout=dropout,
         ),
-        inputs=configuration.WindowInputsConfig(
+        inputs=WindowInputsConfig(
             window_length=LENGTH,
-            masking=configuration.MaskingConfig(max_predictions=NUM_PREDICTIONS),
+            masking=MaskingConfig(max_predictions=NUM_PREDICTIONS),
         ),
-        optimizer=configuration.AdamWConfig(learning_rate=1e-2),
-        training=configuration.TrainingConfig(**settings),
+        optimizer=AdamWConfig(learning_rate=1e-2),
+        training=TrainingConfig(**settings),
     )
 
 

@@ -8,9 +8,10 @@ import keras
 import numpy as np
 import pytest
 
-from seg_tf import configuration, files
+from seg_tf import files
 from seg_tf.checkpoints import contents, folders, pretrained
 from seg_tf.checkpoints.errors import CheckpointError
+from seg_tf.config import to_dict
 from seg_tf.training.checkpoint import Checkpoints
 from tests import command_calls, full_disks
 from tests.training.stand_ins import (
@@ -58,7 +59,7 @@ def state_of(pretrainer):
 
 
 def checkpoints_in(folder, keep=3, reports=None):
-    config = configuration.to_dict(small_config())
+    config = to_dict(small_config())
     return Checkpoints(
         folder,
         keep,

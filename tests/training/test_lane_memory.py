@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seg_tf import configuration
+from seg_tf.config import LossScaleConfig
 from seg_tf.training import pretraining
 from seg_tf.training.checkpoint import Checkpoints
 from seg_tf.training.distribution import Distribution
@@ -140,7 +140,7 @@ def test_memory_that_is_not_finite_is_not_kept(records):
 
 
 def test_overflow_of_the_gradient_alone_leaves_memory_to_go_on(records):
-    scale = configuration.LossScaleConfig(initial=2.0**60)
+    scale = LossScaleConfig(initial=2.0**60)
     config = with_settings(
         {"num_layers": 1}, dtype_policy="mixed_float16", loss_scale=scale
     )

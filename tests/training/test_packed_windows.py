@@ -6,8 +6,18 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seg_tf import configuration
-from seg_tf.configuration import PackedWindowInputsConfig, WindowInputsConfig
+from seg_tf.config import (
+    EncoderConfig,
+    RunConfig,
+    TrainingConfig,
+    from_config_dict,
+    to_config_dict,
+)
+from seg_tf.data.inputs import (
+    MaskingConfig,
+    PackedWindowInputsConfig,
+    WindowInputsConfig,
+)
 from seg_tf.training import pretraining
 from tests.data_pipelines.builders import random_tree, write_windows
 
@@ -36,10 +46,10 @@ def records_dir(tmp_path_factory):
 
 
 def run_config(tables, inputs=PackedWindowInputsConfig):
-    return configuration.RunConfig(
+    return RunConfig(
         name="small",
         paper="bert_base",
-        model=configuration.EncoderConfig(
+        model=EncoderConfig(
             index_tables=TABLES[tables],
             num_layers=2,
             hidden_size=16,
@@ -48,10 +58,8 @@ def run_config(tables, inputs=PackedWindowInputsConfig):
             dropout=0.0,
             initializer_range=0.3,
         ),
-        inputs=inputs(
-            window_length=LENGTH, masking=configuration.MaskingConfig(max_predictions=6)
-        ),
-        training=configuration.TrainingConfig(deterministic_ops=False),
+        inputs=inputs(window_length=LENGTH, masking=MaskingConfig(max_predictions=6)),
+        training=TrainingConfig(deterministic_ops=False),
     )
 
 
@@ -136,9 +144,9 @@ def test_loss_and_gradient_are_those_of_unpacked_rows(records_dir, tables):
 
 
 def test_a_packed_run_is_a_flag_away(records_dir):
-    plain = configuration.to_config_dict(run_config("bert", WindowInputsConfig))
+    plain = to_config_dict(run_config("bert", WindowInputsConfig))
     plain.inputs.type = "PackedWindowInputsConfig"
-    assert configuration.from_config_dict(plain) == run_config("bert")
+    assert from_config_dict(plain) == run_config("bert")
 
 
 def test_position_table_must_hold_a_window_not_a_row_of_them():

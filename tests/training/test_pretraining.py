@@ -437,7 +437,7 @@ def test_compiled_step_trains_the_same():
 def test_inputs_that_do_not_fit_are_refused_before_anything_is_written():
     @dataclasses.dataclass(frozen=True, kw_only=True)
     class NoShardsConfig:
-        implementation = "tests.training.test_pretraining:NoShards"
+        implementation = NoShards
 
     config = dataclasses.replace(small_config(), inputs=NoShardsConfig())
     with pytest.raises(ValueError, match="the shard is missing"):

@@ -8,8 +8,17 @@ import pytest
 
 from data_pipelines import build_windows
 from data_pipelines.builds.window_building import WindowOptions
-from seg_tf import configuration
 from seg_tf.checkpoints.pretrained import load_pretrained
+from seg_tf.config import (
+    AdamWConfig,
+    EncoderConfig,
+    ExchangeSentenceConfig,
+    MaskedLMConfig,
+    ReATConfig,
+    RunConfig,
+    TrainingConfig,
+)
+from seg_tf.data.inputs import MaskingConfig, ReATInputsConfig, WindowInputsConfig
 from seg_tf.training import dry_run, pretraining
 from seg_tf.training.outputs import run_log
 from seg_tf.training.run_folder import RunFolder, describe_run
@@ -19,10 +28,10 @@ from tests.training.test_sentence_unshuffling_run import (
 
 pytestmark = pytest.mark.slow
 
-CONFIG = configuration.RunConfig(
+CONFIG = RunConfig(
     name="reat",
     paper="reat_small",
-    model=configuration.ReATConfig(
+    model=ReATConfig(
         block_length=16,
         max_sentences=10,
         num_sentence_layers=1,
@@ -34,7 +43,7 @@ CONFIG = configuration.RunConfig(
         intermediate_size=32,
         alpha_intermediate_size=32,
     ),
-    inputs=configuration.ReATInputsConfig(
+    inputs=ReATInputsConfig(
         window_length=600,
         row_length=128,
         sentences_per_row=32,
@@ -42,14 +51,14 @@ CONFIG = configuration.RunConfig(
         short_max_sentences=4,
         long_sentence_length=16,
         long_max_sentences=10,
-        masking=configuration.MaskingConfig(max_predictions=20),
+        masking=MaskingConfig(max_predictions=20),
     ),
     objectives={
-        "masked_lm": configuration.MaskedLMConfig(),
-        "exchange_sentence": configuration.ExchangeSentenceConfig(),
+        "masked_lm": MaskedLMConfig(),
+        "exchange_sentence": ExchangeSentenceConfig(),
     },
-    optimizer=configuration.AdamWConfig(learning_rate=1e-3, warmup_updates=1),
-    training=configuration.TrainingConfig(
+    optimizer=AdamWConfig(learning_rate=1e-3, warmup_updates=1),
+    training=TrainingConfig(
         num_updates=12,
         batch_size=6,
         micro_batch_size=3,
@@ -166,14 +175,14 @@ def test_plan_tells_parameters_and_memory(records_dir):
 def test_plain_rows_are_refused_with_what_to_take_instead(records_dir):
     config = dataclasses.replace(
         CONFIG,
-        model=configuration.EncoderConfig(
+        model=EncoderConfig(
             index_tables={"position_index": 600},
             num_layers=1,
             hidden_size=16,
             num_heads=2,
             intermediate_size=32,
         ),
-        inputs=configuration.WindowInputsConfig(window_length=600),
+        inputs=WindowInputsConfig(window_length=600),
     )
     inputs = pretraining.build_inputs(config, str(records_dir))
     with pytest.raises(ValueError, match=r"sentence_starts.*ReATInputsConfig"):

@@ -9,7 +9,22 @@ from data_pipelines import build_windows
 from data_pipelines.builds import document_build
 from data_pipelines.builds.document_options import DocumentOptions
 from data_pipelines.builds.window_building import WindowOptions
-from seg_tf import configuration
+from seg_tf.config import (
+    AdamWConfig,
+    EncoderConfig,
+    MaskedLMConfig,
+    RunConfig,
+    SentenceUnshufflingConfig,
+    TrainingConfig,
+    from_config_dict,
+    to_dict,
+)
+from seg_tf.data.inputs import (
+    SentenceInputsConfig,
+    ShuffledWindowInputsConfig,
+    SpanMaskingConfig,
+    WindowInputsConfig,
+)
 from seg_tf.training import pretraining
 from seg_tf.training.outputs import run_log
 from seg_tf.training.run_folder import RunFolder, describe_run
@@ -18,10 +33,10 @@ pytestmark = pytest.mark.slow
 
 WINDOW_LENGTH = 48
 MAX_SENTENCES = 8
-CONFIG = configuration.RunConfig(
+CONFIG = RunConfig(
     name="slm",
     paper="slm_base",
-    model=configuration.EncoderConfig(
+    model=EncoderConfig(
         index_tables={
             "position_index": WINDOW_LENGTH + MAX_SENTENCES,
             "sentence_id": MAX_SENTENCES + 2,
@@ -31,17 +46,17 @@ CONFIG = configuration.RunConfig(
         num_heads=2,
         intermediate_size=32,
     ),
-    inputs=configuration.SentenceInputsConfig(
+    inputs=SentenceInputsConfig(
         window_length=WINDOW_LENGTH,
         max_sentences=MAX_SENTENCES,
-        masking=configuration.SpanMaskingConfig(max_predictions=8),
+        masking=SpanMaskingConfig(max_predictions=8),
     ),
     objectives={
-        "masked_lm": configuration.MaskedLMConfig(),
-        "sentence_unshuffling": configuration.SentenceUnshufflingConfig(num_layers=1),
+        "masked_lm": MaskedLMConfig(),
+        "sentence_unshuffling": SentenceUnshufflingConfig(num_layers=1),
     },
-    optimizer=configuration.AdamWConfig(learning_rate=1e-3, warmup_updates=1),
-    training=configuration.TrainingConfig(
+    optimizer=AdamWConfig(learning_rate=1e-3, warmup_updates=1),
+    training=TrainingConfig(
         num_updates=12,
         batch_size=6,
         micro_batch_size=3,
@@ -129,17 +144,17 @@ def test_documents_of_any_shape_train_and_are_put_in_order(records_dir, tmp_path
 
 @pytest.mark.parametrize(
     "inputs_class",
-    [configuration.WindowInputsConfig, configuration.ShuffledWindowInputsConfig],
+    [WindowInputsConfig, ShuffledWindowInputsConfig],
 )
 def test_rows_without_sentence_tokens_are_refused_with_what_to_take_instead(
     records_dir, inputs_class
 ):
-    config = configuration.from_config_dict(
+    config = from_config_dict(
         {
-            **configuration.to_dict(CONFIG),
-            "inputs": configuration.to_dict(inputs_class(window_length=WINDOW_LENGTH)),
+            **to_dict(CONFIG),
+            "inputs": to_dict(inputs_class(window_length=WINDOW_LENGTH)),
             "model": {
-                **configuration.to_dict(CONFIG.model),
+                **to_dict(CONFIG.model),
                 "index_tables": {"position_index": WINDOW_LENGTH},
             },
         }

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seg_tf import configuration
+from seg_tf.config import AdamWConfig
 from seg_tf.training import pretraining, training_state
 from seg_tf.training.distribution import Distribution
 from seg_tf.training.optimizers.loss_scale import DynamicLossScale
@@ -174,7 +174,7 @@ def test_micro_batches_train_as_one_batch_does():
     # Updates are small, so that Adam does not blow rounding up where gradients vanish.
     whole = small_config(dropout=0.0, batch_size=12)
     whole = dataclasses.replace(
-        whole, optimizer=configuration.AdamWConfig(learning_rate=1e-3, epsilon=1e-4)
+        whole, optimizer=AdamWConfig(learning_rate=1e-3, epsilon=1e-4)
     )
     expected = trained(whole)
     for size in (1, 4):

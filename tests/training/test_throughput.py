@@ -11,7 +11,8 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.framework import op_callbacks
 
-from seg_tf import configuration
+from seg_tf.config import RunConfig
+from seg_tf.data.inputs import WindowInputsConfig
 from seg_tf.training import pretraining, throughput
 from seg_tf.training.outputs.run_outputs import SilentOutputs
 from seg_tf.training.outputs.stopwatch import Lap, Stopwatch
@@ -129,7 +130,7 @@ def test_flops_of_a_transformer_xl(tmp_path, cutoffs):
 
 def test_bert_base_costs_about_six_times_its_weights_for_each_token():
     """Kaplan et al., 2020, section 2.1; attention over 512 positions adds 10 %."""
-    config = configuration.RunConfig(name="bert", paper="bert_base")
+    config = RunConfig(name="bert", paper="bert_base", inputs=WindowInputsConfig())
     weights = 12 * (4 * 768**2 + 2 * 768 * 3072)
     tokens = config.training.batch_size * 512
     flops = throughput.flops_per_update(config, 30_522)

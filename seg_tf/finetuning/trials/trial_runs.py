@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import keras
 
 from seg_tf import files
-from seg_tf.configuration.differences import differing_settings
+from seg_tf.config import differing_settings
 from seg_tf.finetuning.classification.dev_scores import PREFIX
 from seg_tf.finetuning.trials.divergence import TrainingDiverged
 from seg_tf.finetuning.trials.trial import Setting, TaskRunner

@@ -14,33 +14,23 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import keras
 
-from seg_tf.configuration import registry
+from seg_tf.text.user_functions import load_function
 from seg_tf.training.errors import TrainingStopped
 
 CallbackFactory = Callable[[pathlib.Path], keras.callbacks.Callback]
 
 
 def find_factories(references: Sequence[str], argument: str) -> list[CallbackFactory]:
-    """Imports what makes the callbacks.
+    """Imports what makes the callbacks, each `"package.module:function"`.
 
     Args:
-        references: each `"package.module:function"`.
+        references: their names.
         argument: where they were given, for errors.
 
     Raises:
         ValueError: if one cannot be imported.
     """
-    found = []
-    for reference in references:
-        try:
-            found.append(registry.find(reference))
-        except (ImportError, AttributeError, ValueError) as error:
-            raise ValueError(
-                f"`{argument}` must name functions that Python can import, each as "
-                "package.module:function; a module beside the command needs "
-                f"PYTHONPATH. Received: {reference}: {error}"
-            ) from error
-    return found
+    return [load_function(reference, argument) for reference in references]
 
 
 def make_callbacks(

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 import keras
 from tqdm import tqdm
 
-from seg_tf import configuration
+from seg_tf.config import TrainingConfig
 from seg_tf.progress import Progress
 from seg_tf.training import throughput, yardstick
 from seg_tf.training.checkpoint import Checkpoints
@@ -71,7 +71,7 @@ class Outputs(SilentOutputs):
         self,
         folder: RunFolder,
         checkpoints: Checkpoints,
-        settings: configuration.TrainingConfig,
+        settings: TrainingConfig,
         updates: int,
         validated: bool,
         name: str,

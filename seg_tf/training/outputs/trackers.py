@@ -10,7 +10,7 @@ from typing import Any
 import keras
 
 from seg_tf import files
-from seg_tf.configuration.differences import flat
+from seg_tf.config.base import flat
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

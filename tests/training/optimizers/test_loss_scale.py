@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seg_tf import configuration
+from seg_tf.config import LossScaleConfig
 from seg_tf.training import pretraining
 from seg_tf.training.optimizers.loss_scale import DynamicLossScale, NoLossScale
 from tests.training.stand_ins import ArithmeticInputs, small_config
@@ -66,7 +66,7 @@ def float16_config(initial):
     )
     training = dataclasses.replace(
         config.training,
-        loss_scale=configuration.LossScaleConfig(initial=initial, growth_interval=50),
+        loss_scale=LossScaleConfig(initial=initial, growth_interval=50),
     )
     return dataclasses.replace(config, training=training)
 

@@ -1,4 +1,4 @@
-"""Batches whose rows come from several folders of records, by weights.
+"""Every form of inputs, imported and so registered; and mixtures of windows.
 
 Shape key: B batch.
 """
@@ -10,23 +10,54 @@ from collections.abc import Callable, Mapping
 
 import tensorflow as tf
 
-from seg_tf.configuration.differences import flat
+from seg_tf.config.base import flat
 from seg_tf.data import sample_order
+from seg_tf.data.lane_inputs import LaneInputs, LaneInputsConfig
 from seg_tf.data.manifest import Manifest
-from seg_tf.data.mixture_order import MixtureOrder
-from seg_tf.data.window_inputs import WindowInputs, train_batches
+from seg_tf.data.masking import (
+    MaskingConfig,
+    SpanMasking,
+    SpanMaskingConfig,
+    TokenMasking,
+)
+from seg_tf.data.packed_window_inputs import (
+    PackedWindowInputs,
+    PackedWindowInputsConfig,
+)
+from seg_tf.data.reat_inputs import ReATInputs, ReATInputsConfig
+from seg_tf.data.sentence_inputs import (
+    SentenceInputs,
+    SentenceInputsConfig,
+    ShuffledWindowInputs,
+    ShuffledWindowInputsConfig,
+)
+from seg_tf.data.window_inputs import WindowInputs, WindowInputsConfig, train_batches
 from seg_tf.text.preparation import TextPreparation
+
+__all__ = [
+    "LaneInputs",
+    "LaneInputsConfig",
+    "MaskingConfig",
+    "MixtureInputs",
+    "PackedWindowInputs",
+    "PackedWindowInputsConfig",
+    "ReATInputs",
+    "ReATInputsConfig",
+    "SentenceInputs",
+    "SentenceInputsConfig",
+    "ShuffledWindowInputs",
+    "ShuffledWindowInputsConfig",
+    "SpanMasking",
+    "SpanMaskingConfig",
+    "TokenMasking",
+    "WindowInputs",
+    "WindowInputsConfig",
+]
 
 
 @dataclasses.dataclass(frozen=True)
 class MixtureSource:
-    """One of the sources of a mixture.
-
-    Attributes:
-        weight: number of its samples in a block of the mixture.
-        inputs: its records alone.
-        num_samples: function from samples of the mixture to how many of these are its.
-    """
+    """One of the sources of a mixture: `seg_tf.training.inputs.WeightedSource`."""
 
     weight: int
     inputs: WindowInputs
@@ -36,10 +67,8 @@ class MixtureSource:
 class MixtureInputs:
     """Reads several sources as if they were one, each as often as its weight says.
 
-    Sample n of a source, its masking included, is the same in every mixture as in a run
-    on the source alone with the same seed; `MixtureOrder` says which source sample c of
-    the mixture is of, and which n. An epoch ends when every source has been read to its
-    end at least once, so that those that are short for their weight come several times.
+    Sample n of a source, its masking included, is that of a run on this source only.
+    An epoch ends when every source has been read to its end at least once.
 
     Args:
         folders: the records of each source, by its name.
@@ -60,7 +89,7 @@ class MixtureInputs:
     ):
         _check_agreement(folders)
         inputs = {name: read(folder) for name, folder in folders.items()}
-        self._order = MixtureOrder([weights[name] for name in inputs])
+        self._order = sample_order.MixtureOrder([weights[name] for name in inputs])
         self.sources = {
             name: MixtureSource(
                 weights[name],
@@ -70,7 +99,7 @@ class MixtureInputs:
             for number, (name, of_source) in enumerate(inputs.items())
         }
         self._inputs = list(inputs.values())
-        self._train_rows = [of_source.train_rows() for of_source in self._inputs]
+        self._train_rows = [source.train_rows() for source in self._inputs]
         first = self._inputs[0]
         self.vocab_size = first.vocab_size
         self.vocab_checksum = first.vocab_checksum
@@ -79,28 +108,25 @@ class MixtureInputs:
     @property
     def text_preparation(self) -> TextPreparation | None:
         """That of the first source that has its vocabulary; it is that of all."""
-        of_sources = (of_source.text_preparation for of_source in self._inputs)
-        return next((found for found in of_sources if found), None)
+        known = (source.text_preparation for source in self._inputs)
+        return next((preparation for preparation in known if preparation), None)
 
     @property
     def num_train_samples(self) -> int:
         """Samples until every source has been read to its end at least once."""
-        return self._order.epoch([one.num_train_samples for one in self._inputs])
+        return self._order.epoch([source.num_train_samples for source in self._inputs])
 
     @property
     def num_validation_samples(self) -> int:
-        """Held-out samples of all sources."""
-        return sum(of_source.num_validation_samples for of_source in self._inputs)
+        return sum(source.num_validation_samples for source in self._inputs)
 
     @property
     def fill(self) -> float:
-        """Share of the positions of a training batch that are no padding."""
-        return self._mean(lambda of_source: of_source.fill)
+        return self._mean(lambda inputs: inputs.fill)
 
     @property
     def parts_per_row(self) -> float:
-        """Mean number of windows or texts in a training row."""
-        return self._mean(lambda of_source: of_source.parts_per_row)
+        return self._mean(lambda inputs: inputs.parts_per_row)
 
     def train_dataset(
         self,
@@ -110,7 +136,6 @@ class MixtureInputs:
         num_ranks: int = 1,
         micro_batch_size: int | None = None,
     ) -> tf.data.Dataset:
-        """Endless batches; arguments as in `seg_tf.training.inputs.Inputs`."""
         share = sample_order.share_of_rank(
             batch_size, rank, num_ranks, micro_batch_size
         )
@@ -123,25 +148,21 @@ class MixtureInputs:
         rank: int = 0,
         num_ranks: int = 1,
     ) -> tf.data.Dataset:
-        """The held-out batches of each source, one source after the other.
-
-        Arguments as in `seg_tf.training.inputs.Inputs`; `max_samples` is of each.
-        """
+        """The held-out batches of one source after the other, `max_samples` of each."""
         datasets = (
-            of_source.validation_dataset(batch_size, max_samples, rank, num_ranks)
-            for of_source in self._inputs
+            source.validation_dataset(batch_size, max_samples, rank, num_ranks)
+            for source in self._inputs
         )
         return functools.reduce(tf.data.Dataset.concatenate, datasets)
 
     def describe_sample(self, sample: int) -> str:
-        """Describes a sample by its source, epoch and row, for error messages."""
         sources, numbers = self._order(tf.constant([sample], tf.int64))
         name = list(self.sources)[int(sources[0])]
-        of_source = self.sources[name].inputs.describe_sample(int(numbers[0]))
-        return f"sample {sample} ({name}: {of_source})"
+        in_source = self.sources[name].inputs.describe_sample(int(numbers[0]))
+        return f"sample {sample} ({name}: {in_source})"
 
-    def _num_samples(self, number: int, of_mixture: int) -> int:
-        return self._order.counts(of_mixture)[number]
+    def _num_samples(self, number: int, in_mixture: int) -> int:
+        return self._order.counts(in_mixture)[number]
 
     def _mean(self, measure: Callable[[WindowInputs], float]) -> float:
         sources = self.sources.values()
@@ -166,7 +187,7 @@ class MixtureInputs:
 
 
 def _padded(values: list[tf.Tensor]) -> list[tf.Tensor]:
-    """Tensors `(B, …)`; those with a width filled up with zeros to the greatest."""
+    """Tensors `(B, …)`; those with a width are padded to the greatest."""
     if values[0].shape.rank < 2:
         return values
     width = max(value.shape[1] for value in values)
@@ -174,7 +195,6 @@ def _padded(values: list[tf.Tensor]) -> list[tf.Tensor]:
 
 
 def _check_agreement(folders: Mapping[str, pathlib.Path]) -> None:
-    """Checks that a model can read the records of all folders alike."""
     known: dict[str, dict[str, object]] = {}
     for name, folder in folders.items():
         manifest = Manifest.load(folder)

@@ -1,12 +1,19 @@
-"""Models."""
+"""Configs of models and objectives."""
 
 import dataclasses
 import types
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from seg_tf.configuration.bounds import Count, Dropout, Share, Whole, check_ranges
-from seg_tf.configuration.registry import register
+from seg_tf.config.base import (
+    Count,
+    Dropout,
+    NonNegative,
+    Share,
+    Whole,
+    check_ranges,
+    register_config,
+)
 
 # Further arguments where the backward pass computes layers again.
 _RECOMPUTING = types.MappingProxyType({"recompute_layers": True})
@@ -45,7 +52,7 @@ def _matrices(width: int, intermediate_size: int) -> int:
     return width * (4 * width + 2 * intermediate_size)
 
 
-@register
+@register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EncoderConfig:
     """Sizes of a BERT-family encoder. Defaults are the base SegaBERT.
@@ -73,7 +80,6 @@ class EncoderConfig:
             global attention.
     """
 
-    implementation: ClassVar[str] = "seg_tf.models.encoder:Encoder"
     recomputing_arguments: ClassVar[Mapping[str, Any]] = _RECOMPUTING
 
     vocab_size: Count | None = None
@@ -162,7 +168,7 @@ class EncoderConfig:
         return length * _activations(layers, recompute_layers)
 
 
-@register
+@register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ReATConfig:
     """Sizes of ReAT. Defaults are the base model.
@@ -182,7 +188,6 @@ class ReATConfig:
         approximate_gelu: GELU by tanh, as in BERT's published code, not by erf.
     """
 
-    implementation: ClassVar[str] = "seg_tf.models.reat:ReAT"
     recomputing_arguments: ClassVar[Mapping[str, Any]] = _RECOMPUTING
 
     vocab_size: Count | None = None
@@ -257,7 +262,7 @@ class ReATConfig:
         return inputs.row_length * _activations(layers, recompute_layers)
 
 
-@register
+@register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TransformerXLConfig:
     """Sizes of a Transformer-XL. Defaults are the base Sega-Transformer-XL.
@@ -283,8 +288,6 @@ class TransformerXLConfig:
         initializer_range: standard deviation that weights start with.
         projection_range: that of the projections of word vectors.
     """
-
-    implementation: ClassVar[str] = "seg_tf.models.transformer_xl:TransformerXL"
 
     # Further arguments where XLA compiles the model.
     compiled_arguments: ClassVar[Mapping[str, Any]] = types.MappingProxyType(
@@ -342,3 +345,67 @@ class TransformerXLConfig:
         head = (*self.cutoffs, vocab_size)[0]
         layers = [(self.num_layers, self.hidden_size, per_layer)]
         return length * (_activations(layers, recompute_layers) + 4 * head)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _ObjectiveConfig:
+    """Settings of every objective.
+
+    Attributes:
+        loss_weight: factor of its loss in the sum.
+    """
+
+    loss_weight: NonNegative = 1.0
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
+
+
+@register_config
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MaskedLMConfig(_ObjectiveConfig):
+    """Masked language modelling over gathered positions (Devlin et al., 2018)."""
+
+    # Whether it takes the `vocab_multiple` of the run.
+    pads_vocabulary: ClassVar[bool] = True
+
+
+@register_config
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SentenceUnshufflingConfig(_ObjectiveConfig):
+    """Sentence unshuffling by a Sequence Reconstructor (SLM, section 2.1).
+
+    Attributes:
+        num_layers: layers of the reconstructor; their sizes are the encoder's.
+        scale_pointers: divide pointer logits by the root of the width, as attention
+            does; equation 2 has no scale.
+        normalize_first: normalise the inputs of the reconstructor's blocks (pre-norm),
+            not their outputs.
+    """
+
+    num_layers: Count = 3
+    scale_pointers: bool = False
+    normalize_first: bool = False
+
+    def least_weights(self, hidden_size: int) -> int:
+        """Fewest weights of the reconstructor: its attention has eight matrices."""
+        return self.num_layers * 8 * hidden_size**2
+
+
+@register_config
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ExchangeSentenceConfig(_ObjectiveConfig):
+    """Detection of sentences moved within their text (ReAT, section II.E)."""
+
+
+@register_config
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CausalLMConfig(_ObjectiveConfig):
+    """Prediction of the next word by an adaptive softmax (Transformer-XL)."""
+
+    pads_vocabulary: ClassVar[bool] = True
+
+    # Further arguments where XLA compiles the objective.
+    compiled_arguments: ClassVar[Mapping[str, Any]] = types.MappingProxyType(
+        {"static_shapes": True}
+    )

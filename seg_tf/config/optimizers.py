@@ -1,17 +1,16 @@
-"""Optimizers and their schedules."""
+"""Configs of optimizers and their schedules."""
 
 import dataclasses
-from typing import ClassVar
 
-from seg_tf.configuration.bounds import (
+from seg_tf.config.base import (
     Count,
     Dropout,
     NonNegative,
     Positive,
     Share,
     check_ranges,
+    register_config,
 )
-from seg_tf.configuration.registry import register
 
 
 def share_of_run(num_updates: int, share: float) -> int:
@@ -97,7 +96,7 @@ class _DecayingConfig(_AdamFamilyConfig):
         )
 
 
-@register
+@register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AdamWConfig(_DecayingConfig):
     """AdamW with linear warm-up and polynomial decay; defaults are BERT's.
@@ -106,19 +105,13 @@ class AdamWConfig(_DecayingConfig):
         decay_power: 1 is linear decay.
     """
 
-    implementation: ClassVar[str] = "seg_tf.training.optimizers.optimizer:build_adamw"
-
     decay_power: Positive = 1.0
 
 
-@register
+@register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CosineAdamWConfig(_DecayingConfig):
     """Adam whose rate falls by a cosine; defaults are Transformer-XL's."""
-
-    implementation: ClassVar[str] = (
-        "seg_tf.training.optimizers.optimizer:build_cosine_adamw"
-    )
 
     learning_rate: NonNegative = 2.5e-4
     warmup_updates: int | None = 0
@@ -127,7 +120,7 @@ class CosineAdamWConfig(_DecayingConfig):
     epsilon: Positive = 1e-8
 
 
-@register
+@register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LambConfig(_DecayingConfig):
     """LAMB (You et al., 2019), the same schedule; defaults are NVIDIA's, phase 1.
@@ -138,15 +131,13 @@ class LambConfig(_DecayingConfig):
             trust ratio too.
     """
 
-    implementation: ClassVar[str] = "seg_tf.training.optimizers.optimizer:build_lamb"
-
     learning_rate: NonNegative = 6e-3
     decay_power: Positive = 0.5
     decay_from_start: bool = True
     adapt_excluded: bool = True
 
 
-@register
+@register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class StableAdamWConfig(_AdamFamilyConfig):
     """AdamW with a warm-up–stable–decay schedule (Hu et al., 2024, section 4).
@@ -160,10 +151,6 @@ class StableAdamWConfig(_AdamFamilyConfig):
             depend on the length of the run.
         decay_share: share of the run over which the rate falls; 10 % is the paper's.
     """
-
-    implementation: ClassVar[str] = (
-        "seg_tf.training.optimizers.optimizer:build_stable_adamw"
-    )
 
     warmup_updates: int = 1_000
     decay_share: Share = 0.1
@@ -187,7 +174,7 @@ class StableAdamWConfig(_AdamFamilyConfig):
         )
 
 
-@register
+@register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MuonConfig(StableAdamWConfig):
     """Muon (Jordan et al., 2024) for hidden matrices, AdamW for everything else.
@@ -201,8 +188,6 @@ class MuonConfig(StableAdamWConfig):
             share of its peak as AdamW's.
         momentum: decay of the matrices' momentum.
     """
-
-    implementation: ClassVar[str] = "seg_tf.training.optimizers.optimizer:build_muon"
 
     learning_rate: Positive = 2e-3
     matrix_learning_rate: NonNegative = 0.02
