@@ -180,9 +180,9 @@ def test_unusual_text_equals_nltk(table, text):
 # Pieces from which random text is made that Punkt has something to say about.
 _WORDS_AND_MARKS = (
     "Mr dog The the J A U.S e.g s He he It I Bach house House km iPhone 12 12,5 1 dept "
-    "She co Inc a.m No \u00e9 \u0130 \u01c5 \u24d0 \u0301 _ \u00b2 . . . . ? ! ... .. -- - "
-    ", ; : # \" ' ) ( [ { } \u201c \u201d \u2019 \u00bb \u00ab * @ ##number## \u200d "
-    "\u0665"
+    "She co Inc a.m No \u00e9 \u0130 \u01c5 \u24d0 \u0301 _ \u00b2 . . . . ? ! "
+    "... .. -- - , ; : # \" ' ) ( [ { } \u201c \u201d \u2019 \u00bb \u00ab * "
+    "@ ##number## \u200d \u0665"
 )
 _SPACES = "      \n\t\r\v\u00a0\u3000\x1c\u0085\u2028"
 _PIECES = (*_WORDS_AND_MARKS.split(), ". . .", *_SPACES)
