@@ -46,7 +46,7 @@ from seg_tf import command_line, output_paths
 from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.config import from_config_dict
 from seg_tf.interop import conversion, formats, new_folder
-from seg_tf.text import casing
+from seg_tf.text.normalization import define_normalization_flags
 from seg_tf.training import config_overrides
 
 
@@ -68,7 +68,7 @@ def define_flags() -> None:
     flags.DEFINE_string(
         "vocab_file", None, "Its vocab.txt, where none lies beside the weights."
     )
-    casing.define_flags(
+    define_normalization_flags(
         "Lower-case text and, without --nostrip_accents, strip accents. This flag and "
         "the next two override the files of the source. Default: as these say, or else "
         "the vocabulary's rows; capital letters in more than 1 % make it cased.",

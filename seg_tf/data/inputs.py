@@ -32,7 +32,7 @@ from seg_tf.data.sentence_inputs import (
     ShuffledWindowInputsConfig,
 )
 from seg_tf.data.window_inputs import WindowInputs, WindowInputsConfig, train_batches
-from seg_tf.text.preparation import TextPreparation
+from seg_tf.text.encoding import TextPreparation
 
 __all__ = [
     "LaneInputs",

@@ -16,9 +16,9 @@ from typing import Annotated, Any, NamedTuple, NotRequired, TypedDict
 from seg_tf import files
 from seg_tf.data import record_schema
 from seg_tf.text import encoding
-from seg_tf.text.exact_tokenizer import Normalization
-from seg_tf.text.preparation import SENTENCE_PARAMETERS_FILE, TextPreparation
-from seg_tf.text.sentence_parameters import read_parameters
+from seg_tf.text.encoding import SENTENCE_PARAMETERS_FILE, TextPreparation
+from seg_tf.text.normalization import Normalization
+from seg_tf.text.splitters import read_parameters
 
 SCHEMA_VERSION = 2
 FILE_NAME = "manifest.json"

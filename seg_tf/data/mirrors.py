@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 from seg_tf import files, remote_files
 from seg_tf.data import record_schema
 from seg_tf.data.manifest import FILE_NAME, MIRROR_FILE, Manifest, Shard
-from seg_tf.text.preparation import SENTENCE_PARAMETERS_FILE
+from seg_tf.text.encoding import SENTENCE_PARAMETERS_FILE
 
 _NUM_LOCKS = 64
 DEFAULT_GIGABYTES = 50.0

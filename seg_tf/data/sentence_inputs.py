@@ -24,7 +24,7 @@ from seg_tf.data.window_records import (
 )
 from seg_tf.layouts.layout import Layout
 from seg_tf.layouts.sentences import CANDIDATES, SentenceLayout, sentence_rows
-from seg_tf.layouts.trees import Trees
+from seg_tf.text.graph.trees import Trees
 
 
 @register_config

@@ -14,7 +14,7 @@ from seg_tf.data.inputs import (
     WindowInputsConfig,
 )
 from seg_tf.text.encoding import WORD_PIECES
-from seg_tf.text.exact_tokenizer import UNCASED
+from seg_tf.text.normalization import UNCASED
 from tests.inference.tiny_slm import VOCABULARY, WORDS
 
 WINDOW_LENGTH = 48

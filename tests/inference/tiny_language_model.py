@@ -11,8 +11,8 @@ from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.config import CausalLMConfig, RunConfig, TransformerXLConfig
 from seg_tf.data.inputs import LaneInputsConfig
 from seg_tf.inference.language_model import LanguageModel
-from seg_tf.text.exact_tokenizer import CASED
-from seg_tf.text.word_vocabulary import WordVocabulary
+from seg_tf.text.normalization import CASED
+from seg_tf.text.vocabulary import WordVocabulary
 from tests.inference import tiny_slm
 
 TARGET_LENGTH, MEMORY_LENGTH = 6, 4

@@ -14,8 +14,8 @@ from seg_tf.config import (
     to_dict,
 )
 from seg_tf.data.inputs import SentenceInputsConfig
-from seg_tf.text.exact_tokenizer import UNCASED
-from seg_tf.text.preparation import TextPreparation
+from seg_tf.text.encoding import TextPreparation
+from seg_tf.text.normalization import UNCASED
 from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from seg_tf.text.word_pieces import WordPieces

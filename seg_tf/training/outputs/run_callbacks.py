@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import keras
 
-from seg_tf.text.user_functions import load_function
+from seg_tf.text.splitters import load_function
 from seg_tf.training.errors import TrainingStopped
 
 CallbackFactory = Callable[[pathlib.Path], keras.callbacks.Callback]
