@@ -33,13 +33,10 @@ def _held_weights(
 
 
 def _activations(layers: Sequence[tuple[int, int, int]], recompute_layers: bool) -> int:
-    """Numbers that the layers of a model leave at a position for the backward pass.
+    """Numbers that layers leave at a position for the backward pass.
 
-    Args:
-        layers: for each kind of layer how many there are, the width of their input and
-            the numbers inside of one.
-        recompute_layers: whether inputs alone are left, and then the inside of one
-            layer at a time.
+    `layers` has, for each kind, their number, the width of their input and the numbers
+    inside of one. Recomputed layers leave inputs, and the inside of one at a time.
     """
     if not recompute_layers:
         return sum(number * inside for number, _, inside in layers)
@@ -59,10 +56,10 @@ class EncoderConfig:
 
     Attributes:
         vocab_size: rows of the token table; None takes the records' vocabulary.
-        index_tables: which index features are embedded and summed onto the token
-            embedding, and the rows of each table, which are also the caps that
-            the input pipeline applies. `position_index` alone is BERT;
-            `paragraph_index`, `sentence_index` and `token_index` are SegaBERT.
+        index_tables: index features whose embeddings are summed onto the token's, and
+            the rows of each table, at which the inputs cap the indices.
+            `position_index` is BERT; `paragraph_index`, `sentence_index` and
+            `token_index` are SegaBERT.
         dropout: rate after the embeddings and after both blocks of a layer.
         attention_dropout: rate on the attention weights; None is `dropout`, as in BERT.
             With 0 no layer holds the attention weights of all pairs of positions.
@@ -155,8 +152,7 @@ class EncoderConfig:
 
         Per position and layer 20 vectors of the model's width, two of the feed-forward
         blocks' and, where attention weights are dropped, three numbers for each head
-        and other position. Only predictions depend on `vocab_size`, and those are
-        counted with the masking.
+        and other position. Predictions are counted with the masking.
         """
         length = inputs.row_length
         per_layer = (
@@ -220,7 +216,6 @@ class ReATConfig:
                 )
 
     def least_weights(self, vocab_size: int) -> int:
-        """Fewest weights of such a model: those of its tables and matrices."""
         rows = vocab_size + self.block_length + self.max_sentences
         sentence = _matrices(self.hidden_size, self.intermediate_size)
         alpha = _matrices(self.alpha_hidden_size, self.alpha_intermediate_size)
@@ -229,7 +224,6 @@ class ReATConfig:
 
     @property
     def inputs_arguments(self) -> Mapping[str, Any]:
-        """Arguments that the input pipeline takes from the model."""
         index_tables = {
             "position_index": self.block_length,
             "sentence_position": self.max_sentences,
@@ -239,11 +233,7 @@ class ReATConfig:
     def row_activations(
         self, inputs: Any, vocab_size: int, recompute_layers: bool = False
     ) -> int:
-        """Numbers that a row of `inputs` leaves for the backward pass, roughly.
-
-        As with `EncoderConfig`, each position seeing those of its block and, in the
-        half of an alpha layer that mixes, one of every sentence.
-        """
+        """As of `EncoderConfig`; positions see their block and all sentences."""
         sentence_layer = (
             20 * self.hidden_size
             + 2 * self.intermediate_size
@@ -269,11 +259,10 @@ class TransformerXLConfig:
 
     Attributes:
         vocab_size: words; None takes the records' vocabulary.
-        position_parts: which distances the relative position vector speaks of, in
-            this order, each with its share of the width. `("token",)` is
-            Transformer-XL; all three are Sega-Transformer-XL.
-        position_form: `eq3` computes the paper's equation 3; `released` computes what
-            the authors' code does, which lets words see later sentence breaks.
+        position_parts: distances in the relative position vector, in this order, each
+            with its share of the width. `("token",)` is Transformer-XL.
+        position_form: `eq3` is the paper's equation 3; `released` is the authors' code,
+            which lets words see later sentence breaks.
         hidden_size: width of the layers; heads have a separate size.
         intermediate_size: width inside the feed-forward blocks.
         memory_length: positions before a segment that it sees.
@@ -317,7 +306,6 @@ class TransformerXLConfig:
         check_ranges(self)
 
     def least_weights(self, vocab_size: int) -> int:
-        """Fewest weights of such a model: those of its words and matrices."""
         head = min((vocab_size, *self.cutoffs))
         inside = 4 * self.num_heads * self.head_size + 2 * self.intermediate_size
         layers = self.num_layers * self.hidden_size * inside
@@ -325,17 +313,12 @@ class TransformerXLConfig:
 
     @property
     def inputs_arguments(self) -> Mapping[str, Any]:
-        """Arguments that the input pipeline takes from the model."""
         return {"vocab_size": self.vocab_size}
 
     def row_activations(
         self, inputs: Any, vocab_size: int, recompute_layers: bool = False
     ) -> int:
-        """Numbers that a row of `inputs` leaves for the backward pass, roughly.
-
-        As with `EncoderConfig`, but every position sees the memory too, and predicts:
-        of the words, those of the head at every position, of the tails at few.
-        """
+        """As of `EncoderConfig`; positions see the memory too, and predict words."""
         length = inputs.row_length
         per_layer = (
             20 * self.hidden_size
@@ -349,11 +332,7 @@ class TransformerXLConfig:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _ObjectiveConfig:
-    """Settings of every objective.
-
-    Attributes:
-        loss_weight: factor of its loss in the sum.
-    """
+    # Factor of its loss in the sum.
 
     loss_weight: NonNegative = 1.0
 

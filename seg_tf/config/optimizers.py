@@ -40,20 +40,12 @@ class _AdamFamilyConfig:
     def __post_init__(self) -> None:
         check_ranges(self)
 
-    def warmup(self, num_updates: int) -> int:
-        """Updates of warm-up of a run of this length."""
-        raise NotImplementedError
-
     def decay_begin(self, num_updates: int) -> int | None:
         """Updates that a run of this length has in common with all longer ones.
 
         None where the whole schedule depends on the length of the run.
         """
         return None
-
-    def check_length(self, num_updates: int) -> None:
-        """Raises a `ValueError` if the schedule has no place in a run so short."""
-        raise NotImplementedError
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -143,8 +135,7 @@ class StableAdamWConfig(_AdamFamilyConfig):
     """AdamW with a warm-up–stable–decay schedule (Hu et al., 2024, section 4).
 
     The rate rises linearly, stays at its peak and falls linearly over the last share of
-    the run. Until the decay begins nothing depends on the length of the run, so that
-    it can be lengthened then, as if it had been given the larger length from the start.
+    the run. Before the decay nothing depends on the length, so a run can be lengthened.
 
     Attributes:
         warmup_updates: updates of linear warm-up: a number, since a share would

@@ -70,24 +70,18 @@ class TrainingConfig:
         dtype_policy: Keras dtype policy of the model.
         loss_scale: loss scale of `mixed_float16`.
         recompute_layers: whether the backward pass computes each transformer layer
-            again instead of holding its inner values: less memory for a forward pass
-            more. What is learned is the same, but for rounding.
-        compress_gradients: whether gradients travel between processes as float16.
-            Without a loss scale those below 6e-8 become 0 on the way, so that it
-            goes well with `mixed_float16` only.
-        gradient_groups: groups in which gradients are summed over processes, those that
-            the backward pass has first, first: where XLA does not compile them, the sum
-            of one group travels while the next is computed.
+            again: less memory for one more forward pass.
+        compress_gradients: whether gradients travel between processes as float16;
+            without the loss scale of `mixed_float16` those below 6e-8 become 0.
+        gradient_groups: groups in which gradients are summed over processes; without
+            XLA, the sum of one group travels while the next is computed.
         jit_compile: whether XLA compiles the gradients and the update. None does so
             where there is a GPU, unless `deterministic_ops` is true; JAX always does.
-        vocab_multiple: multiple to which the logits of words are padded. None takes 8
-            on a GPU, whose kernels are slower for other sizes, and 1 elsewhere. What is
-            learned and checkpoints are the same for any.
-        deterministic_ops: whether TensorFlow may only use kernels that give the
-            same bits each time. None does so where there is no GPU; on a GPU they
-            copy through the host what they scatter into, and cannot be combined with
-            `jit_compile`. Without them a resumed run on a GPU is close to an
-            uninterrupted one, not equal to it.
+        vocab_multiple: multiple to which the logits of words are padded; None takes 8
+            on a GPU, where that is faster, and 1 elsewhere. Checkpoints do not change.
+        deterministic_ops: whether TensorFlow may only use kernels that give the same
+            bits each time. None does so where there is no GPU; on a GPU they are slow,
+            exclude `jit_compile`, and make resumed runs equal to uninterrupted ones.
         log_interval: updates between two rows of the log.
         validation_interval: updates between two validations; 0 trains without any,
             as on records that hold nothing out.
@@ -95,9 +89,8 @@ class TrainingConfig:
         checkpoint_interval: updates between two checkpoints.
         keep_checkpoints: how many of the newest checkpoints stay; the best one by
             validation loss stays too.
-        callbacks: Keras callbacks of one's own, each `"package.module:function"`, which
-            is called with the run's folder and returns one
-            (`seg_tf.training.outputs.run_callbacks`).
+        callbacks: Keras callbacks, each `"package.module:function"`, which is called
+            with the run's folder and returns one.
     """
 
     num_updates: Count = 500_000
@@ -228,7 +221,7 @@ def config_getter(
 def follow_source(
     config: RunConfig, source: Mapping[str, Any], asked: Collection[str]
 ) -> tuple[RunConfig, dict[str, tuple[Any, Any]]]:
-    """Takes over the settings of the source that the config leaves open.
+    """Takes over the settings of the weights that a run starts from.
 
     Epsilon and GELU are the source's. Token types and the tables that both have get
     the source's rows if it has more, so that no row of it is lost.

@@ -36,7 +36,7 @@ def test_callbacks_are_made_of_their_names_with_an_existing_folder(tmp_path):
     "name", ["nowhere:Folder", f"{__name__}:absent", "Folder", ":Folder"]
 )
 def test_name_that_cannot_be_imported_is_an_error(name):
-    with pytest.raises(ValueError, match=rf"`--callbacks` .* Received: {name}: "):
+    with pytest.raises(ValueError, match=rf"`--callbacks` must .*Received: '{name}'"):
         run_callbacks.find_factories([name], "--callbacks")
 
 
