@@ -7,7 +7,7 @@ import numpy as np
 
 from benchmarks.made_batches import Batch
 from seg_tf.config import RunConfig
-from seg_tf.training import assembly
+from seg_tf.training import build
 from seg_tf.training.distribution import Distribution
 
 
@@ -25,6 +25,6 @@ def training_step(
         batch: what every update is made of.
         distribution: the processes of the run; None is this one alone.
     """
-    pretrainer = assembly.build_pretrainer(config, vocab_size, batch, distribution)
+    learner = build.learner_of_batch(config, vocab_size, batch, distribution)
     batches = itertools.repeat(batch)
-    return lambda: np.asarray(pretrainer.make_update(batches)["loss"])
+    return lambda: np.asarray(learner.make_update(batches)["loss"])

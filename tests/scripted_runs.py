@@ -11,7 +11,7 @@ import keras
 import numpy as np
 
 from seg_tf.training import throughput
-from seg_tf.training.outputs import run_log
+from seg_tf.training import run_log
 from tests import command_calls
 from tests.command_calls import REPOSITORY
 from tests.data_pipelines import builders

@@ -15,7 +15,7 @@ from seg_tf.data.inputs import PackedWindowInputsConfig
 from seg_tf.data.manifest import Manifest
 from seg_tf.training import devices
 from seg_tf.training.checkpoint import Checkpoints
-from seg_tf.training.outputs import run_log
+from seg_tf.training import run_log
 from tests import command_calls, scripted_runs
 from tests.scripted_runs import (
     CONFIG,

@@ -5,7 +5,7 @@ What a model finds out where words tell nothing, it has found by a leak.
 
 import numpy as np
 
-from seg_tf.training import pretraining
+from seg_tf.training import build
 from tests.data_pipelines.builders import FIRST_PIECE, write_windows
 from tests.training import stand_ins
 
@@ -50,16 +50,16 @@ def results_of_a_run(
         window_length=config.inputs.window_length,
         vocab_size=VOCAB_SIZE,
     )
-    inputs = pretraining.build_inputs(config, str(folder))
-    pretrainer = stand_ins.as_built(built_as or config, inputs)
+    inputs = build.build_inputs(config, str(folder))
+    learner = stand_ins.as_built(built_as or config, inputs)
     batch_size = config.training.batch_size
-    pretrainer.fit(
+    learner.fit(
         inputs.train_dataset(batch_size),
         steps_per_epoch=config.training.num_updates,
         shuffle=False,
         verbose=0,
     )
-    found = pretrainer.evaluate(
+    found = learner.evaluate(
         inputs.validation_dataset(batch_size), return_dict=True, verbose=0
     )
     (objective,) = config.objectives

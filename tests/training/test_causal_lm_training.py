@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from seg_tf.objectives.causal_lm import CausalLM
-from seg_tf.training.pretrainer import Pretrainer
+from seg_tf.training.learner import Learner
 from seg_tf.training.step import StepOptions
 from tests.word_encoder import WordEncoder
 
@@ -40,38 +40,38 @@ def batch():
 def build_pretrainer(static_shapes=False, **options):
     keras.utils.set_random_seed(1)
     encoder = WordEncoder(SIZES)
-    pretrainer = Pretrainer(
+    learner = Learner(
         encoder,
         {"causal_lm": CausalLM(encoder, static_shapes=static_shapes)},
         StepOptions(**options),
     )
-    pretrainer.compile(optimizer=keras.optimizers.Adam(0.02))
-    pretrainer.build_from(batch())
-    return pretrainer
+    learner.compile(optimizer=keras.optimizers.Adam(0.02))
+    learner.build_from(batch())
+    return learner
 
 
-def train(pretrainer, num_updates):
-    step = tf.function(pretrainer.train_step, autograph=False)
+def train(learner, num_updates):
+    step = tf.function(learner.train_step, autograph=False)
     for _ in range(num_updates):
-        pretrainer.reset_metrics()
+        learner.reset_metrics()
         results, finite = step(batch())
         assert finite
     return {name: float(value) for name, value in results.items()}
 
 
 def test_a_rule_is_learnt_in_every_part():
-    pretrainer = build_pretrainer()
-    before = {name: float(it) for name, it in pretrainer.test_step(batch()).items()}
+    learner = build_pretrainer()
+    before = {name: float(it) for name, it in learner.test_step(batch()).items()}
     assert before["causal_lm_perplexity"] > 5
-    results = train(pretrainer, 120)
+    results = train(learner, 120)
     assert results["loss"] == results["causal_lm_loss"]
     np.testing.assert_allclose(
         results["causal_lm_perplexity"], np.exp(results["loss"]), rtol=1e-6
     )
     # A perplexity of 1 is certainty about every word.
     assert results["causal_lm_perplexity"] < 1.1
-    hidden = pretrainer.encoder(batch())
-    logs = pretrainer.objectives["causal_lm"].log_probabilities(hidden)
+    hidden = learner.encoder(batch())
+    logs = learner.objectives["causal_lm"].log_probabilities(hidden)
     is_word = np.asarray(batch()["padding_mask"])
     np.testing.assert_array_equal(
         np.argmax(logs, axis=-1)[is_word], np.asarray(batch()["target_ids"])[is_word]

@@ -5,9 +5,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from seg_tf.training import pretraining, record_sources, run_folder, throughput
+from seg_tf.training import build, record_sources, run_folder, throughput
 from seg_tf.training.errors import Interrupted, OutputFolderError
-from seg_tf.training.outputs import run_log
+from seg_tf.training import run_log
 from seg_tf.training.run_folder import RunFolder
 from tests.data_pipelines.builders import random_tree, write_windows
 from tests.training.stand_ins import (
@@ -43,7 +43,7 @@ def mixture(tmp_path_factory):
 def run(folder, mixture, *callbacks):
     config = small_config()
     sources = record_sources.parse(mixture)
-    inputs = pretraining.build_inputs(config, sources)
+    inputs = build.build_inputs(config, sources)
     result = pretraining.pretrain(
         config,
         inputs,

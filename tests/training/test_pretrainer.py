@@ -5,8 +5,8 @@ import tensorflow as tf
 
 from seg_tf.objectives.base import ObjectiveOutput
 from seg_tf.training.metrics import Ratio, Total
-from seg_tf.training.pretrainer import Pretrainer
-from tests.training.stand_ins import ArithmeticInputs, small_config, small_pretrainer
+from seg_tf.training.learner import Learner
+from tests.training.stand_ins import ArithmeticInputs, small_config, small_learner
 
 pytestmark = pytest.mark.slow
 
@@ -82,21 +82,21 @@ BATCHES = (
 
 def toy(optimizer=None, **objectives):
     objectives = objectives or {"squares": Squares()}
-    pretrainer = Pretrainer(Table(), objectives)
-    pretrainer.compile(optimizer=optimizer or keras.optimizers.SGD(0.0))
-    pretrainer.build_from(BATCHES[0])
-    return pretrainer
+    learner = Learner(Table(), objectives)
+    learner.compile(optimizer=optimizer or keras.optimizers.SGD(0.0))
+    learner.build_from(BATCHES[0])
+    return learner
 
 
-def set_rows(pretrainer):
+def set_rows(learner):
     """Gives row r of the table the value r, so that its square sums to 3 r²."""
     rows = np.arange(ROWS, dtype="float32")[:, None] * np.ones((1, DIM), "float32")
-    pretrainer.encoder.table.assign(rows)
+    learner.encoder.table.assign(rows)
 
 
 def test_metrics_over_unequal_batches_are_sums_over_counts():
-    pretrainer = toy()
-    set_rows(pretrainer)
+    learner = toy()
+    set_rows(learner)
     dataset = tf.data.Dataset.from_generator(
         lambda: iter(BATCHES),
         output_signature={
@@ -105,7 +105,7 @@ def test_metrics_over_unequal_batches_are_sums_over_counts():
         },
     )
     dataset = dataset.apply(tf.data.experimental.assert_cardinality(len(BATCHES)))
-    results = pretrainer.evaluate(dataset, return_dict=True, verbose=0)
+    results = learner.evaluate(dataset, return_dict=True, verbose=0)
     loss_sum = (1 * 3 + 1 * 3 + 0.5 * 12) + 4 * 27
     expected = loss_sum / (2.5 + 4.0)
     np.testing.assert_allclose(results["loss"], expected, rtol=1e-6)
@@ -114,14 +114,14 @@ def test_metrics_over_unequal_batches_are_sums_over_counts():
 
 
 def test_validation_may_measure_more_than_training():
-    pretrainer = toy(plain=Squares(), thorough=ThoroughSquares())
-    set_rows(pretrainer)
+    learner = toy(plain=Squares(), thorough=ThoroughSquares())
+    set_rows(learner)
     in_training = {"loss"} | {
         f"{objective}_{metric}"
         for objective in ("plain", "thorough")
         for metric in ("loss", "ones")
     }
-    history = pretrainer.fit(
+    history = learner.fit(
         one_batch(BATCHES[0]),
         validation_data=one_batch(BATCHES[1]),
         verbose=0,
@@ -134,7 +134,7 @@ def test_validation_may_measure_more_than_training():
     assert history["val_thorough_loss"] == pytest.approx([27])
     assert history["val_thorough_ones"] == history["val_plain_ones"] == [4 / 2]
     assert history["val_thorough_largest"] == [3]
-    intervals = pretrainer.interval_results()
+    intervals = learner.interval_results()
     assert intervals.keys() == in_training | {"gradient_norm"}
     assert intervals["thorough_ones"] == 2.5 / 2
 
@@ -145,83 +145,83 @@ def one_batch(features):
 
 
 def test_total_is_the_weighted_sum_of_the_objectives():
-    pretrainer = toy(half=Squares(loss_weight=0.5), double=Squares(loss_weight=2.0))
-    set_rows(pretrainer)
-    results, _ = pretrainer.train_step(BATCHES[0])
+    learner = toy(half=Squares(loss_weight=0.5), double=Squares(loss_weight=2.0))
+    set_rows(learner)
+    results, _ = learner.train_step(BATCHES[0])
     one = (3 + 3 + 6) / 2.5
     np.testing.assert_allclose(float(results["half_loss"]), one, rtol=1e-6)
     np.testing.assert_allclose(float(results["loss"]), 2.5 * one, rtol=1e-6)
 
 
 def test_derived_metrics_are_of_an_objective_s_own_whole_results():
-    pretrainer = toy(words=ExponentialSquares(0.5), squares=Squares())
-    set_rows(pretrainer)
+    learner = toy(words=ExponentialSquares(0.5), squares=Squares())
+    set_rows(learner)
     for features in BATCHES[:2]:
-        results, _ = pretrainer.train_step(features)
+        results, _ = learner.train_step(features)
     # Neither that of the weighted loss nor a mean over batches.
     expected = np.exp(((3 + 3 + 6) + 4 * 27) / (2.5 + 4.0))
     np.testing.assert_allclose(float(results["words_perplexity"]), expected, rtol=1e-6)
     np.testing.assert_allclose(
-        pretrainer.interval_results()["words_perplexity"], expected, rtol=1e-6
+        learner.interval_results()["words_perplexity"], expected, rtol=1e-6
     )
     assert [name for name in results if "perplexity" in name] == ["words_perplexity"]
-    results = pretrainer.evaluate(one_batch(BATCHES[1]), return_dict=True, verbose=0)
+    results = learner.evaluate(one_batch(BATCHES[1]), return_dict=True, verbose=0)
     np.testing.assert_allclose(results["words_perplexity"], np.exp(27), rtol=1e-6)
 
 
 def test_update_descends_the_loss_divided_by_its_own_weight():
-    pretrainer = toy(keras.optimizers.SGD(0.1))
-    set_rows(pretrainer)
-    pretrainer.train_step(BATCHES[0])
+    learner = toy(keras.optimizers.SGD(0.1))
+    set_rows(learner)
+    learner.train_step(BATCHES[0])
     expected = np.arange(ROWS, dtype="float64")[:, None] * np.ones((1, DIM))
     expected[1] -= 0.1 * (2 * 1 * 2.0) / 2.5  # row 1 stands twice in the batch
     expected[2] -= 0.1 * (2 * 2 * 0.5) / 2.5
-    np.testing.assert_allclose(pretrainer.encoder.table.numpy(), expected, rtol=1e-6)
+    np.testing.assert_allclose(learner.encoder.table.numpy(), expected, rtol=1e-6)
 
 
 def test_rows_met_twice_are_added_before_they_are_squared():
     # Row by row, Adam's second moment of row 1 would be 2 g², not (2 g)².
-    pretrainer = toy(keras.optimizers.Adam(0.1, beta_1=0.0, beta_2=0.5, epsilon=1e-7))
-    set_rows(pretrainer)
-    pretrainer.train_step(BATCHES[0])
-    second = pretrainer.optimizer._velocities[0].numpy()
+    learner = toy(keras.optimizers.Adam(0.1, beta_1=0.0, beta_2=0.5, epsilon=1e-7))
+    set_rows(learner)
+    learner.train_step(BATCHES[0])
+    second = learner.optimizer._velocities[0].numpy()
     gradient_1 = 2 * 1 * 2.0 / 2.5
     np.testing.assert_allclose(second[1], 0.5 * gradient_1**2, rtol=1e-5)
-    norm = pretrainer.interval_results()["gradient_norm"]
+    norm = learner.interval_results()["gradient_norm"]
     gradient_2 = 2 * 2 * 0.5 / 2.5
     expected = np.sqrt(DIM * (gradient_1**2 + gradient_2**2))
     np.testing.assert_allclose(norm, expected, rtol=1e-5)
 
 
 def test_batch_without_predictions_changes_nothing_and_counts_nothing():
-    pretrainer = toy(keras.optimizers.SGD(0.1))
-    set_rows(pretrainer)
-    before = pretrainer.encoder.table.numpy()
-    pretrainer.train_step(BATCHES[2])
-    np.testing.assert_array_equal(pretrainer.encoder.table.numpy(), before)
-    assert pretrainer.interval_results()["squares_loss"] == 0.0
+    learner = toy(keras.optimizers.SGD(0.1))
+    set_rows(learner)
+    before = learner.encoder.table.numpy()
+    learner.train_step(BATCHES[2])
+    np.testing.assert_array_equal(learner.encoder.table.numpy(), before)
+    assert learner.interval_results()["squares_loss"] == 0.0
 
 
 def test_interval_metrics_outlive_keras_epochs_and_are_reset_alone():
-    pretrainer = toy()
-    set_rows(pretrainer)
-    pretrainer.train_step(BATCHES[0])
-    pretrainer.reset_metrics()  # as Keras does at an epoch's start
-    pretrainer.train_step(BATCHES[1])
-    assert pretrainer.interval_results()["loss"] == pytest.approx(120 / 6.5)
-    assert float(pretrainer.get_metrics_result()["loss"]) == pytest.approx(27)
-    pretrainer.reset_interval()
-    assert pretrainer.interval_results()["loss"] == 0
-    assert float(pretrainer.get_metrics_result()["loss"]) == pytest.approx(27)
+    learner = toy()
+    set_rows(learner)
+    learner.train_step(BATCHES[0])
+    learner.reset_metrics()  # as Keras does at an epoch's start
+    learner.train_step(BATCHES[1])
+    assert learner.interval_results()["loss"] == pytest.approx(120 / 6.5)
+    assert float(learner.get_metrics_result()["loss"]) == pytest.approx(27)
+    learner.reset_interval()
+    assert learner.interval_results()["loss"] == 0
+    assert float(learner.get_metrics_result()["loss"]) == pytest.approx(27)
 
 
 def test_tokens_are_counted_without_padding_and_for_good():
-    pretrainer = toy()
-    pretrainer.train_step(BATCHES[0])
-    pretrainer.reset_interval()
-    pretrainer.reset_metrics()
-    pretrainer.train_step(BATCHES[1])
-    assert float(pretrainer.totals["tokens"].result()) == 3 + 1
+    learner = toy()
+    learner.train_step(BATCHES[0])
+    learner.reset_interval()
+    learner.reset_metrics()
+    learner.train_step(BATCHES[1])
+    assert float(learner.totals["tokens"].result()) == 3 + 1
 
 
 def test_sums_go_beyond_what_float32_counts_to():
@@ -236,42 +236,42 @@ def test_sums_go_beyond_what_float32_counts_to():
 
 
 def test_padding_is_counted_in_the_batches_themselves():
-    pretrainer = toy()
-    assert pretrainer.padding_share == 0
+    learner = toy()
+    assert learner.padding_share == 0
     masks = [BATCHES[number]["padding_mask"] for number in (0, 1)]
     assert not masks[1].all()
     for number in (0, 1):
-        pretrainer.train_step(BATCHES[number])
-    assert pretrainer.padding_share == pytest.approx(1 - np.mean(masks))
+        learner.train_step(BATCHES[number])
+    assert learner.padding_share == pytest.approx(1 - np.mean(masks))
 
 
 def test_learning_rate_is_the_one_the_update_was_made_at():
-    pretrainer = small_pretrainer(small_config(num_updates=400))
+    learner = small_learner(small_config(num_updates=400))
     features = next(iter(ArithmeticInputs().train_dataset(4)))
     for _ in range(2):
-        pretrainer.train_step(features)
+        learner.train_step(features)
     # Two updates of a warm-up of four.
-    assert float(pretrainer.learning_rate.result()) == pytest.approx(1e-2 * 2 / 4)
+    assert float(learner.learning_rate.result()) == pytest.approx(1e-2 * 2 / 4)
 
 
 def test_building_and_validating_use_no_random_state_and_training_does():
-    pretrainer = small_pretrainer()
-    states = pretrainer.random_states
+    learner = small_learner()
+    states = learner.random_states
     assert len(states) == 4
     fresh = [state.numpy() for state in states]
     inputs = ArithmeticInputs()
-    pretrainer.evaluate(inputs.validation_dataset(4), verbose=0)
+    learner.evaluate(inputs.validation_dataset(4), verbose=0)
     assert all(state.numpy()[1] == 0 for state in states)
     assert [s.numpy().tolist() for s in states] == [f.tolist() for f in fresh]
-    pretrainer.fit(inputs.train_dataset(4), steps_per_epoch=1, verbose=0, shuffle=False)
+    learner.fit(inputs.train_dataset(4), steps_per_epoch=1, verbose=0, shuffle=False)
     assert not any(
         s.numpy().tolist() == f.tolist() for s, f in zip(states, fresh, strict=True)
     )
 
 
 def test_seed_decides_the_weights():
-    first, again = small_pretrainer(), small_pretrainer()
-    other = small_pretrainer(small_config(seed=1))
+    first, again = small_learner(), small_learner()
+    other = small_learner(small_config(seed=1))
     for one, two in zip(first.variables, again.variables, strict=True):
         np.testing.assert_array_equal(one.numpy(), two.numpy())
     differences = [
@@ -283,4 +283,4 @@ def test_seed_decides_the_weights():
 
 def test_pretrainer_without_objective_is_refused():
     with pytest.raises(ValueError, match="`objectives` must name at least one"):
-        Pretrainer(Table(), {})
+        Learner(Table(), {})

@@ -12,11 +12,11 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from seg_tf.checkpoints import contents
 from seg_tf.checkpoints.pretrained import load_encoder
-from seg_tf.training import pretraining, run_folder, throughput
+from seg_tf.training import build, run_folder, throughput
 from seg_tf.training.checkpoint import Checkpoints
 from seg_tf.training.errors import Interrupted, NonFiniteLossError, TrainingStopped
-from seg_tf.training.outputs import plots, run_log
-from seg_tf.training.outputs.run_outputs import Outputs
+from seg_tf.training import plots, run_log
+from seg_tf.training.run_outputs import Outputs
 from seg_tf.training.record_sources import RecordSource
 from seg_tf.training.run_folder import RunFolder
 from tests.training.stand_ins import (
@@ -26,7 +26,7 @@ from tests.training.stand_ins import (
     At,
     as_built,
     small_config,
-    small_pretrainer,
+    small_learner,
     terminate,
 )
 
@@ -36,28 +36,28 @@ PNG = b"\x89PNG\r\n\x1a\n"
 
 
 def run(folder, config=None, *callbacks, reports=None, **choice):
-    """Pretrains into `folder`; returns the pretrainer and the result."""
+    """Pretrains into `folder`; returns the learner and the result."""
     config = config or small_config()
     inputs = ArithmeticInputs()
-    pretrainer = as_built(config, inputs)
+    learner = as_built(config, inputs)
     result = pretraining.pretrain(
         config,
         inputs,
-        pretrainer,
+        learner,
         RunFolder(folder),
         run_folder.describe_run(config, {"manifest_checksum": "abc"}),
         callbacks=callbacks,
         report=(reports if reports is not None else []).append,
         **choice,
     )
-    return pretrainer, result
+    return learner, result
 
 
-def state_of(pretrainer):
-    variables = [*pretrainer.variables, *pretrainer.optimizer.variables]
-    for metric in pretrainer.interval_metrics:
+def state_of(learner):
+    variables = [*learner.variables, *learner.optimizer.variables]
+    for metric in learner.interval_metrics:
         variables += metric.variables
-    variables += pretrainer.step_options.loss_scale.variables
+    variables += learner.options.loss_scale.variables
     # Dropout derives its state from the samples.
     variables = [v for v in variables if "seed_generator" not in v.path]
     return [np.asarray(variable.value) for variable in variables]
@@ -74,13 +74,13 @@ def rows_of(folder):
 @pytest.fixture(scope="module")
 def unbroken(tmp_path_factory):
     folder = tmp_path_factory.mktemp("unbroken")
-    pretrainer, result = run(folder)
-    return folder, state_of(pretrainer), result
+    learner, result = run(folder)
+    return folder, state_of(learner), result
 
 
-def assert_same_run(folder, pretrainer, result, unbroken):
+def assert_same_run(folder, learner, result, unbroken):
     unbroken_folder, state, unbroken_result = unbroken
-    for one, two in zip(state_of(pretrainer), state, strict=True):
+    for one, two in zip(state_of(learner), state, strict=True):
         np.testing.assert_array_equal(one, two)
     assert rows_of(folder) == rows_of(unbroken_folder)
     assert result == unbroken_result
@@ -108,14 +108,14 @@ def test_run_stopped_again_and_again_equals_an_unbroken_one(tmp_path, unbroken):
         if number:
             assert f"update-{stops[number - 1][0]:08d}" in reports[0]
         lines += reports
-    pretrainer, result = run(tmp_path, reports=lines)
-    assert_same_run(tmp_path, pretrainer, result, unbroken)
+    learner, result = run(tmp_path, reports=lines)
+    assert_same_run(tmp_path, learner, result, unbroken)
     assert sum("ignores the context" in line for line in lines) == 1
 
     # Finished, it trains no further.
     stamps = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("update-*/*")}
-    pretrainer, result = run(tmp_path)
-    assert_same_run(tmp_path, pretrainer, result, unbroken)
+    learner, result = run(tmp_path)
+    assert_same_run(tmp_path, learner, result, unbroken)
     assert stamps == {
         path: path.stat().st_mtime_ns for path in tmp_path.rglob("update-*/*")
     }
@@ -129,10 +129,10 @@ def test_run_whose_newest_checkpoint_is_damaged_equals_an_unbroken_one(
     damaged = tmp_path / "checkpoints" / "update-00000013" / contents.ENCODER_FILE
     damaged.write_bytes(damaged.read_bytes()[:-1])
     reports = []
-    pretrainer, result = run(tmp_path, reports=reports)
+    learner, result = run(tmp_path, reports=reports)
     assert str(damaged) in reports[0]
     assert "update-00000010" in reports[1]
-    assert_same_run(tmp_path, pretrainer, result, unbroken)
+    assert_same_run(tmp_path, learner, result, unbroken)
 
 
 def test_damaged_checkpoint_takes_no_place_of_a_whole_one(tmp_path):
@@ -303,14 +303,14 @@ def test_row_of_an_interval_is_the_ratio_over_all_its_batches(tmp_path):
     config = dataclasses.replace(
         config, optimizer=dataclasses.replace(config.optimizer, learning_rate=0.0)
     )
-    pretrainer, _ = run(tmp_path, config)
+    learner, _ = run(tmp_path, config)
     rows = [row for row in rows_of(tmp_path) if row["kind"] == "train"]
     for row, first in zip(rows, (0, 16), strict=True):
         batches = ArithmeticInputs().train_dataset(4, first_sample=first).take(4)
         loss_sum = weight_sum = 0.0
         for features in batches:
-            output = pretrainer.encoder(features)
-            loss, weight = pretrainer.objectives["masked_lm"](output, features).loss
+            output = learner.encoder(features)
+            loss, weight = learner.objectives["masked_lm"](output, features).loss
             loss_sum += float(loss)
             weight_sum += float(weight)
         assert row["loss"] == pytest.approx(loss_sum / weight_sum, rel=1e-5)
@@ -403,8 +403,8 @@ def test_disk_that_is_full_for_the_log_stops_the_run_cleanly(tmp_path, monkeypat
 def test_overwrite_starts_anew(tmp_path, unbroken):
     with pytest.raises(Interrupted):
         run(tmp_path, small_config(seed=5), At(5, terminate))
-    pretrainer, result = run(tmp_path, overwrite=True)
-    assert_same_run(tmp_path, pretrainer, result, unbroken)
+    learner, result = run(tmp_path, overwrite=True)
+    assert_same_run(tmp_path, learner, result, unbroken)
 
 
 def test_half_precision_trains_and_resumes_exactly(tmp_path):
@@ -424,12 +424,12 @@ def test_half_precision_trains_and_resumes_exactly(tmp_path):
 def test_compiled_step_trains_the_same():
     weights = []
     for jit_compile in (False, True):
-        pretrainer = pretraining.build_pretrainer(
+        learner = build.build_learner(
             small_config(dropout=0.0, jit_compile=jit_compile), ArithmeticInputs()
         )
         dataset = ArithmeticInputs().train_dataset(4)
-        pretrainer.fit(dataset, steps_per_epoch=2, verbose=0, shuffle=False)
-        weights.append([variable.numpy() for variable in pretrainer.weights])
+        learner.fit(dataset, steps_per_epoch=2, verbose=0, shuffle=False)
+        weights.append([variable.numpy() for variable in learner.weights])
     for plain, compiled in zip(*weights, strict=True):
         np.testing.assert_allclose(plain, compiled, rtol=1e-3, atol=1e-4)
 
@@ -441,7 +441,7 @@ def test_inputs_that_do_not_fit_are_refused_before_anything_is_written():
 
     config = dataclasses.replace(small_config(), inputs=NoShardsConfig())
     with pytest.raises(ValueError, match="the shard is missing"):
-        pretraining.build_inputs(
+        build.build_inputs(
             config, {"records": RecordSource(pathlib.Path("records"), 1)}
         )
 
@@ -461,7 +461,7 @@ def test_vocabulary_of_the_records_is_taken_unless_the_config_has_one():
     def rows(vocab_size):
         config = small_config()
         model = dataclasses.replace(config.model, vocab_size=vocab_size)
-        return small_pretrainer(config, model=model).encoder.vocab_size
+        return small_learner(config, model=model).encoder.vocab_size
 
     assert rows(None) == VOCAB_SIZE
     assert rows(64) == 64

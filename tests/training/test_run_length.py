@@ -9,7 +9,7 @@ from seg_tf.checkpoints.pretrained import load_encoder
 from seg_tf.config import MuonConfig, StableAdamWConfig
 from seg_tf.training import run_folder
 from seg_tf.training.errors import Interrupted
-from seg_tf.training.outputs import run_log
+from seg_tf.training import run_log
 from tests.scripted_runs import variables_of
 from tests.training.stand_ins import At, small_config, terminate
 from tests.training.test_pretraining import rows_of, run

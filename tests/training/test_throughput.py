@@ -13,9 +13,9 @@ from tensorflow.python.framework import op_callbacks
 
 from seg_tf.config import RunConfig
 from seg_tf.data.inputs import WindowInputsConfig
-from seg_tf.training import pretraining, throughput
-from seg_tf.training.outputs.run_outputs import SilentOutputs
-from seg_tf.training.outputs.stopwatch import Lap, Stopwatch
+from seg_tf.training import build, throughput
+from seg_tf.training.run_outputs import SilentOutputs
+from seg_tf.training.stopwatch import Lap, Stopwatch
 from seg_tf.training.supervisor import Supervisor, Validation
 from seg_tf.training.throughput import Throughput, peak_by_name
 from tests.training import test_reat_run, test_sentence_unshuffling_run, word_runs
@@ -23,7 +23,7 @@ from tests.training.stand_ins import (
     VOCAB_SIZE,
     ArithmeticInputs,
     small_config,
-    small_pretrainer,
+    small_learner,
 )
 
 pytestmark = pytest.mark.slow
@@ -80,12 +80,12 @@ def count_products():
 
 def count(config, inputs) -> float:
     """FLOPs of an update of `config`, from its first batch's forward pass."""
-    pretrainer = pretraining.build_pretrainer(config, inputs)
+    learner = build.build_learner(config, inputs)
     batch = next(iter(inputs.train_dataset(4)))
     with count_products() as counter:
-        batch |= pretrainer.encode(batch)[1] if pretrainer.memory.variables else {}
+        batch |= learner.encode(batch)[1] if learner.memory.variables else {}
         counter.flops = 0
-        pretrainer._forward(batch, True)
+        learner._forward(batch, True)
     return 3 * counter.flops * config.training.batch_size / 4
 
 
@@ -109,7 +109,7 @@ def test_flops_of_sentence_unshuffling_and_reat(tmp_path):
         (unshuffling, records),
         (test_reat_run.CONFIG, tmp_path / "texts"),
     ):
-        inputs = pretraining.build_inputs(config, str(folder))
+        inputs = build.build_inputs(config, str(folder))
         expected = count(config, inputs)
         assert throughput.flops_per_update(config, inputs.vocab_size) == expected
 
@@ -120,7 +120,7 @@ def test_flops_of_a_transformer_xl(tmp_path, cutoffs):
         word_runs.CONFIG.model, position_parts=("token",), cutoffs=cutoffs
     )
     config = dataclasses.replace(word_runs.CONFIG, model=model)
-    inputs = pretraining.build_inputs(config, str(word_runs.write_records(tmp_path)))
+    inputs = build.build_inputs(config, str(word_runs.write_records(tmp_path)))
     # Vectors of positions, computed once for a micro-batch, are left out; the text is
     # not distributed as Zipf has it.
     expected = count(config, inputs)
@@ -195,16 +195,16 @@ class Recorder(SilentOutputs):
     def write_interval(self, updates, row, figures):
         self.figures[updates] = {"tokens": row["tokens"], **figures}
 
-    def write_validation(self, updates, results, figures, pretrainer):
+    def write_validation(self, updates, results, figures, learner):
         self.validations[updates] = figures
 
 
 @pytest.fixture(scope="module")
-def pretrainer():
-    return small_pretrainer()
+def learner():
+    return small_learner()
 
 
-def train(pretrainer, seconds_to_load):
+def train(learner, seconds_to_load):
     """Updates of a second each, on batches that take so many to load.
 
     After the fourth comes a validation of a minute. Returns the figures of each
@@ -223,20 +223,18 @@ def train(pretrainer, seconds_to_load):
         clock.advance(STEP_SECONDS)
         return False
 
-    pretrainer.collective_flags.listen(stop=make_step)
-    pretrainer.stopwatch = Stopwatch(clock)
+    learner.collective_flags.listen(stop=make_step)
+    learner.stopwatch = Stopwatch(clock)
     supervisor = Supervisor(
         small_config(log_interval=2, checkpoint_interval=100).training,
         updates=0,
         validation=Validation(),
         outputs=outputs,
-        throughput=Throughput(
-            pretrainer.stopwatch, FLOPS_PER_UPDATE, PEAK, clock=clock
-        ),
+        throughput=Throughput(learner.stopwatch, FLOPS_PER_UPDATE, PEAK, clock=clock),
         stop_request=None,
     )
-    supervisor.set_model(pretrainer)
-    update, iterator = pretrainer.make_train_function(), batches()
+    supervisor.set_model(learner)
+    update, iterator = learner.make_train_function(), batches()
     for batch in range(len(seconds_to_load)):
         update(iterator)
         supervisor.on_train_batch_end(batch)
@@ -248,16 +246,16 @@ def train(pretrainer, seconds_to_load):
     return outputs
 
 
-def test_data_wait_is_the_share_of_time_until_the_next_batch_is_there(pretrainer):
-    slow = train(pretrainer, seconds_to_load=[50, 3, 3, 3, 0.25, 0.25]).figures
+def test_data_wait_is_the_share_of_time_until_the_next_batch_is_there(learner):
+    slow = train(learner, seconds_to_load=[50, 3, 3, 3, 0.25, 0.25]).figures
     assert slow[4]["data_wait_share"] == 6 / (6 + 2)
     assert slow[6]["data_wait_share"] == 0.5 / (0.5 + 2)
-    fast = train(pretrainer, seconds_to_load=[50, 0, 0, 0]).figures
+    fast = train(learner, seconds_to_load=[50, 0, 0, 0]).figures
     assert fast[4]["data_wait_share"] == 0
 
 
-def test_speed_leaves_out_the_first_update_and_validations(pretrainer):
-    figures = train(pretrainer, seconds_to_load=[50, 3, 1, 1, 2, 2]).figures
+def test_speed_leaves_out_the_first_update_and_validations(learner):
+    figures = train(learner, seconds_to_load=[50, 3, 1, 1, 2, 2]).figures
     # The first update, which builds the graph, is not in the interval that it is of.
     assert figures[2]["model_flops_utilization"] == FLOPS_PER_UPDATE / (3 + 1) / PEAK
     for updates, seconds in ((4, 2 * (1 + 1)), (6, 2 * (2 + 1))):

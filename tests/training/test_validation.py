@@ -8,7 +8,7 @@ import pytest
 
 from seg_tf.training.distribution import Distribution
 from seg_tf.training.validation import IntervalValidation, validation_datasets
-from tests.training.stand_ins import ArithmeticInputs, small_config, small_pretrainer
+from tests.training.stand_ins import ArithmeticInputs, small_config, small_learner
 
 pytestmark = pytest.mark.slow
 
@@ -34,19 +34,19 @@ class Mixed(ArithmeticInputs):
 
 
 @pytest.fixture(scope="module")
-def pretrainer():
-    return small_pretrainer()
+def learner():
+    return small_learner()
 
 
-def measure(pretrainer, inputs, callbacks=()):
+def measure(learner, inputs, callbacks=()):
     settings = small_config().training
-    return IntervalValidation(pretrainer, inputs, settings, callbacks).measure()
+    return IntervalValidation(learner, inputs, settings, callbacks).measure()
 
 
-def test_results_of_a_source_are_those_of_it_alone(pretrainer):
-    found = measure(pretrainer, Mixed())
-    far = measure(pretrainer, Shifted())
-    near = measure(pretrainer, ArithmeticInputs())
+def test_results_of_a_source_are_those_of_it_alone(learner):
+    found = measure(learner, Mixed())
+    far = measure(learner, Shifted())
+    near = measure(learner, ArithmeticInputs())
     assert far["loss"] != near["loss"]
     assert far.keys() == near.keys() > {"loss", "masked_lm_accuracy"}
     for name in far:
@@ -70,7 +70,7 @@ def test_datasets_are_named_after_the_sources_and_empty_without_validation():
     assert validation_datasets(Mixed(), without, Distribution()) == {}
 
 
-def test_callbacks_hear_of_every_batch_and_logs_get_the_results(pretrainer):
+def test_callbacks_hear_of_every_batch_and_logs_get_the_results(learner):
     class Batches(keras.callbacks.Callback):
         count = 0
 
@@ -79,7 +79,7 @@ def test_callbacks_hear_of_every_batch_and_logs_get_the_results(pretrainer):
 
     batches = Batches()
     settings = small_config().training
-    validation = IntervalValidation(pretrainer, Mixed(), settings, [batches])
+    validation = IntervalValidation(learner, Mixed(), settings, [batches])
     logs = {"loss": 1.0}
     validation.on_epoch_end(0, logs)
     # Of 7 and of 12 rows, 4 at a time.

@@ -3,8 +3,8 @@ import re
 import pytest
 
 from seg_tf import files
-from seg_tf.training.outputs import plots, run_log
-from seg_tf.training.outputs.run_log import RunLog
+from seg_tf.training import plots, run_log
+from seg_tf.training.run_log import RunLog
 from seg_tf.training.run_folder import RunFolder
 from tests import command_calls
 

@@ -5,12 +5,12 @@ import pytest
 import tensorflow as tf
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
-from seg_tf.training.outputs import profile_updates
-from seg_tf.training.outputs.profiler import Profiler
+from seg_tf.training import profile_updates
+from seg_tf.training.profiler import Profiler
 
 
 def model(updates=0, is_chief=True):
-    """The parts of a pretrainer that the profiler reads."""
+    """The parts of a learner that the profiler reads."""
     distribution = types.SimpleNamespace(is_chief=is_chief)
     options = types.SimpleNamespace(distribution=distribution)
     return types.SimpleNamespace(updates=updates, step_options=options)

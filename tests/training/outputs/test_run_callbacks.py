@@ -2,7 +2,7 @@ import keras
 import pytest
 
 from seg_tf.training.errors import TrainingStopped
-from seg_tf.training.outputs import run_callbacks
+from seg_tf.training import run_callbacks
 
 
 class Folder(keras.callbacks.Callback):

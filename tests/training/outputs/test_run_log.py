@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from seg_tf.training.outputs import run_log
-from seg_tf.training.outputs.run_log import RunLog
+from seg_tf.training import run_log
+from seg_tf.training.run_log import RunLog
 
 
 def rows_of(path):

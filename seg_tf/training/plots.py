@@ -4,20 +4,20 @@ import itertools
 import pathlib
 import types
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from seg_tf import files
-from seg_tf.training.outputs import run_log
-from seg_tf.training.run_folder import RunFolder
+from seg_tf.training.run_folder import TRAIN, VALIDATION, RunFolder, read_log
 
 LOSS = "loss"
-_NAMES = {run_log.TRAIN: "training", run_log.VALIDATION: "validation"}
-_STYLES = {
-    run_log.TRAIN: {"linewidth": 1, "alpha": 0.4},
-    run_log.VALIDATION: {"marker": "o", "markersize": 3},
+_NAMES = {TRAIN: "training", VALIDATION: "validation"}
+_STYLES: dict[str, dict[str, Any]] = {
+    TRAIN: {"linewidth": 1, "alpha": 0.4},
+    VALIDATION: {"marker": "o", "markersize": 3},
 }
 # What guessing scores whatever the data.
 _CHANCE_OF = {
@@ -28,9 +28,9 @@ _CHANCE_OF = {
     "balanced_accuracy_at_rate": 0.5,
     "pair_accuracy": 0.5,
 }
-_CHANCE = {"linestyle": "--", "linewidth": 1, "alpha": 0.7}
+_CHANCE: dict[str, Any] = {"linestyle": "--", "linewidth": 1, "alpha": 0.7}
 # Scores that need no model, by the ending of their names in a log.
-_BASELINES = {
+_BASELINES: dict[str, dict[str, Any]] = {
     "chance": _CHANCE,
     "without_context": _CHANCE,
     "longest_first": {"linestyle": ":", "linewidth": 1, "alpha": 0.7},
@@ -38,7 +38,7 @@ _BASELINES = {
 
 
 def curves(
-    runs: Mapping[str, list[dict]],
+    runs: Mapping[str, list[dict[str, Any]]],
     *,
     metrics: Sequence[str] = (LOSS,),
     show_training: bool,
@@ -69,7 +69,7 @@ def curves(
     lines = -(-len(metrics) // columns)
     figure = Figure(figsize=(8 * columns, 5 * lines), layout="constrained")
     FigureCanvasAgg(figure)
-    kinds = [run_log.TRAIN] * show_training + [run_log.VALIDATION]
+    kinds = [TRAIN] * show_training + [VALIDATION]
     for number, metric in enumerate(metrics, start=1):
         _check_metric(metric, runs, kinds)
         axes = figure.add_subplot(lines, columns, number)
@@ -111,7 +111,7 @@ def save_curves(
     """
     runs = {}
     for name, folder in run_folders.items():
-        rows = run_log.read(RunFolder(folder).log_file)
+        rows = read_log(RunFolder(folder).log_file)
         if not rows:
             raise ValueError(
                 f"`{folder}` must be the output folder of a run. Found no rows in "
@@ -164,7 +164,7 @@ def _comparable(
 def _draw_run(
     axes: Axes,
     name: str,
-    rows: list[dict],
+    rows: list[dict[str, Any]],
     metric: str,
     kinds: Sequence[str],
     *,
@@ -181,14 +181,14 @@ def _draw_run(
     # `x_loss` has `x_loss_without_context`.
     for baseline, style in _BASELINES.items():
         name_in_log = f"{metric.removesuffix('_accuracy')}_{baseline}"
-        points = _points(rows, run_log.VALIDATION, name_in_log)
+        points = _points(rows, VALIDATION, name_in_log)
         if points:
             label = f"{name}, {baseline.replace('_', ' ')}"
             axes.plot(*zip(*points, strict=True), color=color, label=label, **style)
 
 
 def _check_metric(
-    metric: str, runs: Mapping[str, list[dict]], kinds: Sequence[str]
+    metric: str, runs: Mapping[str, list[dict[str, Any]]], kinds: Sequence[str]
 ) -> None:
     rows = [row for rows in runs.values() for row in rows if row["kind"] in kinds]
     if not any(metric in row for row in rows):
@@ -199,7 +199,9 @@ def _check_metric(
         )
 
 
-def _points(rows: list[dict], kind: str, metric: str) -> list[tuple[int, float]]:
+def _points(
+    rows: list[dict[str, Any]], kind: str, metric: str
+) -> list[tuple[int, float]]:
     return [
         (row["updates"], row[metric])
         for row in rows

@@ -1,16 +1,25 @@
-"""Experiment trackers: Weights & Biases and MLflow as sinks of a run's log."""
+"""Where rows of a run's log also go: experiment trackers, and users' callbacks.
+
+Trackers and Keras callbacks may have a method `on_log(updates, row)`. It is called on
+the first process with each row of the log. In pretraining, a row has the values of
+`log.jsonl` under TensorBoard's names; in fine-tuning, the values of an epoch.
+"""
 
 import contextlib
 import dataclasses
 import os
 import pathlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import keras
 
 from seg_tf import files
 from seg_tf.config.base import flat
+from seg_tf.text.splitters import load_function
+from seg_tf.training.errors import TrainingStopped
+
+CallbackFactory = Callable[[pathlib.Path], keras.callbacks.Callback]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -35,7 +44,7 @@ class Wandb:
     """A run in Weights & Biases."""
 
     def __init__(self, project: str | None, run: TrackedRun, run_id: str | None):
-        import wandb
+        import wandb  # type: ignore[import-not-found, unused-ignore]
 
         self._run = wandb.init(
             project=project,
@@ -63,7 +72,7 @@ class MLflow:
     """A run in MLflow."""
 
     def __init__(self, experiment: str | None, run: TrackedRun, run_id: str | None):
-        import mlflow
+        import mlflow  # type: ignore[import-not-found, unused-ignore]
 
         self._mlflow = mlflow
         if experiment:
@@ -80,7 +89,7 @@ class MLflow:
         self._mlflow.end_run("FINISHED" if succeeded else "FAILED")
 
 
-SERVICES = {"wandb": Wandb, "mlflow": MLflow}  # by flag
+SERVICES: dict[str, Any] = {"wandb": Wandb, "mlflow": MLflow}  # by flag
 
 
 class Tracker(keras.callbacks.Callback):
@@ -145,3 +154,45 @@ class Tracker(keras.callbacks.Callback):
                     f"{type(error).__name__}: {error}"
                 )
             self._has_failed = True
+
+
+def find_factories(references: Sequence[str], argument: str) -> list[CallbackFactory]:
+    """Imports functions that make Keras callbacks, each `"package.module:function"`.
+
+    Args:
+        references: their names.
+        argument: argument for error messages.
+
+    Raises:
+        ValueError: if a function cannot be imported.
+    """
+    factories: list[Any] = [load_function(name, argument) for name in references]
+    return factories
+
+
+def make_callbacks(
+    factories: Iterable[CallbackFactory], folder: pathlib.Path
+) -> list[keras.callbacks.Callback]:
+    """Calls each factory with the output folder, which is created if necessary.
+
+    Raises:
+        TrainingStopped: if a factory returns anything but a Keras callback.
+    """
+    callbacks = []
+    for factory in factories:
+        folder.mkdir(parents=True, exist_ok=True)
+        callback = factory(folder)
+        if not isinstance(callback, keras.callbacks.Callback):
+            raise TrainingStopped(
+                "`callbacks` must name functions that return a Keras callback. "
+                f"Received: {factory!r}, which returned {callback!r}"
+            )
+        callbacks.append(callback)
+    return callbacks
+
+
+def send_row(sinks: Iterable[Any], updates: int, row: Mapping[str, float]) -> None:
+    """Sends a row of the log to those trackers and callbacks that receive rows."""
+    for sink in sinks:
+        if hasattr(sink, "on_log"):
+            sink.on_log(updates, dict(row))

@@ -16,21 +16,21 @@ from seg_tf.checkpoints import contents, folder_names, folders, pretrained
 from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.config import RunConfig, describe_taken, follow_source, to_dict
 from seg_tf.training import (
+    build,
     dry_run,
     engine,
-    fitting,
-    pretraining,
     record_sources,
     run_folder,
+    trackers,
     versions,
 )
 from seg_tf.training.distribution import Distribution
 from seg_tf.training.errors import NonFiniteSteps, TrainingStopped
-from seg_tf.training.inputs import Inputs
-from seg_tf.training.outputs import run_callbacks, trackers
-from seg_tf.training.outputs.profiler import Profiler
-from seg_tf.training.pretrainer import Pretrainer
+from seg_tf.training.inputs import Inputs, train_dataset
+from seg_tf.training.learner import Learner
+from seg_tf.training.profiler import Profiler
 from seg_tf.training.run_folder import RunFolder
+from seg_tf.training.trainer import Result, Trainer
 
 
 class FindInitial(Protocol):
@@ -88,9 +88,9 @@ class _Prepared:
     description: dict[str, Any]
     initial_checkpoint: pathlib.Path | None
     inputs: Inputs
-    pretrainer: Pretrainer
+    learner: Learner
     processes: Distribution
-    callback_factories: Sequence[run_callbacks.CallbackFactory]
+    callback_factories: Sequence[trackers.CallbackFactory]
 
 
 def run(config: RunConfig, options: RunOptions) -> None:
@@ -101,37 +101,28 @@ def run(config: RunConfig, options: RunOptions) -> None:
             ends early.
     """
     command_line.raise_open_files()
-    with contextlib.ExitStack() as stack:
-        _run(config, options, stack)
-
-
-def _run(
-    config: RunConfig,
-    options: RunOptions,
-    stack: contextlib.ExitStack,
-) -> None:
     try:
         processes = engine.current().join()
     except (ValueError, TrainingStopped) as error:
         sys.exit(f"error: {error}")
-    try:
-        prepared = _prepare_together(config, options, processes, stack)
-        config = prepared.config
-        deviations = papers.describe(config)
-    except (ValueError, OSError, CheckpointError, TrainingStopped) as error:
-        print(f"error: {error}", file=sys.stderr, flush=True)
-        # A launcher ends all ranks when the first one exits; each has its say before.
-        with contextlib.suppress(TrainingStopped):
-            processes.gather(None)
-        sys.exit(1)
-    figures = dry_run.make_plan(config, prepared.inputs, prepared.pretrainer)
-    if prepared.processes.is_chief:
-        print(dry_run.describe(figures))
-        print(deviations, flush=True)
-    if options.dry_run:
-        _end_dry_run(config, options, prepared, figures)
-    else:
-        _train(config, options, prepared)
+    with contextlib.ExitStack() as stack:
+        try:
+            prepared = _prepare_together(config, options, processes, stack)
+            deviations = papers.describe(prepared.config)
+        except (ValueError, OSError, CheckpointError, TrainingStopped) as error:
+            print(f"error: {error}", file=sys.stderr, flush=True)
+            # A launcher ends all ranks when the first one exits; all print first.
+            with contextlib.suppress(TrainingStopped):
+                processes.gather(None)
+            sys.exit(1)
+        plan = dry_run.make_plan(prepared.config, prepared.inputs, prepared.learner)
+        if processes.is_chief:
+            print(dry_run.describe(plan))
+            print(deviations, flush=True)
+        if options.dry_run:
+            _end_dry_run(options, prepared, plan)
+        else:
+            _train(options, prepared)
 
 
 def _prepare_together(
@@ -158,7 +149,7 @@ def _prepare_together(
         lambda: _prepare(config, options, processes, stack)
     )
     processes.check_agreement(
-        pretraining.describe(prepared.config, prepared.inputs, prepared.description)
+        run_folder.facts(prepared.config, prepared.inputs, prepared.description)
     )
     return prepared
 
@@ -170,7 +161,7 @@ def _prepare(
     stack: contextlib.ExitStack,
 ) -> _Prepared:
     folder = RunFolder(output_paths.local_path(options.output_dir, "output_dir"))
-    factories = run_callbacks.find_factories(
+    factories = trackers.find_factories(
         config.training.callbacks, "config.training.callbacks"
     )
     made_in = None
@@ -194,35 +185,28 @@ def _prepare(
     engine.current().devices.set_determinism(
         config.training, print if processes.is_chief else lambda line: None
     )
-    inputs = pretraining.build_inputs(config, sources, processes)
-    pretrainer = pretraining.build_pretrainer(config, inputs, processes)
+    inputs = build.build_inputs(config, sources, processes)
+    learner = build.build_learner(config, inputs, processes)
     return _Prepared(
         config,
         folder,
         description,
         initial,
         inputs,
-        pretrainer,
+        learner,
         processes,
         factories,
     )
 
 
-def _end_dry_run(
-    config: RunConfig,
-    options: RunOptions,
-    prepared: _Prepared,
-    figures: dry_run.Plan,
-) -> None:
+def _end_dry_run(options: RunOptions, prepared: _Prepared, plan: dry_run.Plan) -> None:
     is_chief = prepared.processes.is_chief
     if options.measure:
+        batches = train_dataset(
+            prepared.inputs, prepared.config.training, 0, prepared.processes
+        )
         try:
-            batches = fitting.train_dataset(
-                prepared.inputs, config.training, 0, prepared.processes
-            )
-            seconds = dry_run.measure(
-                prepared.pretrainer, iter(batches), options.measure
-            )
+            seconds = dry_run.measure(prepared.learner, iter(batches), options.measure)
         except tf.errors.ResourceExhaustedError as error:
             sys.exit(
                 "error: the memory is too small for an update; lower "
@@ -231,7 +215,7 @@ def _end_dry_run(
         except NonFiniteSteps as error:
             sys.exit(f"error: no update could be measured: {error}")
         if is_chief:
-            print(dry_run.describe_measurement(seconds, figures))
+            print(dry_run.describe_measurement(seconds, plan))
     if is_chief:
         print(
             "Nothing was written; without --dry_run the run goes to "
@@ -239,46 +223,50 @@ def _end_dry_run(
         )
 
 
-def _train(config: RunConfig, options: RunOptions, prepared: _Prepared) -> None:
-    is_chief = prepared.processes.is_chief
+def _train(options: RunOptions, prepared: _Prepared) -> None:
+    folder, is_chief = prepared.folder, prepared.processes.is_chief
     try:
         with contextlib.ExitStack() as stack:
-            callbacks = run_callbacks.make_callbacks(
-                prepared.callback_factories, prepared.folder.path
-            )
             others = dict(prepared.description)
             settings = others.pop("config")
             tracked = trackers.TrackedRun(
-                name=prepared.folder.path.absolute().name,
+                name=folder.path.absolute().name,
                 parameters={**others, **settings},
-                id_file=prepared.folder.trackers_file,
+                id_file=folder.trackers_file,
             )
-            for name, project in options.trackers.items():
-                tracker = trackers.Tracker(name, project, tracked)
+            started = [
+                trackers.Tracker(name, project, tracked)
+                for name, project in options.trackers.items()
+            ]
+            for tracker in started:
                 stack.push(tracker.close)
-                callbacks.append(tracker)
-            if options.profile_updates:
+            profiler = None
+            if options.profile_updates and is_chief:
                 profiler = Profiler(
-                    options.profile_updates, prepared.folder.events_folder, print
+                    options.profile_updates, folder.events_folder, print
                 )
-                callbacks.append(stack.enter_context(profiler))
-            result = pretraining.pretrain(
-                config,
+                stack.callback(profiler.close)
+            result = Trainer(
+                prepared.config,
                 prepared.inputs,
-                prepared.pretrainer,
-                prepared.folder,
+                prepared.learner,
+                folder,
                 prepared.description,
-                initial_checkpoint=prepared.initial_checkpoint,
-                callbacks=callbacks,
                 resume=options.resume,
                 overwrite=options.overwrite,
-            )
+                initial_checkpoint=prepared.initial_checkpoint,
+                callbacks=trackers.make_callbacks(
+                    prepared.callback_factories, folder.path
+                ),
+                trackers=started,
+                profiler=profiler,
+            ).train()
     except TrainingStopped as stop:
         if is_chief or not stop.is_common:
             print(stop, file=sys.stderr)
         sys.exit(stop.exit_code)
     if is_chief:
-        print(_ending(result, prepared.folder))
+        print(_ending(result, folder))
 
 
 def _initial_checkpoint(
@@ -316,7 +304,7 @@ def _like_imported(
     return follow_source(config, vars(source), asked)
 
 
-def _ending(result: pretraining.Result, folder: RunFolder) -> str:
+def _ending(result: Result, folder: RunFolder) -> str:
     """Closing lines of a run; the commands in them work as they are."""
     path = shlex.quote(str(folder.path))
     # The curve of a run without validation is that of its training.
@@ -327,7 +315,7 @@ def _ending(result: pretraining.Result, folder: RunFolder) -> str:
     if folder.curve_file.exists():
         curve = f"\n  loss curve       {folder.curve_file}"
         compare = f"""
-  compare runs          python -m seg_tf.commands.plot_runs --runs={path}{training}
+  compare runs          seg-tf plot-runs --runs={path}{training}
                         (others after it, with commas)"""
     return f"""
 Done after {result.updates:,} updates.
@@ -342,7 +330,7 @@ What to do next:
                         it goes on from here, at the learning rates of that length"""
 
 
-def _last_checkpoint(result: pretraining.Result, folder: RunFolder) -> str:
+def _last_checkpoint(result: Result, folder: RunFolder) -> str:
     def path(updates: int) -> pathlib.Path:
         return folder.checkpoints_folder / folder_names.name(updates)
 
