@@ -12,10 +12,10 @@ from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.config import AdamWConfig, RunConfig, TrainingConfig
 from seg_tf.data.inputs import MaskingConfig
 from seg_tf.finetuning.probing.frozen_encoder import FrozenEncoder
-from seg_tf.training import dry_run, build
-from seg_tf.training import run_log
+from seg_tf.training import build, dry_run, run_folder
 from seg_tf.training.run_folder import RunFolder, describe_run
 from tests.fifth_model import FEATURES, MeanConfig, ParagraphInputsConfig, RowSizeConfig
+from tests.training.stand_ins import pretrain
 from tests.training.test_sentence_unshuffling_run import WINDOW_LENGTH, write_records
 
 pytestmark = pytest.mark.slow
@@ -52,7 +52,7 @@ def _run(records, tmp_path_factory):
     inputs = build.build_inputs(CONFIG, str(records))
     learner = build.build_learner(CONFIG, inputs)
     folder = RunFolder(tmp_path_factory.mktemp("run") / "fifth")
-    pretraining.pretrain(
+    pretrain(
         CONFIG,
         inputs,
         learner,
@@ -64,7 +64,7 @@ def _run(records, tmp_path_factory):
 
 
 def test_it_is_pretrained(run):
-    losses = [row["loss"] for row in run_log.read(run.log_file)]
+    losses = [row["loss"] for row in run_folder.read_log(run.log_file)]
     assert losses[-1] < losses[0] / 2
 
 

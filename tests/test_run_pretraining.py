@@ -13,9 +13,8 @@ from seg_tf.checkpoints import contents
 from seg_tf.checkpoints.pretrained import load_encoder
 from seg_tf.data.inputs import PackedWindowInputsConfig
 from seg_tf.data.manifest import Manifest
-from seg_tf.training import devices
+from seg_tf.training import devices, logs
 from seg_tf.training.checkpoint import Checkpoints
-from seg_tf.training import run_log
 from tests import command_calls, scripted_runs
 from tests.scripted_runs import (
     CONFIG,
@@ -474,7 +473,7 @@ def test_run_killed_and_terminated_equals_an_unbroken_one(
     process.communicate()
     assert 10 <= log_of(tmp_path)[-1]["updates"] < 60
 
-    write = run_log.RunLog.write
+    write = logs.RunLog.write
 
     def write_and_terminate(*arguments):
         write(*arguments)
@@ -483,7 +482,7 @@ def test_run_killed_and_terminated_equals_an_unbroken_one(
 
     arguments = arguments_of(records, tmp_path, FASTER)
     with monkeypatch.context() as patch:
-        patch.setattr(run_log.RunLog, "write", write_and_terminate)
+        patch.setattr(logs.RunLog, "write", write_and_terminate)
         code, output, errors = run_here(*arguments)
     assert "Going on from" in output
     assert code == 128 + signal.SIGTERM

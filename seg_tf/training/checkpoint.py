@@ -60,12 +60,19 @@ class Checkpoints:
         return folder_names.existing(self.folder)
 
     def save(
-        self, learner: Learner, validation: Mapping[str, float] | None = None
+        self,
+        learner: Learner,
+        *,
+        updates: int,
+        samples: int,
+        validation: Mapping[str, float] | None = None,
     ) -> pathlib.Path:
         """Writes a checkpoint and removes those that are not kept any more.
 
         Args:
             learner: what is trained.
+            updates: updates made.
+            samples: samples of the input order that were read.
             validation: results of a validation after these updates, if there was one.
 
         Returns:
@@ -74,11 +81,11 @@ class Checkpoints:
         Raises:
             CheckpointError: if it cannot be written; earlier ones are intact.
         """
-        final = self.path(learner.updates)
+        final = self.path(updates)
         state = {
             **self.facts,
-            "updates": learner.updates,
-            "samples": learner.samples,
+            "updates": updates,
+            "samples": samples,
             "validation": dict(validation) if validation else None,
         }
         size = 2**20 + sum(map(len, self._text_files.values()))

@@ -153,7 +153,7 @@ class Learner:
             lambda rows: self._forward(rows, True),
             self.objectives,
             self.trainable_variables,
-            [v for v in self.variables if v.path.endswith("seed_generator_state")],
+            self.random_states,
             optimizer,
             num_sums=2 * len(training_names),
             options=self.options,
@@ -172,6 +172,11 @@ class Learner:
     def variables(self) -> list[keras.Variable]:
         """All variables of encoder and objectives, states of dropout among them."""
         return self._unique("variables")
+
+    @property
+    def random_states(self) -> list[keras.Variable]:
+        """States of the generators of dropout, which every step sets anew."""
+        return [v for v in self.variables if v.path.endswith("seed_generator_state")]
 
     @property
     def counters(self) -> list[keras.Variable]:

@@ -138,9 +138,15 @@ class RunWriter(NullRunWriter):
     def save(
         self, learner: Learner, validation: Mapping[str, float] | None = None
     ) -> None:
-        if self._saved != learner.updates:
-            self._checkpoints.save(learner, validation)
-            self._saved = learner.updates
+        updates = learner.updates
+        if self._saved != updates:
+            self._checkpoints.save(
+                learner,
+                updates=updates,
+                samples=learner.samples,
+                validation=validation,
+            )
+            self._saved = updates
 
     def describe_checkpoint(self, updates: int) -> str:
         return str(self._checkpoints.path(updates))

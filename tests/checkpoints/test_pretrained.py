@@ -20,8 +20,7 @@ from seg_tf.text.normalization import CASED, UNCASED
 from seg_tf.text.punkt_parameters import PunktParameters
 from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary, WordVocabulary
 from seg_tf.training.checkpoint import Checkpoints
-from seg_tf.training.lane_memory import NoMemory
-from seg_tf.training.step import StepOptions
+from seg_tf.training.step import NoMemory, StepOptions
 from tests.text.twelve_scripts import ALL_NORMALIZATIONS
 from tests.training.stand_ins import (
     VOCAB_SIZE,

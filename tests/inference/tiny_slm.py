@@ -74,14 +74,15 @@ def write_checkpoint(
         name: build_from(one, encoder=encoder)
         for name, one in run_config.objectives.items()
     }
-    learner = Learner(encoder, objectives)
-    learner.compile(optimizer=keras.optimizers.SGD(0.1))
     # Rows of blocks are at least one block long.
     length = getattr(encoder, "block_length", 4)
     sizes = {"B": 1, "L": length, "P": 1, "C": 3, "S": 2, "N": 2}
     specs = features.tensor_specs(features.FEATURES, sizes)
-    learner.build_from(
-        {name: tf.zeros(shape, dtype) for name, (shape, dtype) in specs.items()}
+    learner = Learner(
+        encoder,
+        objectives,
+        keras.optimizers.SGD(0.1),
+        {name: tf.zeros(shape, dtype) for name, (shape, dtype) in specs.items()},
     )
     Checkpoints(
         folder / "checkpoints",

@@ -12,7 +12,7 @@ import keras
 from seg_tf import files
 from seg_tf.config import AdamWConfig, LambConfig, MaskedLMConfig, MuonConfig
 from seg_tf.data.inputs import MaskingConfig, WindowInputsConfig
-from seg_tf.training import build, command, training_state
+from seg_tf.training import build, checkpoint, command
 from seg_tf.training.checkpoint import Checkpoints
 from tests.training import (
     test_reat_run,
@@ -100,7 +100,7 @@ def config_of(name, dropout=False, **training):
     return dataclasses.replace(config, training=settings)
 
 
-def build(name, records, processes=None, **changes):
+def build_run(name, records, processes=None, **changes):
     """Inputs and learner of a run."""
     config = config_of(name, **changes)
     inputs = build.build_inputs(config, str(records / RUNS[name][1]), processes)
@@ -176,9 +176,7 @@ def make_updates(inputs, learner, number, batch_size):
         rank=processes.rank,
         num_ranks=processes.size,
     )
-    return learner.fit(
-        dataset, steps_per_epoch=number, verbose=0, shuffle=False
-    ).history["loss"][-1]
+    return make_updates(learner, dataset, number).history["loss"][-1]
 
 
 def checkpoints(folder):
@@ -194,9 +192,7 @@ def save(learner, folder):
 
 def values_of(learner):
     """Weights, optimizer, counters and memory of lanes, as arrays by number."""
-    metrics = {
-        id(one) for metric in learner.interval_metrics for one in metric.variables
-    }
+    metrics = {id(one) for one in learner.counters}
     return {
         str(number): keras.ops.convert_to_numpy(variable)
         for number, variable in enumerate(checkpoint.all_variables(learner))

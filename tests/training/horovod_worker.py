@@ -17,11 +17,18 @@ import numpy as np
 import tensorflow as tf
 
 from seg_tf.config import AdamWConfig, LossScaleConfig, RunConfig
-from seg_tf.training import horovod_distribution, build, run_folder
+from seg_tf.training import build, horovod_distribution, run_folder
 from seg_tf.training.errors import TrainingStopped
 from seg_tf.training.run_folder import RunFolder
 from tests.training import engine_runs, test_sentence_unshuffling_run, word_runs
-from tests.training.stand_ins import ArithmeticInputs, as_built, small_config
+from tests.training.stand_ins import (
+    ArithmeticInputs,
+    as_built,
+    make_updates,
+    pretrain,
+    small_config,
+    validate,
+)
 
 NUM_UPDATES = 20
 
@@ -49,15 +56,11 @@ def fit(config, processes, inputs=None, updates=NUM_UPDATES):
         num_ranks=processes.size,
         micro_batch_size=config.training.micro_batch_size,
     )
-    learner.fit(
-        dataset,
-        steps_per_epoch=updates,
-        validation_data=inputs.validation_dataset(
-            6 * processes.size, rank=processes.rank, num_ranks=processes.size
-        ),
-        verbose=0,
-        shuffle=False,
+    make_updates(learner, dataset, updates)
+    batches = inputs.validation_dataset(
+        6 * processes.size, rank=processes.rank, num_ranks=processes.size
     )
+    validate(learner, batches)
     return learner
 
 
@@ -157,7 +160,7 @@ def check_overflow(processes, folder):
     return {
         "updates": learner.updates,
         "samples": learner.samples,
-        "skipped": int(learner.totals["skipped_steps"].result()),
+        "skipped": learner.skipped_steps,
         "loss_scale": float(learner.options.loss_scale.value),
         "loss": learner.interval_results()["loss"],
     }
@@ -175,7 +178,7 @@ def _stopped_run(config, inputs, processes, folder, callbacks=()):
     learner = as_built(config, inputs, processes)
     run = run_folder.describe_run(config, {"manifest_checksum": "abc"})
     try:
-        pretraining.pretrain(
+        pretrain(
             config,
             inputs,
             learner,

@@ -48,7 +48,7 @@ def use_devices(number):
 def continued(name, records, folder, updates, processes=None, **changes):
     """A learner that made updates from the newest checkpoint in `folder`."""
     with no_draws():
-        inputs, learner = engine_runs.build(name, records, processes, **changes)
+        inputs, learner = engine_runs.build_run(name, records, processes, **changes)
     stored = engine_runs.checkpoints(folder)
     stored.restore(learner, stored.updates()[-1])
     batch_size = engine_runs.config_of(name, **changes).training.batch_size
@@ -72,7 +72,7 @@ def skipped_steps():
     batches = iter(stand_ins.ArithmeticInputs().train_dataset(4))
     learner.make_update(batches)
     found = {
-        "skipped": int(learner.totals["skipped_steps"].result()),
+        "skipped": learner.skipped_steps,
         "scale": float(learner.options.loss_scale.value),
         "samples": learner.samples,
     }

@@ -11,7 +11,8 @@ import tensorflow as tf
 from seg_tf.config import AdamWConfig, EncoderConfig, RunConfig, TrainingConfig
 from seg_tf.data import sample_order
 from seg_tf.data.inputs import MaskingConfig, WindowInputsConfig
-from seg_tf.training import build, training_state
+from seg_tf.training import build, checkpoint
+from seg_tf.training.trainer import Trainer
 
 VOCAB_SIZE = 50
 LENGTH = 12
@@ -155,6 +156,26 @@ def as_built(config, inputs, distribution=None):
         variable.assign(value)
     learner.memory.share()
     return learner
+
+
+def make_updates(learner, batches, number):
+    """Makes that many updates from the first batches."""
+    batches = iter(batches)
+    for _ in range(number):
+        learner.make_update(batches)
+
+
+def validate(learner, batches):
+    """Results of a validation on batches."""
+    learner.take_validation_results()
+    for features in batches:
+        learner.validate(features)
+    return learner.take_validation_results()
+
+
+def pretrain(*arguments, **choice):
+    """Trains a run to its end; returns its result."""
+    return Trainer(*arguments, **choice).train()
 
 
 class At(keras.callbacks.Callback):

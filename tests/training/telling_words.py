@@ -8,6 +8,7 @@ import numpy as np
 from seg_tf.training import build
 from tests.data_pipelines.builders import FIRST_PIECE, write_windows
 from tests.training import stand_ins
+from tests.training.stand_ins import validate
 
 NUM_SENTENCES = 5
 WORDS_OF_A_PLACE = 4
@@ -59,9 +60,7 @@ def results_of_a_run(
         shuffle=False,
         verbose=0,
     )
-    found = learner.evaluate(
-        inputs.validation_dataset(batch_size), return_dict=True, verbose=0
-    )
+    found = validate(learner, inputs.validation_dataset(batch_size))
     (objective,) = config.objectives
     return {
         name.removeprefix(f"{objective}_"): float(value)

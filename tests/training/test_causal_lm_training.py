@@ -8,6 +8,7 @@ import tensorflow as tf
 from seg_tf.objectives.causal_lm import CausalLM
 from seg_tf.training.learner import Learner
 from seg_tf.training.step import StepOptions
+from tests.training.stand_ins import validate
 from tests.word_encoder import WordEncoder
 
 pytestmark = pytest.mark.slow
@@ -37,31 +38,30 @@ def batch():
     }
 
 
-def build_pretrainer(static_shapes=False, **options):
+def build_learner(static_shapes=False, **options):
     keras.utils.set_random_seed(1)
     encoder = WordEncoder(SIZES)
-    learner = Learner(
+    return Learner(
         encoder,
         {"causal_lm": CausalLM(encoder, static_shapes=static_shapes)},
-        StepOptions(**options),
+        keras.optimizers.Adam(0.02),
+        batch(),
+        options=StepOptions(**options),
     )
-    learner.compile(optimizer=keras.optimizers.Adam(0.02))
-    learner.build_from(batch())
-    return learner
 
 
 def train(learner, num_updates):
     step = tf.function(learner.train_step, autograph=False)
     for _ in range(num_updates):
-        learner.reset_metrics()
-        results, finite = step(batch())
+        learner.reset_interval()
+        finite, _ = step(batch())
         assert finite
-    return {name: float(value) for name, value in results.items()}
+    return learner.interval_results()
 
 
 def test_a_rule_is_learnt_in_every_part():
-    learner = build_pretrainer()
-    before = {name: float(it) for name, it in learner.test_step(batch()).items()}
+    learner = build_learner()
+    before = validate(learner, [batch()])
     assert before["causal_lm_perplexity"] > 5
     results = train(learner, 120)
     assert results["loss"] == results["causal_lm_loss"]
@@ -87,7 +87,7 @@ def test_a_rule_is_learnt_in_every_part():
     ],
 )
 def test_weights_after_some_updates_do_not_hang_on_how_they_are_made(options):
-    one, other = build_pretrainer(), build_pretrainer(**options)
+    one, other = build_learner(), build_learner(**options)
     results, other_results = train(one, 3), train(other, 3)
     assert other_results == pytest.approx(results, rel=1e-4)
     for weight, other_weight in zip(

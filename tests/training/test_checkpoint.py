@@ -50,8 +50,7 @@ def learner():
 def state_of(learner):
     """Every variable that the next update depends on, found without the code."""
     variables = [*learner.variables, *learner.optimizer.variables]
-    for metric in learner.interval_metrics:
-        variables += metric.variables
+    variables += learner.counters
     variables += learner.options.loss_scale.variables
     # Dropout derives its state from the samples.
     variables = [v for v in variables if "seed_generator" not in v.path]

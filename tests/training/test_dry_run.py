@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from seg_tf.training import dry_run, build, throughput
+from seg_tf.training import build, dry_run, throughput
 from tests.training import word_runs
 from tests.training.stand_ins import (
     LENGTH,

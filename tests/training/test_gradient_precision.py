@@ -111,7 +111,7 @@ def test_gradients_travel_with_the_size_of_a_micro_batch():
     )
     table = learner.encoder.table.numpy()
     expected = gradient_by_hand(table)
-    _, finite = learner.train_step(BATCH)
+    finite, _ = learner.train_step(BATCH)
     assert finite
     # Of 96 micro-batches, for which F is 128, a process has six, divided by eight.
     np.testing.assert_allclose(

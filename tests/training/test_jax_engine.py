@@ -24,7 +24,7 @@ def tensorflow(tmp_path_factory):
     engine_runs.write_records(folder / "records")
     found = {}
     for name in engine_runs.RUNS:
-        inputs, learner = engine_runs.build(name, folder / "records")
+        inputs, learner = engine_runs.build_run(name, folder / "records")
         engine_runs.save(learner, folder / "tensorflow" / name)
         batch_size = engine_runs.config_of(name).training.batch_size
         loss = engine_runs.make_updates(

@@ -12,12 +12,12 @@ from seg_tf.training import build
 from seg_tf.training.checkpoint import Checkpoints
 from seg_tf.training.distribution import Distribution
 from seg_tf.training.errors import Interrupted
-from seg_tf.training.lane_memory import NoMemory
 from seg_tf.training.run_folder import RunFolder, describe_run
+from seg_tf.training.step import NoMemory
 from seg_tf.training.tensorflow_lane_memory import LaneMemory
 from tests import scripted_runs
 from tests.training import word_runs
-from tests.training.stand_ins import At, as_built, terminate
+from tests.training.stand_ins import At, as_built, make_updates, pretrain, terminate
 
 pytestmark = pytest.mark.slow
 
@@ -50,7 +50,7 @@ def trained(records, config, updates):
     """A learner after some updates, and its batches."""
     inputs, learner = built(records, config)
     dataset = inputs.train_dataset(config.training.batch_size)
-    learner.fit(dataset, steps_per_epoch=updates, verbose=0, shuffle=False)
+    make_updates(learner, dataset, updates)
     return learner, dataset
 
 
@@ -124,7 +124,7 @@ def test_memory_that_is_not_finite_is_not_kept(records):
     bias = learner.encoder.content_bias
     value = bias.numpy()
     bias.assign(np.full_like(value, np.nan))
-    _, finite = learner.train_step(batch)
+    finite, _ = learner.train_step(batch)
     assert not finite
     bias.assign(value)
     for name, value in memory_of(learner).items():
@@ -146,7 +146,7 @@ def test_overflow_of_the_gradient_alone_leaves_memory_to_go_on(records):
     )
     inputs, learner = built(records, config)
     batch = next(iter(inputs.train_dataset(config.training.batch_size)))
-    _, finite = learner.train_step(batch)
+    finite, _ = learner.train_step(batch)
     assert not finite
     assert learner.updates == 0
     indices = memory_of(learner)["memory_indices"]
@@ -159,7 +159,7 @@ def run(records, folder, *callbacks):
     config = word_runs.CONFIG
     inputs = build.build_inputs(config, str(records))
     learner = as_built(config, inputs)
-    return pretraining.pretrain(
+    return pretrain(
         config,
         inputs,
         learner,

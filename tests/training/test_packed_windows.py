@@ -63,7 +63,7 @@ def run_config(tables, inputs=PackedWindowInputsConfig):
     )
 
 
-def build(config, records_dir):
+def build_run(config, records_dir):
     inputs = build.build_inputs(config, records_dir)
     return inputs, build.build_learner(config, inputs)
 
@@ -111,9 +111,9 @@ def loss_and_gradient(learner, batch):
 @pytest.mark.parametrize("tables", TABLES)
 def test_loss_and_gradient_are_those_of_unpacked_rows(records_dir, tables):
     config = run_config(tables)
-    inputs, packed = build(config, records_dir)
+    inputs, packed = build_run(config, records_dir)
     assert packed.encoder.packed_windows
-    _, plain = build(run_config(tables, WindowInputsConfig), records_dir)
+    _, plain = build_run(run_config(tables, WindowInputsConfig), records_dir)
     assert not plain.encoder.packed_windows
     batch = {
         name: values.numpy()

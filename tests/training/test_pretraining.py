@@ -12,11 +12,10 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from seg_tf.checkpoints import contents
 from seg_tf.checkpoints.pretrained import load_encoder
-from seg_tf.training import build, run_folder, throughput
+from seg_tf.training import build, logs, plots, run_folder, throughput
 from seg_tf.training.checkpoint import Checkpoints
 from seg_tf.training.errors import Interrupted, NonFiniteLossError, TrainingStopped
-from seg_tf.training import plots, run_log
-from seg_tf.training.run_outputs import Outputs
+from seg_tf.training.logs import RunWriter
 from seg_tf.training.record_sources import RecordSource
 from seg_tf.training.run_folder import RunFolder
 from tests.training.stand_ins import (
@@ -25,6 +24,8 @@ from tests.training.stand_ins import (
     ArithmeticInputs,
     At,
     as_built,
+    make_updates,
+    pretrain,
     small_config,
     small_learner,
     terminate,
@@ -40,7 +41,7 @@ def run(folder, config=None, *callbacks, reports=None, **choice):
     config = config or small_config()
     inputs = ArithmeticInputs()
     learner = as_built(config, inputs)
-    result = pretraining.pretrain(
+    result = pretrain(
         config,
         inputs,
         learner,
@@ -55,8 +56,7 @@ def run(folder, config=None, *callbacks, reports=None, **choice):
 
 def state_of(learner):
     variables = [*learner.variables, *learner.optimizer.variables]
-    for metric in learner.interval_metrics:
-        variables += metric.variables
+    variables += learner.counters
     variables += learner.options.loss_scale.variables
     # Dropout derives its state from the samples.
     variables = [v for v in variables if "seed_generator" not in v.path]
@@ -67,7 +67,7 @@ def rows_of(folder):
     """The rows of a run's log without the figures that differ between runs."""
     return [
         {name: value for name, value in row.items() if name not in throughput.FIGURES}
-        for row in run_log.read(folder / "log.jsonl")
+        for row in run_folder.read_log(folder / "log.jsonl")
     ]
 
 
@@ -164,7 +164,7 @@ def test_callbacks_are_told_of_each_row_of_the_log(tmp_path):
     # Begins with the validation that was interrupted, before any training.
     run(tmp_path, None, second)
     told = [*first.rows, *second.rows]
-    rows = run_log.read(tmp_path / "log.jsonl")
+    rows = run_folder.read_log(tmp_path / "log.jsonl")
     assert [updates for updates, _ in told] == [row["updates"] for row in rows]
     assert second.rows[0][0] == 16
     for row, (_, values) in zip(rows, told, strict=True):
@@ -177,7 +177,7 @@ def test_callbacks_are_told_of_each_row_of_the_log(tmp_path):
 
 def test_log_has_a_row_for_each_interval_and_validation(unbroken):
     folder, _, result = unbroken
-    rows = run_log.read(folder / "log.jsonl")
+    rows = run_folder.read_log(folder / "log.jsonl")
     assert [(row["kind"], row["updates"]) for row in rows] == [
         ("train", 3),
         ("train", 6),
@@ -210,7 +210,7 @@ def test_log_has_a_row_for_each_interval_and_validation(unbroken):
 
 def test_log_and_tensorboard_have_the_health_of_the_run(unbroken):
     folder, _, _ = unbroken
-    rows = run_log.read(folder / "log.jsonl")
+    rows = run_folder.read_log(folder / "log.jsonl")
     for row in rows:
         assert row["host_memory_peak_bytes"] >= row["host_memory_bytes"] > 0
         assert row["total_seconds"] == row["elapsed_seconds"]
@@ -238,8 +238,7 @@ def test_total_time_goes_on_where_the_resumed_log_ends(tmp_path):
     def outputs(updates):
         folder = RunFolder(tmp_path)
         checkpoints = Checkpoints(folder.checkpoints_folder, keep=1)
-        settings = small_config().training
-        return Outputs(folder, checkpoints, settings, updates, False, "small")
+        return RunWriter(folder, checkpoints, small_config(), updates, False)
 
     def write(outputs, updates, seconds):
         row = {"loss": 1.0, "learning_rate": 0.1}
@@ -252,7 +251,7 @@ def test_total_time_goes_on_where_the_resumed_log_ends(tmp_path):
     second = outputs(5)
     write(second, 6, 7.0)
     second.close()
-    rows = run_log.read(tmp_path / "log.jsonl")
+    rows = run_folder.read_log(tmp_path / "log.jsonl")
     assert [(row["elapsed_seconds"], row["total_seconds"]) for row in rows] == [
         (10, 10),
         (7, 17),
@@ -388,12 +387,12 @@ def test_callback_that_ends_the_run_early_leaves_a_checkpoint(tmp_path):
 
 
 def test_disk_that_is_full_for_the_log_stops_the_run_cleanly(tmp_path, monkeypatch):
-    def write(self, kind, updates, values, original=run_log.RunLog.write):
+    def write(self, kind, updates, values, original=logs.RunLog.write):
         if updates == 9:
             raise OSError(errno.ENOSPC, "No space left on device", str(self.path))
         original(self, kind, updates, values)
 
-    monkeypatch.setattr(run_log.RunLog, "write", write)
+    monkeypatch.setattr(logs.RunLog, "write", write)
     with pytest.raises(TrainingStopped, match=r"after update 9: .*No space") as caught:
         run(tmp_path)
     assert f"{tmp_path}/log.jsonl" in str(caught.value)
@@ -428,7 +427,7 @@ def test_compiled_step_trains_the_same():
             small_config(dropout=0.0, jit_compile=jit_compile), ArithmeticInputs()
         )
         dataset = ArithmeticInputs().train_dataset(4)
-        learner.fit(dataset, steps_per_epoch=2, verbose=0, shuffle=False)
+        make_updates(learner, dataset, 2)
         weights.append([variable.numpy() for variable in learner.weights])
     for plain, compiled in zip(*weights, strict=True):
         np.testing.assert_allclose(plain, compiled, rtol=1e-3, atol=1e-4)

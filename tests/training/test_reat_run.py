@@ -19,9 +19,9 @@ from seg_tf.config import (
     TrainingConfig,
 )
 from seg_tf.data.inputs import MaskingConfig, ReATInputsConfig, WindowInputsConfig
-from seg_tf.training import dry_run, build
-from seg_tf.training import run_log
+from seg_tf.training import build, dry_run, run_folder
 from seg_tf.training.run_folder import RunFolder, describe_run
+from tests.training.stand_ins import pretrain
 from tests.training.test_sentence_unshuffling_run import (
     records_dir as _documents_dir,  # noqa: F401 - a fixture
 )
@@ -87,7 +87,7 @@ def test_documents_of_any_shape_train(records_dir, tmp_path):
     inputs = build.build_inputs(CONFIG, str(records_dir))
     learner = build.build_learner(CONFIG, inputs)
     folder = RunFolder(tmp_path / "run")
-    result = pretraining.pretrain(
+    result = pretrain(
         CONFIG,
         inputs,
         learner,
@@ -96,7 +96,7 @@ def test_documents_of_any_shape_train(records_dir, tmp_path):
         report=str,
     )
     assert result.updates == 12
-    rows = run_log.read(folder.log_file)
+    rows = run_folder.read_log(folder.log_file)
     assert rows[0]["skipped_steps"] == 0
     seen = inputs.train_dataset(rows[0]["samples"])
     padding = 1 - np.mean(next(iter(seen))["padding_mask"])

@@ -25,9 +25,9 @@ from seg_tf.data.inputs import (
     SpanMaskingConfig,
     WindowInputsConfig,
 )
-from seg_tf.training import build
-from seg_tf.training import run_log
+from seg_tf.training import build, run_folder
 from seg_tf.training.run_folder import RunFolder, describe_run
+from tests.training.stand_ins import pretrain
 
 pytestmark = pytest.mark.slow
 
@@ -120,7 +120,7 @@ def test_documents_of_any_shape_train_and_are_put_in_order(records_dir, tmp_path
     assert counts.max() == MAX_SENTENCES
     learner = build.build_learner(CONFIG, inputs)
     folder = RunFolder(tmp_path / "run")
-    result = pretraining.pretrain(
+    result = pretrain(
         CONFIG,
         inputs,
         learner,
@@ -129,9 +129,9 @@ def test_documents_of_any_shape_train_and_are_put_in_order(records_dir, tmp_path
         report=str,
     )
     assert result.updates == 12
-    rows = run_log.read(folder.log_file)
-    trained = [row for row in rows if row["kind"] == run_log.TRAIN]
-    validated = [row for row in rows if row["kind"] == run_log.VALIDATION]
+    rows = run_folder.read_log(folder.log_file)
+    trained = [row for row in rows if row["kind"] == run_folder.TRAIN]
+    validated = [row for row in rows if row["kind"] == run_folder.VALIDATION]
     assert all(np.isfinite(row["sentence_unshuffling_loss"]) for row in rows)
     assert trained[0]["skipped_steps"] == 0
     # What takes decoding is measured in validation alone.

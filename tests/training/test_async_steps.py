@@ -2,7 +2,9 @@
 
 import pytest
 
-from seg_tf.training.late_updates import LateUpdates, StartedStep
+from seg_tf.training.errors import NonFiniteSteps
+from seg_tf.training.learner import Learner, StartedStep
+from seg_tf.training.step import StepOptions
 
 
 class Outcome:
@@ -18,41 +20,46 @@ class Outcome:
         return self.is_finite
 
 
-class Run:
-    """Steps of which some are not finite: `FiniteSteps("+-+")`."""
+class Run(Learner):
+    """Steps of which some are not finite: `Run("+-+")`."""
 
     def __init__(self, finite, max_skipped_steps=20):
         self.events, self.agreed = [], []
         self.batches = iter(range(len(finite)))
+        self.options = StepOptions()
         self._finite = finite
-        self.updates = LateUpdates(
-            self._start,
-            self.agreed.append,
-            max_skipped_steps,
-            lambda batch: RuntimeError(f"batch {batch}"),
-        )
+        self._in_flight = None
+        self._max_skipped_steps = max_skipped_steps
 
     def begin(self):
-        return self.updates.begin(self.batches)
+        self.start_update(lambda: next(self.batches))
 
-    def _start(self, batches):
-        number = next(batches)
+    def finish(self):
+        self.finish_update(lambda: next(self.batches))
+
+    def _start(self, next_batch):
+        number = next_batch()
         self.events.append(f"start {number}")
         outcome = Outcome(number, self._finite[number] == "+", self.events)
-        return StartedStep(number, {"number": number}, outcome, f"flags {number}")
+        return StartedStep(number, outcome, f"flags {number}")
+
+    def _note_stop_requests(self, stop_requests):
+        self.agreed.append(stop_requests)
+
+    def _samples_without_finite_loss(self, features):
+        return [features]
 
 
 def test_an_outcome_is_read_when_the_next_step_was_started():
     run = Run("+++")
-    logs = [run.begin(), run.begin(), run.begin()]
+    for _ in range(3):
+        run.begin()
     assert run.events == ["start 0", "start 1", "read 0", "start 2", "read 1"]
-    # Reading those waits for nothing, but for the first.
-    assert logs == [{"number": 0}, {"number": 0}, {"number": 1}]
     assert run.agreed == ["flags 0", "flags 1"]
-    assert run.updates.settle() == {"number": 2}
+    run.finish()
     assert run.events[-1] == "read 2"
     assert run.agreed[-1] == "flags 2"
-    assert run.updates.settle() == {}
+    run.finish()
     assert len(run.agreed) == 3
 
 
@@ -64,8 +71,8 @@ def test_as_many_updates_are_made_as_were_begun(finite, settles_at):
     for number in range(wanted):
         run.begin()
         if number in settles_at:
-            run.updates.settle()
-    run.updates.settle()
+            run.finish()
+    run.finish()
     made = [number for number in range(next(run.batches, 99)) if number < len(finite)]
     assert finite[: len(made)].count("+") == wanted
     assert finite[len(made) - 1] == "+"  # and no step more than they took
@@ -79,8 +86,10 @@ def test_one_skipped_step_too_many_ends_it(max_skipped_steps):
     run = Run("+" + "-" * 9, max_skipped_steps)
     run.begin()
     run.begin()
-    with pytest.raises(RuntimeError, match=f"batch {1 + max_skipped_steps}"):
+    with pytest.raises(NonFiniteSteps) as caught:
         run.begin()
+    assert caught.value.num_steps == 1 + max_skipped_steps
+    assert caught.value.samples == [[1 + max_skipped_steps]]
     # With none allowed, the next one was started before it was known.
     started = [event for event in run.events if event.startswith("start")]
     assert len(started) == max(3, 2 + max_skipped_steps)
@@ -90,20 +99,8 @@ def test_skipped_steps_are_counted_anew_after_an_update():
     run = Run("--+--+--+", max_skipped_steps=2)
     for _ in range(3):
         run.begin()
-    assert run.updates.settle() == {"number": 8}
-
-
-def test_one_process_that_waits_hands_no_flags_on_before_the_others():
-    early, late = Run("++-+++"), Run("++-+++")
-    for number in range(3):
-        for run in (early, late):
-            run.begin()
-        if number == 1:
-            early.updates.wait()
-        assert early.agreed == late.agreed
-    for run in (early, late):
-        run.updates.settle()
-    assert early.agreed == late.agreed == ["flags 0", "flags 1", "flags 3"]
+    run.finish()
+    assert run.events[-1] == "read 8"
 
 
 def test_a_step_that_cannot_be_started_leaves_nothing_in_flight():
@@ -111,4 +108,5 @@ def test_a_step_that_cannot_be_started_leaves_nothing_in_flight():
     run.begin()
     with pytest.raises(StopIteration):
         run.begin()
-    assert run.updates.settle() == {}
+    run.finish()
+    assert run.agreed == []
