@@ -15,6 +15,7 @@ from seg_tf.data.inputs import MaskingConfig, WindowInputsConfig
 from seg_tf.training import build, checkpoint, command
 from seg_tf.training.checkpoint import Checkpoints
 from tests.training import (
+    stand_ins,
     test_reat_run,
     test_sentence_unshuffling_run,
     word_runs,
@@ -168,7 +169,7 @@ def some_rows(name, records, number):
 
 
 def make_updates(inputs, learner, number, batch_size):
-    """Makes updates from where the learner is; returns the last loss."""
+    """Makes updates from where the learner is; returns the loss over all of them."""
     processes = learner.options.distribution
     dataset = inputs.train_dataset(
         batch_size,
@@ -176,7 +177,9 @@ def make_updates(inputs, learner, number, batch_size):
         rank=processes.rank,
         num_ranks=processes.size,
     )
-    return make_updates(learner, dataset, number).history["loss"][-1]
+    learner.reset_interval()
+    stand_ins.make_updates(learner, dataset, number)
+    return learner.interval_results()["loss"]
 
 
 def checkpoints(folder):

@@ -103,10 +103,10 @@ def test_skipped_steps_are_counted_anew_after_an_update():
     assert run.events[-1] == "read 8"
 
 
-def test_a_step_that_cannot_be_started_leaves_nothing_in_flight():
+def test_a_step_that_cannot_be_started_leaves_the_one_before_in_flight():
     run = Run("+")
     run.begin()
     with pytest.raises(StopIteration):
         run.begin()
     run.finish()
-    assert run.agreed == []
+    assert run.agreed == ["flags 0"]

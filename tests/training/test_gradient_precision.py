@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from seg_tf.training import build
 from seg_tf.training.distribution import Distribution
+from seg_tf.training.learner import Learner
 from seg_tf.training.optimizers.loss_scale import DynamicLossScale
 from seg_tf.training.step import nearest_power_of_two
 from tests.training.stand_ins import ArithmeticInputs, small_config
@@ -64,9 +65,10 @@ def gradients_of(dtype_policy, num_processes, **training):
     crowd = Crowd(num_processes)
     inputs = ArithmeticInputs()
     batch = next(iter(inputs.train_dataset(NUM_ROWS)))
-    learner = build.learner_of_batch(config, inputs.vocab_size, batch, crowd)
-    learner.compile(optimizer=Recorder(0.0), auto_scale_loss=False)
-    learner.build_from(batch)
+    built = build.learner_of_batch(config, inputs.vocab_size, batch, crowd)
+    learner = Learner(
+        built.encoder, built.objectives, Recorder(0.0), batch, options=built.options
+    )
     make_step(learner, batch)
     targets = num_processes * batch["masked_weights"].numpy().sum()
     return [one.numpy() for one in learner.optimizer.gradients], targets

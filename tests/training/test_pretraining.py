@@ -428,7 +428,7 @@ def test_compiled_step_trains_the_same():
         )
         dataset = ArithmeticInputs().train_dataset(4)
         make_updates(learner, dataset, 2)
-        weights.append([variable.numpy() for variable in learner.weights])
+        weights.append([variable.numpy() for variable in learner.trainable_variables])
     for plain, compiled in zip(*weights, strict=True):
         np.testing.assert_allclose(plain, compiled, rtol=1e-3, atol=1e-4)
 

@@ -127,7 +127,7 @@ def test_step_that_is_not_finite_changes_no_weight_and_no_counter(bad, jit_compi
     before = learner.encoder.table.numpy()
     weights = BATCH["weights"].copy()
     weights[5, 2] = bad  # in the last of the micro-batches
-    _, finite = make_step(learner, {**BATCH, "weights": tf.constant(weights)})
+    finite, _ = make_step(learner, {**BATCH, "weights": tf.constant(weights)})
     assert not finite
     np.testing.assert_array_equal(learner.encoder.table.numpy(), before)
     assert learner.updates == 0
@@ -136,7 +136,7 @@ def test_step_that_is_not_finite_changes_no_weight_and_no_counter(bad, jit_compi
     assert learner.samples == 6
     assert learner.skipped_steps == 1
     assert learner.interval_results()["loss"] == 0.0
-    _, finite = make_step(learner)
+    finite, _ = make_step(learner)
     assert finite
     assert learner.updates == 1
     assert float(scale.value) == 4.0
@@ -147,7 +147,7 @@ def test_update_is_made_from_the_next_batch_where_one_is_not_finite():
     learner = toy(clip_norm=None)
     table = learner.encoder.table.numpy().astype("float64")
     bad = {**BATCH, "weights": BATCH["weights"] * np.nan}
-    update = learner.make_train_function()
+    update = learner.make_update
     batches = iter([bad, bad, BATCH, BATCH])
     update(batches)
     assert (learner.updates, learner.samples) == (1, 18)

@@ -101,7 +101,8 @@ def test_every_bias_and_layer_norm_of_the_model_and_nothing_else_is_not_decayed(
     learner = small_learner(optimizer=config)
     norms = [
         layer
-        for layer in learner._flatten_layers()
+        for part in (learner.encoder, *learner.objectives.values())
+        for layer in part._flatten_layers()
         if isinstance(layer, keras.layers.LayerNormalization)
     ]
     exempt = {id(v) for layer in norms for v in layer.variables}

@@ -43,8 +43,8 @@ def test_rows_after_the_resumed_update_are_dropped(log_file):
 
 
 def test_last_value_before_the_resumed_update_is_kept(log_file):
-    assert RunLog(log_file, updates=4).last_kept("loss") == 1 / 4
-    assert RunLog(log_file, updates=0).last_kept("loss") is None
+    assert RunLog(log_file, updates=4).last("loss") == 1 / 4
+    assert RunLog(log_file, updates=0).last("loss") is None
     assert not RunLog(log_file).has_rows
 
 
