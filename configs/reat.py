@@ -85,7 +85,6 @@ _TINY = replace(
     training=TrainingConfig(
         num_updates=5_000,
         batch_size=2,
-        log_interval=50,
         validation_interval=500,
         validation_batches=20,
         checkpoint_interval=500,

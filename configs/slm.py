@@ -48,8 +48,6 @@ _BASE = RunConfig(
         num_updates=1_000_000,
         batch_size=256,
         dtype_policy="mixed_float16",
-        validation_interval=5_000,
-        checkpoint_interval=5_000,
     ),
 )
 _BASE_SHUFFLE_ALL = replace(

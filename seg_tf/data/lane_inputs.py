@@ -58,7 +58,6 @@ class LaneInputsConfig:
 
     @property
     def row_length(self) -> int:
-        """Positions of a row."""
         return self.target_length
 
 
@@ -125,7 +124,6 @@ class LaneInputs(RecordInputs):
 
     @property
     def num_validation_samples(self) -> int:
-        """Held-out segments, those included that padding fills up."""
         lanes = self._validation_lanes
         num_targets = max(self.manifest.count("pieces", "validation") - 1, 0)
         return lanes * _divide_up(_divide_up(num_targets, lanes), self._target_length)
@@ -305,14 +303,14 @@ class Lanes:
         batch = {name: np.zeros(shape, FEATURES[name].dtype) for name in _WORD_FEATURES}
         for row, lane in enumerate(lanes.tolist()):
             begin = self.begin(step, lane)
-            words = stream.read(begin, self.target_length + 1)
-            batch["token_ids"][row] = words.token_ids[:-1]
-            batch["target_ids"][row] = words.token_ids[1:]
+            words, sentences, paragraphs = stream.read(begin, self.target_length + 1)
+            batch["token_ids"][row] = words[:-1]
+            batch["target_ids"][row] = words[1:]
             batch["padding_mask"][row] = self._is_target(step, begin)
             # Counters wrap around where they leave int32: differences stay right.
             batch["stream_token"][row] = (begin + self._positions).astype(np.int32)
-            batch["stream_sentence"][row] = words.sentences[:-1].astype(np.int32)
-            batch["stream_paragraph"][row] = words.paragraphs[:-1].astype(np.int32)
+            batch["stream_sentence"][row] = sentences[:-1].astype(np.int32)
+            batch["stream_paragraph"][row] = paragraphs[:-1].astype(np.int32)
         for name in ("token_ids", "target_ids"):
             batch[name][~batch["padding_mask"]] = 0
         batch["lane"] = lanes.astype(np.int32)

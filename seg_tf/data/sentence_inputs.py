@@ -62,7 +62,6 @@ class SentenceInputsConfig(ShuffledWindowInputsConfig):
 
     @property
     def row_length(self) -> int:
-        """Positions of a row."""
         return self.window_length + self.max_sentences
 
     @property

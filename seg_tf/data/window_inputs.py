@@ -56,12 +56,10 @@ class RecordInputs:
 
     @property
     def vocab_size(self) -> int:
-        """Number of entries of the records' vocabulary."""
         return self.manifest.vocabulary["size"]
 
     @property
     def vocab_checksum(self) -> str:
-        """SHA-256 of that vocabulary."""
         return self.manifest.vocabulary["sha256"]
 
 
@@ -97,7 +95,6 @@ class WindowInputsConfig:
 
     @property
     def row_length(self) -> int:
-        """Positions of a row."""
         return self.window_length
 
 
@@ -111,16 +108,12 @@ class WindowInputs(RecordInputs):
     features of their rows.
 
     Args:
-        window_length: L. Has to be that of the records.
-        masking: config of the masking.
+        window_length, masking, block_rows, blocks_at_once: see `WindowInputsConfig`.
         records_dir: what `data_pipelines.build_records` made.
         index_tables: index features that the model embeds, and their tables' rows,
             which cap the indices.
         seed: seed of the run.
         vocab_size: rows of the model's token table; None accepts the records'.
-        block_rows: rows of a block of the order (`sample_order.Blocks`); None permutes
-            all rows of the training split.
-        blocks_at_once: blocks of which rows are mixed.
 
     Raises:
         ValueError: if the records do not fit the settings, saying which differs and
@@ -196,7 +189,6 @@ class WindowInputs(RecordInputs):
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """Names of the features of a batch."""
         return (
             "token_ids",
             "padding_mask",
@@ -208,28 +200,23 @@ class WindowInputs(RecordInputs):
 
     @property
     def num_train_samples(self) -> int:
-        """Samples, which are rows, of an epoch."""
         return len(self._rows("train"))
 
     @property
     def num_validation_samples(self) -> int:
-        """Held-out samples."""
         return len(self._rows("validation"))
 
     @property
     def parts(self) -> str:
-        """Units that the rows are made of, "windows" or "texts"."""
         return self._rows("train").parts
 
     @property
     def parts_per_row(self) -> float:
-        """Mean number of these units in a training row."""
         rows = self._rows("train")
         return rows.num_parts / max(len(rows), 1)
 
     @property
     def fill(self) -> float:
-        """Share of the positions of a training batch that are no padding."""
         rows = self._rows("train")
         return rows.num_tokens / max(len(rows) * rows.row_length, 1)
 

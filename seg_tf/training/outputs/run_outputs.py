@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Mapping
 import keras
 from tqdm import tqdm
 
+from seg_tf.command_line import Progress
 from seg_tf.config import TrainingConfig
-from seg_tf.progress import Progress
 from seg_tf.training import throughput, yardstick
 from seg_tf.training.checkpoint import Checkpoints
 from seg_tf.training.outputs import plots, run_callbacks, run_log
