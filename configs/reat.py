@@ -18,7 +18,7 @@ from seg_tf.config import (
     TrainingConfig,
     config_getter,
 )
-from seg_tf.data.inputs import MaskingConfig, ReATInputsConfig
+from seg_tf.data.configs import MaskingConfig, ReATInputsConfig
 
 _BASE = RunConfig(
     name="reat_base",

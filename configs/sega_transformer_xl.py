@@ -22,7 +22,7 @@ from seg_tf.config import (
     TransformerXLConfig,
     config_getter,
 )
-from seg_tf.data.inputs import LaneInputsConfig
+from seg_tf.data.configs import LaneInputsConfig
 
 _TINY = RunConfig(
     name="sega_transformer_xl_tiny",

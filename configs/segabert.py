@@ -27,7 +27,7 @@ from seg_tf.config import (
     TrainingConfig,
     config_getter,
 )
-from seg_tf.data.inputs import (
+from seg_tf.data.configs import (
     MaskingConfig,
     PackedWindowInputsConfig,
     WindowInputsConfig,

@@ -24,7 +24,7 @@ from seg_tf.config import (
     config_getter,
 )
 from seg_tf.configs import segabert
-from seg_tf.data.inputs import (
+from seg_tf.data.configs import (
     MaskingConfig,
     SentenceInputsConfig,
     ShuffledWindowInputsConfig,

@@ -10,7 +10,7 @@ how many tokens there are.
 import dataclasses
 import types
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -20,7 +20,6 @@ from seg_tf.config import configured_by, register_config
 from seg_tf.data import randomness
 from seg_tf.data.inputs import WindowInputsConfig
 from seg_tf.data.window_inputs import WindowInputs
-from seg_tf.layouts.layout import Layout
 from seg_tf.layouts.windows import WindowLayout, window_rows
 from seg_tf.models.own_features import own_features
 from seg_tf.objectives.base import ObjectiveLayer, ObjectiveOutput
@@ -56,11 +55,12 @@ class ParagraphLayout(WindowLayout):
 @register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ParagraphInputsConfig(WindowInputsConfig):
-    layout: ClassVar[type[Layout]] = ParagraphLayout
+    pass
 
 
 @configured_by(ParagraphInputsConfig)
 class ParagraphInputs(WindowInputs):
+    layout = ParagraphLayout
     index_features = ()
 
     def read_rows(self, windows):

@@ -103,7 +103,7 @@ def test_gpu_leaves_deterministic_kernels_off(records, tmp_path, monkeypatch):
         (["--config.training.callbacks=f"], "a tuple of names package.module:function"),
         (
             ["--config.training.callbacks=nowhere:f"],
-            "Received: nowhere:f: No module named 'nowhere'",
+            "Received: 'nowhere:f' (No module named 'nowhere')",
         ),
         (["--config.paper=xlnet"], "`paper` must be one of segabert_base"),
         (["--profile_updates=9:3"], "must not end before it begins"),

@@ -3,20 +3,18 @@
 Shape key: B batch, L row length.
 """
 
-import dataclasses
 import logging
 import pathlib
 import types
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import tensorflow as tf
 
-from seg_tf.config import build_from, configured_by, register_config
-from seg_tf.config.base import Count, check_ranges
+from seg_tf.config import build_from, configured_by
 from seg_tf.data import mirrors, randomness, sample_order
+from seg_tf.data.configs import MaskingConfig, WindowInputsConfig
 from seg_tf.data.manifest import Manifest, text_preparation
-from seg_tf.data.masking import MaskingConfig
 from seg_tf.data.window_records import OneWindowRows, RowReader, WindowRecords
 from seg_tf.layouts.layout import Layout
 from seg_tf.layouts.windows import WINDOW_INDICES, WindowLayout
@@ -63,41 +61,6 @@ class RecordInputs:
         return self.manifest.vocabulary["sha256"]
 
 
-@register_config
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class WindowInputsConfig:
-    """One window of a document a row: `[CLS] pieces [SEP]`, padded to a length.
-
-    Attributes:
-        window_length: positions of a full window.
-        masking: what is predicted in each window.
-        block_rows: consecutive rows that are read at about the same time, for records
-            in a bucket. None permutes all rows of an epoch.
-        blocks_at_once: blocks whose rows are mixed.
-    """
-
-    # Whether several folders of records can be read as one.
-    can_mix: ClassVar[bool] = True
-    # Rows of whoever uses the model on texts; None where it reads none.
-    layout: ClassVar[type[Layout] | None] = WindowLayout
-    # Whose grid of fine-tuning settings it takes, one of seg_tf.finetuning's; or None.
-    paper: ClassVar[str | None] = "segatron"
-    # Further arguments of a model that reads such rows.
-    model_arguments: ClassVar[Mapping[str, Any]] = types.MappingProxyType({})
-
-    window_length: Count = 512
-    masking: MaskingConfig = MaskingConfig()
-    block_rows: Count | None = None
-    blocks_at_once: Count = 64
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
-
-    @property
-    def row_length(self) -> int:
-        return self.window_length
-
-
 @configured_by(WindowInputsConfig)
 class WindowInputs(RecordInputs):
     """Reads windows and gives the features of BERT-family models.
@@ -120,6 +83,8 @@ class WindowInputs(RecordInputs):
             what to do.
     """
 
+    # Rows of whoever uses the model on texts.
+    layout: type[Layout] = WindowLayout
     # Features that a window alone does not have.
     row_features: tuple[str, ...] = ()
     # Indices that the rows can have.
