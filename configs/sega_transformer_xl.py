@@ -41,13 +41,6 @@ tiny_no_paragraph: ablation of tiny: no positions of paragraphs.
         --output_dir=runs/sega_transformer_xl_tiny_no_paragraph
     Expected: perplexity 205.9, 218.3 and 207.5.
 
-tiny_released: tiny in the form of its authors' code, which is not causal.
-    python run_pretraining.py --config=configs/sega_transformer_xl.py:tiny_released \
-        --records_dir=records/wikipedia_words \
-        --output_dir=runs/sega_transformer_xl_tiny_released
-    For comparison only: a word sees where later sentences of its segment begin.
-    Expected: perplexity 202.6, 217.0 and 207.2.
-
 base: 16 layers of width 410, WikiText-103, 200,000 updates.
     horovodrun -np 8 python run_pretraining.py \
         --config=configs/sega_transformer_xl.py:base \
@@ -176,11 +169,6 @@ RUNS = {
     "tiny": _TINY,
     "tiny_no_sentence": _without("sentence", _TINY),
     "tiny_no_paragraph": _without("paragraph", _TINY),
-    "tiny_released": replace(
-        _TINY,
-        name="sega_transformer_xl_tiny_released",
-        model=replace(_TINY.model, position_form="released"),
-    ),
     "base": _BASE,
     "base_no_sentence": _without("sentence", _BASE),
     "base_no_paragraph": _without("paragraph", _BASE),

@@ -396,12 +396,6 @@ def test_parameter_counts_are_transformer_xl_s(size, millions):
     assert round((words + num_decoder_parameters(model)) / 1e6) == millions
 
 
-def test_released_forms_are_called_so():
-    for name, run in RUNS.items():
-        form = getattr(run.model, "position_form", "eq3")
-        assert (form == "released") == name.endswith("released")
-
-
 @pytest.mark.parametrize(
     ("run", "millions"),
     [

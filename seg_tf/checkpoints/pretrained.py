@@ -14,7 +14,7 @@ from seg_tf.checkpoints import contents, folders, weight_files
 from seg_tf.checkpoints.errors import CheckpointError, reading
 from seg_tf.configuration.differences import differing_settings
 from seg_tf.configuration.registry import typed
-from seg_tf.layers.constructor_arguments import checked_names
+from seg_tf.layers.common import checked_names
 from seg_tf.layouts.layout import Layout
 from seg_tf.text import encoding
 from seg_tf.text.encoding import SENTENCE_PARAMETERS_FILE, VOCABULARY_FILE

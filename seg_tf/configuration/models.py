@@ -267,8 +267,6 @@ class TransformerXLConfig:
         position_parts: which distances the relative position vector speaks of, in
             this order, each with its share of the width. `("token",)` is
             Transformer-XL; all three are Sega-Transformer-XL.
-        position_form: `eq3` computes the paper's equation 3; `released` computes what
-            the authors' code does, which lets words see later sentence breaks.
         hidden_size: width of the layers; heads have a separate size.
         intermediate_size: width inside the feed-forward blocks.
         memory_length: positions before a segment that it sees.
@@ -294,7 +292,6 @@ class TransformerXLConfig:
 
     vocab_size: Count | None = None
     position_parts: tuple[str, ...] = ("token", "sentence", "paragraph")
-    position_form: str = "eq3"
     num_layers: Count = 16
     hidden_size: Count = 410
     num_heads: Count = 10
