@@ -10,7 +10,7 @@ from seg_tf.config import (
     StableAdamWConfig,
     build_from,
 )
-from seg_tf.layers.hidden_matrices import mark_hidden_matrix
+from seg_tf.layers.common import mark_hidden_matrix
 from seg_tf.training.optimizers.optimizer import build_adamw
 from tests.training.stand_ins import small_config, small_pretrainer
 
