@@ -56,7 +56,7 @@ _PACKED, _UNPACKED = "packed", "one window a row"
 def _configs(length: int) -> dict[str, Any]:
     """The run of each side."""
     from seg_tf.config import EncoderConfig, RunConfig, TrainingConfig
-    from seg_tf.data.inputs import PackedWindowInputsConfig, WindowInputsConfig
+    from seg_tf.data.configs import PackedWindowInputsConfig, WindowInputsConfig
 
     inputs = {
         _PACKED: PackedWindowInputsConfig(

@@ -18,7 +18,7 @@ from seg_tf.config import (
     TrainingConfig,
     config_getter,
 )
-from seg_tf.data.inputs import MaskingConfig, ReATInputsConfig
+from seg_tf.data.configs import MaskingConfig, ReATInputsConfig
 
 _BASE = RunConfig(
     name="reat_base",
@@ -85,7 +85,6 @@ _TINY = replace(
     training=TrainingConfig(
         num_updates=5_000,
         batch_size=2,
-        log_interval=50,
         validation_interval=500,
         validation_batches=20,
         checkpoint_interval=500,

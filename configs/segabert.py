@@ -27,7 +27,7 @@ from seg_tf.config import (
     TrainingConfig,
     config_getter,
 )
-from seg_tf.data.inputs import (
+from seg_tf.data.configs import (
     MaskingConfig,
     PackedWindowInputsConfig,
     WindowInputsConfig,
@@ -36,9 +36,7 @@ from seg_tf.data.inputs import (
 _WINDOWS_128 = WindowInputsConfig(
     window_length=128, masking=MaskingConfig(max_predictions=20)
 )
-_WINDOWS_512 = WindowInputsConfig(
-    window_length=512, masking=MaskingConfig(max_predictions=80)
-)
+_WINDOWS_512 = WindowInputsConfig()
 
 _TINY = RunConfig(
     name="segabert_tiny",
@@ -86,15 +84,7 @@ _TINY_PHASE1 = RunConfig(
 _BASE = RunConfig(
     name="segabert_base",
     paper="segabert_base",
-    model=EncoderConfig(),
     inputs=_WINDOWS_512,
-    optimizer=AdamWConfig(learning_rate=1e-4),
-    training=TrainingConfig(
-        num_updates=500_000,
-        batch_size=256,
-        validation_interval=5_000,
-        checkpoint_interval=5_000,
-    ),
 )
 _LARGE = replace(
     _BASE,

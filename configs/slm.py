@@ -24,7 +24,7 @@ from seg_tf.config import (
     config_getter,
 )
 from seg_tf.configs import segabert
-from seg_tf.data.inputs import (
+from seg_tf.data.configs import (
     MaskingConfig,
     SentenceInputsConfig,
     ShuffledWindowInputsConfig,
@@ -48,8 +48,6 @@ _BASE = RunConfig(
         num_updates=1_000_000,
         batch_size=256,
         dtype_policy="mixed_float16",
-        validation_interval=5_000,
-        checkpoint_interval=5_000,
     ),
 )
 _BASE_SHUFFLE_ALL = replace(

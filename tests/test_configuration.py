@@ -161,11 +161,6 @@ def test_config_dict_round_trip(config):
     assert from_config_dict(json.loads(json.dumps(to_dict(config)))) == config
 
 
-def test_round_trip_tells_different_configs_apart():
-    other = dataclasses.replace(RUN, optimizer=AdamWConfig(learning_rate=0.02))
-    assert from_config_dict(to_config_dict(other)) != RUN
-
-
 def test_config_dict_is_a_copy():
     values = to_config_dict(RUN)
     values.model.index_tables.paragraph_index = 4
@@ -179,12 +174,9 @@ def test_config_dict_is_a_copy():
     [
         (["model.num_layers=4"], {"model": {"num_layers": 4}}),
         (["model.vocab_size=99"], {"model": {"vocab_size": 99}}),
-        (["model.vocab_size=None"], {"model": {"vocab_size": None}}),
         (["training.clip_norm=0.5"], {"training": {"clip_norm": 0.5}}),
         (["training.clip_norm=2"], {"training": {"clip_norm": 2.0}}),
         (["optimizer.warmup_updates=None"], {"optimizer": {"warmup_updates": None}}),
-        (["optimizer.learning_rate=1"], {"optimizer": {"learning_rate": 1.0}}),
-        (["training.micro_batch_size=None"], {"training": {"micro_batch_size": None}}),
         (["training.callbacks=a.b:c"], {"training": {"callbacks": ("a.b:c",)}}),
         (
             ["training.callbacks=('a:b', 'c:d')"],
@@ -232,12 +224,9 @@ def as_text(config):
     ("argument", "message"),
     [
         ("model.vocab_size=many", "`vocab_size` must be int or None.*'many'"),
-        ("optimizer.warmup_updates=1.5", "`warmup_updates` must be int or None.*1.5"),
         ("model.num_heads=0", "`num_heads` must be at least 1.*num_heads=0"),
-        ("model.num_layers=-1", "`num_layers` must be at least 1.*num_layers=-1"),
         ("inputs.masking.max_predictions=0", "`max_predictions` must be at least 1"),
         ("training={}", "`training` must be a TrainingConfig.*Received: training="),
-        ("training.loss_scale={}", "`loss_scale` must be a LossScaleConfig"),
         ("inputs.masking={}", "`masking` must be a MaskingConfig"),
         ("model={}", "`model` must be a config.*Received: model="),
         ("objectives.masked_lm={}", "`objectives.masked_lm` must be a config"),
@@ -245,13 +234,10 @@ def as_text(config):
         ("model.index_tables.paragraph_index=0", r"\['paragraph_index'\]=0"),
         ("model.index_tables={'token_index': 'all'}", "at least one row.*all"),
         ("model.rotary_shares={'token_index': 'all'}", "a positive number.*'all'"),
-        ("model.rotary_shares={'token_index': 0}", "a positive number.*=0"),
         ("inputs.window_length=65", "row for every position.*64 rows.*=65"),
         ("inputs.masking.mask_rate=1.5", "`mask_rate`.*Received: mask_rate=1.5"),
         ("inputs.masking.mask_token_rate=0.95", "`random_token_rate` must not exceed"),
-        ("training.batch_size=0", "`batch_size` must be at least 1.*batch_size=0"),
         ("training.batch_size=9", "divide `batch_size`.*micro_batch_size=2.*size=9"),
-        ("training.micro_batch_size=0", "at least 1.*Received: micro_batch_size=0"),
         ("training.clip_norm=0", "`clip_norm` must be above 0.*clip_norm=0"),
     ],
 )
@@ -260,9 +246,22 @@ def test_contradictory_overrides_are_refused(argument, message):
         read_flags(argument)
 
 
-def test_rows_hold_at_least_one_window():
-    with pytest.raises(ValueError, match=r"`max_windows_per_row` .* at least 1.*=0"):
-        PackedWindowInputsConfig(max_windows_per_row=0)
+@pytest.mark.parametrize(
+    ("config", "fields", "message"),
+    [
+        (PackedWindowInputsConfig, {"max_windows_per_row": 0}, "at least 1.*=0"),
+        (SentenceInputsConfig, {"shuffle_rate": 1.1}, "between 0 and 1.*rate=1.1"),
+        (SpanMaskingConfig, {"span_end_rate": 0.0}, "`span_end_rate`.*above 0.*=0.0"),
+        # What `MaskingConfig` refuses is refused here too.
+        (SpanMaskingConfig, {"mask_rate": 0.0}, "`mask_rate`.*mask_rate=0.0"),
+        (ReATInputsConfig, {"short_sentence_length": 3}, "at least 4.*length=3"),
+        (ReATInputsConfig, {"exchange_within": "book"}, "text, row.*'book'"),
+        (ReATConfig, {"alpha_num_heads": 3}, "of `alpha_num_heads`.*_num_heads=3"),
+    ],
+)
+def test_impossible_settings_are_refused(config, fields, message):
+    with pytest.raises(ValueError, match=message):
+        config(**fields)
 
 
 def test_rows_of_sentences_have_room_for_their_tokens():
@@ -283,47 +282,6 @@ def test_tables_too_small_for_rows_of_sentences_are_refused(table, rows, message
     model = dataclasses.replace(SENTENCES.model, index_tables=tables)
     with pytest.raises(ValueError, match=message):
         dataclasses.replace(SENTENCES, model=model)
-
-
-@pytest.mark.parametrize(
-    ("config", "fields", "message"),
-    [
-        (SentenceInputsConfig, {"max_sentences": 0}, "`max_sentences`.*least 1.*=0"),
-        (SentenceInputsConfig, {"shuffle_rate": -0.1}, "between 0 and 1.*=-0.1"),
-        (SentenceInputsConfig, {"shuffle_rate": 1.1}, "`shuffle_rate`.*rate=1.1"),
-        (SpanMaskingConfig, {"max_span_length": 0}, "`max_span_length`.*length=0"),
-        (SpanMaskingConfig, {"span_end_rate": 0.0}, "`span_end_rate`.*above 0.*=0.0"),
-        (SpanMaskingConfig, {"span_end_rate": 1.1}, "at most 1.*Received:.*=1.1"),
-        # What `MaskingConfig` refuses is refused here too.
-        (SpanMaskingConfig, {"mask_rate": 0.0}, "`mask_rate`.*mask_rate=0.0"),
-    ],
-)
-def test_impossible_sentences_and_spans_are_refused(config, fields, message):
-    with pytest.raises(ValueError, match=message):
-        config(**fields)
-
-
-@pytest.mark.parametrize(
-    ("config", "fields", "message"),
-    [
-        (ReATInputsConfig, {"sentences_per_row": 0}, "`sentences_per_row`.*=0"),
-        (ReATInputsConfig, {"long_max_sentences": 0}, "`long_max_sentences`.*=0"),
-        (ReATInputsConfig, {"short_sentence_length": 3}, "at least 4.*length=3"),
-        (ReATInputsConfig, {"long_rate": 1.5}, "`long_rate`.*0 and 1.*=1.5"),
-        (ReATInputsConfig, {"exchange_rate": -1}, "`exchange_rate`.*0 and 1.*=-1"),
-        (ReATInputsConfig, {"exchange_within": "book"}, "text, row.*'book'"),
-        (ReATConfig, {"num_heads": 7}, "`hidden_size`.*`num_heads`.*num_heads=7"),
-        (ReATConfig, {"alpha_num_heads": 3}, "of `alpha_num_heads`.*_num_heads=3"),
-    ],
-)
-def test_impossible_texts_are_refused(config, fields, message):
-    with pytest.raises(ValueError, match=message):
-        config(**fields)
-
-
-@pytest.mark.parametrize("rate", [0, 1])
-def test_no_row_or_every_row_may_be_shuffled(rate):
-    assert SentenceInputsConfig(shuffle_rate=rate).shuffle_rate == rate
 
 
 def test_unknown_field_is_named_with_those_there_are():
@@ -364,11 +322,6 @@ def test_build_unpacks_fields_and_extra_arguments_win():
         "stop": 5,
         "step": 1,
     }
-
-
-def test_registered_class_is_part_of_a_run():
-    run = dataclasses.replace(RUN, model=RangeConfig(start=7))
-    assert from_config_dict(to_config_dict(run)) == run
 
 
 def test_encoder_and_objective_are_built_from_their_configs():

@@ -85,14 +85,6 @@ def test_what_was_asked_for_stays():
     )
 
 
-def test_no_table_loses_rows():
-    source = {**GOOGLE, "num_token_types": 0, "index_tables": {"position_index": 128}}
-    config, taken = follow_source(slm.RUNS["base"], source, ())
-    assert list(taken) == ["model.approximate_gelu"]
-    assert config.model.num_token_types == 2
-    assert config.model.index_tables["position_index"] == 512
-
-
 def test_models_that_are_no_encoder_stay():
     run = reat.RUNS["tiny"]
     assert follow_source(run, GOOGLE, ()) == (run, {})

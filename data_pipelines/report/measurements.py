@@ -14,7 +14,7 @@ from data_pipelines.builds.window_cutting import cut_windows
 from seg_tf import command_line
 from seg_tf.config import EncoderConfig
 from seg_tf.data import examples, packing, shards
-from seg_tf.data.inputs import PackedWindowInputsConfig
+from seg_tf.data.configs import PackedWindowInputsConfig
 from seg_tf.data.manifest import (
     NUM_SPECIAL_TOKENS,
     SPLITS,

@@ -24,7 +24,7 @@ from seg_tf.config import (
     to_dict,
 )
 from seg_tf.config.base import typed
-from seg_tf.layers.constructor_arguments import checked_names
+from seg_tf.layers.common import checked_names
 from seg_tf.layouts.layout import Layout
 from seg_tf.text import encoding
 from seg_tf.text.encoding import SENTENCE_PARAMETERS_FILE, VOCABULARY_FILE
@@ -150,15 +150,14 @@ class Pretrained:
                 fewer positions.
         """
         inputs = self.config.inputs
-        if inputs.layout is None:
+        layout_class = type(inputs).implementation.layout
+        if layout_class is None:
             raise ValueError(
                 "`checkpoint` must be of an encoder of texts (BERT, SegaBERT, SLM, "
                 f"ReAT). Received: {self.folder}, the run {self.config.name!r}, whose "
                 f"model was of {type(self.config.model).__name__}"
             )
-        layout: Layout = inputs.layout(
-            inputs, self.encoder, self.vocabulary, max_length
-        )
+        layout: Layout = layout_class(inputs, self.encoder, self.vocabulary, max_length)
         if not for_spans:
             return layout
         if not layout.holds_spans:

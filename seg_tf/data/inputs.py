@@ -12,26 +12,23 @@ import tensorflow as tf
 
 from seg_tf.config.base import flat
 from seg_tf.data import sample_order
-from seg_tf.data.lane_inputs import LaneInputs, LaneInputsConfig
-from seg_tf.data.manifest import Manifest
-from seg_tf.data.masking import (
+from seg_tf.data.configs import (
+    LaneInputsConfig,
     MaskingConfig,
-    SpanMasking,
-    SpanMaskingConfig,
-    TokenMasking,
-)
-from seg_tf.data.packed_window_inputs import (
-    PackedWindowInputs,
     PackedWindowInputsConfig,
-)
-from seg_tf.data.reat_inputs import ReATInputs, ReATInputsConfig
-from seg_tf.data.sentence_inputs import (
-    SentenceInputs,
+    ReATInputsConfig,
     SentenceInputsConfig,
-    ShuffledWindowInputs,
     ShuffledWindowInputsConfig,
+    SpanMaskingConfig,
+    WindowInputsConfig,
 )
-from seg_tf.data.window_inputs import WindowInputs, WindowInputsConfig, train_batches
+from seg_tf.data.lane_inputs import LaneInputs
+from seg_tf.data.manifest import Manifest
+from seg_tf.data.masking import SpanMasking, TokenMasking
+from seg_tf.data.packed_window_inputs import PackedWindowInputs
+from seg_tf.data.reat_inputs import ReATInputs
+from seg_tf.data.sentence_inputs import SentenceInputs, ShuffledWindowInputs
+from seg_tf.data.window_inputs import WindowInputs, train_batches
 from seg_tf.text.encoding import TextPreparation
 
 __all__ = [

@@ -6,16 +6,14 @@ Shape key: B lanes, L target length, T words of a split.
 import dataclasses
 import functools
 import pathlib
-import types
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
 
-from seg_tf.config import configured_by, register_config
-from seg_tf.config.base import Count, check_ranges
+from seg_tf.config import configured_by
 from seg_tf.data import sample_order
+from seg_tf.data.configs import LaneInputsConfig
 from seg_tf.data.window_inputs import RecordInputs
 from seg_tf.data.word_stream import WordStream
 from seg_tf.features import FEATURES, tensor_specs
@@ -30,36 +28,6 @@ _WORD_FEATURES = (
     "stream_sentence",
     "stream_paragraph",
 )
-
-
-@register_config
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class LaneInputsConfig:
-    """A corpus as one stream of words, read in lanes side by side (Transformer-XL).
-
-    A batch has a row for every lane, its next `target_length` words; the batch after
-    it continues each lane. Training has as many lanes as a batch has rows.
-
-    Attributes:
-        target_length: words of a row, each of which predicts the one after it.
-        validation_lanes: lanes that held-out text is read in.
-    """
-
-    can_mix: ClassVar[bool] = False
-    layout: ClassVar[type[Layout] | None] = None
-    paper: ClassVar[str | None] = None
-    model_arguments: ClassVar[Mapping[str, Any]] = types.MappingProxyType({})
-
-    target_length: Count = 150
-    validation_lanes: Count = 10
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
-
-    @property
-    def row_length(self) -> int:
-        """Positions of a row."""
-        return self.target_length
 
 
 @configured_by(LaneInputsConfig)
@@ -81,6 +49,7 @@ class LaneInputs(RecordInputs):
             what to do.
     """
 
+    layout: type[Layout] | None = None
     feature_names = (*_WORD_FEATURES, "lane", "sample_number")
     fill = 1.0
     parts = None
@@ -125,7 +94,6 @@ class LaneInputs(RecordInputs):
 
     @property
     def num_validation_samples(self) -> int:
-        """Held-out segments, those included that padding fills up."""
         lanes = self._validation_lanes
         num_targets = max(self.manifest.count("pieces", "validation") - 1, 0)
         return lanes * _divide_up(_divide_up(num_targets, lanes), self._target_length)
@@ -305,14 +273,14 @@ class Lanes:
         batch = {name: np.zeros(shape, FEATURES[name].dtype) for name in _WORD_FEATURES}
         for row, lane in enumerate(lanes.tolist()):
             begin = self.begin(step, lane)
-            words = stream.read(begin, self.target_length + 1)
-            batch["token_ids"][row] = words.token_ids[:-1]
-            batch["target_ids"][row] = words.token_ids[1:]
+            words, sentences, paragraphs = stream.read(begin, self.target_length + 1)
+            batch["token_ids"][row] = words[:-1]
+            batch["target_ids"][row] = words[1:]
             batch["padding_mask"][row] = self._is_target(step, begin)
             # Counters wrap around where they leave int32: differences stay right.
             batch["stream_token"][row] = (begin + self._positions).astype(np.int32)
-            batch["stream_sentence"][row] = words.sentences[:-1].astype(np.int32)
-            batch["stream_paragraph"][row] = words.paragraphs[:-1].astype(np.int32)
+            batch["stream_sentence"][row] = sentences[:-1].astype(np.int32)
+            batch["stream_paragraph"][row] = paragraphs[:-1].astype(np.int32)
         for name in ("token_ids", "target_ids"):
             batch[name][~batch["padding_mask"]] = 0
         batch["lane"] = lanes.astype(np.int32)

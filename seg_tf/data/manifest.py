@@ -8,10 +8,8 @@ may have been edited, cut off by a copy, or written by another version of the pr
 import dataclasses
 import pathlib
 import re
-import types
-import typing
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, NamedTuple, NotRequired, TypedDict
+from typing import Any, NamedTuple, NoReturn
 
 from seg_tf import files
 from seg_tf.data import record_schema
@@ -44,18 +42,18 @@ class SchemaError(ValueError):
 class _Rule(NamedTuple):
     """A rule for values of a type, in words and as a predicate."""
 
+    kind: type
     words: str
     is_valid: Callable[[Any], object]
 
 
 def _between(least: int, most: int) -> _Rule:
-    return _Rule(
-        f"an integer from {least} to {most}", range(least, most + 1).__contains__
-    )
+    allowed = range(least, most + 1)
+    return _Rule(int, f"an integer from {least} to {most}", allowed.__contains__)
 
 
 def _one_of(*names: str) -> _Rule:
-    return _Rule(f"one of {', '.join(names)}", names.__contains__)
+    return _Rule(str, f"one of {', '.join(names)}", names.__contains__)
 
 
 def _is_file_name(value: str) -> bool:
@@ -63,111 +61,77 @@ def _is_file_name(value: str) -> bool:
     return bool(is_name) and not {"/", "\\"} & {*value}
 
 
-Count = Annotated[int, _between(0, (1 << 63) - 1)]
-WindowLength = Annotated[int, _between(3, 65_535)]
-FileName = Annotated[
-    str,
-    _Rule("the name of a file of this folder, without separators", _is_file_name),
-]
-Sha256 = Annotated[
-    str, _Rule("64 hexadecimal digits", re.compile("[0-9a-f]{64}").fullmatch)
-]
-
-
-class VocabularyEntry(TypedDict):
-    """The vocabulary beside the shards, and how text is changed before look-ups."""
-
-    file: FileName
-    size: Annotated[int, _between(1, 1 << 31)]
-    sha256: Sha256
-    lower_case: bool
-    strip_accents: NotRequired[bool]
-    split_ideographs: NotRequired[bool]
-    special_ids: Mapping[str, Count]
-    tokenizer: Annotated[str, _one_of(*encoding.TOKENIZERS)]
-
-
-class Splitter(TypedDict):
-    """The sentence splitter."""
-
-    name: str
-    parameters_sha256: str
-
-
-class Source(TypedDict):
-    """An input file."""
-
-    file: str
-    bytes: Count
-    sha256: Sha256
-
-
-class NamedFiles(TypedDict):
-    """A number of files, and the names of the first ones."""
-
-    count: Count
-    first: tuple[str, ...]
-
-
-class BrokenFiles(NamedFiles):
-    """Files that could not be read to their end."""
-
-    bytes: Count
-    of_bytes: Count
-
-
-class TextSize(TypedDict):
-    """The size of some text."""
-
-    documents: Count
-    paragraphs: Count
-    characters: Count
-
-
-class DroppedText(TypedDict):
-    """An example of dropped text."""
-
-    document_id: Count
-    source: str
-    location: str
-    why: str
-    text: str
-
-
-class Dropped(TextSize):
-    """The text that a cleaning step dropped."""
-
-    examples: tuple[DroppedText, ...]
-
-
-class Cleaning(TypedDict):
-    """Text before cleaning, dropped by each step, and left."""
-
-    before: TextSize
-    steps: Mapping[str, Dropped]
-    after: TextSize
+# The form of a manifest's JSON: an object by its entries, those that may be missing
+# with a question mark, or by "*" for all; a list by its item; (form, None) may be null.
+_COUNT = _between(0, (1 << 63) - 1)
+_FILE_NAME = _Rule(
+    str, "the name of a file of this folder, without separators", _is_file_name
+)
+_SHA256 = _Rule(str, "64 hexadecimal digits", re.compile("[0-9a-f]{64}").fullmatch)
+_TEXT_SIZE = {"documents": _COUNT, "paragraphs": _COUNT, "characters": _COUNT}
+_NAMED_FILES = {"count": _COUNT, "first": [str]}
+_DROPPED_TEXT = {
+    "document_id": _COUNT,
+    **dict.fromkeys(("source", "location", "why", "text"), str),
+}
+_SHARD = {
+    "file": _FILE_NAME,
+    "bytes": _COUNT,
+    "sha256": _SHA256,
+    **dict.fromkeys(COUNTS, _COUNT),
+    **dict.fromkeys((f"{name}?" for name in TEXT_COUNTS), (_COUNT, None)),
+}
+_FORM = {
+    "kind": _one_of("documents", "windows"),
+    "vocabulary": {
+        "file": _FILE_NAME,
+        "size": _between(1, 1 << 31),
+        "sha256": _SHA256,
+        "lower_case": bool,
+        "strip_accents?": bool,
+        "split_ideographs?": bool,
+        "special_ids": {"*": _COUNT},
+        "tokenizer": _one_of(*encoding.TOKENIZERS),
+    },
+    "sentence_splitter": {"name": str, "parameters_sha256": str},
+    "options": {"*": Any},
+    "number_widths": {"*": _one_of("uint16", "uint32")},
+    "window_length": (_between(3, 65_535), None),
+    "sources": [{"file": str, "bytes": _COUNT, "sha256": _SHA256}],
+    "rejected": {"*": _COUNT},
+    "splits": {"*": [_SHARD]},
+    "cleaning?": (
+        {
+            "before": _TEXT_SIZE,
+            "steps": {"*": {**_TEXT_SIZE, "examples": [_DROPPED_TEXT]}},
+            "after": _TEXT_SIZE,
+        },
+        None,
+    ),
+    "passed_over?": ({"*": _NAMED_FILES}, None),
+    "broken_files?": ({**_NAMED_FILES, "bytes": _COUNT, "of_bytes": _COUNT}, None),
+}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Shard:
     """One shard: its file, checked by size and checksum, and what it counts.
 
-    `paragraphs` and `sentences` of a window shard count parts: a sentence that two
-    windows share counts in both. `words`, `unknown_words` and `unsplit_pieces`
-    (`data_pipelines.builds.text_counts`) are those of documents; None of windows.
+    A sentence that two windows share counts in both. `words`, `unknown_words` and
+    `unsplit_pieces` are those of documents; None of windows.
     """
 
-    file: FileName
-    bytes: Count
-    sha256: Sha256
-    documents: Count
-    paragraphs: Count
-    sentences: Count
-    pieces: Count
-    records: Count
-    words: Count | None = None
-    unknown_words: Count | None = None
-    unsplit_pieces: Count | None = None
+    file: str
+    bytes: int
+    sha256: str
+    documents: int
+    paragraphs: int
+    sentences: int
+    pieces: int
+    records: int
+    words: int | None = None
+    unknown_words: int | None = None
+    unsplit_pieces: int | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -176,8 +140,7 @@ class Manifest:
 
     Attributes:
         kind: "documents" or "windows".
-        vocabulary: the file, and how text is changed before look-ups; `strip_accents`
-            and `split_ideographs` only where they are not BERT's.
+        vocabulary: the file, and how text is changed before look-ups.
         sentence_splitter: name and checksum of the parameters.
         options: the settings of the build that its result depends on.
         number_widths: type of each number list of a record.
@@ -194,23 +157,24 @@ class Manifest:
             `losses.describe_broken_files`; None where there are none.
     """
 
-    kind: Annotated[str, _one_of("documents", "windows")]
-    vocabulary: VocabularyEntry
-    sentence_splitter: Splitter
+    kind: str
+    vocabulary: Mapping[str, Any]
+    sentence_splitter: Mapping[str, str]
     options: Mapping[str, Any]
-    number_widths: Mapping[str, Annotated[str, _one_of("uint16", "uint32")]]
-    window_length: WindowLength | None
-    sources: tuple[Source, ...]
-    rejected: Mapping[str, Count]
+    number_widths: Mapping[str, str]
+    window_length: int | None
+    sources: tuple[Mapping[str, Any], ...]
+    rejected: Mapping[str, int]
     splits: Mapping[str, tuple[Shard, ...]]
-    cleaning: Cleaning | None = None
-    passed_over: Mapping[str, NamedFiles] | None = None
-    broken_files: BrokenFiles | None = None
+    cleaning: Mapping[str, Any] | None = None
+    passed_over: Mapping[str, Mapping[str, Any]] | None = None
+    broken_files: Mapping[str, Any] | None = None
 
     @property
     def tokenizer(self) -> str:
         """Name of the tokenizer, one of `seg_tf.text.encoding.TOKENIZERS`."""
-        return self.vocabulary["tokenizer"]
+        name: str = self.vocabulary["tokenizer"]
+        return name
 
     @property
     def tokens_name(self) -> str:
@@ -292,7 +256,7 @@ class Manifest:
                 f"version of the project reads. Found: {version!r}"
             )
         counts = values.pop("counts", None) if is_object else None
-        _check("", values, cls)
+        _check("", values, _FORM)
         _check_consistency(values)
         splits = {
             split: tuple(Shard(**shard) for shard in values["splits"][split])
@@ -306,60 +270,41 @@ class Manifest:
         return manifest
 
 
-def _check(where: str, value: Any, hint: Any) -> None:
-    """Raises SchemaError at the first JSON value that is not of its type."""
-    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if hint is Any:
-        _check_depth(where, value)
-    elif origin is Annotated:
-        kind, rule = arguments
+def _check(where: str, value: Any, form: Any) -> None:
+    """Raises SchemaError at the first value that is not of its form, see `_FORM`."""
+    if isinstance(form, _Rule):
         # A boolean is an integer to Python.
-        if type(value) is not kind or not rule.is_valid(value):
-            _fail(where, rule.words, value)
-    elif origin is types.UnionType or origin is typing.Union:
+        if type(value) is not form.kind or not form.is_valid(value):
+            _fail(where, form.words, value)
+    elif isinstance(form, tuple):
         if value is not None:
-            _check(where, value, arguments[0])
-    elif origin is tuple:
+            _check(where, value, form[0])
+    elif form is Any:
+        _check_depth(where, value)
+    elif isinstance(form, type):
+        if not isinstance(value, form):
+            _fail(where, "true or false" if form is bool else "a string", value)
+    elif isinstance(form, list):
         if not isinstance(value, list):
             _fail(where, "a list", value)
         for number, item in enumerate(value):
-            _check(f"{where}[{number}]", item, arguments[0])
-    elif hint in (bool, str):
-        if not isinstance(value, hint):
-            _fail(where, "true or false" if hint is bool else "a string", value)
+            _check(f"{where}[{number}]", item, form[0])
     elif not isinstance(value, dict):
         _fail(where or "manifest", "an object", value)
-    elif origin is not None:  # A mapping.
-        for name, item in value.items():
-            _check(f"{where}.{name}", item, arguments[1])
     else:
-        hints = typing.get_type_hints(hint, include_extras=True)
-        if dataclasses.is_dataclass(hint):
-            fields = dataclasses.fields(hint)
-            required = {f.name for f in fields if f.default is dataclasses.MISSING}
-        else:
-            required = hint.__required_keys__
-        _check_entries(where, value, hints, required)
-
-
-def _check_entries(
-    where: str, value: Mapping[str, Any], hints: Mapping[str, Any], required: Any
-) -> None:
-    prefix = f"{where}." if where else ""
-    for name, item in value.items():
-        if name not in hints:
-            raise SchemaError(
-                f"`{prefix}{name if name.isprintable() else ascii(name)}` is an entry "
-                "that this version of the project does not know; a newer one may have "
-                "written it"
-            )
-        kind = hints[name]
-        if typing.get_origin(kind) is NotRequired:
-            (kind,) = typing.get_args(kind)
-        _check(f"{prefix}{name}", item, kind)
-    for name in hints:
-        if name in required and name not in value:
-            raise SchemaError(f"`{prefix}{name}` is missing")
+        prefix = f"{where}." if where else ""
+        for name, item in value.items():
+            known = form.get("*") or form.get(name) or form.get(f"{name}?")
+            if known is None or (name.endswith("?") and "*" not in form):
+                raise SchemaError(
+                    f"`{prefix}{name if name.isprintable() else ascii(name)}` is an "
+                    "entry that this version of the project does not know; a newer one "
+                    "may have written it"
+                )
+            _check(f"{prefix}{name}", item, known)
+        for name in form:
+            if name != "*" and not name.endswith("?") and name not in value:
+                raise SchemaError(f"`{prefix}{name}` is missing")
 
 
 def _check_consistency(values: Mapping[str, Any]) -> None:
@@ -374,9 +319,8 @@ def _check_consistency(values: Mapping[str, Any]) -> None:
         _equal("options.window_length", options.get("window_length", length), length)
         _check("options.cut_sentences", options.get("cut_sentences"), bool)
     names = _SPECIAL_TOKENS.get(vocabulary["tokenizer"], _SPECIAL_TOKENS_OF_WORDS)
-    an_id = Annotated[int, _between(0, vocabulary["size"] - 1)]
-    ids = vocabulary["special_ids"]
-    _check_entries("vocabulary.special_ids", ids, dict.fromkeys(names, an_id), names)
+    ids = dict.fromkeys(names, _between(0, vocabulary["size"] - 1))
+    _check("vocabulary.special_ids", vocabulary["special_ids"], ids)
     # Of every length that windows may have, those of this length.
     widths = record_schema.number_widths(
         vocabulary["size"], length - 2 if is_windows else None
@@ -397,7 +341,7 @@ def _check_consistency(values: Mapping[str, Any]) -> None:
             seen.add(file)
 
 
-def _fail(where: str, expected: str, found: Any) -> typing.NoReturn:
+def _fail(where: str, expected: str, found: Any) -> NoReturn:
     raise SchemaError(f"`{where}` must be {expected}. Found: {_shown(found)}")
 
 
@@ -479,14 +423,13 @@ def vocabulary_path(manifest: Manifest, folder: pathlib.Path) -> pathlib.Path:
             f"is {found}, expected {expected}. Copy the right one there"
         )
     table = encoding.read_vocabulary(manifest.tokenizer, path)
-    described: Mapping[str, Any] = manifest.vocabulary
     in_file = {"size": table.size, "special_ids": dict(table.special_ids)}
     for name, value in in_file.items():
-        if described[name] != value:
+        if manifest.vocabulary[name] != value:
             raise ValueError(
                 f"{folder / FILE_NAME}: expected `vocabulary.{name}` to be {value}, "
-                f"as in {path.name}, found {described[name]}. Restore the manifest "
-                "that the build wrote"
+                f"as in {path.name}, found {manifest.vocabulary[name]}. Restore the "
+                "manifest that the build wrote"
             )
     return path
 

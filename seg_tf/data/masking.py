@@ -4,54 +4,14 @@ Shape key: B batch, L row length, P most predictions of a row, K the longest spa
 """
 
 import abc
-import dataclasses
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from seg_tf.config import configured_by, register_config
-from seg_tf.config.base import Count, Fraction, Rate, Share, check_ranges
+from seg_tf.config import configured_by
 from seg_tf.data import randomness
-
-
-@register_config
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class MaskingConfig:
-    """Positions that masked LM predicts, and their replacements in the input.
-
-    Defaults are BERT's: 15 % of the positions, at most `max_predictions` of
-    them; 80 % become `[MASK]`, 10 % a random piece, the rest stay.
-    """
-
-    mask_rate: Fraction = 0.15
-    max_predictions: Count = 80
-    mask_token_rate: Rate = 0.8
-    random_token_rate: Rate = 0.1
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
-        if self.mask_token_rate + self.random_token_rate > 1:
-            raise ValueError(
-                "`mask_token_rate` and `random_token_rate` must not exceed 1 "
-                f"together. Received: mask_token_rate={self.mask_token_rate}, "
-                f"random_token_rate={self.random_token_rate}"
-            )
-
-
-@register_config
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class SpanMaskingConfig(MaskingConfig):
-    """`MaskingConfig`, but what is predicted are spans of pieces of one sentence.
-
-    Attributes:
-        max_span_length: the most pieces of a span.
-        span_end_rate: p of the geometric distribution of lengths, cut off (and made to
-            sum to 1 again) at `max_span_length`.
-    """
-
-    max_span_length: Count = 3
-    span_end_rate: Share = 0.2
+from seg_tf.data.configs import MaskingConfig, SpanMaskingConfig
 
 
 class Masking(abc.ABC):

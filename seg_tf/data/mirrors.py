@@ -66,7 +66,6 @@ def local_records(
 
 
 def mirror_folder(url: str) -> pathlib.Path:
-    """The folder of a URL's mirror, in the user's cache."""
     digest = hashlib.sha256(url.encode()).hexdigest()[:16]
     return files.cache_dir() / "records" / f"{url.rpartition('/')[2]}-{digest}"
 
@@ -74,15 +73,8 @@ def mirror_folder(url: str) -> pathlib.Path:
 def update(folder: pathlib.Path, url: str, gigabytes: float | None = None) -> bool:
     """Makes a folder the mirror of a URL, or brings it up to date.
 
-    All but the shards is fetched. Shards of other records are forgotten.
-
-    Args:
-        folder: the folder, there or not.
-        url: where the records are.
-        gigabytes: as of `local_records`.
-
-    Returns:
-        Whether there are records.
+    All but the shards is fetched. Shards of other records are forgotten. Arguments are
+    those of `local_records`; returns False if there are no records.
     """
     content = remote_files.read_bytes(f"{url}/{FILE_NAME}")
     if content is None:
@@ -116,14 +108,12 @@ def update(folder: pathlib.Path, url: str, gigabytes: float | None = None) -> bo
 
 
 def _replace(path: pathlib.Path, content: bytes) -> None:
-    """Gives a file some content, unless it has it."""
     if not path.exists() or path.read_bytes() != content:
         with files.written_aside(path) as aside:
             aside.write_bytes(content)
 
 
 def _read_mark(path: pathlib.Path) -> Mapping[str, Any]:
-    """Reads the URL and the size limit of a mirror."""
     mark = files.read_json(path)
     if isinstance(mark, dict) and isinstance(mark.get("url"), str):
         size: Any = mark.get("gigabytes")
@@ -185,13 +175,7 @@ def _opened(folder: pathlib.Path, changed: int) -> "Mirror":
 
 @dataclasses.dataclass(frozen=True)
 class Mirror:
-    """Fetches shards, and what lies beside them, to a folder of bounded size.
-
-    Args:
-        folder: the folder.
-        url: where the records are.
-        max_bytes: the most that shards may take.
-    """
+    """Fetches shards from a URL, and what lies beside them, to a bounded folder."""
 
     folder: pathlib.Path
     url: str
@@ -199,7 +183,6 @@ class Mirror:
 
     @functools.cached_property
     def shards(self) -> dict[str, Shard]:
-        """The shards of all splits by file name."""
         manifest = Manifest.load(self.folder)
         return {
             shard.file: shard for shards in manifest.splits.values() for shard in shards
@@ -349,11 +332,9 @@ def _size(shard: Shard, suffix: str) -> int:
 
 
 def healed(paths: Sequence[pathlib.Path], read: Callable[[], _T]) -> _T:
-    """Reads files; those of a mirror are fetched, and once more if one is damaged.
+    """Reads files; those of a mirror are fetched first: see `Mirror.healed`.
 
     Raises:
-        DamagedShardError: if they are damaged when they have been fetched again.
-        OSError: if they cannot be fetched.
         ValueError: if they are damaged and their folder is no mirror.
     """
     mirror = mirror_of(paths[0].parent) if paths else None

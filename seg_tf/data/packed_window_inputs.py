@@ -7,40 +7,21 @@ see each other. So the summed loss equals that of one window a row.
 Shape key: W windows of a batch, B rows, L row length.
 """
 
-import dataclasses
-import types
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from seg_tf import features
-from seg_tf.config import configured_by, register_config
-from seg_tf.config.base import Count
+from seg_tf.config import configured_by
 from seg_tf.data import packing, randomness
+from seg_tf.data.configs import PackedWindowInputsConfig
 from seg_tf.data.manifest import NUM_SPECIAL_TOKENS
-from seg_tf.data.window_inputs import WindowInputs, WindowInputsConfig
+from seg_tf.data.window_inputs import WindowInputs
 from seg_tf.data.window_records import RowReader, WindowRecords
 
 WINDOW_NUMBER = "window_number"
-
-
-@register_config
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class PackedWindowInputsConfig(WindowInputsConfig):
-    """Several windows a row, told apart by the model, each as if alone.
-
-    Attributes:
-        max_windows_per_row: the most windows of a row. More than three fill rows
-            better only where most documents are far shorter than a window.
-    """
-
-    model_arguments: ClassVar[Mapping[str, Any]] = types.MappingProxyType(
-        {"packed_windows": True}
-    )
-
-    max_windows_per_row: Count = 8
 
 
 @configured_by(PackedWindowInputsConfig)

@@ -3,82 +3,25 @@
 Shape key: B rows, L row length, N sentences of a row.
 """
 
-import dataclasses
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from seg_tf.config import configured_by, register_config
-from seg_tf.config.base import Count, Range, Rate
+from seg_tf.config import configured_by
 from seg_tf.data import randomness, sample_order
-from seg_tf.data.masking import MaskingConfig
+from seg_tf.data.configs import MaskingConfig, ReATInputsConfig
 from seg_tf.data.text_packing import RowShape, TextShape, TextsOfAKind
-from seg_tf.data.window_inputs import WindowInputs, WindowInputsConfig
+from seg_tf.data.window_inputs import WindowInputs
 from seg_tf.data.window_records import RowReader, WindowRecords
 from seg_tf.layouts import block_placing, blocks
 from seg_tf.layouts.blocks import BlockLayout
 from seg_tf.layouts.layout import Layout
 
-EXCHANGE_WITHIN = ("text", "row")
-"""Where sentences may change places: in their text, or among all texts of a row."""
 # Packing counts lengths as 16-bit numbers.
 _LONGEST_ROW = 65_535
-
-
-@register_config
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ReATInputsConfig(WindowInputsConfig):
-    """Texts as sentences, `<SS> <Attn> words </s>`, as many texts a row as fit (ReAT).
-
-    A window of the records is cut into texts of whole sentences, nothing left out, in
-    two ways: short ones of short sentences, and long ones. A sentence that is too long
-    is cut into even parts, each of which counts as a sentence. A row holds texts of
-    one kind; its size is the budget that a batch is made by.
-
-    Attributes:
-        window_length: positions of the records' windows, from which texts are cut.
-            Long windows, so that there are long texts.
-        row_length: positions of a row, a multiple of the model's `block_length`.
-        sentences_per_row: the most sentences of a row.
-        short_sentence_length: positions of the longest sentence of a short text, its
-            three special tokens included.
-        short_max_sentences: the most sentences of a short text.
-        long_sentence_length: as for short texts.
-        long_max_sentences: as for short texts.
-        long_rate: share of the rows that hold long texts.
-        exchange_rate: share of the sentences that are displaced, among themselves;
-            parts of a cut sentence stay and do not count.
-        exchange_within: "text", or "row" for places in all texts of a row: then what
-            moved is most often among strangers, which is learned far sooner.
-    """
-
-    layout: ClassVar[type[Layout] | None] = BlockLayout
-    paper: ClassVar[str | None] = None
-
-    window_length: Count = 16_384
-    masking: MaskingConfig = MaskingConfig(max_predictions=1_076)
-    # About 256 sentences of 27 positions, or somewhat fewer longer ones.
-    row_length: Count = 7_168
-    sentences_per_row: Count = 336
-    # Three positions of a sentence are taken by <SS>, <Attn> and </s>.
-    short_sentence_length: Annotated[int, Range(4)] = 48
-    short_max_sentences: Count = 16
-    long_sentence_length: Annotated[int, Range(4)] = 128
-    long_max_sentences: Count = 128
-    long_rate: Rate = 0.1
-    exchange_rate: Rate = 0.2
-    exchange_within: str = "text"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.exchange_within not in EXCHANGE_WITHIN:
-            raise ValueError(
-                f"`exchange_within` must be one of {', '.join(EXCHANGE_WITHIN)}. "
-                f"Received: {self.exchange_within!r}"
-            )
 
 
 @configured_by(ReATInputsConfig)
@@ -100,6 +43,7 @@ class ReATInputs(WindowInputs):
         ValueError: if the records or the sizes of the model do not fit the settings.
     """
 
+    layout: type[Layout] = BlockLayout
     row_features = (
         "sentence_number",
         "text_number",

@@ -1,4 +1,4 @@
-"""What lies in a folder of records, byte for byte; without TensorFlow.
+"""Files of a folder of records, byte for byte; without TensorFlow.
 
 A shard is a TFRecord file. Its records are framed by: length (8 bytes), masked CRC-32C
 of the length (4), data, masked CRC-32C of the data (4). Beside a shard lie the offsets

@@ -5,17 +5,15 @@ Sentences are merged where a window has too many, shuffled, laid out and masked.
 Shape key: B rows, S sentences of a record, M sentences of a row.
 """
 
-import dataclasses
-from typing import Any, ClassVar
+from typing import Any
 
 import tensorflow as tf
 
 from seg_tf import features
-from seg_tf.config import configured_by, register_config
-from seg_tf.config.base import Count, Rate
+from seg_tf.config import configured_by
 from seg_tf.data import randomness
-from seg_tf.data.masking import MaskingConfig, SpanMaskingConfig
-from seg_tf.data.window_inputs import WindowInputs, WindowInputsConfig
+from seg_tf.data.configs import SentenceInputsConfig, ShuffledWindowInputsConfig
+from seg_tf.data.window_inputs import WindowInputs
 from seg_tf.data.window_records import (
     DecodedWindows,
     OneWindowRows,
@@ -25,50 +23,6 @@ from seg_tf.data.window_records import (
 from seg_tf.layouts.layout import Layout
 from seg_tf.layouts.sentences import CANDIDATES, SentenceLayout, sentence_rows
 from seg_tf.text.graph.trees import Trees
-
-
-@register_config
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ShuffledWindowInputsConfig(WindowInputsConfig):
-    """One window a row, sentences shuffled, without a token for them (SLM, table 4).
-
-    Fine-tuning and all else that comes after pretraining read plain windows.
-
-    Attributes:
-        max_sentences: the most sentences of a row; where a window has more, adjacent
-            ones are merged at random until so many are left.
-        shuffle_rate: probability that the sentences of a row are shuffled.
-    """
-
-    paper: ClassVar[str | None] = "slm"
-
-    masking: MaskingConfig = SpanMaskingConfig()
-    max_sentences: Count = 20
-    shuffle_rate: Rate = 0.5
-
-
-@register_config
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class SentenceInputsConfig(ShuffledWindowInputsConfig):
-    """One window a row, `[SENT]` before every sentence, sentences shuffled (SLM).
-
-    A row is longer than a window by `max_sentences`, so that no piece is dropped
-    for a `[SENT]`.
-    """
-
-    layout: ClassVar[type[Layout] | None] = SentenceLayout
-
-    window_length: Count = 492
-
-    @property
-    def row_length(self) -> int:
-        """Positions of a row."""
-        return self.window_length + self.max_sentences
-
-    @property
-    def num_candidates(self) -> int:
-        """`[CLS]`, the sentences and `[SEP]`: also the values of `sentence_id`."""
-        return self.max_sentences + 2
 
 
 @configured_by(ShuffledWindowInputsConfig)
@@ -117,6 +71,7 @@ class SentenceInputs(ShuffledWindowInputs):
     Rows are M positions longer than windows; pointers point at `[SENT]`.
     """
 
+    layout: type[Layout] = SentenceLayout
     row_features = (*CANDIDATES, "is_shuffled")
     index_features = features.INDEX_FEATURES
     sentence_tokens = True

@@ -3,20 +3,18 @@
 Shape key: B batch, L row length.
 """
 
-import dataclasses
 import logging
 import pathlib
 import types
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import tensorflow as tf
 
-from seg_tf.config import build_from, configured_by, register_config
-from seg_tf.config.base import Count, check_ranges
+from seg_tf.config import build_from, configured_by
 from seg_tf.data import mirrors, randomness, sample_order
+from seg_tf.data.configs import MaskingConfig, WindowInputsConfig
 from seg_tf.data.manifest import Manifest, text_preparation
-from seg_tf.data.masking import MaskingConfig
 from seg_tf.data.window_records import OneWindowRows, RowReader, WindowRecords
 from seg_tf.layouts.layout import Layout
 from seg_tf.layouts.windows import WINDOW_INDICES, WindowLayout
@@ -56,49 +54,11 @@ class RecordInputs:
 
     @property
     def vocab_size(self) -> int:
-        """Number of entries of the records' vocabulary."""
         return self.manifest.vocabulary["size"]
 
     @property
     def vocab_checksum(self) -> str:
-        """SHA-256 of that vocabulary."""
         return self.manifest.vocabulary["sha256"]
-
-
-@register_config
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class WindowInputsConfig:
-    """One window of a document a row: `[CLS] pieces [SEP]`, padded to a length.
-
-    Attributes:
-        window_length: positions of a full window.
-        masking: what is predicted in each window.
-        block_rows: consecutive rows that are read at about the same time, for records
-            in a bucket. None permutes all rows of an epoch.
-        blocks_at_once: blocks whose rows are mixed.
-    """
-
-    # Whether several folders of records can be read as one.
-    can_mix: ClassVar[bool] = True
-    # Rows of whoever uses the model on texts; None where it reads none.
-    layout: ClassVar[type[Layout] | None] = WindowLayout
-    # Whose grid of fine-tuning settings it takes, one of seg_tf.finetuning's; or None.
-    paper: ClassVar[str | None] = "segatron"
-    # Further arguments of a model that reads such rows.
-    model_arguments: ClassVar[Mapping[str, Any]] = types.MappingProxyType({})
-
-    window_length: Count = 512
-    masking: MaskingConfig = MaskingConfig()
-    block_rows: Count | None = None
-    blocks_at_once: Count = 64
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
-
-    @property
-    def row_length(self) -> int:
-        """Positions of a row."""
-        return self.window_length
 
 
 @configured_by(WindowInputsConfig)
@@ -111,22 +71,20 @@ class WindowInputs(RecordInputs):
     features of their rows.
 
     Args:
-        window_length: L. Has to be that of the records.
-        masking: config of the masking.
+        window_length, masking, block_rows, blocks_at_once: see `WindowInputsConfig`.
         records_dir: what `data_pipelines.build_records` made.
         index_tables: index features that the model embeds, and their tables' rows,
             which cap the indices.
         seed: seed of the run.
         vocab_size: rows of the model's token table; None accepts the records'.
-        block_rows: rows of a block of the order (`sample_order.Blocks`); None permutes
-            all rows of the training split.
-        blocks_at_once: blocks of which rows are mixed.
 
     Raises:
         ValueError: if the records do not fit the settings, saying which differs and
             what to do.
     """
 
+    # Rows of whoever uses the model on texts.
+    layout: type[Layout] = WindowLayout
     # Features that a window alone does not have.
     row_features: tuple[str, ...] = ()
     # Indices that the rows can have.
@@ -196,7 +154,6 @@ class WindowInputs(RecordInputs):
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """Names of the features of a batch."""
         return (
             "token_ids",
             "padding_mask",
@@ -208,28 +165,23 @@ class WindowInputs(RecordInputs):
 
     @property
     def num_train_samples(self) -> int:
-        """Samples, which are rows, of an epoch."""
         return len(self._rows("train"))
 
     @property
     def num_validation_samples(self) -> int:
-        """Held-out samples."""
         return len(self._rows("validation"))
 
     @property
     def parts(self) -> str:
-        """Units that the rows are made of, "windows" or "texts"."""
         return self._rows("train").parts
 
     @property
     def parts_per_row(self) -> float:
-        """Mean number of these units in a training row."""
         rows = self._rows("train")
         return rows.num_parts / max(len(rows), 1)
 
     @property
     def fill(self) -> float:
-        """Share of the positions of a training batch that are no padding."""
         rows = self._rows("train")
         return rows.num_tokens / max(len(rows) * rows.row_length, 1)
 

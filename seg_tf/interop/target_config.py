@@ -4,7 +4,7 @@ import dataclasses
 from typing import Any
 
 from seg_tf.config import EncoderConfig, RunConfig
-from seg_tf.data.inputs import WindowInputsConfig
+from seg_tf.data.configs import WindowInputsConfig
 from seg_tf.interop import own_checkpoints
 from seg_tf.interop.errors import ForeignWeightsError
 from seg_tf.interop.foreign_model import ForeignModel

@@ -1,4 +1,4 @@
-"""What is learned in pretraining."""
+"""Objectives of pretraining."""
 
 from seg_tf.objectives.causal_lm import CausalLM
 from seg_tf.objectives.exchange_sentence import ExchangeSentence

@@ -12,8 +12,8 @@ import tensorflow as tf
 from tqdm import tqdm
 
 from seg_tf import files
+from seg_tf.command_line import Progress
 from seg_tf.config import RunConfig
-from seg_tf.progress import Progress
 from seg_tf.training import plots, throughput, trackers, yardstick
 from seg_tf.training.checkpoint import Checkpoints
 from seg_tf.training.learner import Learner

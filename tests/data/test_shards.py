@@ -26,27 +26,6 @@ def test_records_read_at_random_equal_tensorflows_reader(tmp_path):
     assert [reader[i] for i in range(len(reader))] == expected
 
 
-def test_an_empty_shard_can_be_read(tmp_path):
-    path = tmp_path / "a.tfrecord"
-    shards.write_shard(path, [])
-    assert len(shards.RecordReader([path])) == 0
-
-
-def test_records_of_several_shards_are_one_sequence(tmp_path):
-    sizes = [3, 0, 2]
-    paths = []
-    for number, size in enumerate(sizes):
-        paths.append(tmp_path / f"{number}.tfrecord")
-        shards.write_shard(paths[-1], [bytes([number, i]) for i in range(size)])
-    reader = shards.RecordReader(paths)
-    assert [reader[i] for i in range(len(reader))] == [
-        b"\0\0", b"\0\1", b"\0\2", b"\2\0", b"\2\1",
-    ]  # fmt: skip
-    assert reader.locate(3) == (2, 0)
-    with pytest.raises(IndexError, match="below the 5 records"):
-        reader[5]
-
-
 def numbered_shards(folder, num_shards, size):
     """Shards of the numbers from 0 on, in words."""
     paths = [folder / f"{number}.tfrecord" for number in range(num_shards)]
@@ -186,17 +165,6 @@ def test_every_flipped_bit_is_noticed(tmp_path):
         assert reader[2] == b"third"
 
 
-def test_a_truncated_shard_is_refused_with_both_sizes(tmp_path):
-    path = tmp_path / "a.tfrecord"
-    shards.write_shard(path, [b"first", b"second"])
-    size = path.stat().st_size
-    os.truncate(path, size - 1)
-    with pytest.raises(
-        shards.DamagedShardError, match=f"expected {size} bytes.*found {size - 1}"
-    ):
-        shards.RecordReader([path])
-
-
 def test_a_failed_write_leaves_the_folder_as_it_was(tmp_path):
     path = tmp_path / "a.tfrecord"
     shards.write_shard(path, [b"old"])
@@ -236,17 +204,3 @@ def test_a_record_survives_encoding(vocab_size):
         assert lengths.numpy().tolist() == [len(expected)]
         np.testing.assert_array_equal(numbers[0, : len(expected)], expected)
         assert not numbers[0, len(expected) :].numpy().any()
-
-
-def test_widths_hold_the_longest_list():
-    assert record_schema.number_widths(30_522, 510)["sentence_lengths"] == "uint16"
-    assert record_schema.number_widths(30_522, None)["sentence_lengths"] == "uint32"
-    assert record_schema.number_widths(70_000, 510)["token_ids"] == "uint32"
-
-
-def test_a_foreign_record_is_refused():
-    with pytest.raises(ValueError, match=r"not a tf\.train\.Example"):
-        examples.decode(b"\xff\xfe garbage", record_schema.number_widths(100, 10))
-    empty = tf.train.Example().SerializeToString()
-    with pytest.raises(ValueError, match="`token_ids` is missing"):
-        examples.decode(empty, record_schema.number_widths(100, 10))

@@ -318,7 +318,7 @@ def test_what_a_run_prints():
 @pytest.mark.parametrize(
     ("name", "statement"),
     [
-        # tests/data/test_span_masking.py tries these two,
+        # tests/data/test_masking.py tries these two,
         ("slm_base", "a span may begin and end inside a word"),
         ("slm_base", "whether spans of a sentence may touch"),
         # tests/ops/test_sinusoids.py this one,

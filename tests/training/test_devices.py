@@ -14,7 +14,7 @@ from seg_tf.config import (
     optimizers,
 )
 from seg_tf.finetuning.optimizer import finetuning_optimizer
-from seg_tf.layers.hidden_matrices import mark_hidden_matrix
+from seg_tf.layers.common import mark_hidden_matrix
 from seg_tf.training import checkpoint, devices, engine
 from tests.training.stand_ins import small_config, small_learner
 

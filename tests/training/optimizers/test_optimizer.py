@@ -10,7 +10,7 @@ from seg_tf.config import (
     StableAdamWConfig,
     build_from,
 )
-from seg_tf.layers.hidden_matrices import mark_hidden_matrix
+from seg_tf.layers.common import mark_hidden_matrix
 from seg_tf.training.optimizers.optimizer import build_adamw
 from tests.training.stand_ins import small_config, small_learner
 
@@ -99,10 +99,14 @@ def test_updates_equal_adamw_in_numpy():
 )
 def test_every_bias_and_layer_norm_of_the_model_and_nothing_else_is_not_decayed(config):
     learner = small_learner(optimizer=config)
-    norms = [
-        layer
+    layers = {
+        id(layer): layer
         for part in (learner.encoder, *learner.objectives.values())
         for layer in part._flatten_layers()
+    }
+    norms = [
+        layer
+        for layer in layers.values()
         if isinstance(layer, keras.layers.LayerNormalization)
     ]
     exempt = {id(v) for layer in norms for v in layer.variables}

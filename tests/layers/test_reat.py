@@ -1,8 +1,9 @@
+"""The alpha layer of ReAT, against loops."""
+
 import numpy as np
 import pytest
 
-from seg_tf.layers.alpha_transformer_layer import AlphaTransformerLayer
-from seg_tf.layers.sentence_transformer_layer import SentenceTransformerLayer
+from seg_tf.layers.reat import AlphaTransformerLayer, SentenceTransformerLayer
 from tests import numpy_reat, numpy_reference
 from tests.text_batches import some_rows, text_rows
 
@@ -12,6 +13,8 @@ ARGUMENTS = {
     "block_length": 10,
     "layer_norm_epsilon": 1e-3,
 }
+
+
 INPUTS = ("sentence_number", "text_number", "attention_positions", "sentence_mask")
 
 
@@ -74,15 +77,6 @@ def test_sentence_layer_is_an_ordinary_one_of_each_sentence(hidden, features):
     )
 
 
-def test_both_feed_forward_blocks_have_weights_of_their_own():
-    layer = build(AlphaTransformerLayer)
-    inner = [w for w in layer.trainable_weights if tuple(w.shape) == (8, 12)]
-    assert len(inner) == 2
-    assert len({weight.path for weight in layer.trainable_weights}) == len(
-        layer.trainable_weights
-    )
-
-
 def test_mixing_sees_attention_tokens_alone(hidden, features):
     """With nothing done inside sentences, other words of a text make no difference."""
     layer = build(AlphaTransformerLayer)
@@ -109,16 +103,6 @@ def test_mixing_sees_attention_tokens_alone(hidden, features):
         assert (difference[elsewhere] > 1e-3).all() == changes
         assert (difference[elsewhere] == 0).all() != changes
         assert (difference[~text & (sentence > 0)] == 0).all()
-
-
-def test_dropout_is_used_in_training_alone(hidden, features):
-    layer = build(AlphaTransformerLayer, dropout=0.5)
-    inputs = [features[name] for name in INPUTS]
-    plain = np.asarray(layer(hidden, *inputs))
-    np.testing.assert_array_equal(plain, layer(hidden, *inputs, training=False))
-    one, other = (np.asarray(layer(hidden, *inputs, training=True)) for _ in range(2))
-    assert np.abs(one - plain).max() > 0.1
-    assert np.abs(one - other).max() > 0.1
 
 
 @pytest.mark.parametrize("cls", [AlphaTransformerLayer, SentenceTransformerLayer])

@@ -1,3 +1,5 @@
+"""Adaptive word vectors and softmax, against plain NumPy."""
+
 import functools
 
 import keras
@@ -6,14 +8,163 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
-from seg_tf.layers.adaptive_embedding import AdaptiveEmbedding
-from seg_tf.layers.adaptive_softmax import AdaptiveSoftmax
-from tests import adaptive_reference
+from seg_tf.layers.adaptive import AdaptiveEmbedding, AdaptiveSoftmax
+from tests import adaptive_reference, numpy_reference
+
+VOCAB_SIZE, HIDDEN_SIZE = 13, 6
+
+
+# A tail of one word among them.
+each_form = pytest.mark.parametrize(
+    ("embedding_size", "cutoffs", "tail_divisor"),
+    [
+        pytest.param(6, (), 1, id="one part"),
+        pytest.param(6, (4, 5, 9), 1, id="one table"),
+        pytest.param(8, (4, 5, 9), 1, id="one table, projected"),
+        pytest.param(8, (4, 5, 9), 2, id="narrower tails"),
+        pytest.param(6, (5,), 4, id="head as wide as the model"),
+    ],
+)
+
+
+def build_embedding(embedding_size=8, cutoffs=(4, 5, 9), tail_divisor=2, **arguments):
+    layer = AdaptiveEmbedding(
+        VOCAB_SIZE,
+        HIDDEN_SIZE,
+        embedding_size,
+        cutoffs,
+        tail_divisor,
+        initializer_range=0.7,
+        projection_range=0.7,
+        **arguments,
+    )
+    layer.build()
+    return layer
+
+
+def reference(layer, ids):
+    return adaptive_reference.embedding(
+        numpy_reference.named_weights(layer),
+        ids,
+        hidden_size=HIDDEN_SIZE,
+        cutoffs=layer.cutoffs,
+    )
+
+
+@each_form
+def test_output_equals_plain_numpy(embedding_size, cutoffs, tail_divisor):
+    layer = build_embedding(embedding_size, cutoffs, tail_divisor)
+    ids = np.arange(26).reshape(2, 13) * 5 % VOCAB_SIZE  # every word, twice
+    outputs = layer(ids)
+    np.testing.assert_allclose(outputs, reference(layer, ids), atol=1e-5)
+    assert tuple(outputs.shape) == layer.compute_output_shape((2, 13)) == (2, 13, 6)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shapes"),
+    [
+        ((6, (4, 9), 1), {"table": (13, 6)}),
+        ((8, (4, 9), 1), {"table": (13, 8), "projection": (8, 6)}),
+        (
+            (6, (4, 9), 2),
+            {
+                "table_0": (4, 6),
+                "table_1": (5, 3),
+                "table_2": (4, 1),
+                # The head is projected though it is as wide as the model.
+                "projection_0": (6, 6),
+                "projection_1": (3, 6),
+                "projection_2": (1, 6),
+            },
+        ),
+    ],
+)
+def test_tables_and_projections_have_the_shapes_of_their_parts(arguments, shapes):
+    weights = numpy_reference.named_weights(build_embedding(*arguments))
+    assert {name: value.shape for name, value in weights.items()} == shapes
+
+
+def test_weights_start_normally_distributed_with_the_given_deviations():
+    layer = AdaptiveEmbedding(900, 40, 60, (300, 600), 2, 0.02, 0.01)
+    layer.build()
+    for name, value in numpy_reference.named_weights(layer).items():
+        deviation = 0.02 if name.startswith("table") else 0.01
+        assert 0.9 < value.std() / deviation < 1.1, name
+        # A truncated normal distribution has nothing beyond two.
+        assert np.abs(value).max() > 2.2 * deviation, name
+
+
+@each_form
+@pytest.mark.parametrize("jit_compile", [False, True], ids=["graph", "xla"])
+def test_gradient_sums_over_every_use_of_a_word(
+    embedding_size, cutoffs, tail_divisor, jit_compile
+):
+    layer = build_embedding(embedding_size, cutoffs, tail_divisor)
+    ids = np.array([[0, 3, 4, 4, 12], [8, 5, 0, 12, 12]])
+    upstream = np.random.default_rng(2).normal(size=(2, 5, 6)).astype("float32")
+
+    @tf.function(jit_compile=jit_compile)
+    def gradients():
+        with tf.GradientTape() as tape:
+            outputs = layer(ids)
+        return tape.gradient(outputs, layer.trainable_variables, upstream)
+
+    actual = gradients()
+    assert len(actual) == len(layer.trainable_variables)
+    for variable, gradient in zip(layer.trainable_variables, actual, strict=True):
+        assert isinstance(gradient, tf.Tensor)
+        expected = numeric_gradient(layer, variable, ids, upstream)
+        np.testing.assert_allclose(gradient, expected, atol=1e-4)
+
+
+def numeric_gradient(layer, variable, ids, upstream):
+    """Of the reference; it is linear in each weight, so a step of 1 is exact."""
+    weights = numpy_reference.named_weights(layer)
+    name = variable.path.rpartition("/")[-1]
+    gradient = np.zeros(variable.shape)
+    arguments = {"hidden_size": HIDDEN_SIZE, "cutoffs": layer.cutoffs}
+    start = adaptive_reference.embedding(weights, ids, **arguments)
+    for where in np.ndindex(*variable.shape):
+        moved = {**weights, name: weights[name].copy()}
+        moved[name][where] += 1
+        outputs = adaptive_reference.embedding(moved, ids, **arguments)
+        gradient[where] = ((outputs - start) * upstream).sum()
+    return gradient
+
+
+def test_a_word_reads_no_table_but_its_parts():
+    layer = build_embedding()
+    expected = np.asarray(layer(np.array([[6]])))
+    tables = [w for w in layer.weights if "projection" not in w.path]
+    for number, table in enumerate(tables):
+        if number != 2:  # that of words 5 to 8
+            table.assign(np.full(table.shape, np.inf))
+    np.testing.assert_array_equal(layer(np.array([[6]])), expected)
+    assert not np.isfinite(layer(np.array([[4]]))).any()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"cutoffs": (5, 5)}, r"`cutoffs` must rise.*Received: cutoffs=\(5, 5\)"),
+        ({"cutoffs": (9, 4)}, r"`cutoffs` must rise"),
+        ({"cutoffs": (0, 4)}, r"`cutoffs` must rise, from above 0"),
+        ({"cutoffs": (4, 13)}, r"below `vocab_size`.*vocab_size=13"),
+        ({"cutoffs": (20,)}, r"below `vocab_size`.*cutoffs=\(20,\), vocab_size=13"),
+        ({"tail_divisor": 0}, r"`tail_divisor`.*least 1.*tail_divisor=0"),
+        ({"tail_divisor": 3}, r"`tail_divisor`.*size=8, 3 tails"),
+    ],
+)
+def test_impossible_parts_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        build_embedding(**arguments)
+
 
 pytestmark = pytest.mark.slow
 
-VOCAB_SIZE, HIDDEN_SIZE = 13, 6
+
 CUTOFFS = (4, 5, 9)  # the second part is a single word
+
 
 FORMS = {
     "one part": (6, (), 1),
@@ -21,8 +172,13 @@ FORMS = {
     "one table, projected": (8, CUTOFFS, 1),
     "narrower tails": (8, CUTOFFS, 2),
 }
+
+
 each_form = pytest.mark.parametrize("form", FORMS)
+
+
 each_way = pytest.mark.parametrize("static_shapes", [False, True])
+
 
 TARGETS = {
     "every part": [[0, 3, 4, 6, 12], [8, 5, 9, 1, 4]],
@@ -30,6 +186,8 @@ TARGETS = {
     "one tail only": [[5, 6, 7, 8, 5], [8, 7, 6, 5, 5]],
     "first and last word": [[0, 12, 0, 12, 0], [12, 12, 0, 0, 12]],
 }
+
+
 each_targets = pytest.mark.parametrize("targets", TARGETS)
 
 
@@ -57,7 +215,7 @@ def random_hidden(*shape):
     return np.random.default_rng(4).normal(size=(*shape, 6)).astype("float32")
 
 
-def reference(layer, hidden):
+def reference_logs(layer, hidden):
     return adaptive_reference.log_probabilities(
         adaptive_reference.softmax_weights(layer),
         np.asarray(hidden, "float64"),
@@ -72,7 +230,7 @@ def reference(layer, hidden):
 def test_losses_equal_plain_numpy(form, static_shapes, targets):
     layer, hidden = build_softmax(form, static_shapes), random_hidden(2, 5)
     ids = np.array(TARGETS[targets], "int32")
-    expected = adaptive_reference.losses(reference(layer, hidden), ids)
+    expected = adaptive_reference.losses(reference_logs(layer, hidden), ids)
     losses = layer(hidden, ids)
     np.testing.assert_allclose(losses, expected, atol=1e-5)
     # The same without a dimension for the batch.
@@ -86,24 +244,8 @@ def test_log_probabilities_equal_plain_numpy_and_sum_to_one(form):
     layer, hidden = build_softmax(form), random_hidden(2, 5)
     logs = layer.log_probabilities(hidden)
     assert logs.dtype == "float32"
-    np.testing.assert_allclose(logs, reference(layer, hidden), atol=1e-5)
+    np.testing.assert_allclose(logs, reference_logs(layer, hidden), atol=1e-5)
     np.testing.assert_allclose(np.exp(logs).sum(axis=-1), np.ones((2, 5)), atol=1e-5)
-
-
-@each_form
-def test_starts_as_the_distribution_of_equal_scores(form):
-    embedding_size, cutoffs, tail_divisor = FORMS[form]
-    embedding = AdaptiveEmbedding(
-        VOCAB_SIZE, HIDDEN_SIZE, embedding_size, cutoffs, tail_divisor, 0.0
-    )
-    layer = AdaptiveSoftmax(embedding)
-    layer.build()
-    columns = (cutoffs or (VOCAB_SIZE,))[0] + len(cutoffs)
-    sizes = np.diff((*cutoffs, VOCAB_SIZE))
-    tails = [np.full(size, 1 / columns / size) for size in sizes]
-    expected = np.concatenate([np.full(columns - len(sizes), 1 / columns), *tails])
-    logs = layer.log_probabilities(random_hidden(3))
-    np.testing.assert_allclose(np.exp(logs), np.tile(expected, (3, 1)), rtol=1e-5)
 
 
 def all_gradients(layer, loss_of, hidden):
@@ -153,33 +295,6 @@ def test_gradients_equal_those_of_the_full_softmax(form, static_shapes, jit_comp
             np.testing.assert_allclose(one, other, atol=2e-5, err_msg=f"{name}, {case}")
 
 
-@each_form
-def test_gradient_of_a_weight_is_what_plain_numpy_loses_by_moving_it(form):
-    layer, hidden = build_softmax(form), random_hidden(2, 5)
-    ids = np.array(TARGETS["every part"], "int32")
-    actual = all_gradients(layer, lambda hidden: layer(hidden, ids), hidden)[1:]
-    weights = adaptive_reference.softmax_weights(layer)
-    factors = np.arange(1.0, 11.0).reshape(2, 5)
-
-    def loss(moved):
-        logs = adaptive_reference.log_probabilities(
-            moved, hidden, vocab_size=VOCAB_SIZE, cutoffs=layer.embedding.cutoffs
-        )
-        return (factors * adaptive_reference.losses(logs, ids)).sum()
-
-    assert len(weights) == len(actual)
-    for (name, value), gradient in zip(weights.items(), actual, strict=True):
-        assert isinstance(gradient, tf.Tensor), name
-        where = (len(value) // 2, *([0] * (value.ndim - 1)))
-        step = np.zeros(value.shape)
-        step[where] = 1e-5
-        above = loss({**weights, name: value + step})
-        below = loss({**weights, name: value - step})
-        np.testing.assert_allclose(
-            np.asarray(gradient)[where], (above - below) / 2e-5, atol=1e-4, err_msg=name
-        )
-
-
 @pytest.fixture
 def logits_shapes(monkeypatch):
     """Shapes of all logits that a cross entropy is taken of, as they come."""
@@ -223,103 +338,6 @@ def test_weights_are_factors_of_losses_and_gradients(static_shapes, dtype):
     for one, other in zip(weighted, expected, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-5)
     assert (np.asarray(weighted[0])[weights == 0] == 0).all()
-
-
-@each_way
-def test_with_no_weight_at_all_loss_and_gradients_are_zero(static_shapes):
-    layer, hidden = build_softmax(static_shapes=static_shapes), random_hidden(2, 5)
-    ids, weights = np.array(TARGETS["every part"]), np.zeros((2, 5), bool)
-    gradients = all_gradients(layer, lambda hidden: layer(hidden, ids, weights), hidden)
-    assert (np.asarray(layer(hidden, ids, weights)) == 0).all()
-    assert all((np.asarray(gradient) == 0).all() for gradient in gradients)
-
-
-@each_form
-def test_vectors_are_the_embeddings_and_the_first_projection_is_not(form):
-    layer = build_softmax(form)
-    embedding, variables = layer.embedding, layer.trainable_variables
-    assert len({id(one) for one in variables}) == len(variables)
-    tied = {id(one) for one in embedding.trainable_variables}
-    own = {one.path.split("/")[-1] for one in variables if id(one) not in tied}
-    expected = {"bias"}
-    if embedding.cutoffs:
-        expected |= {"cluster_vectors", "cluster_bias"}
-    if embedding.is_projected:
-        expected |= {"projection"}
-    assert own == expected
-    assert len(variables) == len(tied) + len(own)
-
-
-@each_form
-def test_gradient_reaches_the_vectors_through_both_their_uses(form):
-    layer = build_softmax(form)
-    variables, ids = layer.trainable_variables, np.array([[0, 4, 6, 12]])
-    read = tf.constant(layer.embedding(ids))
-
-    def gradients(predict, hidden):
-        with tf.GradientTape() as tape:
-            hidden = hidden()
-            losses = predict(hidden)
-        sources = [variable.value for variable in variables]
-        return tape.gradient(losses, sources, unconnected_gradients="zero")
-
-    def predict(hidden):
-        return layer(hidden, np.array([[12, 6, 4, 0]]))
-
-    with tf.GradientTape() as tape:
-        tape.watch(read)
-        losses = predict(read)
-    upstream = tape.gradient(losses, read)
-    together = gradients(predict, lambda: layer.embedding(ids))
-    predicting = gradients(predict, lambda: read)
-    reading = gradients(lambda hidden: hidden * upstream, lambda: layer.embedding(ids))
-    for variable, one, two, both in zip(
-        variables, reading, predicting, together, strict=True
-    ):
-        assert isinstance(both, tf.Tensor), variable.path
-        np.testing.assert_allclose(one + two, both, atol=1e-5)
-        if "table" in variable.path:
-            assert np.abs(one).max() > 0
-            # The word of a tail of one word is certain, whatever its vector.
-            assert np.abs(two).max() > 0 or variable.shape[0] == 1
-
-
-@each_way
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_mixed_precision_multiplies_in_half_and_takes_softmaxes_in_float32(
-    dtype, static_shapes
-):
-    layer = build_softmax(static_shapes=static_shapes, dtype=f"mixed_{dtype}")
-    hidden, ids = random_hidden(2, 5), np.array(TARGETS["every part"], "int32")
-
-    @tf.function
-    def losses(hidden):
-        return layer(hidden, ids), layer.log_probabilities(hidden)
-
-    half = tf.cast(hidden, dtype)
-    graph = losses.get_concrete_function(half).graph
-    types = {"MatMul": set(), "SparseSoftmaxCrossEntropyWithLogits": set()}
-    for operation in graph.get_operations():
-        if operation.type in types:
-            types[operation.type].add(operation.outputs[0].dtype.name)
-    assert list(types.values()) == [{dtype}, {"float32"}]
-    expected = build_softmax(static_shapes=static_shapes)
-    for one, other in zip(
-        losses(half),
-        (expected(hidden, ids), expected.log_probabilities(hidden)),
-        strict=True,
-    ):
-        assert one.dtype == "float32"
-        np.testing.assert_allclose(one, other, atol=0.15)
-    np.testing.assert_allclose(np.exp(losses(half)[1]).sum(axis=-1), 1, atol=1e-5)
-
-
-def test_scores_too_large_for_half_precisions_exponential_are_no_trouble():
-    layer = build_softmax("one table", dtype="mixed_float16")
-    layer.embedding.weights[0].assign(np.full((13, 6), 30.0))
-    hidden = np.full((2, 5, 6), 30.0, "float16")
-    losses = layer(hidden, np.array(TARGETS["every part"]))
-    assert np.isfinite(losses).all()
 
 
 @each_way

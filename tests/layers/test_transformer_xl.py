@@ -1,9 +1,11 @@
+"""Relative attention with memory, against loops."""
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from seg_tf.layers.relative_positions import PARTS
+from seg_tf.layers.transformer_xl import PARTS
 from tests import numpy_relative_attention as reference
 from tests import official_models
 from tests.relative_attention_cases import (
@@ -12,11 +14,13 @@ from tests.relative_attention_cases import (
     HEADS,
     WIDTH,
     Attention,
+    ReleasedPositions,
     hidden_states,
     stream_indices,
 )
 
 pytestmark = pytest.mark.slow
+
 
 ABLATIONS = [
     PARTS,
@@ -139,7 +143,7 @@ def test_what_comes_after_changes_not_one_bit(place, changed):
 
 
 def test_released_form_lets_later_breaks_be_seen():
-    attention = Attention(form="released")
+    attention = Attention(positions=ReleasedPositions)
     indices, memory_indices = split(stream_indices(COUNTERS["a stream"])[None], 7)
     hidden, memory = split(hidden_states(1, 11), 7)
     before = attention.numpy(hidden, memory, indices, memory_indices)
@@ -149,33 +153,10 @@ def test_released_form_lets_later_breaks_be_seen():
     assert np.abs(after - before)[:, :-1].max() > 1e-3
 
 
-def test_released_form_is_the_shift_of_one_profile():
-    attention = Attention(form="released")
-    indices = stream_indices(COUNTERS["a stream"])
-    positions, _ = attention.positions(indices[None, 7:], indices[None, :7])
-    weights, biases, parts = attention.arguments()
-    query = np.einsum("td,dhe->hte", hidden_states(1, 4)[0], weights["query_kernel"])
-    query = (query + biases[1][:, None]).astype("float32")
-    no_content = (np.zeros_like(query[None]), np.zeros((1, HEADS, 11, HEAD_SIZE), "f"))
-    kernel = attention.layer.position_kernel
-    found = np.array(positions.logits(*no_content, query[None], kernel))
-    for i in range(4):
-        for j in range(7 + i + 1):
-            # The column that the shift brings to (i, j).
-            column = indices[j + 3 - i]
-            vector = reference.position_vector(
-                indices.max(axis=0), column, WIDTH, parts
-            )
-            wanted = query[:, i] * np.einsum(
-                "d,dhe->he", vector, weights["position_kernel"]
-            )
-            np.testing.assert_allclose(found[0, :, i, j], wanted.sum(-1), atol=1e-5)
-
-
 def test_released_form_of_tokens_alone_is_exact():
     indices, memory_indices = split(stream_indices(COUNTERS["jumping"])[None], 7)
     inputs = (*split(hidden_states(1, 11), 7), indices, memory_indices)
-    released = Attention(("token",), form="released")
+    released = Attention(("token",), positions=ReleasedPositions)
     np.testing.assert_allclose(
         released.numpy(*inputs), Attention(("token",)).numpy(*inputs), atol=1e-6
     )
@@ -241,7 +222,5 @@ def test_dropped_numbers_of_the_position_vectors_are_made_up_for(static_shapes):
 def test_impossible_positions_are_refused():
     with pytest.raises(ValueError, match="`parts` must be some of"):
         Attention(("sentence", "token"))
-    with pytest.raises(ValueError, match="`form` must be 'eq3' or 'released'"):
-        Attention(form="exact")
     with pytest.raises(ValueError, match="must be even and leave two numbers"):
         Attention(width=7)

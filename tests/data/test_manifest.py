@@ -1,6 +1,7 @@
-"""Manifests and offsets that were edited or damaged: an error of the project's own."""
+"""Manifests, offsets and lengths that were damaged: refused, naming the entry."""
 
 import copy
+import itertools
 import json
 import shutil
 
@@ -20,7 +21,9 @@ from seg_tf.data.manifest import (
     shard_paths,
     vocabulary_path,
 )
+from seg_tf.data.record_schema import SENTENCES, WINDOWS
 from tests.data_pipelines import builders
+from tests.data_pipelines.builders import random_tree, read_split, write_windows
 
 WINDOW_LENGTH = 16
 
@@ -211,34 +214,66 @@ def test_every_damage_of_offsets_names_them(tmp_path_factory, data):
         list(map(shards.RecordReader([path]).__getitem__, range(3)))
 
 
-def test_checking_goes_on_after_damaged_offsets(damaged):
-    for name in ("train-00000", "train-00001"):
-        path = damaged / f"{name}.offsets"
-        content = bytearray(path.read_bytes())
-        content[8] ^= 1
-        path.write_bytes(content)
-    (damaged / "validation-00000.offsets").unlink()
-    faults = "\n".join(check_records.check_folder(damaged))
-    for name in ("train-00000", "train-00001", "validation-00000"):
-        assert f"{name}.offsets: " in faults
+KINDS = pytest.mark.parametrize("kind", [WINDOWS, SENTENCES])
 
 
-def test_offsets_of_fewer_records_than_the_manifest_says(damaged):
-    path = damaged / "train-00000.tfrecord"
-    reader = shards.RecordReader([path])
-    shards.write_shard(path, [reader[0]])
-    values = manifest_of(damaged)
-    values["splits"]["train"][0]["bytes"] = path.stat().st_size
-    manifest = load(damaged, values)
-    with pytest.raises(ValueError, match=r"train-00000\.offsets: expected .* records"):
-        shard_paths(manifest, damaged, "train")
+@pytest.fixture
+def built(tmp_path):
+    generator = np.random.default_rng(0)
+
+    def documents(count):
+        return [random_tree(generator, 90, 500) for _ in range(count)]
+
+    manifest = write_windows(
+        tmp_path,
+        {"train": [documents(5), [], documents(3)], "validation": []},
+        window_length=32,
+        vocab_size=500,
+    )
+    return manifest, tmp_path
 
 
-@pytest.mark.parametrize("suffix", [".lengths", ".sentence_lengths"])
-def test_lengths_that_were_cut_off_or_emptied_are_named(damaged, suffix):
-    manifest, path = Manifest.load(damaged), damaged / f"train-00000{suffix}"
-    sound = path.read_bytes()
-    for content in (sound[:-1], sound + b"\0", b"\0\0" + sound[2:]):
-        path.write_bytes(content)
-        with pytest.raises(ValueError, match=rf"train-00000{suffix}: expected"):
-            record_schema.read_sentence_lengths(manifest.splits["train"], damaged)
+def test_lengths_are_those_of_the_records_in_their_order(built):
+    manifest, folder = built
+    trees = read_split(folder, "train")
+    expected = [len(tree.token_ids) for tree in trees]
+    assert WINDOWS.read(manifest.splits["train"], folder).tolist() == expected
+    expected = [tree.sentence_lengths.tolist() for tree in trees]
+    assert max(map(len, expected)) > 1
+    pieces, counts = record_schema.read_sentence_lengths(
+        manifest.splits["train"], folder
+    )
+    assert pieces.tolist() == list(itertools.chain(*expected))
+    assert counts.tolist() == list(map(len, expected))
+    # Whatever is counted with them must not wrap around.
+    assert pieces.dtype == counts.dtype == np.int32
+
+
+@KINDS
+@pytest.mark.parametrize("damage", ["shorter", "other"])
+def test_lengths_that_contradict_the_manifest_are_refused(built, kind, damage):
+    manifest, folder = built
+    path = folder / "train-00000.tfrecord"
+    lengths = kind.read_shard(path).copy()
+    if damage == "other":
+        lengths[2] += 1
+    else:
+        lengths = lengths[:-1]
+    kind.write(path, lengths)
+    with pytest.raises(
+        ValueError, match=rf"train-00000\{kind.suffix}: expected .* found"
+    ):
+        kind.read(manifest.splits["train"], folder)
+
+
+def test_sentences_over_the_end_of_a_window_are_refused(built):
+    manifest, folder = built
+    path = folder / "train-00002.tfrecord"
+    lengths = SENTENCES.read_shard(path)
+    # As many, and of the same sum.
+    assert len(set(lengths)) > 2
+    SENTENCES.write(path, lengths[::-1])
+    with pytest.raises(
+        ValueError, match=r"train-00002\.sentence_lengths: expected that every window"
+    ):
+        record_schema.read_sentence_lengths(manifest.splits["train"], folder)

@@ -1,9 +1,11 @@
+"""Sums of index embeddings, and their sinusoidal start."""
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from seg_tf.layers.index_embedding import IndexEmbedding
+from seg_tf.layers.embeddings import IndexEmbedding, SinusoidalTable
 from tests import numpy_reference
 
 TABLES = {"paragraph_index": 5, "sentence_index": 7, "token_index": 9}
@@ -24,32 +26,6 @@ def test_output_is_sum_of_named_rows():
         numpy_reference.named_weights(_built(layer)), features
     )
     np.testing.assert_allclose(layer(features), expected, atol=1e-6)
-
-
-def test_tables_follow_config_whatever_their_names():
-    layer = IndexEmbedding({"sentence_id": 21}, hidden_size=4)
-    index = np.array([[0, 20]])
-    outputs = layer({"sentence_id": index, "token_ids": index, "weights": np.ones(2)})
-    assert {weight.path.split("/")[-1] for weight in layer.weights} == {"sentence_id"}
-    assert layer.weights[0].shape == (21, 4)
-    np.testing.assert_array_equal(outputs[0, 1], np.asarray(layer.weights[0])[20])
-
-
-def test_order_of_tables_does_not_change_the_order_of_weights():
-    one = _built(IndexEmbedding({"paragraph_index": 3, "token_index": 3}, 2))
-    other = _built(IndexEmbedding({"token_index": 3, "paragraph_index": 3}, 2))
-    other.set_weights(one.get_weights())
-    features = {
-        "paragraph_index": np.array([[0, 1]]),
-        "token_index": np.array([[2, 0]]),
-    }
-    np.testing.assert_array_equal(other(features), one(features))
-
-
-def test_tables_start_from_different_numbers():
-    layer = _built(IndexEmbedding({"one": 6, "other": 6}, hidden_size=4))
-    one, other = (np.asarray(weight) for weight in layer.weights)
-    assert not np.isclose(one, other).any()
 
 
 def test_gradient_sums_over_every_use_of_a_row():
@@ -81,18 +57,6 @@ def test_adam_squares_the_sum_of_a_repeated_rows_gradients():
     np.testing.assert_allclose(second_moment, [[(3 - 1) ** 2 / 2], [25 / 2]])
 
 
-def test_half_precision_rounds_the_sum_only():
-    layer = IndexEmbedding({"a": 1, "b": 1, "c": 1}, 1, dtype="mixed_float16")
-    zero = np.array([[0]])
-    features = {"a": zero, "b": zero, "c": zero}
-    layer.build(None)
-    for weight, value in zip(layer.weights, (2048.0, 1.0, 1.0), strict=True):
-        weight.assign([[value]])
-    # Between 2048 and 4096 a float16 moves in steps of 2: adding 1 twice is lost.
-    assert layer(features).dtype == "float16"
-    assert float(layer(features)[0, 0, 0]) == 2050
-
-
 @pytest.mark.parametrize("tables", [{}, {"token_index": 0}], ids=["none", "no rows"])
 def test_empty_tables_are_refused(tables):
     with pytest.raises(ValueError, match=r"`tables` must name.*Received: tables="):
@@ -109,3 +73,29 @@ def test_missing_feature_is_named():
 def _built(layer):
     layer.build(None)
     return layer
+
+
+def test_rows_are_sines_then_cosines_of_their_positions():
+    table = np.asarray(SinusoidalTable(0.3)((7, 6), "float32"))
+    frequencies = 10_000.0 ** (-2 * np.arange(3) / 6)
+    for row in range(7):
+        waves = [*np.sin(row * frequencies), *np.cos(row * frequencies)]
+        np.testing.assert_allclose(
+            table[row], 0.3 * np.sqrt(2) * np.array(waves), rtol=1e-5, atol=1e-6
+        )
+
+
+@pytest.mark.parametrize("shape", [(128, 64), (1024, 128)])
+def test_root_mean_square(shape):
+    table = np.asarray(SinusoidalTable(0.5)(shape, "float32"))
+    assert table.shape == shape
+    np.testing.assert_allclose(np.sqrt(np.mean(table**2)), 0.5, rtol=0.05)
+
+
+def test_serialises():
+    copy = keras.initializers.deserialize(
+        keras.initializers.serialize(SinusoidalTable(0.25))
+    )
+    np.testing.assert_array_equal(
+        copy((4, 8), "float32"), SinusoidalTable(0.25)((4, 8), "float32")
+    )

@@ -1,17 +1,14 @@
 """Multi-head attention among positions of the same group."""
 
-# Shape key: B batch, T queries, K keys, D hidden size, H heads, E head size.
-
 from typing import Any
 
 import keras
 from keras import ops
 
-from seg_tf.layers.constructor_arguments import with_arguments
-from seg_tf.layers.dropout import Dropout
-from seg_tf.layers.hidden_matrices import mark_hidden_matrix
-from seg_tf.ops.attention import attention_weights, fused_attention
-from seg_tf.ops.rotary import rotate
+from seg_tf.layers.common import Dropout, mark_hidden_matrix, with_arguments
+from seg_tf.ops.attention import attention_weights, fused_attention, rotate
+
+# Shape key: B batch, T queries, K keys, D hidden size, H heads, E head size.
 
 
 @keras.saving.register_keras_serializable(package="seg_tf")
@@ -38,7 +35,7 @@ class MultiHeadAttention(keras.layers.Layer):
         value: float tensor `(B, K, D)`, of which the keys are made as well.
         query_group: int tensor `(B, T)`, or `(B, 1)` where all queries have the same.
         key_group: int tensor `(B, K)`; a query sees the keys of its group.
-        rotation: float tensor `(B, T, E)` from `seg_tf.ops.rotary.rotations`, by
+        rotation: float tensor `(B, T, E)` from `seg_tf.ops.attention.rotations`, by
             which queries and keys are rotated; None rotates nothing.
         training: bool. Whether there is dropout.
 

@@ -1,4 +1,4 @@
-"""Windows hold what BERT's do, and lose nothing."""
+"""Windows of contexts hold what BERT's do, and lose nothing."""
 
 import random
 
@@ -177,19 +177,6 @@ def test_bounds_and_best_windows_are_those_of_berts_code():
         assert np.sum(np.concatenate(best)) == num_words
 
 
-def test_every_piece_may_begin_an_answer_in_one_window():
-    # At 5 there are 2 pieces to one side in both, and the windows are as long.
-    assert is_max_context((0, 8), (3, 11)) == [
-        [1, 1, 1, 1, 1, 1, 0, 0],
-        [0, 0, 0, 1, 1, 1, 1, 1],
-    ]
-    # At 3 there is 1 in both, and the second window is longer.
-    assert is_max_context((0, 5), (2, 10)) == [
-        [1, 1, 1, 0, 0],
-        [0, 1, 1, 1, 1, 1, 1, 1],
-    ]
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -205,11 +192,3 @@ def test_every_piece_may_begin_an_answer_in_one_window():
 def test_sizes_that_are_too_small_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         WindowSizes(**arguments)
-
-
-def test_the_smallest_capacity_is_enough():
-    assert WindowSizes(max_length=68).capacity(64) == 1
-    sizes = WindowSizes(max_length=70, tokens_per_sentence=1)
-    assert sizes.capacity(64) == 1
-    (bounds,) = bounds_of([[[2], [1]]], sizes, [64])
-    assert bounds == [(0, 1), (1, 2), (2, 3)]

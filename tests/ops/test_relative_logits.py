@@ -1,7 +1,9 @@
+"""Sinusoids of relative positions."""
+
 import numpy as np
 import pytest
 
-from seg_tf.ops import sinusoids
+from seg_tf.ops import relative_logits
 
 
 @pytest.mark.parametrize(
@@ -15,14 +17,14 @@ from seg_tf.ops import sinusoids
     ],
 )
 def test_widths_are_the_authors(width, num_parts, widths):
-    assert sinusoids.part_widths(width, num_parts) == widths
+    assert relative_logits.part_widths(width, num_parts) == widths
     assert sum(widths) == width
 
 
 @pytest.mark.parametrize(("width", "num_parts"), [(9, 1), (4, 3), (2, 2)])
 def test_widths_that_cannot_be_shared_are_refused(width, num_parts):
     with pytest.raises(ValueError, match="must be even and leave two numbers"):
-        sinusoids.part_widths(width, num_parts)
+        relative_logits.part_widths(width, num_parts)
 
 
 def test_exponents_of_cosines_start_anew():
@@ -31,7 +33,7 @@ def test_exponents_of_cosines_start_anew():
     k = np.arange(width)
     printed = position / 10_000 ** (2 * k / width)
     anew = position / 10_000 ** (2 * (k % (width // 2)) / width)
-    found = np.array(sinusoids.position_vectors(np.array(position), width))
+    found = np.array(relative_logits.position_vectors(np.array(position), width))
     cosines = slice(width // 2, None)
     np.testing.assert_allclose(found[cosines], np.cos(anew[cosines]), atol=2e-5)
     assert 2 * np.pi / (printed[cosines] / position).max() > 10_000 * 2 * np.pi - 1
@@ -42,7 +44,7 @@ def test_exponents_of_cosines_start_anew():
 
 def test_vectors_are_sines_then_cosines():
     positions = np.array([[0, 1], [-3, 250]])
-    found = np.array(sinusoids.position_vectors(positions, 6))
+    found = np.array(relative_logits.position_vectors(positions, 6))
     assert found.shape == (2, 2, 6)
     for where in np.ndindex(2, 2):
         for number in range(3):
