@@ -89,17 +89,14 @@ def _loading(inputs: Any, real_tokens: float) -> Callable[[], float]:
 
 
 def _training(config: Any, inputs: Any, real_tokens: float) -> Callable[[], float]:
-    import numpy as np
-
     from seg_tf.training import build
 
     learner = build.build_learner(config, inputs)
-    learner.make_train_function()
     batches = iter(inputs.train_dataset(_BATCH.value))
 
-    def step() -> None:
-        logs = learner.train_function(batches)
-        np.asarray(logs["loss"])  # waits for the step
+    def step() -> int:
+        learner.make_update(batches)
+        return learner.updates  # reading it waits for the weights
 
     return paired.repeated(step, _STEPS.value, real_tokens)
 
