@@ -53,19 +53,19 @@ corpora, of whatever formats, become one in a folder of such files:
 """
 
 import collections
+import json
 import pathlib
 import random
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from absl import flags
 
 from data_pipelines import readers
 from data_pipelines.builds import text_flags
-from data_pipelines.readers import text_output
-from data_pipelines.readers.io.passed_over import PassedOver, passed_over_summary
-from seg_tf import command_line, file_listing, output_paths
+from data_pipelines.readers.base import PassedOver, passed_over_summary
+from seg_tf import command_line, file_listing, files, output_paths
 
 text_flags.define_text_flags()
 _NUM_DOCUMENTS = flags.DEFINE_integer(
@@ -94,7 +94,7 @@ _OUTPUT = flags.DEFINE_string(
 
 
 class _Counts:
-    """Counts what passes through, and keeps the first rejections."""
+    """Counts documents, and keeps the first rejections."""
 
     def __init__(self):
         self.counts = collections.Counter(
@@ -115,6 +115,19 @@ class _Counts:
             self.counts["words"] += sum(len(text.split()) for text in item.paragraphs)
             self.counts["characters"] += item.num_characters
             yield item
+
+    def print(self, num_files: int, passed_over: PassedOver, is_all: bool) -> None:
+        read = ", ".join(f"{value:,} {name}" for name, value in self.counts.items())
+        part = "" if is_all else " up to here (--sample_seed: all)"
+        print(f"{num_files:,} files. Read{part}: {read}.")
+        if passed_over.names:
+            print(f"Files {passed_over_summary(passed_over.described())}")
+        print(f"Rejected: {sum(self.reasons.values()):,} {dict(self.reasons) or ''}")
+        for item in self.rejected:
+            print(f"  {item}")
+        num_left_out = sum(self.reasons.values()) - len(self.rejected)
+        if num_left_out:
+            print(f"  … and {num_left_out:,} more")
 
 
 def _sample(documents: Iterator[readers.Document]) -> list[readers.Document]:
@@ -161,63 +174,63 @@ def _print_document(document: readers.Document) -> None:
     print()
 
 
+def _write_documents(path: pathlib.Path, documents: Iterable[readers.Document]) -> None:
+    """Writes JSON lines; or a paragraph a line, and a blank line after a document."""
+    with (
+        files.written_aside(path) as aside,
+        open(aside, "w", encoding="utf-8", newline="\n") as file,
+    ):
+        for document in documents:
+            text = "\n".join(document.paragraphs)
+            if path.suffix == ".jsonl":
+                record = {"title": document.title, "text": text}
+                file.write(json.dumps(record, ensure_ascii=False) + "\n")
+            else:
+                file.write(f"{text}\n\n")
+
+
 def _write(
     reader: readers.FileReader,
     sources: Mapping[str, file_listing.Path],
     output: pathlib.Path,
     counts: _Counts,
 ) -> None:
-    """Writes what the files hold to `--output`."""
+    """Writes all documents to a file, or those of each source to a file of a folder."""
     with command_line.progress_bar(len(sources), "text", "file") as bar:
 
         def documents_of(source: str) -> Iterator[readers.Document]:
             yield from counts.documents(reader.read(sources[source], source))
             bar.update()
 
-        text_output.write(output, list(sources), documents_of)
-
-
-def _print_summary(
-    counts: _Counts, num_files: int, passed_over: PassedOver, is_all: bool
-) -> None:
-    read = ", ".join(f"{value:,} {name}" for name, value in counts.counts.items())
-    part = "" if is_all else " up to here (--sample_seed: all)"
-    print(f"{num_files:,} files. Read{part}: {read}.")
-    if passed_over.names:
-        print(f"Files {passed_over_summary(passed_over.described())}")
-    print(f"Rejected: {sum(counts.reasons.values()):,} {dict(counts.reasons) or ''}")
-    for item in counts.rejected:
-        print(f"  {item}")
-    num_left_out = sum(counts.reasons.values()) - len(counts.rejected)
-    if num_left_out:
-        print(f"  … and {num_left_out:,} more")
-
-
-def _output() -> pathlib.Path | None:
-    """The file to write, or the folder that is there for files."""
-    if not _OUTPUT.value:
-        return None
-    output = output_paths.local_path(_OUTPUT.value, "output", "file or folder")
-    is_folder = output.is_dir()
-    return output if is_folder else output_paths.file_path(_OUTPUT.value, "output")
+        if not output.is_dir():
+            all_documents = (item for name in sources for item in documents_of(name))
+            _write_documents(output, all_documents)
+            return
+        for source in sources:
+            path = output / f"{source}.txt"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _write_documents(path, documents_of(source))
 
 
 def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
-    output = _output()
+    output = None
+    if _OUTPUT.value:
+        output = output_paths.local_path(_OUTPUT.value, "output", "file or folder")
+        if not output.is_dir():
+            output = output_paths.file_path(_OUTPUT.value, "output")
     reader = readers.get_reader(values.format, **text_flags.reader_options())
     passed_over = PassedOver()
     sources = reader.sources(values.input, passed_over)
     counts = _Counts()
+    is_all = output is not None or _SAMPLE_SEED.value is not None
     if output is not None:
         _write(reader, sources, output, counts)
-        _print_summary(counts, len(sources), passed_over, is_all=True)
-        return
-    documents = _sample(counts.documents(reader.read_input(values.input)))
-    for document in documents:
-        _print_document(document)
-    is_all = _SAMPLE_SEED.value is not None
-    _print_summary(counts, len(sources), passed_over, is_all)
+    else:
+        documents = _sample(counts.documents(reader.read_input(values.input)))
+        for document in documents:
+            _print_document(document)
+    counts.print(len(sources), passed_over, is_all)
 
 
 if __name__ == "__main__":

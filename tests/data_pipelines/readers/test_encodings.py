@@ -6,7 +6,7 @@ import tracemalloc
 import pytest
 
 from data_pipelines import readers
-from data_pipelines.readers.io import transcoding
+from data_pipelines.readers import streams
 from tests.data_pipelines.readers import helpers
 from tests.data_pipelines.readers.test_formats import one_document
 from tests.sample_data import sample_data
@@ -36,7 +36,7 @@ def test_every_text_format_takes_an_encoding(tmp_path, format, encoding):
 def test_encodings_of_several_bytes_are_decoded_across_chunks(
     tmp_path, monkeypatch, encoding, text
 ):
-    monkeypatch.setattr(transcoding, "_CHUNK_BYTES", 3)
+    monkeypatch.setattr(streams, "_CHUNK_BYTES", 3)
     data = bz2.compress(text.encode(encoding))
     items = helpers.read_bytes(tmp_path, "plain_text", data, encoding=encoding)
     assert helpers.paragraphs(items) == [[text.replace("\n", " ")]]

@@ -1,8 +1,10 @@
 """Properties of every format, and how a format is found."""
 
 import dataclasses
+import gzip
 import json
 import pathlib
+import re
 import tracemalloc
 
 import hypothesis
@@ -23,7 +25,7 @@ FORMATS = [
     "wikitext",
 ]
 # Their files are no text; they have tests of their own.
-TABLES = ["parquet", "tfds"]
+TABLES = ["datasets", "parquet", "tfds"]
 # What formats call bytes that are no text, where a parser finds it.
 PARSERS = {"mediawiki": "damaged_page", "python_docs": "not_python"}
 SENTENCE = "This is a sentence of seven words."
@@ -44,7 +46,7 @@ def one_document(format: str, text: str) -> bytes:
     }[format].encode()
 
 
-def test_formats_are_the_modules_with_a_reader():
+def test_every_format_has_a_line_of_help():
     assert sorted(readers.FORMATS) == sorted(FORMATS + TABLES)
     assert all(readers.FORMATS.values()), "every format has a line of help"
 
@@ -52,6 +54,45 @@ def test_formats_are_the_modules_with_a_reader():
 def test_unknown_format_lists_the_formats():
     with pytest.raises(ValueError, match=r"`format`.*'wikitext'.*Received: 'word'"):
         readers.get_reader("word")
+
+
+def documented_reader(folder):
+    """The file `letters.py` of docs/sources.md, in a folder."""
+    text = pathlib.Path("docs/sources.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"A file `letters.py`:\n\n```python\n(.*?)```", text, re.S)
+    (folder / "letters.py").write_text(code)
+
+
+def test_formats_of_users_are_named_by_their_class(tmp_path, monkeypatch):
+    documented_reader(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    post = tmp_path / "post"
+    post.mkdir()
+    text = "Dear Ann,\nIt rains.\n---\nDear Bob,\nIt snows.\nYours\n---\nDear Cy,"
+    (post / "a.letters.gz").write_bytes(gzip.compress(text.encode()))
+    (post / "b.txt").write_text("no letter")
+    reader = readers.get_reader("letters:Reader", greeting="false")
+    items = list(reader.read_input(post))
+    assert helpers.reasons(items) == ["", "", "empty_document"]
+    assert items[1].paragraphs == ("It snows.", "Yours")
+    assert [item.location for item in items] == [f"letter {n}" for n in (1, 2, 3)]
+    assert readers.options_of("letters:Reader") == {"greeting": "true"}
+    with pytest.raises(ValueError, match=r"'letters:Reader' has the options.*'shout'"):
+        readers.get_reader("letters:Reader", shout="true")
+    (tmp_path / "letters.py").unlink()
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("no_such_module:Reader", "`format` must name a module that can be imported"),
+        ("json:Reader", "`format` must name .*Received: 'json:Reader'"),
+        ("json:JSONDecoder", "`format` must name a dataclass that is a subclass of"),
+    ],
+)
+def test_classes_that_are_no_readers_are_refused(name, message):
+    with pytest.raises(ValueError, match=message):
+        readers.get_reader(name)
 
 
 def test_unknown_option_lists_the_options():

@@ -12,9 +12,8 @@ import zstandard
 
 from data_pipelines import readers
 from data_pipelines.builds import text_flags
-from data_pipelines.readers.errors import DocumentError
-from data_pipelines.readers.io import byte_streams, decompression
-from data_pipelines.readers.io.byte_streams import LongLine
+from data_pipelines.readers import streams
+from data_pipelines.readers.streams import DocumentError
 from tests.data_pipelines.readers import helpers
 
 LIMIT = {"max_document_megabytes": 0.001}  # 1000 bytes.
@@ -127,17 +126,22 @@ def test_long_rows_of_a_table_are_rejected(tmp_path):
 
 
 def test_lines_are_those_of_the_stream(monkeypatch):
-    monkeypatch.setattr(byte_streams, "_BUFFER_BYTES", 8)
-    monkeypatch.setattr(byte_streams, "_SHOWN_BYTES", 4)
+    monkeypatch.setattr(streams, "_BUFFER_BYTES", 8)
+    monkeypatch.setattr(streams, "_SHOWN_BYTES", 4)
     generator = random.Random(0)
     for _ in range(500):
         data = bytes(generator.choices(b"ab\n", (6, 6, 1), k=generator.randint(0, 60)))
         limit = generator.randint(1, 30)
         expected = [
-            line if len(line) <= limit else LongLine(line[:4], len(line))
+            (line if len(line) <= limit else line[: min(4, len(line) - 1)], len(line))
             for line in data.splitlines(keepends=True)
         ]
-        assert list(byte_streams.lines(io.BytesIO(data), limit)) == expected
+        found = list(streams.lines(io.BytesIO(data), limit))
+        assert [(line.data, line.num_bytes) for line in found] == expected
+        assert [line.offset for line in found] == [
+            sum(line.num_bytes for line in found[:number])
+            for number in range(len(found))
+        ]
 
 
 class Endless(io.RawIOBase):
@@ -149,6 +153,9 @@ class Endless(io.RawIOBase):
 
     def readable(self):
         return True
+
+    def tell(self):
+        return self.num_read
 
     def readinto(self, buffer):
         size = min(len(buffer), 100 * MEBIBYTE - self.num_read)
@@ -170,7 +177,7 @@ def peak_of(function):
 def test_a_long_line_is_passed_over_without_holding_it():
     stream = io.BufferedReader(Endless(), MEBIBYTE)
     found = []
-    lines = byte_streams.lines(stream, 4 * MEBIBYTE)
+    lines = streams.lines(stream, 4 * MEBIBYTE)
     assert peak_of(lambda: found.extend(lines)) < 10 * MEBIBYTE
     assert [line.num_bytes for line in found] == [100 * MEBIBYTE]
 
@@ -179,7 +186,7 @@ def test_a_long_file_is_not_read_to_its_end():
     raw = Endless()
     stream = io.BufferedReader(raw, MEBIBYTE)
     with pytest.raises(DocumentError):
-        byte_streams.read_all(stream, 4 * MEBIBYTE)
+        streams.read_all(stream, 4 * MEBIBYTE)
     assert raw.num_read < 10 * MEBIBYTE
 
 
@@ -189,7 +196,7 @@ def test_a_long_file_is_not_read_to_its_end():
 def test_a_few_bytes_that_decompress_to_many_are_bounded(
     tmp_path, compress, monkeypatch
 ):
-    monkeypatch.setattr(decompression, "_MAX_OUTPUT_BYTES", MEBIBYTE)
+    monkeypatch.setattr(streams, "_MAX_OUTPUT_BYTES", MEBIBYTE)
     path = tmp_path / "text.txt"
     path.write_bytes(compress(b"a" * 100 * MEBIBYTE))
     reader = readers.get_reader("plain_text", max_document_megabytes=1)

@@ -11,7 +11,7 @@ import pyarrow.parquet
 import pytest
 
 from data_pipelines import readers
-from data_pipelines.readers.io import raw_files
+from data_pipelines.readers import raw_files
 from seg_tf import file_listing
 from tests.data_pipelines.failing_files import FailingFileSystem
 
