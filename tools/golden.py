@@ -104,7 +104,11 @@ RUNS = {
             "model.dropout": 0.0,
         },
     ),
-    "packed_mixture": ("segabert.py:modern_tiny", "mixture", _SMALL),
+    "packed_mixture": (
+        "segabert.py:modern_tiny",
+        "mixture",
+        {**_SMALL, "optimizer.warmup_updates": 5},
+    ),
     "slm": ("slm.py:tiny", "windows", _SMALL),
     "sega_transformer_xl": ("sega_transformer_xl.py:tiny", "words", _LANES),
     "reat": ("reat.py:tiny", "long", _REAT),

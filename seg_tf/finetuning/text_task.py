@@ -18,7 +18,7 @@ from seg_tf.finetuning.optimizer import LinearWarmupDecay
 from seg_tf.interop import new_folder
 from seg_tf.layers.constructor_arguments import checked_names
 from seg_tf.models.own_features import own_features
-from seg_tf.text.preparation import TextPreparation
+from seg_tf.text.encoding import TextPreparation
 
 # In the folder of a trial.
 MODEL_FOLDER = "model"

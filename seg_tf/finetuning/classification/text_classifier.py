@@ -26,7 +26,7 @@ from seg_tf.finetuning.text_task import TextTask
 from seg_tf.interop import pooler_file
 from seg_tf.layers.constructor_arguments import checked_names
 from seg_tf.layers.dropout import Dropout
-from seg_tf.layouts.readouts import TextReadout
+from seg_tf.layouts.layout import TextReadout
 from seg_tf.models.own_features import feature_inputs
 from seg_tf.preprocessing.text_preprocessor import TextPreprocessor
 from seg_tf.training import devices
@@ -38,7 +38,7 @@ _BATCH_SIZE = 32
 class TextClassifier(TextTask):
     """An encoder, dropout and an affine layer on the vectors that stand for the texts.
 
-    What these are depends on the encoder (see `seg_tf.layouts.readouts`): the
+    What these are depends on the encoder (see `seg_tf.layouts.layout`): the
     pooled `[CLS]` (BERT, SegaBERT), `[CLS]` and `[SENT]`s (SLM, section 2.2 and figure
     4), the pooled `<SS>`s (ReAT, section III), one behind the other.
 

@@ -7,10 +7,8 @@ import tensorflow as tf
 
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.finetuning.row_batches import row_batches
-from seg_tf.layouts.context_windows import WindowSizes, make_windows
-from seg_tf.layouts.contexts import Contexts, Questions
-from seg_tf.layouts.indexed_rows import NUM_SPECIAL_TOKENS
-from seg_tf.layouts.row_lengths import bucket_length
+from seg_tf.layouts.contexts import Contexts, Questions, WindowSizes, make_windows
+from seg_tf.layouts.rows import NUM_SPECIAL_TOKENS, bucket_length
 from seg_tf.layouts.spans import answer_labels, span_rows, span_trees
 
 

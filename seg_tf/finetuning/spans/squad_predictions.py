@@ -14,11 +14,11 @@ import tensorflow as tf
 
 from seg_tf.finetuning.spans.span_batches import SpanExamples
 from seg_tf.finetuning.trials.divergence import check_finite
-from seg_tf.layouts.context_windows import Windows
-from seg_tf.layouts.span_answers import (
+from seg_tf.layouts.contexts import Windows
+from seg_tf.layouts.spans import (
     best_spans,
+    best_window_per_question,
     check_answer_sizes,
-    surest_of_answers,
 )
 from seg_tf.tasks.squad.answers import Candidate, RankedAnswers
 
@@ -168,7 +168,7 @@ class AnswerRanker:
         windows, num_questions = self._examples.windows, len(self._identifiers)
         nulls = predictions.null.astype(np.float64)
         scores = nulls.sum(axis=1)
-        surest = surest_of_answers(windows, scores, num_questions).numpy()
+        surest = best_window_per_question(windows, scores, num_questions).numpy()
         first_windows = np.searchsorted(windows.questions, np.arange(num_questions + 1))
         first_pieces = np.append(0, np.cumsum(windows.lengths()))
         ranked = []

@@ -18,8 +18,7 @@ import tensorflow as tf
 
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.finetuning.spans.span_batches import SpanExamples
-from seg_tf.layouts.context_windows import WindowSizes
-from seg_tf.layouts.contexts import Contexts
+from seg_tf.layouts.contexts import Contexts, WindowSizes
 from seg_tf.preprocessing.contexts import ContextEncoder
 from seg_tf.tasks.squad import squad_files
 from seg_tf.tasks.squad.evaluation import normalized_words
@@ -108,7 +107,7 @@ class SquadSplit:
         """
         windows = self.examples.windows
         shown, of_windows = (values.numpy() for values in windows.pieces())
-        is_start = windows.shown_most(self.num_questions).numpy()
+        is_start = windows.is_max_context(self.num_questions).numpy()
         shown, of_windows = shown[is_start], of_windows[is_start]
         num_pieces = len(self.examples.contexts.ids)
         keys = windows.questions.numpy()[of_windows].astype(np.int64) * num_pieces

@@ -7,7 +7,7 @@ import pytest
 
 from seg_tf import configuration
 from seg_tf.finetuning.spans.squad_splits import make_split
-from seg_tf.layouts.context_windows import WindowSizes
+from seg_tf.layouts.contexts import WindowSizes
 from seg_tf.layouts.spans import span_rows, span_trees
 from seg_tf.preprocessing.window_sizes import window_sizes
 from seg_tf.tasks.squad.squad_files import Answer, Passage, Question, SquadFile

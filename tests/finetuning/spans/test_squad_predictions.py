@@ -15,7 +15,7 @@ from seg_tf.finetuning.spans.squad_predictions import (
 )
 from seg_tf.finetuning.spans.squad_splits import make_split
 from seg_tf.finetuning.trials.divergence import TrainingDiverged
-from seg_tf.layouts.context_windows import WindowSizes
+from seg_tf.layouts.contexts import WindowSizes
 from seg_tf.preprocessing.window_sizes import window_sizes
 from seg_tf.tasks.squad import evaluation, squad_files
 from seg_tf.tasks.squad.answers import Candidate
@@ -110,7 +110,7 @@ def test_questions_get_the_answers_of_their_windows(has_null, monkeypatch):
         )
         found.append(ranker(Predictions(start, end, null, 0.0)))
     assert found[0] == found[1]
-    is_start = examples.windows.shown_most(5).numpy()
+    is_start = examples.windows.is_max_context(5).numpy()
     for number, one in enumerate(found[0]):
         assert one.identifier == names[number]
         text = split.contexts()[number]
@@ -132,7 +132,7 @@ def gold_predictions(split, order):
     """Logits that are 1 at the ends of the first answer in `order` that is shown."""
     examples = split.examples
     windows = examples.windows
-    is_start = windows.shown_most(split.num_questions).numpy()
+    is_start = windows.is_max_context(split.num_questions).numpy()
     pieces, _ = (values.numpy() for values in windows.pieces())
     start, end = np.zeros((2, len(pieces)))
     null = np.zeros((len(examples), 2))

@@ -9,7 +9,7 @@ import json
 import pytest
 
 from seg_tf.finetuning.spans.squad_splits import make_split, read_split
-from seg_tf.layouts.context_windows import WindowSizes
+from seg_tf.layouts.contexts import WindowSizes
 from seg_tf.tasks.squad.squad_files import Answer, Passage, Question, SquadFile
 from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from tests.finetuning.tiny_models import tiny
