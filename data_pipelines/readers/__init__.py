@@ -6,40 +6,39 @@ from collections.abc import Iterable
 from typing import Any
 
 from data_pipelines.readers.base import (
-    COUNTED_REASONS as COUNTED_REASONS,
+    COUNTED_REASONS,
+    LEFT_OUT_REASONS,
+    MAX_DOCUMENT_MEGABYTES,
+    Document,
+    FileReader,
+    RejectedDocument,
+    TextReader,
+    UnparsedDocument,
 )
-from data_pipelines.readers.base import (
-    LEFT_OUT_REASONS as LEFT_OUT_REASONS,
-)
-from data_pipelines.readers.base import (
-    MAX_DOCUMENT_MEGABYTES as MAX_DOCUMENT_MEGABYTES,
-)
-from data_pipelines.readers.base import (
-    Document as Document,
-)
-from data_pipelines.readers.base import (
-    FileReader as FileReader,
-)
-from data_pipelines.readers.base import (
-    RejectedDocument as RejectedDocument,
-)
-from data_pipelines.readers.base import (
-    TextReader as TextReader,
-)
-from data_pipelines.readers.base import (
-    UnparsedDocument as UnparsedDocument,
-)
-from data_pipelines.readers.csv import CsvReader
 from data_pipelines.readers.datasets import DatasetsReader, TfdsReader
 from data_pipelines.readers.json_lines import JsonLinesReader
 from data_pipelines.readers.markdown import MarkdownReader
 from data_pipelines.readers.mediawiki import MediaWikiReader
 from data_pipelines.readers.plain_text import PlainTextReader
 from data_pipelines.readers.python_docs import PythonDocsReader
-from data_pipelines.readers.tables import ParquetReader
+from data_pipelines.readers.tables import CsvReader, ParquetReader
 from data_pipelines.readers.wikipedia import WikiExtractorReader, WikiTextReader
-from seg_tf.text import user_functions
+from seg_tf.text import splitters
 
+__all__ = [
+    "COUNTED_REASONS",
+    "FORMATS",
+    "LEFT_OUT_REASONS",
+    "MAX_DOCUMENT_MEGABYTES",
+    "Document",
+    "FileReader",
+    "RejectedDocument",
+    "TextReader",
+    "UnparsedDocument",
+    "get_reader",
+    "options_of",
+    "parse_options",
+]
 _READERS: dict[str, type[FileReader]] = {
     "csv": CsvReader,
     "datasets": DatasetsReader,
@@ -60,14 +59,9 @@ FORMATS = types.MappingProxyType(
     }
 )
 """Name of each format -> a line about it."""
-_TRUTH_VALUES = {
-    "true": True,
-    "1": True,
-    "yes": True,
-    "false": False,
-    "0": False,
-    "no": False,
-}
+_TRUTH_VALUES = dict.fromkeys(("true", "1", "yes"), True) | dict.fromkeys(
+    ("false", "0", "no"), False
+)
 
 
 def get_reader(format: str, **options: Any) -> FileReader:
@@ -105,7 +99,7 @@ def _reader_class(format: str) -> type[FileReader]:
             f"`format` must be one of {sorted(_READERS)}, or `module:Reader` for your "
             f"own. Received: {format!r}"
         )
-    reader_class: Any = user_functions.load_function(format, "format")
+    reader_class: Any = splitters.load_function(format, "format")
     if not (
         isinstance(reader_class, type)
         and issubclass(reader_class, FileReader)

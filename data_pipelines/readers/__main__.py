@@ -2,54 +2,31 @@ r"""Shows what a reader makes of a text: documents, paragraphs, counts, rejectio
 
 Look at a corpus before you build records from it:
 
-  python -m data_pipelines.readers --format=wikiextractor --input=enwiki/text
+  seg-tf readers --format=wikiextractor --input=enwiki/text
 
-prints the first three documents, and says what was rejected up to there. Ten
-documents drawn at random from the whole corpus, with the counts of all of it:
+prints the first three documents, and says what was rejected up to there. Ten documents
+drawn at random from the whole corpus, with the counts of all of it:
 
-  python -m data_pipelines.readers --format=markdown --input=books \
-      --num_documents=10 --sample_seed=1
+  seg-tf readers --format=markdown --input=books --num_documents=10 --sample_seed=1
 
-`--reader_options` are those of a format (below, at the flag); `--input` may be a file,
-a folder or a glob, compressed or not. A field of JSON in a field, a table whose columns
-are parted by semicolons, text in Latin-1, a file of a document a line:
+`--input` may be a file, a folder or a glob, compressed or not, here or at a URL;
+`--reader_options` are those of a format (docs/sources.md):
 
-  python -m data_pipelines.readers --format=json_lines --input='c4/*.json.gz' \
+  seg-tf readers --format=json_lines --input='gs://bucket/c4/*.json.gz' \
       --reader_options=text_field=content.text
-  python -m data_pipelines.readers --format=csv --input=reviews.csv \
-      --reader_options=text_field=review,delimiter=semicolon
-  python -m data_pipelines.readers --format=plain_text --input=old.txt \
-      --reader_options=encoding=cp1252
-  python -m data_pipelines.readers --format=plain_text --input=tweets.txt \
-      --reader_options=documents=lines
 
-A Wikipedia dump, a TensorFlow dataset, files in a bucket (docs/sources.md has more):
+`--output` writes the text itself as UTF-8, a paragraph a line, with a blank line after
+each document. `find-sentences`, `reorder-sentences` and `encode-text` read that, and so
+does the format `plain_text` with the option `documents=blank_lines`:
 
-  python -m data_pipelines.readers --format=mediawiki --input=dumps --sample_seed=1
-  python -m data_pipelines.readers --format=tfds --input='wiki40b/en[validation]'
-  python -m data_pipelines.readers --format=json_lines --input='gs://bucket/c4/*.gz'
+  seg-tf readers --format=wikiextractor --input=enwiki/text --output=enwiki.txt
 
-The corpus that every machine has, the docstrings of the installed packages:
+In an existing folder, each file that is read becomes a file `<name>.txt`. A file named
+`.jsonl` becomes JSON lines, a document a line; a folder of such files joins corpora of
+different formats:
 
-  python -m data_pipelines.readers --format=python_docs
-
-To have the text itself, of whatever format, as plain text: UTF-8, a paragraph a
-line, a blank line after each document. The commands `find_sentences`,
-`reorder_sentences` and `encode_text` read that, and so does the format `plain_text`
-with the option `documents=blank_lines`:
-
-  python -m data_pipelines.readers --format=wikiextractor --input=enwiki/text \
-      --output=enwiki.txt
-  python -m data_pipelines.readers --format=plain_text --input=enwiki.txt \
-      --reader_options=documents=blank_lines
-
-`--output` may be an existing folder too; then each file that is read becomes a file
-in it, `<name>.txt`. Named `….jsonl` it becomes JSON lines, a document a line; several
-corpora, of whatever formats, become one in a folder of such files:
-
-  python -m data_pipelines.readers --format=markdown --input=books \
-      --output=corpus/books.jsonl
-  python -m data_pipelines.build_records --format=json_lines --input=corpus …
+  seg-tf readers --format=markdown --input=books --output=corpus/books.jsonl
+  seg-tf build-records --format=json_lines --input=corpus …
 """
 
 import collections
@@ -77,20 +54,14 @@ _SAMPLE_SEED = flags.DEFINE_integer(
     "Reads the whole corpus and draws the documents at random with this seed. "
     "Without it, the first documents are printed and reading stops there.",
 )
-_MAX_PARAGRAPHS = flags.DEFINE_integer(
-    "max_paragraphs", 12, "Paragraphs to print of a document.", lower_bound=1
-)
-_MAX_CHARACTERS = flags.DEFINE_integer(
-    "max_characters", 300, "Characters to print of a paragraph.", lower_bound=1
-)
-_MAX_REJECTED = flags.DEFINE_integer(
-    "max_rejected", 20, "Rejected documents to list.", lower_bound=0
-)
 _OUTPUT = flags.DEFINE_string(
     "output",
     None,
     "File, or existing folder, to write all of the text to instead of printing some.",
 )
+_MAX_PARAGRAPHS = 12
+_MAX_CHARACTERS = 300
+_MAX_REJECTED = 20
 
 
 class _Counts:
@@ -107,7 +78,7 @@ class _Counts:
         for item in items:
             if isinstance(item, readers.RejectedDocument):
                 self.reasons[item.reason] += 1
-                if len(self.rejected) < _MAX_REJECTED.value:
+                if len(self.rejected) < _MAX_REJECTED:
                     self.rejected.append(item)
                 continue
             self.counts["documents"] += 1
@@ -156,8 +127,8 @@ def _print_document(document: readers.Document) -> None:
         f"    title: {document.title!r}, {len(document.paragraphs)} paragraphs, "
         f"{document.num_characters} characters"
     )
-    for number, text in enumerate(document.paragraphs[: _MAX_PARAGRAPHS.value]):
-        shown = text[: _MAX_CHARACTERS.value]
+    for number, text in enumerate(document.paragraphs[:_MAX_PARAGRAPHS]):
+        shown = text[:_MAX_CHARACTERS]
         shown += "…" if len(shown) < len(text) else ""
         print(
             textwrap.fill(
@@ -168,7 +139,7 @@ def _print_document(document: readers.Document) -> None:
                 drop_whitespace=False,
             )
         )
-    num_left_out = len(document.paragraphs) - _MAX_PARAGRAPHS.value
+    num_left_out = len(document.paragraphs) - _MAX_PARAGRAPHS
     if num_left_out > 0:
         print(f"       … and {num_left_out} more")
     print()

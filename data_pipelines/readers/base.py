@@ -34,10 +34,9 @@ class Document:
 
     Attributes:
         paragraphs: single lines that are not blank; at least one.
-        source: the file, as a POSIX path relative to the input's root, so that it is
-            the same on every machine.
+        source: the file, as a POSIX path relative to the input.
         location: where in the file, for example `"doc id=12, line 1"`.
-        title: the text's title where the format has one, else `""`.
+        title: the text's title if the format has one, else `""`.
     """
 
     paragraphs: tuple[str, ...]
@@ -53,16 +52,7 @@ class Document:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class UnparsedDocument:
-    """A text with its markup, for formats in which parsing is expensive.
-
-    One process reads a file; all workers parse what it yields.
-
-    Attributes:
-        markup: the text with its markup.
-        source: as in `Document`.
-        location: as in `Document`.
-        title: as in `Document`.
-    """
+    """A `Document` before its `markup` is parsed, which any process can do."""
 
     markup: str
     source: str
@@ -80,8 +70,7 @@ class RejectedDocument:
     """A text that could not be read. The reader continues after it.
 
     Attributes:
-        source: as in `Document`.
-        location: as in `Document`.
+        source: as in `Document`, and so is `location`.
         reason: short machine-readable name such as `"not_utf8"`.
         message: a sentence that says what was expected and what was found.
         lost_of_file: `"rest"` if the remainder of the file is lost, `"whole"` if all
@@ -177,12 +166,11 @@ class FileReader:
     def files(
         self, input_path: str | os.PathLike[str], passed_over: PassedOver | None = None
     ) -> list[file_listing.Path]:
-        """Lists the files to read, in an order that is the same on every machine.
+        """Lists the files to read, in the same order on every machine.
 
         Args:
             input_path: a file, a folder (searched recursively for files with one of
-                `suffixes`, hidden ones left out) or a glob; or a URL of one of these,
-                such as `gs://bucket/folder`.
+                `suffixes`, hidden ones left out) or a glob; or a URL of one of these.
             passed_over: receives the files of a folder that are not read.
 
         Raises:
@@ -207,20 +195,16 @@ class FileReader:
     def sources(
         self, inputs: str | os.PathLike[str], passed_over: PassedOver | None = None
     ) -> dict[str, file_listing.Path]:
-        """The files of one or several inputs, by unique names.
+        """The files of one or several inputs, `Document.source` -> path.
 
         Args:
             inputs: what `files` accepts, or several of these separated by commas. With
                 several, names begin with the shortest unambiguous name of the input.
             passed_over: receives the files of a folder that are not read.
 
-        Returns:
-            `Document.source` -> path, in the order of the inputs.
-
         Raises:
             FileNotFoundError: if there is no such file or folder.
-            ValueError: if no file of an input matches, all that match are empty, or two
-                inputs contain the same file.
+            ValueError: as `files`, and if two inputs contain the same file.
         """
         given = file_listing.split_inputs(inputs)
         prefixes = [""]
@@ -284,11 +268,7 @@ class FileReader:
         raise NotImplementedError(f"{type(self).__name__} yields parsed documents")
 
     def read_file(self, path: file_listing.Path, source: str) -> Iterator[Item]:
-        """Reads a file. Override it for formats that are not a stream of bytes.
-
-        Raises:
-            DocumentError: if the rest of the file cannot be read.
-        """
+        """Reads a file. Override it for formats that are not a stream of bytes."""
         with streams.open_text(path) as stream:
             yield from self.read_stream(stream, source)
 
@@ -326,18 +306,13 @@ def to_document(
     paragraphs = tuple(paragraphs)
     if paragraphs:
         return Document(paragraphs, source, location, title)
-    return RejectedDocument(
-        source,
-        location,
-        "empty_document",
-        "Expected at least one paragraph of text, found none.",
-    )
+    message = "Expected at least one paragraph of text, found none."
+    return RejectedDocument(source, location, "empty_document", message)
 
 
 def reject(
     error: DocumentError, source: str, location: str = WHOLE_FILE
 ) -> RejectedDocument:
     """The rejection for an error, whose own location takes precedence."""
-    return RejectedDocument(
-        source, error.location or location, error.reason, error.message
-    )
+    location = error.location or location
+    return RejectedDocument(source, location, error.reason, error.message)

@@ -16,24 +16,17 @@ from seg_tf import file_listing
 from seg_tf.data import record_schema
 
 _INPUT = re.compile(r"(?P<dataset>[^\[\]]+)(?:\[(?P<split>.*)\])?")
-_VERSION = re.compile(r"\d+\.\d+\.\d+", re.ASCII)
 _INFO_FILE = "dataset_info.json"
-# The builders of Hugging Face Datasets for the files of a dataset.
+# The builders of Hugging Face Datasets, by the names of a dataset's files.
 _BUILDERS = {
-    ".arrow": "arrow",
-    ".csv": "csv",
-    ".json": "json",
-    ".jsonl": "json",
-    ".ndjson": "json",
-    ".parquet": "parquet",
-    ".tsv": "csv",
-    ".txt": "text",
+    **{".arrow": "arrow", ".csv": "csv", ".json": "json", ".jsonl": "json"},
+    **{".ndjson": "json", ".parquet": "parquet", ".tsv": "csv", ".txt": "text"},
 }
 _WIKI40B = re.compile("(_START_ARTICLE_|_START_SECTION_|_START_PARAGRAPH_)")
 
 
 @dataclasses.dataclass(frozen=True)
-class _NamedReader(tables.TableReader):
+class _NamedReader(tables.RowReader):
     """Base class of readers whose input is the name of a dataset."""
 
     split: str = "train"
@@ -47,24 +40,21 @@ class _NamedReader(tables.TableReader):
                 "`input` must name a dataset, such as wiki40b/en or "
                 f"wiki40b/en[validation]. Received: {str(input_path)!r}"
             )
-        split = match["split"]
-        return match["dataset"], self.split if split is None else split
+        return match["dataset"], self.split if match["split"] is None else match[
+            "split"
+        ]
 
-    @staticmethod
-    def _check_split(split: str, splits: Any, dataset: str) -> None:
+    def _check_split(self, split: str, splits: Any, dataset: str) -> None:
         if split not in splits:
             raise ValueError(
                 f"`input` must name a split of {dataset!r} that is prepared, a whole "
                 f"one: one of {sorted(map(str, splits))}. Received: {split!r}"
             )
 
-    def _title_and_paragraphs(self, title: str, text: str) -> tuple[str, list[str]]:
-        """Turns wiki40b's markers into the title, headings and paragraphs.
-
-        Headings of sections without a paragraph are left out.
-        """
+    def title_and_paragraphs(self, title: str, text: str) -> tuple[str, list[str]]:
+        """Turns wiki40b's markers into title, headings of non-empty sections, text."""
         before, *parts = _WIKI40B.split(text)
-        if before.strip() or not parts or parts[0] != "_START_ARTICLE_":
+        if before.strip() or parts[:1] != ["_START_ARTICLE_"]:
             return title, streams.split_lines(text)
         paragraphs: list[str] = []
         heading: list[str] = []
@@ -86,18 +76,18 @@ class _NamedReader(tables.TableReader):
 class DatasetsReader(_NamedReader):
     """Hugging Face Datasets, streamed: `owner/name[validation]`, or a local folder.
 
-    The input is what `datasets.load_dataset` accepts: the name of a dataset on the Hub
-    or a folder, with the split in brackets. Each data file of the split is a source of
-    its own, which the library reads row by row and does not store. Line ends in the
-    text separate paragraphs; wiki40b's markers become title, headings and paragraphs.
+    The input is what `datasets.load_dataset` accepts, with the split in brackets. Each
+    data file of the split is a source, which the library reads row by row and does not
+    store. Line ends separate paragraphs; wiki40b's markers become title, headings and
+    paragraphs.
 
     Args:
         split: name of the split, if the input names none.
         text_field: name of the column that holds the text.
         title_field: name of the column that holds the title, if there is one.
         config: name of the configuration (subset), such as `20231101.en`.
-        revision: branch, tag or commit on the Hub. Give a commit for builds that are
-            to be continued.
+        revision: branch, tag or commit on the Hub. Give a commit if the build is to be
+            resumed later.
         drop_title: whether to leave out wiki40b's title, the first paragraph otherwise.
     """
 
@@ -110,21 +100,21 @@ class DatasetsReader(_NamedReader):
         self, input_path: str, passed_over: base.PassedOver | None = None
     ) -> list[file_listing.Path]:
         dataset, split = self._parse(input_path)
-        datasets = tables.import_extra("datasets", "datasets")
+        datasets = tables.import_extra("datasets")
         try:
             builder = datasets.load_dataset_builder(
                 dataset, self.config or None, revision=self.revision or None
             )
         except Exception as error:  # Those of the Hub, of its client and of files.
             raise ValueError(
-                f"`input` must name a dataset on the Hub or a folder. Received: "
+                "`input` must name a dataset on the Hub or a folder. Received: "
                 f"{dataset!r}: {type(error).__name__}: {error}"
             ) from error
-        files = builder.config.data_files or {}
-        self._check_split(split, files, dataset)
-        for name in files[split]:
+        names = builder.config.data_files or {}
+        self._check_split(split, names, dataset)
+        for name in names[split]:
             _builder_of(name)
-        return [file_listing.to_path(str(name)) for name in files[split]]
+        return [file_listing.to_path(str(name)) for name in names[split]]
 
     def source_name(self, path: file_listing.Path, input_path: str) -> str:
         dataset, _ = self._parse(input_path)
@@ -137,7 +127,7 @@ class DatasetsReader(_NamedReader):
     def read_file(
         self, path: file_listing.Path, source: str
     ) -> Iterator[base.Document | base.RejectedDocument]:
-        datasets = tables.import_extra("datasets", "datasets")
+        datasets = tables.import_extra("datasets")
         number = 0
         try:
             rows = datasets.load_dataset(
@@ -148,9 +138,9 @@ class DatasetsReader(_NamedReader):
             )
             for number, row in enumerate(rows, 1):
                 if number == 1:
-                    self._check_text_field(list(row))
+                    self.check_text_field(list(row))
                 text, title = row.get(self.text_field), row.get(self.title_field)
-                yield self._document(text, title, source, f"row {number}")
+                yield self.to_document(text, title, source, f"row {number}")
         except DocumentError:
             raise
         # Every kind of file and every kind of storage raises different exceptions.
@@ -182,26 +172,24 @@ class TfdsReader(_NamedReader):
 
     The input is `name`, `name/config` or `name/config:version` as in `tfds.load`, or
     the folder of a prepared dataset, with an optional prefix `tfds:` and the split in
-    brackets: `wiki40b/en:1.3.0[validation]`. An example is a document. Line ends in the
-    text separate paragraphs; wiki40b's markers become title, headings and paragraphs.
+    brackets: `wiki40b/en:1.3.0[validation]`. An example is a document. Line ends
+    separate paragraphs; wiki40b's markers become title, headings and paragraphs.
 
     Args:
         split: name of the split, if the input names none.
         text_field: name of the feature that holds the text.
         title_field: name of the feature that holds the title, if there is one.
         data_dir: folder of the prepared datasets; empty is TensorFlow Datasets' own.
-        download: whether a dataset that is missing is downloaded and prepared.
         drop_title: whether to leave out wiki40b's title, the first paragraph otherwise.
     """
 
     data_dir: str = ""
-    download: bool = False
 
     def files(
         self, input_path: str, passed_over: base.PassedOver | None = None
     ) -> list[file_listing.Path]:
         dataset, split = self._parse(input_path)
-        info = _prepared(dataset, self.data_dir, self.download).info
+        info = _info(dataset, self.data_dir)
         self._check_split(split, info.splits, dataset)
         if info.file_format.value != "tfrecord":
             raise ValueError(
@@ -224,26 +212,25 @@ class TfdsReader(_NamedReader):
 
     def source_name(self, path: file_listing.Path, input_path: str) -> str:
         dataset, _ = self._parse(input_path)
-        info = _prepared(dataset, self.data_dir, self.download).info
-        return f"{info.full_name}/{path.name}"
+        return f"{_info(dataset, self.data_dir).full_name}/{path.name}"
 
     def read_file(
         self, path: file_listing.Path, source: str
     ) -> Iterator[base.Document | base.RejectedDocument]:
-        features = _features_of(str(path.parent))
+        features = _info(str(path.parent), "").features
         with streams.open_binary(path) as stream:
             for number, example in enumerate(_records(stream), start=1):
                 row = features.deserialize_example_np(example)
                 text, title = row.get(self.text_field), row.get(self.title_field)
-                yield self._document(text, title, source, f"example {number}")
+                yield self.to_document(text, title, source, f"example {number}")
 
     def _parse(self, input_path: str) -> tuple[str, str]:
         return super()._parse(str(input_path).removeprefix("tfds:"))
 
 
-@functools.lru_cache(maxsize=4)
-def _prepared(dataset: str, data_dir: str, download: bool) -> Any:
-    """The builder of a prepared dataset.
+@functools.lru_cache(maxsize=8)
+def _info(dataset: str, data_dir: str) -> Any:
+    """Description of a prepared dataset by TensorFlow Datasets.
 
     Raises:
         ValueError: if it is not prepared, or does not exist.
@@ -252,15 +239,15 @@ def _prepared(dataset: str, data_dir: str, download: bool) -> Any:
     folder = file_listing.to_path(dataset)
     if folder.is_dir():
         versions = [
-            child
-            for child in folder.iterdir()
-            if _VERSION.fullmatch(child.name) and (child / _INFO_FILE).is_file()
+            child for child in folder.iterdir() if (child / _INFO_FILE).is_file()
         ]
         if versions and not (folder / _INFO_FILE).is_file():
-            folder = max(versions, key=lambda child: [*map(int, child.name.split("."))])
+            folder = max(
+                versions, key=lambda child: [*map(int, re.findall(r"\d+", child.name))]
+            )
         if (folder / _INFO_FILE).is_file():
             try:
-                return tfds.builder_from_directory(str(folder))
+                return tfds.builder_from_directory(str(folder)).info
             except KeyError as error:
                 raise ValueError(
                     "`input` must be a folder of a disk or of a kind of storage that "
@@ -269,31 +256,14 @@ def _prepared(dataset: str, data_dir: str, download: bool) -> Any:
                 ) from error
     arguments = {"data_dir": os.path.expanduser(data_dir)} if data_dir else {}
     try:
-        return tfds.core.read_only_builder.builder_from_files(dataset, **arguments)
+        return tfds.core.read_only_builder.builder_from_files(dataset, **arguments).info
     except (tfds.core.DatasetNotFoundError, ValueError) as error:
-        if not download:
-            place = data_dir or tfds.core.constants.DATA_DIR
-            raise ValueError(
-                f"`input` must name a prepared dataset. Received: {dataset!r}, which "
-                f"is not in {place}. Prepare it with `tfds build {dataset}`, or give "
-                "--reader_options=download=true; the option `data_dir` says where else "
-                "to look"
-            ) from error
-    try:
-        builder = tfds.builder(dataset, **arguments)
-        builder.download_and_prepare()
-    except (tfds.core.DatasetNotFoundError, ValueError, ImportError) as error:
+        place = data_dir or tfds.core.constants.DATA_DIR
         raise ValueError(
-            f"`input` must name a dataset that can be prepared here. Received: "
-            f"{dataset!r}: {error}"
+            f"`input` must name a prepared dataset. Received: {dataset!r}, which is "
+            f"not in {place}. Prepare it with `tfds build {dataset}`; the option "
+            "`data_dir` says where else to look"
         ) from error
-    return builder
-
-
-@functools.lru_cache(maxsize=4)
-def _features_of(folder: str) -> Any:
-    tfds = tables.import_extra("tensorflow_datasets", "tensorflow-datasets")
-    return tfds.builder_from_directory(folder).info.features
 
 
 def _records(stream: io.BufferedReader) -> Iterator[bytes]:
@@ -305,24 +275,24 @@ def _records(stream: io.BufferedReader) -> Iterator[bytes]:
     number = 0
     while header := stream.read(record_schema.HEADER_BYTES):
         number += 1
-        found = ""
+        fault, footer = "damaged", b""
         if len(header) < record_schema.HEADER_BYTES:
-            found = "the end of the file"
-        elif record_schema.masked_crc(header[:8]) != struct.unpack("<I", header[8:])[0]:
-            found = "a length that is damaged"
-        else:
+            fault = "truncated"
+        elif _matches(header[:8], header[8:]):
             data = stream.read(struct.unpack("<Q", header[:8])[0])
             footer = stream.read(record_schema.FOOTER_BYTES)
             if len(footer) < record_schema.FOOTER_BYTES:
-                found = "the end of the file"
-            elif record_schema.masked_crc(data) != struct.unpack("<I", footer)[0]:
-                found = "an example that is damaged"
-        if found:
-            is_cut = found == "the end of the file"
-            raise DocumentError(
-                "truncated_tfrecord" if is_cut else "damaged_tfrecord",
-                f"Expected a TFRecord with its checksums, found {found}. What precedes "
-                "was read.",
-                f"example {number}",
-            )
-        yield data
+                fault = "truncated"
+            elif _matches(data, footer):
+                yield data
+                continue
+        raise DocumentError(
+            f"{fault}_tfrecord",
+            f"Expected a TFRecord with its checksums, found a {fault} one. What "
+            "precedes was read.",
+            f"example {number}",
+        )
+
+
+def _matches(data: bytes, checksum: bytes) -> bool:
+    return struct.pack("<I", record_schema.masked_crc(data)) == checksum

@@ -12,13 +12,8 @@ from data_pipelines.readers.streams import DocumentError
 _SHOWN_CHARACTERS = 40
 _MISSING = object()
 _JSON_TYPES = {
-    type(None): "null",
-    bool: "a boolean",
-    int: "a number",
-    float: "a number",
-    str: "a string",
-    list: "an array",
-    dict: "an object",
+    **{type(None): "null", bool: "a boolean", int: "a number", float: "a number"},
+    **{str: "a string", list: "an array", dict: "an object"},
 }
 
 
@@ -60,14 +55,14 @@ def read_json_lines(
     fields: tuple[str, str],
     to_paragraphs: Callable[[str, str], Sequence[str]],
 ) -> Iterator[base.Document | base.RejectedDocument]:
-    r"""Reads one document per line.
+    """Reads one document per line.
 
     Args:
         stream: the file's bytes.
         source: the file's name.
         reader: has the encoding and the size of the largest document.
         fields: names of the fields with the text and the title.
-        to_paragraphs: turns a text (with `\n` line ends) and its title into paragraphs.
+        to_paragraphs: turns a text and its title into paragraphs.
 
     Raises:
         DocumentError: if the file is JSON, but not one object per line.

@@ -244,7 +244,7 @@ class _Part:
 
     @property
     def page_id(self) -> str:
-        """Where a page is, as far as its number is known."""
+        """The place of a page, as far as its number is known."""
         match = _ID.search(self.data.partition(_REVISION)[0])
         return f"page id={match[1].decode()}" if match else "a page"
 
@@ -268,11 +268,7 @@ class _Part:
     ) -> Iterator[ElementTree.Element | DocumentError]:
         """Yields the part, or why it is lost; nothing for white space.
 
-        Args:
-            offset: number of bytes before the end of the part.
-            line: number of its last line.
-            after: what precedes it, for error messages.
-            max_bytes: size of the largest document, for error messages.
+        The offset and line are those of its end; `after` says what precedes it.
         """
         data = self.data
         if self.is_long:

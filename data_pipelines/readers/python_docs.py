@@ -1,7 +1,6 @@
 """Docstrings of installed Python packages: a corpus that every machine has."""
 
 import ast
-import contextlib
 import dataclasses
 import functools
 import gc
@@ -33,6 +32,7 @@ _SKIPPED_FOLDER = re.compile(
     r"tests?|testing|testdata|(?:site|dist)-packages|_?vendor(?:ed)?|extern"
     r"|_api|_tf_keras|idlelib|lib2to3|turtledemo|ensurepip"
 )
+_TEST_FILE = re.compile(r"test_.*|.*_test\.py")
 _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 _HOLDERS = (ast.stmt, ast.excepthandler, ast.match_case)
 
@@ -111,8 +111,15 @@ class PythonDocsReader(base.FileReader):
         code = streams.read_all(stream, self.max_document_bytes)
         if b'"""' not in code and b"'''" not in code:
             return  # Parsing costs far more than looking for docstrings.
-        with _no_garbage_collection():
+        # Syntax trees have no cycles, but their nodes trigger the search for some again
+        # and again, which doubles the time of parsing.
+        was_enabled = gc.isenabled()
+        gc.disable()
+        try:
             docstrings = list(_docstrings(_parse(code)))
+        finally:
+            if was_enabled:
+                gc.enable()
         paragraphs = dict.fromkeys(
             paragraph
             for docstring in docstrings
@@ -121,19 +128,6 @@ class PythonDocsReader(base.FileReader):
         if paragraphs:
             title = source.removesuffix(".py").replace("/", ".")
             yield base.Document(tuple(paragraphs), source, base.WHOLE_FILE, title)
-
-
-@contextlib.contextmanager
-def _no_garbage_collection() -> Iterator[None]:
-    # Syntax trees have no cycles, but their nodes trigger the search for some again and
-    # again, which doubles the time of parsing.
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _parse(code: bytes) -> ast.Module:
@@ -185,14 +179,10 @@ def _installed_files() -> list[pathlib.Path]:
         for folder in folders
         if folder.is_dir()
         for file in file_listing.walk(folder, PythonDocsReader.suffixes)
-        if _is_documentation(file.relative_to(folder))
+        if not _TEST_FILE.fullmatch(file.name)
+        and not any(map(_SKIPPED_FOLDER.fullmatch, file.relative_to(folder).parts))
     }
     return sorted(files, key=_installed_name)
-
-
-def _is_documentation(name: pathlib.PurePath) -> bool:
-    is_test = name.stem.startswith("test_") or name.stem.endswith("_test")
-    return not is_test and not any(map(_SKIPPED_FOLDER.fullmatch, name.parts))
 
 
 def _installed_name(path: pathlib.Path) -> str:

@@ -47,15 +47,12 @@ def version(path: file_listing.Path) -> tuple:
 
 
 class RunningChecksum:
-    """SHA-256 of the first bytes of a file, as far as it has been read.
+    """SHA-256 of the first `num_bytes` bytes of a file, as far as it has been read.
 
     Args:
-        known: number of first bytes -> their SHA-256, from earlier reads.
-
-    Attributes:
-        num_bytes: number of bytes hashed.
-        difference: `(number of first bytes, expected, found)` for a known checksum that
-            does not match; None if all match so far.
+        known: number of first bytes -> their SHA-256, from earlier reads. The first
+            that does not match is the attribute `difference`: `(number of first bytes,
+            expected, found)`.
     """
 
     def __init__(self, known: Mapping[int, str] | None = None):
@@ -90,11 +87,7 @@ class RunningChecksum:
         path: file_listing.Path,
         on_read: Callable[[int], object] = lambda num_bytes: None,
     ) -> None:
-        """Reads and hashes the bytes that were not hashed yet.
-
-        Args:
-            path: the file.
-            on_read: called with the number of bytes of each part.
+        """Hashes the bytes of a file that were not read; `on_read` gets their numbers.
 
         Raises:
             OSError: if the file cannot be read.
@@ -119,12 +112,7 @@ class RunningChecksum:
 
 @dataclasses.dataclass(frozen=True)
 class HashedFile:
-    """A path whose bytes are hashed while a reader reads them.
-
-    Attributes:
-        path: the file; its attributes are available on this object, too.
-        checksum: receives the bytes.
-    """
+    """A path, with its attributes, whose bytes are hashed while they are read."""
 
     path: file_listing.Path
     checksum: RunningChecksum

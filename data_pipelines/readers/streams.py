@@ -36,15 +36,7 @@ _ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]
 
 
 class DocumentError(Exception):
-    """A document, or the rest of a file, cannot be read.
-
-    Readers catch it and yield a `RejectedDocument`.
-
-    Args:
-        reason: short machine-readable name such as `"not_utf8"`.
-        message: a sentence that says what was expected and what was found.
-        location: where in the file; empty if the caller knows.
-    """
+    """A document, or the rest of a file, cannot be read: see `RejectedDocument`."""
 
     def __init__(self, reason: str, message: str, location: str = ""):
         super().__init__(message)
@@ -66,36 +58,29 @@ def too_long(max_bytes: int, location: str = "") -> DocumentError:
 
 
 class _Compression(NamedTuple):
-    """A compression format.
-
-    `chunk_bytes` bounds what is decompressed at once where the decompressor has no
-    limit of its own: a chunk of zeros grows a thousandfold with gzip, thirty
-    thousandfold with Zstandard.
-    """
-
     name: str
     suffix: str
-    magic: re.Pattern[bytes]
+    magic: bytes
+    # Small where the decompressor has no limit of its own: a chunk of zeros grows a
+    # thousandfold with gzip, thirty thousandfold with Zstandard.
     chunk_bytes: int
     decompressor: Callable[[], Any]
 
 
+def _gzip() -> Any:
+    return zlib.decompressobj(16 + zlib.MAX_WBITS)
+
+
+def _zstd() -> Any:
+    return zstandard.ZstdDecompressor().decompressobj()
+
+
 _COMPRESSIONS = (
-    _Compression(
-        *("gzip", ".gz", re.compile(rb"\x1f\x8b"), 1 << 15),
-        lambda: zlib.decompressobj(16 + zlib.MAX_WBITS),
-    ),
+    _Compression("gzip", ".gz", rb"\x1f\x8b", 1 << 15, _gzip),
     # "BZh" may also begin plain text.
-    _Compression(
-        *("bzip2", ".bz2", re.compile(rb"BZh[0-9]"), 1 << 15), bz2.BZ2Decompressor
-    ),
-    _Compression(
-        *("xz", ".xz", re.compile(rb"\xfd7zX"), 1 << 15), lzma.LZMADecompressor
-    ),
-    _Compression(
-        *("zstd", ".zst", re.compile(rb"\x28\xb5\x2f\xfd"), 1 << 11),
-        lambda: zstandard.ZstdDecompressor().decompressobj(),
-    ),
+    _Compression("bzip2", ".bz2", rb"BZh[0-9]", 1 << 15, bz2.BZ2Decompressor),
+    _Compression("xz", ".xz", rb"\xfd7zX", 1 << 15, lzma.LZMADecompressor),
+    _Compression("zstd", ".zst", rb"\x28\xb5\x2f\xfd", 1 << 11, _zstd),
 )
 
 
@@ -134,8 +119,7 @@ def open_text(
 
     Args:
         path: the file.
-        encoding: the file's encoding, a result of `codec_name`. None is UTF-8, for
-            formats without the option.
+        encoding: a result of `codec_name`; None in formats that are always UTF-8.
 
     Raises:
         DocumentError: on opening or in the `with` block, if the file cannot be read,
@@ -194,7 +178,7 @@ def _find_compression(
 ) -> _Compression | None:
     first_bytes = stream.peek(4)[:4]
     for compression in _COMPRESSIONS:
-        if compression.magic.match(first_bytes):
+        if re.match(compression.magic, first_bytes):
             return compression
     for compression in _COMPRESSIONS:
         if first_bytes and path.suffix.lower() == compression.suffix:
@@ -335,7 +319,7 @@ class Line(NamedTuple):
 
     @property
     def is_long(self) -> bool:
-        """Whether the line is longer than allowed."""
+        """True if the line is longer than allowed."""
         return self.num_bytes > len(self.data)
 
 
@@ -363,12 +347,7 @@ def lines(stream: io.BufferedReader, max_bytes: int) -> Iterator[Line]:
 
 
 class Block:
-    """Consecutive lines that form one document.
-
-    Args:
-        first: the first line.
-        max_bytes: size up to which the lines are held in memory.
-    """
+    """Consecutive lines that form a document, of which `max_bytes` are held."""
 
     def __init__(self, first: Line, max_bytes: int):
         self.first = first
@@ -378,7 +357,7 @@ class Block:
         self.add(first)
 
     def add(self, line: Line) -> None:
-        """Appends the next line."""
+        """Appends the next line; none is held once they are too long."""
         self._num_bytes += line.num_bytes
         if self._num_bytes <= self._max_bytes:
             self._lines.append(line.data)
@@ -387,15 +366,11 @@ class Block:
 
     @property
     def has_text(self) -> bool:
-        """Whether a line is not blank."""
+        """True if a line is not blank."""
         return self._num_bytes > self._max_bytes or any(map(bytes.strip, self._lines))
 
     def decode(self, encoding: str | None = None) -> str:
-        r"""The text, with `\n` as line end.
-
-        Raises:
-            DocumentError: if it is too long or cannot be decoded.
-        """
+        r"""The text, with `\n` as line end; a DocumentError if it is too long."""
         if self._num_bytes > self._max_bytes:
             raise too_long(self._max_bytes)
         first = self.first
@@ -405,11 +380,7 @@ class Block:
 def read_document(
     stream: io.BufferedReader, max_bytes: int, encoding: str | None = None
 ) -> str:
-    """Reads and decodes the rest of a stream, which is one document.
-
-    Raises:
-        DocumentError: if it is longer than `max_bytes`, or cannot be decoded.
-    """
+    """Reads and decodes the rest of a stream, which is one document."""
     offset = stream.tell()
     return decode(read_all(stream, max_bytes), 1, offset, encoding)
 

@@ -20,9 +20,6 @@ _HEADING = "\x02"  # A heading follows, its level (a digit) first.
 _REMOVED = "\x03"  # Something was left out here.
 _ITEM = "\x04"  # A list item follows, up to the end of the line.
 _APOSTROPHE = "\x05"  # An apostrophe that is no markup.
-_NOTE = "\x03\x06"  # A footnote was left out here; its line is a line of text.
-_JOINED = "\x03\x07"  # Markup inside a word was left out here.
-_UNCLOSED = "\x03\x08"  # A template that is never closed began here.
 
 # --- Templates ---------------------------------------------------------------------
 
@@ -132,34 +129,24 @@ _FILE_NAME = re.compile(
     r"^[^:]+:.+\.(?:djvu|gif|jpe?g|oga|ogg|ogv|pdf|png|svg|tiff?|wav|webm)$",
     re.IGNORECASE,
 )
-_LINK_PREFIX = re.compile(
-    r"(?!mw:)([a-z]{2,3}(?:-[a-z]+)*|simple|tokipona):(?=\S)", re.ASCII
+_LANGUAGE_LINK = re.compile(
+    r"(?!mw:)(?:[a-z]{2,3}(?:-[a-z]+)*|simple|tokipona):\S", re.ASCII
 )
-# Those of the largest Wikipedias; `[[doi:…|label]]` is a link in the text.
-_LANGUAGES = """
-af als am an ang ar arz as ast az azb ba bar be bg bn bo br bs bug ca ce ceb ckb
-cs cv cy da de diq dv el eml en eo es et eu fa fi fo fr frr fy ga gd gl gu gv ha
-hak haw he hi hif hr hsb ht hu hy ia id ig ilo io is it ja jv ka kk km kn ko ku kw
-ky la lad lb li lij lmo ln lo lt lv mai mg mhr mi min mk ml mn mr ms mt my mzn nah
-nap nds ne new nl nn no nov nv oc or os pa pam pl pms pnb ps pt qu rm ro roa ru rue
-rw sa sah sc scn sco sd se sh si simple sk sl so sq sr su sv sw szl ta te tg th tk
-tl tr tt udm ug uk ur uz vec vi vls vo wa war wo wuu xmf yi yo zh zu
-"""
-_KNOWN_LANGUAGES = frozenset(_LANGUAGES.split())
 _SWITCH = re.compile(
     r"__(?:(?:NO|FORCE)?TOC|NOEDITSECTION|(?:NO)?NEWSECTIONLINK|NOGALLERY|HIDDENCAT"
     r"|EXPECTUNUSEDCATEGORY|NO(?:CONTENT|TITLE)CONVERT|NOCC|NOTC|(?:NO)?INDEX|START|END"
     r"|STATICREDIRECT|DISAMBIG|ARCHIVEDTALK|NOTALK|NOGLOBAL)__"
 )
-# Remains of unclosed markup: a template's first line, brackets, tags.
-_UNCLOSED_MARK = re.compile(r"^\{\{.*$|\{\{+|\}\}+|\[\[|\]\]", re.MULTILINE)
+# Remains of markup that the parser finds unclosed.
+_UNCLOSED = re.compile(r"^\{\{.*$|\{\{+|\}\}+|\[\[|\]\]", re.MULTILINE)
 _STRAY_TAG = re.compile(
-    r"</?(?:(?P<block>blockquote|center|dd|div|dl|dt|gallery|h[1-6]|hr|li|ol|p|poem|pre"
-    r"|table|tbody|td|th|tr|ul)|(?P<space>br)|abbr|b|big|cite|code|del|em|font|i"
-    r"|includeonly|ins|kbd|math|noinclude|nowiki|onlyinclude|q|ref|references|s|samp"
-    r"|small|span|strike|strong|sub|sup|tt|u|var)\b[^<>\n]*>",
+    r"</?(?:(?P<block>blockquote|center|d[dlt]|div|gallery|h[1-6]|hr|li|ol|p|poem|pre"
+    r"|table|tbody|t[dhr]|ul)|abbr|b|big|br|cite|code|del|em|font|i|ins|kbd|math|q|ref"
+    r"|references|s|samp|small|span|strike|strong|su[bp]|tt|u|var|\w*include\w*"
+    r"|nowiki)\b[^<>\n]*>",
     re.IGNORECASE,
 )
+_COMMENT = re.compile(r"(?<=\n) *<!--(?:(?!-->).)*--> *\n|<!--.*?(?:-->|\Z)", re.DOTALL)
 _NUMBER = re.compile(r"[1-9]\d?", re.ASCII)
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 
@@ -172,7 +159,8 @@ def to_paragraphs(markup: str) -> list[str]:
     Raises:
         DocumentError: if the markup cannot be parsed, or not in a reasonable time.
     """
-    markup = _without_comments(_CONTROLS.sub("", markup))
+    # The whole line of a comment that is alone on it goes.
+    markup = _COMMENT.sub("", _CONTROLS.sub("", markup))
     if characters_read(markup) > MAX_CHARACTERS_READ:
         found = never_closed(markup)
         worst = max(found, key=lambda mark: len(found[mark]))
@@ -193,23 +181,6 @@ def to_paragraphs(markup: str) -> list[str]:
     return tidy(rendered)
 
 
-def _without_comments(markup: str) -> str:
-    """Removes comments, and the whole line of a comment that is alone on it."""
-    kept, position = [], 0
-    while (begin := markup.find("<!--", position)) >= 0:
-        end = markup.find("-->", begin)
-        end = len(markup) if end < 0 else end + len("-->")
-        before = markup[position:begin].rstrip(" ")
-        after = end
-        while markup[after : after + 1] == " ":
-            after += 1
-        is_line = before.endswith("\n") and markup[after : after + 1] == "\n"
-        kept.append(before[:-1] if is_line else markup[position:begin])
-        position = after if is_line else end
-    kept.append(markup[position:])
-    return "".join(kept)
-
-
 def _render(parts: Iterable[nodes.Node]) -> str:
     return "".join(_RENDERERS[type(node)](node) for node in parts)
 
@@ -221,17 +192,10 @@ def _inline(code: mwparserfromhell.wikicode.Wikicode | None) -> str:
 
 
 def _text(node: nodes.Text) -> str:
-    text = node.value
-    if "__" in text:
-        text = _SWITCH.sub(_JOINED, text)
+    text = _SWITCH.sub("", node.value) if "__" in node.value else node.value
     if "<" in text:
-        text = _STRAY_TAG.sub(
-            lambda tag: _BREAK if tag["block"] else " " if tag["space"] else _JOINED,
-            text,
-        )
-    return _UNCLOSED_MARK.sub(
-        lambda mark: _UNCLOSED if mark[0].startswith("{{") else _REMOVED, text
-    )
+        text = _STRAY_TAG.sub(lambda tag: _BREAK if tag["block"] else " ", text)
+    return _UNCLOSED.sub(_REMOVED, text)
 
 
 def _entity(node: nodes.HTMLEntity) -> str:
@@ -246,8 +210,7 @@ def _entity(node: nodes.HTMLEntity) -> str:
 
 def _link(node: nodes.Wikilink) -> str:
     title = str(node.title).strip()
-    prefix = _LINK_PREFIX.match(title)
-    if prefix and (node.text is None or prefix[1].split("-")[0] in _KNOWN_LANGUAGES):
+    if node.text is None and _LANGUAGE_LINK.match(title):
         return _REMOVED
     namespace = title.partition(":")[0].strip().lower()
     if namespace in _NAMESPACES or _FILE_NAME.match(title):
@@ -291,7 +254,7 @@ def _tag(node: nodes.Tag) -> str:
     if node.wiki_markup == "----" or name == "table":
         return _BREAK
     if name in _DROPPED_TAGS:
-        return _NOTE if name in ("ref", "references") else _REMOVED
+        return _REMOVED
     if name == "br":
         return " "
     contents = "" if node.contents is None else node.contents
@@ -320,11 +283,6 @@ _RENDERERS: dict[type[nodes.Node], Callable] = {
 
 # --- From rendered text to paragraphs ------------------------------------------------
 
-_TABLE_START = re.compile(r"\s*\{\|")
-_TABLE_MARK = re.compile(r"\s*\|[-}]")
-# Lines of a table or a template that is never closed, and prose anywhere else.
-_CELL = re.compile(r"\s*[|!]")
-_BLANK = f" \t{_REMOVED}{_JOINED[1]}{_UNCLOSED[1]}"
 # Around what was left out, and nowhere else: empty brackets, lonely commas. None may
 # begin inside a run that it would have to read to the end: a line can have any number
 # of spaces, commas and marks.
@@ -335,9 +293,8 @@ _RUNS = (
 _CLEANINGS = tuple(
     (re.compile(pattern), replacement)
     for pattern, replacement in (
-        # Words that something separated do not run together, except at notes.
-        (r"(?<=\w)(?:\x03[\x06-\x08])*\x03(?![\x06-\x08])[\x03\x06-\x08]*(?=\w)", " "),
-        (r"[\x06-\x08]", ""),
+        # Words that something separated do not run together.
+        (r"(?<=\w)\x03+(?=\w)", " "),
         (r"\s+", " "),
         *_RUNS,
         # A link whose address was a template.
@@ -375,34 +332,19 @@ def tidy(rendered: str) -> list[str]:
         if any(map(str.isalnum, text)):
             blocks.append((level, text))
 
-    # True after the beginning of a table or template that is never closed.
-    is_open = False
     for chunk in rendered.split(_BREAK):
         if chunk.startswith(_HEADING):
             add(int(chunk[1]), _without_quotes(chunk[2:]))
-            is_open = False
             continue
         paragraph: list[str] = []
-        lines = chunk.split("\n")
-        for number, line in enumerate(lines):
-            heading = _line_heading(line)
-            is_blank = not line.strip(_BLANK)
-            if heading or (is_blank and 0 < number < len(lines) - 1):
-                is_open = False
-            if _UNCLOSED in line or _TABLE_START.match(line):
-                is_open = True
-            if heading or line.startswith(_ITEM) or is_blank:
+        for line in chunk.split("\n"):
+            is_item = line.startswith(_ITEM)
+            if is_item or not line.strip(f" \t{_REMOVED}"):
                 add(0, " ".join(paragraph))
                 paragraph = []
-            if heading:
-                add(heading[0], _without_quotes(heading[1]))
-            elif line.startswith(_ITEM):
+            if is_item:
                 add(0, _without_quotes(line.lstrip(_ITEM)))
-            elif not (
-                _TABLE_START.match(line)
-                or _TABLE_MARK.match(line)
-                or (is_open and _CELL.match(line))
-            ):
+            else:
                 paragraph.append(_without_quotes(line))
         add(0, " ".join(paragraph))
     paragraphs = []
@@ -413,20 +355,6 @@ def tidy(rendered: str) -> list[str]:
             level_with_text = level or 7
             paragraphs.append(text)
     return paragraphs[::-1]
-
-
-def _line_heading(line: str) -> tuple[int, str] | None:
-    """Level and title of a line such as `== Title ==`."""
-    if not line.startswith("=="):
-        return None
-    line = re.sub(r"\s+", " ", line).rstrip(f" {_NOTE}{_JOINED[1]}{_UNCLOSED[1]}")
-    for level in range(6, 1, -1):
-        marks = "=" * level
-        if line.startswith(marks) and line.endswith(marks):
-            title = line[level:-level].strip()
-            if title:
-                return level, title
-    return None
 
 
 def _without_quotes(line: str) -> str:

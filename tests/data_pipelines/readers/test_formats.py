@@ -1,6 +1,5 @@
 """Properties of every format, and how a format is found."""
 
-import dataclasses
 import gzip
 import json
 import pathlib
@@ -122,11 +121,6 @@ def test_options_are_listed_as_flags_have_them():
     assert reader == readers.get_reader("plain_text")
 
 
-def test_other_strings_are_no_truth_values():
-    with pytest.raises(ValueError, match="`drop_title` must be true or false"):
-        readers.get_reader("wikiextractor", drop_title="maybe")
-
-
 def test_options_are_parsed_from_flags():
     assert readers.parse_options(["a=b", "c=d=e", "f="]) == {
         "a": "b",
@@ -146,19 +140,6 @@ class TestEveryFormat:
         assert document.paragraphs[-1] == SENTENCE
         assert document.source == "file"
         assert document.num_characters == sum(len(p) for p in document.paragraphs)
-
-    def test_reader_keeps_no_state(self, tmp_path, format):
-        reader = readers.get_reader(format)
-        with pytest.raises(dataclasses.FrozenInstanceError):
-            reader.state = 1
-        path = tmp_path / "file"
-        path.write_bytes(one_document(format, SENTENCE))
-        assert list(reader.read(path)) == list(reader.read(path))
-
-    def test_byte_order_mark_is_dropped(self, tmp_path, format):
-        data = one_document(format, SENTENCE)
-        plain = helpers.read_bytes(tmp_path, format, data)
-        assert helpers.read_bytes(tmp_path, format, b"\xef\xbb\xbf" + data) == plain
 
     def test_line_ends_do_not_matter(self, tmp_path, format):
         data = one_document(format, SENTENCE)

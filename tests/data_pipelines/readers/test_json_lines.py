@@ -32,13 +32,6 @@ def test_line_ends_in_the_text_separate_paragraphs(tmp_path):
     assert (second.location, second.title) == ("line 2", "A title")
 
 
-def test_fields_can_be_named(tmp_path):
-    (document,) = read(
-        tmp_path, {"body": "Text.", "head": "T"}, text_field="body", title_field="head"
-    )
-    assert (document.paragraphs, document.title) == (("Text.",), "T")
-
-
 def test_fields_of_objects_are_named_with_dots(tmp_path):
     record = {"content": {"text": "Inner.", "head": {"line": "T"}}, "text": "Outer."}
     options = {"text_field": "content.text", "title_field": "content.head.line"}
@@ -72,16 +65,6 @@ def test_a_list_of_strings_is_the_paragraphs(tmp_path):
     )
     assert first.paragraphs == ("One.", "Two.", "Three.")
     assert second.reason == "empty_document"
-
-
-def test_blank_lines_count_as_lines_only(tmp_path):
-    (document,) = read(tmp_path, "", " \t", GOOD)
-    assert document.location == "line 3"
-
-
-def test_last_line_needs_no_line_end(tmp_path):
-    (document,) = helpers.read_text(tmp_path, "json_lines", json.dumps(GOOD))
-    assert document.paragraphs == ("Good.",)
 
 
 @pytest.mark.parametrize(
@@ -166,11 +149,6 @@ def test_bad_line_costs_one_document(tmp_path, line, reason, message):
     assert after.location == "line 3"
 
 
-def test_pair_of_surrogates_is_a_character(tmp_path):
-    (document,) = read(tmp_path, '{"text": "\\ud83d\\ude00"}')
-    assert document.paragraphs == ("\U0001f600",)
-
-
 def test_bad_bytes_are_placed_in_the_file(tmp_path):
     data = b'\xef\xbb\xbf{"text": "a"}\n\n{"text": "caf\xe9"}\n{"text": "b"}\n'
     first, rejected, last = helpers.read_bytes(tmp_path, "json_lines", data)
@@ -204,14 +182,3 @@ class TestC4:
                     expected.append([p.strip() for p in text.split("\n") if p.strip()])
         assert helpers.paragraphs(items) == expected
         assert len(expected) == 830
-
-    def test_truncated_file_keeps_what_precedes(self, tmp_path):
-        path = sample_data("c4", "c4-sample.dev800.json.gz")
-        whole = list(readers.get_reader("json_lines").read(path))
-        data = path.read_bytes()
-        *kept, rejected = helpers.read_bytes(
-            tmp_path, "json_lines", data[: len(data) // 2], path.name
-        )
-        assert rejected.reason == "truncated_gzip"
-        assert 300 < len(kept) < 500
-        assert kept == whole[: len(kept)]

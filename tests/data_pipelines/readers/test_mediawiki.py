@@ -84,16 +84,6 @@ def test_a_module_adds_templates_that_show_text(tmp_path, monkeypatch):
         readers.get_reader("mediawiki", templates="no.such")
 
 
-def test_dump_without_numbers_of_namespaces(tmp_path):
-    text = (
-        HEAD
-        + page("One.", 1, "Talk:A", "")
-        + page("Two.", 2, "Dune: Part Two", "")
-        + TAIL
-    )
-    assert helpers.reasons(read(tmp_path, text)) == ["other_namespace", ""]
-
-
 def test_names_of_namespaces_are_those_of_the_wiki(tmp_path):
     head = HEAD.replace(">File<", ">Datei<").replace(">Category<", ">Kategorie<")
     text = "A [[datei:X.svg|thumb|b [[c]]]]d.\n[[Kategorie:E]] [[Image:F|g]] [[H]]"

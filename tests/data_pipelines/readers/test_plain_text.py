@@ -1,7 +1,5 @@
 """Plain text: paragraphs of wrapped and unwrapped files."""
 
-import tracemalloc
-
 import pytest
 
 from data_pipelines import readers
@@ -39,18 +37,9 @@ def test_wrapped_lines_are_joined(tmp_path, hard_wrapped):
     assert read(tmp_path, WRAPPED, hard_wrapped=hard_wrapped) == WRAPPED_PARAGRAPHS
 
 
-def test_every_line_is_a_paragraph_if_not_wrapped(tmp_path):
-    lines = [line.strip() for line in WRAPPED.splitlines() if line.strip()]
-    assert read(tmp_path, WRAPPED, hard_wrapped="no") == lines
-
-
 @pytest.mark.parametrize("line_end", ["\r\n", "\r"])
 def test_other_line_ends_separate_too(tmp_path, line_end):
     assert read(tmp_path, WRAPPED.replace("\n", line_end)) == WRAPPED_PARAGRAPHS
-
-
-def test_form_feed_alone_is_a_blank_line(tmp_path):
-    assert read(tmp_path, "One.\n\f\nTwo.\n", hard_wrapped="yes") == ["One.", "Two."]
 
 
 def test_other_separators_are_no_line_ends(tmp_path):
@@ -94,16 +83,6 @@ def test_blank_lines_at_the_edges_do_not_separate(tmp_path):
     # Without them the file has no blank lines, and its lines are uneven.
     text = "\n\nA short line.\n" + SENTENCE + "\nEnd.\n\n"
     assert read(tmp_path, text) == ["A short line.", SENTENCE.strip(), "End."]
-
-
-def test_blank_file_is_an_empty_document(tmp_path):
-    (item,) = helpers.read_text(tmp_path, "plain_text", "\n \n\t\n")
-    assert (item.reason, item.location) == ("empty_document", "whole file")
-
-
-def test_unknown_mode_is_an_error():
-    with pytest.raises(ValueError, match=r"`hard_wrapped`.*'maybe'"):
-        readers.get_reader("plain_text", hard_wrapped="maybe")
 
 
 # --- Many documents a file ------------------------------------------------------
@@ -159,23 +138,10 @@ def test_a_document_that_is_too_long_costs_no_other(tmp_path, documents):
     assert [item.location for item in items] == ["line 1", "line 3", "line 5", "line 7"]
 
 
-def test_many_documents_are_held_one_at_a_time(tmp_path):
-    path = tmp_path / "file"
-    path.write_text(f"{SENTENCE * 10}\n\n" * 20_000)
-    reader = readers.get_reader("plain_text", documents="blank_lines")
-    tracemalloc.start()
-    try:
-        count = sum(1 for _ in reader.read(path))
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert count == 20_000
-    assert peak < path.stat().st_size / 4
-
-
 @pytest.mark.parametrize(
     "options, message",
     [
+        ({"hard_wrapped": "maybe"}, r"`hard_wrapped`.*'maybe'"),
         ({"documents": "pages"}, r"`documents` must be one of .*'pages'"),
         ({"documents": "lines", "hard_wrapped": "yes"}, "`hard_wrapped` must not"),
     ],
@@ -183,22 +149,6 @@ def test_many_documents_are_held_one_at_a_time(tmp_path):
 def test_documents_of_other_kinds_are_errors(options, message):
     with pytest.raises(ValueError, match=message):
         readers.get_reader("plain_text", **options)
-
-
-def test_written_books_are_read_again_as_the_same_documents(tmp_path):
-    folder = sample_data("classic_books_md", "Herman Melville")
-    books = list(readers.get_reader("markdown").read_input(folder))
-    books += readers.get_reader("plain_text").read(
-        sample_data("gutenberg", "whitman-leaves.txt")
-    )
-    assert len(books) > 1
-    output = tmp_path / "books.txt"
-    text = "".join("\n".join(book.paragraphs) + "\n\n" for book in books)
-    output.write_text(text, encoding="utf-8")
-    reader = readers.get_reader("plain_text", documents="blank_lines")
-    assert helpers.paragraphs(list(reader.read(output))) == [
-        list(book.paragraphs) for book in books
-    ]
 
 
 class TestGutenberg:

