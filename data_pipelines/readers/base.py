@@ -154,7 +154,7 @@ class FileReader:
     suffixes: ClassVar[tuple[str, ...]] = ()
     """File names that a folder is searched for; empty takes every file."""
     reads_in_order: ClassVar[bool] = True
-    """Whether files are read through `streams`, from the first byte to the last."""
+    """True if files are read through `streams`, from the first byte to the last."""
 
     max_document_megabytes: float = MAX_DOCUMENT_MEGABYTES
 

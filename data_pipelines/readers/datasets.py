@@ -26,7 +26,7 @@ _WIKI40B = re.compile("(_START_ARTICLE_|_START_SECTION_|_START_PARAGRAPH_)")
 
 
 @dataclasses.dataclass(frozen=True)
-class _NamedReader(tables.RowReader):
+class _NamedReader(tables.TableReader):
     """Base class of readers whose input is the name of a dataset."""
 
     split: str = "train"

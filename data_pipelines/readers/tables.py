@@ -236,7 +236,7 @@ def damaged(error: Exception, kind: str, number: int) -> DocumentError:
 
 
 @dataclasses.dataclass(frozen=True)
-class RowReader(base.FileReader):
+class TableReader(base.FileReader):
     """Base class of readers of rows with typed columns."""
 
     text_field: str = "text"
@@ -278,7 +278,7 @@ class RowReader(base.FileReader):
 
 
 @dataclasses.dataclass(frozen=True)
-class ParquetReader(RowReader):
+class ParquetReader(TableReader):
     """Parquet files and Arrow's (IPC, Feather): a row's text column is a document.
 
     The first bytes of a file decide its format. Row groups and batches are read in
