@@ -4,6 +4,7 @@ import bz2
 import gzip
 import io
 import json
+import lzma
 import random
 import tracemalloc
 import types
@@ -21,10 +22,11 @@ from tests.sample_data import sample_data
 COMPRESS = {
     "gzip": gzip.compress,
     "bzip2": bz2.compress,
+    "xz": lzma.compress,
     # Without a checksum, which the command line tool writes, damage may go unseen.
     "zstd": zstandard.ZstdCompressor(write_checksum=True).compress,
 }
-SUFFIX = {"gzip": ".gz", "bzip2": ".bz2", "zstd": ".zst"}
+SUFFIX = {"gzip": ".gz", "bzip2": ".bz2", "xz": ".xz", "zstd": ".zst"}
 
 
 def json_documents(num_documents: int) -> list[bytes]:

@@ -157,7 +157,7 @@ def test_a_folder_of_a_prepared_dataset_is_an_input(data_dir, tmp_path):
     [
         (
             "mills/de",
-            r"prepared dataset.*'mills/de'.*tfds build mills/de.*download=true",
+            r"prepared dataset.*'mills/de'.*tfds build mills/de`; the option",
         ),
         ("mills/en[test]", r"one of \['train', 'validation'\].*Received: 'test'"),
         ("mills/en[train[:10%]]", r"a whole one.*Received: 'train\[:10%\]'"),
