@@ -10,14 +10,15 @@ how many tokens there are.
 import dataclasses
 import types
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import keras
 import tensorflow as tf
 from keras import ops
 
-from seg_tf import configuration
+from seg_tf.config import configured_by, register_config
 from seg_tf.data import randomness
+from seg_tf.data.inputs import WindowInputsConfig
 from seg_tf.data.window_inputs import WindowInputs
 from seg_tf.layers.common import select_features
 from seg_tf.layouts.windows import WindowLayout, window_rows
@@ -26,14 +27,12 @@ from seg_tf.objectives.base import ObjectiveLayer, ObjectiveOutput
 FEATURES = ("token_ids", "padding_mask")
 
 
-# === Configs ===
+# === Configs, layout and inputs ===
 
 
-@configuration.register
+@register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MeanConfig:
-    implementation: ClassVar[str] = "tests.fifth_model:MeanEncoder"
-
     vocab_size: int | None = None
     hidden_size: int = 8
     initializer_range: float = 0.1
@@ -43,24 +42,71 @@ class MeanConfig:
         return {"index_tables": {}, "vocab_size": self.vocab_size}
 
 
-@configuration.register
+class ParagraphLayout(WindowLayout):
+    """`window_rows`, every paragraph a text."""
+
+    def rows(self, trees, row_length=None):
+        first = trees.paragraphs[:, :1]
+        return super().rows(
+            dataclasses.replace(trees, texts=trees.paragraphs - first), row_length
+        )
+
+
+@register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ParagraphInputsConfig(configuration.WindowInputsConfig):
-    implementation: ClassVar[str] = "tests.fifth_model:paragraph_inputs"
-    layout: ClassVar[str] = "tests.fifth_model:ParagraphLayout"
+class ParagraphInputsConfig(WindowInputsConfig):
+    pass
 
 
-@configuration.register
+@configured_by(ParagraphInputsConfig)
+class ParagraphInputs(WindowInputs):
+    layout = ParagraphLayout
+    index_features = ()
+
+    def read_rows(self, windows):
+        return _Reader(windows)
+
+
+class _Reader:
+    parts = "windows"
+
+    def __init__(self, windows):
+        self._windows = windows
+        # There may be as many paragraphs as pieces.
+        self.row_length = 2 * windows.window_length
+        self.num_tokens = windows.num_tokens
+        self.num_parts = len(windows)
+
+    def __len__(self):
+        return len(self._windows)
+
+    def __call__(self, numbers, epoch_places, epoch_streams):
+        trees = self._windows.read(numbers).trees()
+        first = trees.paragraphs[:, :1]
+        rows = window_rows(
+            dataclasses.replace(trees, texts=trees.paragraphs - first),
+            special_ids=self._windows.special_ids,
+            row_length=self.row_length,
+            caps={},
+        )
+        masked = self._windows.masking(
+            rows["token_ids"],
+            rows.pop("sentence_number"),
+            randomness.extend_key(epoch_streams, epoch_places),
+        )
+        return {**rows, **masked}
+
+
+@register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RowSizeConfig:
-    implementation: ClassVar[str] = "tests.fifth_model:RowSize"
-
     loss_weight: float = 1.0
 
 
 # === Model ===
 
 
+@configured_by(MeanConfig)
 @keras.saving.register_keras_serializable(package="tests")
 class MeanEncoder(keras.Model):
     index_tables: Mapping[str, int] = types.MappingProxyType({})
@@ -98,64 +144,10 @@ class MeanEncoder(keras.Model):
         return cls(**config)
 
 
-# === Layout ===
-
-
-class ParagraphLayout(WindowLayout):
-    """`window_rows`, every paragraph a text."""
-
-    def rows(self, trees, row_length=None):
-        first = trees.paragraphs[:, :1]
-        return super().rows(
-            dataclasses.replace(trees, texts=trees.paragraphs - first), row_length
-        )
-
-
-def paragraph_inputs(**arguments: Any) -> WindowInputs:
-    return WindowInputs(layout=_ParagraphRows(), **arguments)
-
-
-class _ParagraphRows:
-    feature_names = ()
-    index_features = ()
-
-    def read(self, windows):
-        return _Reader(windows)
-
-
-class _Reader:
-    parts = "windows"
-
-    def __init__(self, windows):
-        self._windows = windows
-        # There may be as many paragraphs as pieces.
-        self.row_length = 2 * windows.window_length
-        self.num_tokens = windows.num_tokens
-        self.num_parts = len(windows)
-
-    def __len__(self):
-        return len(self._windows)
-
-    def __call__(self, numbers, epoch_places, epoch_streams):
-        trees = self._windows.read(numbers).trees()
-        first = trees.paragraphs[:, :1]
-        rows = window_rows(
-            dataclasses.replace(trees, texts=trees.paragraphs - first),
-            special_ids=self._windows.special_ids,
-            row_length=self.row_length,
-            caps={},
-        )
-        masked = self._windows.masking(
-            rows["token_ids"],
-            rows.pop("sentence_number"),
-            randomness.extend_key(epoch_streams, epoch_places),
-        )
-        return {**rows, **masked}
-
-
 # === Objective ===
 
 
+@configured_by(RowSizeConfig)
 @keras.saving.register_keras_serializable(package="tests")
 class RowSize(ObjectiveLayer):
     def __init__(self, encoder: Any, loss_weight: float = 1.0, **kwargs: Any):

@@ -14,7 +14,7 @@ import zlib
 import pytest
 
 import seg_tf
-from seg_tf import configuration, finetuning, tasks
+from seg_tf import config, finetuning, tasks
 from seg_tf.commands import console
 from tests.conformance.test_conformance import public_layers
 
@@ -52,7 +52,7 @@ def test_the_reference_has_every_public_class_and_function(site):
     assert all(documented.values())
     public = [
         getattr(package, name)
-        for package in (seg_tf, configuration, finetuning, tasks)
+        for package in (seg_tf, config, finetuning, tasks)
         for name in package.__all__
     ]
     known = set(documented.values())

@@ -19,7 +19,7 @@ from typing import Any
 from data_pipelines.builds import worker_processes
 from data_pipelines.builds.errors import BuildError
 from seg_tf import files
-from seg_tf.data import record_schema, window_lengths
+from seg_tf.data import record_schema
 from seg_tf.data.manifest import (
     FILE_NAME,
     MIRROR_FILE,
@@ -32,7 +32,7 @@ _OPTIONS_FILE = "options.json"
 SHARD_SUFFIXES = (
     ".tfrecord",
     record_schema.OFFSETS_SUFFIX,
-    *(kind.suffix for kind in window_lengths.KINDS),
+    *(kind.suffix for kind in record_schema.LENGTHS),
 )
 # What is written about a build when its shards are done.
 _ABOUT_A_BUILD = ("rejected.jsonl", "report.html")

@@ -12,7 +12,7 @@ from data_pipelines.builds.text_counts import TextCounter
 from data_pipelines.cleaning import steps
 from data_pipelines.cleaning.drop_counts import DropCounter
 from data_pipelines.readers import Document, RejectedDocument, get_reader
-from seg_tf.data import record_schema, tree_shards
+from seg_tf.data import examples, record_schema
 from seg_tf.data.manifest import SPLITS, shard_name
 from seg_tf.text import encoding
 from seg_tf.text.splitters import SentenceFunctionError, load_parameters, make_splitter
@@ -99,7 +99,7 @@ class SliceMaker:
         shards = {}
         for split in SPLITS:
             path = output_dir / shard_name(split, payload.number)
-            shard = tree_shards.write_trees(path, items[split], self._widths)
+            shard = examples.write_trees(path, items[split], self._widths)
             counts = self._counter.count(tree for tree, _, _ in items[split])
             shards[split] = {**vars(shard), **counts}
         report = {

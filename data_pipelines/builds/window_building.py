@@ -135,21 +135,21 @@ class WindowMaker:
     def make(self, pair: ShardPair, output_dir: pathlib.Path) -> dict:
         """Writes the window shards of a pair; returns the task's report."""
         # TensorFlow takes a second to import; the parent process never needs it.
-        from seg_tf.data import tree_shards
+        from seg_tf.data import examples
 
         entries = {}
         for split, shard in pair.shards.items():
             path = output_dir / shard_name(split, pair.number)
             items = self._cut(self._documents_dir / shard.file)
-            entries[split] = vars(tree_shards.write_windows(path, items, self._widths))
+            entries[split] = vars(examples.write_windows(path, items, self._widths))
         return {"shards": entries}
 
     def _cut(self, path: pathlib.Path) -> Iterator[tuple]:
         from data_pipelines.builds import window_cutting
-        from seg_tf.data import tree_shards
+        from seg_tf.data import examples
 
         options = self._options
-        for tree, document_id, _ in tree_shards.read_trees(path, self._document_widths):
+        for tree, document_id, _ in examples.read_trees(path, self._document_widths):
             for window in window_cutting.cut_windows(
                 tree,
                 document_id,

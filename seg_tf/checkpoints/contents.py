@@ -29,8 +29,8 @@ from seg_tf.checkpoints.errors import (
     DamagedCheckpointError,
     reading,
 )
-from seg_tf.configuration.differences import differing_settings
-from seg_tf.configuration.registry import typed
+from seg_tf.config import differing_settings
+from seg_tf.config.base import typed
 
 ENCODER_FILE = "encoder.weights.h5"
 TRAINING_STATE_FILE = "training_state.npz"

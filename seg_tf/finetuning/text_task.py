@@ -9,9 +9,9 @@ from typing import Any, Self
 import keras
 import tensorflow as tf
 
-from seg_tf import configuration
 from seg_tf.checkpoints import contents, folders
 from seg_tf.checkpoints.pretrained import Pretrained, load_pretrained
+from seg_tf.config import to_dict
 from seg_tf.export import saved_model
 from seg_tf.export.served_model import ServedModel
 from seg_tf.finetuning.optimizer import LinearWarmupDecay
@@ -182,7 +182,7 @@ class TextTask(keras.Model):
         )
         config = dataclasses.replace(pretrained.config, objectives={})
         state = {
-            "config": configuration.to_dict(config),
+            "config": to_dict(config),
             "task": {"class": type(self).__name__, "settings": dict(self.settings)},
             "text": text.described(),
             "vocab_size": vocabulary.size,

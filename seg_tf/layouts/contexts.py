@@ -18,7 +18,7 @@ import dataclasses
 
 import tensorflow as tf
 
-from seg_tf.configuration.bounds import Count, Whole, check_ranges
+from seg_tf.config.base import Count, Whole, check_ranges
 from seg_tf.text.graph.flat import (
     FlatTexts,
     MarkedPositions,

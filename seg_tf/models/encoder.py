@@ -9,6 +9,7 @@ import keras
 import keras_hub
 from keras import ops
 
+from seg_tf.config import EncoderConfig, configured_by
 from seg_tf.features import INDEX_FEATURES
 from seg_tf.layers.common import feature_inputs, select_features, with_arguments
 from seg_tf.layers.embeddings import embedding_layers
@@ -19,6 +20,7 @@ _TOKEN_TYPE = "token_type"
 _WINDOW_NUMBER = "window_number"
 
 
+@configured_by(EncoderConfig)
 @keras.saving.register_keras_serializable(package="seg_tf")
 class Encoder(keras_hub.models.Backbone):
     """An encoder whose positions are any indices of the batch contract.

@@ -9,6 +9,7 @@ from typing import Any
 import keras
 import keras_hub
 
+from seg_tf.config import ReATConfig, configured_by
 from seg_tf.layers.common import (
     feature_inputs,
     mark_hidden_matrix,
@@ -30,6 +31,7 @@ _FEATURES = (
 )
 
 
+@configured_by(ReATConfig)
 @keras.saving.register_keras_serializable(package="seg_tf")
 class ReAT(keras_hub.models.Backbone):
     """Long Text Encoder Representations with Attention Tokens (Kawano and Shimizu).

@@ -8,6 +8,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from seg_tf.config import TransformerXLConfig, configured_by
 from seg_tf.layers.adaptive import AdaptiveEmbedding
 from seg_tf.layers.common import Dropout, select_features, with_arguments
 from seg_tf.layers.transformer_xl import PARTS, RelativePositions, TransformerXLLayer
@@ -18,6 +19,7 @@ _MEMORY = ("memory_hidden", "memory_indices")
 _NOWHERE = -(2**31)
 
 
+@configured_by(TransformerXLConfig)
 @keras.saving.register_keras_serializable(package="seg_tf")
 class TransformerXL(keras.Model):
     """A language model's decoder with memory and relative positions.

@@ -8,10 +8,12 @@ from typing import Any
 import keras
 from keras import ops
 
+from seg_tf.config import CausalLMConfig, configured_by
 from seg_tf.layers.adaptive import AdaptiveEmbedding, AdaptiveSoftmax
 from seg_tf.objectives.base import ObjectiveLayer, ObjectiveOutput
 
 
+@configured_by(CausalLMConfig)
 @keras.saving.register_keras_serializable(package="seg_tf")
 class CausalLM(ObjectiveLayer):
     """Transformer-XL's loss: an adaptive softmax at every position (Dai et al., 2019).

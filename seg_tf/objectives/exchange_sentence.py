@@ -8,6 +8,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from seg_tf.config import ExchangeSentenceConfig, configured_by
 from seg_tf.objectives.base import (
     ObjectiveLayer,
     ObjectiveOutput,
@@ -24,6 +25,7 @@ from seg_tf.ops.losses import (
 _FEATURES = ("sentence_starts", "is_moved", "can_move")
 
 
+@configured_by(ExchangeSentenceConfig)
 @keras.saving.register_keras_serializable(package="seg_tf")
 class ExchangeSentence(ObjectiveLayer):
     """ReAT's second objective (section II.E): was this sentence displaced?

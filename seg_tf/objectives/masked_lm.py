@@ -9,11 +9,13 @@ import keras
 import keras_hub
 from keras import ops
 
+from seg_tf.config import MaskedLMConfig, configured_by
 from seg_tf.layers.common import gelu
 from seg_tf.objectives.base import ObjectiveLayer, ObjectiveOutput
 from seg_tf.ops.losses import masked_accuracy, masked_cross_entropy, pad_vocabulary
 
 
+@configured_by(MaskedLMConfig)
 @keras.saving.register_keras_serializable(package="seg_tf")
 class MaskedLM(ObjectiveLayer):
     """BERT's masked-LM head and loss over gathered positions (Devlin et al., 2018).

@@ -8,6 +8,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from seg_tf.config import SentenceUnshufflingConfig, configured_by
 from seg_tf.layers.sequence_reconstructor import SequenceReconstructor
 from seg_tf.objectives.base import (
     ObjectiveLayer,
@@ -28,6 +29,7 @@ _FEATURES = (
 )
 
 
+@configured_by(SentenceUnshufflingConfig)
 @keras.saving.register_keras_serializable(package="seg_tf")
 class SentenceUnshuffling(ObjectiveLayer):
     """SLM's sentence-level language modelling (section 2.1, eq. 1 to 3).

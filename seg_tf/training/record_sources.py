@@ -7,7 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from seg_tf import configuration, file_listing, files
+from seg_tf import file_listing, files
+from seg_tf.data.mirrors import local_records
 
 _MANIFEST = "manifest.json"
 # The blocks of a mixture are held as arrays.
@@ -58,9 +59,9 @@ def parse(
     else:
         items = [(records_dir, 1)]
     # Records of a bucket are read through a local folder.
-    local = configuration.find("seg_tf.data.mirrors:local_records")
     sources = [
-        RecordSource(local(folder, cache_gigabytes), weight) for folder, weight in items
+        RecordSource(local_records(folder, cache_gigabytes), weight)
+        for folder, weight in items
     ]
     for source in sources:
         if not source.manifest.is_file():

@@ -12,7 +12,7 @@ from data_pipelines.builds.document_options import DocumentOptions
 from data_pipelines.builds.errors import BuildError
 from data_pipelines.builds.window_building import WindowOptions
 from seg_tf import files
-from seg_tf.data import tree_shards
+from seg_tf.data import examples
 from seg_tf.data.lane_inputs import LaneInputs
 from seg_tf.data.manifest import Manifest
 from tests import command_calls
@@ -88,7 +88,7 @@ def documents_of(folder, split):
     return [
         (number, " ".join(tokens[token_id] for token_id in tree.token_ids))
         for shard in manifest.splits[split]
-        for tree, number, _ in tree_shards.read_trees(
+        for tree, number, _ in examples.read_trees(
             folder / shard.file, manifest.number_widths
         )
     ]

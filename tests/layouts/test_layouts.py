@@ -5,7 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from seg_tf import configuration
+from seg_tf.config import TransformerXLConfig
+from seg_tf.data.inputs import LaneInputsConfig
 from seg_tf.finetuning.segments import as_tuples, encode_texts
 from seg_tf.inference import text_windows
 from seg_tf.layouts.rows import Segment
@@ -302,8 +303,8 @@ def test_a_language_model_is_refused():
     bert = tiny("bert")
     config = dataclasses.replace(
         bert.config,
-        model=configuration.TransformerXLConfig(),
-        inputs=configuration.LaneInputsConfig(),
+        model=TransformerXLConfig(),
+        inputs=LaneInputsConfig(),
         name="xl",
     )
     with pytest.raises(ValueError, match=r"of an encoder.*'xl'.*TransformerXLConfig"):

@@ -8,7 +8,7 @@ import pathlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from seg_tf import file_listing, remote_calls
+from seg_tf import file_listing, remote_files
 
 _CHUNK_BYTES = 1 << 20
 # Of a remote file, read by one request; larger ones would look stalled on a slow line.
@@ -197,7 +197,7 @@ def _is_local(path: file_listing.Path) -> bool:
 def _reach(path: file_listing.Path, call: Callable[[], Any]) -> Any:
     """Calls what reaches for a remote file, several times if it fails."""
     try:
-        return remote_calls.insistently(str(path), call)
+        return remote_files.with_retries(str(path), call)
     # Each kind of storage raises different exceptions.
     except Exception as error:
         raise UnreachableError(

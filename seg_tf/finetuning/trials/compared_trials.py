@@ -5,7 +5,7 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-from seg_tf.configuration.differences import differing_settings
+from seg_tf.config import differing_settings
 from seg_tf.finetuning.trials.trial_runs import TrialsFolder
 
 # Without these the same: what was trained on, and what scores are of.

@@ -7,10 +7,10 @@ from typing import Any, TextIO
 
 import keras
 
+from seg_tf.command_line import Progress, joined
 from seg_tf.finetuning.classification.dev_scores import PREFIX
 from seg_tf.finetuning.trials.trial import Setting
 from seg_tf.finetuning.trials.trial_runs import Trial
-from seg_tf.progress import Progress, joined
 
 # Between two lines of one epoch, where there are no bars.
 _SECONDS_BETWEEN_LINES = 60

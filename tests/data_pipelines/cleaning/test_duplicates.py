@@ -11,7 +11,7 @@ from data_pipelines.builds.errors import BuildError
 from data_pipelines.cleaning import duplicates
 from data_pipelines.cleaning.cleaning_options import CleaningOptions
 from data_pipelines.readers import Document
-from seg_tf.data import tree_shards
+from seg_tf.data import examples
 from seg_tf.data.manifest import Manifest
 from tests.data_pipelines.cleaning import corpora
 from tests.data_pipelines.cleaning.slow_duplicates import (
@@ -63,7 +63,7 @@ def kept_ids(folder):
         document_id
         for shards in manifest.splits.values()
         for shard in shards
-        for _, document_id, _ in tree_shards.read_trees(
+        for _, document_id, _ in examples.read_trees(
             folder / shard.file, manifest.number_widths
         )
     }
