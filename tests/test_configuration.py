@@ -32,6 +32,8 @@ from seg_tf.data.inputs import (
     SpanMaskingConfig,
     WindowInputsConfig,
 )
+from seg_tf.models import Encoder
+from seg_tf.objectives import MaskedLM
 
 # Every value another than the default's.
 RUN = RunConfig(
@@ -288,11 +290,13 @@ def test_build_unpacks_fields_and_extra_arguments_win():
 
 def test_encoder_and_objective_are_built_from_their_configs():
     encoder = build_from(RUN.model, vocab_size=41)
+    assert isinstance(encoder, Encoder)
     assert encoder.get_config()["vocab_size"] == 41
     for field in dataclasses.fields(RUN.model):
         if field.name != "vocab_size":
             assert encoder.get_config()[field.name] == getattr(RUN.model, field.name)
     objective = build_from(RUN.objectives["masked_lm"], encoder=encoder)
+    assert isinstance(objective, MaskedLM)
     assert objective.loss_weight == 0.5
     assert objective.encoder is encoder
 
