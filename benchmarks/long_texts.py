@@ -185,10 +185,10 @@ def _masking(length: int) -> Any:
 def _build_inputs(side: str, folder: pathlib.Path) -> tuple[Any, Any]:
     """The run of a side on the records of a folder: config and inputs."""
     from seg_tf.data.manifest import Manifest
-    from seg_tf.training import pretraining
+    from seg_tf.training import build
 
     config = _config(side, Manifest.load(folder))
-    inputs = pretraining.build_inputs(config, folder)
+    inputs = build.build_inputs(config, folder)
     if inputs.num_train_samples != 1:
         raise RuntimeError(
             f"The text must be one row. Received: {inputs.num_train_samples} rows"
@@ -215,14 +215,11 @@ def _encoding(config: Any, inputs: Any) -> Callable[[], object]:
 
 def _train(config: Any, inputs: Any) -> None:
     """Makes the model and takes a training step on the text."""
-    import numpy as np
+    from seg_tf.training import build
 
-    from seg_tf.training import pretraining
-
-    pretrainer = pretraining.build_pretrainer(config, inputs)
-    pretrainer.make_train_function()
-    logs = pretrainer.train_function(iter(inputs.train_dataset(1)))
-    np.asarray(logs["loss"])  # waits for the step
+    learner = build.build_learner(config, inputs)
+    learner.make_update(iter(inputs.train_dataset(1)))
+    assert learner.updates == 1  # waits for the weights
 
 
 def _peak_memory(

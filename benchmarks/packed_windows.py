@@ -89,17 +89,14 @@ def _loading(inputs: Any, real_tokens: float) -> Callable[[], float]:
 
 
 def _training(config: Any, inputs: Any, real_tokens: float) -> Callable[[], float]:
-    import numpy as np
+    from seg_tf.training import build
 
-    from seg_tf.training import pretraining
-
-    pretrainer = pretraining.build_pretrainer(config, inputs)
-    pretrainer.make_train_function()
+    learner = build.build_learner(config, inputs)
     batches = iter(inputs.train_dataset(_BATCH.value))
 
-    def step() -> None:
-        logs = pretrainer.train_function(batches)
-        np.asarray(logs["loss"])  # waits for the step
+    def step() -> int:
+        learner.make_update(batches)
+        return learner.updates  # reading it waits for the weights
 
     return paired.repeated(step, _STEPS.value, real_tokens)
 
@@ -117,7 +114,7 @@ def _largest_fill(manifest: Any, folder: pathlib.Path) -> float:
 
 def main(_: Sequence[str]) -> None:
     from seg_tf.data.manifest import Manifest
-    from seg_tf.training import pretraining
+    from seg_tf.training import build
 
     scratch = tempfile.TemporaryDirectory()
     folder = pathlib.Path(_RECORDS.value or scratch.name)
@@ -133,7 +130,7 @@ def main(_: Sequence[str]) -> None:
     paired.print_machine()
     with scratch:
         inputs = {
-            name: pretraining.build_inputs(config, folders[name])
+            name: build.build_inputs(config, folders[name])
             for name, config in configs.items()
         }
         print(

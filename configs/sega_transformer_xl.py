@@ -5,7 +5,6 @@ Commands, hardware and results: docs/configs.md#sega_transformer_xl_tiny.
 tiny: 4 layers of width 128, in minutes, on a laptop.
 tiny_no_sentence: ablation of tiny: no positions of sentences.
 tiny_no_paragraph: ablation of tiny: no positions of paragraphs.
-tiny_released: tiny in the form of its authors' code, which is not causal.
 base: 16 layers of width 410, WikiText-103, 200,000 updates.
 base_no_sentence: ablation of base: no positions of sentences.
 base_no_paragraph: ablation of base: no positions of paragraphs.
@@ -111,11 +110,6 @@ RUNS = {
     "tiny": _TINY,
     "tiny_no_sentence": _without("sentence", _TINY),
     "tiny_no_paragraph": _without("paragraph", _TINY),
-    "tiny_released": replace(
-        _TINY,
-        name="sega_transformer_xl_tiny_released",
-        model=replace(_TINY.model, position_form="released"),
-    ),
     "base": _BASE,
     "base_no_sentence": _without("sentence", _BASE),
     "base_no_paragraph": _without("paragraph", _BASE),

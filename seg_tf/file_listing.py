@@ -24,7 +24,7 @@ is not a file is a pipe, a device or a link to nothing."""
 PassOver = Callable[[str, Path], None]
 """Takes the reason and the path of a file that is passed over."""
 
-COMPRESSION_SUFFIXES = (".gz", ".bz2", ".zst")
+COMPRESSION_SUFFIXES = (".gz", ".bz2", ".xz", ".zst")
 _WILDCARDS = frozenset("*?[")
 
 
@@ -107,7 +107,7 @@ def _find(
             "folder"
         )
     names = " or ".join(f"*{suffix}" for suffix in suffixes)
-    looked_for = f"files named {names} (plain, .gz, .bz2 or .zst)"
+    looked_for = f"files named {names} (plain, .gz, .bz2, .xz or .zst)"
     files = list(walk(pathlib.Path(text), suffixes, pass_over))
     return files, looked_for if suffixes else "files"
 
@@ -307,7 +307,7 @@ def _check_is_no_pipe(path: pathlib.Path) -> None:
         "The input must be files, which are read more than once: for a checksum, and "
         f"again when a build resumes. Received: {str(path)!r}, which is {kind}. Write "
         "the text into a file first (compressed files are read as they are, gzip, "
-        "bzip2 and Zstandard)"
+        "bzip2, xz and Zstandard)"
     )
 
 

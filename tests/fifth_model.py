@@ -20,8 +20,8 @@ from seg_tf.config import configured_by, register_config
 from seg_tf.data import randomness
 from seg_tf.data.inputs import WindowInputsConfig
 from seg_tf.data.window_inputs import WindowInputs
+from seg_tf.layers.common import select_features
 from seg_tf.layouts.windows import WindowLayout, window_rows
-from seg_tf.models.own_features import own_features
 from seg_tf.objectives.base import ObjectiveLayer, ObjectiveOutput
 
 FEATURES = ("token_ids", "padding_mask")
@@ -133,7 +133,7 @@ class MeanEncoder(keras.Model):
         self.initializer_range = initializer_range
 
     def __call__(self, inputs: Mapping[str, Any], **kwargs: Any) -> Any:
-        return super().__call__(own_features(inputs, FEATURES), **kwargs)
+        return super().__call__(select_features(inputs, FEATURES), **kwargs)
 
     def get_config(self) -> dict[str, Any]:
         names = ("vocab_size", "hidden_size", "initializer_range")

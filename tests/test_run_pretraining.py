@@ -13,9 +13,8 @@ from seg_tf.checkpoints import contents
 from seg_tf.checkpoints.pretrained import load_encoder
 from seg_tf.data.inputs import PackedWindowInputsConfig
 from seg_tf.data.manifest import Manifest
-from seg_tf.training import devices
+from seg_tf.training import devices, logs
 from seg_tf.training.checkpoint import Checkpoints
-from seg_tf.training.outputs import run_log
 from tests import command_calls, scripted_runs
 from tests.scripted_runs import (
     CONFIG,
@@ -379,7 +378,7 @@ def test_a_run_without_a_log_names_no_curve(records_without_validation, tmp_path
     assert "Done after 2 updates." in output
     ending = output[output.index("Done after") :]
     assert "curve  " not in ending
-    assert "plot_runs" not in ending
+    assert "plot-runs" not in ending
     assert not (tmp_path / "loss_curve.png").exists()
     assert f"  log              {tmp_path / 'log.jsonl'}" in ending
     assert (tmp_path / "log.jsonl").exists()
@@ -408,9 +407,9 @@ def test_records_without_validation_train_once_that_is_asked_for(
     assert {row["kind"] for row in log_of(tmp_path)} == {"train"}
     load_encoder(tmp_path)
     # The commands that it ends with work as they are.
-    (compare,) = re.findall(r"python -m (seg_tf.commands.plot_runs .*)", output)
+    (compare,) = re.findall(r"seg-tf plot-runs (.*)", output)
     monkeypatch.chdir(tmp_path)
-    command_calls.call(*shlex.split(compare))
+    command_calls.call("seg_tf.commands.plot_runs", *shlex.split(compare))
     assert (tmp_path / "curves.png").exists()
     (longer,) = re.findall(r"train it for longer .*(--config\S+\d)", output)
     code, output, errors = run_here(*command, flag, longer)
@@ -474,7 +473,7 @@ def test_run_killed_and_terminated_equals_an_unbroken_one(
     process.communicate()
     assert 10 <= log_of(tmp_path)[-1]["updates"] < 60
 
-    write = run_log.RunLog.write
+    write = logs.RunLog.write
 
     def write_and_terminate(*arguments):
         write(*arguments)
@@ -483,7 +482,7 @@ def test_run_killed_and_terminated_equals_an_unbroken_one(
 
     arguments = arguments_of(records, tmp_path, FASTER)
     with monkeypatch.context() as patch:
-        patch.setattr(run_log.RunLog, "write", write_and_terminate)
+        patch.setattr(logs.RunLog, "write", write_and_terminate)
         code, output, errors = run_here(*arguments)
     assert "Going on from" in output
     assert code == 128 + signal.SIGTERM
@@ -517,7 +516,7 @@ def test_second_phase_starts_from_the_weights_of_the_first(records, unbroken, tm
     # At rate 0 they are still those that the run started from.
     theirs = variables_of(before)
     ours = variables_of(tmp_path / "checkpoints" / "update-00000002")
-    weights = [n for n in ours if not n.startswith(("metrics.", "optimizer."))]
+    weights = [n for n in ours if not n.startswith(("counters.", "optimizer."))]
     assert len(weights) > 20
     for name in weights:
         np.testing.assert_array_equal(ours[name], theirs[name], err_msg=name)

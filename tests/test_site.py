@@ -128,8 +128,8 @@ def test_the_home_page_is_the_readme_and_leads_to_all_documents(site):
 
 def test_sections_of_docstrings_are_lists(site):
     text = (site / "docs/reference/models.html").read_text(encoding="utf-8")
-    _, _, text = text.partition('id="seg_tf.layers.segment_relative_attention.')
-    text, *_ = text.partition('id="seg_tf.layers.relative_positions.')
+    _, _, text = text.partition('id="seg_tf.layers.transformer_xl.SegmentRelative')
+    text, *_ = text.partition('id="seg_tf.layers.transformer_xl.RelativePositions')
     assert "num_heads" in re.search("<em class=.*?Relative multi-head", text, re.S)[0]
     for field, arguments in {
         "Parameters": ("head_size", "dropout"),

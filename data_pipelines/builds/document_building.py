@@ -11,7 +11,7 @@ from collections.abc import Callable
 from data_pipelines.builds.document_options import DocumentOptions
 from data_pipelines.builds.document_slices import Slice
 from data_pipelines.readers import Document, get_reader
-from data_pipelines.readers.io.passed_over import PassedOver
+from data_pipelines.readers.base import PassedOver
 from seg_tf import file_listing
 from seg_tf.text.encoding import VOCABULARY_FILE
 from seg_tf.text.vocabulary import TokenTable

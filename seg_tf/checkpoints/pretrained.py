@@ -24,7 +24,7 @@ from seg_tf.config import (
     to_dict,
 )
 from seg_tf.config.base import typed
-from seg_tf.layers.constructor_arguments import checked_names
+from seg_tf.layers.common import checked_names
 from seg_tf.layouts.layout import Layout
 from seg_tf.text import encoding
 from seg_tf.text.encoding import SENTENCE_PARAMETERS_FILE, VOCABULARY_FILE

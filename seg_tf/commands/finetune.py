@@ -80,9 +80,14 @@ from seg_tf.finetuning.trials.trial_progress import TrialsProgress, describe
 from seg_tf.finetuning.trials.watched_trials import watched_trials
 from seg_tf.interop import initial_checkpoints
 from seg_tf.tasks.finetuning_settings import OptimizerSettings
-from seg_tf.training import distribution, engine, horovod_distribution, versions
+from seg_tf.training import (
+    distribution,
+    engine,
+    horovod_distribution,
+    trackers,
+    versions,
+)
 from seg_tf.training.errors import TrainingStopped
-from seg_tf.training.outputs import run_callbacks
 
 # Flags whose values may differ between hosts; what lies there may not.
 _PATHS = ("checkpoint", "vocab_file", "data_dir", "output_dir", "compare")
@@ -251,7 +256,7 @@ def main(_: Sequence[str]) -> None:
     )
     for name in names:
         runners.check_flags(name, given, values.probe)
-    factories = run_callbacks.find_factories(values.callbacks, "--callbacks")
+    factories = trackers.find_factories(values.callbacks, "--callbacks")
     chosen_trackers = tracker_flags.chosen_trackers()
 
     def make_jobs() -> list[_Job]:

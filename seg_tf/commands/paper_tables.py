@@ -54,7 +54,7 @@ from seg_tf.papers.tables import (
 )
 from seg_tf.tasks import finetuning_settings
 from seg_tf.tasks.finetuning_settings import Recipe
-from seg_tf.training.outputs import run_log
+from seg_tf.training import run_folder
 
 _SIZE = "base"
 # Folders inside runs that hold none of these files.
@@ -202,8 +202,8 @@ class Results:
             return RunFigure()
         rows = [
             one
-            for one in run_log.read(self._paths[run, "log"])
-            if one["kind"] == run_log.VALIDATION and metric in one
+            for one in run_folder.read_log(self._paths[run, "log"])
+            if one["kind"] == run_folder.VALIDATION and metric in one
         ]
         if not rows:
             return RunFigure()

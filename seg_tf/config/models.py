@@ -261,8 +261,6 @@ class TransformerXLConfig:
         vocab_size: words; None takes the records' vocabulary.
         position_parts: distances in the relative position vector, in this order, each
             with its share of the width. `("token",)` is Transformer-XL.
-        position_form: `eq3` is the paper's equation 3; `released` is the authors' code,
-            which lets words see later sentence breaks.
         hidden_size: width of the layers; heads have a separate size.
         intermediate_size: width inside the feed-forward blocks.
         memory_length: positions before a segment that it sees.
@@ -286,7 +284,6 @@ class TransformerXLConfig:
 
     vocab_size: Count | None = None
     position_parts: tuple[str, ...] = ("token", "sentence", "paragraph")
-    position_form: str = "eq3"
     num_layers: Count = 16
     hidden_size: Count = 410
     num_heads: Count = 10

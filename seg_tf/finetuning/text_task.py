@@ -16,8 +16,7 @@ from seg_tf.export import saved_model
 from seg_tf.export.served_model import ServedModel
 from seg_tf.finetuning.optimizer import LinearWarmupDecay
 from seg_tf.interop import new_folder
-from seg_tf.layers.constructor_arguments import checked_names
-from seg_tf.models.own_features import own_features
+from seg_tf.layers.common import checked_names, select_features
 from seg_tf.text.encoding import TextPreparation
 
 # In the folder of a trial.
@@ -53,7 +52,7 @@ class TextTask(keras.Model):
         return tuple(self.input)
 
     def __call__(self, inputs: Mapping[str, Any], **kwargs: Any) -> Any:
-        return super().__call__(own_features(inputs, self.feature_names), **kwargs)
+        return super().__call__(select_features(inputs, self.feature_names), **kwargs)
 
     def fit(
         self, x: Any = None, *args: Any, shuffle: bool | None = None, **kwargs: Any

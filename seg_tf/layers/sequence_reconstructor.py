@@ -8,8 +8,7 @@ import keras
 import keras_hub
 from keras import ops
 
-from seg_tf.layers.constructor_arguments import with_arguments
-from seg_tf.ops.activations import gelu
+from seg_tf.layers.common import gelu, with_arguments
 from seg_tf.ops.gathering import gather_vectors
 
 # Logit of what must not be pointed at: finite, so that rows of padding stay so.
@@ -152,20 +151,16 @@ class SequenceReconstructor(keras.layers.Layer):
         return _pointer_logits(hidden_BSD, candidates, candidate_mask, scale)
 
     def decode(self, candidates: Any, candidate_mask: Any) -> tuple[Any, Any]:
-        """Takes the likeliest candidate at each step and reads it at the next.
+        """Points at the likeliest candidate at each step, and reads it at the next.
 
-        What was pointed at before, `[CLS]` and padding are left out, and `[SEP]` may
-        come only when every sentence was placed: the answer is always a permutation
-        of the sentences. Nothing is differentiated.
-
-        Args:
-            candidates: as in the call.
-            candidate_mask: as in the call.
+        Earlier choices, `[CLS]` and padding are excluded, and `[SEP]` is allowed only
+        after every sentence, so the result is always a permutation of the sentences.
+        Nothing is differentiated. Arguments are those of a call.
 
         Returns:
-            The order, int32 `(B, S)` with S = C - 1: the candidate of each step, the
-            row's `[SEP]` after all its sentences, then 0. And the probability of
-            each among the candidates that its step still had, float32 `(B, S)`.
+            The order, int32 `(B, S)` with S = C - 1: the candidate of each step,
+            `[SEP]` after all sentences, then 0. And the probability of each among the
+            remaining candidates, float32 `(B, S)`.
         """
         mask_BC = ops.cast(candidate_mask, "bool")
         batch, num_candidates = ops.shape(mask_BC)

@@ -9,8 +9,7 @@ import keras
 from keras import ops
 
 from seg_tf.config import CausalLMConfig, configured_by
-from seg_tf.layers.adaptive_embedding import AdaptiveEmbedding
-from seg_tf.layers.adaptive_softmax import AdaptiveSoftmax
+from seg_tf.layers.adaptive import AdaptiveEmbedding, AdaptiveSoftmax
 from seg_tf.objectives.base import ObjectiveLayer, ObjectiveOutput
 
 

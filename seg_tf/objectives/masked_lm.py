@@ -10,10 +10,9 @@ import keras_hub
 from keras import ops
 
 from seg_tf.config import MaskedLMConfig, configured_by
+from seg_tf.layers.common import gelu
 from seg_tf.objectives.base import ObjectiveLayer, ObjectiveOutput
-from seg_tf.ops.activations import gelu
-from seg_tf.ops.losses import masked_accuracy, masked_cross_entropy
-from seg_tf.ops.vocabulary_padding import pad_vocabulary
+from seg_tf.ops.losses import masked_accuracy, masked_cross_entropy, pad_vocabulary
 
 
 @configured_by(MaskedLMConfig)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:  # which would import TensorFlow, and Keras
     from seg_tf.config import TrainingConfig
     from seg_tf.training.distribution import Distribution
-    from seg_tf.training.lane_memory import NoMemory
+    from seg_tf.training.step import NoMemory
 
 NAMES = ("tensorflow", "jax")
 # Installed by an extra of the same name.
@@ -92,9 +92,6 @@ class TrainingEngine(Protocol):
 
     def profiled_step(self, number: int) -> contextlib.AbstractContextManager[Any]:
         """Context of a step, by which TensorBoard tells its time."""
-
-    def in_keras_loop(self, function: Callable[[Any], Any]) -> Callable[..., Any]:
-        """`function` of an iterator, as Keras's loops of this backend call it."""
 
 
 def choose(name: str) -> None:

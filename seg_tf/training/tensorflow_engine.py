@@ -13,7 +13,7 @@ from seg_tf.config import TrainingConfig
 from seg_tf.training import devices, distribution, horovod_distribution
 from seg_tf.training.distribution import Distribution
 from seg_tf.training.errors import TrainingStopped
-from seg_tf.training.lane_memory import NoMemory
+from seg_tf.training.step import NoMemory
 from seg_tf.training.tensorflow_lane_memory import LaneMemory
 from seg_tf.training.tensorflow_step import TrainingStep
 
@@ -78,9 +78,6 @@ class TensorFlowEngine:
         step: contextlib.AbstractContextManager[Any]
         step = tf.profiler.experimental.Trace("train", step_num=number, _r=1)
         return step
-
-    def in_keras_loop(self, function: Callable[[Any], Any]) -> Callable[..., Any]:
-        return function
 
 
 ENGINE = TensorFlowEngine

@@ -7,7 +7,7 @@ import keras
 import tensorflow as tf
 
 from seg_tf.training.distribution import Distribution
-from seg_tf.training.lane_memory import NoMemory
+from seg_tf.training.step import NoMemory
 
 _HOST = "CPU:0"
 _NOT_HELD = -1
@@ -64,8 +64,8 @@ class LaneMemory(NoMemory):
         self, features: Mapping[str, tf.Tensor], memory: Mapping[str, tf.Tensor]
     ) -> None:
         before = self.read(features)
-        # Memory that is not finite would never be again. What is kept instead does not
-        # precede the next words, which models see.
+        # NaNs in the memory would persist forever. What is kept instead does not
+        # precede the next words, which models notice.
         is_finite = tf.reduce_all([_are_finite(one) for one in memory.values()], axis=0)
         for name, variable in self._held.items():
             kept = _over_rows(is_finite, before[name])

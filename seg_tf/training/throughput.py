@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import math
@@ -11,7 +12,7 @@ import re
 import resource
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import psutil
@@ -29,10 +30,9 @@ from seg_tf.config import (
     TransformerXLConfig,
 )
 from seg_tf.training import engine
-from seg_tf.training.outputs.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
-    from seg_tf.training.pretrainer import Pretrainer
+    from seg_tf.training.learner import Learner
 
 # --- FLOPs that a model needs ---------------------------------------------------
 
@@ -303,9 +303,9 @@ class Throughput:
     """Speed, data wait and memory of each log interval.
 
     Speed and utilisation are those of all processes, the rest of this process.
+    Validations and checkpoints do not count.
 
     Args:
-        stopwatch: measures the training loop and its wait for batches.
         flops_per_update: model FLOPs, or None if they are unknown.
         peak: FLOP/s of all devices of the run.
         clock: returns seconds.
@@ -313,18 +313,18 @@ class Throughput:
 
     def __init__(
         self,
-        stopwatch: Stopwatch,
         flops_per_update: int | None = None,
         peak: float | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = time.perf_counter,
     ):
-        self.stopwatch = stopwatch
         self._flops_per_update = flops_per_update
         self._peak = peak
         self._clock = clock
         self._begin = clock()
         self._updates: int | None = None
         self._tokens = 0.0
+        # Of the interval: its begin, seconds paused, seconds spent waiting for data.
+        self._since = self._paused = self._waited = 0.0
 
     @property
     def is_measuring(self) -> bool:
@@ -334,9 +334,28 @@ class Throughput:
     def update_done(self, updates: int, read_tokens: Callable[[], float]) -> None:
         """Starts measuring after the first update; `read_tokens` is called once."""
         if self._updates is None:
-            self._updates = updates
-            self._tokens = read_tokens()
-            self.stopwatch.start()
+            self._start_interval(updates, read_tokens())
+
+    def next_of(self, batches: Iterator[Any]) -> Any:
+        """The next batch; the time until it is there counts as waiting for data.
+
+        Only the host's clock is read. A GPU may still be computing the step before, so
+        this is the most that it can have waited.
+        """
+        begin = self._clock()
+        try:
+            return next(batches)
+        finally:
+            self._waited += self._clock() - begin
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Context whose time does not count."""
+        begin = self._clock()
+        try:
+            yield
+        finally:
+            self._paused += self._clock() - begin
 
     def interval(self, updates: int, tokens: float) -> dict[str, float]:
         """Figures since the last call, without speeds if no time was measured.
@@ -345,27 +364,31 @@ class Throughput:
             updates: updates of the run so far.
             tokens: tokens of the run so far.
         """
-        lap = self.stopwatch.lap()
+        seconds = self._clock() - self._since - self._paused
         new_updates, new_tokens = updates - (self._updates or 0), tokens - self._tokens
-        self._updates, self._tokens = updates, tokens
         figures = {}
-        if new_updates and lap.seconds > 0:
-            figures["tokens_per_second"] = new_tokens / lap.seconds
+        if new_updates and self.is_measuring and seconds > 0:
+            figures["tokens_per_second"] = new_tokens / seconds
             if self._flops_per_update and self._peak:
-                speed = new_updates * self._flops_per_update / lap.seconds
+                speed = new_updates * self._flops_per_update / seconds
                 figures["model_flops_utilization"] = speed / self._peak
-            figures["data_wait_share"] = lap.waited / lap.seconds
+            figures["data_wait_share"] = self._waited / seconds
+        self._start_interval(updates, tokens)
         return {**figures, **self.now()}
 
     def now(self) -> dict[str, float]:
         """Memory, and seconds since this process started or resumed the run."""
         return {**memory_use(), "elapsed_seconds": self._clock() - self._begin}
 
+    def _start_interval(self, updates: int, tokens: float) -> None:
+        self._updates, self._tokens = updates, tokens
+        self._since, self._paused, self._waited = self._clock(), 0.0, 0.0
+
 
 def start(
     config: RunConfig,
     vocab_size: int,
-    pretrainer: Pretrainer,
+    learner: Learner,
     report: Callable[[str], None],
 ) -> Throughput:
     """Finds the peak of all devices and starts the clock; every process calls it.
@@ -373,11 +396,11 @@ def start(
     Args:
         config: the run.
         vocab_size: entries of the vocabulary.
-        pretrainer: the model that is trained.
+        learner: what is trained.
         report: called on the chief with the peak, and with a line if FLOPs are unknown.
     """
-    distribution = pretrainer.step_options.distribution
-    own, source = find_peak(pretrainer.encoder.compute_dtype)
+    distribution = learner.options.distribution
+    own, source = find_peak(learner.encoder.compute_dtype)
     peak = sum(distribution.gather(own * engine.current().devices.num_used()))
     flops = flops_per_update(config, vocab_size)
     if distribution.is_chief:
@@ -386,7 +409,7 @@ def start(
         report(f"Peak for MFU: {peak / 1e12:,.4g} TFLOP/s, {source}{of}")
         if flops is None:
             report("No MFU: the FLOPs of this model are unknown")
-    return Throughput(pretrainer.stopwatch, flops, peak)
+    return Throughput(flops, peak)
 
 
 def console_values(figures: Mapping[str, float]) -> dict[str, str]:

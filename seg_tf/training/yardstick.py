@@ -9,8 +9,7 @@ import tensorflow as tf
 
 from seg_tf.config import CausalLMConfig, MaskedLMConfig, RunConfig
 from seg_tf.training.distribution import Distribution
-from seg_tf.training.inputs import Inputs
-from seg_tf.training.validation import validation_datasets
+from seg_tf.training.inputs import Inputs, validation_datasets
 
 ENDING = "_without_context"
 """Ends the name, in the log, of the value that a metric has without context."""

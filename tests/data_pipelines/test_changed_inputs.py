@@ -22,7 +22,7 @@ from data_pipelines.builds.errors import BuildError
 from data_pipelines.builds.local_engine import LocalEngine
 from data_pipelines.cleaning import duplicates
 from data_pipelines.cleaning.cleaning_options import CleaningOptions
-from data_pipelines.readers.io import raw_files
+from data_pipelines.readers import raw_files
 from tests.data_pipelines import small_corpus
 from tests.data_pipelines.interruptions import interrupted
 from tests.data_pipelines.small_corpus import contents

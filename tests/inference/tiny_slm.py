@@ -22,7 +22,7 @@ from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from seg_tf.text.word_pieces import WordPieces
 from seg_tf.training.checkpoint import Checkpoints
-from seg_tf.training.pretrainer import Pretrainer
+from seg_tf.training.learner import Learner
 from tests.layouts.test_sentences import slow_row
 
 MAX_SENTENCES = 4
@@ -76,14 +76,15 @@ def write_checkpoint(
         name: build_from(one, encoder=encoder)
         for name, one in run_config.objectives.items()
     }
-    pretrainer = Pretrainer(encoder, objectives)
-    pretrainer.compile(optimizer=keras.optimizers.SGD(0.1))
     # Rows of blocks are at least one block long.
     length = getattr(encoder, "block_length", 4)
     sizes = {"B": 1, "L": length, "P": 1, "C": 3, "S": 2, "N": 2}
     specs = features.tensor_specs(features.FEATURES, sizes)
-    pretrainer.build_from(
-        {name: tf.zeros(shape, dtype) for name, (shape, dtype) in specs.items()}
+    learner = Learner(
+        encoder,
+        objectives,
+        keras.optimizers.SGD(0.1),
+        {name: tf.zeros(shape, dtype) for name, (shape, dtype) in specs.items()},
     )
     Checkpoints(
         folder / "checkpoints",
@@ -104,7 +105,7 @@ def write_checkpoint(
         )
         if text_preparation
         else None,
-    ).save(pretrainer, updates=1, samples=1)
+    ).save(learner, updates=1, samples=1)
     return folder
 
 

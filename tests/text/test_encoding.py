@@ -14,7 +14,6 @@ from seg_tf.text.normalization import CASED, UNCASED, word_splitter
 from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary, WordVocabulary
 from seg_tf.text.word_pieces import WordPieces
-from tests.sample_data import sample_data
 from tests.text.twelve_scripts import ALL_NORMALIZATIONS
 
 
@@ -67,16 +66,6 @@ def test_punkt_cuts_words_of_tokenised_text_and_we_do_not():
     sentences = encoding.sentence_splitter("whitespace", SentenceSplitter())(text)
     assert [word for one in sentences for word in one.split()] == text.split()
     assert sentences[0] == "It is 4 @.@ 5 m ."
-
-
-def test_sentences_of_wikitext_hold_its_words():
-    path = sample_data("wikitext-2", "wiki.valid.tokens")
-    split = encoding.sentence_splitter("whitespace", SentenceSplitter())
-    lines = path.read_text(encoding="utf-8").split("\n")
-    for line in lines:
-        sentences = split(line)
-        assert [w for one in sentences for w in one.split()] == line.split()
-    assert sum(len(split(line)) for line in lines) > 8000
 
 
 def test_tensorflow_waits_until_pieces_are_encoded():

@@ -167,12 +167,6 @@ def test_all_pairs_of_troublesome_characters(trouble):
     assert differing(*trouble, texts) == []
 
 
-def test_all_of_ascii_in_pairs(trouble):
-    characters = [chr(code_point) for code_point in range(128)]
-    texts = [f"a{x}{y}b" for x, y in itertools.product(characters, repeat=2)]
-    assert differing(*trouble, texts) == []
-
-
 @functools.cache
 def of_common_characters(normalization):
     vocabulary = character_vocabulary([*COMMON_CHARACTERS, "中"])

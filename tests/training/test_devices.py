@@ -14,9 +14,9 @@ from seg_tf.config import (
     optimizers,
 )
 from seg_tf.finetuning.optimizer import finetuning_optimizer
-from seg_tf.layers.hidden_matrices import mark_hidden_matrix
-from seg_tf.training import devices, engine, training_state
-from tests.training.stand_ins import small_config, small_pretrainer
+from seg_tf.layers.common import mark_hidden_matrix
+from seg_tf.training import checkpoint, devices, engine
+from tests.training.stand_ins import small_config, small_learner
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ def test_optimizers_and_schedules_read_no_int32_variable(make, is_scaled):
 
 
 def test_state_of_pretraining_has_no_int32_variable():
-    pretrainer = small_pretrainer(small_config(dtype_policy="mixed_float16"))
-    variables = training_state.all_variables(pretrainer) + pretrainer.random_states
+    learner = small_learner(small_config(dtype_policy="mixed_float16"))
+    variables = checkpoint.all_variables(learner) + learner.random_states
     assert len(variables) > 20
     assert "int32" not in {variable.dtype for variable in variables}

@@ -18,7 +18,7 @@ from seg_tf.data.inputs import (
     PackedWindowInputsConfig,
     WindowInputsConfig,
 )
-from seg_tf.training import pretraining
+from seg_tf.training import build
 from tests.data_pipelines.builders import random_tree, write_windows
 
 pytestmark = pytest.mark.slow
@@ -63,9 +63,9 @@ def run_config(tables, inputs=PackedWindowInputsConfig):
     )
 
 
-def build(config, records_dir):
-    inputs = pretraining.build_inputs(config, records_dir)
-    return inputs, pretraining.build_pretrainer(config, inputs)
+def build_run(config, records_dir):
+    inputs = build.build_inputs(config, records_dir)
+    return inputs, build.build_learner(config, inputs)
 
 
 def unpacked(batch, max_predictions):
@@ -95,13 +95,13 @@ def unpacked(batch, max_predictions):
     return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
 
 
-def loss_and_gradient(pretrainer, batch):
+def loss_and_gradient(learner, batch):
     batch = {name: tf.constant(values) for name, values in batch.items()}
     with tf.GradientTape() as tape:
-        sequence = pretrainer.encoder(batch, training=True)
-        output = pretrainer.objectives["masked_lm"](sequence, batch, training=True)
+        sequence = learner.encoder(batch, training=True)
+        output = learner.objectives["masked_lm"](sequence, batch, training=True)
         total, weight = output.loss
-    variables = pretrainer.trainable_variables
+    variables = learner.trainable_variables
     gradient = [
         tf.convert_to_tensor(part).numpy() for part in tape.gradient(total, variables)
     ]
@@ -111,9 +111,9 @@ def loss_and_gradient(pretrainer, batch):
 @pytest.mark.parametrize("tables", TABLES)
 def test_loss_and_gradient_are_those_of_unpacked_rows(records_dir, tables):
     config = run_config(tables)
-    inputs, packed = build(config, records_dir)
+    inputs, packed = build_run(config, records_dir)
     assert packed.encoder.packed_windows
-    _, plain = build(run_config(tables, WindowInputsConfig), records_dir)
+    _, plain = build_run(run_config(tables, WindowInputsConfig), records_dir)
     assert not plain.encoder.packed_windows
     batch = {
         name: values.numpy()

@@ -19,9 +19,9 @@ from seg_tf.config import (
     TrainingConfig,
 )
 from seg_tf.data.inputs import MaskingConfig, ReATInputsConfig, WindowInputsConfig
-from seg_tf.training import dry_run, pretraining
-from seg_tf.training.outputs import run_log
+from seg_tf.training import build, dry_run, run_folder
 from seg_tf.training.run_folder import RunFolder, describe_run
+from tests.training.stand_ins import pretrain
 from tests.training.test_sentence_unshuffling_run import (
     records_dir as _documents_dir,  # noqa: F401 - a fixture
 )
@@ -84,19 +84,19 @@ def write_records(documents_dir, folder):
 
 
 def test_documents_of_any_shape_train(records_dir, tmp_path):
-    inputs = pretraining.build_inputs(CONFIG, str(records_dir))
-    pretrainer = pretraining.build_pretrainer(CONFIG, inputs)
+    inputs = build.build_inputs(CONFIG, str(records_dir))
+    learner = build.build_learner(CONFIG, inputs)
     folder = RunFolder(tmp_path / "run")
-    result = pretraining.pretrain(
+    result = pretrain(
         CONFIG,
         inputs,
-        pretrainer,
+        learner,
         folder,
         describe_run(CONFIG, {"manifest_checksum": "records"}),
         report=str,
     )
     assert result.updates == 12
-    rows = run_log.read(folder.log_file)
+    rows = run_folder.read_log(folder.log_file)
     assert rows[0]["skipped_steps"] == 0
     seen = inputs.train_dataset(rows[0]["samples"])
     padding = 1 - np.mean(next(iter(seen))["padding_mask"])
@@ -123,7 +123,7 @@ def test_documents_of_any_shape_train(records_dir, tmp_path):
     loaded = load_pretrained(folder.path)
     batch = next(iter(inputs.validation_dataset(2)))
     for name, objective in loaded.objectives.items():
-        expected = pretrainer.objectives[name](pretrainer.encoder(batch), batch)
+        expected = learner.objectives[name](learner.encoder(batch), batch)
         found = objective(loaded.encoder(batch), batch)
         assert float(found.loss[0]) == pytest.approx(float(expected.loss[0]))
         assert float(found.loss[1]) > 0
@@ -131,7 +131,7 @@ def test_documents_of_any_shape_train(records_dir, tmp_path):
 
 def test_micro_batches_give_the_gradient_of_the_whole(records_dir):
     """Rows of unlike numbers of sentences: a mean of means would be another."""
-    inputs = pretraining.build_inputs(CONFIG, str(records_dir))
+    inputs = build.build_inputs(CONFIG, str(records_dir))
     weights = []
     for micro_batch_size in (6, 2):
         config = dataclasses.replace(
@@ -141,22 +141,22 @@ def test_micro_batches_give_the_gradient_of_the_whole(records_dir):
                 CONFIG.training, micro_batch_size=micro_batch_size
             ),
         )
-        pretrainer = pretraining.build_pretrainer(config, inputs)
+        learner = build.build_learner(config, inputs)
         batch = next(iter(inputs.train_dataset(6)))
-        pretrainer.train_step(batch)
-        weights.append([np.asarray(one) for one in pretrainer.trainable_variables])
+        learner.train_step(batch)
+        weights.append([np.asarray(one) for one in learner.trainable_variables])
     for one, other in zip(*weights, strict=True):
         np.testing.assert_allclose(one, other, atol=2e-5)
 
 
 def test_plan_tells_parameters_and_memory(records_dir):
-    inputs = pretraining.build_inputs(CONFIG, str(records_dir))
-    pretrainer = pretraining.build_pretrainer(CONFIG, inputs)
-    figures = dry_run.make_plan(CONFIG, inputs, pretrainer)
+    inputs = build.build_inputs(CONFIG, str(records_dir))
+    learner = build.build_learner(CONFIG, inputs)
+    figures = dry_run.make_plan(CONFIG, inputs, learner)
     parts = figures.parameters
     assert parts["encoder: alpha_layers"] > parts["encoder: sentence_layers"]
     assert sum(parts.values()) == sum(
-        math.prod(one.shape) for one in pretrainer.trainable_variables
+        math.prod(one.shape) for one in learner.trainable_variables
     )
     twice = dataclasses.replace(
         CONFIG, inputs=dataclasses.replace(CONFIG.inputs, row_length=256)
@@ -184,6 +184,6 @@ def test_plain_rows_are_refused_with_what_to_take_instead(records_dir):
         ),
         inputs=WindowInputsConfig(window_length=600),
     )
-    inputs = pretraining.build_inputs(config, str(records_dir))
+    inputs = build.build_inputs(config, str(records_dir))
     with pytest.raises(ValueError, match=r"sentence_starts.*ReATInputsConfig"):
-        pretraining.build_pretrainer(config, inputs)
+        build.build_learner(config, inputs)

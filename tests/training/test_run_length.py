@@ -9,7 +9,6 @@ from seg_tf.checkpoints.pretrained import load_encoder
 from seg_tf.config import MuonConfig, StableAdamWConfig
 from seg_tf.training import run_folder
 from seg_tf.training.errors import Interrupted
-from seg_tf.training.outputs import run_log
 from tests.scripted_runs import variables_of
 from tests.training.stand_ins import At, small_config, terminate
 from tests.training.test_pretraining import rows_of, run
@@ -52,7 +51,7 @@ def assert_ends_alike(folder, other, updates):
 
 
 def train_rows(folder):
-    return [row for row in rows_of(folder) if row["kind"] == run_log.TRAIN]
+    return [row for row in rows_of(folder) if row["kind"] == run_folder.TRAIN]
 
 
 def test_longer_run_goes_back_before_the_decay_and_equals_one_of_its_length(

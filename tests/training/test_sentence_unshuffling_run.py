@@ -25,9 +25,9 @@ from seg_tf.data.inputs import (
     SpanMaskingConfig,
     WindowInputsConfig,
 )
-from seg_tf.training import pretraining
-from seg_tf.training.outputs import run_log
+from seg_tf.training import build, run_folder
 from seg_tf.training.run_folder import RunFolder, describe_run
+from tests.training.stand_ins import pretrain
 
 pytestmark = pytest.mark.slow
 
@@ -108,7 +108,7 @@ def write_records(folder):
 
 
 def test_documents_of_any_shape_train_and_are_put_in_order(records_dir, tmp_path):
-    inputs = pretraining.build_inputs(CONFIG, str(records_dir))
+    inputs = build.build_inputs(CONFIG, str(records_dir))
     counts = np.concatenate(
         [
             batch["candidate_mask"].numpy().sum(axis=1) - 2
@@ -118,20 +118,20 @@ def test_documents_of_any_shape_train_and_are_put_in_order(records_dir, tmp_path
     # The only sentence of a window that begins inside a document is no candidate.
     assert {0, 1} <= set(counts)
     assert counts.max() == MAX_SENTENCES
-    pretrainer = pretraining.build_pretrainer(CONFIG, inputs)
+    learner = build.build_learner(CONFIG, inputs)
     folder = RunFolder(tmp_path / "run")
-    result = pretraining.pretrain(
+    result = pretrain(
         CONFIG,
         inputs,
-        pretrainer,
+        learner,
         folder,
         describe_run(CONFIG, {"manifest_checksum": "records"}),
         report=str,
     )
     assert result.updates == 12
-    rows = run_log.read(folder.log_file)
-    trained = [row for row in rows if row["kind"] == run_log.TRAIN]
-    validated = [row for row in rows if row["kind"] == run_log.VALIDATION]
+    rows = run_folder.read_log(folder.log_file)
+    trained = [row for row in rows if row["kind"] == run_folder.TRAIN]
+    validated = [row for row in rows if row["kind"] == run_folder.VALIDATION]
     assert all(np.isfinite(row["sentence_unshuffling_loss"]) for row in rows)
     assert trained[0]["skipped_steps"] == 0
     # What takes decoding is measured in validation alone.
@@ -159,6 +159,6 @@ def test_rows_without_sentence_tokens_are_refused_with_what_to_take_instead(
             },
         }
     )
-    inputs = pretraining.build_inputs(config, str(records_dir))
+    inputs = build.build_inputs(config, str(records_dir))
     with pytest.raises(ValueError, match=r"candidate_positions.*SentenceInputsConfig"):
-        pretraining.build_pretrainer(config, inputs)
+        build.build_learner(config, inputs)

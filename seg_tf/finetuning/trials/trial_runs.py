@@ -14,7 +14,7 @@ from seg_tf.config import differing_settings
 from seg_tf.finetuning.classification.dev_scores import PREFIX
 from seg_tf.finetuning.trials.divergence import TrainingDiverged
 from seg_tf.finetuning.trials.trial import Setting, TaskRunner
-from seg_tf.training.outputs import run_callbacks
+from seg_tf.training import trackers
 
 SCORES_FILE = "scores.json"
 EPOCHS_FILE = "epochs.json"
@@ -196,7 +196,7 @@ class TrialsFolder:
             trial: what to run.
             callbacks: for Keras's `fit`.
             watch: further ones, which are told of epochs and scores
-                (`run_callbacks.tell`).
+                (`trackers.send_row`).
 
         Raises:
             TrainingDiverged: if it did; nothing is left of it.
@@ -212,7 +212,7 @@ class TrialsFolder:
                     unfinished,
                     [*callbacks, *watching, epochs],
                 )
-                run_callbacks.tell(
+                trackers.send_row(
                     watching,
                     epochs.updates,
                     {f"final/{name}": value for name, value in scores.items()},
@@ -313,4 +313,4 @@ class EpochLogs(keras.callbacks.Callback):
         row = {name: float(value) for name, value in (logs or {}).items()}
         self.rows.append({"epoch": epoch + 1, **row})
         self.updates = (epoch + 1) * self.params["steps"]
-        run_callbacks.tell(self._listeners, self.updates, self.rows[-1])
+        trackers.send_row(self._listeners, self.updates, self.rows[-1])

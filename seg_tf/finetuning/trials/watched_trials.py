@@ -10,7 +10,7 @@ import keras
 
 from seg_tf.finetuning.trials.trial_progress import describe
 from seg_tf.finetuning.trials.trial_runs import Trial, TrialsFolder, Watch
-from seg_tf.training.outputs import run_callbacks, trackers
+from seg_tf.training import trackers
 
 _TRACKERS_FOLDER = "trackers"
 
@@ -18,7 +18,7 @@ _TRACKERS_FOLDER = "trackers"
 def watched_trials(
     folder: TrialsFolder,
     settings: Mapping[str, Any],
-    factories: Iterable[run_callbacks.CallbackFactory],
+    factories: Iterable[trackers.CallbackFactory],
     chosen_trackers: Mapping[str, str],
 ) -> Watch:
     """Makes the callbacks of each trial, which trackers show as a run.
@@ -46,7 +46,7 @@ def watched_trials(
             id_file=folder.path / _TRACKERS_FOLDER / f"{trial.name}.json",
         )
         with contextlib.ExitStack() as stack:
-            watching = run_callbacks.make_callbacks(factories, trial_folder)
+            watching = trackers.make_callbacks(factories, trial_folder)
             for name, project in chosen_trackers.items():
                 tracker = trackers.Tracker(name, project, run)
                 stack.push(tracker.close)

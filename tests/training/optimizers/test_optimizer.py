@@ -10,9 +10,9 @@ from seg_tf.config import (
     StableAdamWConfig,
     build_from,
 )
-from seg_tf.layers.hidden_matrices import mark_hidden_matrix
+from seg_tf.layers.common import mark_hidden_matrix
 from seg_tf.training.optimizers.optimizer import build_adamw
-from tests.training.stand_ins import small_config, small_pretrainer
+from tests.training.stand_ins import small_config, small_learner
 
 NUM_UPDATES = 6
 SETTINGS = {
@@ -98,24 +98,29 @@ def test_updates_equal_adamw_in_numpy():
     ],
 )
 def test_every_bias_and_layer_norm_of_the_model_and_nothing_else_is_not_decayed(config):
-    pretrainer = small_pretrainer(optimizer=config)
+    learner = small_learner(optimizer=config)
+    layers = {
+        id(layer): layer
+        for part in (learner.encoder, *learner.objectives.values())
+        for layer in part._flatten_layers()
+    }
     norms = [
         layer
-        for layer in pretrainer._flatten_layers()
+        for layer in layers.values()
         if isinstance(layer, keras.layers.LayerNormalization)
     ]
     exempt = {id(v) for layer in norms for v in layer.variables}
-    exempt |= {id(v) for v in pretrainer.trainable_variables if v.name.endswith("bias")}
+    exempt |= {id(v) for v in learner.trainable_variables if v.name.endswith("bias")}
     assert len(norms) == 4  # after the embeddings, two in the layer, in the head
-    before = {id(v): v.numpy() for v in pretrainer.trainable_variables}
+    before = {id(v): v.numpy() for v in learner.trainable_variables}
 
     # With no gradient, whatever moves is decayed.
-    for variable in pretrainer.trainable_variables:
+    for variable in learner.trainable_variables:
         variable.assign(keras.ops.ones_like(variable))
-    pretrainer.optimizer.apply(
-        [keras.ops.zeros(v.shape) for v in pretrainer.trainable_variables]
+    learner.optimizer.apply(
+        [keras.ops.zeros(v.shape) for v in learner.trainable_variables]
     )
-    for variable in pretrainer.trainable_variables:
+    for variable in learner.trainable_variables:
         moved = not np.all(variable.numpy() == 1)
         assert moved == (id(variable) not in exempt), variable.path
     assert len(before) > len(exempt) > 10
@@ -265,9 +270,9 @@ def test_share_of_the_run_is_warmed_up_unless_a_number_is_given():
 
 
 def test_iterations_count_updates_and_drive_the_schedule():
-    pretrainer = small_pretrainer(small_config(num_updates=100))
-    optimizer = pretrainer.optimizer
-    gradients = [keras.ops.ones(v.shape) for v in pretrainer.trainable_variables]
+    learner = small_learner(small_config(num_updates=100))
+    optimizer = learner.optimizer
+    gradients = [keras.ops.ones(v.shape) for v in learner.trainable_variables]
     for updates in range(3):
         assert int(optimizer.iterations) == updates
         optimizer.apply(gradients)
