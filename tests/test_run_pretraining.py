@@ -283,7 +283,7 @@ def test_contradicting_config_is_refused_before_tensorflow_is_imported():
 import sys
 from absl import app
 from seg_tf.commands import pretrain
-from seg_tf.training import config_overrides
+from seg_tf.commands import config_overrides
 try:
     app.run(pretrain.main, flags_parser=config_overrides.parse_flags)
 except SystemExit as error:

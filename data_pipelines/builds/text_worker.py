@@ -54,12 +54,12 @@ class SliceMaker:
         self._widths = record_schema.number_widths(vocabulary.size, None)
         self._counter = TextCounter(vocabulary)
 
-    def make(self, payload: Slice, output_dir: pathlib.Path) -> dict:
+    def make(self, payload: Slice, folder: pathlib.Path) -> dict:
         """Writes the shards of a slice.
 
         Args:
             payload: the slice.
-            output_dir: where the shards go.
+            folder: where the shards go.
 
         Returns:
             The task's report: the shards' manifest entries, the rejected documents,
@@ -98,7 +98,7 @@ class SliceMaker:
                 )
         shards = {}
         for split in SPLITS:
-            path = output_dir / shard_name(split, payload.number)
+            path = folder / shard_name(split, payload.number)
             shard = examples.write_trees(path, items[split], self._widths)
             counts = self._counter.count(tree for tree, _, _ in items[split])
             shards[split] = {**vars(shard), **counts}

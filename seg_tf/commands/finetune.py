@@ -85,7 +85,6 @@ from seg_tf.training import (
     engine,
     horovod_distribution,
     trackers,
-    versions,
 )
 from seg_tf.training.errors import TrainingStopped
 
@@ -250,7 +249,7 @@ def main(_: Sequence[str]) -> None:
     given = [name for name in values if values[name].present]
     processes.check_agreement(
         {
-            **versions.software(engine.current().packages),
+            **engine.software(),
             **{f"--{name}": values[name].value for name in given if name not in _PATHS},
         }
     )

@@ -44,10 +44,10 @@ from ml_collections import config_flags
 
 from seg_tf import command_line, output_paths
 from seg_tf.checkpoints.errors import CheckpointError
+from seg_tf.commands import config_overrides
 from seg_tf.config import from_config_dict
 from seg_tf.interop import conversion, formats, new_folder
 from seg_tf.text.normalization import define_normalization_flags
-from seg_tf.training import config_overrides
 
 
 def define_flags() -> None:

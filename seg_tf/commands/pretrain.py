@@ -70,9 +70,9 @@ os.environ.setdefault(
 from absl import app, flags
 from ml_collections import config_flags
 
-from seg_tf.commands import profile_updates, tracker_flags
+from seg_tf.commands import config_overrides, profile_updates, tracker_flags
 from seg_tf.config import from_config_dict
-from seg_tf.training import config_overrides, engine
+from seg_tf.training import engine
 
 _CONFIG = config_flags.DEFINE_config_file(
     "config",

@@ -28,7 +28,7 @@ from seg_tf.interop.starting_tables import StartingTables, starting_tables
 from seg_tf.text.encoding import WORD_PIECES, TextPreparation
 from seg_tf.text.normalization import CASED, UNCASED, choose_normalization
 from seg_tf.text.vocabulary import Vocabulary
-from seg_tf.training import engine, versions
+from seg_tf.training import engine
 
 REPORT_FILE = "import_report.txt"
 # Of masked-LM heads that hold the token table once more.
@@ -325,7 +325,7 @@ def _state(
         "vocab_size": vocab_size,
         "vocab_checksum": vocabulary.checksum,
         "deviations": [str(one) for one in papers.deviations(config)],
-        "versions": versions.installed(engine.current().packages),
+        "versions": engine.installed_versions(),
         "updates": 0,
         "samples": 0,
         "validation": None,

@@ -13,18 +13,18 @@ from seg_tf.ops.attention import attention_weights, fused_attention, rotate
 
 @keras.saving.register_keras_serializable(package="seg_tf")
 class MultiHeadAttention(keras.layers.Layer):
-    """The weights and outputs of `keras.layers.MultiHeadAttention`, in less memory.
+    """As `keras.layers.MultiHeadAttention`, with the same weights, in less memory.
 
-    Where weights are dropped they have to exist, `(B, H, T, K)` of them. With a rate of
-    0 they need not: `seg_tf.ops.attention.fused_attention` computes the same output
-    with memory of T + K.
+    With dropout on the attention weights, all `(B, H, T, K)` of them have to exist.
+    With a rate of 0, `seg_tf.ops.attention.fused_attention` needs memory for T + K
+    only.
 
     Args:
         num_heads: int. Attention heads, which share the width.
         dropout: float. Rate on the attention weights.
         kernel_initializer: initializer of every kernel.
         use_bias: bool. Whether the projections have biases.
-        output_initializer: initializer of the output's kernel; None takes
+        output_initializer: initializer of the output's kernel; None is
             `kernel_initializer`.
         window: int. Width of local attention, as for
             `seg_tf.ops.attention.visible_keys`; None is global.
@@ -32,11 +32,11 @@ class MultiHeadAttention(keras.layers.Layer):
 
     Call arguments:
         query: float tensor `(B, T, D)`.
-        value: float tensor `(B, K, D)`, of which the keys are made as well.
-        query_group: int tensor `(B, T)`, or `(B, 1)` where all queries have the same.
+        value: float tensor `(B, K, D)`, which the keys are computed from as well.
+        query_group: int tensor `(B, T)`, or `(B, 1)` if all queries have the same.
         key_group: int tensor `(B, K)`; a query sees the keys of its group.
-        rotation: float tensor `(B, T, E)` from `seg_tf.ops.attention.rotations`, by
-            which queries and keys are rotated; None rotates nothing.
+        rotation: float tensor `(B, T, E)` from `seg_tf.ops.attention.rotations`, which
+            rotates queries and keys; None rotates nothing.
         training: bool. Whether there is dropout.
 
     Returns:
@@ -127,7 +127,7 @@ class MultiHeadAttention(keras.layers.Layer):
         key_group: Any,
         rotation: Any = None,
     ) -> Any:
-        """Attention weights `(B, H, T, K)` of a call with these, without dropout."""
+        """Attention weights `(B, H, T, K)` of a call, without dropout."""
         query_BTHE, key_BKHE = self._query_and_key(query, value, rotation)
         return attention_weights(
             query_BTHE, key_BKHE, query_group, key_group, self.window

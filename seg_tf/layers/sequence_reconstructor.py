@@ -21,13 +21,11 @@ class SequenceReconstructor(keras.layers.Layer):
 
     Step i reads the candidate that step i - 1 points at (`[CLS]` at first), attends to
     those read so far and to all candidates, and points at the next one by the inner
-    product of its output with each candidate (eq. 1 and 2). The layers are post-norm,
-    unless `normalize_first`.
+    product of its output with each candidate (eq. 1 and 2).
 
-    Nothing here knows the position of a candidate: neither the candidates nor the steps
-    get a position, and permuting the candidates permutes the logits. So all that can
-    give an order away is in the candidates themselves. The caller hands them over in
-    an order that does not depend on the gold one.
+    Neither candidates nor steps have positions, and permuting the candidates permutes
+    the logits. So only the candidates themselves can reveal an order. The caller passes
+    them in an order that does not depend on the gold one.
 
     Args:
         num_layers: int. Decoder layers.
@@ -37,23 +35,23 @@ class SequenceReconstructor(keras.layers.Layer):
         layer_norm_epsilon: float.
         initializer_range: float. Standard deviation of the truncated normal
             distribution that kernels start from.
-        approximate_gelu: bool. GELU by tanh instead of by erf.
+        approximate_gelu: bool. GELU by tanh instead of erf.
         scale_pointers: bool. Whether the inner products are divided by the root of the
-            width, as in attention, against eq. 2: they are up to as large as the width.
-        normalize_first: bool. Whether the inputs of each block are normalised and not
-            its outputs (pre-norm); nothing normalises those of the last layer then.
+            width, as in attention. Eq. 2 does not, and its products are as large as the
+            width.
+        normalize_first: bool. Whether layers are pre-norm instead of post-norm; the
+            outputs of the last layer are then not normalised.
         **kwargs: arguments of `keras.layers.Layer`.
 
     Call arguments:
         candidates: float tensor `(B, C, D)`: `[CLS]`, the sentences, `[SEP]`, padding.
         candidate_mask: bool tensor `(B, C)`, False at padding.
-        gold_candidates: int tensor `(B, S)`: the candidate that each step should
-            point at. All but the last are read by the step after theirs.
+        gold_candidates: int tensor `(B, S)`: the candidate that each step should point
+            at. The next step reads it.
         training: bool. Whether there is dropout.
 
     Returns:
-        Logits, a float32 tensor `(B, S, C)`. Steps after a row's last hold numbers
-        without meaning.
+        Logits, a float32 tensor `(B, S, C)`, undefined after a row's last step.
 
     Raises:
         ValueError: if there is no layer, or the heads do not divide the width.

@@ -28,9 +28,9 @@ class TransformerLayer(keras.layers.Layer):
         layer_norm_epsilon: float.
         initializer_range: float. Standard deviation of the truncated normal
             distribution that kernels start from.
-        approximate_gelu: bool. GELU by tanh instead of by erf.
-        recompute: bool. Whether the backward pass of training computes the layer again
-            instead of holding its inner values (`seg_tf.layers.common`).
+        approximate_gelu: bool. GELU by tanh instead of erf.
+        recompute: bool. Whether the backward pass of training recomputes the layer
+            instead of keeping its inner values (`seg_tf.layers.common.recomputable`).
         **kwargs: arguments of `keras.layers.Layer`.
     """
 
@@ -66,7 +66,7 @@ class TransformerLayer(keras.layers.Layer):
         return with_arguments(super().get_config(), self, TransformerLayer)
 
     def _inner_arguments(self) -> dict[str, Any]:
-        """Arguments of a layer inside this one, which computes nothing again itself."""
+        """Arguments of a layer inside this one, which is not recomputed separately."""
         own = with_arguments({}, self, TransformerLayer)
         return {**own, "recompute": False, "dtype": self.dtype_policy}
 
@@ -96,26 +96,23 @@ class TransformerLayer(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="seg_tf")
 class TransformerEncoder(TransformerLayer):
-    """Attention and feed-forward, each with a residual and LayerNorm after it.
+    """BERT's post-norm layer: attention and feed-forward, each with a residual.
 
-    The weights, their names and the numbers are those of a post-norm
-    `keras_hub.layers.TransformerEncoder`, which has one rate of dropout. The name of
-    the class is part of the names in checkpoints.
-
-    The arguments are those of `TransformerLayer`.
+    Weights, their names and results are those of a post-norm
+    `keras_hub.layers.TransformerEncoder`, which has one rate of dropout. The class name
+    is part of the names in checkpoints. The arguments are those of `TransformerLayer`.
 
     Call arguments:
         hidden: float tensor `(B, L, D)`.
         query_group: as for `MultiHeadAttention`.
-        key_group: likewise.
-        rotation: likewise.
+        key_group: as for `MultiHeadAttention`.
+        rotation: as for `MultiHeadAttention`.
         training: bool. Whether there is dropout.
 
     Returns:
         Tensor `(B, L, D)` in the compute dtype.
 
     Example:
-    >>> from keras import ops
     >>> layer = TransformerEncoder(intermediate_size=16, num_heads=2)
     >>> hidden, group = keras.random.normal((1, 4, 8)), ops.array([[1, 1, 2, 2]])
     >>> tuple(layer(hidden, group, group).shape)
@@ -172,7 +169,7 @@ class TransformerEncoder(TransformerLayer):
         return self._feedforward_layer_norm(inner_BLD + hidden_BLD)
 
     def attention_weights(self, hidden: Any, *arguments: Any) -> Any:
-        """Attention weights `(B, H, L, L)` of a call with these, without dropout."""
+        """Attention weights `(B, H, L, L)` of a call, without dropout."""
         return self._self_attention_layer.attention_weights(hidden, hidden, *arguments)
 
 
@@ -188,7 +185,7 @@ class ModernTransformerLayer(TransformerLayer):
     The feed-forward block is `W_2 relu(W_1 x)**2` (So et al., 2021, arXiv:2109.08668,
     section 4.1) or, if `gated`, `W_2 (gelu(W_1 x) * W_3 x)` (Shazeer, 2020,
     arXiv:2002.05202, equation 6). The output projections of both blocks start at zero,
-    so that the layer starts as the identity (Zhang et al., 2019, arXiv:1901.09321).
+    so the layer starts as the identity (Zhang et al., 2019, arXiv:1901.09321).
 
     Args:
         intermediate_size: int. Width inside the feed-forward block.
@@ -196,8 +193,8 @@ class ModernTransformerLayer(TransformerLayer):
         dropout: float. Rate after each block.
         attention_dropout: float. Rate on the attention weights.
         layer_norm_epsilon: float. Added to the mean square in RMSNorm.
-        initializer_range: float. Standard deviation of the other kernels' start.
-        approximate_gelu: bool. Tanh approximation of GELU; used only with `gated`.
+        initializer_range: float. Standard deviation that other kernels start with.
+        approximate_gelu: bool. Tanh approximation of GELU; used only if `gated`.
         recompute: bool. As for `TransformerLayer`.
         gated: bool. Whether the feed-forward block is a gated GELU.
         window: int. Width of local attention; None is global.
@@ -303,7 +300,7 @@ class ModernTransformerLayer(TransformerLayer):
         return hidden_BLD + self._feedforward_dropout(inner_BLD, training=training)
 
     def attention_weights(self, hidden: Any, *arguments: Any) -> Any:
-        """Attention weights `(B, H, L, L)` of a call with these, without dropout."""
+        """Attention weights `(B, H, L, L)` of a call, without dropout."""
         normed_BLD = self._attention_norm(hidden)
         return self._attention_layer.attention_weights(
             normed_BLD, normed_BLD, *arguments

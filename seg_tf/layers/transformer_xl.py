@@ -177,7 +177,7 @@ def _is_before(tokens_BM: Any, first_B1: Any) -> Any:
 
 
 def _visible(is_there_BM: Any, num_queries: Any) -> Any:
-    """Nothing after a query, and nothing absent: bool (B, 1, T, K)."""
+    """Mask of keys that are neither after a query nor absent: bool (B, 1, T, K)."""
     memory_B1TM = ops.repeat(is_there_BM[:, None, None, :], num_queries, axis=2)
     places_T = ops.arange(num_queries, dtype="int32")
     causal_TT = places_T[None, :] <= places_T[:, None]
@@ -217,13 +217,13 @@ _MASKED = -1e4
 class SegmentRelativeAttention(keras.layers.Layer):
     """Relative multi-head attention with memory (Segatron, eq. 1 and 3).
 
-    The logit of query i and key j is, over the root of the head size,
+    The logit of query i and key j is, divided by the root of the head size,
 
         (W_q E_i + u)^T W_k E_j + (W_q E_i + v)^T W_R R_ij
 
-    where R_ij is what `RelativePositions` prepared: of tokens, sentences and
-    paragraphs it is Sega-Transformer-XL, of tokens alone Transformer-XL (Dai et al.,
-    2019, section 3.3). No projection has a separate bias.
+    with R_ij prepared by `RelativePositions`: tokens, sentences and paragraphs for
+    Sega-Transformer-XL, tokens only for Transformer-XL (Dai et al., 2019, section 3.3).
+    No projection has a separate bias.
 
     Args:
         num_heads: int.
@@ -235,8 +235,8 @@ class SegmentRelativeAttention(keras.layers.Layer):
     Call arguments:
         hidden: `(B, T, D)`, the segment.
         memory: `(B, M, D)`, hidden states of the tokens before it.
-        positions: what `RelativePositions` made of their indices.
-        mask: bool `(B, 1, T, K)`, likewise.
+        positions: the positions from `RelativePositions`.
+        mask: the mask from `RelativePositions`, bool `(B, 1, T, K)`.
         content_bias: u, `(H, E)`; Transformer-XL shares it between layers.
         position_bias: v, `(H, E)`.
 
@@ -320,6 +320,8 @@ class SegmentRelativeAttention(keras.layers.Layer):
 class TransformerXLLayer(keras.layers.Layer):
     """Post-norm layer around `SegmentRelativeAttention` (Dai et al., 2019).
 
+    Call arguments are those of `SegmentRelativeAttention`.
+
     Args:
         num_heads: int.
         head_size: int.
@@ -329,11 +331,8 @@ class TransformerXLLayer(keras.layers.Layer):
         attention_dropout: float. Rate on the attention weights.
         layer_norm_epsilon: float.
         kernel_initializer: initializer of every kernel.
-        recompute: bool. Whether the backward pass of training computes the layer again
-            instead of holding its inner values (`seg_tf.layers.common`).
+        recompute: bool. As for `seg_tf.layers.transformer.TransformerLayer`.
         **kwargs: arguments of `keras.layers.Layer`.
-
-    Call arguments: those of `SegmentRelativeAttention`.
 
     Returns:
         Tensor `(B, T, D)`.

@@ -265,8 +265,8 @@ def lay_out(
 
     Returns:
         `token_ids`, `padding_mask`, `position_index`, `sentence_number`, the sentence
-        of each position in the row, from 1, and 0 at padding, and `is_piece`; each `(B,
-        L)`.
+        of each position in the row, from 1, and 0 at padding, and `is_piece`; each
+        `(B, L)`.
     """
     starts = tf.where(is_sentence, starts, row_length)
     order = tf.argsort(starts, axis=1, stable=True)

@@ -60,8 +60,8 @@ class TransformerXL(keras.Model):
     Call arguments:
         inputs: dict of int tensors `(B, T)` `token_ids`, `stream_token`,
             `stream_sentence` and `stream_paragraph`, and the memory that the previous
-            segment returned: `memory_hidden` `(B, N, M, D)` and `memory_indices` `(B,
-            M, 3)`. Without these two the memory is empty. Other entries are ignored.
+            segment returned: `memory_hidden` `(B, N, M, D)` and `memory_indices`
+            `(B, M, 3)`. Without them it is empty. Other entries are ignored.
 
     Returns:
         The output, `(B, T, D)`, and a dict of the memory for the next segment.

@@ -12,13 +12,14 @@ import seg_tf.models
 import seg_tf.objectives
 import seg_tf.training.optimizers.optimizer  # noqa: F401
 from seg_tf.config import RunConfig, TrainingConfig, build_from
+from seg_tf.data import record_sources
 from seg_tf.data.inputs import MixtureInputs
-from seg_tf.training import engine, record_sources
+from seg_tf.data.record_sources import RecordSource
+from seg_tf.training import engine
 from seg_tf.training.distribution import Distribution
 from seg_tf.training.inputs import Inputs, train_dataset, validation_datasets
 from seg_tf.training.learner import Learner
 from seg_tf.training.optimizers.loss_scale import NoLossScale
-from seg_tf.training.record_sources import RecordSource
 from seg_tf.training.step import Features, NoMemory, StepOptions
 
 # Numbers of half precision in 16 bytes, in which tensor cores read a row.

@@ -15,14 +15,13 @@ from seg_tf import command_line, output_paths, papers
 from seg_tf.checkpoints import contents, folder_names, folders, pretrained
 from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.config import RunConfig, describe_taken, follow_source, to_dict
+from seg_tf.data import record_sources
 from seg_tf.training import (
     build,
     dry_run,
     engine,
-    record_sources,
     run_folder,
     trackers,
-    versions,
 )
 from seg_tf.training.distribution import Distribution
 from seg_tf.training.errors import NonFiniteSteps, TrainingStopped
@@ -135,7 +134,7 @@ def _prepare_together(
     # Whatever decides what a rank does next comes first.
     processes.check_agreement(
         {
-            **versions.software(engine.current().packages),
+            **engine.software(),
             "config": to_dict(config),
             "flags set": sorted(options.asked),
             "--initial_checkpoint": bool(options.initial_checkpoint),

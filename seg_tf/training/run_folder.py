@@ -14,7 +14,7 @@ from seg_tf import files, papers
 from seg_tf.checkpoints import folder_names
 from seg_tf.config import RunConfig, differing_settings, from_config_dict, to_dict
 from seg_tf.config.base import flat
-from seg_tf.training import engine, versions
+from seg_tf.training import engine
 from seg_tf.training.errors import OutputFolderError
 
 if TYPE_CHECKING:  # which imports TensorFlow
@@ -164,7 +164,7 @@ def facts(
         "vocab_size": config.model.vocab_size or inputs.vocab_size,
         "vocab_checksum": inputs.vocab_checksum,
         "deviations": [str(one) for one in papers.deviations(config)],
-        "versions": versions.installed(engine.current().packages),
+        "versions": engine.installed_versions(),
     }
 
 

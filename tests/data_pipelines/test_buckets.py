@@ -12,7 +12,7 @@ import pytest
 
 from seg_tf import remote_files
 from seg_tf.config import build_from
-from seg_tf.data import mirrors, shards
+from seg_tf.data import mirrors, record_sources, shards
 from seg_tf.data.inputs import (
     MaskingConfig,
     PackedWindowInputsConfig,
@@ -20,7 +20,6 @@ from seg_tf.data.inputs import (
 )
 from seg_tf.data.manifest import Manifest, shard_paths, text_preparation
 from seg_tf.data.window_records import WindowRecords
-from seg_tf.training import record_sources
 from tests import command_calls
 from tests.data import test_reat_inputs as texts
 from tests.data.test_window_inputs import assert_same_rows, take

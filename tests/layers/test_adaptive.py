@@ -2,7 +2,6 @@
 
 import functools
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -338,20 +337,3 @@ def test_weights_are_factors_of_losses_and_gradients(static_shapes, dtype):
     for one, other in zip(weighted, expected, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-5)
     assert (np.asarray(weighted[0])[weights == 0] == 0).all()
-
-
-@each_way
-def test_tie_survives_saving(static_shapes, tmp_path):
-    layer = build_softmax(static_shapes=static_shapes)
-    ids = keras.Input((None,), dtype="int32", name="ids")
-    targets = keras.Input((None,), dtype="int32", name="targets")
-    model = keras.Model([ids, targets], layer(layer.embedding(ids), targets))
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    (restored,) = [one for one in loaded.layers if isinstance(one, AdaptiveSoftmax)]
-    (embedding,) = [one for one in loaded.layers if isinstance(one, AdaptiveEmbedding)]
-    assert restored.embedding is embedding
-    assert restored.static_shapes == static_shapes
-    assert loaded.count_params() == model.count_params()
-    inputs = [np.array([[1, 12, 7]]), np.array([[12, 5, 0]])]
-    np.testing.assert_allclose(loaded(inputs), model(inputs), atol=1e-6)

@@ -6,7 +6,6 @@ import pytest
 import tensorflow as tf
 
 from seg_tf.layers.embeddings import IndexEmbedding, SinusoidalTable
-from tests import numpy_reference
 
 TABLES = {"paragraph_index": 5, "sentence_index": 7, "token_index": 9}
 
@@ -17,15 +16,6 @@ def random_features(shape=(3, 6)):
         name: generator.integers(0, rows, shape).astype("int32")
         for name, rows in TABLES.items()
     }
-
-
-def test_output_is_sum_of_named_rows():
-    layer = IndexEmbedding(TABLES, hidden_size=4)
-    features = random_features()
-    expected = numpy_reference.index_embedding(
-        numpy_reference.named_weights(_built(layer)), features
-    )
-    np.testing.assert_allclose(layer(features), expected, atol=1e-6)
 
 
 def test_gradient_sums_over_every_use_of_a_row():
@@ -90,12 +80,3 @@ def test_root_mean_square(shape):
     table = np.asarray(SinusoidalTable(0.5)(shape, "float32"))
     assert table.shape == shape
     np.testing.assert_allclose(np.sqrt(np.mean(table**2)), 0.5, rtol=0.05)
-
-
-def test_serialises():
-    copy = keras.initializers.deserialize(
-        keras.initializers.serialize(SinusoidalTable(0.25))
-    )
-    np.testing.assert_array_equal(
-        copy((4, 8), "float32"), SinusoidalTable(0.25)((4, 8), "float32")
-    )

@@ -44,23 +44,6 @@ def _hidden(features):
     return np.random.default_rng(4).normal(size=shape).astype("float32")
 
 
-@pytest.mark.parametrize("approximate_gelu", [False, True])
-def test_alpha_layer_is_figure_2_with_a_batch(hidden, features, approximate_gelu):
-    layer = build(AlphaTransformerLayer, approximate_gelu=approximate_gelu)
-    expected = numpy_reat.alpha_layer(
-        numpy_reference.named_weights(layer),
-        hidden,
-        features,
-        epsilon=1e-3,
-        approximate_gelu=approximate_gelu,
-    )
-    outputs = layer(hidden, *(features[name] for name in INPUTS))
-    is_token = features["padding_mask"]
-    np.testing.assert_allclose(
-        np.asarray(outputs)[is_token], expected[is_token], atol=1e-5
-    )
-
-
 def test_sentence_layer_is_an_ordinary_one_of_each_sentence(hidden, features):
     layer = build(SentenceTransformerLayer)
     expected = numpy_reat.sentence_layer(

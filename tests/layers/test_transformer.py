@@ -102,19 +102,6 @@ def test_attention_weights_are_those_of_keras_hub(hidden):
     )
 
 
-def test_attention_weights_have_a_rate_of_their_own(hidden, group):
-    def draws(**rates):
-        layer = TransformerEncoder(intermediate_size=12, num_heads=2, **rates)
-        return [np.asarray(layer(hidden, group, group, training=True)) for _ in "ab"]
-
-    for rates in ((0.0, 0.5), (0.5, 0.0)):
-        one, other = draws(dropout=rates[0], attention_dropout=rates[1])
-        # A position that sees itself alone has one weight, 1: kept or dropped.
-        assert (one != other).any()
-    one, other = draws(dropout=0.0, attention_dropout=0.0)
-    np.testing.assert_array_equal(one, other)
-
-
 pytestmark = pytest.mark.slow
 
 

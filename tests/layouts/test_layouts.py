@@ -177,21 +177,6 @@ def test_sentences_of_one_text_are_laid_out_as_those_of_a_document(kind):
         assert not found[name][:, num:].any(), name
 
 
-def test_a_text_may_have_several_sentences_in_a_window():
-    layout = tiny("segabert").layout()
-    features = layout.lay_out([QUESTION_AND_CONTEXT], (16,))
-    assert_row(
-        features,
-        {
-            "token_ids": [CLS, 7, 8, SEP, 9, 10, 11, SEP],
-            "paragraph_index": [0, 0, 0, 0, 1, 1, 1, 1],
-            "sentence_index": [0, 0, 0, 0, 2, 3, 3, 3],
-            "token_index": [0, 0, 1, 2, 4, 0, 1, 2],
-        },
-    )
-    assert layout.row_shape(QUESTION_AND_CONTEXT) == (16,)
-
-
 def test_every_sentence_of_a_text_has_a_token_of_its_own():
     layout = tiny("segabert_slm").layout()
     features = layout.lay_out([QUESTION_AND_CONTEXT], (16, 6))

@@ -2,7 +2,6 @@
 
 import math
 
-import keras
 import numpy as np
 import pytest
 
@@ -22,13 +21,6 @@ def test_vectors_are_those_at_the_positions_of_their_own_row(dtype):
     found = np.asarray(gather_vectors(sequence, positions))
     assert found.dtype == np.float32
     np.testing.assert_array_equal(found, expected)
-
-
-def test_rows_become_blocks_in_order():
-    rows = np.arange(2 * 6 * 3).reshape(2, 6, 3)
-    blocks = np.asarray(to_blocks(rows, 2))
-    assert blocks.shape == (6, 2, 3)
-    np.testing.assert_array_equal(blocks[4], rows[1, 2:4])
 
 
 def test_rows_that_are_no_blocks_are_refused():
@@ -58,9 +50,3 @@ def test_gelu_equals_its_formula(approximate):
     else:
         expected = [x / 2 * math.erfc(-x / math.sqrt(2)) for x in INPUTS]
     np.testing.assert_allclose(gelu(approximate)(INPUTS), expected, atol=1e-6)
-
-
-@pytest.mark.parametrize("approximate", [False, True])
-def test_gelu_survives_serialisation(approximate):
-    config = keras.activations.serialize(gelu(approximate))
-    assert keras.activations.deserialize(config) is gelu(approximate)

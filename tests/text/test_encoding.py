@@ -43,13 +43,6 @@ def test_each_tokenizer_has_its_vocabulary(
     assert encoder.decode(encoder.encode(["AB."])[0]) == decoded
 
 
-def test_a_vocabulary_of_the_other_kind_is_refused(paths):
-    with pytest.raises(ValueError, match=r"lacks \[PAD\]"):
-        encoding.read_vocabulary("word_pieces", paths["words"])
-    with pytest.raises(ValueError, match="<eos> on line 1"):
-        encoding.read_vocabulary("words", paths["word_pieces"])
-
-
 def test_an_unknown_tokenizer_is_refused(paths):
     for function in (
         lambda: encoding.read_vocabulary("bytes", paths["words"]),
@@ -86,26 +79,9 @@ PARTS = [
 ]
 
 
-VOCABULARY = WordVocabulary(
-    [
-        *("<eos>", "the", ",", "<unk>", "dog", "don", "'", "don't", "<", "eos", "unk"),
-        *(
-            ">",
-            "中",
-            "中文",
-            "ete",
-            "été",
-            "a",
-            "(",
-            "(a)",
-            "@-@",
-            "x",
-            "y",
-            "x,y",
-            "The",
-        ),
-    ]
-)
+WORDS = """<eos> the , <unk> dog don ' don't < eos unk > 中 中文 ete été a ( (a)
+@-@ x y x,y The"""
+VOCABULARY = WordVocabulary(WORDS.split())
 
 
 def random_texts(count):
@@ -171,8 +147,3 @@ def test_memory_is_bounded_and_forgetting_changes_nothing(monkeypatch):
     words = Words(VOCABULARY)
     assert split_rows(words.encode(texts)) == expected
     assert len(words._chunks) <= 5
-
-
-def test_an_unknown_way_of_splitting_is_refused():
-    with pytest.raises(ValueError, match=r"one of words, whitespace.*'spaces'"):
-        Words(VOCABULARY, "spaces")

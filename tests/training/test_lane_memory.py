@@ -14,7 +14,7 @@ from seg_tf.training.distribution import Distribution
 from seg_tf.training.errors import Interrupted
 from seg_tf.training.run_folder import RunFolder, describe_run
 from seg_tf.training.step import NoMemory
-from seg_tf.training.tensorflow_lane_memory import LaneMemory
+from seg_tf.training.tensorflow_engine import LaneMemory
 from tests import scripted_runs
 from tests.training import word_runs
 from tests.training.stand_ins import At, as_built, make_updates, pretrain, terminate

@@ -5,7 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from seg_tf.training import build, record_sources, run_folder, throughput
+from seg_tf.data import record_sources
+from seg_tf.training import build, run_folder, throughput
 from seg_tf.training.errors import Interrupted, OutputFolderError
 from seg_tf.training.run_folder import RunFolder
 from tests.data_pipelines.builders import random_tree, write_windows

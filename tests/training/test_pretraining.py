@@ -12,11 +12,11 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from seg_tf.checkpoints import contents
 from seg_tf.checkpoints.pretrained import load_encoder
+from seg_tf.data.record_sources import RecordSource
 from seg_tf.training import build, logs, plots, run_folder, throughput
 from seg_tf.training.checkpoint import Checkpoints
 from seg_tf.training.errors import Interrupted, NonFiniteLossError, TrainingStopped
 from seg_tf.training.logs import RunWriter
-from seg_tf.training.record_sources import RecordSource
 from seg_tf.training.run_folder import RunFolder
 from tests.training.stand_ins import (
     LENGTH,

@@ -4,8 +4,8 @@ import re
 import pytest
 
 from seg_tf import files
-from seg_tf.training import record_sources
-from seg_tf.training.record_sources import RecordSource
+from seg_tf.data import record_sources
+from seg_tf.data.record_sources import RecordSource
 
 
 @pytest.fixture
