@@ -65,9 +65,9 @@ def test_encoder_alone_can_be_loaded(tmp_path, index_tables):
 
     class EncoderAlone:
         objectives = types.MappingProxyType({})
-        interval_metrics = ()
+        counters = ()
         memory = NoMemory()
-        step_options = StepOptions()
+        options = StepOptions()
         optimizer = keras.optimizers.SGD(0.1)
 
     EncoderAlone.encoder = encoder
@@ -212,7 +212,7 @@ def test_checkpoint_says_that_its_text_became_words(learner, tmp_path, tokenizer
 def test_checkpoint_of_an_earlier_format_is_refused(learner, tmp_path):
     folder = save_with_text(tmp_path, learner)
     contents.write_state(folder, {**contents.read_state(folder), "format_version": 2})
-    message = r"state\.json: written in format 2; .* format 3 only\. Make the check"
+    message = r"state\.json: written in format 2; .* format 4 only\. Make the check"
     with pytest.raises(CheckpointError, match=message):
         load_pretrained(tmp_path)
 
