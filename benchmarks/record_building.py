@@ -61,7 +61,7 @@ def _write_sentences(text: pathlib.Path, output: pathlib.Path) -> None:
     from nltk.tokenize.punkt import PunktParameters, PunktSentenceTokenizer
 
     from data_pipelines.readers import Document, get_reader
-    from seg_tf.text.sentence_parameters import load_parameters
+    from seg_tf.text.splitters import load_parameters
 
     ours = load_parameters("english")
     parameters = PunktParameters()

@@ -110,7 +110,7 @@ def _timed(split: Callable[[str], list[str]], slices: list[list[str]]) -> Callab
 
 def main(_: Sequence[str]) -> None:
     from seg_tf.text.punkt import SentenceSplitter
-    from seg_tf.text.sentence_parameters import load_parameters
+    from seg_tf.text.splitters import load_parameters
 
     paired.pin_to_one_core()
     parameters = load_parameters(_PARAMETERS.value)

@@ -24,7 +24,7 @@ from absl import flags
 
 from benchmarks import paired, sample_data
 from seg_tf import command_line
-from seg_tf.text.exact_tokenizer import Normalization
+from seg_tf.text.normalization import Normalization
 
 _INPUT = flags.DEFINE_string(
     "input", str(sample_data.WIKIPEDIA), "WikiExtractor files."
@@ -107,7 +107,7 @@ def _compare(path: pathlib.Path, pieces, reference) -> int:
 def main(_: Sequence[str]) -> None:
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     paired.pin_to_one_core()
-    from seg_tf.text.exact_tokenizer import exact_tokenizer
+    from seg_tf.text.normalization import exact_tokenizer
     from seg_tf.text.vocabulary import Vocabulary
     from seg_tf.text.word_pieces import WordPieces
 

@@ -36,8 +36,9 @@ from data_pipelines.builds import (
 from data_pipelines.builds.document_options import DocumentOptions
 from data_pipelines.cleaning import cleaning_options
 from data_pipelines.report import report_flag
-from seg_tf.text import casing, encoding
-from seg_tf.text.sentence_parameters import (
+from seg_tf.text import encoding
+from seg_tf.text.normalization import define_normalization_flags
+from seg_tf.text.splitters import (
     FUNCTION_HELP,
     PARAMETERS_HELP,
     load_parameters,
@@ -60,7 +61,7 @@ def define_flags() -> None:
         "What the tokens are. "
         + " ".join(f"{name}: {line}" for name, line in encoding.TOKENIZERS.items()),
     )
-    casing.define_flags(
+    define_normalization_flags(
         "Lower-case and, without --nostrip_accents, strip accents (uncased). Default: "
         "as the vocabulary's rows say; capital letters in more than 1 % make it cased."
     )

@@ -27,8 +27,11 @@ from data_pipelines.builds.word_counts import (
     count_words,
     report_stripped,
 )
-from seg_tf.text import casing
-from seg_tf.text.exact_tokenizer import Normalization, word_splitter
+from seg_tf.text.normalization import (
+    Normalization,
+    define_normalization_flags,
+    word_splitter,
+)
 from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 
@@ -155,7 +158,7 @@ def _define_flags() -> None:
     vocabulary_files.define_flags()
     defaults = VocabularyOptions()
     flags.DEFINE_integer("vocab_size", defaults.vocab_size, "Number of tokens.")
-    casing.define_flags(
+    define_normalization_flags(
         "Lower-case and, without --nostrip_accents, strip accents (uncased). The "
         "default is that of BERT's uncased models; build_word_vocab keeps case, as "
         "word-level language models do. What is built with a vocabulary follows its "

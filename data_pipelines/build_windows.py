@@ -32,7 +32,7 @@ from data_pipelines.report import report_flag
 from seg_tf import files
 from seg_tf.data import mirrors, record_schema
 from seg_tf.data.manifest import FILE_NAME, Manifest
-from seg_tf.text.preparation import SENTENCE_PARAMETERS_FILE, VOCABULARY_FILE
+from seg_tf.text.encoding import SENTENCE_PARAMETERS_FILE, VOCABULARY_FILE
 
 
 def build_windows(

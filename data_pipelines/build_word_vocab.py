@@ -26,10 +26,9 @@ from data_pipelines.builds.word_counts import (
     count_words,
     report_stripped,
 )
-from seg_tf.text import casing
-from seg_tf.text.exact_tokenizer import Normalization
-from seg_tf.text.word_vocabulary import EOS, UNK, WordVocabulary
-from seg_tf.text.words import SPLITTERS
+from seg_tf.text.encoding import SPLITTERS
+from seg_tf.text.normalization import Normalization, define_normalization_flags
+from seg_tf.text.vocabulary import EOS, UNKNOWN_WORD, WordVocabulary
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -101,7 +100,7 @@ def build_word_vocabulary(
     report_stripped(counter, normalization)
     # Of a literal <eos> in text the tokenizer makes <unk>.
     counts.pop(EOS, None)
-    literal_unknown = counts.pop(UNK, 0)
+    literal_unknown = counts.pop(UNKNOWN_WORD, 0)
     words = {
         word: count
         for word, count in counts.items()
@@ -117,15 +116,15 @@ def build_word_vocabulary(
     num_unknown = counter.num_words - sum(words.values())
     ordered, rank = list(words), 0
     if literal_unknown:
-        place = (-num_unknown, UNK)
+        place = (-num_unknown, UNKNOWN_WORD)
         rank = sum((-count, word) < place for word, count in words.items())
-    tokens = [EOS, *ordered[:rank], UNK, *ordered[rank:]]
+    tokens = [EOS, *ordered[:rank], UNKNOWN_WORD, *ordered[rank:]]
     num_tokens = counter.num_words + counter.num_texts
     print(
         f"{num_tokens:,} tokens: {counter.num_words:,} words, {len(counts):,} of them "
         f"distinct, and {counter.num_texts:,} {EOS}. {num_unknown:,} tokens "
-        f"({num_unknown / num_tokens:.2%}) are {UNK}, {literal_unknown:,} of them so "
-        "in the text",
+        f"({num_unknown / num_tokens:.2%}) are {UNKNOWN_WORD}, {literal_unknown:,} of "
+        "them so in the text",
         file=sys.stderr,
     )
     if counter.has_forgotten:
@@ -154,7 +153,7 @@ def _define_flags() -> None:
         "vocab_size", None, "The most tokens, <eos> and <unk> included.", lower_bound=3
     )
     flags.DEFINE_integer("min_count", None, "Least count of a word.", lower_bound=1)
-    casing.define_flags(
+    define_normalization_flags(
         "Lower-case and, without --nostrip_accents, strip accents (uncased). The "
         "default is that of word-level language models; build_vocab lower-cases, as "
         "BERT's uncased models do. What is built with a vocabulary follows its rows.",

@@ -27,7 +27,7 @@ from seg_tf.data.manifest import (
     vocabulary_path,
 )
 from seg_tf.text.tree import DocumentTree
-from seg_tf.text.word_vocabulary import EOS
+from seg_tf.text.vocabulary import EOS
 
 
 def check_folder(folder: pathlib.Path) -> Iterator[str]:

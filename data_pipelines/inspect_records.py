@@ -25,10 +25,10 @@ from seg_tf.data.manifest import (
     shard_paths,
     vocabulary_path,
 )
-from seg_tf.layouts.indexed_rows import NUM_SPECIAL_TOKENS
-from seg_tf.layouts.trees import Trees
+from seg_tf.layouts.rows import NUM_SPECIAL_TOKENS
 from seg_tf.layouts.windows import window_rows
 from seg_tf.text import encoding
+from seg_tf.text.graph.trees import Trees
 from seg_tf.text.tree import DocumentTree
 
 _INDEX_NAMES = ("paragraph_index", "sentence_index", "token_index")

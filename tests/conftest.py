@@ -58,14 +58,13 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     graphs are millions of objects and little garbage.
     """
     if hasattr(session.config, "workerinput") and "tensorflow" in sys.modules:
-        from seg_tf.text import normalized_characters
-        from seg_tf.text.exact_tokenizer import CASED, UNCASED
-        from seg_tf.text.graph import punkt_decision, punkt_tokens
+        from seg_tf.text.graph import punkt, word_pieces
+        from seg_tf.text.normalization import CASED, UNCASED
 
         for normalization in (UNCASED, CASED):
-            normalized_characters.normalized_characters(normalization)
-        punkt_tokens.character_flags()
-        punkt_decision.small_letters()
+            word_pieces.normalized_characters(normalization)
+        punkt.character_flags()
+        punkt.small_letters()
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)

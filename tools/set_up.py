@@ -234,6 +234,20 @@ class Environment:
                 f"{tail}\npip could not install {lock}; its whole output: {log}"
             )
 
+    def ensure_commands(self) -> None:
+        """Makes `seg-tf` run the code of this folder, unless it does already."""
+        record = self.read_record()
+        if record.get("commands") == str(REPOSITORY):
+            return
+        subprocess.check_call(
+            [
+                *(str(self.python), "-m", "pip", "--disable-pip-version-check"),
+                *("install", "--quiet", "--no-deps", "--no-build-isolation"),
+                *("--editable", str(REPOSITORY)),
+            ]
+        )
+        self.write_record({**record, "commands": str(REPOSITORY)})
+
     def ensure_horovod(self, mode: str) -> None:
         """Builds and installs Horovod, unless it is there.
 
@@ -288,6 +302,7 @@ def main() -> int:
         with only_one(REPOSITORY / ".cache" / "set-up.lock"):
             environment.ensure_made()
             environment.ensure_packages(arguments.packages)
+            environment.ensure_commands()
             environment.ensure_horovod(arguments.horovod)
     except (SetUpError, subprocess.CalledProcessError) as error:
         print(f"Set-up: {error}", file=sys.stderr)

@@ -35,7 +35,7 @@ from data_pipelines.builds.window_building import WindowMaker, WindowOptions
 from data_pipelines.cleaning.cleaning_options import NEAR
 from seg_tf import files
 from seg_tf.data.manifest import Manifest
-from seg_tf.text.sentence_parameters import load_parameters
+from seg_tf.text.splitters import load_parameters
 
 
 class BeamEngine:

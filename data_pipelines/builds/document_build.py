@@ -28,10 +28,11 @@ from data_pipelines.readers.io.passed_over import PassedOver, passed_over_summar
 from seg_tf import file_listing, files
 from seg_tf.data import record_schema
 from seg_tf.data.manifest import COUNTS, SPLITS, Manifest, Shard
-from seg_tf.text import casing, encoding
-from seg_tf.text.preparation import SENTENCE_PARAMETERS_FILE, VOCABULARY_FILE
-from seg_tf.text.sentence_parameters import load_parameters, make_splitter
-from seg_tf.text.token_table import TokenTable
+from seg_tf.text import encoding
+from seg_tf.text.encoding import SENTENCE_PARAMETERS_FILE, VOCABULARY_FILE
+from seg_tf.text.normalization import Casing, choose_normalization
+from seg_tf.text.splitters import load_parameters, make_splitter
+from seg_tf.text.vocabulary import TokenTable
 
 if TYPE_CHECKING:
     from data_pipelines.builds.engine_flags import Engine
@@ -200,12 +201,12 @@ def summary(manifest: Manifest) -> str:
 
 def _with_casing(options: DocumentOptions, vocabulary: TokenTable) -> DocumentOptions:
     """The options with the normalization that the vocabulary asks for, if not given."""
-    normalization = casing.choose(
+    normalization = choose_normalization(
         vocabulary, options.lower_case, options.strip_accents, options.split_ideographs
     )
     if options.lower_case is None:
         print(
-            f"Text is {normalization}: {casing.Casing.of(vocabulary)}. "
+            f"Text is {normalization}: {Casing.of(vocabulary)}. "
             "--[no]lower_case, --[no]strip_accents and --[no]split_ideographs override "
             "this",
             file=sys.stderr,

@@ -13,8 +13,8 @@ from data_pipelines.builds.document_slices import Slice
 from data_pipelines.readers import Document, get_reader
 from data_pipelines.readers.io.passed_over import PassedOver
 from seg_tf import file_listing
-from seg_tf.text.preparation import VOCABULARY_FILE
-from seg_tf.text.token_table import TokenTable
+from seg_tf.text.encoding import VOCABULARY_FILE
+from seg_tf.text.vocabulary import TokenTable
 
 
 def list_sources(

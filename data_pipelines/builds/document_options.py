@@ -6,8 +6,8 @@ from typing import Any
 
 from data_pipelines.cleaning.cleaning_options import NO_CLEANING, CleaningOptions
 from seg_tf.text import encoding
-from seg_tf.text.exact_tokenizer import Normalization
-from seg_tf.text.sentence_parameters import SentenceParameters
+from seg_tf.text.normalization import Normalization
+from seg_tf.text.splitters import SentenceParameters
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -22,7 +22,7 @@ class DocumentOptions:
         vocab_file: a file with a token a line.
         tokenizer: one of `seg_tf.text.encoding.TOKENIZERS`.
         lower_case: whether text is lower-cased. What is None follows the vocabulary
-            (`seg_tf.text.casing.choose`).
+            (`seg_tf.text.normalization.choose`).
         strip_accents: whether text is stripped of accents.
         split_ideographs: whether each Chinese character is a word.
         sentence_parameters: those of the splitter, or what `load_parameters` takes.

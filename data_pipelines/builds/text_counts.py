@@ -16,9 +16,9 @@ import numpy as np
 
 from seg_tf.data.manifest import TEXT_COUNTS, Manifest
 from seg_tf.text import encoding
-from seg_tf.text.exact_tokenizer import CONTINUATION
-from seg_tf.text.token_table import TokenTable
+from seg_tf.text.normalization import CONTINUATION
 from seg_tf.text.tree import DocumentTree
+from seg_tf.text.vocabulary import TokenTable
 
 LONG_SENTENCE = 200
 """Tokens of the longest sentence that is a paragraph and goes unnoticed."""

@@ -15,8 +15,7 @@ from data_pipelines.readers import Document, RejectedDocument, get_reader
 from seg_tf.data import record_schema, tree_shards
 from seg_tf.data.manifest import SPLITS, shard_name
 from seg_tf.text import encoding
-from seg_tf.text.sentence_function import SentenceFunctionError
-from seg_tf.text.sentence_parameters import load_parameters, make_splitter
+from seg_tf.text.splitters import SentenceFunctionError, load_parameters, make_splitter
 from seg_tf.text.tree import DocumentTree, TreeBuilder
 
 # Documents are encoded in batches of about this many characters, so that memory

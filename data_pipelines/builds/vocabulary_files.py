@@ -10,7 +10,7 @@ from absl import flags
 
 from data_pipelines.builds import text_flags
 from seg_tf import command_line, files, output_paths
-from seg_tf.text.token_table import TokenTable
+from seg_tf.text.vocabulary import TokenTable
 
 
 def define_flags() -> None:

@@ -12,7 +12,7 @@ from data_pipelines.readers import get_reader
 from data_pipelines.readers.base import Document
 from data_pipelines.readers.io.passed_over import PassedOver, passed_over_summary
 from seg_tf import command_line
-from seg_tf.text.exact_tokenizer import Normalization
+from seg_tf.text.normalization import Normalization
 
 # Distinct strings between spaces that are held before they are split into words.
 _MAX_CHUNKS = 1 << 20

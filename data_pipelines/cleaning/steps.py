@@ -10,7 +10,7 @@ from data_pipelines.cleaning.cleaning_options import CleaningOptions
 from data_pipelines.cleaning.drop_counts import DropCounter
 from data_pipelines.cleaning.evaluation_texts import EvaluationTexts
 from data_pipelines.readers import Document
-from seg_tf.text.user_functions import load_function
+from seg_tf.text.splitters import load_function
 
 
 class Step(Protocol):

@@ -14,7 +14,7 @@ from data_pipelines.report.measurements import CAPS, Measurements, measure
 from seg_tf import files
 from seg_tf.data.manifest import COUNTS, FILE_NAME, SPLITS, Manifest
 from seg_tf.text import encoding
-from seg_tf.text.exact_tokenizer import Normalization
+from seg_tf.text.normalization import Normalization
 
 MAX_DOCUMENTS = 20_000
 DOCUMENTS_FOLDER = "documents"

@@ -16,17 +16,17 @@ from seg_tf.configuration.differences import differing_settings
 from seg_tf.configuration.registry import typed
 from seg_tf.layers.constructor_arguments import checked_names
 from seg_tf.layouts.layout import Layout
-from seg_tf.text import casing, encoding
-from seg_tf.text.exact_tokenizer import Normalization
-from seg_tf.text.preparation import SENTENCE_PARAMETERS_FILE, VOCABULARY_FILE
+from seg_tf.text import encoding
+from seg_tf.text.encoding import SENTENCE_PARAMETERS_FILE, VOCABULARY_FILE
+from seg_tf.text.normalization import Normalization, choose_normalization
 from seg_tf.text.punkt_parameters import PunktParameters
-from seg_tf.text.sentence_parameters import (
+from seg_tf.text.splitters import (
     SentenceParameters,
     Splitter,
     make_splitter,
     read_parameters,
 )
-from seg_tf.text.token_table import TokenTable
+from seg_tf.text.vocabulary import TokenTable
 
 
 def load_encoder(
@@ -174,7 +174,7 @@ def load_pretrained(
         vocab_file: the vocabulary, for a checkpoint without one. It has to be that
             of the run.
         lower_case: for a checkpoint that does not say; None infers it from the
-            vocabulary (`seg_tf.text.casing`).
+            vocabulary (`seg_tf.text.normalization`).
         model_settings: fields of the model's config that are to be other than in the
             run, and that no weight depends on, such as `memory_length`.
         sentence_function: `module:function`, the function that splits text into
@@ -195,7 +195,7 @@ def load_pretrained(
         encoding.check_tokenizer(tokenizer)
     vocabulary = _vocabulary(folder, state, tokenizer, vocab_file)
     if "lower_case" not in text:
-        normalization = casing.choose(vocabulary, lower_case)
+        normalization = choose_normalization(vocabulary, lower_case)
     else:
         normalization = Normalization.from_described(text)
         if lower_case not in (None, normalization.lower_case):

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Sequence
 from absl import flags
 
 from seg_tf import command_line
-from seg_tf.text.sentence_parameters import load_parameters, make_splitter
+from seg_tf.text.splitters import load_parameters, make_splitter
 
 _CONTEXT = 30
 

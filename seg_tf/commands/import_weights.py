@@ -45,7 +45,7 @@ from ml_collections import config_flags
 from seg_tf import command_line, configuration, output_paths
 from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.interop import conversion, formats, new_folder
-from seg_tf.text import casing
+from seg_tf.text.normalization import define_normalization_flags
 from seg_tf.training import config_overrides
 
 
@@ -67,7 +67,7 @@ def define_flags() -> None:
     flags.DEFINE_string(
         "vocab_file", None, "Its vocab.txt, where none lies beside the weights."
     )
-    casing.define_flags(
+    define_normalization_flags(
         "Lower-case text and, without --nostrip_accents, strip accents. This flag and "
         "the next two override the files of the source. Default: as these say, or else "
         "the vocabulary's rows; capital letters in more than 1 % make it cased.",

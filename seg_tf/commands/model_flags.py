@@ -11,7 +11,7 @@ from absl import flags
 from seg_tf.checkpoints import folders
 from seg_tf.checkpoints.pretrained import Pretrained, load_pretrained
 from seg_tf.inference import texts
-from seg_tf.text.sentence_parameters import (
+from seg_tf.text.splitters import (
     FUNCTION_HELP,
     PARAMETERS_HELP,
     load_parameters,

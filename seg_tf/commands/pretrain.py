@@ -23,7 +23,7 @@ for bit, as a run that was never stopped. With a larger --config.training.num_up
 the same command trains it for longer, at the rates of the longer run from there on
 (docs/pretraining.md).
 
-On several processes, of one host or of many (BUILD.md), say before it how many:
+On several processes, of one host or of many (docs/clusters.md), say before it how many:
 
   horovodrun -np 2 python run_pretraining.py --config=…
   horovodrun -np 16 -H host1:8,host2:8 python run_pretraining.py --config=…

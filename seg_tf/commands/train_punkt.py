@@ -30,7 +30,7 @@ one stray "Mr" without its period outweighs thousands with it. So NLTK's trainer
 run on shards of the text, and what enough shards agree on is kept. Two rounds:
 abbreviations first, then everything else with these abbreviations given. --corrections
 names a TOML file of entries that the tables get, or must not have, whatever the text
-says; `seg_tf.text.punkt_corrections` describes it.
+says; `seg_tf.text.punkt_parameters` describes it.
 
 Training needs the package nltk (part of the extra "dev"); splitting does not.
 """
@@ -51,9 +51,12 @@ from absl import app, flags
 from tqdm import tqdm
 
 from seg_tf import files
-from seg_tf.text.punkt_corrections import PunktCorrections
-from seg_tf.text.punkt_decision import tokenize, type_of
-from seg_tf.text.punkt_parameters import UNIVERSAL_TERMINATORS, PunktParameters
+from seg_tf.text.punkt import tokenize, type_of
+from seg_tf.text.punkt_parameters import (
+    UNIVERSAL_TERMINATORS,
+    PunktCorrections,
+    PunktParameters,
+)
 
 _FLAGS = flags.FLAGS
 

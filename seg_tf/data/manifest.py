@@ -25,9 +25,9 @@ from seg_tf.data.manifest_schema import (
     one_of,
 )
 from seg_tf.text import encoding
-from seg_tf.text.exact_tokenizer import Normalization
-from seg_tf.text.preparation import SENTENCE_PARAMETERS_FILE, TextPreparation
-from seg_tf.text.sentence_parameters import read_parameters
+from seg_tf.text.encoding import SENTENCE_PARAMETERS_FILE, TextPreparation
+from seg_tf.text.normalization import Normalization
+from seg_tf.text.splitters import read_parameters
 
 SCHEMA_VERSION = 2
 FILE_NAME = "manifest.json"

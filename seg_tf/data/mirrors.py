@@ -25,7 +25,7 @@ from seg_tf.data.manifest import (
     Manifest,
     Shard,
 )
-from seg_tf.text.preparation import SENTENCE_PARAMETERS_FILE
+from seg_tf.text.encoding import SENTENCE_PARAMETERS_FILE
 
 _NUM_LOCKS = 64
 DEFAULT_GIGABYTES = 50.0

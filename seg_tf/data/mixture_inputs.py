@@ -15,7 +15,7 @@ from seg_tf.data import sample_order
 from seg_tf.data.manifest import Manifest
 from seg_tf.data.mixture_order import MixtureOrder
 from seg_tf.data.window_inputs import WindowInputs, train_batches
-from seg_tf.text.preparation import TextPreparation
+from seg_tf.text.encoding import TextPreparation
 
 
 @dataclasses.dataclass(frozen=True)

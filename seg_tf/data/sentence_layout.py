@@ -10,8 +10,8 @@ from seg_tf.data import randomness
 from seg_tf.data.epoch_rows import OneWindowRows
 from seg_tf.data.window_records import DecodedWindows, WindowRecords
 from seg_tf.layouts.sentences import CANDIDATES, sentence_rows
-from seg_tf.layouts.trees import Trees
 from seg_tf.layouts.windows import WINDOW_INDICES
+from seg_tf.text.graph.trees import Trees
 
 
 class SentenceRowLayout:

@@ -27,8 +27,8 @@ from seg_tf.data.manifest import (
     vocabulary_path,
 )
 from seg_tf.data.masking import Masking
-from seg_tf.layouts.trees import Trees
 from seg_tf.layouts.windows import window_rows
+from seg_tf.text.graph.trees import Trees
 from seg_tf.text.tree import DocumentTree
 from seg_tf.text.vocabulary import Vocabulary
 

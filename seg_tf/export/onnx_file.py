@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from seg_tf.export.served_model import ServedModel
 from seg_tf.features import FEATURES
-from seg_tf.text.token_table import TokenTable
+from seg_tf.text.vocabulary import TokenTable
 
 FILE_NAME = "encode_ids.onnx"
 _OPSET = 18

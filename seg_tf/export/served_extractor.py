@@ -10,10 +10,10 @@ import tensorflow as tf
 
 from seg_tf import features as batch_contract
 from seg_tf.export.served_model import ServedModel, checked
-from seg_tf.layouts.span_answers import (
+from seg_tf.layouts.spans import (
     best_spans,
+    best_window_per_question,
     check_answer_sizes,
-    surest_of_answers,
 )
 from seg_tf.preprocessing.span_preprocessor import AskedRows, SpanPreprocessor
 
@@ -126,7 +126,9 @@ class ServedExtractor(ServedModel):
                 tf.cast(logits[name][:, 0], tf.float64) for name in ("start", "end")
             ]
             nulls = tf.add_n(of_cls)
-            surest = surest_of_answers(read.windows, nulls, tf.size(found.counts))
+            surest = best_window_per_question(
+                read.windows, nulls, tf.size(found.counts)
+            )
             odds = tf.gather(nulls, surest) - found.scores[:, 0]
             is_null = odds > self._null_threshold
             outputs["span"] = outputs["answer"]

@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.features import FEATURES
-from seg_tf.layouts.segments import Example, Segment
+from seg_tf.layouts.rows import Example, Segment
 from seg_tf.preprocessing.text_preprocessor import TextPreprocessor
 
 _PREFETCHED_BATCHES = 2

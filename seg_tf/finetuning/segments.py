@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tensorflow as tf
 
-from seg_tf.layouts.segments import Segment
+from seg_tf.layouts.rows import Segment
 from seg_tf.preprocessing.segments import cut_longest
 
 if TYPE_CHECKING:

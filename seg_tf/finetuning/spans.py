@@ -15,16 +15,22 @@ import tensorflow as tf
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.finetuning.batches import row_batches
 from seg_tf.finetuning.trials import check_finite
-from seg_tf.layouts.context_windows import Windows, WindowSizes, make_windows
-from seg_tf.layouts.contexts import Contexts, Questions
-from seg_tf.layouts.indexed_rows import NUM_SPECIAL_TOKENS
-from seg_tf.layouts.row_lengths import bucket_length
-from seg_tf.layouts.span_answers import (
-    best_spans,
-    check_answer_sizes,
-    surest_of_answers,
+from seg_tf.layouts.contexts import (
+    Contexts,
+    Questions,
+    Windows,
+    WindowSizes,
+    make_windows,
 )
-from seg_tf.layouts.spans import answer_labels, span_rows, span_trees
+from seg_tf.layouts.rows import NUM_SPECIAL_TOKENS, bucket_length
+from seg_tf.layouts.spans import (
+    answer_labels,
+    best_spans,
+    best_window_per_question,
+    check_answer_sizes,
+    span_rows,
+    span_trees,
+)
 from seg_tf.tasks.squad import Candidate, RankedAnswers
 
 # Without gradients, twice the rows of training fit into memory.
@@ -233,7 +239,9 @@ class AnswerRanker:
         """The best answers to each question, from what `predict` returned."""
         windows, num_questions = self._examples.windows, len(self._identifiers)
         nulls = logits["null"].astype(np.float64)
-        surest = surest_of_answers(windows, nulls.sum(axis=1), num_questions).numpy()
+        surest = best_window_per_question(
+            windows, nulls.sum(axis=1), num_questions
+        ).numpy()
         first_windows = np.searchsorted(windows.questions, np.arange(num_questions + 1))
         first_pieces = np.append(0, np.cumsum(windows.lengths()))
         ranked = []

@@ -21,8 +21,7 @@ from seg_tf.finetuning.optimizer import BERT_SETTINGS, ReusableModel
 from seg_tf.finetuning.span_extractor import SpanExtractor
 from seg_tf.finetuning.spans import AnswerRanker, SpanExamples
 from seg_tf.finetuning.trials import MODEL_FOLDER, DevScores, Setting
-from seg_tf.layouts.context_windows import WindowSizes
-from seg_tf.layouts.contexts import Contexts, Questions
+from seg_tf.layouts.contexts import Contexts, Questions, WindowSizes
 from seg_tf.preprocessing.contexts import GraphContextEncoder
 from seg_tf.preprocessing.window_sizes import window_sizes
 from seg_tf.tasks import squad

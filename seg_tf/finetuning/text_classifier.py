@@ -25,7 +25,7 @@ from seg_tf.finetuning.text_task import TextTask
 from seg_tf.interop import pooler_file
 from seg_tf.layers.constructor_arguments import checked_names
 from seg_tf.layers.dropout import Dropout
-from seg_tf.layouts.readouts import TextReadout
+from seg_tf.layouts.layout import TextReadout
 from seg_tf.models.own_features import feature_inputs
 from seg_tf.preprocessing.text_preprocessor import TextPreprocessor
 from seg_tf.training import devices
@@ -37,7 +37,7 @@ _BATCH_SIZE = 32
 class TextClassifier(TextTask):
     """An encoder, dropout and an affine layer on the vectors that stand for the texts.
 
-    The vectors depend on the encoder (see `seg_tf.layouts.readouts`): the pooled
+    The vectors depend on the encoder (see `seg_tf.layouts.layout`): the pooled
     `[CLS]` (BERT, SegaBERT), `[CLS]` and `[SENT]`s (SLM, section 2.2 and figure 4), or
     the pooled `<SS>`s (ReAT, section III), concatenated.
 
@@ -326,15 +326,17 @@ class TextClassifier(TextTask):
             validation_split = 0.0
         if isinstance(validation_data, tuple | list) and is_text(validation_data[0]):
             try:
-                validation_data = self._examples(*validation_data).batches(_BATCH_SIZE)
+                validation_data = self._labelled(*validation_data).batches(_BATCH_SIZE)
             except ValueError as error:
                 raise ValueError(f"`validation_data`: {error}") from error
-        data = self._keras_data(x, y, sample_weight, batch_size, seed)
         schedule = self._schedule()
-        if not self.compiled or (schedule is not None and schedule.for_one_fit):
-            # Of a dataset of texts: counting its rows would make them.
-            batches = x if isinstance(x, tf.data.Dataset) else data["x"]
-            num_batches = arguments.get("steps_per_epoch") or _num_batches(batches)
+        is_ours = not self.compiled or (schedule is not None and schedule.for_one_fit)
+        if is_ours and "steps_per_epoch" not in arguments:
+            # Before rows are made of texts.
+            x = _counted(x)
+        data = self._keras_data(x, y, sample_weight, batch_size, seed)
+        if is_ours:
+            num_batches = arguments.get("steps_per_epoch") or _num_batches(data["x"])
             num_epochs = epochs - arguments.get("initial_epoch", 0)
             self._compile(learning_rate, num_epochs * num_batches)
         elif learning_rate is not None:
@@ -345,7 +347,7 @@ class TextClassifier(TextTask):
         return super().fit(
             **data,
             epochs=epochs,
-            validation_data=self._with_rows(validation_data),
+            validation_data=self._with_rows(_counted(validation_data)),
             validation_split=validation_split,
             **arguments,
         )
@@ -418,9 +420,7 @@ class TextClassifier(TextTask):
     ) -> dict[str, Any]:
         """Arguments of Keras's methods; texts are batches of rows then."""
         if is_text(x):
-            if y is None:
-                raise ValueError("`labels` must be given with `texts`. Received: None")
-            examples = self._examples(x, y, sample_weight)
+            examples = self._labelled(x, y, sample_weight)
             return {"x": examples.batches(batch_size or _BATCH_SIZE, seed)}
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
         return {"x": self._with_rows(x), "y": y, "batch_size": batch_size, **weights}
@@ -444,6 +444,11 @@ class TextClassifier(TextTask):
 
         mapped = batches.map(rows, num_parallel_calls=tf.data.AUTOTUNE)
         return mapped.prefetch(tf.data.AUTOTUNE)
+
+    def _labelled(self, texts: Any, labels: Any = None, *weights: Any) -> TextExamples:
+        if labels is None:
+            raise ValueError("`labels` must be given with `texts`. Received: None")
+        return self._examples(texts, labels, *weights)
 
     def _examples(
         self, texts: Any, labels: Any = None, sample_weight: Any = None
@@ -558,13 +563,22 @@ class _WithoutDropout(keras.layers.Layer):
         return self.model(inputs, training=False)
 
 
+def _counted(batches: Any) -> Any:
+    """A dataset with a known number of batches; if it is unknown, they are counted."""
+    if (
+        isinstance(batches, tf.data.Dataset)
+        and int(batches.cardinality()) == tf.data.UNKNOWN_CARDINALITY
+    ):
+        number = batches.reduce(np.int64(0), lambda count, *_: count + 1)
+        return batches.apply(tf.data.experimental.assert_cardinality(number))
+    return batches
+
+
 def _num_batches(batches: Any) -> int:
-    """Batches of a pass, for the schedule; they are counted where it is unknown."""
+    """Batches of a pass, for the schedule of the learning rate."""
     number = tf.data.INFINITE_CARDINALITY
     if isinstance(batches, tf.data.Dataset):
         number = int(batches.cardinality())
-        if number == tf.data.UNKNOWN_CARDINALITY:
-            number = int(batches.reduce(np.int64(0), lambda count, *_: count + 1))
     if number < 1:
         raise ValueError(
             "`x` must have a known number of batches, for the learning rate to fall "

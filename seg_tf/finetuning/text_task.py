@@ -19,7 +19,7 @@ from seg_tf.finetuning.optimizer import LinearWarmupDecay
 from seg_tf.interop import new_folder
 from seg_tf.layers.constructor_arguments import checked_names
 from seg_tf.models.own_features import own_features
-from seg_tf.text.preparation import TextPreparation
+from seg_tf.text.encoding import TextPreparation
 
 # Settings that are not saved: all weights, the pooler's too, are those of the task.
 _OF_SAVED_TASKS = {"num_choices": 1, "randomly_initialized": False, "keep_pooler": True}

@@ -11,9 +11,9 @@ import tensorflow as tf
 
 from seg_tf.checkpoints.encoder_copies import copy_encoder
 from seg_tf.checkpoints.pretrained import Pretrained
-from seg_tf.layouts.segments import Example, trees_of
-from seg_tf.layouts.trees import Trees
+from seg_tf.layouts.rows import Example, trees_of
 from seg_tf.ops.gathering import mean_vectors
+from seg_tf.text.graph.trees import Trees
 
 
 class ExampleVectors:

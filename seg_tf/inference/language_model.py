@@ -15,7 +15,7 @@ from seg_tf.layers.constructor_arguments import checked_names
 from seg_tf.objectives.causal_lm import CausalLM
 from seg_tf.text import encoding
 from seg_tf.text.tree import DocumentTree, TreeBuilder
-from seg_tf.text.word_vocabulary import WordVocabulary
+from seg_tf.text.vocabulary import WordVocabulary
 
 
 class LanguageModel:

@@ -11,7 +11,7 @@ import numpy as np
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.inference.example_vectors import ExampleVectors
 from seg_tf.layouts import block_placing
-from seg_tf.layouts.segments import Segment
+from seg_tf.layouts.rows import Segment
 
 
 @dataclasses.dataclass(frozen=True)

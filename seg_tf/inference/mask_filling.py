@@ -12,7 +12,7 @@ import tensorflow as tf
 from seg_tf.checkpoints.pretrained import MadeOfPretrained, Pretrained
 from seg_tf.inference import rows
 from seg_tf.inference.texts import Sentence, check_texts, sentences_of
-from seg_tf.layouts.segments import Example, num_pieces
+from seg_tf.layouts.rows import Example, num_pieces
 from seg_tf.objectives.masked_lm import MaskedLM
 from seg_tf.text.vocabulary import MASK
 

@@ -16,7 +16,7 @@ from seg_tf.checkpoints.pretrained import MadeOfPretrained, Pretrained
 from seg_tf.inference import rows
 from seg_tf.inference.row_runner import RowRunner
 from seg_tf.inference.texts import Sentence, sentences_of
-from seg_tf.layouts.segments import Example
+from seg_tf.layouts.rows import Example
 from seg_tf.objectives.sentence_unshuffling import SentenceUnshuffling
 from seg_tf.ops.gathering import gather_vectors
 

@@ -13,12 +13,12 @@ import numpy as np
 import tensorflow as tf
 
 from seg_tf.inference.rows import batches
-from seg_tf.layouts.segments import trees_of
-from seg_tf.layouts.trees import Trees
+from seg_tf.layouts.rows import trees_of
+from seg_tf.text.graph.trees import Trees
 
 if TYPE_CHECKING:
     from seg_tf.checkpoints.pretrained import Pretrained
-    from seg_tf.layouts.segments import Example
+    from seg_tf.layouts.rows import Example
     from seg_tf.layouts.sentences import SentenceLayout
 
 # (sequence output `(B, L, D)`, features) -> tensors, one entry a row.

@@ -6,9 +6,7 @@ import numpy as np
 
 from seg_tf.inference import texts
 from seg_tf.inference.texts import Sentence
-from seg_tf.layouts.indexed_rows import NUM_SPECIAL_TOKENS
-from seg_tf.layouts.row_lengths import bucket_length
-from seg_tf.layouts.segments import Example, Segment
+from seg_tf.layouts.rows import NUM_SPECIAL_TOKENS, Example, Segment, bucket_length
 from seg_tf.layouts.sentences import SentenceLayout
 
 _SENT_TOKENS = 1

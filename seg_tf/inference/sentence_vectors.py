@@ -12,7 +12,7 @@ from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.inference import rows
 from seg_tf.inference.example_vectors import ExampleVectors
 from seg_tf.inference.texts import Sentence
-from seg_tf.layouts.segments import Example, num_pieces
+from seg_tf.layouts.rows import Example, num_pieces
 
 _PIECES_PER_BATCH = 8_192
 # Of 4,000 sentences of Wikipedia, books or C4, means over pieces stay below 0.82, and

@@ -10,9 +10,9 @@ import numpy as np
 
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.layouts.layout import TextCapacity
-from seg_tf.layouts.trees import Trees
 from seg_tf.models.encoder import Encoder
-from seg_tf.text.sentence_parameters import Splitter
+from seg_tf.text.graph.trees import Trees
+from seg_tf.text.splitters import Splitter
 from seg_tf.text.tree import DocumentTree, TreeBuilder
 from seg_tf.text.vocabulary import SENT
 

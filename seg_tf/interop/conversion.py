@@ -25,10 +25,8 @@ from seg_tf.interop.import_report import ImportReport
 from seg_tf.interop.part_reading import Parts
 from seg_tf.interop.pooler_file import Pooler
 from seg_tf.interop.starting_tables import StartingTables, starting_tables
-from seg_tf.text import casing
-from seg_tf.text.encoding import WORD_PIECES
-from seg_tf.text.exact_tokenizer import CASED, UNCASED
-from seg_tf.text.preparation import TextPreparation
+from seg_tf.text.encoding import WORD_PIECES, TextPreparation
+from seg_tf.text.normalization import CASED, UNCASED, choose_normalization
 from seg_tf.text.vocabulary import Vocabulary
 from seg_tf.training import engine, versions
 
@@ -61,7 +59,7 @@ def convert(
         vocab_file: its vocabulary, where the foreign folder has none.
         lower_case: whether text has to be lower-cased; None takes what the foreign
             model's files say or, where they do not, what the vocabulary does
-            (`seg_tf.text.casing`).
+            (`seg_tf.text.normalization`).
         asked: paths of the fields of `config` that have to stay, such as
             `model.layer_norm_epsilon`; others that the outputs depend on follow the
             foreign model (`seg_tf.configuration.source_settings`). None keeps all.
@@ -179,7 +177,9 @@ def _text(
             f"{foreign.vocab_size}. Received: {path}, of {vocabulary.size} pieces"
         )
     given = {name: value for name, value in given.items() if value is not None}
-    normalization = casing.choose(vocabulary, **{**foreign.normalization, **given})
+    normalization = choose_normalization(
+        vocabulary, **{**foreign.normalization, **given}
+    )
     return vocabulary, TextPreparation(
         path.read_bytes(),
         normalization,

@@ -28,7 +28,7 @@ class ForeignModel:
         dropout: rate.
         initializer_range: standard deviation of what it was initialised with.
         vocabulary: its vocabulary file, if it has one.
-        normalization: settings of `seg_tf.text.exact_tokenizer.Normalization` that its
+        normalization: settings of `seg_tf.text.normalization.Normalization` that its
             files give; the vocabulary's rows say the rest.
         sentence_splitter: name and checksum of that of its text, where it is known.
         sentence_parameters: those of the splitter, as in `TextPreparation`.

@@ -11,7 +11,7 @@ from seg_tf.interop.bert_parts import BertSizes
 from seg_tf.interop.errors import ForeignWeightsError
 from seg_tf.interop.foreign_model import ForeignModel
 from seg_tf.interop.tensor_stores import VariableStore
-from seg_tf.text.exact_tokenizer import CONTINUATION
+from seg_tf.text.normalization import CONTINUATION
 from seg_tf.text.vocabulary import UNK
 
 KERAS_HUB = "keras_hub"

@@ -9,7 +9,7 @@ from seg_tf.interop.errors import ForeignWeightsError
 from seg_tf.interop.foreign_model import ForeignModel
 from seg_tf.interop.tensor_stores import VariableStore
 from seg_tf.objectives.masked_lm import MaskedLM
-from seg_tf.text.preparation import SENTENCE_PARAMETERS_FILE, VOCABULARY_FILE
+from seg_tf.text.encoding import SENTENCE_PARAMETERS_FILE, VOCABULARY_FILE
 
 SEG_TF = "seg_tf"
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from seg_tf.interop import bert_config_file
 from seg_tf.interop.errors import ForeignWeightsError
-from seg_tf.text.exact_tokenizer import CONTINUATION, MAX_CHARACTERS_PER_WORD
+from seg_tf.text.normalization import CONTINUATION, MAX_CHARACTERS_PER_WORD
 from seg_tf.text.vocabulary import SPECIAL_TOKENS, UNK
 
 MODEL_FILE, CONFIG_FILE = "config.json", "tokenizer_config.json"

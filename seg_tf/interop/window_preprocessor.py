@@ -9,9 +9,9 @@ import tensorflow as tf
 import tensorflow_text
 
 from seg_tf.interop.encoder_tokenizer import EncoderTokenizer
-from seg_tf.layouts.trees import Trees
 from seg_tf.layouts.windows import window_rows
 from seg_tf.models.encoder import Encoder
+from seg_tf.text.graph.trees import Trees
 
 
 @keras.saving.register_keras_serializable(package="seg_tf")

@@ -1,12 +1,13 @@
 """Places of sentences in blocks, none of which spans two blocks (ReAT).
 
-In NumPy, since where a sentence goes depends on where all longer ones went, and since
-batches are planned by it before anything is laid out; `blocks` lays rows out.
+In NumPy, because the place of a sentence depends on the places of all longer ones, and
+because batches are planned before any row is laid out (`seg_tf.layouts.blocks`).
 
 Shape key: R rows, N sentences of a row, L row length, T block length.
 """
 
 import dataclasses
+from typing import Self
 
 import numpy as np
 
@@ -26,7 +27,7 @@ class SpecialIds:
     pad: int
 
     @classmethod
-    def of(cls, vocabulary: Vocabulary) -> "SpecialIds":
+    def of(cls, vocabulary: Vocabulary) -> Self:
         """Special tokens of a vocabulary for these rows.
 
         Raises:
@@ -41,23 +42,22 @@ class SpecialIds:
 
 
 def split_long(lengths: np.ndarray, longest: int) -> tuple[np.ndarray, np.ndarray]:
-    """Cuts sentences that are too long into even parts; no piece is left out.
+    """Cuts sentences that are too long into even parts.
 
     For example, lengths [3, 10] with at most 4 become [3, 4, 3, 3], which are the
     parts [0, 0, 1, 2] of their sentences.
 
     Args:
         lengths: int array `(S,)`, pieces of each sentence.
-        longest: the most pieces of a part.
+        longest: maximum number of pieces of a part.
 
     Returns:
-        Pieces of each part, and which part of its sentence it is, from 0.
+        Pieces of each part, and its number in its sentence, from 0.
     """
     num_parts = np.maximum(-(-lengths // longest), 1)
     whole, parts = np.repeat(lengths, num_parts), np.repeat(num_parts, num_parts)
-    part = np.arange(len(parts)) - np.repeat(
-        np.cumsum(num_parts) - num_parts, num_parts
-    )
+    first_parts = np.repeat(np.cumsum(num_parts) - num_parts, num_parts)
+    part = np.arange(len(parts)) - first_parts
     return whole // parts + (part < whole % parts), part
 
 
@@ -67,8 +67,8 @@ def place_in_blocks(
     """First position of each sentence of a row, so that none spans two blocks.
 
     First-fit decreasing: the longest first, each into the first block with room. Rows
-    that are full to a half always succeed; of real sentences, such as 30 positions on
-    average in blocks of 128, nearly all that are full to 0.98.
+    that are half full always succeed; of real sentences, with 30 positions on average
+    in blocks of 128, so do nearly all rows that are full to 0.98.
 
     Args:
         lengths: int array `(R, N)`, positions of each sentence, none above T; 0 where
@@ -78,7 +78,7 @@ def place_in_blocks(
 
     Returns:
         int array `(R, N)`, the starts, 0 where there is no sentence; and bool array
-        `(R,)`, whether all found room. Starts of rows that did not are meaningless.
+        `(R,)`, whether all sentences fit. Starts of other rows are meaningless.
     """
     rows = np.arange(len(lengths))
     used = np.zeros((len(lengths), num_blocks), np.int32)
@@ -108,8 +108,8 @@ def place_in_fewest_blocks(
         block_length: T.
 
     Returns:
-        int array `(N,)`, the starts, and the number of blocks. More blocks would leave
-        the starts as they are.
+        int array `(N,)`, the starts, which more blocks would not change, and the
+        number of blocks.
     """
     num_blocks = max(1, -(-int(lengths.sum()) // block_length))
     while True:

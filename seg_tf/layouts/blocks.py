@@ -4,27 +4,27 @@ Shape key: B rows, M sentences of a row, N parts of sentences of a row, L row le
 T block length.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from seg_tf.layouts import block_placing, row_lengths
+from seg_tf.layouts import block_placing
 from seg_tf.layouts.block_placing import NUM_SPECIAL_TOKENS, SpecialIds
-from seg_tf.layouts.layout import Features, Layout, RowShape, TextCapacity
-from seg_tf.layouts.readouts import PooledSentences
-from seg_tf.layouts.segments import Example
-from seg_tf.layouts.trees import Trees, largest
+from seg_tf.layouts.layout import (
+    Features,
+    Layout,
+    PooledSentences,
+    RowShape,
+    TextCapacity,
+)
+from seg_tf.layouts.rows import Example, check_num_texts, pieces_beside
 from seg_tf.ops.gathering import mean_vectors
-from seg_tf.text.marked_positions import count_off
+from seg_tf.text.graph.flat import count_off
+from seg_tf.text.graph.trees import Trees, largest
 
-if TYPE_CHECKING:
-    from seg_tf.text.graph.characters import TextTrees
-
-# Attention to a single place alone is nothing to Keras.
+# Keras does not attend to a single place.
 _FEWEST_SLOTS = 2
 # Positions of a sentence before its words.
 _BEFORE_WORDS = 2
@@ -43,17 +43,16 @@ class BlockLayout(Layout):
       sentence_starts      0  5
       given_text           1  2
 
-    A sentence too long for a block is laid out in even parts, each a sentence to the
-    encoder; its vector is its pooled `<SS>`, or the mean over those of its parts. That
-    of a row is the mean over the sentences'.
+    A sentence too long for a block is laid out in even parts, each of which is a
+    sentence to the encoder. The vector of a sentence is its pooled `<SS>`, or the mean
+    over those of its parts; that of a row is the mean over the sentences.
 
     Args:
         inputs: config of the rows of pretraining.
         encoder: a ReAT.
-        vocabulary: of the model.
-        max_length: the most positions of an example, special tokens of its texts
-            included, those of parts not; None takes as many as the model has places
-            for.
+        vocabulary: the model's vocabulary.
+        max_length: maximum number of positions of an example, including special tokens
+            of its texts but not of parts; None uses all places of the model.
     """
 
     holds_spans = False
@@ -72,17 +71,19 @@ class BlockLayout(Layout):
             max_length = encoder.max_sentences * encoder.block_length
         self.max_length = max_length
         self.text_capacity = TextCapacity(
-            self.max_sentences * self.longest_part, self.max_sentences
+            self.max_sentences * self.longest_part,
+            self.max_sentences,
+            self.longest_part,
         )
         self._special_ids = SpecialIds.of(vocabulary)
 
     def capacity(self, num_texts: int) -> int:
-        row_lengths.check_num_texts(num_texts, self.max_sentences)
-        wanted = row_lengths.pieces_beside(
+        check_num_texts(num_texts, self.max_sentences)
+        wanted = pieces_beside(
             NUM_SPECIAL_TOKENS * num_texts, self.max_length, num_texts
         )
-        # Whatever their lengths, texts of so many pieces have no more parts than the
-        # model has places: each wastes less than a part.
+        # Texts of this total length never have more parts than the model has places:
+        # each text wastes less than a part.
         most = self.longest_part * (self.max_sentences - num_texts) + num_texts
         return min(wanted, most)
 
@@ -97,10 +98,12 @@ class BlockLayout(Layout):
 
     def row_shape(self, example: Example) -> tuple[int, int]:
         num_blocks, num_slots = self.exact_shape(example)
-        return _few(num_blocks), 1 << (num_slots - 1).bit_length()
+        # One of few numbers of blocks: 1 to 8, 10, 12, 14, 16, 20, 24, and so on.
+        step = max(1, (1 << (num_blocks - 1).bit_length()) // 8)
+        return -(-num_blocks // step) * step, 1 << (num_slots - 1).bit_length()
 
     def exact_shape(self, example: Example) -> tuple[int, int]:
-        """Blocks and places that an example needs, of however many values."""
+        """Exact numbers of blocks and places that an example needs."""
         parts, _ = self._parts(example)
         _, num_blocks = self._place(parts)
         return num_blocks, max(_FEWEST_SLOTS, len(parts))
@@ -118,7 +121,7 @@ class BlockLayout(Layout):
         for row, example in enumerate(examples):
             parts, text_of_part = self._parts(example)
             starts, _ = self._place(parts)
-            joined = np.concatenate([one.pieces for one in example])
+            joined = np.concatenate([segment.pieces for segment in example])
             pieces[row, : len(joined)] = joined
             numbers["lengths"][row, : len(parts)] = parts
             numbers["starts"][row, : len(parts)] = starts
@@ -137,11 +140,6 @@ class BlockLayout(Layout):
             **{name: values.numpy() for name, values in rows.items()},
             "given_text": given_text,
         }
-
-    def beginning(self, trees: TextTrees) -> TextTrees:
-        return trees.beginning(
-            lambda lengths: -(-lengths // self.longest_part), self.max_sentences
-        )
 
     def readout(self, num_texts: int) -> PooledSentences:
         self.capacity(num_texts)
@@ -182,22 +180,16 @@ class BlockLayout(Layout):
         )
 
 
-def _few(number: int) -> int:
-    """The next number of few: 1 to 8, 10, 12, 14, 16, 20, 24, and so on."""
-    step = max(1, (1 << (number - 1).bit_length()) // 8)
-    return -(-number // step) * step
-
-
 def split_long(lengths: tf.RaggedTensor, longest: int) -> tuple[tf.RaggedTensor, ...]:
     """Cuts sentences that are too long into even parts, as `block_placing.split_long`.
 
     Args:
         lengths: ragged int32 `(B, M)`, pieces of each sentence.
-        longest: the most pieces of a part.
+        longest: maximum number of pieces of a part.
 
     Returns:
-        Two ragged int32 tensors `(B, N)`: pieces of each part, and which sentence of
-        its row it belongs to, from 0.
+        Two ragged int32 tensors `(B, N)`: pieces of each part, and the number of its
+        sentence in the row, from 0.
     """
     num_parts = tf.maximum(-(-lengths.flat_values // longest), 1)
     part, whole = count_off(tf.zeros_like(num_parts), num_parts)
@@ -218,8 +210,6 @@ def split_long(lengths: tf.RaggedTensor, longest: int) -> tuple[tf.RaggedTensor,
 
 def place_in_blocks(lengths: tf.Tensor, block_length: int) -> tf.Tensor:
     """First position of each sentence, as by `block_placing.place_in_fewest_blocks`.
-
-    First-fit decreasing: the longest first, each into the first block with room.
 
     Args:
         lengths: int32 `(B, N)`, positions of each sentence, none above T; 0 where there
@@ -250,7 +240,7 @@ def place_in_blocks(lengths: tf.Tensor, block_length: int) -> tf.Tensor:
         place,
         (
             tf.constant(0),
-            # As many blocks as sentences always do.
+            # As many blocks as sentences are always enough.
             tf.zeros([num_rows, num_slots], tf.int32),
             tf.TensorArray(tf.int32, size=num_slots, element_shape=[None]),
         ),
@@ -268,7 +258,7 @@ def lay_out(
     row_length: int | tf.Tensor,
     special_ids: SpecialIds,
 ) -> dict[str, tf.Tensor]:
-    """Lays out `<SS> <Attn> words </s>` for every sentence, wherever each begins.
+    """Lays out `<SS> <Attn> words </s>` for every sentence.
 
     For example, sentences [7, 8] and [9] that begin at 5 and 0 become, with blocks of
     10:
@@ -287,9 +277,9 @@ def lay_out(
         special_ids: ids of the special tokens.
 
     Returns:
-        `token_ids`, `padding_mask`, `position_index`, `sentence_number`, which
-        sentence of the row, from 1, a position belongs to, 0 at padding, and
-        `is_piece`; each `(B, L)`.
+        `token_ids`, `padding_mask`, `position_index`, `sentence_number`, the sentence
+        of each position in the row, from 1, and 0 at padding, and `is_piece`; each
+        `(B, L)`.
     """
     starts = tf.where(is_sentence, starts, row_length)
     order = tf.argsort(starts, axis=1, stable=True)
@@ -323,15 +313,12 @@ def lay_out(
 def one_text_rows(
     *, starts: tf.Tensor, is_sentence: tf.Tensor, **arguments: Any
 ) -> dict[str, tf.Tensor]:
-    """Rows of one text each, wherever its sentences begin.
+    """Rows of one text each: features of `seg_tf.models.reat.ReAT`, and `padding_mask`.
 
     Args:
         starts: as for `lay_out`.
-        is_sentence: likewise.
-        **arguments: further ones of `lay_out`.
-
-    Returns:
-        The features of `seg_tf.models.reat.ReAT`, and `padding_mask`.
+        is_sentence: as for `lay_out`.
+        **arguments: other arguments of `lay_out`.
     """
     row = lay_out(starts=starts, is_sentence=is_sentence, **arguments)
     del row["is_piece"]
@@ -348,16 +335,16 @@ def one_text_rows(
 def block_rows(
     trees: Trees, block_length: int, special_ids: SpecialIds
 ) -> dict[str, tf.Tensor]:
-    """Rows of one text each, in as few blocks as all of them take.
+    """Rows of one text each, in as few blocks as the longest needs.
 
     Args:
-        trees: the texts; their paragraphs do not show.
+        trees: the texts; their paragraphs do not matter.
         block_length: T.
         special_ids: ids of the special tokens.
 
     Returns:
-        The features of `seg_tf.models.reat.ReAT`; `padding_mask`, and `given_text`
-        `(B, N)`, which sentence, from 1, a part belongs to, 0 where there is none.
+        The features of `seg_tf.models.reat.ReAT`; `padding_mask`; and `given_text`
+        `(B, N)`, the sentence of each part, from 1, and 0 where there is none.
     """
     parts, sentence = split_long(
         tf.RaggedTensor.from_tensor(trees.sentence_lengths, trees.num_sentences),

@@ -1,11 +1,15 @@
-"""Contexts of questions, and questions, as flat word pieces.
+"""Contexts of questions as flat word pieces, and the windows they are read in.
 
 A question is paragraph 0, sentence 0. The lines of a context are the paragraphs from 1
-on; their sentences are counted from 0 in each, word pieces from 0 in each sentence
-(Segatron, section 3.2).
+on. Their sentences are counted from 0 in each paragraph, word pieces from 0 in each
+sentence (Segatron, section 3.2).
+
+Contexts longer than a row are read together with the question in windows that overlap,
+as BERT does (Devlin et al., 2019, and its published code): each starts `stride` pieces
+after the one before.
 
 Shape key: B contexts, P pieces of all contexts, S sentences of all contexts,
-Q questions.
+Q questions, W windows, K pieces of all windows.
 """
 
 from __future__ import annotations
@@ -15,15 +19,23 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from seg_tf.text.graph.characters import FlatTexts
-from seg_tf.text.marked_positions import MarkedPositions, shifted, which_run
+from seg_tf.configuration.bounds import Count, Whole, check_ranges
+from seg_tf.text.graph.flat import (
+    FlatTexts,
+    MarkedPositions,
+    count_off,
+    shifted,
+    which_run,
+)
 
 _FIRST_CONTEXT_PARAGRAPH = 1
+# BERT's bonus per piece for longer windows.
+_LENGTH_BONUS = 0.01
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Contexts:
-    """Contexts as pieces that know their characters and sentences, one after the other.
+    """Word pieces of contexts, one after the other, with their places in the text.
 
     As in records, sentences without a piece and paragraphs without a sentence are not
     counted.
@@ -32,8 +44,8 @@ class Contexts:
         texts: the characters of the contexts.
         bounds: int32 `(B + 1,)`, first piece of each context, and P.
         ids: int32 `(P,)`, vocabulary ids.
-        starts: int32 `(P,)`, first character of each in `texts`, and `stops`, the
-            character after it; neither falls.
+        starts: int32 `(P,)`, first character of each piece in `texts`, not falling.
+        stops: int32 `(P,)`, the character after each, not falling.
         sentences: int32 `(P,)`, the sentence of each piece, counted through all
             contexts.
         sentence_bounds: int32 `(S + 1,)`, first piece of each sentence, and P.
@@ -66,10 +78,10 @@ class Contexts:
         """Counts the paragraphs of contexts and the sentences of paragraphs.
 
         Args:
-            texts: as above.
-            ids: as above, like `starts` and `stops`.
-            starts: likewise.
-            stops: likewise.
+            texts: as the attribute.
+            ids: as the attribute.
+            starts: as the attribute.
+            stops: as the attribute.
             lengths: int32 `(S,)`, pieces of each sentence, at least one.
             paragraphs: int32 `(S,)`, a number for every paragraph of all contexts,
                 rising.
@@ -81,14 +93,14 @@ class Contexts:
         paragraph = tf.cumsum(tf.cast(begins_paragraph, tf.int32))
 
         def counted(values: tf.Tensor, begins: tf.Tensor) -> tf.Tensor:
-            """Values less those of what contexts, or paragraphs, begin with."""
+            """Values minus those of the first sentence of a context or paragraph."""
             first = MarkedPositions(begins).last_before(sentence + 1)
             return values - tf.gather(values, first)
 
-        of_each = tf.math.unsorted_segment_sum(lengths, numbers, tf.size(texts.starts))
+        totals = tf.math.unsorted_segment_sum(lengths, numbers, tf.size(texts.starts))
         return cls(
             texts=texts,
-            bounds=_bounds(of_each),
+            bounds=_bounds(totals),
             ids=ids,
             starts=starts,
             stops=stops,
@@ -144,17 +156,16 @@ class Contexts:
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """First and last piece that share a character with parts of contexts.
 
-        A span may hold more than the part, "1999" where that is "99": pieces cannot be
-        divided.
+        A span may be longer than its part, because pieces cannot be divided.
 
         Args:
             numbers: int32 `(N,)`, the context of each part.
             starts: int32 `(N,)`, first character of each in its context.
-            stops: int32 `(N,)`, the one after its last.
+            stops: int32 `(N,)`, the character after its last.
 
         Returns:
-            Two int32 tensors `(N,)`; the last is before the first where there is no
-            such piece.
+            Two int32 tensors `(N,)`; the last piece is before the first where there is
+            no such piece.
         """
         base, end = (
             tf.gather(values, numbers)
@@ -169,12 +180,12 @@ class Contexts:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Questions:
-    """Pieces that are read of questions, each one sentence whatever it holds.
+    """Pieces of questions, each of which is one sentence.
 
     Attributes:
         pieces: ragged int32 `(Q, pieces)`.
         contexts: int32 `(Q,)`, the context that each is about.
-        is_cut: bool `(Q,)`, whether it has more pieces.
+        is_cut: bool `(Q,)`, whether the question has more pieces.
     """
 
     pieces: tf.RaggedTensor
@@ -185,20 +196,19 @@ class Questions:
     def beginnings(
         cls, pieces: tf.RaggedTensor, contexts: tf.Tensor, most_pieces: int
     ) -> Questions:
-        """As much as is read of questions.
+        """The first pieces of questions.
 
         Args:
-            pieces: ragged int32 `(Q, pieces)`; of longer questions one more than is
-                read is enough.
-            contexts: as above.
-            most_pieces: what is read of a question.
+            pieces: ragged int32 `(Q, pieces)`; one more than `most_pieces` is enough.
+            contexts: as the attribute.
+            most_pieces: maximum number of pieces of a question.
         """
         return cls(
             pieces[:, :most_pieces], contexts, pieces.row_lengths() > most_pieces
         )
 
     def num_pieces(self) -> tf.Tensor:
-        """Pieces that are read of each: int32 `(Q,)`."""
+        """Pieces of each: int32 `(Q,)`."""
         return tf.cast(self.pieces.row_lengths(), tf.int32)
 
 
@@ -209,3 +219,198 @@ def _begins(numbers: tf.Tensor) -> tf.Tensor:
 
 def _bounds(lengths: tf.Tensor) -> tf.Tensor:
     return tf.pad(tf.cumsum(lengths), [[1, 0]])
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WindowSizes:
+    """Lengths of question and window. Defaults are BERT's.
+
+    Attributes:
+        max_length: positions of a row, special tokens included.
+        stride: pieces from the start of a window to that of the next.
+        max_question_pieces: maximum number of pieces of a question.
+        num_special_tokens: special tokens of a row: 3 in
+            `[CLS] question [SEP] context [SEP]`.
+        tokens_per_sentence: special tokens before every sentence and the question: 1
+            for SLM, with 2 special tokens of a row in
+            `[CLS] [SENT] question [SENT] s1 [SENT] s2 … [SEP]`.
+        max_sentences: sentences of a row, including the question; None is any number.
+    """
+
+    max_length: int = 384
+    stride: Count = 128
+    max_question_pieces: Count = 64
+    num_special_tokens: Whole = 3
+    tokens_per_sentence: Whole = 0
+    max_sentences: int | None = None
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
+        if self.max_sentences is not None and self.max_sentences < 2:
+            raise ValueError(
+                "`max_sentences` must be at least 2, for the question and a sentence. "
+                f"Received: max_sentences={self.max_sentences}"
+            )
+        if self.capacity(self.max_question_pieces) < 1:
+            raise ValueError(
+                "`max_length` must be enough for the longest question, the special "
+                "tokens and a piece of context. Received: "
+                f"max_length={self.max_length}, "
+                f"max_question_pieces={self.max_question_pieces}, "
+                f"num_special_tokens={self.num_special_tokens}, "
+                f"tokens_per_sentence={self.tokens_per_sentence}"
+            )
+
+    def num_tokens(
+        self,
+        num_question_pieces: int | tf.Tensor,
+        num_pieces: int | tf.Tensor,
+        num_sentences: int | tf.Tensor,
+    ) -> int | tf.Tensor:
+        """Positions of a row with so many pieces and sentences."""
+        return (
+            self.num_special_tokens
+            + num_question_pieces
+            + num_pieces
+            + self.tokens_per_sentence * (1 + num_sentences)
+        )
+
+    def capacity(self, num_question_pieces: int | tf.Tensor) -> int | tf.Tensor:
+        """Maximum number of pieces of a window with one sentence."""
+        return self.max_length - self.num_tokens(num_question_pieces, 0, 1)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Windows:
+    """Consecutive pieces of contexts, read together with a question.
+
+    Attributes:
+        questions: int32 `(W,)`, the question of each.
+        starts: int32 `(W,)`, its first piece, counted through all contexts.
+        stops: int32 `(W,)`, the piece after its last; equal to the start if the context
+            has no piece.
+    """
+
+    questions: tf.Tensor
+    starts: tf.Tensor
+    stops: tf.Tensor
+
+    def take(self, numbers: tf.Tensor) -> Windows:
+        """Selects windows."""
+        fields = (self.questions, self.starts, self.stops)
+        return Windows(*(tf.gather(values, numbers) for values in fields))
+
+    def lengths(self) -> tf.Tensor:
+        """Pieces of each: int32 `(W,)`."""
+        return self.stops - self.starts
+
+    def pieces(self) -> tuple[tf.Tensor, tf.Tensor]:
+        """Pieces of all windows, and the window that each is in: int32 `(K,)`."""
+        return count_off(self.starts, self.lengths())
+
+    def num_sentences(self, contexts: Contexts) -> tf.Tensor:
+        """Sentences, or parts of sentences, in each: int32 `(W,)`."""
+        padded = tf.pad(contexts.sentences, [[0, 1]])
+        last = tf.gather(padded, tf.maximum(self.stops - 1, 0))
+        number = 1 + last - tf.gather(padded, self.starts)
+        return tf.where(self.stops > self.starts, number, 0)
+
+    def is_max_context(self, num_questions: int | tf.Tensor) -> tf.Tensor:
+        """Mask of the pieces that are in their window of maximum context: bool `(K,)`.
+
+        The context of a piece is the smaller number of pieces to its left or right in
+        the window, plus BERT's hundredth of the window's length; of equal windows, the
+        first counts. Answers may start only at these pieces.
+
+        Args:
+            num_questions: Q.
+        """
+        pieces, windows = self.pieces()
+        lengths = tf.gather(self.lengths(), windows)
+        offsets = pieces - tf.gather(self.starts, windows)
+        context = tf.minimum(offsets, lengths - 1 - offsets)
+        scores = tf.cast(context, tf.float64) + _LENGTH_BONUS * tf.cast(
+            lengths, tf.float64
+        )
+        # Each piece of a question's context is a group.
+        first = tf.math.unsorted_segment_min(self.starts, self.questions, num_questions)
+        last = tf.math.unsorted_segment_max(self.stops, self.questions, num_questions)
+        base = tf.cumsum(last - first, exclusive=True) - first
+        groups = pieces + tf.gather(base, tf.gather(self.questions, windows))
+        return first_of_best(scores, groups, tf.reduce_sum(last - first))
+
+
+def make_windows(
+    contexts: Contexts, questions: Questions, sizes: WindowSizes
+) -> Windows:
+    """The windows of all questions, in order, at least one for each.
+
+    Args:
+        contexts: the contexts.
+        questions: the questions.
+        sizes: sizes of the windows.
+    """
+    begins, ends = (
+        tf.gather(values, questions.contexts)
+        for values in (contexts.bounds[:-1], contexts.bounds[1:])
+    )
+    # The sentence before every piece and after the last, rising.
+    sentences = tf.concat([contexts.sentences, contexts.sentences[-1:]], 0)
+    sentences = tf.pad(sentences, [[0, tf.cast(tf.size(sentences) == 0, tf.int32)]])
+    # Positions that a row needs up to each piece, counted from anywhere.
+    needed = tf.range(tf.size(sentences)) + sizes.tokens_per_sentence * sentences
+    capacity = sizes.capacity(questions.num_pieces())
+
+    def add(
+        step: tf.Tensor, starts: tf.Tensor, continues: tf.Tensor, *found: tf.TensorArray
+    ) -> tuple[tf.Tensor | tf.TensorArray, ...]:
+        stops = tf.searchsorted(needed, tf.gather(needed, starts) + capacity)
+        if sizes.max_sentences is not None:
+            after = tf.gather(sentences, starts) + sizes.max_sentences - 1
+            stops = tf.minimum(stops, tf.searchsorted(sentences, after))
+        stops = tf.minimum(stops, ends)
+        found = tuple(
+            array.write(step, values)
+            for array, values in zip(found, (starts, stops, continues), strict=True)
+        )
+        next_starts = starts + tf.minimum(sizes.stride, stops - starts)
+        return step + 1, next_starts, continues & (stops < ends), *found
+
+    _, _, _, *found = tf.while_loop(
+        lambda step, _, continues, *__: (step == 0) | tf.reduce_any(continues),
+        add,
+        (
+            tf.constant(0),
+            begins,
+            tf.ones_like(begins, tf.bool),
+            *(
+                tf.TensorArray(dtype, 0, dynamic_size=True, element_shape=[None])
+                for dtype in (tf.int32, tf.int32, tf.bool)
+            ),
+        ),
+    )
+    starts_QS, stops_QS, is_window_QS = (tf.transpose(array.stack()) for array in found)
+    return Windows(
+        tf.cast(tf.where(is_window_QS)[:, 0], tf.int32),
+        tf.boolean_mask(starts_QS, is_window_QS),
+        tf.boolean_mask(stops_QS, is_window_QS),
+    )
+
+
+def first_of_best(
+    scores: tf.Tensor, groups: tf.Tensor, num_groups: int | tf.Tensor
+) -> tf.Tensor:
+    """Mask `(K,)` of the best score of each group, the first of equal scores.
+
+    Args:
+        scores: float `(K,)`.
+        groups: int32 `(K,)`, the group of each.
+        num_groups: number of groups.
+    """
+    best = tf.math.unsorted_segment_max(scores, groups, num_groups)
+    is_best = scores == tf.gather(best, groups)
+    number = tf.range(tf.size(groups))
+    first = tf.math.unsorted_segment_min(
+        tf.where(is_best, number, tf.int32.max), groups, num_groups
+    )
+    return number == tf.gather(first, groups)

@@ -1,10 +1,14 @@
 """The contract of a row form: rows of texts, and the vectors that stand for them.
 
-Each form has one class, made once for a checkpoint by the config of its inputs
+Each form has one class, created for a checkpoint by the config of its inputs
 (`seg_tf.checkpoints.pretrained.Pretrained.layout`). Fine-tuning, inference and export
-use it and do not ask which model it is for.
+use it without knowing the model.
 
-Shape key: B rows, L row length, M sentences, D width.
+A readout picks the vectors that stand for texts: `[CLS]` (BERT, SegaBERT), `[CLS]` and
+`[SENT]` (SLM), or `<SS>` (ReAT), depending on how the encoder was pretrained.
+
+Shape key: B rows, L row length, M sentences, D width, T texts of an example, V vectors
+that a head reads.
 """
 
 from __future__ import annotations
@@ -14,34 +18,38 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+import keras
 import numpy as np
 import tensorflow as tf
 
+from seg_tf.ops.gathering import gather_vectors, mean_vectors
+
 if TYPE_CHECKING:
-    from seg_tf.layouts.readouts import TextReadout
-    from seg_tf.layouts.segments import Example
-    from seg_tf.layouts.trees import Trees
-    from seg_tf.text.graph.characters import TextTrees
+    from seg_tf.layouts.rows import Example
+    from seg_tf.text.graph.trees import Trees
 
 Features = Mapping[str, tf.Tensor]
-# Static sizes of a batch's rows: of few values, each of which is compiled once.
+# Static sizes of a batch's rows. There are few values, each of which is compiled once.
 RowShape = tuple[int, ...]
 
 
 @dataclasses.dataclass(frozen=True)
 class TextCapacity:
-    """Most of a document that a row of pretraining holds.
+    """The most of a document that a row of pretraining takes.
 
     Attributes:
         num_pieces: word pieces.
         num_sentences: sentences; None for any number.
+        longest_part: if set, a sentence counts as several sentences, of at most this
+            number of pieces each.
     """
 
     num_pieces: int
     num_sentences: int | None = None
+    longest_part: int | None = None
 
     def shared(self, other: Self) -> Self:
-        """Whatever fits into the rows of both."""
+        """The capacity that fits into the rows of both."""
         numbers = (self.num_sentences, other.num_sentences)
         limits = [number for number in numbers if number is not None]
         return dataclasses.replace(
@@ -55,18 +63,19 @@ class Layout(abc.ABC):
     """Rows of one form.
 
     Constructors take the config of a run's inputs, its encoder and vocabulary, and
-    `max_length`, the most positions of an example; None takes those of pretraining.
+    `max_length`, the maximum length of an example; None uses that of pretraining.
 
     Attributes:
-        max_length: the most positions that an example takes.
+        max_length: maximum number of positions of an example.
         text_capacity: the most of a document that a row takes.
-        longest_part: the most pieces of a sentence that a row takes whole.
+        longest_part: maximum number of pieces of a sentence that a row takes whole.
         holds_spans: whether question and context share a window of a row, so that an
             answer is a span of positions.
         vectors_per_text: whether a row of several texts has a vector for each, so that
-            texts can be encoded jointly; if not, each has to have a row of its own.
+            texts can be encoded jointly. If not, each needs a row of its own.
         sent_id: id of the token before each sentence, as in SLM; None if there is none.
-        extra_features: features beside the encoder's that `sentence_vectors` reads.
+        extra_features: features in addition to the encoder's that `sentence_vectors`
+            reads.
         unread_features: features of `rows` that no encoder or head reads.
     """
 
@@ -83,7 +92,7 @@ class Layout(abc.ABC):
 
     @abc.abstractmethod
     def capacity(self, num_texts: int) -> int:
-        """The most word pieces of an example of so many texts.
+        """Maximum number of word pieces of an example of `num_texts` texts.
 
         Raises:
             ValueError: if not even empty texts fit.
@@ -95,7 +104,7 @@ class Layout(abc.ABC):
 
     @abc.abstractmethod
     def num_tokens(self, example: Example) -> int:
-        """Positions that a text takes in a row, special tokens included."""
+        """Positions that an example takes in a row, special tokens included."""
 
     @abc.abstractmethod
     def fits(self, example: Example) -> bool:
@@ -103,7 +112,7 @@ class Layout(abc.ABC):
 
     @abc.abstractmethod
     def row_shape(self, example: Example) -> RowShape:
-        """The smallest sizes of a row that take it; larger ones do as well."""
+        """The smallest sizes of a row that takes the example."""
 
     @abc.abstractmethod
     def lay_out(
@@ -116,21 +125,17 @@ class Layout(abc.ABC):
         """
 
     def read_features(self, rows: Features) -> dict[str, tf.Tensor]:
-        """Those features of rows that an encoder or a head may read."""
+        """The features of rows that an encoder or a head may read."""
         return {
             name: values
             for name, values in rows.items()
             if name not in self.unread_features
         }
 
-    def beginning(self, trees: TextTrees) -> TextTrees:
-        """As much as a row takes of documents that are within `text_capacity`."""
-        return trees
-
     # === Questions about contexts ===
 
     def for_spans(self) -> Self:
-        """The same, where a row tells question and context apart (`holds_spans`)."""
+        """The layout whose rows tell question and context apart (`holds_spans`)."""
         return self
 
     def piece_starts(self, example: Example) -> np.ndarray:
@@ -144,14 +149,14 @@ class Layout(abc.ABC):
         """The vectors that stand for the texts of an example.
 
         Raises:
-            ValueError: if so many do not fit into a row.
+            ValueError: if the texts do not fit into a row.
         """
 
     @abc.abstractmethod
     def sentence_vectors(
         self, encoder: Any, sequence_output: tf.Tensor, features: Features
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Vectors of the sentences of rows, and which of them there are.
+        """Vectors of the sentences of rows.
 
         Args:
             encoder: the encoder.
@@ -159,7 +164,8 @@ class Layout(abc.ABC):
             features: the rows.
 
         Returns:
-            float `(B, M, D)`, 0 where there is no sentence, and bool `(B, M)`.
+            float `(B, M, D)`, 0 where there is no sentence, and the mask of the
+            sentences, bool `(B, M)`.
         """
 
     def pooled_output(
@@ -169,8 +175,154 @@ class Layout(abc.ABC):
 
         Args:
             sequence_output: float `(B, L, D)`.
-            vectors: float `(B, M, D)` of `sentence_vectors`, and `mask`, bool `(B, M)`.
-            mask: likewise.
+            vectors: float `(B, M, D)` of `sentence_vectors`.
+            mask: bool `(B, M)` of `sentence_vectors`.
         """
         del vectors, mask
         return sequence_output[:, 0]
+
+
+# === Readouts ===
+
+
+class TextReadout(abc.ABC):
+    """Picks vectors. It has no weights, and Keras can save it.
+
+    Attributes:
+        feature_names: features that it reads in addition to those of the encoder.
+        num_vectors: `V`.
+        needs_pooler: whether a head has to add the pooler that pretraining lacked.
+    """
+
+    feature_names: ClassVar[tuple[str, ...]]
+    needs_pooler: ClassVar[bool]
+    num_vectors: int
+
+    @abc.abstractmethod
+    def head_vectors(
+        self, encoder: Any, sequence_output: Any, features: Mapping[str, Any]
+    ) -> Any:
+        """Input of a head: `(B, V, D)`.
+
+        Args:
+            encoder: the encoder.
+            sequence_output: float tensor `(B, L, D)`, its output.
+            features: the batch.
+        """
+
+    @abc.abstractmethod
+    def text_vectors(
+        self, encoder: Any, sequence_output: Any, features: Mapping[str, Any]
+    ) -> Any:
+        """A vector for each text of a row, in the context of all: `(B, T, D)`."""
+
+    @abc.abstractmethod
+    def get_config(self) -> dict[str, Any]:
+        """Arguments of the constructor."""
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
+        return cls(**config)
+
+
+@keras.saving.register_keras_serializable(package="seg_tf")
+class FirstToken(TextReadout):
+    """`[CLS]`, as in BERT. Vectors of several texts need a row for each.
+
+    Pretraining without next sentence prediction trains no pooler, so a head has to
+    add one: a dense layer with tanh, as in BERT's code.
+    """
+
+    feature_names = ()
+    needs_pooler = True
+    num_vectors = 1
+
+    def head_vectors(
+        self, encoder: Any, sequence_output: Any, features: Mapping[str, Any]
+    ) -> Any:
+        return sequence_output[:, :1]
+
+    text_vectors = head_vectors
+
+    def get_config(self) -> dict[str, Any]:
+        return {}
+
+
+class _PerText(TextReadout):
+    """Base of readouts with a vector for each of `num_texts` texts of a row."""
+
+    needs_pooler = False
+
+    def __init__(self, num_texts: int):
+        self.num_texts = num_texts
+        self.num_vectors = num_texts
+
+    def text_vectors(
+        self, encoder: Any, sequence_output: Any, features: Mapping[str, Any]
+    ) -> Any:
+        return self.head_vectors(encoder, sequence_output, features)
+
+    def get_config(self) -> dict[str, Any]:
+        return {"num_texts": self.num_texts}
+
+
+@keras.saving.register_keras_serializable(package="seg_tf")
+class SentenceTokens(_PerText):
+    """`[CLS]` and the `[SENT]` of each text (SLM, section 2.2).
+
+    Args:
+        num_texts: int. `T`.
+    """
+
+    feature_names = ("candidate_positions",)
+
+    def __init__(self, num_texts: int):
+        super().__init__(num_texts)
+        self.num_vectors = 1 + num_texts
+
+    def head_vectors(
+        self, encoder: Any, sequence_output: Any, features: Mapping[str, Any]
+    ) -> Any:
+        positions = features["candidate_positions"][:, : self.num_vectors]
+        return gather_vectors(sequence_output, positions)
+
+    def text_vectors(
+        self, encoder: Any, sequence_output: Any, features: Mapping[str, Any]
+    ) -> Any:
+        return self.head_vectors(encoder, sequence_output, features)[:, 1:]
+
+
+@keras.saving.register_keras_serializable(package="seg_tf")
+class MeanOfPieces(_PerText):
+    """The mean over the word pieces of each text, without special tokens.
+
+    A text is one sentence. The mean is 0 for a text without pieces.
+
+    Args:
+        num_texts: int. `T`.
+    """
+
+    feature_names = ("sentence_number",)
+
+    def head_vectors(
+        self, encoder: Any, sequence_output: Any, features: Mapping[str, Any]
+    ) -> Any:
+        number = features["sentence_number"]
+        return mean_vectors(sequence_output, number, self.num_texts)[0]
+
+
+@keras.saving.register_keras_serializable(package="seg_tf")
+class PooledSentences(_PerText):
+    """The pooled `<SS>` of each text, or the mean over those of its parts (ReAT).
+
+    Args:
+        num_texts: int. `T`.
+    """
+
+    feature_names = ("sentence_starts", "given_text")
+
+    def head_vectors(
+        self, encoder: Any, sequence_output: Any, features: Mapping[str, Any]
+    ) -> Any:
+        pooled = encoder.pool(sequence_output, features["sentence_starts"])
+        return mean_vectors(pooled, features["given_text"], self.num_texts)[0]

@@ -11,48 +11,37 @@ from typing import Any, Self
 import numpy as np
 import tensorflow as tf
 
-from seg_tf.layouts import row_lengths
-from seg_tf.layouts.indexed_rows import (
+from seg_tf.layouts.layout import Features, SentenceTokens
+from seg_tf.layouts.rows import (
     NUM_SPECIAL_TOKENS,
+    Example,
     IndexedLayout,
+    check_num_texts,
+    pieces_beside,
     row_features,
 )
-from seg_tf.layouts.layout import Features
-from seg_tf.layouts.readouts import SentenceTokens
-from seg_tf.layouts.segments import Example
-from seg_tf.layouts.trees import Trees, largest
 from seg_tf.ops.gathering import gather_vectors
+from seg_tf.text.graph.trees import Trees, largest
 
-# What the objective `sentence_unshuffling` reads of a row.
-CANDIDATES = (
-    "candidate_positions",
-    "candidate_mask",
-    "gold_candidates",
-    "gold_lengths",
-    "gold_paragraphs",
-)
+_GOLD = ("gold_candidates", "gold_lengths", "gold_paragraphs")
+# Features of a row that the objective `sentence_unshuffling` reads.
+CANDIDATES = ("candidate_positions", "candidate_mask", *_GOLD)
 
 
 class SentenceLayout(IndexedLayout):
     """Lays out a `[SENT]` before every sentence, in the order of the text.
 
-    That is `sentence_rows`, as in pretraining (SLM, section 2.1); the vector of a
-    sentence is that of its `[SENT]`. Token types are the same for all but question
-    answering (section 2.2).
+    These are `sentence_rows`, as in pretraining (SLM, section 2.1). The vector of a
+    sentence is that of its `[SENT]`. Token types differ only in question answering
+    (section 2.2).
 
     Attributes:
-        max_sentences: the most sentences of a row.
+        max_sentences: maximum number of sentences of a row.
     """
 
     vectors_per_text = True
     extra_features = ("candidate_positions", "candidate_mask")
-    # Of losses.
-    unread_features = (
-        "sentence_number",
-        "gold_candidates",
-        "gold_lengths",
-        "gold_paragraphs",
-    )
+    unread_features = ("sentence_number", *_GOLD)
 
     def __init__(
         self, inputs: Any, encoder: Any, vocabulary: Any, max_length: int | None = None
@@ -67,9 +56,9 @@ class SentenceLayout(IndexedLayout):
         self._distinguishes_texts = False
 
     def capacity(self, num_texts: int) -> int:
-        row_lengths.check_num_texts(num_texts, self.max_sentences)
+        check_num_texts(num_texts, self.max_sentences)
         num_specials = NUM_SPECIAL_TOKENS + num_texts
-        return row_lengths.pieces_beside(num_specials, self.max_length, num_texts)
+        return pieces_beside(num_specials, self.max_length, num_texts)
 
     def rows(self, trees: Trees, row_length: int | tf.Tensor | None = None) -> Features:
         if row_length is None:
@@ -123,9 +112,9 @@ def sentence_rows(
 ) -> dict[str, tf.Tensor]:
     """Lays out a `[SENT]` before every sentence (SLM, section 2.1 and figure 3).
 
-    The tokens stay in gold order; the place where a sentence is presented shows in its
-    indices alone. For example, sentences [7, 8] and [9], presented in reverse order
-    (`places` [1, 0]), become
+    The tokens stay in gold order. Only the indices of a sentence show the place at
+    which it is presented. For example, sentences [7, 8] and [9], presented in reverse
+    order (`places` [1, 0]), become
 
       tokens                [CLS]  [SENT]  7  8  [SENT]  9  [SEP]
       position_index            0       3  4  5       1  2      6
@@ -138,28 +127,26 @@ def sentence_rows(
     Paragraph and sentence index belong to the place, not to the sentence that is moved
     there: the structure of the text stays, its contents move. `[CLS]` takes those of
     the first place, `[SEP]` those of the last, its token index one higher than that of
-    the piece before it.
-
-    Without `[SENT]` (section 5.1) the same pieces are moved in the same way; in gold
-    order these are the rows of `window_rows`, if they begin with a sentence.
+    the piece before it. Without `[SENT]` (section 5.1) the same pieces are moved in the
+    same way.
 
     Args:
         trees: the sentences in gold order.
         special_ids: ids of "cls", "sep" and "pad".
         sent_id: id of `[SENT]`; None leaves out these tokens and the candidates.
-        row_length: L; the tokens have to fit.
-        caps: rows of each table; which indices are wanted, `token_type`, the number of
-            the text, among them.
-        places: int32 tensor `(B, S)`, at which place, from 0, each sentence is
-            presented; None presents them as they are.
-        first_is_context: bool tensor `(B,)`, whether the first sentence is no
+        row_length: L, which the tokens must fit.
+        caps: rows of the table of each wanted index. `token_type`, the number of the
+            text, is one of them.
+        places: int32 tensor `(B, S)`, the place, from 0, at which each sentence is
+            presented; None keeps the gold order.
+        first_is_context: bool tensor `(B,)`, whether the first sentence is not a
             candidate; None is False. It is presented like the others.
 
     Returns:
         `token_ids`, `padding_mask`, the indices that `caps` names, below their cap, 0
         at padding, and the features `CANDIDATES` as in the batch contract; and
-        `sentence_number`, int32 `(B, L)`, which sentence of the row, from 1, a piece
-        belongs to, 0 at special tokens and padding.
+        `sentence_number`, int32 `(B, L)`, the sentence of each piece in the row, from
+        1, and 0 at special tokens and padding.
     """
     count = trees.num_sentences[:, tf.newaxis]
     num_specials = 0 if sent_id is None else 1
@@ -174,7 +161,12 @@ def sentence_rows(
     sentence = tf.clip_by_value(number - 1, 0, count - 1)
     offset = position - tf.gather(starts, sentence, batch_dims=1)
     is_piece = (offset >= num_specials) & (position < end)
-    places, order = _presented(trees, places)
+    # Padding stays at the end.
+    in_order = tf.cumsum(tf.ones_like(lengths), axis=1, exclusive=True)
+    if places is None:
+        places = in_order
+    places = tf.where(trees.is_sentence(), places, in_order)
+    order = tf.argsort(places, axis=1)  # the sentence of each place
     presented = tf.gather(lengths, order, batch_dims=1)
     paragraphs = trees.capped_paragraphs(caps.get("paragraph_index"))
     indices = _indices(trees, paragraphs, presented, places, sentence, position, offset)
@@ -198,21 +190,6 @@ def sentence_rows(
     return row
 
 
-def _presented(trees: Trees, places: tf.Tensor | None) -> tuple[tf.Tensor, tf.Tensor]:
-    """Place of each sentence, padding at the end, and the sentence of each place.
-
-    Args:
-        trees: the sentences in gold order.
-        places: as for `sentence_rows`.
-    """
-    ones = tf.ones_like(trees.sentence_lengths)
-    in_order = tf.cumsum(ones, axis=1, exclusive=True)
-    if places is None:
-        places = in_order
-    places = tf.where(trees.is_sentence(), places, in_order)
-    return places, tf.argsort(places, axis=1)
-
-
 def _indices(
     trees: Trees,
     paragraphs: tf.Tensor,
@@ -222,16 +199,16 @@ def _indices(
     position: tf.Tensor,
     offset: tf.Tensor,
 ) -> dict[str, tf.Tensor]:
-    """Indices of each position, whose sentence lies at the place it is presented at.
+    """Indices of each position, with its sentence at the place of presentation.
 
     Args:
         trees: the sentences in gold order.
         paragraphs: `(B, S)`, paragraph index of each place.
         presented_lengths: `(B, S)`, positions of the sentence at each place.
         places: `(B, S)`, place of each sentence.
-        sentence: `(B, L)`; of `[CLS]` the first, of `[SEP]` the last.
-        position: `(B, L)`, from `[CLS]` on.
-        offset: `(B, L)`, from the first token of the sentence on.
+        sentence: `(B, L)`, the first for `[CLS]`, the last for `[SEP]`.
+        position: `(B, L)`, counted from `[CLS]`.
+        offset: `(B, L)`, counted from the first token of the sentence.
     """
     count = trees.num_sentences[:, tf.newaxis]
     ends = 1 + tf.cumsum(presented_lengths, axis=1)

@@ -1,22 +1,35 @@
-"""Rows of a question and a window of its context, and where the answer is in them.
+"""Rows of a question and a window of its context, and the answers found in them.
 
-Shape key: W windows, L row length, S sentences of a row, K pieces of all windows.
+A model predicts for each piece of a window how well an answer starts and ends there. An
+answer is scored by the sum of the two logits. All spans are compared, not only those
+between the best starts and the best ends. An answer starts in the window that shows it
+in the most context (`Windows.is_max_context`).
+
+Shape key: W windows, L row length, S sentences of a row, K pieces of all windows, Q
+questions, A spans that start with a piece, N answers of a question.
 """
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import numpy as np
 import tensorflow as tf
 
+from seg_tf.layouts.contexts import Contexts, Questions, Windows, first_of_best
 from seg_tf.layouts.layout import Features
-from seg_tf.layouts.trees import Trees, largest
-from seg_tf.text.marked_positions import count_off
+from seg_tf.text.graph.flat import count_off
+from seg_tf.text.graph.trees import Trees, largest
 
 if TYPE_CHECKING:
-    from seg_tf.layouts.context_windows import Windows
-    from seg_tf.layouts.contexts import Contexts, Questions
-    from seg_tf.layouts.indexed_rows import IndexedLayout
+    from seg_tf.layouts.rows import IndexedLayout
+
+# For a missing answer: finite, because not every file format supports infinity.
+_NO_LOGIT = -1e9
+NO_SCORE = 2 * _NO_LOGIT
+_IMPOSSIBLE = np.float64("-inf")
 
 
 def span_rows(
@@ -25,15 +38,15 @@ def span_rows(
     """Lays out question and window as one row.
 
     Args:
-        trees: what `span_trees` returned.
-        layout: of the model, `for_spans`.
-        row_length: L; None takes what the longest needs.
+        trees: as `span_trees` returns them.
+        layout: the model's layout, `for_spans`.
+        row_length: L; None uses the length of the longest row.
 
     Returns:
         The features of `layout.rows`, and
 
-        * `can_answer`, bool `(W, L)`: the positions of the window's pieces, in their
-          order, and that of `[CLS]`, which stands for no answer;
+        * `can_answer`, bool `(W, L)`: the positions of the window's pieces, in order,
+          and that of `[CLS]`, which stands for no answer;
         * `can_hold_answer`, bool `(W, S + 2)`, for a layout with a token before each
           sentence: the candidates of the window's sentences, and that of `[CLS]`.
     """
@@ -54,15 +67,14 @@ def span_trees(
 ) -> Trees:
     """Question and window, text 0 and 1 of each row.
 
-    What a window cuts off at its start is counted: its first piece keeps the token
-    index that it has in its sentence.
+    The first piece of a window keeps the token index that it has in its sentence.
 
     Args:
-        contexts: what is asked about.
-        questions: what is asked.
-        windows: of the contexts, at least one.
-        num_columns: columns for sentences, the question among them; None takes those
-            that are needed.
+        contexts: the contexts.
+        questions: the questions.
+        windows: windows of the contexts, at least one.
+        num_columns: columns for sentences, including the question; None uses the
+            number that is needed.
     """
     num_rows = tf.size(windows.questions)
     num_shown = windows.num_sentences(contexts)
@@ -105,19 +117,19 @@ def span_trees(
 def answer_labels(
     rows: Features, windows: Windows, first: tf.Tensor, last: tf.Tensor
 ) -> dict[str, tf.Tensor]:
-    """Positions that a model has to point at.
+    """Positions that a model has to predict.
 
     Args:
-        rows: what `span_rows` returned.
-        windows: those of the rows.
+        rows: as `span_rows` returns them.
+        windows: the windows of the rows.
         first: int32 `(W,)`, first piece of the answer to the question of each window,
             counted through all contexts.
-        last: int32 `(W,)`, its last piece; before the first where there is none.
+        last: int32 `(W,)`, its last piece; before the first where there is no answer.
 
     Returns:
-        int32 `(W,)`, `start` and `end` and, if there are candidates for sentences,
-        `sentence`, the one whose sentence the answer starts in. All are 0, the place of
-        `[CLS]`, where the window does not hold the answer whole.
+        int32 `(W,)`, `start`, `end` and, if sentences have candidates, `sentence`, the
+        candidate of the sentence in which the answer starts. All are 0, the place of
+        `[CLS]`, where the window does not contain the whole answer.
     """
     positions = tf.where(rows["can_answer"][:, 1:])[:, 1] + 1
     positions = tf.pad(tf.cast(positions, tf.int32), [[0, 1]])
@@ -140,3 +152,235 @@ def answer_labels(
 
 def _with_cls(flags: tf.Tensor) -> tf.Tensor:
     return tf.pad(flags, [[0, 0], [1, 0]], constant_values=True)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class BestSpans:
+    """The best spans of contexts with different texts, best first, padded.
+
+    Attributes:
+        texts: string `(Q, N)`, padded with "".
+        starts: int32 `(Q, N)`, first character of each in its context, padded with 0.
+        ends: int32 `(Q, N)`, the character after its last, padded with 0.
+        start_logits: float64 `(Q, N)`, and `end_logits`; their padding sums to
+            `NO_SCORE`.
+        counts: int32 `(Q,)`, the number of spans.
+    """
+
+    texts: tf.Tensor
+    starts: tf.Tensor
+    ends: tf.Tensor
+    start_logits: tf.Tensor
+    end_logits: tf.Tensor
+    counts: tf.Tensor
+
+    @property
+    def scores(self) -> tf.Tensor:
+        """Float64 `(Q, N)`: the sum of the two logits."""
+        return self.start_logits + self.end_logits
+
+
+def best_spans(
+    contexts: Contexts,
+    asked: tf.Tensor,
+    windows: Windows,
+    start_logits: tf.Tensor,
+    end_logits: tf.Tensor,
+    *,
+    num_best: int,
+    max_answer_pieces: int,
+) -> BestSpans:
+    """The best of all spans of all windows of each question.
+
+    Args:
+        contexts: the contexts.
+        asked: int32 `(Q,)`, the context of each question.
+        windows: all windows of the questions.
+        start_logits: float `(K,)`, for each piece of a window to be the first.
+        end_logits: float `(K,)`, for each piece of a window to be the last.
+        num_best: N.
+        max_answer_pieces: A, the maximum length of an answer.
+    """
+    start_logits = tf.cast(start_logits, tf.float64)
+    end_logits = tf.cast(end_logits, tf.float64)
+    scores = _SpanScores(
+        windows, start_logits, end_logits, tf.size(asked), max_answer_pieces
+    )
+    # One more, because there may be no piece at all.
+    pieces = tf.pad(windows.pieces()[0], [[0, 1]])
+    starts, stops = (
+        tf.gather(tf.pad(values, [[0, 1]]), pieces)
+        for values in (contexts.starts, contexts.stops)
+    )
+
+    def texts_of(spans: tf.Tensor) -> tf.Tensor:
+        first, last = tf.unstack(spans, axis=1)
+        return contexts.texts.strings(tf.gather(starts, first), tf.gather(stops, last))
+
+    texts, spans, counts = _distinct_spans(scores, texts_of, num_best)
+    is_there = tf.range(num_best)[tf.newaxis, :] < counts[:, tf.newaxis]
+    base = tf.gather(contexts.texts.starts, asked)[:, tf.newaxis]
+
+    def found(values: tf.Tensor, end: int, missing: tf.Tensor) -> tf.Tensor:
+        return tf.where(is_there, tf.gather(values, spans[:, :, end]), missing)
+
+    no_logit = tf.constant(_NO_LOGIT, tf.float64)
+    return BestSpans(
+        texts=texts,
+        starts=found(starts, 0, base) - base,
+        ends=found(stops, 1, base) - base,
+        start_logits=found(tf.pad(start_logits, [[0, 1]]), 0, no_logit),
+        end_logits=found(tf.pad(end_logits, [[0, 1]]), 1, no_logit),
+        counts=counts,
+    )
+
+
+def best_window_per_question(
+    windows: Windows, null_scores: tf.Tensor, num_questions: int | tf.Tensor
+) -> tf.Tensor:
+    """The window of each question with the lowest null score: int32 `(Q,)`.
+
+    That score counts for "no answer", as in BERT's published code.
+
+    Args:
+        windows: windows of all questions, in order, at least one for each.
+        null_scores: float `(W,)`, sums of start and end logits of `[CLS]`.
+        num_questions: Q.
+    """
+    is_best = first_of_best(-null_scores, windows.questions, num_questions)
+    return tf.cast(tf.where(is_best)[:, 0], tf.int32)
+
+
+def check_answer_sizes(num_best: int, max_answer_pieces: int) -> None:
+    """Raises a ValueError if either number is below 1."""
+    if num_best < 1 or max_answer_pieces < 1:
+        raise ValueError(
+            "`num_best` and `max_answer_pieces` must be at least 1. Received: "
+            f"num_best={num_best}, max_answer_pieces={max_answer_pieces}"
+        )
+
+
+class _SpanScores:
+    """Scores of the spans that start with each piece, -inf where none is allowed."""
+
+    def __init__(
+        self,
+        windows: Windows,
+        start_logits: tf.Tensor,
+        end_logits: tf.Tensor,
+        num_questions: tf.Tensor,
+        max_answer_pieces: int,
+    ):
+        self.num_questions = num_questions
+        pieces, of_windows = windows.pieces()
+        is_start = windows.is_max_context(num_questions)
+        starts = tf.where(is_start, start_logits, _IMPOSSIBLE)
+        self._starts = tf.concat([starts, [_IMPOSSIBLE]], 0)
+        self._ends = tf.pad(end_logits, [[0, max_answer_pieces]])
+        # Pieces from each to the end of its window.
+        left = tf.gather(windows.stops, of_windows) - pieces
+        self._left = tf.pad(left, [[0, 1]])
+        self._more = tf.range(max_answer_pieces)
+        best_K = tf.reduce_max(self._of(tf.range(tf.size(pieces))), axis=1)
+        by_question = tf.RaggedTensor.from_value_rowids(
+            best_K,
+            tf.gather(windows.questions, of_windows),
+            nrows=num_questions,
+            validate=False,
+        )
+        self._best = by_question.to_tensor(_IMPOSSIBLE)
+        self._begins = tf.cast(by_question.row_starts(), tf.int32)
+
+    def best(self, most: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """The best spans of each question, the first of equal ones first.
+
+        Args:
+            most: M, the maximum number of spans.
+
+        Returns:
+            First and last piece of each among the K, int32 `(Q, M, 2)`, and the mask
+            of spans, bool `(Q, M)`.
+        """
+        # They start with the pieces whose best spans are best.
+        num_pieces = tf.minimum(most, tf.shape(self._best)[1])
+        rows = tf.sort(tf.math.top_k(self._best, num_pieces).indices, axis=1)
+        is_piece = tf.gather(self._best, rows, batch_dims=1) > _IMPOSSIBLE
+        first = tf.where(is_piece, rows + self._begins[:, tf.newaxis], 0)
+        scores = tf.where(is_piece[:, :, tf.newaxis], self._of(first), _IMPOSSIBLE)
+        scores = tf.reshape(scores, [tf.shape(first)[0], num_pieces * self._width])
+        best = tf.math.top_k(scores, tf.minimum(most, tf.shape(scores)[1]))
+        is_span = best.values > _IMPOSSIBLE
+        first = tf.gather(first, best.indices // self._width, batch_dims=1)
+        spans = tf.stack([first, first + best.indices % self._width], axis=2)
+        return tf.where(is_span[:, :, tf.newaxis], spans, 0), is_span
+
+    @property
+    def _width(self) -> tf.Tensor:
+        return tf.size(self._more)
+
+    def _of(self, first: tf.Tensor) -> tf.Tensor:
+        """Float64 `(…, A)`: scores of the spans that start with given pieces."""
+        first = first[..., tf.newaxis]
+        ends = tf.gather(self._ends, first + self._more)
+        ends = tf.where(self._more < tf.gather(self._left, first), ends, _IMPOSSIBLE)
+        return tf.gather(self._starts, first) + ends
+
+
+def _distinct_spans(
+    scores: _SpanScores, texts_of: Callable[[tf.Tensor], tf.Tensor], num_best: int
+) -> tuple[tf.Tensor, ...]:
+    """The best spans of each question whose texts differ.
+
+    Among spans of one text the best counts. More spans are compared until there are
+    enough texts, or no spans left.
+
+    Args:
+        scores: scores of spans.
+        texts_of: returns the texts of spans `(…, 2)`.
+        num_best: N.
+
+    Returns:
+        Texts, string `(Q, N)`; first and last piece among the K, int32 `(Q, N, 2)`; and
+        the number of spans, int32 `(Q,)`.
+    """
+
+    def compare(most: tf.Tensor, *_: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        spans, is_span = scores.best(most)
+        texts = texts_of(tf.reshape(spans, [-1, 2]))
+        shape = tf.shape(is_span)
+        text = tf.reshape(tf.unique(texts).idx, shape)
+        rank = tf.range(shape[1])
+        is_before = rank[tf.newaxis, :] < rank[:, tf.newaxis]
+        is_same = text[:, tf.newaxis, :] == text[:, :, tf.newaxis]
+        is_new = is_span & ~tf.reduce_any(is_same & is_before, axis=2)
+
+        def kept(values: tf.Tensor, *width: int) -> tf.Tensor:
+            ragged = tf.ragged.boolean_mask(values, is_new)[:, :num_best]
+            return ragged.to_tensor(shape=[None, num_best, *width])
+
+        counts = tf.reduce_sum(tf.cast(is_new, tf.int32), axis=1)
+        num_spans = tf.reduce_sum(tf.cast(is_span, tf.int32), axis=1)
+        has_more = (counts < num_best) & (num_spans == most)
+        return (
+            2 * most,
+            tf.reduce_any(has_more),
+            kept(tf.reshape(texts, shape)),
+            kept(spans, 2),
+            tf.minimum(counts, num_best),
+        )
+
+    # Enough for one text; with several, some texts occur more than once.
+    most = tf.constant(2 * num_best - 1)
+    shape = tf.stack([scores.num_questions, num_best])
+    _, _, *found = tf.while_loop(
+        lambda _, has_more, *__: has_more,
+        compare,
+        (
+            most,
+            tf.constant(True),
+            tf.fill(shape, ""),
+            tf.zeros([*tf.unstack(shape), 2], tf.int32),
+            tf.zeros(shape[:1], tf.int32),
+        ),
+    )
+    return tuple(found)

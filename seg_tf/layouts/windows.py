@@ -9,13 +9,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from seg_tf.layouts import row_lengths
-from seg_tf.layouts.indexed_rows import IndexedLayout, row_features
-from seg_tf.layouts.layout import Features
-from seg_tf.layouts.readouts import FirstToken
-from seg_tf.layouts.segments import Example
-from seg_tf.layouts.trees import Trees, largest
+from seg_tf.layouts.layout import Features, FirstToken
+from seg_tf.layouts.rows import Example, IndexedLayout, pieces_beside, row_features
 from seg_tf.ops.gathering import mean_vectors
+from seg_tf.text.graph.trees import Trees, largest
 
 WINDOW_INDICES = ("position_index", "paragraph_index", "sentence_index", "token_index")
 
@@ -31,7 +28,7 @@ class WindowLayout(IndexedLayout):
     unread_features = extra_features
 
     def capacity(self, num_texts: int) -> int:
-        return row_lengths.pieces_beside(1 + num_texts, self.max_length, num_texts)
+        return pieces_beside(1 + num_texts, self.max_length, num_texts)
 
     def rows(self, trees: Trees, row_length: int | tf.Tensor | None = None) -> Features:
         if row_length is None:
@@ -96,24 +93,22 @@ def window_rows(
     Args:
         trees: the texts.
         special_ids: ids of "cls", "sep" and "pad".
-        row_length: L; the tokens have to fit.
-        caps: rows of each table; which indices are wanted, `token_type`, the number of
-            the text, among them.
+        row_length: L, which the tokens must fit.
+        caps: rows of the table of each wanted index. `token_type`, the number of the
+            text, is one of them.
 
     Returns:
         `token_ids`, `padding_mask`, the indices that `caps` names, below their cap, 0
-        at padding, and `sentence_number`, which sentence of the row, from 1, a piece
-        belongs to, 0 at special tokens and padding; each `(B, L)`.
+        at padding, and `sentence_number`, the sentence of each piece in the row, from
+        1, and 0 at special tokens and padding; each `(B, L)`.
     """
     count = trees.num_sentences[:, tf.newaxis]
-    of_sentences = _sentence_table(trees, caps)
-    ends = of_sentences.pop("end")
+    table = _sentence_table(trees, caps)
+    ends = table.pop("end")
     position = tf.range(row_length)[tf.newaxis, :] + tf.zeros_like(count)
     sentence = tf.minimum(tf.searchsorted(ends, position, side="right"), count - 1)
-    table = tf.gather(
-        tf.stack(list(of_sentences.values()), axis=2), sentence, batch_dims=1
-    )
-    here = dict(zip(of_sentences, tf.unstack(table, axis=2), strict=True))
+    values = tf.gather(tf.stack(list(table.values()), axis=2), sentence, batch_dims=1)
+    here = dict(zip(table, tf.unstack(values, axis=2), strict=True))
 
     is_cls, is_sep = position == 0, position == here["separator"]
     is_token = position < ends[:, -1:]
@@ -144,8 +139,8 @@ def _sentence_table(trees: Trees, caps: Mapping[str, int]) -> dict[str, tf.Tenso
 
     Each is an int32 tensor `(B, S)`: `start` and `end` of a sentence's positions,
     which include the special tokens that share its indices; `separator`, the position
-    of the `[SEP]` among them, -1 where there is none; `separators_before`, the number
-    of those of earlier sentences; `first_token` and the indices that `caps` names.
+    of the `[SEP]` among them, or -1; `separators_before`, the number of those of
+    earlier sentences; `first_token` and the indices that `caps` names.
     """
     is_sentence = trees.is_sentence()
     next_texts = tf.pad(trees.texts[:, 1:], [[0, 0], [0, 1]], constant_values=-1)
@@ -153,7 +148,7 @@ def _sentence_table(trees: Trees, caps: Mapping[str, int]) -> dict[str, tf.Tenso
     ends_text = is_sentence & ((trees.texts != next_texts) | ~is_next)
     num_separators = tf.cast(ends_text, tf.int32)
     lengths = tf.where(is_sentence, trees.sentence_lengths + num_separators, 0)
-    # [CLS] is of the first sentence.
+    # [CLS] belongs to the first sentence.
     is_first = tf.range(tf.shape(lengths)[1])[tf.newaxis, :] == 0
     lengths += tf.cast(is_first, tf.int32)
     ends = tf.cumsum(lengths, axis=1)

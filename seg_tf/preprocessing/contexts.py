@@ -14,11 +14,14 @@ import tensorflow as tf
 
 from seg_tf.layouts.contexts import Contexts, Questions
 from seg_tf.preprocessing.segments import spell
-from seg_tf.text.graph.characters import FlatTexts
-from seg_tf.text.graph.code_point_table import NUM_CODE_POINTS, CodePointTable
-from seg_tf.text.graph.pieces import GraphWordPieces
-from seg_tf.text.graph.sentences import GraphSentenceSplitter
-from seg_tf.text.marked_positions import MarkedPositions
+from seg_tf.text.graph.flat import (
+    NUM_CODE_POINTS,
+    CodePointTable,
+    FlatTexts,
+    MarkedPositions,
+)
+from seg_tf.text.graph.punkt import GraphSentenceSplitter
+from seg_tf.text.graph.word_pieces import GraphWordPieces
 
 if TYPE_CHECKING:
     from seg_tf.checkpoints.pretrained import Pretrained

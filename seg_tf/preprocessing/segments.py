@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from seg_tf.text.graph.characters import FlatTexts
-from seg_tf.text.graph.pieces import GraphWordPieces
+from seg_tf.text.graph.flat import FlatTexts
+from seg_tf.text.graph.word_pieces import GraphWordPieces
 
 
 def spell(

@@ -10,8 +10,13 @@ from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
-from seg_tf.layouts.context_windows import Windows, WindowSizes, make_windows
-from seg_tf.layouts.contexts import Contexts, Questions
+from seg_tf.layouts.contexts import (
+    Contexts,
+    Questions,
+    Windows,
+    WindowSizes,
+    make_windows,
+)
 from seg_tf.layouts.layout import Features
 from seg_tf.layouts.spans import span_rows, span_trees
 from seg_tf.preprocessing.contexts import GraphContextEncoder

@@ -5,6 +5,7 @@ Shape key: B examples, C choices, L row length.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +14,10 @@ import tensorflow as tf
 
 from seg_tf.features import FEATURES
 from seg_tf.layouts.layout import Features
-from seg_tf.layouts.trees import Trees, largest
 from seg_tf.preprocessing.segments import encode_segments
-from seg_tf.text.graph.characters import GraphTreeBuilder, TextTrees
-from seg_tf.text.graph.pieces import GraphWordPieces
-from seg_tf.text.graph.sentences import GraphSentenceSplitter
+from seg_tf.text.graph.punkt import GraphSentenceSplitter
+from seg_tf.text.graph.trees import Beginnings, GraphTreeBuilder, Trees
+from seg_tf.text.graph.word_pieces import GraphWordPieces
 
 if TYPE_CHECKING:
     from seg_tf.checkpoints.pretrained import Pretrained
@@ -141,24 +141,14 @@ class DocumentPreprocessor(tf.Module):
         self._build_trees = GraphTreeBuilder(
             GraphSentenceSplitter(pretrained.sentence_parameters),
             GraphWordPieces(pretrained.vocabulary, pretrained.normalization),
-            self.layout.text_capacity.num_pieces,
-            self.layout.text_capacity.num_sentences,
+            *dataclasses.astuple(self.layout.text_capacity),
         )
 
     @tf.autograph.experimental.do_not_convert
     def __call__(self, texts: tf.Tensor) -> Features:
         return self.layout.read_features(self.read(texts)[1])
 
-    def read(self, texts: tf.Tensor) -> tuple[TextTrees, Features]:
+    def read(self, texts: tf.Tensor) -> tuple[Beginnings, Features]:
         """The beginnings of texts, and their rows."""
-        trees = self.layout.beginning(self._build_trees(texts))
-        # A text without a piece has an empty sentence.
-        width = tf.maximum(largest(trees.num_sentences), 1)
-        lengths = tf.pad(trees.sentence_lengths, [[0, 0], [0, 1]])[:, :width]
-        of_documents = Trees.of_documents(
-            pieces=trees.pieces,
-            sentence_lengths=lengths,
-            num_sentences=trees.num_sentences,
-            paragraph_lengths=tf.pad(trees.paragraph_lengths, [[0, 0], [0, 1]]),
-        )
-        return trees, self.layout.rows(of_documents)
+        beginnings = self._build_trees(texts)
+        return beginnings, self.layout.rows(beginnings.trees)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from seg_tf.layouts.context_windows import WindowSizes
+from seg_tf.layouts.contexts import WindowSizes
 
 if TYPE_CHECKING:
     from seg_tf.checkpoints.pretrained import Pretrained

@@ -1,23 +1,30 @@
-"""The ways from text to ids: what each needs, by the name that manifests hold.
+"""The ways from text to ids and back, by the names that manifests store.
 
 Nothing here imports TensorFlow until word pieces are encoded.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 import os
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from seg_tf.text.exact_tokenizer import Normalization
-from seg_tf.text.token_table import TokenTable
-from seg_tf.text.vocabulary import Vocabulary
-from seg_tf.text.word_vocabulary import WordVocabulary
+from seg_tf.text.normalization import (
+    Normalization,
+    check_texts,
+    choose_normalization,
+    white_space_splitter,
+    word_splitter,
+)
+from seg_tf.text.punkt import CachedFunction
+from seg_tf.text.vocabulary import EOS, TokenTable, Vocabulary, WordVocabulary
 
 if TYPE_CHECKING:
-    from seg_tf.text.sentence_parameters import Splitter
+    from seg_tf.text.splitters import Splitter
 
 WORD_PIECES, WORDS, WHITESPACE = "word_pieces", "words", "whitespace"
 
@@ -26,6 +33,54 @@ TOKENIZERS = {
     WORDS: "whole words, split at white space and punctuation.",
     WHITESPACE: "whole words of text that is tokenised already, such as WikiText.",
 }
+
+# How words are found, given the normalization. Neither function looks across a space.
+SPLITTERS: dict[str, Callable[[Normalization], Callable[[str], list[str]]]] = {
+    WORDS: word_splitter,
+    WHITESPACE: white_space_splitter,
+}
+
+# Files next to records and in a checkpoint.
+VOCABULARY_FILE = "vocab.txt"
+SENTENCE_PARAMETERS_FILE = "sentence_parameters.json"
+
+# Distinct strings between spaces whose words are cached.
+_MAX_CHUNKS = 1 << 20
+
+
+@dataclasses.dataclass(frozen=True)
+class TextPreparation:
+    """Vocabulary, normalization and sentence splitter that turned text into records.
+
+    Attributes:
+        vocabulary: content of the `vocab.txt`.
+        normalization: changes to text before words were looked up.
+        sentence_splitter: name and checksum of its parameters, as in a manifest.
+        tokenizer: one of `TOKENIZERS`.
+        sentence_parameters: those of the splitter, as `PunktParameters.to_bytes`; None
+            where the records do not contain them.
+    """
+
+    vocabulary: bytes = dataclasses.field(repr=False)
+    normalization: Normalization
+    sentence_splitter: Mapping[str, Any]
+    tokenizer: str = WORD_PIECES
+    sentence_parameters: bytes | None = dataclasses.field(default=None, repr=False)
+
+    def files(self) -> dict[str, bytes]:
+        """Name -> content of the files of a checkpoint."""
+        files = {VOCABULARY_FILE: self.vocabulary}
+        if self.sentence_parameters is not None:
+            files[SENTENCE_PARAMETERS_FILE] = self.sentence_parameters
+        return files
+
+    def described(self) -> dict[str, Any]:
+        """Values for a checkpoint's config; the rest is in files next to it."""
+        return {
+            "tokenizer": self.tokenizer,
+            **self.normalization.described(),
+            "sentence_splitter": dict(self.sentence_splitter),
+        }
 
 
 class TextEncoder(Protocol):
@@ -41,12 +96,91 @@ class TextEncoder(Protocol):
         """Ids as text, for people."""
 
 
+class Words:
+    """Encodes text as ids of whole words, and shows ids as text.
+
+    Words that the vocabulary lacks are `<unk>`. So is a literal `<eos>`, which marks
+    the ends of paragraphs. A literal `<unk>` between white space is `<unk>`, as in
+    WikiText.
+
+    Args:
+        vocabulary: the words and their ids.
+        splitting: "words" splits at white space and around punctuation marks and
+            ideographs, as BERT does; "whitespace" at white space only, for text that
+            is tokenised already.
+        normalization: changes to text before words are looked up; None infers them
+            from the vocabulary (`choose_normalization`).
+
+    Raises:
+        ValueError: if `splitting` is neither.
+
+    Example:
+        >>> words = Words(WordVocabulary(["<eos>", "<unk>", "play", "!"]))
+        >>> words.encode(["play!", "", "now play"])
+        (array([2, 3, 1, 2], dtype=int32), array([2, 0, 2]))
+        >>> words.decode([2, 3, 0])
+        'play ! <eos>'
+    """
+
+    def __init__(
+        self,
+        vocabulary: WordVocabulary,
+        splitting: str = WORDS,
+        normalization: Normalization | None = None,
+    ):
+        if splitting not in SPLITTERS:
+            raise ValueError(
+                f"`splitting` must be one of {', '.join(SPLITTERS)}. "
+                f"Received: {splitting!r}"
+            )
+        self.vocabulary = vocabulary
+        self.normalization = normalization or choose_normalization(vocabulary)
+        self._split = SPLITTERS[splitting](self.normalization)
+        self._ids = {**vocabulary.ids, EOS: vocabulary.unk_id}
+        self._chunks = CachedFunction(self._encode_chunk, _MAX_CHUNKS)
+
+    def encode(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Word ids of many texts.
+
+        Args:
+            texts: any strings; one without words gives no ids.
+
+        Returns:
+            `(ids, lengths)`: an int32 array of the ids of all texts, one text after
+            the other, and an int64 array of the number of ids of each text.
+
+        Raises:
+            ValueError: if `texts` is a single string.
+        """
+        check_texts(texts)
+        ids, lengths = [], []
+        for text in texts:
+            begin = len(ids)
+            chunks = map(self._chunks.__getitem__, text.split(" "))
+            ids += itertools.chain.from_iterable(chunks)
+            lengths.append(len(ids) - begin)
+        return np.array(ids, np.int32), np.array(lengths, np.int64)
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The words with spaces between them, for people.
+
+        Raises:
+            ValueError: if an id is not in the vocabulary.
+        """
+        return " ".join(self.vocabulary.tokens_of(ids))
+
+    def _encode_chunk(self, chunk: str) -> tuple[int, ...]:
+        """Ids of the words in a string without spaces."""
+        unknown = self.vocabulary.unk_id
+        return tuple(self._ids.get(word, unknown) for word in self._split(chunk))
+
+
 def read_vocabulary(tokenizer: str, path: str | os.PathLike) -> TokenTable:
-    """The vocabulary that a file holds.
+    """Reads a vocabulary file, one token a line.
 
     Args:
         tokenizer: one of `TOKENIZERS`.
-        path: a file with a token a line.
+        path: the file.
 
     Raises:
         OSError: if it cannot be read.
@@ -66,32 +200,30 @@ def read_vocabulary(tokenizer: str, path: str | os.PathLike) -> TokenTable:
 def text_encoder(
     tokenizer: str, vocabulary: TokenTable, normalization: Normalization | None = None
 ) -> TextEncoder:
-    """Makes the encoder of a tokenizer: texts to ids and back.
+    """Returns the encoder of a tokenizer: texts to ids and back.
 
     Args:
         tokenizer: one of `TOKENIZERS`.
         vocabulary: as `read_vocabulary` returns it.
         normalization: changes to text before words are looked up; None infers them
-            from the vocabulary (`seg_tf.text.casing`).
+            from the vocabulary (`seg_tf.text.normalization`).
 
     Raises:
         ValueError: if there is no such tokenizer.
     """
     check_tokenizer(tokenizer)
-    if tokenizer == WORD_PIECES:
-        from seg_tf.text.word_pieces import WordPieces
+    if tokenizer != WORD_PIECES:
+        return Words(vocabulary, tokenizer, normalization)
+    from seg_tf.text.word_pieces import WordPieces
 
-        return WordPieces(vocabulary, normalization)
-    from seg_tf.text.words import Words
-
-    return Words(vocabulary, tokenizer, normalization)
+    return WordPieces(vocabulary, normalization)
 
 
 def sentence_splitter(tokenizer: str, splitter: Splitter) -> Callable[[str], list[str]]:
     """A function from a paragraph to its sentences, which never cut a word in two.
 
-    Punkt ends a sentence inside WikiText's `@.@`, the point of a decimal number. Of
-    text that is split at punctuation no word reaches across an end.
+    Punkt ends a sentence inside WikiText's `@.@`, the point of a decimal number. In
+    text that is split at punctuation, no word reaches across a sentence end.
 
     Args:
         tokenizer: one of `TOKENIZERS`.

@@ -1,53 +1,297 @@
-"""Splits a paragraph into sentences: Punkt, in a form made for speed.
+"""Splits a paragraph into sentences: Punkt (Kiss and Strunk, 2006), written for speed.
+
+A mark that may end a sentence is judged by the token it closes and the token that
+follows. All that matters of the first is its `Kind`, all that matters of the second is
+its `Evidence`: whether a sentence ends is a table over the two, to which collocations
+are exceptions. `seg_tf.text.graph.punkt` uses the same table.
 
 Most of a text never matters to Punkt, and what matters repeats. So one regular
-expression jumps from chunk to chunk (strings between white space) that holds
-a sentence end mark, the result for a chunk is computed once and cached, and
-the word after it is looked at only where the answer depends on it.
+expression jumps from chunk to chunk (strings between white space) with a sentence end
+mark, the result for a chunk is computed once and cached, and the word after it is read
+only where the answer depends on it.
+
+Answers are those of NLTK 3.10 with English language variables, including its notions of
+white space and letters. Where they seem odd, they are faithful.
 """
 
+import enum
+import itertools
 import re
-from collections.abc import Iterator
-from typing import NamedTuple
+import unicodedata
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
-from seg_tf.text.cached_function import CachedFunction
-from seg_tf.text.punkt_decision import (
-    ASCII_WHITE_SPACE,
-    CLOSERS,
-    PART_CLOSERS,
-    SENTENCE_ENDS,
-    WHITE_SPACE,
-    WORD_ENDS,
-    Before,
-    Kind,
-    PunktDecision,
-    ends_sentence,
-    tokenize,
+from seg_tf.text.punkt_parameters import Orthography, PunktParameters
+
+# White space as the Unicode property has it. `str.isspace` and `re` also count the four
+# information separators, which are ordinary characters here.
+WHITE_SPACE = (
+    "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007"
+    "\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
 )
-from seg_tf.text.punkt_parameters import PunktParameters
+ASCII_WHITE_SPACE = "\t\n\v\f\r "
+SENTENCE_ENDS = ".?!"
+# No word continues past one of these, and a sentence may end right before it.
+WORD_ENDS = ")\";}]*:@'({[\u2018\u2019\u201c\u201d\xab\xbb?!"
+# Marks that belong to the sentence before, where they are separate after its end.
+CLOSERS = "\"')]}\u2018\u2019\u201c\u201d\xab\xbb"
+# The same right after a terminator, where an opening mark may follow without a space.
+PART_CLOSERS = ".?!\"')]}\u2019\u201d\xbb」』）】》〉］｣"
+# Neither white space nor one of these can be the first character of a word.
+NEVER_BEGINS_WORD = '("`{[:;&#*@)}]-,'
+NEVER_FIRST_IN_SENTENCE = frozenset(";:,.!?")
+NUMBER_TYPE = "##number##"
+
+_NUMBER = re.compile(r"-?[.,]?\d[\d,.-]*")
+# Symbols (category So) that Unicode lists as alphabetic: circled and squared letters;
+# and the two joiners, which it counts as part of words.
+_LETTER_LIKE = re.compile(
+    "[\u24b6-\u24e9\U0001f130-\U0001f149\U0001f150-\U0001f169\U0001f170-\U0001f189"
+    "\u200c\u200d]"
+)
+_SPACE = f"[{WHITE_SPACE}]"
+_NO_SPACE = f"[^{WHITE_SPACE}]"
+_WORD_END = f"[{re.escape(WORD_ENDS)}]"
+
+
+def _token_pattern() -> re.Pattern:
+    """One token: a run of dashes or dots, a word, or any single character."""
+    run = rf"-{{2,}}|\.{{2,}}|(?:\.{_SPACE}){{2,}}\."
+    stop = rf"{run}|{_WORD_END}|,(?:\Z|{_SPACE}|{_WORD_END}|{run})"
+    first = rf"[^{WHITE_SPACE}{re.escape(NEVER_BEGINS_WORD)}]"
+    plain = rf"[^{WHITE_SPACE}{re.escape(WORD_ENDS)}.,\-]"
+    return re.compile(rf"{run}|{first}(?:{plain}+|(?!{stop}){_NO_SPACE})*|{_NO_SPACE}")
+
+
+_TOKEN = _token_pattern()
+
+
+# === The decision ===
+
+
+class Kind(enum.IntEnum):
+    """Kinds of tokens before a possible boundary."""
+
+    NO_END = 0
+    """No sentence end: another word, or a single-letter abbreviation."""
+    ORDINARY = 1
+    """A question or exclamation mark, or a word with its full stop."""
+    ABBREVIATION = 2
+    """A known abbreviation with its period, or an ellipsis."""
+    INITIAL = 3
+    """One letter and a period."""
+    NUMBER = 4
+    """A number and a period, which may make it an ordinal."""
+
+
+class Evidence:
+    """Evidence of a token for a boundary right before it, as flags of an int."""
+
+    STARTS = 1
+    """Capitalised here, and known to be capitalised only to start sentences."""
+    CONTINUES = 2
+    """Punctuation, or a small letter where a sentence would have a capital."""
+    NAME = 4
+    """Capitalised, and never seen with a small letter."""
+    STARTER = 8
+    """Capitalised, and often the first word of a sentence."""
+
+
+# Sentences end after these kinds unless any of the evidence is there …
+ENDS_UNLESS = {
+    Kind.ORDINARY: 0,
+    Kind.INITIAL: Evidence.CONTINUES | Evidence.NAME,
+    Kind.NUMBER: Evidence.CONTINUES,
+}
+# … and after these only if some of it is.
+ENDS_IF = {Kind.ABBREVIATION: Evidence.STARTS | Evidence.STARTER}
+
+
+def ends_sentence(kind: Kind, evidence: int) -> bool:
+    """Tells if a sentence ends between tokens that are not a collocation."""
+    if kind in ENDS_UNLESS:
+        return not evidence & ENDS_UNLESS[kind]
+    return bool(evidence & ENDS_IF.get(kind, 0))
+
+
+class Before(NamedTuple):
+    """A token as the left side of a possible boundary.
+
+    Attributes:
+        kind: its kind.
+        type: its lower-case form without the period, as collocations list it;
+            None where no collocation can start.
+    """
+
+    kind: Kind
+    type: str | None
+
+
+class After(NamedTuple):
+    """A token as the right side of a possible boundary.
+
+    Attributes:
+        evidence: flags of `Evidence`.
+        type: its lower-case form, as collocations list it.
+    """
+
+    evidence: int
+    type: str
+
+
+class PunktDecision:
+    """Punkt's decision under one set of parameters.
+
+    Args:
+        parameters: the tables of abbreviations, collocations, sentence starters
+            and of how words are capitalised.
+    """
+
+    def __init__(self, parameters: PunktParameters):
+        self.parameters = parameters
+        self._collocation_starts = {first for first, _ in parameters.collocations}
+
+    def before(self, token: str) -> Before:
+        """`token` as the left side of a possible boundary."""
+        if not token.endswith("."):
+            ends = len(token) == 1 and token in SENTENCE_ENDS
+            return Before(Kind.ORDINARY if ends else Kind.NO_END, None)
+        word_type = _without_period(type_of(token))
+        initial = len(token) == 2 and is_letter(token[0])
+        if _is_ellipsis(token):
+            kind = Kind.ABBREVIATION
+        elif self._is_abbreviation(token):
+            kind = Kind.NO_END if initial else Kind.ABBREVIATION
+        elif initial:
+            kind = Kind.INITIAL
+        elif word_type == NUMBER_TYPE:
+            kind = Kind.NUMBER
+        else:
+            kind = Kind.ORDINARY
+        starts = word_type in self._collocation_starts
+        return Before(kind, word_type if starts else None)
+
+    def after(self, token: str) -> After:
+        """`token` as the right side of a possible boundary."""
+        word_type = type_of(token)
+        # A separate full stop is not part of the word, an abbreviation's is.
+        if (
+            token.endswith(".")
+            and not _is_ellipsis(token)
+            and not self._is_abbreviation(token)
+        ):
+            word_type = _without_period(word_type)
+        return After(self._evidence(token, word_type), word_type)
+
+    def _evidence(self, token: str, word_type: str) -> int:
+        if token in NEVER_FIRST_IN_SENTENCE:
+            return Evidence.CONTINUES
+        seen = self.parameters.orthographic_context.get(word_type, 0)
+        if token[0].isupper():
+            starter = word_type in self.parameters.sentence_starters
+            evidence = Evidence.STARTER if starter else 0
+            if not seen & Orthography.LOWER:
+                return evidence | Evidence.NAME
+            if not seen & Orthography.UPPER_INSIDE:
+                return evidence | Evidence.STARTS
+            return evidence
+        if token[0].islower() and (
+            seen & Orthography.UPPER or not seen & Orthography.LOWER_FIRST
+        ):
+            return Evidence.CONTINUES
+        return 0
+
+    def contains_end(self, tokens: list[str]) -> bool:
+        """Tells if a sentence ends between any two neighbours of `tokens`."""
+        for left, right in itertools.pairwise(tokens):
+            before, after = self.before(left), self.after(right)
+            pair = (before.type, after.type)
+            if before.type is not None and pair in self.parameters.collocations:
+                continue
+            if ends_sentence(before.kind, after.evidence):
+                return True
+        return False
+
+    def _is_abbreviation(self, token: str) -> bool:
+        word = token[:-1].lower()
+        types = self.parameters.abbreviation_types
+        return token != "." and (word in types or word.rpartition("-")[2] in types)
+
+
+def tokenize(text: str) -> list[str]:
+    """The tokens of `text`; periods stay with the word they follow."""
+    tokens: list[str] = []
+    for line in text.split("\n"):
+        if line.strip():
+            tokens += _TOKEN.findall(line)
+    return tokens
+
+
+def type_of(token: str) -> str:
+    """Lower-case form of `token`, the same one for every number."""
+    return NUMBER_TYPE if _NUMBER.fullmatch(token) else token.lower()
+
+
+def _without_period(word_type: str) -> str:
+    return word_type[:-1] if word_type[1:].endswith(".") else word_type
+
+
+def _is_ellipsis(token: str) -> bool:
+    return len(token) > 1 and not token.strip(".")
+
+
+def is_letter(character: str) -> bool:
+    """Tells if Unicode calls `character` alphabetic, a mark or a connector."""
+    category = unicodedata.category(character)
+    return (
+        category[0] in "LM"
+        or category in ("Nl", "Pc")
+        or _LETTER_LIKE.match(character) is not None
+    )
+
+
+# === The splitter ===
 
 # A boundary is where the sentence before it stops and the one after it begins.
 Boundary = tuple[int, int]
 
-_SPACE = f"[{WHITE_SPACE}]"
-_NO_SPACE = f"[^{WHITE_SPACE}]"
 # From the first end mark of a chunk to the start of the next chunk.
 _CHUNK_END = re.compile(rf"[{SENTENCE_ENDS}][^{ASCII_WHITE_SPACE}]*{_SPACE}*")
 _NEXT_WORD = re.compile(f"{_NO_SPACE}+")
-_ENDS_AT_ONCE = f"[{SENTENCE_ENDS}][{re.escape(WORD_ENDS)}]"
-_UNUSUAL_CHUNK = re.compile(f"^{_ENDS_AT_ONCE}|{_SPACE}")
-_LAST_END_INSIDE = re.compile(
-    rf".*[{SENTENCE_ENDS}](?=[{re.escape(WORD_ENDS)}])", re.DOTALL
-)
+_UNUSUAL_CHUNK = re.compile(f"^[{SENTENCE_ENDS}]{_WORD_END}|{_SPACE}")
+_LAST_END_INSIDE = re.compile(rf".*[{SENTENCE_ENDS}](?={_WORD_END})", re.DOTALL)
 _END = re.compile(
-    rf"[{SENTENCE_ENDS}](?=(?P<mark>[{re.escape(WORD_ENDS)}])"
-    rf"|{_SPACE}+(?P<word>{_NO_SPACE}+))"
+    rf"[{SENTENCE_ENDS}](?=(?P<mark>{_WORD_END})|{_SPACE}+(?P<word>{_NO_SPACE}+))"
 )
 # Separate closing marks go with the sentence before them.
 _LONE_CLOSERS = re.compile(rf"([{re.escape(CLOSERS)}]++)(?:{_SPACE}+|(?=--)|\Z)")
 _ANY_SPACE = re.compile(r"\s*")
 
 _ALL_KINDS = sum(1 << kind for kind in Kind)
+
+
+class CachedFunction(dict):
+    """Bounded cache of a function: `cache[text]` is `function(text)`.
+
+    Args:
+        function: of a string.
+        max_entries: number of values at which all are dropped.
+    """
+
+    MAX_KEY_LENGTH = 40
+
+    def __init__(self, function: Callable[[str], Any], max_entries: int = 2**16):
+        super().__init__()
+        self._function = function
+        self._max_entries = max_entries
+
+    def __missing__(self, key: str) -> Any:
+        value = self._function(key)
+        if len(key) <= self.MAX_KEY_LENGTH:
+            if len(self) >= self._max_entries:
+                self.clear()
+            self[key] = value
+        return value
 
 
 class _Candidate(NamedTuple):
@@ -57,8 +301,8 @@ class _Candidate(NamedTuple):
         stop: offset of the end of the sentence.
         begin: offset of the start of the next sentence; None if that is the next
             chunk, which may still have closing marks to give away.
-        before: the token whose end it is, where the next word has a say; None
-            where the sentence ends in any case.
+        before: the token at its end, where the next word has a say; None where the
+            sentence ends in any case.
     """
 
     stop: int
@@ -67,18 +311,16 @@ class _Candidate(NamedTuple):
 
 
 _UNUSUAL = _Candidate(0, None, Before(Kind.NO_END, "white space inside"))
-
 _ORDINARY = Before(Kind.ORDINARY, None)
 
 
 class SentenceSplitter:
     """Punkt sentence splitter (Kiss and Strunk, 2006).
 
-    Sentences are those of NLTK's `PunktSentenceTokenizer` with the same
-    parameters, without the white space before the first one. Where the parameters have
-    terminators, text is cut after each first, the marks and closing marks that follow
-    it included, and a part is what a paragraph is otherwise. Time is linear in
-    the length of the paragraph, whatever it holds.
+    Sentences are those of NLTK's `PunktSentenceTokenizer` with the same parameters,
+    without the white space before the first one. If the parameters have terminators,
+    the text is cut after each, including the closing marks that follow, and each part
+    is split like a paragraph. Time is linear in the length of any paragraph.
 
     Example:
     >>> SentenceSplitter().split("Mr. Smith asked: “Why?” Nobody knew.")
@@ -93,11 +335,9 @@ class SentenceSplitter:
     """
 
     def __init__(self, parameters: PunktParameters | None = None):
-        if parameters is None:
-            parameters = PunktParameters.english()
-        self.parameters = parameters
+        self.parameters = parameters or PunktParameters.english()
         self._decision = PunktDecision(self.parameters)
-        self._part = _part_pattern(parameters.terminators)
+        self._part = _part_pattern(self.parameters.terminators)
         self._candidates = CachedFunction(self._candidate_of_chunk)
         self._followers = CachedFunction(self._follower)
 
@@ -128,7 +368,13 @@ class SentenceSplitter:
 
     def _spans(self, paragraph: str) -> list[tuple[int, int]]:
         text = paragraph.rstrip()
-        if _has_separator(paragraph):
+        # Separators are white space to Python, but parts of words here.
+        if (
+            "\x1c" in paragraph
+            or "\x1d" in paragraph
+            or "\x1e" in paragraph
+            or "\x1f" in paragraph
+        ):
             boundaries = self._boundaries_by_context(paragraph)
         else:
             boundaries = self._boundaries(text)
@@ -174,7 +420,7 @@ class SentenceSplitter:
         return (before.type, word_type) not in self.parameters.collocations
 
     def _candidate_of_chunk(self, chunk: str) -> _Candidate | None:
-        """Makes a candidate of `chunk` and the white space after it.
+        """Returns the candidate of `chunk` and the white space after it.
 
         None if no sentence ends in it. Without white space it ends the paragraph.
         """
@@ -198,7 +444,7 @@ class SentenceSplitter:
         return None
 
     def _follower(self, word: str) -> tuple[int, str | None]:
-        """After which kinds of token a sentence ends if `word` is next, and its type.
+        """Kinds of tokens after which a sentence ends if `word` is next, and its type.
 
         The kinds are flags. A sentence end inside `word` counts for all of them,
         collocations included: Punkt looks at the two words as one.
@@ -211,10 +457,9 @@ class SentenceSplitter:
         return kinds, word_type
 
     def _boundaries_by_context(self, text: str) -> Iterator[Boundary]:
-        """The boundaries in `text`, each decided on its own, whatever it holds.
+        """The boundaries in any `text`, each decided separately.
 
-        Slower. For white space between ASCII white space, and for separators,
-        which are part of words here but not to Python.
+        Slower. For white space between ASCII white space, and for separators.
         """
         stripped = text.rstrip()
         for chunk_start, end in _last_ends(text):
@@ -228,8 +473,8 @@ class SentenceSplitter:
 def _last_ends(text: str) -> Iterator[tuple[int, re.Match]]:
     """Start of a chunk and the last possible sentence end in it, for each chunk.
 
-    Only ASCII white space parts chunks. A first end mark that is the first
-    character of its chunk counts by itself as well.
+    Only ASCII white space separates chunks. A first end mark that is the first
+    character of its chunk counts separately as well.
     """
     chunk_start, last = 0, None
     for match in _END.finditer(text):
@@ -240,7 +485,7 @@ def _last_ends(text: str) -> Iterator[tuple[int, re.Match]]:
         )
         if last and (space >= 0 or last.start() == chunk_start):
             yield chunk_start, last
-        # White space that is the very first character parts nothing.
+        # White space that is the very first character separates nothing.
         if space > 0:
             chunk_start = space + 1
         last = match
@@ -268,11 +513,6 @@ def _blank(text: str) -> str:
     for space in ASCII_WHITE_SPACE:
         text = text.replace(space, " ")
     return text
-
-
-def _has_separator(text: str) -> bool:
-    """Tells if a character is a separator that only Python calls space."""
-    return "\x1c" in text or "\x1d" in text or "\x1e" in text or "\x1f" in text
 
 
 def _has_other_space(text: str) -> bool:

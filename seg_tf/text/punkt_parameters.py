@@ -1,21 +1,50 @@
-"""The tables that tell Punkt a language, and where they are read from."""
+"""Punkt's tables of a language, the files they are read from, and corrections.
+
+Punkt learns frequent abbreviations from a text. Others, and corrections of what it
+learned wrongly, are listed in a TOML file:
+
+  [abbreviations]
+  titles = "mme messrs"
+  two_initials = "{a..z}.{a..z}"
+
+  [not_abbreviations]
+  roman_numerals = "ii iii"
+
+  [collocations]
+  before_numbers = ["no fig", "##number##"]
+
+  [sentence_starters]
+  pronouns = "he she"
+
+  [not_sentence_starters]
+  names = "maggie"
+
+Every table may be left out. Its groups have any name. A group is a string of words
+between blanks; a group of collocations is two such strings, whose words are combined
+each with each. Words are in lower case, abbreviations without their period. `{a..z}`
+stands for each letter from a to z, `{1..12}` for each number.
+"""
 
 import dataclasses
 import functools
 import hashlib
 import importlib.resources
+import itertools
 import json
 import pathlib
-from collections.abc import Callable, Mapping
-from typing import Any
+import re
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Self
 
 _FORMAT = "punkt_parameters"
 _FORMAT_VERSION = 1
 _ENGLISH = "english_punkt.json"
+_RANGE = re.compile(r"\{(?:([a-z])\.\.([a-z])|(\d+)\.\.(\d+))\}")
 
-# Marks of Unicode's property Sentence_Terminal that end a sentence wherever they stand:
-# of Chinese and Japanese, Indic scripts, Arabic and Urdu, Ethiopic, Burmese, Khmer and
-# Armenian. Not the full-width full stop, which stands in numbers, nor the ellipsis.
+# Unicode's Sentence_Terminal marks of Chinese and Japanese, Indic scripts, Arabic and
+# Urdu, Ethiopic, Burmese, Khmer and Armenian. Neither the full-width full stop, which
+# occurs in numbers, nor the ellipsis.
 UNIVERSAL_TERMINATORS = "。｡！？।॥؟۔።፧။។։"
 
 
@@ -71,14 +100,13 @@ class PunktParameters:
         tables = json.dumps(_tables(self), sort_keys=True, ensure_ascii=True)
         return hashlib.sha256(tables.encode("ascii")).hexdigest()
 
-    def reduced(self) -> "PunktParameters":
-        """The same decisions from fewer entries of `orthographic_context`.
+    def reduced(self) -> Self:
+        """Parameters that decide the same with a smaller `orthographic_context`.
 
-        Decisions ask of a capitalised word whether it was ever seen small and
-        ever seen capitalised inside a sentence, and of a small one whether it
-        was seen to start a sentence so and never capitalised. A type that was
-        never seen small answers like one that is not in the table, and of the
-        flags of the others three combinations can be told apart.
+        For a capitalised word, only two things matter: was it ever seen with a small
+        letter, and ever capitalised inside a sentence? For a small one: did it start a
+        sentence, and was it never capitalised? A type never seen with a small letter
+        decides like one that is missing, and the others fall into three classes.
         """
         context = {}
         for word, seen in self.orthographic_context.items():
@@ -106,21 +134,23 @@ class PunktParameters:
         pathlib.Path(path).write_bytes(self.to_bytes())
 
     @classmethod
-    def english(cls) -> "PunktParameters":
+    @functools.cache
+    def english(cls) -> Self:
         """The built-in English table."""
-        return _built_in_english()
+        source = importlib.resources.files("seg_tf.text") / "data" / _ENGLISH
+        return cls.from_json(json.loads(source.read_bytes()), _ENGLISH)
 
     @classmethod
-    def universal(cls) -> "PunktParameters":
-        """No words of any language; sentences end at the marks of many scripts."""
+    def universal(cls) -> Self:
+        """Parameters without words; sentences end at the marks of many scripts."""
         return cls(terminators=UNIVERSAL_TERMINATORS, name="universal")
 
     @classmethod
-    def from_json(cls, values: Any, source: str) -> "PunktParameters":
-        """Makes parameters of the content of a file of `to_bytes`.
+    def from_json(cls, values: Any, source: str) -> Self:
+        """Parses the content of a file of `to_bytes`.
 
         Args:
-            values: what the JSON holds.
+            values: the parsed JSON.
             source: the file, for errors.
 
         Raises:
@@ -157,7 +187,7 @@ class PunktParameters:
             raise ValueError(f"{source} has a malformed table: {error}") from error
 
     @classmethod
-    def from_punkt_tab(cls, folder: Any, name: str | None = None) -> "PunktParameters":
+    def from_punkt_tab(cls, folder: Any, name: str | None = None) -> Self:
         """Reads one language's folder of NLTK's `punkt_tab` data.
 
         Args:
@@ -185,10 +215,91 @@ class PunktParameters:
         )
 
 
-@functools.cache
-def _built_in_english() -> PunktParameters:
-    source = importlib.resources.files("seg_tf.text") / "data" / _ENGLISH
-    return PunktParameters.from_json(json.loads(source.read_bytes()), _ENGLISH)
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PunktCorrections:
+    """Entries that tables must contain, and entries that they must not.
+
+    Attributes:
+        abbreviations: types that are abbreviations, without the period.
+        not_abbreviations: types that are not, whatever the text says.
+        collocations: pairs of types between which no sentence ends.
+        sentence_starters: types that often begin a sentence.
+        not_sentence_starters: types that do not, whatever the text says.
+    """
+
+    abbreviations: frozenset[str] = frozenset()
+    not_abbreviations: frozenset[str] = frozenset()
+    collocations: frozenset[tuple[str, str]] = frozenset()
+    sentence_starters: frozenset[str] = frozenset()
+    not_sentence_starters: frozenset[str] = frozenset()
+
+    def __post_init__(self):
+        for name in ("abbreviations", "sentence_starters"):
+            both = getattr(self, name) & getattr(self, f"not_{name}")
+            if both:
+                raise ValueError(
+                    f"`{name}` and `not_{name}` must not share words. Received: "
+                    f"{', '.join(sorted(both))} in both"
+                )
+
+    @classmethod
+    def read(cls, path: pathlib.Path) -> Self:
+        """Reads a TOML file; the docstring of this module describes its form.
+
+        Raises:
+            ValueError: if it is not TOML, or has an invalid table or word.
+        """
+        try:
+            tables = tomllib.loads(path.read_text(encoding="utf-8"))
+            return cls(**{name: _corrections(name, tables[name]) for name in tables})
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from error
+
+
+def _corrections(name: str, groups: Any) -> frozenset:
+    """The words, or the pairs of words, of all groups of a table."""
+    known = [field.name for field in dataclasses.fields(PunktCorrections)]
+    if name not in known or not isinstance(groups, dict):
+        raise ValueError(f"tables must be of {', '.join(known)}. Received: {name!r}")
+    entries: set = set()
+    for group, value in groups.items():
+        try:
+            if name == "collocations":
+                first, second = map(_listed_words, value)
+                entries.update(itertools.product(first, second))
+            else:
+                entries.update(_listed_words(value))
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"group {group!r} of {name!r}: {error}") from error
+    if "abbreviations" in name:
+        for word in entries:
+            if word.endswith("."):
+                raise ValueError(
+                    "abbreviations must be without their period. "
+                    f"Received: {word!r} in {name!r}"
+                )
+    return frozenset(entries)
+
+
+def _listed_words(value: Any) -> Iterator[str]:
+    """The words of a string, with ranges expanded."""
+    if not isinstance(value, str):
+        raise ValueError(f"words must be a string. Received: {value!r}")
+    if value != value.lower():
+        raise ValueError(f"words must be in lower case. Received: {value!r}")
+    words = value.split()
+    while words:
+        word = words.pop()
+        match = _RANGE.search(word)
+        if match is None:
+            yield word
+            continue
+        first, last, low, high = match.groups()
+        if first:
+            parts = map(chr, range(ord(first), ord(last) + 1))
+        else:
+            parts = map(str, range(int(low), int(high) + 1))
+        words += [word[: match.start()] + part + word[match.end() :] for part in parts]
 
 
 def _tables(parameters: PunktParameters) -> dict[str, Any]:

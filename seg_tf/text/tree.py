@@ -1,7 +1,7 @@
 """The tree of a text: document, paragraphs, sentences, word pieces.
 
-The tree is stored as three flat lists: the word pieces, the pieces of each
-sentence, the sentences of each paragraph. Every model's inputs are a view of it.
+A tree is stored as three flat lists: the word pieces, the pieces of each sentence, the
+sentences of each paragraph. Every model's inputs are a view of it.
 """
 
 import dataclasses
@@ -64,10 +64,9 @@ class DocumentTree:
         }
 
     def with_paragraph_ends(self, token_id: int) -> "DocumentTree":
-        """The same tree, with `token_id` at the end of every paragraph.
+        """The same tree with `token_id` added to the last sentence of each paragraph.
 
-        It belongs to the paragraph's last sentence. For example, with 0 the tree above
-        becomes [[7, 8], [9, 0]] and [[5, 0]].
+        For example, with 0 the tree above becomes [[7, 8], [9, 0]] and [[5, 0]].
         """
         last_sentences = np.cumsum(self.paragraph_lengths) - 1
         ends = np.cumsum(self.sentence_lengths)[last_sentences]
@@ -85,8 +84,8 @@ class TreeBuilder:
 
     Args:
         split_sentences: paragraph -> its sentences.
-        encode: sentences -> (flat piece ids, pieces per sentence). It is called
-            with the sentences of all documents of a batch at once.
+        encode: sentences -> (flat piece ids, pieces per sentence). It is called once
+            with the sentences of all documents of a batch.
     """
 
     def __init__(
@@ -104,60 +103,42 @@ class TreeBuilder:
             documents: the paragraphs of each document.
 
         Returns:
-            One tree a document. Sentences without a word piece (control
-            characters only) and the paragraphs that they leave empty are no part
-            of it; a document without any piece has an empty tree.
+            One tree a document, without sentences that have no word piece (control
+            characters only) and without the paragraphs that they leave empty.
         """
-        sentences = []
-        sentences_in_paragraph = []
+        sentences, sentences_in_paragraph = [], []
         for paragraphs in documents:
             for paragraph in paragraphs:
-                found = self._split_sentences(paragraph)
-                sentences_in_paragraph.append(len(found))
-                sentences.extend(found)
+                split = self._split_sentences(paragraph)
+                sentences_in_paragraph.append(len(split))
+                sentences.extend(split)
         token_ids, pieces_in_sentence = self._encode(sentences)
-        return _cut_into_trees(
-            token_ids,
-            pieces_in_sentence,
-            np.array(sentences_in_paragraph, np.int64),
-            np.array([len(paragraphs) for paragraphs in documents], np.int64),
-        )
-
-
-def _cut_into_trees(
-    token_ids: np.ndarray,
-    pieces_in_sentence: np.ndarray,
-    sentences_in_paragraph: np.ndarray,
-    paragraphs_in_document: np.ndarray,
-) -> list[DocumentTree]:
-    # What lies before each paragraph and sentence, with one entry for the end.
-    sentences_before = np.append(0, np.cumsum(sentences_in_paragraph))
-    kept_before = np.append(0, np.cumsum(pieces_in_sentence > 0))
-    pieces_before = np.append(0, np.cumsum(pieces_in_sentence))
-    kept_in_paragraph = np.diff(kept_before[sentences_before])
-    trees = []
-    first = 0
-    for num_paragraphs in paragraphs_in_document:
-        last = first + int(num_paragraphs)
-        begin, end = sentences_before[first], sentences_before[last]
-        sentence_lengths = pieces_in_sentence[begin:end]
-        paragraph_lengths = kept_in_paragraph[first:last]
-        trees.append(
-            DocumentTree(
-                token_ids[pieces_before[begin] : pieces_before[end]],
-                sentence_lengths[sentence_lengths > 0],
-                paragraph_lengths[paragraph_lengths > 0],
+        # What comes before each paragraph and sentence, with one entry for the end.
+        sentences_before = np.append(0, np.cumsum(sentences_in_paragraph, dtype=int))
+        kept_before = np.append(0, np.cumsum(pieces_in_sentence > 0))
+        pieces_before = np.append(0, np.cumsum(pieces_in_sentence))
+        kept_in_paragraph = np.diff(kept_before[sentences_before])
+        trees, first = [], 0
+        for paragraphs in documents:
+            last = first + len(paragraphs)
+            begin, end = sentences_before[first], sentences_before[last]
+            sentence_lengths = pieces_in_sentence[begin:end]
+            paragraph_lengths = kept_in_paragraph[first:last]
+            trees.append(
+                DocumentTree(
+                    token_ids[pieces_before[begin] : pieces_before[end]],
+                    sentence_lengths[sentence_lengths > 0],
+                    paragraph_lengths[paragraph_lengths > 0],
+                )
             )
-        )
-        first = last
-    return trees
+            first = last
+        return trees
 
 
 def _restarting_counts(lengths: np.ndarray, first: int) -> np.ndarray:
     """0, 1, … for each length in turn; the first run starts at `first`."""
     counts = np.arange(int(np.sum(lengths)))
-    starts = np.append(0, np.cumsum(lengths))[:-1]
-    counts -= np.repeat(starts, lengths)
+    counts -= np.repeat(np.append(0, np.cumsum(lengths))[:-1], lengths)
     if len(lengths):
         counts[: lengths[0]] += first
     return counts

@@ -1,25 +1,69 @@
-"""Text to word-piece ids and back, by the rules that BERT checkpoints expect."""
+"""Text to word-piece ids and back, by the rules that BERT checkpoints expect.
 
+The ids are those of the exact tokenizer, Hugging Face's (`seg_tf.text.normalization`).
+Nearly all of them are computed by tensorflow_text's kernels, many texts at once and
+over ten times as fast. The fast tokenizer differs from the exact one in known cases: it
+folds case further (ß to ss, … to three full stops) or, where accents stay, lower-cases
+a sigma at the end of a word differently; strips no accents of cased text; always splits
+at ideographs; replaces control characters by a space; never reorders combining marks;
+knows another version of Unicode; and bounds the bytes of a word instead of its
+characters. All but the last depend on single characters, so a table of code points,
+found by trying each (`tools/find_differing_characters.py`), detects them. Words that
+might be too long are found by the distance between characters that end words.
+"""
+
+import functools
+import importlib.resources
 import itertools
-from collections.abc import Iterable, Sequence
+import json
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
+import tensorflow as tf
+import tensorflow_text
 
-from seg_tf.text import casing
-from seg_tf.text.exact_tokenizer import (
+from seg_tf.text.normalization import (
     CONTINUATION,
+    MAX_CHARACTERS_PER_WORD,
     Normalization,
     check_texts,
+    choose_normalization,
     drop_surrogates,
     exact_tokenizer,
 )
-from seg_tf.text.fast_tokenizer import Encoded, FastTokenizer, map_to_array
-from seg_tf.text.tokenizer_differences import TokenizerDifferences
-from seg_tf.text.vocabulary import Vocabulary
+from seg_tf.text.vocabulary import UNK, Vocabulary
 
-# More text than this is encoded in turns: bounds the memory, and is no slower.
+# Ids, one text after the other, and the number of them for each text.
+Encoded = tuple[np.ndarray, np.ndarray]
+
+# Upper bound for a word of any script that the rules allow.
+MAX_BYTES_PER_WORD = 4 * MAX_CHARACTERS_PER_WORD
+# Decomposing one character gives at most 4: words up to this length stay within the
+# limit, longer ones might not.
+LONGEST_SAFE_WORD = MAX_CHARACTERS_PER_WORD // 4
+
+# Characters before and after which both tokenizers end a word. The list need not be
+# complete: what it lacks makes words look longer, which is safe.
+WORD_BREAKS = (
+    *((0x09, 0x0A), (0x0D, 0x0D), (0x20, 0x2F), (0x3A, 0x40), (0x5B, 0x60)),
+    *((0x7B, 0x7E), (0xA0, 0xA1), (0xAB, 0xAB), (0xBB, 0xBB), (0x2010, 0x2027)),
+    *((0x3000, 0x3002), (0x3400, 0x4DB5), (0x4E00, 0x9FD5)),
+)
+# Strings in Python may contain halves of surrogate pairs, which no encoding can.
+_SURROGATES = (0xD800, 0xDFFF)
+_ORDINARY, _BREAK, _DIFFERING = range(3)
+
+# Longer texts are encoded in several calls: bounds the memory, and is no slower.
 _MAX_CHARACTERS_AT_ONCE = 1 << 19
 
+# Dropped from text; tab, line feed and carriage return are white space.
+_ASCII_CONTROLS = bytes({*range(0x20), 0x7F} - {0x09, 0x0A, 0x0D})
+_DROP_ASCII_CONTROLS = dict.fromkeys(_ASCII_CONTROLS)
+_UNMATCHABLE = re.compile(r"[\s\x00-\x1f\x7f-\x9f]")
+
+# The ways to encode a text.
 _ASCII, _UNICODE, _EXACT = range(3)
 
 
@@ -27,18 +71,17 @@ class WordPieces:
     """Encodes text as word pieces, and shows pieces as text.
 
     Words are split at white space and around punctuation marks and ideographs, then
-    into the longest pieces that the vocabulary holds, from left to right; a word
-    that cannot be split so is `[UNK]`. The ids are those of Hugging Face's
-    `tokenizers`, except that text never yields special tokens: a literal `[MASK]` is
-    `[`, `mask`, `]`.
+    into the longest pieces of the vocabulary, from left to right. A word that cannot be
+    split this way is `[UNK]`. The ids are those of Hugging Face's `tokenizers`, except
+    that text never yields special tokens: a literal `[MASK]` is `[`, `mask`, `]`.
 
     ASCII text takes the fast tokenizer as it is, other text takes it where no
-    difference may occur; of the rest, only the words in question take the exact one.
+    difference may occur. Of the rest, only the words in question are encoded exactly.
 
     Args:
         vocabulary: the tokens and their ids.
         normalization: changes to text before words are looked up; None infers them
-            from the vocabulary (`seg_tf.text.casing`).
+            from the vocabulary (`choose_normalization`).
 
     Example:
         >>> from seg_tf.text.vocabulary import SPECIAL_TOKENS
@@ -52,18 +95,16 @@ class WordPieces:
     def __init__(
         self, vocabulary: Vocabulary, normalization: Normalization | None = None
     ):
-        if normalization is None:
-            normalization = casing.choose(vocabulary)
         self.vocabulary = vocabulary
-        self.normalization = normalization
-        self._fast = FastTokenizer(vocabulary.tokens, normalization)
-        self._exact = exact_tokenizer(vocabulary.tokens, normalization)
-        self._differences = TokenizerDifferences(normalization)
+        self.normalization = normalization or choose_normalization(vocabulary)
+        self._fast = FastTokenizer(vocabulary.tokens, self.normalization)
+        self._exact = exact_tokenizer(vocabulary.tokens, self.normalization)
+        self._differences = TokenizerDifferences(self.normalization)
 
     def encode(self, texts: Sequence[str]) -> Encoded:
         """Word-piece ids of many texts, without special tokens.
 
-        A call has a fixed cost of about a millisecond: give it thousands of sentences.
+        A call has a fixed cost of about a millisecond: pass thousands of sentences.
 
         Args:
             texts: any strings; one without words gives no ids.
@@ -90,7 +131,7 @@ class WordPieces:
         return ids, np.add.reduceat(lengths, np.cumsum(num_units) - num_units)
 
     def takes_exact_way(self, texts: Sequence[str]) -> np.ndarray:
-        """A bool array, True for each text that has words encoded the exact way."""
+        """A bool array, True for each text with words that are encoded exactly."""
         return self._ways(texts) == _EXACT
 
     def decode(self, ids: Iterable[int]) -> str:
@@ -99,7 +140,7 @@ class WordPieces:
         Raises:
             ValueError: if an id is not in the vocabulary.
         """
-        words = []
+        words: list[str] = []
         for token in self.vocabulary.tokens_of(ids):
             if words and token.startswith(CONTINUATION):
                 words[-1] += token.removeprefix(CONTINUATION)
@@ -108,8 +149,8 @@ class WordPieces:
         return " ".join(words)
 
     def _ways(self, texts: Sequence[str]) -> np.ndarray:
-        """Chooses the fastest exact tokenizer for each text."""
-        is_ascii = map_to_array(str.isascii, texts, bool)
+        """Chooses the fastest tokenizer that is exact for each text."""
+        is_ascii = _map_to_array(str.isascii, texts, bool)
         ways = np.where(is_ascii, _ASCII, _UNICODE)
         if not is_ascii.all():
             others = list(itertools.compress(texts, (~is_ascii).tolist()))
@@ -143,7 +184,7 @@ class WordPieces:
         # One by one: a batch would start threads, which do not survive a fork.
         rows = [self._exact.encode(drop_surrogates(text)).ids for text in texts]
         ids = np.concatenate([np.asarray(row, np.int32) for row in rows])
-        return ids, map_to_array(len, rows, np.int64)
+        return ids, _map_to_array(len, rows, np.int64)
 
 
 def _split_some(
@@ -151,12 +192,10 @@ def _split_some(
 ) -> tuple[list[str], np.ndarray]:
     """Splits the chosen texts at spaces, which neither tokenizer reaches across.
 
-    In most texts with a difference it may occur in a single word.
-
-    Returns:
-        The other texts and the parts of these, in order, and the number from each.
+    Returns the resulting strings in order, and the number from each text. Most texts
+    with a difference have a single word in which it may occur.
     """
-    units = []
+    units: list[str] = []
     num_units = np.ones(len(texts), np.int64)
     begin = 0
     for position in np.flatnonzero(chosen):
@@ -166,3 +205,193 @@ def _split_some(
         num_units[position] = len(parts)
         begin = position + 1
     return units + list(texts[begin:]), num_units
+
+
+class PieceOffsets:
+    """Encodes text as word pieces with character offsets.
+
+    The ids are those of `WordPieces`. Much slower, and meant for texts that answers are
+    extracted from.
+
+    Args:
+        vocabulary: the tokens and their ids.
+        normalization: changes to text before words are looked up; None infers them
+            from the vocabulary (`choose_normalization`).
+
+    Example:
+        >>> from seg_tf.text.vocabulary import SPECIAL_TOKENS
+        >>> pieces = PieceOffsets(Vocabulary([*SPECIAL_TOKENS, "play", "##ed", "!"]))
+        >>> pieces.encode(" Playe\u0301d!")
+        (array([5, 6, 7], dtype=int32), array([1, 5, 8]), array([5, 8, 9]))
+    """
+
+    def __init__(
+        self, vocabulary: Vocabulary, normalization: Normalization | None = None
+    ):
+        self.vocabulary = vocabulary
+        self.normalization = normalization or choose_normalization(vocabulary)
+        self._tokenizer = exact_tokenizer(vocabulary.tokens, self.normalization)
+
+    def encode(self, text: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The word pieces of a text, without special tokens.
+
+        Args:
+            text: any string.
+
+        Returns:
+            `(ids, starts, stops)`: the int32 ids, and int64 arrays of the first
+            character of each piece and of the one after its last. White space and
+            dropped characters between two pieces belong to neither, but combining
+            marks go with their character.
+        """
+        # U+FFFD is one character as well, and the tokenizer drops it.
+        encoding = self._tokenizer.encode(drop_surrogates(text, "\ufffd"))
+        ids = np.array(encoding.ids, np.int32)
+        offsets = np.array(encoding.offsets, np.int64).reshape(-1, 2)
+        starts, stops = offsets[:, 0].copy(), offsets[:, 1].copy()
+        if not text.isascii():
+            # Without accents, é in two characters is an e; the answer "café" must
+            # come back unchanged all the same.
+            for piece, stop in enumerate(stops.tolist()):
+                while stop < len(text) and unicodedata.category(text[stop])[0] == "M":
+                    stop += 1
+                stops[piece] = stop
+        return ids, starts, stops
+
+
+class FastTokenizer:
+    """Encodes texts in one call of a kernel.
+
+    The kernels bound the bytes of a word, the rules its characters. In ASCII these are
+    the same. For other text the bound never acts on a word that the rules allow, and
+    the caller does not pass words that they might not.
+
+    Args:
+        tokens: the tokens in the order of their ids.
+        normalization: changes to text before words are looked up. The kernels always
+            split ideographs, and strip accents only from lower-cased text. For other
+            settings, the characters concerned are among the known differences.
+    """
+
+    def __init__(self, tokens: Sequence[str], normalization: Normalization):
+        tokens = tuple(tokens)
+        self._lower_case = normalization.lower_case
+        # The kernel does both or neither; Python lower-cases where accents stay.
+        kernel_strips = normalization.lower_case and normalization.strip_accents
+        self._lower_first = normalization.lower_case and not kernel_strips
+        self._normalizer = tensorflow_text.FastBertNormalizer(kernel_strips)
+        self._ascii = word_piece_kernel(tokens, MAX_CHARACTERS_PER_WORD)
+        self._unicode = word_piece_kernel(tokens, MAX_BYTES_PER_WORD)
+
+    def encode_ascii(self, texts: Sequence[str]) -> Encoded:
+        """Ids of ASCII texts; equal to the exact ones."""
+        joined = "\n".join(texts).encode("ascii")
+        if len(joined.translate(None, _ASCII_CONTROLS)) < len(joined):
+            texts = [text.translate(_DROP_ASCII_CONTROLS) for text in texts]
+            joined = "\n".join(texts).encode("ascii")
+        if self._lower_case:
+            joined = joined.lower()
+        return _encode_joined(self._ascii, joined, _map_to_array(len, texts, np.int64))
+
+    def encode_unicode(self, texts: Sequence[str]) -> Encoded:
+        """Ids of any texts; equal to the exact ones where no difference occurs."""
+        if not texts:
+            return self.encode_ascii(texts)
+        if self._lower_first:
+            texts = [text.lower() for text in texts]
+        normalized = self._normalizer.normalize(tf.constant(texts)).numpy().tolist()
+        num_bytes = _map_to_array(len, normalized, np.int64)
+        return _encode_joined(self._unicode, b"\n".join(normalized), num_bytes)
+
+
+def _encode_joined(
+    tokenizer: tensorflow_text.FastWordpieceTokenizer,
+    joined: bytes,
+    num_bytes: np.ndarray,
+) -> Encoded:
+    """Ids of the texts in `joined`, which one byte separates.
+
+    One string is faster than many; the offsets of the pieces tell the texts apart.
+    """
+    ids, starts, _ = tokenizer.tokenize_with_offsets([joined])
+    ends = np.searchsorted(starts.values.numpy(), np.cumsum(num_bytes + 1))
+    return ids.values.numpy(), np.diff(ends, prepend=0)
+
+
+# A vocabulary of 30,000 tokens takes 0.2 seconds, and a process often makes several
+# text encoders.
+@functools.lru_cache(maxsize=8)
+def word_piece_kernel(
+    tokens: tuple[str, ...], max_bytes_per_word: int, splits_words: bool = True
+) -> tensorflow_text.FastWordpieceTokenizer:
+    """The kernel that finds the longest pieces, made once for a vocabulary.
+
+    Args:
+        tokens: the tokens in the order of their ids.
+        max_bytes_per_word: longer words are unknown.
+        splits_words: whether its inputs are texts, not words.
+    """
+    # White space and control characters match no word, but the kernel would match white
+    # space across words, and cannot build its tables with some control characters.
+    tokens = [
+        f"[unmatchable-{index}]" if _UNMATCHABLE.search(token) else token
+        for index, token in enumerate(tokens)
+    ]
+    with tf.init_scope():  # it may outlive the graph in which it is first used
+        return tensorflow_text.FastWordpieceTokenizer(
+            tokens,
+            suffix_indicator=CONTINUATION,
+            max_bytes_per_word=max_bytes_per_word,
+            token_out_type=tf.int32,
+            unknown_token=UNK,
+            no_pretokenization=not splits_words,
+        )
+
+
+class TokenizerDifferences:
+    """Finds the texts that the fast tokenizer may encode differently.
+
+    Args:
+        normalization: that of the tokenizers.
+
+    Example:
+        >>> from seg_tf.text.normalization import UNCASED
+        >>> TokenizerDifferences(UNCASED).may_occur(["café", "Straße", "é" * 80])
+        array([False,  True,  True])
+    """
+
+    def __init__(self, normalization: Normalization):
+        self._kinds = np.full(0x110000, _ORDINARY, np.uint8)
+        for first, last in WORD_BREAKS:
+            self._kinds[first : last + 1] = _BREAK
+        for first, last in (*differing_characters(normalization), _SURROGATES):
+            self._kinds[first : last + 1] = _DIFFERING
+
+    def may_occur(self, texts: Sequence[str]) -> np.ndarray:
+        """A bool array, True for each text that needs the exact tokenizer."""
+        joined = "\n".join(texts)
+        encoded = joined.encode("utf-32-le", "surrogatepass")
+        kinds = self._kinds[np.frombuffer(encoded, np.uint32)]
+        run_ends = np.append(np.flatnonzero(kinds == _BREAK), len(joined))
+        run_lengths = np.diff(run_ends, prepend=-1) - 1
+        in_long_words = run_ends[run_lengths > LONGEST_SAFE_WORD] - 1
+        found = np.append(np.flatnonzero(kinds == _DIFFERING), in_long_words)
+        text_ends = np.cumsum(_map_to_array(len, texts, np.int64) + 1)
+        differences = np.zeros(len(texts), bool)
+        differences[np.searchsorted(text_ends, found, side="right")] = True
+        return differences
+
+
+def differing_characters(normalization: Normalization) -> list[tuple[int, int]]:
+    """First and last code point of each range; ranges may overlap."""
+    path = importlib.resources.files("seg_tf.text") / "data/differing_characters.json"
+    tables = json.loads(path.read_bytes())
+    ranges = tables[f"{normalization.lower_case},{normalization.strip_accents}"]
+    if not normalization.split_ideographs:
+        ranges += tables["ideographs"]
+    bounds = (entry.split("-") for line in ranges for entry in line.split())
+    return [(int(bound[0], 16), int(bound[-1], 16)) for bound in bounds]
+
+
+def _map_to_array(function: Callable, values: Sequence, dtype: type) -> np.ndarray:
+    return np.fromiter(map(function, values), dtype, len(values))

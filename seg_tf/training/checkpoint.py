@@ -7,7 +7,7 @@ from typing import Any
 from seg_tf import files
 from seg_tf.checkpoints import contents, folder_names, folders
 from seg_tf.checkpoints.errors import CheckpointError, DamagedCheckpointError
-from seg_tf.text.preparation import TextPreparation
+from seg_tf.text.encoding import TextPreparation
 from seg_tf.training import training_state
 from seg_tf.training.pretrainer import Pretrainer
 

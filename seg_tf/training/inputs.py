@@ -5,7 +5,7 @@ from typing import Protocol
 
 import tensorflow as tf
 
-from seg_tf.text.preparation import TextPreparation
+from seg_tf.text.encoding import TextPreparation
 
 
 class Inputs(Protocol):

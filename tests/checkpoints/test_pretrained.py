@@ -15,11 +15,10 @@ from seg_tf import configuration
 from seg_tf.checkpoints import contents
 from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.checkpoints.pretrained import load_encoder, load_pretrained
-from seg_tf.text.exact_tokenizer import CASED, UNCASED
-from seg_tf.text.preparation import TextPreparation
+from seg_tf.text.encoding import TextPreparation
+from seg_tf.text.normalization import CASED, UNCASED
 from seg_tf.text.punkt_parameters import PunktParameters
-from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
-from seg_tf.text.word_vocabulary import WordVocabulary
+from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary, WordVocabulary
 from seg_tf.training.checkpoint import Checkpoints
 from seg_tf.training.lane_memory import NoMemory
 from seg_tf.training.step import StepOptions

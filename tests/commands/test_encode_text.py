@@ -10,7 +10,7 @@ from seg_tf.commands import encode_text
 from seg_tf.inference.long_texts import LongTexts
 from seg_tf.inference.mask_filling import MaskFiller
 from seg_tf.inference.texts import Sentence
-from seg_tf.text.sentence_function import SentenceFunction
+from seg_tf.text.splitters import SentenceFunction
 from tests import command_calls
 from tests.inference import tiny_reat, tiny_slm
 from tests.inference.tiny_slm import sentence

@@ -7,7 +7,7 @@ from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.commands import import_weights
 from seg_tf.interop import conversion
 from seg_tf.interop.errors import ForeignWeightsError
-from seg_tf.text.exact_tokenizer import CASED
+from seg_tf.text.normalization import CASED
 from tests import command_calls
 from tests.interop import foreign_files
 

@@ -11,7 +11,7 @@ from seg_tf.commands import train_punkt
 from seg_tf.commands.train_punkt import TrainingOptions
 from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.text.punkt_parameters import PunktParameters
-from seg_tf.text.sentence_parameters import read_parameters
+from seg_tf.text.splitters import read_parameters
 from tests import command_calls
 
 pytestmark = pytest.mark.slow

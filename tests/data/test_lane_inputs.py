@@ -8,7 +8,7 @@ import pytest
 from seg_tf import configuration, features
 from seg_tf.data.manifest import Manifest
 from seg_tf.data.word_stream import WordStream
-from seg_tf.text.exact_tokenizer import CASED
+from seg_tf.text.normalization import CASED
 from tests.data.test_word_stream import flatten
 from tests.data_pipelines.builders import (
     SPECIAL_IDS,

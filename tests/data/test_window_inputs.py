@@ -10,7 +10,7 @@ from seg_tf import configuration, features
 from seg_tf.data import sample_order
 from seg_tf.data.manifest import Manifest
 from seg_tf.data.window_inputs import WindowInputs
-from seg_tf.text.exact_tokenizer import UNCASED
+from seg_tf.text.normalization import UNCASED
 from tests.data_pipelines.builders import (
     SPECIAL_IDS,
     random_tree,

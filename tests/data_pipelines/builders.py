@@ -9,7 +9,7 @@ from data_pipelines.builds import window_cutting
 from seg_tf import files
 from seg_tf.data import record_schema, tree_shards
 from seg_tf.data.manifest import SPLITS, Manifest
-from seg_tf.text.preparation import SENTENCE_PARAMETERS_FILE
+from seg_tf.text.encoding import SENTENCE_PARAMETERS_FILE
 from seg_tf.text.punkt_parameters import PunktParameters
 from seg_tf.text.tree import DocumentTree
 

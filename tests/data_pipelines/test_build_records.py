@@ -16,7 +16,7 @@ from seg_tf.data import tree_shards
 from seg_tf.data.manifest import Manifest, text_preparation
 from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.text.punkt_parameters import PunktParameters
-from seg_tf.text.sentence_parameters import load_parameters
+from seg_tf.text.splitters import load_parameters
 from seg_tf.text.vocabulary import Vocabulary
 from seg_tf.text.word_pieces import WordPieces
 from tests import command_calls

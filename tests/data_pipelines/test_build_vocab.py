@@ -10,12 +10,12 @@ import pytest
 from data_pipelines import build_vocab
 from data_pipelines.build_vocab import VocabularyOptions
 from data_pipelines.builds import piece_learning, vocabulary_files, word_counts
-from seg_tf.text import casing
-from seg_tf.text.exact_tokenizer import (
+from seg_tf.text.normalization import (
     CASED,
     UNCASED,
     Normalization,
-    letter_normalizer,
+    choose_normalization,
+    exact_normalizer,
     word_splitter,
 )
 from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
@@ -207,7 +207,9 @@ def test_marks_that_accent_stripping_removes_are_warned_of(
         vocabulary = build_vocab.build_vocabulary("plain_text", str(tmp_path), options)
     assert ("--nostrip_accents" in caplog.text) == lower_case
     # Counted here by Hugging Face's normaliser: characters that it changes.
-    strip = letter_normalizer(Normalization(False, strip_accents=True)).normalize_str
+    strip = exact_normalizer(
+        Normalization(False, strip_accents=True), letters_only=True
+    ).normalize_str
     stripped = [c for c in text if strip(c) != c]
     letters = [c for c in text if unicodedata.category(c)[0] in "LM"]
     assert (f"({2 * len(stripped)} of {2 * len(letters)})" in caplog.text) == lower_case
@@ -219,7 +221,7 @@ def test_marks_that_accent_stripping_removes_are_warned_of(
     assert any(c.lower() in "".join(kept.tokens) for c in stripped)
     assert lower_case != any(c in "".join(vocabulary.tokens) for c in stripped)
     # Records made with it keep them without a flag.
-    assert casing.choose(kept).strip_accents is False
+    assert choose_normalization(kept).strip_accents is False
 
 
 def test_few_accents_are_counted_without_a_warning(tmp_path, capsys, caplog):

@@ -7,8 +7,8 @@ import pytest
 
 from data_pipelines.build_word_vocab import WordVocabularyOptions, build_word_vocabulary
 from data_pipelines.builds import word_counts
-from seg_tf.text.exact_tokenizer import CASED, word_splitter
-from seg_tf.text.word_vocabulary import WordVocabulary
+from seg_tf.text.normalization import CASED, word_splitter
+from seg_tf.text.vocabulary import WordVocabulary
 from tests import command_calls
 from tests.sample_data import sample_data
 

@@ -12,7 +12,7 @@ from seg_tf.commands import export
 from seg_tf.export.served_extractor import ServedExtractor
 from seg_tf.finetuning import SpanExamples, SpanExtractor
 from seg_tf.finetuning.spans import AnswerRanker
-from seg_tf.layouts.span_answers import NO_SCORE
+from seg_tf.layouts.spans import NO_SCORE
 from seg_tf.preprocessing.contexts import GraphContextEncoder
 from seg_tf.preprocessing.span_preprocessor import SpanPreprocessor
 from seg_tf.preprocessing.window_sizes import window_sizes

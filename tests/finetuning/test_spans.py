@@ -12,7 +12,7 @@ from seg_tf.finetuning.span_extractor import SpanExtractor
 from seg_tf.finetuning.spans import AnswerRanker
 from seg_tf.finetuning.squad import make_examples
 from seg_tf.finetuning.trials import TrainingDiverged
-from seg_tf.layouts.context_windows import WindowSizes
+from seg_tf.layouts.contexts import WindowSizes
 from seg_tf.layouts.spans import span_rows, span_trees
 from seg_tf.preprocessing.window_sizes import window_sizes
 from seg_tf.tasks import squad
@@ -326,7 +326,7 @@ def test_questions_get_the_answers_of_their_windows(has_null, monkeypatch):
         )
         found.append(ranker.rank({"start": start, "end": end, "null": null}))
     assert found[0] == found[1]
-    is_start = examples.windows.shown_most(5).numpy()
+    is_start = examples.windows.is_max_context(5).numpy()
     for number, one in enumerate(found[0]):
         assert one.identifier == names[number]
         text = contexts[number]
@@ -347,7 +347,7 @@ def test_questions_get_the_answers_of_their_windows(has_null, monkeypatch):
 def gold_logits(examples, order):
     """Logits that are 1 at the ends of the first answer in `order` that is shown."""
     windows = examples.windows
-    is_start = windows.shown_most(len(examples.questions.contexts)).numpy()
+    is_start = windows.is_max_context(len(examples.questions.contexts)).numpy()
     pieces, _ = (values.numpy() for values in windows.pieces())
     start, end = np.zeros((2, len(pieces)))
     null = np.zeros((len(examples), 2))

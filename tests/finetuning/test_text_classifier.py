@@ -760,7 +760,7 @@ def test_learns_which_answer_is_right_and_is_saved(tmp_path):
 
 
 def test_wrong_numbers_of_answers_and_export_are_refused(choice, tmp_path):
-    with pytest.raises(ValueError, match="a shared text and 4 answers"):
+    with pytest.raises(ValueError, match="examples of 5 texts"):
         choice.predict([("w1", "w2", "w3")], verbose=0)
     with pytest.raises(ValueError, match="a multiple choice"):
         choice.export(tmp_path / "served")

@@ -9,7 +9,7 @@ import numpy as np
 from seg_tf import configuration
 from seg_tf.checkpoints.pretrained import Pretrained, build_encoder
 from seg_tf.text.encoding import WORD_PIECES
-from seg_tf.text.exact_tokenizer import UNCASED
+from seg_tf.text.normalization import UNCASED
 from tests.inference.tiny_slm import VOCABULARY, WORDS
 
 WINDOW_LENGTH = 48

@@ -5,8 +5,8 @@ import pytest
 
 from seg_tf.inference import word_segments
 from seg_tf.inference.growing_text import GrowingText
-from seg_tf.text.exact_tokenizer import CASED, word_splitter
-from seg_tf.text.word_vocabulary import WordVocabulary
+from seg_tf.text.normalization import CASED, word_splitter
+from seg_tf.text.vocabulary import WordVocabulary
 from tests.inference import tiny_language_model as tiny
 from tests.sample_data import sample_data
 

@@ -9,7 +9,7 @@ from seg_tf import configuration
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.inference import text_windows
 from seg_tf.inference.long_texts import LongTexts
-from seg_tf.text.exact_tokenizer import UNCASED
+from seg_tf.text.normalization import UNCASED
 from seg_tf.text.tree import DocumentTree
 from tests.finetuning import tiny_models
 from tests.inference.tiny_reat import CONFIG, MODEL, padded_vectors, pieces_of

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from seg_tf.inference import rows
-from seg_tf.layouts.row_lengths import bucket_length
-from seg_tf.layouts.segments import Segment
+from seg_tf.layouts.rows import Segment, bucket_length
 from seg_tf.layouts.sentences import SentenceLayout
 
 

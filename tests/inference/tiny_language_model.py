@@ -10,8 +10,8 @@ from data_pipelines.builds.document_options import DocumentOptions
 from seg_tf import configuration
 from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.inference.language_model import LanguageModel
-from seg_tf.text.exact_tokenizer import CASED
-from seg_tf.text.word_vocabulary import WordVocabulary
+from seg_tf.text.normalization import CASED
+from seg_tf.text.vocabulary import WordVocabulary
 from tests.inference import tiny_slm
 
 TARGET_LENGTH, MEMORY_LENGTH = 6, 4

@@ -3,7 +3,7 @@
 import numpy as np
 
 from seg_tf import configuration
-from seg_tf.text.exact_tokenizer import UNCASED
+from seg_tf.text.normalization import UNCASED
 from seg_tf.text.word_pieces import WordPieces
 from tests.inference.tiny_slm import VOCABULARY
 from tests.text_batches import text_rows

@@ -5,8 +5,8 @@ import numpy as np
 import tensorflow as tf
 
 from seg_tf import configuration, features
-from seg_tf.text.exact_tokenizer import UNCASED
-from seg_tf.text.preparation import TextPreparation
+from seg_tf.text.encoding import TextPreparation
+from seg_tf.text.normalization import UNCASED
 from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from seg_tf.text.word_pieces import WordPieces

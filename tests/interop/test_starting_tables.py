@@ -22,8 +22,8 @@ from seg_tf.interop.errors import ForeignWeightsError
 from seg_tf.interop.import_report import ImportReport
 from seg_tf.interop.pooler_file import Pooler
 from seg_tf.interop.starting_tables import starting_tables
-from seg_tf.text.exact_tokenizer import UNCASED
-from seg_tf.text.sentence_function import SentenceFunction
+from seg_tf.text.normalization import UNCASED
+from seg_tf.text.splitters import SentenceFunction
 from tests.inference import tiny_slm
 from tests.interop import foreign_files
 from tests.interop.foreign_files import HEADS, INNER, LAYERS, WIDTH

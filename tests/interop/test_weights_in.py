@@ -18,7 +18,7 @@ from seg_tf.interop.errors import ForeignWeightsError
 from seg_tf.interop.hugging_face_export import write_hugging_face
 from seg_tf.interop.keras_hub_export import write_preset
 from seg_tf.preprocessing.text_preprocessor import TextPreprocessor
-from seg_tf.text.exact_tokenizer import CASED, UNCASED, Normalization
+from seg_tf.text.normalization import CASED, UNCASED, Normalization
 from tests import numpy_reference, official_models
 from tests.interop import foreign_files
 from tests.interop.foreign_files import (

@@ -17,9 +17,9 @@ from seg_tf.interop.errors import ForeignWeightsError
 from seg_tf.interop.hugging_face_export import write_hugging_face
 from seg_tf.interop.keras_hub_export import write_keras_file, write_preset
 from seg_tf.interop.window_preprocessor import WindowPreprocessor
-from seg_tf.layouts.segments import Segment
+from seg_tf.layouts.rows import Segment
 from seg_tf.models.encoder import Encoder
-from seg_tf.text.exact_tokenizer import UNCASED
+from seg_tf.text.normalization import UNCASED
 from tests.inference import tiny_slm
 from tests.interop import foreign_files
 from tests.interop.test_starting_tables import SEGABERT, run_config

@@ -4,7 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 from seg_tf.layouts.contexts import Contexts, Questions
-from seg_tf.text.graph.characters import FlatTexts
+from seg_tf.text.graph.flat import FlatTexts
 
 
 def contexts_of(*contexts):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seg_tf.layouts.context_windows import Windows, WindowSizes, make_windows
+from seg_tf.layouts.contexts import Windows, WindowSizes, make_windows
 from tests import official_models
 from tests.layouts.made_contexts import contexts_of_lengths, questions_of
 
@@ -37,13 +37,13 @@ def bounds_of(contexts, sizes, num_question_pieces, asked=(0,)):
     return bounds
 
 
-def shown_most(*bounds):
+def is_max_context(*bounds):
     """Masks of the pieces of windows of one question."""
     starts, stops = zip(*bounds, strict=True)
     windows = Windows(
         tf.zeros(len(bounds), tf.int32), tf.constant(starts), tf.constant(stops)
     )
-    flags = windows.shown_most(1).numpy().astype(int)
+    flags = windows.is_max_context(1).numpy().astype(int)
     return [
         part.tolist() for part in np.split(flags, np.cumsum(windows.lengths())[:-1])
     ]
@@ -163,7 +163,7 @@ def test_bounds_and_best_windows_are_those_of_berts_code():
         sizes = WindowSizes(max_length=length, stride=stride, max_question_pieces=8)
         num_question_pieces = min(len(question), 8)
         (bounds,) = bounds_of([[[num_words]]], sizes, [num_question_pieces])
-        best = shown_most(*bounds)
+        best = is_max_context(*bounds)
         before = num_question_pieces + 2
         assert len(features) == len(bounds)
         for (start, stop), is_best, feature in zip(bounds, best, features, strict=True):
@@ -179,12 +179,12 @@ def test_bounds_and_best_windows_are_those_of_berts_code():
 
 def test_every_piece_may_begin_an_answer_in_one_window():
     # At 5 there are 2 pieces to one side in both, and the windows are as long.
-    assert shown_most((0, 8), (3, 11)) == [
+    assert is_max_context((0, 8), (3, 11)) == [
         [1, 1, 1, 1, 1, 1, 0, 0],
         [0, 0, 0, 1, 1, 1, 1, 1],
     ]
     # At 3 there is 1 in both, and the second window is longer.
-    assert shown_most((0, 5), (2, 10)) == [
+    assert is_max_context((0, 5), (2, 10)) == [
         [1, 1, 1, 0, 0],
         [0, 1, 1, 1, 1, 1, 1, 1],
     ]

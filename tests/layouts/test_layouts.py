@@ -8,7 +8,7 @@ import pytest
 from seg_tf import configuration
 from seg_tf.finetuning.segments import as_tuples, encode_texts
 from seg_tf.inference import text_windows
-from seg_tf.layouts.segments import Segment
+from seg_tf.layouts.rows import Segment
 from seg_tf.layouts.windows import WindowLayout
 from seg_tf.text.tree import DocumentTree
 from tests.finetuning.tiny_models import KINDS, some_texts, tiny

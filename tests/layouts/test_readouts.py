@@ -6,7 +6,7 @@ import pytest
 
 from seg_tf.finetuning.segments import encode_texts
 from seg_tf.inference.long_texts import LongTexts
-from seg_tf.layouts.readouts import FirstToken, PooledSentences, SentenceTokens
+from seg_tf.layouts.layout import FirstToken, PooledSentences, SentenceTokens
 from tests.finetuning.tiny_models import some_texts, tiny
 
 FIVE = some_texts(np.random.default_rng(4), 3, 5, longest=6)

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from seg_tf.layouts.sentences import sentence_rows
-from seg_tf.layouts.trees import Trees
+from seg_tf.text.graph.trees import Trees
 
 SPECIAL_IDS = {"cls": 101, "sep": 102, "pad": 0}
 SENT = 1

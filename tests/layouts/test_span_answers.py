@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seg_tf.layouts import span_answers
-from seg_tf.layouts.context_windows import WindowSizes, make_windows
-from seg_tf.layouts.contexts import Contexts
+from seg_tf.layouts import spans as span_answers
+from seg_tf.layouts.contexts import Contexts, WindowSizes, make_windows
 from seg_tf.preprocessing.contexts import GraphContextEncoder
 from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from tests import official_models
@@ -46,7 +45,7 @@ class Asked:
     def about(cls, *texts):
         contexts = encoder().contexts(tf.constant(texts))
         windows = make_windows(contexts, questions_of(*[[1, 2]] * len(texts)), SIZES)
-        flags = windows.shown_most(len(texts)).numpy()
+        flags = windows.is_max_context(len(texts)).numpy()
         bounds = [
             tuple(map(int, one))
             for one in zip(
@@ -188,7 +187,7 @@ def test_answers_are_those_of_berts_code():
     ranked = asked.best(logits, max_answer_pieces=6)
     assert len(asked.bounds) > len(ranked) == 25
     null_scores = np.array(nulls).sum(axis=1)
-    surest = span_answers.surest_of_answers(asked.windows, null_scores, 25)
+    surest = span_answers.best_window_per_question(asked.windows, null_scores, 25)
     num_compared = 0
     for number, (of_question, null) in enumerate(
         zip(ranked, null_scores[surest], strict=True)
@@ -226,11 +225,11 @@ def test_the_text_is_that_of_the_context():
     assert asked.best([logits])[0][0][0] == "A\u0301\n b\xa0  C\x07d"
 
 
-def test_null_scores_are_of_the_window_that_is_surest_of_an_answer():
+def test_null_scores_are_those_of_the_best_window():
     asked = Asked.about(" ".join(LETTERS), "a", " ".join(LETTERS[:12]))
     assert [question for question, _, _ in asked.bounds] == [0, 0, 0, 1, 2]
     scores = np.array([4.0, 1.0, 2.0, 7.0, -3.0])
-    found = span_answers.surest_of_answers(asked.windows, scores, 3)
+    found = span_answers.best_window_per_question(asked.windows, scores, 3)
     assert found.numpy().tolist() == [1, 3, 4]
 
 

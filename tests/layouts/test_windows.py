@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seg_tf.layouts.trees import Trees
 from seg_tf.layouts.windows import window_rows
+from seg_tf.text.graph.trees import Trees
 from seg_tf.text.tree import DocumentTree
 from tests.data_pipelines.builders import random_tree
 

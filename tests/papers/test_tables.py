@@ -307,4 +307,4 @@ def test_markdown_has_a_cell_for_every_column(runs):
     for block in blocks:
         lines = [line for line in block.splitlines() if line.startswith("|")]
         assert len({line.count("|") for line in lines}) <= 1
-    assert "find_sentences" in text
+    assert "find-sentences" in text

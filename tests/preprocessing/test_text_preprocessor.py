@@ -19,7 +19,7 @@ from seg_tf.preprocessing.text_preprocessor import (
     DocumentPreprocessor,
     TextPreprocessor,
 )
-from seg_tf.text.graph.sentences import GraphSentenceSplitter
+from seg_tf.text.graph.punkt import GraphSentenceSplitter
 from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.text.vocabulary import Vocabulary
 from tests.finetuning import tiny_models

@@ -1,19 +1,21 @@
-"""Ways from text to ids by their names, and sentences of whole words."""
+"""Ways from text to ids by name, whole words, and sentences of whole words."""
 
 import pathlib
+import random
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from seg_tf.text import encoding
-from seg_tf.text.exact_tokenizer import CASED, UNCASED
+from seg_tf.text.encoding import Words
+from seg_tf.text.normalization import CASED, UNCASED, word_splitter
 from seg_tf.text.punkt import SentenceSplitter
-from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
+from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary, WordVocabulary
 from seg_tf.text.word_pieces import WordPieces
-from seg_tf.text.word_vocabulary import WordVocabulary
-from seg_tf.text.words import Words
 from tests.sample_data import sample_data
+from tests.text.twelve_scripts import ALL_NORMALIZATIONS
 
 
 @pytest.fixture
@@ -67,14 +69,6 @@ def test_punkt_cuts_words_of_tokenised_text_and_we_do_not():
     assert sentences[0] == "It is 4 @.@ 5 m ."
 
 
-def test_sentences_of_other_text_are_punkts():
-    text = "He ran (fast!). It said \u201cyes.\u201dNo. Then...done."
-    splitter = SentenceSplitter()
-    for tokenizer in ("word_pieces", "words"):
-        split = encoding.sentence_splitter(tokenizer, splitter)
-        assert split(text) == splitter.split(text)
-
-
 def test_sentences_of_wikitext_hold_its_words():
     path = sample_data("wikitext-2", "wiki.valid.tokens")
     split = encoding.sentence_splitter("whitespace", SentenceSplitter())
@@ -88,8 +82,108 @@ def test_sentences_of_wikitext_hold_its_words():
 def test_tensorflow_waits_until_pieces_are_encoded():
     """Parent processes of a build never need it."""
     code = (
-        "import sys; from seg_tf.text import encoding, words; "
+        "import sys; from seg_tf.text import encoding, splitters; "
         "sys.exit('tensorflow' in sys.modules)"
     )
     root = pathlib.Path(__file__).resolve().parents[2]
     assert subprocess.run([sys.executable, "-c", code], cwd=root).returncode == 0
+
+
+# Words, marks, ideographs, accents, controls and spaces of all kinds.
+PARTS = [
+    *("the", "The", "dog", "don't", "x,y", "U.S.", "(a)", "1,300", "été", "ÉTÉ"),
+    *("中文", "e\u0301", "\u0301", "ΟΔΟΣ", "\u200b", "\x00a", "\udc80", "\ufffd"),
+    *("<unk>", "<eos>", "@-@", " ", "  ", "\t", "\xa0", "\u3000", "\u2028", "\x85"),
+]
+
+
+VOCABULARY = WordVocabulary(
+    [
+        *("<eos>", "the", ",", "<unk>", "dog", "don", "'", "don't", "<", "eos", "unk"),
+        *(
+            ">",
+            "中",
+            "中文",
+            "ete",
+            "été",
+            "a",
+            "(",
+            "(a)",
+            "@-@",
+            "x",
+            "y",
+            "x,y",
+            "The",
+        ),
+    ]
+)
+
+
+def random_texts(count):
+    generator = random.Random(0)
+    for _ in range(count):
+        parts = generator.choices(PARTS, k=generator.randint(0, 12))
+        yield "".join(part + generator.choice(["", " "]) for part in parts)
+
+
+def naive_ids(words):
+    """An id for each word; <eos> cannot be said in text."""
+    ids = VOCABULARY.ids
+    return [3 if word == "<eos>" else ids.get(word, 3) for word in words]
+
+
+def split_rows(encoded):
+    ids, lengths = encoded
+    return [row.tolist() for row in np.split(ids, np.cumsum(lengths)[:-1])]
+
+
+@pytest.mark.parametrize("normalization", ALL_NORMALIZATIONS, ids=str)
+def test_words_are_those_that_pieces_are_cut_from(normalization):
+    texts = list(random_texts(400))
+    split = word_splitter(normalization)
+    found = split_rows(Words(VOCABULARY, "words", normalization).encode(texts))
+    assert found == [naive_ids(split(text)) for text in texts]
+    assert len({tuple(row) for row in found}) > 200
+
+
+def test_white_space_alone_parts_words_of_tokenised_text():
+    texts = list(random_texts(400))
+    found = split_rows(Words(VOCABULARY, "whitespace").encode(texts))
+    without_surrogates = [text.replace("\udc80", "") for text in texts]
+    assert found == [naive_ids(text.split()) for text in without_surrogates]
+
+
+def test_tokenised_text_keeps_its_marks_in_lower_case():
+    words = Words(VOCABULARY, "whitespace", UNCASED)
+    ids, _ = words.encode(["The DON'T ÉTÉ 中文 <UNK> X,Y"])
+    assert words.decode(ids) == "the don't ete 中文 <unk> x,y"
+
+
+@pytest.mark.parametrize(
+    ("splitting", "text", "expected"),
+    [
+        ("whitespace", "the <eos> dog <unk>", "the <unk> dog <unk>"),
+        ("words", "the <eos> dog <unk>", "the < eos > dog < unk >"),
+        ("words", "don't", "don ' <unk>"),
+        ("whitespace", "don't", "don't"),
+    ],
+)
+def test_marks_in_text_are_text(splitting, text, expected):
+    words = Words(VOCABULARY, splitting)
+    ids, _ = words.encode([text])
+    assert words.decode(ids) == expected
+    assert VOCABULARY.eos_id not in ids
+
+
+def test_memory_is_bounded_and_forgetting_changes_nothing(monkeypatch):
+    texts = list(random_texts(200))
+    expected = split_rows(Words(VOCABULARY).encode(texts))
+    monkeypatch.setattr(encoding, "_MAX_CHUNKS", 5)
+    words = Words(VOCABULARY)
+    assert split_rows(words.encode(texts)) == expected
+    assert len(words._chunks) <= 5
+
+
+def test_an_unknown_way_of_splitting_is_refused():
+    with pytest.raises(ValueError, match=r"one of words, whitespace.*'spaces'"):
+        Words(VOCABULARY, "spaces")

@@ -1,6 +1,8 @@
-"""Parameters are read from every source as they stand there, or refused precisely."""
+"""Punkt parameters and corrections are read from every source, or refused precisely."""
 
 import dataclasses
+import hashlib
+import importlib.resources
 import json
 import pathlib
 import zipfile
@@ -10,10 +12,9 @@ import pytest
 from nltk import tabdata
 
 from seg_tf.commands.evaluate_sentences import count_boundaries, read_gold
-from seg_tf.text.punkt import SentenceSplitter
-from seg_tf.text.punkt_decision import PunktDecision, ends_sentence
-from seg_tf.text.punkt_parameters import Orthography, PunktParameters
-from seg_tf.text.sentence_parameters import load_parameters, read_parameters
+from seg_tf.text.punkt import PunktDecision, SentenceSplitter, ends_sentence
+from seg_tf.text.punkt_parameters import PunktCorrections, PunktParameters
+from seg_tf.text.splitters import load_parameters, read_parameters
 from tests.sample_data import sample_data
 
 PARAMETERS = PunktParameters(
@@ -24,6 +25,7 @@ PARAMETERS = PunktParameters(
     sentence_starters=frozenset({"the"}),
     orthographic_context={"the": 34, "dr": 4, "é": 34},
 )
+
 
 TAB_FILES = {
     "abbrev_types.txt": "dr\n. . \nu.s",
@@ -184,13 +186,6 @@ def test_malformed_json_is_named(tmp_path, change, message):
     assert str(path) in str(caught.value)
 
 
-def test_file_that_is_not_json(tmp_path):
-    path = tmp_path / "mine.json"
-    path.write_text("{")
-    with pytest.raises(ValueError, match="not valid JSON"):
-        load_parameters(str(path))
-
-
 def test_name_of_nothing():
     with pytest.raises(
         ValueError, match=r"`sentence_parameters` must be .* Received: 'nope'"
@@ -249,16 +244,6 @@ def test_reduction_keeps_every_decision(starter):
             ] == expected, (token, words[word])
 
 
-def test_reduction_drops_what_was_never_seen_small():
-    parameters = PunktParameters(
-        orthographic_context={
-            "bach": Orthography.UPPER_FIRST | Orthography.UPPER_INSIDE,
-            "the": Orthography.UPPER_FIRST | Orthography.LOWER_UNSURE,
-        }
-    )
-    assert set(parameters.reduced().orthographic_context) == {"the"}
-
-
 def test_english_table_is_small_and_says_where_it_comes_from():
     english = load_parameters("english")
     assert english.name == "punkt-english-2"
@@ -288,13 +273,106 @@ def test_english_table_splits_better_than_nltks():
     assert ours[2] > theirs[2] + 0.002
 
 
-def test_english_table_follows_more_golden_rules_than_nltks():
-    path = sample_data("sentence_splitting", "golden_rules_english.json")
-    cases = json.loads(path.read_text(encoding="utf-8"))["cases"]
-    theirs = PunktParameters.from_punkt_tab(sample_data("punkt", "english_tab"))
+TEXT = """
+[abbreviations]
+titles = "mme messrs"
+units = '''ft
+{9..11}-in'''
+[not_abbreviations]
+numerals = "ii"
+[collocations]
+before_numbers = ["no fig", "##number##"]
+months = ["sat", "sept. may"]
+[sentence_starters]
+pronouns = "he she"
+[not_sentence_starters]
+names = "maggie"
+"""
 
-    def followed(parameters):
-        splitter = SentenceSplitter(parameters)
-        return sum(splitter.split(case["text"]) == case["sentences"] for case in cases)
 
-    assert followed(PunktParameters.english()) >= followed(theirs)
+def _read(tmp_path, text):
+    path = tmp_path / "corrections.toml"
+    path.write_text(text, encoding="utf-8")
+    return PunktCorrections.read(path)
+
+
+def _english():
+    data = importlib.resources.files("seg_tf.text") / "data"
+    return data / "english_corrections.toml"
+
+
+def test_a_file_is_spelt_out(tmp_path):
+    assert _read(tmp_path, TEXT) == PunktCorrections(
+        abbreviations=frozenset({"mme", "messrs", "ft", "9-in", "10-in", "11-in"}),
+        not_abbreviations=frozenset({"ii"}),
+        collocations=frozenset(
+            {
+                ("no", "##number##"),
+                ("fig", "##number##"),
+                ("sat", "sept."),
+                ("sat", "may"),
+            }
+        ),
+        sentence_starters=frozenset({"he", "she"}),
+        not_sentence_starters=frozenset({"maggie"}),
+    )
+
+
+def test_two_ranges_in_a_word(tmp_path):
+    read = _read(tmp_path, '[abbreviations]\ninitials = "{a..c}.{x..z}"')
+    assert read.abbreviations == {f"{a}.{b}" for a in "abc" for b in "xyz"}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("abbreviations = ", "corrections.toml: "),
+        ("[abbreviation]", r"tables must be of abbreviations, .*'abbreviation'"),
+        ("abbreviations = 'mr'", "tables must be of"),
+        ("[abbreviations]\na = 'Mr'", "group 'a' .*in lower case. Received: 'Mr'"),
+        ("[abbreviations]\na = 'mr.'", "without their period. Received: 'mr.'"),
+        ("[abbreviations]\na = ['mr']", "group 'a' .*must be a string"),
+        ("[collocations]\na = ['mr']", "group 'a' of 'collocations'"),
+        ("[collocations]\na = 3", "group 'a' of 'collocations'"),
+        (
+            "[abbreviations]\na = 'mr ii'\n[not_abbreviations]\nb = 'ii'",
+            "must not share words. Received: ii in both",
+        ),
+    ],
+)
+def test_a_malformed_file_is_refused(tmp_path, text, message):
+    with pytest.raises(ValueError, match=message):
+        _read(tmp_path, text)
+
+
+def test_the_english_table_was_made_with_the_corrections_beside_it():
+    english, corrections = PunktParameters.english(), PunktCorrections.read(_english())
+    assert english.provenance["corrections"] == {
+        "file": "english_corrections.toml",
+        "sha256": hashlib.sha256(_english().read_bytes()).hexdigest(),
+    }
+    assert corrections.abbreviations <= english.abbreviation_types
+    assert not corrections.not_abbreviations & english.abbreviation_types
+    assert corrections.collocations <= english.collocations
+    assert corrections.sentence_starters <= english.sentence_starters
+    assert not corrections.not_sentence_starters & english.sentence_starters
+
+
+@pytest.mark.parametrize(
+    "sentences",
+    [
+        ["They asked Mme. Walska and Mlle. Lange.", "Neither came."],
+        ["It was sold by Messrs. Parker.", "Nobody knew."],
+        ["A 4-in. gun and a 12-in. Armstrong stood there.", "Nobody came in.", "Ah."],
+        ["It is 6 in. long and 3 ft. wide.", "She came in.", "It rained."],
+        ["Is it No. 5 or Fig. 3 of Vol. 2?", "I said no.", "I meant it."],
+        ["It begins on Sat. Sept. 23 or Sun. Oct. 1.", "There he sat.", "Fine."],
+        ["It snowed on Dec. 15 in Ft. Worth.", "Gov. Davis saw it."],
+        ["A.J. Ayer met J.G. Frazer.", "Both had read P.D. James."],
+        ["It ended with World War II.", "Construction began in the U.S. Air Force."],
+        ["They visited Dr. Who in Oct. 1966, etc.", "You may, too.", "Nobody did."],
+        ["It closes at 5 p.m. Saturday.", "It opens at 8 a.m.", "Where is it?"],
+    ],
+)
+def test_english_abbreviations(sentences):
+    assert SentenceSplitter().split(" ".join(sentences)) == sentences

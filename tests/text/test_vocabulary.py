@@ -1,10 +1,16 @@
-"""A vocabulary file, and what is said about a bad one."""
+"""Vocabulary files, and the messages about bad ones."""
 
 import hashlib
 
 import pytest
 
-from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
+from seg_tf.text.vocabulary import (
+    EOS,
+    SPECIAL_TOKENS,
+    UNKNOWN_WORD,
+    Vocabulary,
+    WordVocabulary,
+)
 from tests.sample_data import sample_data
 
 LINES = [*SPECIAL_TOKENS, "the", "##s"]
@@ -111,3 +117,38 @@ def test_a_missing_file_is_named(tmp_path):
 def test_an_unknown_token_is_named():
     with pytest.raises(ValueError, match=r"vocabulary tokens .*'\[SENT\]'"):
         Vocabulary(LINES).id_of("[SENT]")
+
+
+def test_ids_of_words(tmp_path):
+    path = tmp_path / "words.txt"
+    path.write_text("<eos>\nthe\n,\n<unk>\nThe\n", encoding="utf-8")
+    vocabulary = WordVocabulary.from_file(path)
+    assert vocabulary.size == 5
+    assert (vocabulary.eos_id, vocabulary.unk_id) == (0, 3)
+    assert dict(vocabulary.special_ids) == {"eos": 0, "unk": 3}
+    assert (vocabulary.id_of("the"), vocabulary.id_of("The")) == (1, 4)
+    assert vocabulary.tokens_of([4, 0]) == ["The", EOS]
+    assert vocabulary.to_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("tokens", "message"),
+    [
+        pytest.param([], "on line 1.*with nothing there", id="empty"),
+        pytest.param(
+            ["the", EOS, UNKNOWN_WORD], "on line 1.*with 'the' there", id="not first"
+        ),
+        pytest.param([EOS, "the"], "hold <unk>.*2 tokens.*which lacks", id="no unk"),
+        pytest.param(
+            [EOS, UNKNOWN_WORD, "a", "b", "a"], "'a' on lines 3 and 5", id="twice"
+        ),
+        pytest.param([EOS, UNKNOWN_WORD, "", "a"], "line 3 is blank", id="blank"),
+        pytest.param([EOS, UNKNOWN_WORD, "a\t7"], r"line 3: 'a\\t7'", id="table"),
+    ],
+)
+def test_a_file_that_is_no_vocabulary_of_words_is_named(tmp_path, tokens, message):
+    path = tmp_path / "words.txt"
+    path.write_text("".join(f"{token}\n" for token in tokens))
+    with pytest.raises(ValueError, match=message) as error:
+        WordVocabulary.from_file(path)
+    assert str(path) in str(error.value)

@@ -6,7 +6,6 @@ import itertools
 import json
 import re
 import unicodedata
-import warnings
 
 import hypothesis
 import numpy as np
@@ -15,18 +14,33 @@ import tokenizers
 from hypothesis import strategies
 
 from seg_tf.text import word_pieces
-from seg_tf.text.exact_tokenizer import CASED, UNCASED
+from seg_tf.text.normalization import (
+    CASED,
+    UNCASED,
+    exact_tokenizer,
+)
 from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
-from seg_tf.text.word_pieces import WordPieces
+from seg_tf.text.word_pieces import (
+    LONGEST_SAFE_WORD,
+    WORD_BREAKS,
+    FastTokenizer,
+    PieceOffsets,
+    TokenizerDifferences,
+    WordPieces,
+    differing_characters,
+)
 from tests.sample_data import sample_data
 from tests.text import twelve_scripts
 from tests.text.twelve_scripts import ALL_NORMALIZATIONS
+from tools.find_differing_characters import find_differing_characters as find_differing
 
 pytestmark = pytest.mark.slow
+
 
 BOTH_CASES = pytest.mark.parametrize(
     "normalization", [UNCASED, CASED], ids=["lower case", "cased"]
 )
+
 
 # Characters that make every kind of trouble, for texts and for the vocabulary.
 TROUBLE = (
@@ -113,9 +127,6 @@ def released():
         (WordPieces(vocabulary, normalization), oracle(vocabulary, normalization))
         for normalization in (UNCASED, CASED)
     ]
-
-
-# --- Against Hugging Face's tokenizers --------------------------------------------
 
 
 @hypothesis.settings(max_examples=150, deadline=None)
@@ -222,9 +233,6 @@ def test_real_text(released, read):
         assert differing(pieces, its_oracle, texts) == []
 
 
-# --- Against other oracles --------------------------------------------------------
-
-
 def test_published_vectors(released):
     """Ids that another implementation publishes for this vocabulary."""
     folder = sample_data("wordpiece_vectors")
@@ -236,21 +244,6 @@ def test_published_vectors(released):
     expected = [[int(i) for i in line.split()] for line in read[1].split("\n")[:46]]
     assert len(texts) == len(expected) == 46
     assert rows(released[0][0].encode(texts)) == expected
-
-
-def test_googles_tokenizer_on_ascii(released):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # its dependencies deprecate one another
-        from official.nlp.tools import tokenization
-    path = sample_data("bert_vocab", "bert-base-uncased-vocab.txt")
-    theirs = tokenization.FullTokenizer(str(path), do_lower_case=True)
-    texts = [line for line in wikipedia_lines(52) if line.isascii()][:1500]
-    texts += ["don't", "a_b[c]\\d^e`f~g", "x" * 100, "x" * 999, "\x00a\x01b\tc"]
-    expected = [theirs.convert_tokens_to_ids(theirs.tokenize(text)) for text in texts]
-    assert rows(released[0][0].encode(texts)) == expected
-
-
-# --- Special tokens, bad strings, batches -----------------------------------------
 
 
 @BOTH_CASES
@@ -345,9 +338,6 @@ def test_a_single_string_is_refused(trouble):
         trouble[0].encode("hello")
 
 
-# --- The fast ways and the exact way ----------------------------------------------
-
-
 def test_the_exact_way_is_needed(released, monkeypatch):
     """Without it these are wrong: ids equal by luck would make it dead weight."""
     pieces, its_oracle = released[0]
@@ -380,9 +370,6 @@ def test_few_real_texts_take_the_exact_way(released):
     assert 0 < exact.sum() < 0.1 * not_ascii.sum()
 
 
-# --- Back to text -----------------------------------------------------------------
-
-
 def test_decode_joins_the_pieces_of_words(released):
     pieces = released[0][0]
     ids, _ = pieces.encode(["Unaffable [MASK]s, naïve!"])
@@ -391,13 +378,135 @@ def test_decode_joins_the_pieces_of_words(released):
     assert pieces.decode([]) == ""
 
 
-def test_decode_shows_that_a_window_begins_inside_a_word(released):
-    pieces = released[0][0]
-    ids = [pieces.vocabulary.id_of(token) for token in ("##ing", "##s", "the")]
-    assert pieces.decode(ids) == "##ings the"
-
-
 @pytest.mark.parametrize("token_id", [-1, 30522])
 def test_decode_names_an_id_that_is_none(released, token_id):
     with pytest.raises(ValueError, match=f"between 0 and 30521.*Received: {token_id}"):
         released[0][0].decode([5, token_id])
+
+
+CHARACTERS = character_vocabulary(TROUBLE)
+
+
+@functools.cache
+def encoders(normalization):
+    return tuple(kind(CHARACTERS, normalization) for kind in (PieceOffsets, WordPieces))
+
+
+@pytest.mark.parametrize("normalization", ALL_NORMALIZATIONS, ids=str)
+@hypothesis.given(text=strategies.text(strategies.sampled_from(TROUBLE + "\ud800")))
+@hypothesis.settings(deadline=None, max_examples=150)
+def test_pieces_are_those_of_word_pieces_and_stand_in_order(normalization, text):
+    offsets, pieces = encoders(normalization)
+    ids, starts, stops = offsets.encode(text)
+    assert ids.dtype == np.int32
+    assert ids.tolist() == pieces.encode([text])[0].tolist()
+    assert (starts >= 0).all()
+    assert (starts < stops).all()
+    assert (stops <= len(text)).all()
+
+
+@hypothesis.given(text=strategies.text("aBéÉß中! e\u0301\u200b\xa0İ한", max_size=30))
+@hypothesis.settings(deadline=None, max_examples=150)
+def test_a_piece_is_among_the_characters_it_stands_for(text):
+    """Looked up without offsets: the characters alone, normalised, hold the piece."""
+    offsets, _ = encoders(UNCASED)
+    normalizer = tokenizers.normalizers.BertNormalizer(lowercase=True)
+    for token_id, start, stop in zip(*offsets.encode(text), strict=True):
+        token = CHARACTERS.tokens[token_id]
+        if token != "[UNK]":
+            normalised = normalizer.normalize_str(text[start:stop])
+            assert token.removeprefix("##") in normalised
+
+
+def test_offsets_are_those_of_the_text_as_it_was():
+    tokens = ["cafe", "##s", "a", "##b", ",", "ist", "中"]
+    pieces = PieceOffsets(Vocabulary([*SPECIAL_TOKENS, *tokens]))
+    text = "\ufeff Cafe\u0301s,\x00\ud83dA\u200bB İST中 CAFÉ\u0327 "
+    ids, starts, stops = pieces.encode(text)
+    assert [pieces.vocabulary.tokens[one] for one in ids] == [
+        "cafe", "##s", ",", "a", "##b", "ist", "中", "cafe",
+    ]  # fmt: skip
+    assert [text[a:b] for a, b in zip(starts, stops, strict=True)] == [
+        "Cafe\u0301", "s", ",", "A", "B", "İST", "中", "CAFÉ\u0327",
+    ]  # fmt: skip
+
+
+def test_no_text_has_no_pieces():
+    pieces = PieceOffsets(Vocabulary([*SPECIAL_TOKENS, "a"]))
+    for text in ("", " \n", "\x00\ud800"):
+        assert [len(part) for part in pieces.encode(text)] == [0, 0, 0]
+
+
+EVERY_NORMALIZATION = pytest.mark.parametrize(
+    "normalization", ALL_NORMALIZATIONS, ids=str
+)
+
+
+def members(ranges):
+    return {
+        code_point for first, last in ranges for code_point in range(first, last + 1)
+    }
+
+
+def code_points_to_try():
+    """All that are assigned, but of the large uniform blocks only a few."""
+    large_blocks = [
+        (0x3400, 0x4DBF),
+        (0x4E00, 0x9FFF),
+        (0xAC00, 0xD7A3),
+        (0xD800, 0xDFFF),
+        (0xE000, 0xF8FF),
+        (0x17000, 0x18CFF),
+        (0x20000, 0x10FFFF),
+    ]
+    inside = members(large_blocks)
+    for code_point in range(0x110000):
+        if unicodedata.category(chr(code_point)) == "Cs":
+            continue
+        if code_point in inside:
+            if code_point % 97 == 0:
+                yield code_point
+        elif unicodedata.category(chr(code_point)) != "Cn" or code_point % 7 == 0:
+            yield code_point
+
+
+@EVERY_NORMALIZATION
+def test_the_table_is_what_trying_characters_finds(normalization):
+    tried = [*code_points_to_try(), *range(0x3400 - 9, 0x3409), *range(0x9FC0, 0xA010)]
+    expected = members(differing_characters(normalization)) & set(tried)
+    assert set(find_differing(set(tried), normalization)) == expected
+
+
+@EVERY_NORMALIZATION
+def test_words_end_at_every_break(normalization):
+    """Both tokenizers know the word `a` on either side of it, or drop it for both."""
+    tokens = ["[UNK]", "a", "##a"]
+    exact = exact_tokenizer(tokens, normalization)
+    safe = members(WORD_BREAKS) - members(differing_characters(normalization))
+    texts = [f"a{chr(code_point)}a" for code_point in sorted(safe)]
+    ids, lengths = FastTokenizer(tokens, normalization).encode_unicode(texts)
+    fast_rows = np.split(ids, np.cumsum(lengths)[:-1])
+    for text, fast_row in zip(texts, fast_rows, strict=True):
+        assert exact.encode(text).ids in ([1, 1], [1, 0, 1]), ascii(text)
+        assert fast_row.tolist() in ([1, 1], [1, 0, 1]), ascii(text)
+
+
+def may_occur(*texts, normalization=UNCASED):
+    return TokenizerDifferences(normalization).may_occur(texts).tolist()
+
+
+@pytest.mark.parametrize("position", range(5))
+def test_only_the_text_with_the_character_is_found(position):
+    texts = ["", "über", "", "naïve café", "x"]
+    assert may_occur(*texts) == [False] * 5
+    texts[position] += "ß"
+    assert may_occur(*texts) == [number == position for number in range(5)]
+    texts[position] = "ß" + texts[position][:-1]
+    assert may_occur(*texts) == [number == position for number in range(5)]
+
+
+def test_only_the_text_with_a_long_word_is_found():
+    limit = "é" * LONGEST_SAFE_WORD
+    assert may_occur(limit, limit, "x " + limit + ".", limit) == [False] * 4
+    for texts in itertools.permutations([limit, "é", "x " + limit + "y"]):
+        assert may_occur(*texts) == ["y" in text for text in texts]

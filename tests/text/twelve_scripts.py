@@ -5,7 +5,7 @@ import itertools
 import random
 import unicodedata
 
-from seg_tf.text.exact_tokenizer import Normalization
+from seg_tf.text.normalization import Normalization
 from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 ALL_NORMALIZATIONS = [

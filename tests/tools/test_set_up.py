@@ -141,6 +141,18 @@ def test_an_environment_of_others_is_never_removed(repository, monkeypatch):
     assert (broken.folder / "thesis.txt").exists()
 
 
+def test_commands_run_the_code_of_the_folder_that_set_them_up(repository, monkeypatch):
+    calls = []
+    monkeypatch.setattr(subprocess, "check_call", calls.append)
+    environment = make_environment(repository / "venv", {"made_here": True})
+    environment.ensure_commands()
+    environment.ensure_commands()
+    assert [call[-2:] for call in calls] == [["--editable", str(repository)]]
+    environment.write_record({**environment.read_record(), "commands": "/elsewhere"})
+    environment.ensure_commands()
+    assert len(calls) == 2
+
+
 @pytest.mark.parametrize(
     ("record", "num_gpus", "is_built"),
     [

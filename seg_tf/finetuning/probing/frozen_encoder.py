@@ -15,9 +15,8 @@ from seg_tf.checkpoints.encoder_copies import copy_encoder, seeded
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.features import FEATURES, Feature
 from seg_tf.finetuning.segments import EncodedTexts, encode_texts
-from seg_tf.layouts.layout import RowShape
-from seg_tf.layouts.readouts import MeanOfPieces
-from seg_tf.layouts.segments import Example
+from seg_tf.layouts.layout import MeanOfPieces, RowShape
+from seg_tf.layouts.rows import Example
 
 PER_SENTENCE = "per_sentence"
 JOINT = "joint"

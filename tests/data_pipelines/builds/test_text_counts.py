@@ -13,10 +13,9 @@ from data_pipelines.report import page
 from seg_tf import files
 from seg_tf.data import examples, shards
 from seg_tf.data.manifest import Manifest, shard_paths, text_preparation
-from seg_tf.text.exact_tokenizer import CASED, UNCASED, Normalization
+from seg_tf.text.normalization import CASED, UNCASED, Normalization
 from seg_tf.text.tree import DocumentTree
-from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
-from seg_tf.text.word_vocabulary import WordVocabulary
+from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary, WordVocabulary
 
 PIECES = Vocabulary([*SPECIAL_TOKENS, "play", "##ing", "##s", "on", "."])
 UNKNOWN, PLAY, ING, ON = 1, 5, 6, 8

@@ -10,7 +10,7 @@ from data_pipelines.cleaning import drop_counts, steps
 from data_pipelines.cleaning.cleaning_options import CleaningOptions
 from data_pipelines.readers import Document
 from seg_tf.data.manifest import Manifest
-from seg_tf.text.user_functions import load_function
+from seg_tf.text.splitters import load_function
 from tests.data_pipelines.cleaning import corpora
 from tests.data_pipelines.cleaning.test_duplicates import kept_ids
 from tests.data_pipelines.small_corpus import contents

@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seg_tf.text.graph.sentences import GraphSentenceSplitter
+from seg_tf.text.graph.punkt import GraphSentenceSplitter
 from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.text.punkt_parameters import PunktParameters
 from tests.sample_data import sample_data
 from tests.text import test_punkt
 
 pytestmark = pytest.mark.slow
+
 
 TABLES = {
     "empty": PunktParameters,
@@ -24,8 +25,14 @@ TABLES = {
     "universal": PunktParameters.universal,
     "terminators": lambda: dataclasses.replace(test_punkt.SMALL, terminators="。؟!b"),
 }
+
+
 PIECES = [piece for piece in test_punkt._PIECES if "\n" not in piece]
+
+
 PIECES += ["。", "他说", "？！", "」", "؟ ", "।", "。”", "\u3000"]
+
+
 # Ends of the tables, marks in odd places, and runs of dots that go over spaces.
 ODD = [
     "",

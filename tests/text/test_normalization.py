@@ -1,22 +1,27 @@
-"""Casing that is inferred from the rows of a vocabulary."""
+"""Normalization that is inferred from the rows of a vocabulary."""
 
 import logging
 
 import pytest
 
-from seg_tf.text import casing
-from seg_tf.text.casing import Casing
-from seg_tf.text.encoding import text_encoder
-from seg_tf.text.exact_tokenizer import CASED, UNCASED, Normalization
-from seg_tf.text.piece_offsets import PieceOffsets
-from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
-from seg_tf.text.word_pieces import WordPieces
-from seg_tf.text.word_vocabulary import WordVocabulary
-from seg_tf.text.words import Words
+from seg_tf.text.encoding import Words, text_encoder
+from seg_tf.text.normalization import (
+    CASED,
+    UNCASED,
+    Casing,
+    Normalization,
+    choose_normalization,
+)
+from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary, WordVocabulary
+from seg_tf.text.word_pieces import PieceOffsets, WordPieces
 from tests.sample_data import sample_data
 
 WITH_ACCENTS = Normalization(True, strip_accents=False)
+
+
 LOWER = [f"word{number}" for number in range(990)]
+
+
 UNUSED = [f"[unused{number}]" for number in range(100)]
 
 
@@ -42,23 +47,23 @@ def vocabulary(*more):
     ],
 )
 def test_rows_that_normalization_changes_tell_which_it_was(more, expected):
-    assert casing.choose(vocabulary(*more)) == expected
+    assert choose_normalization(vocabulary(*more)) == expected
 
 
 def test_few_capitals_among_rows_without_case_are_those_of_cased_text():
     """A cased vocabulary of Hindi has few Latin letters, but has both cases of them."""
     hindi = [f"कि{chr(0x915 + n % 30)}{chr(0x915 + n // 30)}" for n in range(800)]
     latin = ["a", "b", "c", "A", "B", "C"]
-    assert casing.choose(Vocabulary([*SPECIAL_TOKENS, *hindi, *latin])) == CASED
+    assert choose_normalization(Vocabulary([*SPECIAL_TOKENS, *hindi, *latin])) == CASED
     lower = Vocabulary([*SPECIAL_TOKENS, *hindi, *latin[:3]])
-    assert casing.choose(lower) == WITH_ACCENTS
+    assert choose_normalization(lower) == WITH_ACCENTS
 
 
 def test_accents_follow_a_given_casing():
     accented = vocabulary(*(f"é{n}" for n in range(50)))
-    assert casing.choose(accented, lower_case=True) == UNCASED
-    assert casing.choose(accented, lower_case=False) == CASED
-    assert casing.choose(accented, strip_accents=True) == UNCASED
+    assert choose_normalization(accented, lower_case=True) == UNCASED
+    assert choose_normalization(accented, lower_case=False) == CASED
+    assert choose_normalization(accented, strip_accents=True) == UNCASED
 
 
 def test_special_and_unused_rows_do_not_count():
@@ -99,7 +104,9 @@ def test_a_flag_that_contradicts_is_followed_with_a_warning(
     more, lower_case, said, caplog
 ):
     with caplog.at_level(logging.WARNING):
-        assert casing.choose(vocabulary(*more), lower_case) == Normalization(lower_case)
+        assert choose_normalization(vocabulary(*more), lower_case) == Normalization(
+            lower_case
+        )
     if said:
         assert said in caplog.text
         assert "--nolower_case" in caplog.text or "--lower_case" in caplog.text

@@ -7,18 +7,20 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seg_tf.text.exact_tokenizer import CASED, UNCASED
-from seg_tf.text.graph.characters import FlatTexts
-from seg_tf.text.graph.pieces import GraphWordPieces
-from seg_tf.text.piece_offsets import PieceOffsets
+from seg_tf.text.graph.flat import FlatTexts
+from seg_tf.text.graph.word_pieces import GraphWordPieces
+from seg_tf.text.normalization import CASED, UNCASED
 from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
-from seg_tf.text.word_pieces import WordPieces
+from seg_tf.text.word_pieces import PieceOffsets, WordPieces
 from tests.text import twelve_scripts
 from tests.text.test_word_pieces import oracle, oracle_rows
 
 pytestmark = pytest.mark.slow
 
+
 LETTERS = "abcdeinortsuABCDEß中한éıΣσςаб"
+
+
 VOCABULARY = Vocabulary(
     [
         *SPECIAL_TOKENS,
@@ -29,12 +31,16 @@ VOCABULARY = Vocabulary(
         *("sep", "mask", "abc", "##cde", "tion", "##in", "a.b", "x"),
     ]
 )
+
+
 # All of the characters of the languages that texts are mostly in, and of the rest some.
 CODE_POINTS = [
     *range(0x3100),
     *range(0x3100, 0x11000, 7),
     *range(0x11000, 0x110000, 97),
 ]
+
+
 CASES = [
     "",
     " \n\t ",

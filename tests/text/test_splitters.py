@@ -1,15 +1,15 @@
 """Sentences by a user's function: all of the text, or an error in words."""
 
-import pathlib
 import pickle
 import re
 import sys
 
 import pytest
 
-from seg_tf.text.graph.sentences import GraphSentenceSplitter
-from seg_tf.text.sentence_function import FunctionSplitter, SentenceFunctionError
-from seg_tf.text.sentence_parameters import (
+from seg_tf.text.graph.punkt import GraphSentenceSplitter
+from seg_tf.text.splitters import (
+    FunctionSplitter,
+    SentenceFunctionError,
     load_parameters,
     make_splitter,
     read_parameters,
@@ -140,8 +140,3 @@ def test_no_code_from_a_folder_of_others(tmp_path, monkeypatch, beside):
 def test_graph_cannot_hold_a_function(module):
     with pytest.raises(ValueError, match="Received: function:sentences_of_tests:at_b"):
         GraphSentenceSplitter(load_parameters(f"function:{module}:at_bars"))
-
-
-def test_missing_file_of_parameters():
-    with pytest.raises(ValueError, match="must be a JSON file of sentence parameters"):
-        read_parameters(pathlib.Path("nope.json"))

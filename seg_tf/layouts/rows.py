@@ -1,0 +1,227 @@
+"""Examples of word pieces, and rows whose positions are given by embedded indices.
+
+Shape key: B rows, L row length.
+"""
+
+import abc
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from seg_tf.layouts.layout import Features, Layout, RowShape, TextCapacity
+from seg_tf.text.graph.trees import Trees
+
+# Special tokens of a row in addition to those of its sentences: `[CLS]` and `[SEP]`.
+NUM_SPECIAL_TOKENS = 2
+_SHORTEST_BUCKET = 16
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Segment:
+    """Word pieces of a text, or of one of its sentences, and their indices.
+
+    Attributes:
+        pieces: int array of ids; there may be none.
+        text: number of the text in the example, from 0.
+        paragraph: paragraph index.
+        sentence: sentence index in the paragraph.
+        first_token: token index of the first piece, not 0 where a segment begins
+            inside a sentence.
+    """
+
+    pieces: np.ndarray
+    text: int = 0
+    paragraph: int = 0
+    sentence: int = 0
+    first_token: int = 0
+
+
+Example = Sequence[Segment]
+
+
+def num_pieces(example: Example) -> int:
+    """Pieces of all segments of an example."""
+    return sum(len(segment.pieces) for segment in example)
+
+
+def trees_of(examples: Sequence[Example], num_columns: int) -> Trees:
+    """Converts examples to trees in which each segment is a sentence.
+
+    Args:
+        examples: the segments of each.
+        num_columns: columns for sentences, at least as many as an example has.
+    """
+    segments = [segment for example in examples for segment in example]
+    counts = np.array([len(example) for example in examples])
+    table = np.array(
+        [
+            (s.paragraph, s.sentence, s.first_token, s.text, len(s.pieces))
+            for s in segments
+        ],
+        np.int32,
+    )
+    is_sentence = np.arange(num_columns) < counts[:, np.newaxis]
+    padded = np.zeros((len(examples), num_columns, table.shape[1]), np.int32)
+    padded[is_sentence] = table
+    *indices, lengths = np.moveaxis(padded, 2, 0)
+    row_lengths = lengths.sum(axis=1)
+    pieces = np.zeros((len(examples), row_lengths.max()), np.int32)
+    is_piece = np.arange(pieces.shape[1]) < row_lengths[:, np.newaxis]
+    pieces[is_piece] = np.concatenate([segment.pieces for segment in segments])
+    paragraphs, sentences, first_tokens, texts = map(tf.constant, indices)
+    return Trees(
+        pieces=tf.constant(pieces),
+        sentence_lengths=tf.constant(lengths),
+        num_sentences=tf.constant(counts, tf.int32),
+        paragraphs=paragraphs,
+        sentences=sentences,
+        first_tokens=first_tokens,
+        texts=texts,
+    )
+
+
+def bucket_length(num_tokens: int, longest: int) -> int:
+    """The row length that rows of `num_tokens` tokens are padded to.
+
+    There are few lengths, each of which is compiled once. Above the shortest, less
+    than a fifth of a row is padding, and 8 % if all lengths are equally frequent.
+
+    Args:
+        num_tokens: positions that are needed, at most `longest`.
+        longest: maximum row length of the model.
+    """
+    step = max(_SHORTEST_BUCKET, (1 << (num_tokens - 1).bit_length()) // 8)
+    return min(-(-num_tokens // step) * step, longest)
+
+
+def pieces_beside(num_specials: int, max_length: int, num_texts: int) -> int:
+    """Positions of a row in addition to its special tokens.
+
+    Raises:
+        ValueError: if the special tokens do not fit.
+    """
+    if max_length < num_specials:
+        raise ValueError(
+            f"`max_length` must be at least {num_specials}, the special tokens of "
+            f"{num_texts} texts. Received: max_length={max_length}"
+        )
+    return max_length - num_specials
+
+
+def check_num_texts(num_texts: int, max_sentences: int) -> None:
+    """Raises a ValueError if texts of one sentence each exceed `max_sentences`."""
+    if num_texts > max_sentences:
+        raise ValueError(
+            "`texts` must be at most as many as the model takes sentences, "
+            f"{max_sentences}. Received: {num_texts} texts"
+        )
+
+
+class IndexedLayout(Layout):
+    """`[CLS]`, the pieces in the order of the text and special tokens, `[SEP]`.
+
+    Args:
+        inputs: config of the rows of pretraining.
+        encoder: the model's encoder, of the BERT family.
+        vocabulary: the model's vocabulary.
+        max_length: maximum row length; None uses that of pretraining.
+
+    Raises:
+        ValueError: if the model embeds fewer positions.
+    """
+
+    holds_spans = True
+
+    def __init__(
+        self, inputs: Any, encoder: Any, vocabulary: Any, max_length: int | None = None
+    ):
+        num_positions = encoder.index_tables.get("position_index")
+        if max_length is None:
+            max_length = min(inputs.row_length, num_positions or inputs.row_length)
+        elif num_positions is not None and max_length > num_positions:
+            raise ValueError(
+                "`max_length` must be at most the positions that the model knows, "
+                f"{num_positions}. Received: max_length={max_length}"
+            )
+        self.max_length = max_length
+        self.text_capacity = TextCapacity(inputs.window_length - NUM_SPECIAL_TOKENS)
+        self.longest_part = max_length - NUM_SPECIAL_TOKENS
+        self._special_ids = vocabulary.special_ids
+        self._caps = encoder.index_caps
+
+    @abc.abstractmethod
+    def rows(self, trees: Trees, row_length: int | tf.Tensor | None = None) -> Features:
+        """As `Layout.rows`, or of a given length, which the tokens must fit."""
+
+    def lay_out(
+        self, examples: Sequence[Example], row_shape: RowShape
+    ) -> dict[str, np.ndarray]:
+        row_length, *candidates = row_shape
+        # `[CLS]` and `[SEP]` are among the candidates.
+        num_columns = candidates[0] - 2 if candidates else max(map(len, examples))
+        longest = max(map(self.num_tokens, examples))
+        if longest > row_length:
+            raise ValueError(
+                f"`rows` must have at most {row_length} positions. Received: a row of "
+                f"{longest}"
+            )
+        with tf.device("CPU"):
+            rows = self.rows(trees_of(examples, num_columns), row_length)
+        return {
+            name: values.numpy() for name, values in self.read_features(rows).items()
+        }
+
+    def fits(self, example: Example) -> bool:
+        most = self.text_capacity.num_sentences
+        is_few = most is None or len(example) <= most
+        return is_few and self.num_tokens(example) <= self.max_length
+
+    def piece_starts(self, example: Example) -> np.ndarray:
+        lengths = np.array([len(segment.pieces) for segment in example])
+        return 1 + np.cumsum(lengths) - lengths + self._specials_before(example)
+
+    @classmethod
+    def num_tokens(cls, example: Example) -> int:
+        num_inside = int(cls._specials_before(example)[-1])
+        return NUM_SPECIAL_TOKENS + num_inside + num_pieces(example)
+
+    def _bucket(self, example: Example) -> int:
+        return bucket_length(self.num_tokens(example), self.max_length)
+
+    @staticmethod
+    @abc.abstractmethod
+    def _specials_before(example: Example) -> np.ndarray:
+        """Special tokens between `[CLS]` and the pieces of each segment."""
+
+
+def row_features(
+    pieces: tf.Tensor,
+    piece: tf.Tensor,
+    *,
+    is_piece: tf.Tensor,
+    specials: tf.Tensor,
+    is_token: tf.Tensor,
+    pad_id: int,
+    indices: Mapping[str, tf.Tensor],
+    caps: Mapping[str, int],
+) -> dict[str, tf.Tensor]:
+    """`token_ids`, `padding_mask` and the indices that `caps` names, below their cap.
+
+    The token at a position `(B, L)` is the `piece` of that number of the row, or, where
+    not `is_piece`, one of `specials`, or, where not `is_token`, padding with indices 0.
+    """
+    # One more, for rows without a piece.
+    pieces = tf.pad(pieces, [[0, 0], [0, 1]])
+    tokens = tf.gather(pieces, tf.where(is_piece, piece, 0), batch_dims=1)
+    tokens = tf.where(is_piece, tokens, specials)
+    return {
+        "token_ids": tf.where(is_token, tokens, pad_id),
+        "padding_mask": is_token,
+        **{
+            name: tf.where(is_token, tf.minimum(indices[name], cap - 1), 0)
+            for name, cap in caps.items()
+        },
+    }

@@ -1,0 +1,156 @@
+"""Flat tensors of characters, and operations on them, in the graph.
+
+Shape key: B texts, N positions, M of which are marked; R runs.
+"""
+
+import dataclasses
+from typing import Self
+
+import numpy as np
+import tensorflow as tf
+
+NUM_CODE_POINTS = 0x110000
+LINE_FEED = ord("\n")
+_BLOCK_LENGTH = 256
+
+
+@dataclasses.dataclass(frozen=True)
+class FlatTexts:
+    """Texts, one after the other.
+
+    Attributes:
+        code_points: int32 `(N,)`; there is a line feed after every text.
+        starts: int32 `(B,)`, the first character of each text.
+        ends: int32 `(B,)`, the line feed after it.
+    """
+
+    code_points: tf.Tensor
+    starts: tf.Tensor
+    ends: tf.Tensor
+
+    @classmethod
+    def of(cls, texts: tf.Tensor) -> Self:
+        """Decodes UTF-8 strings `(B,)`; invalid bytes become U+FFFD."""
+        decoded = tf.strings.unicode_decode(
+            tf.strings.join([texts, "\n"]), "UTF-8", errors="replace"
+        )
+        splits = tf.cast(decoded.row_splits, tf.int32)
+        return cls(decoded.flat_values, splits[:-1], splits[1:] - 1)
+
+    def text_of(self, position: tf.Tensor) -> tf.Tensor:
+        """Number of the text that each character belongs to."""
+        return tf.searchsorted(self.ends, position)
+
+    def strings(self, starts: tf.Tensor, stops: tf.Tensor) -> tf.Tensor:
+        """Strings of the characters from each start up to its stop."""
+        position, _ = count_off(starts, stops - starts)
+        return encode_strings(tf.gather(self.code_points, position), stops - starts)
+
+
+def encode_strings(code_points: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
+    """UTF-8 strings `(R,)` of `lengths`, from code points one after the other."""
+    return tf.strings.unicode_encode(
+        tf.RaggedTensor.from_row_lengths(code_points, lengths, validate=False), "UTF-8"
+    )
+
+
+class MarkedPositions:
+    """Finds the nearest marked position before or after other positions.
+
+    Args:
+        is_marked: bool tensor `(N,)`.
+    """
+
+    def __init__(self, is_marked: tf.Tensor):
+        self._length = tf.size(is_marked)
+        self.positions = tf.cast(tf.where(is_marked)[:, 0], tf.int32)
+        self._before = tf.pad(tf.cumsum(tf.cast(is_marked, tf.int32)), [[1, 0]])
+
+    def count_before(self, position: tf.Tensor) -> tf.Tensor:
+        """Number of marks before each position, which may be up to N."""
+        return tf.gather(self._before, position)
+
+    def last_before(self, position: tf.Tensor) -> tf.Tensor:
+        """The last mark before each position; -1 if there is none."""
+        padded = tf.concat([[-1], self.positions], 0)
+        return tf.gather(padded, self.count_before(position))
+
+    def next_from(self, position: tf.Tensor) -> tf.Tensor:
+        """The first mark at or after each position; N if there is none."""
+        padded = tf.concat([self.positions, [self._length]], 0)
+        return tf.gather(padded, self.count_before(position))
+
+
+def count_off(starts: tf.Tensor, lengths: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Runs of consecutive numbers, one after the other, and the run of each number.
+
+    For example, starts [5, 0] and lengths [2, 3] give [5, 6, 0, 1, 2] and
+    [0, 0, 1, 1, 1].
+
+    Args:
+        starts: int32 tensor `(R,)`.
+        lengths: int32 tensor `(R,)`.
+    """
+    run = which_run(lengths)
+    begins = tf.cumsum(lengths, exclusive=True)
+    return tf.range(tf.size(run)) + tf.gather(starts - begins, run), run
+
+
+def which_run(lengths: tf.Tensor) -> tf.Tensor:
+    """The number of the run that each position belongs to.
+
+    Unlike `tf.repeat`, it does not pad all runs to the longest on the way.
+
+    Args:
+        lengths: int32 tensor `(R,)`.
+    """
+    ends = tf.cumsum(lengths)
+    total = tf.reduce_sum(lengths)
+    ended = tf.scatter_nd(ends[:, tf.newaxis], tf.ones_like(ends), [total + 1])
+    return tf.cumsum(ended)[:total]
+
+
+def shifted(values: tf.Tensor, by: int, fill: bool | int) -> tf.Tensor:
+    """`values[n + by]` at every position n, `fill` outside of `(N,)`."""
+    outside = tf.fill([abs(by)], tf.constant(fill, values.dtype))
+    if by > 0:
+        return tf.concat([values, outside], 0)[by:]
+    return tf.concat([outside, values], 0)[: tf.size(values)]
+
+
+class CodePointTable(tf.Module):
+    """Looks up a number for each code point.
+
+    There are two levels, as in the tables of Unicode libraries: most blocks of 256 code
+    points are equal, and are stored once. A table of all of Unicode takes kilobytes.
+
+    Args:
+        values: int array `(0x110000,)`, a number for each code point.
+
+    Example:
+        >>> table = np.zeros(NUM_CODE_POINTS, np.int32)
+        >>> table[ord("x")] = 7
+        >>> CodePointTable(table)(tf.constant([ord("x"), ord("y")])).numpy()
+        array([7, 0], dtype=int32)
+    """
+
+    def __init__(self, values: np.ndarray):
+        super().__init__()
+        number_of: dict[bytes, int] = {}  # of each different block
+        numbers = [
+            number_of.setdefault(block.tobytes(), len(number_of))
+            for block in np.asarray(values, np.int32).reshape(-1, _BLOCK_LENGTH)
+        ]
+        self._blocks = table_variable(np.frombuffer(b"".join(number_of), np.int32))
+        self._block_numbers = table_variable(np.array(numbers))
+
+    def __call__(self, code_points: tf.Tensor) -> tf.Tensor:
+        """The numbers of int32 code points, of any shape."""
+        block = tf.gather(self._block_numbers, code_points // _BLOCK_LENGTH)
+        within = code_points % _BLOCK_LENGTH
+        return tf.gather(self._blocks, block * _BLOCK_LENGTH + within)
+
+
+def table_variable(values: np.ndarray) -> tf.Variable:
+    """A table that all graphs share; a constant would be copied into each."""
+    return tf.Variable(values, trainable=False, dtype=tf.int32)

@@ -1,0 +1,303 @@
+"""Texts of a batch of rows as trees of word pieces, the input of every layout.
+
+Shape key: B rows, P pieces of a row, S sentences of a row, G paragraphs of a text, N
+sentences of all texts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+import numpy as np
+import tensorflow as tf
+
+from seg_tf.text.graph.flat import FlatTexts, MarkedPositions, shifted
+
+if TYPE_CHECKING:
+    from seg_tf.text.graph.punkt import GraphSentenceSplitter
+    from seg_tf.text.graph.word_pieces import GraphWordPieces
+    from seg_tf.text.tree import DocumentTree
+
+
+@dataclasses.dataclass(frozen=True)
+class Trees:
+    """Sentences of rows, in the order of the text, and their indices.
+
+    A row may contain several texts. Sentences may have no piece. Columns from
+    `num_sentences` on are padding with arbitrary values.
+
+    Attributes:
+        pieces: int32 tensor `(B, P)`, pieces of all sentences of a row, padded.
+        sentence_lengths: int32 tensor `(B, S)`, pieces of each sentence.
+        num_sentences: int32 tensor `(B,)`, at least 1.
+        paragraphs: int32 tensor `(B, S)`, paragraph index of each sentence, rising.
+        sentences: int32 tensor `(B, S)`, sentence index in the paragraph.
+        first_tokens: int32 tensor `(B, S)`, token index of the first piece, above 0
+            where a row begins inside a sentence.
+        texts: int32 tensor `(B, S)`, number of the text, from 0, rising.
+    """
+
+    pieces: tf.Tensor
+    sentence_lengths: tf.Tensor
+    num_sentences: tf.Tensor
+    paragraphs: tf.Tensor
+    sentences: tf.Tensor
+    first_tokens: tf.Tensor
+    texts: tf.Tensor
+
+    @classmethod
+    def of_documents(
+        cls,
+        *,
+        pieces: tf.Tensor,
+        sentence_lengths: tf.Tensor,
+        num_sentences: tf.Tensor,
+        paragraph_lengths: tf.Tensor,
+        first_index: tf.Tensor | None = None,
+    ) -> Self:
+        """One document, or window of a document, per row.
+
+        A document without a piece has one empty sentence.
+
+        Args:
+            pieces: int32 tensor `(B, P)`, padded.
+            sentence_lengths: int32 tensor `(B, S)`, S above 0.
+            num_sentences: int32 tensor `(B,)`.
+            paragraph_lengths: int32 tensor `(B, G)`, sentences of each paragraph,
+                padded with 0.
+            first_index: int tensor `(B, 3)`, paragraph, sentence and token index of
+                the first piece in the whole document; None for 0.
+        """
+        num_sentences = tf.maximum(num_sentences, 1)
+        if first_index is None:
+            first_index = tf.zeros([tf.size(num_sentences), 3], tf.int32)
+        first_paragraph, first_sentence, first_token = tf.split(
+            tf.cast(first_index, tf.int32), 3, axis=1
+        )
+        number = tf.range(tf.shape(sentence_lengths)[1])[tf.newaxis, :]
+        sentence = tf.minimum(number, num_sentences[:, tf.newaxis] - 1)
+        ends = tf.cumsum(paragraph_lengths, axis=1)
+        paragraph = tf.searchsorted(ends, sentence, side="right")
+        # Without any sentence, the first paragraph holds the empty one.
+        paragraph = tf.where(ends[:, -1:] > 0, paragraph, 0)
+        # The sentence that the indices of a paragraph are counted from.
+        origins = ends - paragraph_lengths
+        padding = [[0, 0], [0, tf.shape(paragraph_lengths)[1] - 1]]
+        origins -= tf.pad(first_sentence, padding)
+        return cls(
+            pieces=pieces,
+            sentence_lengths=sentence_lengths,
+            num_sentences=num_sentences,
+            paragraphs=paragraph + first_paragraph,
+            sentences=sentence - tf.gather(origins, paragraph, batch_dims=1),
+            first_tokens=tf.where(number == 0, first_token, 0),
+            texts=tf.zeros_like(paragraph),
+        )
+
+    @classmethod
+    def of_document(cls, tree: DocumentTree) -> Self:
+        """A document with a piece, or a window of it, as a batch of one row."""
+        return cls.of_documents(
+            pieces=tf.constant(tree.token_ids[np.newaxis], tf.int32),
+            sentence_lengths=tf.constant(tree.sentence_lengths[np.newaxis], tf.int32),
+            num_sentences=tf.constant([len(tree.sentence_lengths)], tf.int32),
+            paragraph_lengths=tf.constant(tree.paragraph_lengths[np.newaxis], tf.int32),
+            first_index=tf.constant([tree.first_index], tf.int32),
+        )
+
+    @classmethod
+    def of_texts(cls, texts: list[tf.RaggedTensor]) -> Self:
+        """Equally many texts in each row, each a paragraph of one sentence.
+
+        This is how fine-tuning reads texts (SegaBERT, sections 2.3 and 3.2).
+
+        Args:
+            texts: ragged int32 tensors `(B, pieces)`, in the order of the row.
+        """
+        lengths = tf.stack([text.row_lengths() for text in texts], axis=1)
+        lengths = tf.cast(lengths, tf.int32)
+        number = tf.zeros_like(lengths) + tf.range(len(texts))
+        return cls(
+            pieces=tf.concat(texts, axis=1).to_tensor(),
+            sentence_lengths=lengths,
+            num_sentences=tf.fill([tf.shape(lengths)[0]], len(texts)),
+            paragraphs=number,
+            sentences=tf.zeros_like(lengths),
+            first_tokens=tf.zeros_like(lengths),
+            texts=number,
+        )
+
+    def as_one_text(self) -> Self:
+        """The same trees without the number of each sentence's text."""
+        return dataclasses.replace(self, texts=tf.zeros_like(self.texts))
+
+    def is_sentence(self) -> tf.Tensor:
+        """Bool tensor `(B, S)`, False at padding."""
+        number = tf.range(tf.shape(self.sentence_lengths)[1])[tf.newaxis, :]
+        return number < self.num_sentences[:, tf.newaxis]
+
+    def num_pieces(self) -> tf.Tensor:
+        """Pieces of each row: int32 tensor `(B,)`."""
+        lengths = tf.where(self.is_sentence(), self.sentence_lengths, 0)
+        return tf.reduce_sum(lengths, axis=1)
+
+    def capped_paragraphs(self, cap: int | None) -> tf.Tensor:
+        """Paragraph index of each sentence, below `cap`: int32 tensor `(B, S)`.
+
+        The paragraphs of a row slide down until the last one fits or the first one is
+        0, and are then clamped. This keeps the differences between the paragraphs of a
+        window deep in a long document, which clamping alone would lose (rule of the
+        authors' code of SegaBERT).
+
+        Args:
+            cap: rows of the paragraph table; None if there is none.
+        """
+        if cap is None:
+            return self.paragraphs
+        last = tf.reduce_max(tf.where(self.is_sentence(), self.paragraphs, 0), axis=1)
+        excess = tf.maximum(last - (cap - 1), 0)
+        slide = tf.minimum(excess, self.paragraphs[:, 0])[:, tf.newaxis]
+        return tf.minimum(self.paragraphs - slide, cap - 1)
+
+
+def largest(counts: tf.Tensor) -> tf.Tensor:
+    """The largest of counts, 0 if the batch is empty."""
+    return tf.maximum(tf.reduce_max(counts), 0)
+
+
+class Beginnings(NamedTuple):
+    """The first sentences of texts, as many as fit into a row.
+
+    Attributes:
+        trees: their word pieces.
+        num_sentences: int32 `(B,)`; 0 for a text without a piece, whose tree has one
+            empty sentence.
+        sentences: string `(B, S)`, the sentences, unchanged, padded.
+        is_cut: bool `(B,)`, whether the text has more pieces.
+    """
+
+    trees: Trees
+    num_sentences: tf.Tensor
+    sentences: tf.Tensor
+    is_cut: tf.Tensor
+
+
+class GraphTreeBuilder(tf.Module):
+    """Turns texts into trees, each cut to the capacity of its row.
+
+    As in records, a line is a paragraph, and sentences and paragraphs without a piece
+    are left out. As in windows of documents, a beginning is whole sentences, or a part
+    of the first one if that alone is too long.
+
+    Args:
+        splitter: splits paragraphs into sentences.
+        word_pieces: encodes sentences.
+        max_pieces: maximum number of pieces of a text.
+        max_sentences: maximum number of sentences; None for any number.
+        longest_part: if set, a sentence counts as several sentences, of at most this
+            number of pieces each.
+    """
+
+    def __init__(
+        self,
+        splitter: GraphSentenceSplitter,
+        word_pieces: GraphWordPieces,
+        max_pieces: int,
+        max_sentences: int | None = None,
+        longest_part: int | None = None,
+    ):
+        super().__init__()
+        self._splitter = splitter
+        self._word_pieces = word_pieces
+        self._max_pieces = max_pieces
+        self._max_sentences = max_sentences
+        self._longest_part = longest_part
+
+    def __call__(self, texts: tf.Tensor) -> Beginnings:
+        """The beginnings of strings `(B,)`."""
+        flat = FlatTexts.of(texts)
+        num_texts = tf.size(texts)
+        split = self._splitter(flat.code_points)
+        text = flat.text_of(split.starts)
+        pieces = self._word_pieces.encode(
+            flat.code_points,
+            split.starts,
+            split.stops,
+            text,
+            # One more than fits, so that cut texts are noticed.
+            most_words=self._max_pieces + 1,
+        )
+        lengths = tf.math.bincount(
+            pieces.spans, minlength=tf.size(text), dtype=tf.int32
+        )
+        kept_lengths = self._kept_lengths(lengths, text)
+
+        # The first pieces of kept sentences.
+        offset = tf.range(tf.size(pieces.spans)) - tf.gather(
+            tf.cumsum(lengths, exclusive=True), pieces.spans
+        )
+        is_kept = offset < tf.gather(kept_lengths, pieces.spans)
+        piece_texts = tf.gather(text, tf.boolean_mask(pieces.spans, is_kept))
+        # Sentences with pieces, and their paragraphs.
+        is_sentence = kept_lengths > 0
+        sentence_texts = tf.boolean_mask(text, is_sentence)
+        paragraphs = tf.boolean_mask(split.paragraphs, is_sentence)
+        firsts = MarkedPositions(paragraphs != shifted(paragraphs, -1, -1)).positions
+        after = tf.concat([firsts, [tf.size(paragraphs)]], 0)[1:]
+
+        def padded(values: tf.Tensor, rows: tf.Tensor, extra: int = 0) -> tf.Tensor:
+            ragged = tf.RaggedTensor.from_value_rowids(
+                values, rows, nrows=num_texts, validate=False
+            )
+            tensor = ragged.to_tensor()
+            return tf.pad(tensor, [[0, 0], [0, extra]]) if extra else tensor
+
+        def count(rows: tf.Tensor, weights: tf.Tensor | None = None) -> tf.Tensor:
+            return tf.math.bincount(
+                rows, weights, minlength=num_texts, maxlength=num_texts, dtype=tf.int32
+            )
+
+        num_pieces, num_sentences = count(piece_texts), count(sentence_texts)
+        # A text without a piece has an empty sentence.
+        width = tf.maximum(largest(num_sentences), 1)
+        sentence_lengths = tf.boolean_mask(kept_lengths, is_sentence)
+        return Beginnings(
+            trees=Trees.of_documents(
+                pieces=padded(tf.boolean_mask(pieces.ids, is_kept), piece_texts),
+                sentence_lengths=padded(sentence_lengths, sentence_texts, 1)[:, :width],
+                num_sentences=num_sentences,
+                paragraph_lengths=padded(
+                    after - firsts, tf.gather(sentence_texts, firsts), 1
+                ),
+            ),
+            num_sentences=num_sentences,
+            sentences=padded(
+                flat.strings(
+                    tf.boolean_mask(split.starts, is_sentence),
+                    tf.boolean_mask(split.stops, is_sentence),
+                ),
+                sentence_texts,
+            ),
+            is_cut=count(text, lengths) > num_pieces,
+        )
+
+    def _kept_lengths(self, lengths: tf.Tensor, text: tf.Tensor) -> tf.Tensor:
+        """Pieces of every sentence that are kept: int32 `(N,)`."""
+        position = tf.range(tf.size(text) + 1)
+        first = MarkedPositions(text != shifted(text, -1, -1)).last_before(position[1:])
+
+        def up_to_here(values: tf.Tensor) -> tf.Tensor:
+            """Sum of values from the first sentence of the text to each."""
+            before = tf.cumsum(values, exclusive=True)
+            return before + values - tf.gather(before, first)
+
+        kept = tf.where(up_to_here(lengths) <= self._max_pieces, lengths, 0)
+        has_pieces = tf.cast(lengths > 0, tf.int32)
+        number = up_to_here(has_pieces)
+        kept = tf.where(number == 1, tf.minimum(lengths, self._max_pieces), kept)
+        if self._longest_part is not None:
+            number = up_to_here(-(-kept // self._longest_part))
+        if self._max_sentences is not None:
+            kept = tf.where(number <= self._max_sentences, kept, 0)
+        return kept

@@ -1,0 +1,252 @@
+"""Word pieces in the graph, equal to those of the exact tokenizer.
+
+The exact tokenizer (`seg_tf.text.normalization`) changes one character at a time, and
+ends words at white space and around some of the resulting characters. Tables of its
+result for every character do the same here. The kernel of tensorflow_text only finds
+the longest pieces of words.
+
+Tables of single characters miss one case: two marks that are not accents change places
+if they are not in canonical order. They are Indic vowel killers and tone marks of East
+Asian scripts and of musical notation.
+
+Shape key: N characters, R spans, W words, K pieces.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import tensorflow as tf
+import tokenizers
+
+from seg_tf.text.graph.flat import (
+    NUM_CODE_POINTS,
+    CodePointTable,
+    MarkedPositions,
+    count_off,
+    encode_strings,
+    shifted,
+    table_variable,
+    which_run,
+)
+from seg_tf.text.normalization import (
+    MAX_CHARACTERS_PER_WORD,
+    Normalization,
+    exact_normalizer,
+)
+from seg_tf.text.vocabulary import UNK, Vocabulary
+from seg_tf.text.word_pieces import MAX_BYTES_PER_WORD, word_piece_kernel
+
+# Kinds of normalised characters: part of a word, a whole word, or white space.
+_PART, _ALONE, _BLANK = range(3)
+_SURROGATES = range(0xD800, 0xE000)
+# A mark that the normaliser leaves alone, and a letter: nothing continues past them.
+_BAR, _LETTER = "|", "a"
+_AT_ONCE = 1 << 12
+
+
+@dataclasses.dataclass(frozen=True)
+class Pieces:
+    """Word pieces of spans of a text, in order: int32 tensors `(K,)`.
+
+    Attributes:
+        ids: vocabulary ids.
+        spans: the span that each belongs to.
+        starts: the first character of each.
+        stops: the position after the last character of each.
+    """
+
+    ids: tf.Tensor
+    spans: tf.Tensor
+    starts: tf.Tensor
+    stops: tf.Tensor
+
+
+@dataclasses.dataclass(frozen=True)
+class _Words:
+    """Normalised words: flat characters, their original positions, lengths, spans."""
+
+    characters: tf.Tensor
+    origins: tf.Tensor
+    lengths: tf.Tensor
+    spans: tf.Tensor
+
+
+class GraphWordPieces(tf.Module):
+    """Encodes spans of a flat tensor of characters as word pieces.
+
+    The ids are those of `seg_tf.text.word_pieces.WordPieces`.
+
+    Args:
+        vocabulary: the tokens and their ids.
+        normalization: changes to text before words are looked up.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, normalization: Normalization):
+        super().__init__()
+        table = normalized_characters(normalization)
+        self._entry = CodePointTable(table.entry)
+        self._kind = CodePointTable(table.kind)
+        self._lengths, self._starts, self._sequences = map(
+            table_variable, (table.lengths, table.starts, table.sequences)
+        )
+        self._tokenizer = word_piece_kernel(
+            tuple(vocabulary.tokens), MAX_BYTES_PER_WORD, splits_words=False
+        )
+
+    def encode(
+        self,
+        code_points: tf.Tensor,
+        starts: tf.Tensor,
+        stops: tf.Tensor,
+        texts: tf.Tensor,
+        most_words: int,
+    ) -> Pieces:
+        """The pieces of every span; no word reaches from one to the next.
+
+        Args:
+            code_points: int32 tensor `(N,)`.
+            starts: int32 tensor `(R,)`, the first character of each span.
+            stops: int32 tensor `(R,)`, the position after its last character.
+            texts: int32 tensor `(R,)`, the text of each span, not falling.
+            most_words: maximum number of words per text; each has at least one piece.
+        """
+        words = self._words(code_points, starts, stops)
+        text = tf.gather(texts, words.spans)
+        is_first = text != shifted(text, -1, -1)
+        first = MarkedPositions(is_first).last_before(tf.range(tf.size(text)) + 1)
+        is_kept = tf.range(tf.size(text)) - first < most_words
+        of_characters = tf.gather(is_kept, which_run(words.lengths))
+        words = _Words(
+            characters=tf.boolean_mask(words.characters, of_characters),
+            origins=tf.boolean_mask(words.origins, of_characters),
+            lengths=tf.boolean_mask(words.lengths, is_kept),
+            spans=tf.boolean_mask(words.spans, is_kept),
+        )
+        is_long = words.lengths > MAX_CHARACTERS_PER_WORD
+        ids, begins, ends = self._tokenizer.tokenize_with_offsets(
+            tf.where(is_long, UNK, encode_strings(words.characters, words.lengths))
+        )
+        word = tf.cast(ids.value_rowids(), tf.int32)
+        # From bytes to characters; a word that is too long ends where it ends.
+        more = (words.characters >= bound for bound in (0x80, 0x800, 0x10000))
+        num_bytes = 1 + tf.add_n([tf.cast(is_more, tf.int32) for is_more in more])
+        byte_before = tf.cumsum(num_bytes, exclusive=True)
+        character = tf.cumsum(words.lengths, exclusive=True)
+        base = tf.gather(byte_before, tf.gather(character, word))
+        begin, end = (
+            tf.searchsorted(byte_before, base + tf.cast(offsets.values, tf.int32))
+            for offsets in (begins, ends)
+        )
+        after = tf.gather(character + words.lengths, word)
+        end = tf.where(tf.gather(is_long, word), after, end)
+        return Pieces(
+            ids=ids.values,
+            spans=tf.gather(words.spans, word),
+            starts=tf.gather(words.origins, begin),
+            stops=tf.gather(words.origins, end - 1) + 1,
+        )
+
+    def _words(
+        self, code_points: tf.Tensor, starts: tf.Tensor, stops: tf.Tensor
+    ) -> _Words:
+        position, span = count_off(starts, stops - starts)
+        given = tf.gather(code_points, position)
+        entry = self._entry(given)
+        at, source = count_off(
+            tf.gather(self._starts, entry), tf.gather(self._lengths, entry)
+        )
+        normalized = tf.where(
+            tf.gather(entry, source) == 0,
+            tf.gather(given, source),
+            tf.gather(self._sequences, at),
+        )
+        kind = self._kind(normalized)
+        span = tf.gather(span, source)
+        is_part = kind == _PART
+        continues = is_part & shifted(is_part, -1, False)
+        continues &= span == shifted(span, -1, -1)
+        is_kept = kind != _BLANK
+        first = tf.cast(tf.where(tf.boolean_mask(~continues, is_kept))[:, 0], tf.int32)
+        characters = tf.boolean_mask(normalized, is_kept)
+        after = tf.concat([first, [tf.size(characters)]], 0)[1:]
+        return _Words(
+            characters=characters,
+            origins=tf.boolean_mask(tf.gather(position, source), is_kept),
+            lengths=after - first,
+            spans=tf.gather(tf.boolean_mask(span, is_kept), first),
+        )
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class NormalizedCharacters:
+    """Normalised form of each code point, as int32 tables.
+
+    Attributes:
+        entry: `(0x110000,)`, the sequence that each code point becomes; 0 if it stays.
+        lengths: of every sequence.
+        starts: where in `sequences` each begins.
+        sequences: code points, one sequence after the other.
+        kind: `(0x110000,)`, part of a word, whole word or blank, of normalised ones.
+    """
+
+    entry: np.ndarray
+    lengths: np.ndarray
+    starts: np.ndarray
+    sequences: np.ndarray
+    kind: np.ndarray
+
+
+@functools.cache
+def normalized_characters(normalization: Normalization) -> NormalizedCharacters:
+    """Asks the exact tokenizer about all characters, which takes some seconds."""
+    entry = np.zeros(NUM_CODE_POINTS, np.int32)
+    numbers: dict[str, int] = {}
+    alone: list[int] = []
+    for code_point, normalized in enumerate(_normalized(normalization)):
+        kept = normalized.strip(" ") or normalized[:1]
+        # Ideographs get spaces around them: each is a word.
+        if kept != normalized:
+            alone += map(ord, kept)
+        if kept != chr(code_point):
+            entry[code_point] = numbers.setdefault(kept, 1 + len(numbers))
+    lengths = np.array([1, *map(len, numbers)], np.int32)
+    sequences = np.array([0, *map(ord, "".join(numbers))], np.int32)
+    comes_out = entry == 0
+    comes_out[sequences] = True
+    comes_out[_SURROGATES] = False
+    kind = np.full(NUM_CODE_POINTS, _PART, np.int32)
+    kind[alone + _punctuation(np.flatnonzero(comes_out).tolist())] = _ALONE
+    kind[ord(" ")] = _BLANK
+    starts = np.cumsum(lengths, dtype=np.int32) - lengths
+    return NormalizedCharacters(entry, lengths, starts, sequences, kind)
+
+
+def _normalized(normalization: Normalization) -> Iterator[str]:
+    """Normalised form of each code point, without surrogate halves."""
+    normalize = exact_normalizer(normalization).normalize_str
+    for group in _groups(range(NUM_CODE_POINTS)):
+        asked = [
+            "" if code_point in _SURROGATES else chr(code_point) for code_point in group
+        ]
+        if _BAR in asked:
+            yield from map(normalize, asked)
+        else:
+            yield from normalize(_BAR.join(asked)).split(_BAR)
+
+
+def _punctuation(code_points: list[int]) -> list[int]:
+    """Selects the normalised characters that always end a word."""
+    split = tokenizers.pre_tokenizers.BertPreTokenizer().pre_tokenize_str
+    words: set[str] = set()
+    for group in _groups(code_points):
+        text = "".join(_LETTER + chr(code_point) for code_point in group)
+        # A word of several characters is letters and other parts of words.
+        words.update(word for word, _ in split(text) if len(word) == 1)
+    return [ord(word) for word in words - {_LETTER}]
+
+
+def _groups(code_points: Sequence[int]) -> Iterator[Sequence[int]]:
+    for start in range(0, len(code_points), _AT_ONCE):
+        yield code_points[start : start + _AT_ONCE]

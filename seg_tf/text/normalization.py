@@ -1,0 +1,299 @@
+"""Normalization of text, and the tokenizer that defines words: Hugging Face's.
+
+The tokenizer knows no special tokens, so a literal `[MASK]` in text is text.
+
+The rows of a vocabulary show which normalization it needs. Lower-cased text never
+contains a row with a capital letter, text without accents never a row with an accent.
+An uncased vocabulary has next to no such rows, a cased one has many (over one in ten).
+"""
+
+import dataclasses
+import logging
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Self
+
+import tokenizers
+from absl import flags
+
+from seg_tf.text.vocabulary import UNK, TokenTable
+
+CONTINUATION = "##"
+MAX_CHARACTERS_PER_WORD = 100  # A longer word is unknown.
+MAX_UNCASED_SHARE = 0.01
+"""The largest share of rows that normalization changes in a vocabulary made with it."""
+
+# Halves of surrogate pairs have no UTF-8 form. They are dropped, as is U+FFFD, which
+# other software puts in their place.
+_SURROGATE = re.compile("[\ud800-\udfff]")
+# `[UNK]`, `[unused1]`, `<eos>`: no text becomes one of these.
+_SPECIAL = re.compile(r"\[.+\]|<.+>")
+
+
+@dataclasses.dataclass(frozen=True)
+class Normalization:
+    """Changes to text before its words are looked up in a vocabulary.
+
+    Attributes:
+        lower_case: whether text is lower-cased.
+        strip_accents: whether characters are decomposed and lose their combining
+            marks: accents, but also vowel signs of Indic scripts and voicing marks of
+            kana. None follows `lower_case`, as in BERT.
+        split_ideographs: whether each Chinese character is a word.
+
+    Example:
+        >>> Normalization(lower_case=True, strip_accents=False).described()
+        {'lower_case': True, 'strip_accents': False}
+    """
+
+    lower_case: bool
+    strip_accents: bool | None = None
+    split_ideographs: bool = True
+
+    def __post_init__(self):
+        if self.strip_accents is None:
+            object.__setattr__(self, "strip_accents", self.lower_case)
+
+    @classmethod
+    def from_described(cls, described: Mapping[str, Any]) -> Self:
+        """The normalization that a manifest or a checkpoint describes.
+
+        Args:
+            described: a mapping with the entries of `described`, among others.
+        """
+        return cls(
+            described["lower_case"],
+            described.get("strip_accents"),
+            described.get("split_ideographs", True),
+        )
+
+    def described(self) -> dict[str, bool]:
+        """`lower_case`, and the other settings only if they differ from BERT's."""
+        described = {"lower_case": self.lower_case}
+        if self.strip_accents != self.lower_case:
+            described["strip_accents"] = self.strip_accents
+        if not self.split_ideographs:
+            described["split_ideographs"] = False
+        return described
+
+    def __str__(self) -> str:
+        case = "lower-cased" if self.lower_case else "cased"
+        accents = "without accents" if self.strip_accents else "with accents"
+        ideographs = "" if self.split_ideographs else ", ideographs not split"
+        return f"{case}, {accents}{ideographs}"
+
+
+UNCASED, CASED = Normalization(lower_case=True), Normalization(lower_case=False)
+
+
+# === The exact tokenizer ===
+
+
+def exact_tokenizer(
+    tokens: Sequence[str], normalization: Normalization
+) -> tokenizers.Tokenizer:
+    """The tokenizer for `tokens`, whose ids are their positions."""
+    tokenizer = tokenizers.Tokenizer(
+        tokenizers.models.WordPiece(
+            {token: index for index, token in enumerate(tokens)},
+            unk_token=UNK,
+            continuing_subword_prefix=CONTINUATION,
+            max_input_chars_per_word=MAX_CHARACTERS_PER_WORD,
+        )
+    )
+    tokenizer.normalizer = exact_normalizer(normalization)
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+    return tokenizer
+
+
+def exact_normalizer(
+    normalization: Normalization, *, letters_only: bool = False
+) -> tokenizers.normalizers.Normalizer:
+    """The normalizer that the tokenizer applies before it splits words.
+
+    Args:
+        normalization: changes to the text.
+        letters_only: True neither drops characters nor puts spaces around them.
+    """
+    return tokenizers.normalizers.BertNormalizer(
+        clean_text=not letters_only,
+        handle_chinese_chars=normalization.split_ideographs and not letters_only,
+        strip_accents=normalization.strip_accents,
+        lowercase=normalization.lower_case,
+    )
+
+
+def word_splitter(normalization: Normalization) -> Callable[[str], list[str]]:
+    """A function from a text to the words that the tokenizer cuts into pieces."""
+    normalize = exact_normalizer(normalization).normalize_str
+    split = tokenizers.pre_tokenizers.BertPreTokenizer().pre_tokenize_str
+    return lambda text: [word for word, _ in split(normalize(drop_surrogates(text)))]
+
+
+def white_space_splitter(normalization: Normalization) -> Callable[[str], list[str]]:
+    """A function that splits text at white space only; ideographs are never split."""
+    if not normalization.lower_case and not normalization.strip_accents:
+        return lambda text: drop_surrogates(text).split()
+    normalize = exact_normalizer(normalization, letters_only=True).normalize_str
+    return lambda text: normalize(drop_surrogates(text)).split()
+
+
+def drop_surrogates(text: str, replacement: str = "") -> str:
+    """`text` as `tokenizers` accepts it."""
+    return _SURROGATE.sub(replacement, text)
+
+
+def check_texts(texts: Sequence[str]) -> None:
+    """Raises a ValueError if `texts` is a single string."""
+    if isinstance(texts, str | bytes):
+        raise ValueError(
+            "`texts` must be a sequence of strings. Received: one "
+            f"{type(texts).__name__}, {texts[:40]!r}"
+        )
+
+
+# === Normalization inferred from a vocabulary ===
+
+
+@dataclasses.dataclass(frozen=True)
+class Casing:
+    """Number of vocabulary rows that normalization would change.
+
+    Attributes:
+        source: the vocabulary's file.
+        num_rows: ordinary rows; special tokens and unused rows do not count.
+        num_changed: rows that uncased text without accents can never contain.
+        num_with_case: rows with a letter that has a capital.
+        num_capitals: rows that lower-cased text can never contain.
+        num_ideographs: rows in which an ideograph is part of a longer word.
+    """
+
+    source: str
+    num_rows: int
+    num_changed: int
+    num_with_case: int
+    num_capitals: int
+    num_ideographs: int
+
+    @classmethod
+    def of(cls, vocabulary: TokenTable) -> Self:
+        """Counts the rows of a vocabulary."""
+        rows = _ordinary_rows(vocabulary)
+        split = exact_normalizer(UNCASED).normalize_str
+        return cls(
+            vocabulary.source,
+            len(rows),
+            _num_changed(rows, UNCASED),
+            sum(token.upper() != token.lower() for token in rows),
+            _num_changed(rows, Normalization(True, strip_accents=False)),
+            sum(
+                len(split(token.removeprefix(CONTINUATION)).split()) > 1
+                for token in rows
+                if not token.isascii()
+            ),
+        )
+
+    @property
+    def normalization(self) -> Normalization:
+        """Normalization of the text that the vocabulary was made from."""
+        is_uncased = self.num_changed <= MAX_UNCASED_SHARE * self.num_rows
+        # Rows without case, such as those of an Indic vocabulary, tell nothing.
+        is_lower = self.num_capitals <= MAX_UNCASED_SHARE * self.num_with_case
+        return Normalization(
+            lower_case=is_uncased or (is_lower and self.num_with_case > 0),
+            strip_accents=is_uncased,
+            split_ideographs=self.num_ideographs <= MAX_UNCASED_SHARE * self.num_rows,
+        )
+
+    def __str__(self) -> str:
+        return (
+            f"{self.num_changed:,} of the {self.num_rows:,} ordinary rows of "
+            f"{self.source} have capital letters or accents, {self.num_capitals:,} of "
+            "them capital letters"
+        )
+
+
+def choose_normalization(
+    vocabulary: TokenTable,
+    lower_case: bool | None = None,
+    strip_accents: bool | None = None,
+    split_ideographs: bool | None = None,
+) -> Normalization:
+    """Returns the normalization of text for a vocabulary.
+
+    Logs a warning where `lower_case` or `strip_accents` contradicts the vocabulary.
+
+    Args:
+        vocabulary: word pieces or words.
+        lower_case: what the user or a file says; None infers it from the rows.
+        strip_accents: None follows `lower_case` if given, else the rows.
+        split_ideographs: None infers it from the rows.
+    """
+    casing = Casing.of(vocabulary)
+    inferred = casing.normalization
+    if split_ideographs is None:
+        split_ideographs = inferred.split_ideographs
+    if lower_case is None:
+        lower_case = inferred.lower_case
+        if strip_accents is None:
+            strip_accents = inferred.strip_accents
+    chosen = Normalization(lower_case, strip_accents, split_ideographs)
+    if chosen == inferred:
+        return chosen
+    num_lost = _num_changed(_ordinary_rows(vocabulary), chosen)
+    if num_lost > MAX_UNCASED_SHARE * casing.num_rows:
+        logging.warning(
+            "`lower_case` is %s and `strip_accents` is %s, and %s: %s of the rows can "
+            "never be found in such text. --nolower_case keeps capital letters, "
+            "--nostrip_accents keeps accents; without flags, the vocabulary decides",
+            *(str(chosen.lower_case).lower(), str(chosen.strip_accents).lower()),
+            *(casing, f"{num_lost:,}"),
+        )
+    has_case = 2 * casing.num_with_case > casing.num_rows
+    if inferred.lower_case and not chosen.lower_case and has_case:
+        logging.warning(
+            "`lower_case` is false, and %s: words of the text that do will be unknown. "
+            "For an uncased vocabulary give --lower_case, or neither flag, which lets "
+            "the vocabulary decide",
+            casing,
+        )
+    return chosen
+
+
+def define_normalization_flags(
+    lower_case_help: str, lower_case: bool | None = None
+) -> None:
+    """Defines `--lower_case`, `--strip_accents` and `--split_ideographs`.
+
+    Args:
+        lower_case_help: help of the first.
+        lower_case: default of the first; None where the vocabulary decides.
+    """
+    follows = "as --lower_case is" + (
+        "; if that is not given either, as the vocabulary's rows say"
+        if lower_case is None
+        else ""
+    )
+    flags.DEFINE_bool("lower_case", lower_case, lower_case_help)
+    flags.DEFINE_bool(
+        "strip_accents",
+        None,
+        "Strip combining marks: accents, but also vowel signs of Indic scripts, "
+        "voicing marks of kana, points of Hebrew and Arabic. --nostrip_accents keeps "
+        f"them in lower-cased text too. Default: {follows}.",
+    )
+    flags.DEFINE_bool(
+        "split_ideographs",
+        None if lower_case is None else True,
+        "Make each Chinese character a word."
+        + (" Default: as the vocabulary's rows say." if lower_case is None else ""),
+    )
+
+
+def _ordinary_rows(vocabulary: TokenTable) -> list[str]:
+    return [token for token in vocabulary.tokens if not _SPECIAL.fullmatch(token)]
+
+
+def _num_changed(tokens: list[str], normalization: Normalization) -> int:
+    normalize = exact_normalizer(normalization, letters_only=True).normalize_str
+    return sum(normalize(token) != token for token in tokens)

@@ -1,0 +1,73 @@
+"""The examples of the README run, with the models of the package."""
+
+import doctest
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
+README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+pytestmark = pytest.mark.slow
+
+# What makes a command end soon.
+SHORT = {
+    "pretrain": (
+        "--config.training.num_updates=2",
+        "--config.optimizer.warmup_updates=1",
+    )
+}
+
+
+def commands_of(text: str) -> list[str]:
+    blocks = re.findall(r"```console\n(.*?)```", text, flags=re.DOTALL)
+    lines = "".join(blocks).replace("\\\n", "").splitlines()
+    return [line[2:] for line in lines if line.startswith("$ seg-tf ")]
+
+
+def test_the_readme_is_short():
+    assert len(README.splitlines()) <= 150
+
+
+def test_python_prints_what_the_readme_says():
+    blocks = re.findall(r"```pycon\n(.*?)```", README, flags=re.DOTALL)
+    source = "\n".join(blocks).replace("…", "...")
+    test = doctest.DocTestParser().get_doctest(source, {}, "README", "README.md", 0)
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+    runner.run(test)
+    assert runner.summarize(verbose=False) == (0, len(test.examples))
+    assert test.examples
+
+
+def test_commands_of_the_readme_run(tmp_path):
+    texts = tmp_path / "my_texts"
+    texts.mkdir()
+    for page in sorted((REPOSITORY / "docs").glob("*.md")):
+        for number, section in enumerate(page.read_text("utf-8").split("\n## ")):
+            path = texts / f"{page.stem}_{number}.txt"
+            path.write_text(section, encoding="utf-8")
+    (tmp_path / "README.md").write_text(README, encoding="utf-8")
+    commands = commands_of(README)
+    assert len(commands) >= 4
+    for command in commands:
+        smaller = re.sub(r"--vocab_size=\d+", "--vocab_size=600", command)
+        arguments = shlex.split(smaller)[1:]
+        done = subprocess.run(
+            [
+                sys.executable,
+                *("-c", "from seg_tf.commands.console import main; main()"),
+                *arguments,
+                *SHORT.get(arguments[0], ()),
+            ],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr[-3000:]}"
+    assert (tmp_path / "runs" / "mine" / "log.jsonl").exists()
