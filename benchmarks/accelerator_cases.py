@@ -4,8 +4,14 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from seg_tf import configuration
+from seg_tf.config import RunConfig
 from seg_tf.configs import bert, reat, sega_transformer_xl, segabert, slm
+from seg_tf.data.inputs import (
+    MaskingConfig,
+    PackedWindowInputsConfig,
+    SentenceInputsConfig,
+    WindowInputsConfig,
+)
 
 ENGINES = ("tensorflow", "jax", "pytorch")
 _RUNS = {
@@ -78,7 +84,7 @@ class Case:
         words = [self.engine, self.model, f"{self.length:,}", precision]
         return ", ".join([*words, *self.differences])
 
-    def config(self) -> configuration.RunConfig:
+    def config(self) -> RunConfig:
         """The run: the published one, with the rows, precision and kernels of this."""
         run = _RUNS[self.model]
         model, inputs = run.model, run.inputs
@@ -165,14 +171,14 @@ def _exists(case: Case, engine: str) -> bool:
     return engine == "tensorflow" or is_default
 
 
-def _windows(inputs: configuration.WindowInputsConfig, length: int, packed: bool):
-    if isinstance(inputs, configuration.SentenceInputsConfig):
+def _windows(inputs: WindowInputsConfig, length: int, packed: bool):
+    if isinstance(inputs, SentenceInputsConfig):
         return replace(inputs, window_length=length - inputs.max_sentences)
     kind = type(inputs)
     if packed:
-        kind = configuration.PackedWindowInputsConfig
+        kind = PackedWindowInputsConfig
     return kind(window_length=length, masking=_masking(length))
 
 
-def _masking(length: int) -> configuration.MaskingConfig:
-    return configuration.MaskingConfig(max_predictions=round(0.15 * length))
+def _masking(length: int) -> MaskingConfig:
+    return MaskingConfig(max_predictions=round(0.15 * length))

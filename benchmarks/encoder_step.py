@@ -9,7 +9,14 @@ import tensorflow as tf
 from absl import flags
 
 from benchmarks import made_batches, run_step
-from seg_tf import configuration
+from seg_tf.config import (
+    AdamWConfig,
+    EncoderConfig,
+    MaskedLMConfig,
+    RunConfig,
+    TrainingConfig,
+)
+from seg_tf.data.inputs import MaskingConfig, WindowInputsConfig
 from seg_tf.training.distribution import Distribution
 
 LAYERS = flags.DEFINE_integer("layers", 4, "Transformer layers.")
@@ -32,7 +39,7 @@ DROPOUT = 0.1
 
 def run_config(
     index_tables: Mapping[str, int], rows: int, **training: Any
-) -> configuration.RunConfig:
+) -> RunConfig:
     """The run that the flags ask for.
 
     Args:
@@ -40,10 +47,10 @@ def run_config(
         rows: of a batch.
         **training: of `TrainingConfig`.
     """
-    return configuration.RunConfig(
+    return RunConfig(
         name="benchmark",
         paper="bert_base",
-        model=configuration.EncoderConfig(
+        model=EncoderConfig(
             index_tables=index_tables,
             num_layers=LAYERS.value,
             hidden_size=HIDDEN_SIZE.value,
@@ -52,13 +59,13 @@ def run_config(
             dropout=DROPOUT,
             approximate_gelu=True,
         ),
-        inputs=configuration.WindowInputsConfig(
+        inputs=WindowInputsConfig(
             window_length=LENGTH.value,
-            masking=configuration.MaskingConfig(max_predictions=PREDICTIONS.value),
+            masking=MaskingConfig(max_predictions=PREDICTIONS.value),
         ),
-        objectives={"masked_lm": configuration.MaskedLMConfig()},
-        optimizer=configuration.AdamWConfig(learning_rate=LEARNING_RATE),
-        training=configuration.TrainingConfig(
+        objectives={"masked_lm": MaskedLMConfig()},
+        optimizer=AdamWConfig(learning_rate=LEARNING_RATE),
+        training=TrainingConfig(
             batch_size=rows,
             num_updates=100_000,
             dtype_policy=DTYPE_POLICY.value,
@@ -67,13 +74,13 @@ def run_config(
     )
 
 
-def make_batch(config: configuration.RunConfig) -> made_batches.Batch:
+def make_batch(config: RunConfig) -> made_batches.Batch:
     """A full batch of a run of `run_config`."""
     return made_batches.make_batch(config, VOCAB_SIZE.value, config.training.batch_size)
 
 
 def seg_tf_step(
-    config: configuration.RunConfig, distribution: Distribution | None = None
+    config: RunConfig, distribution: Distribution | None = None
 ) -> Callable[[], object]:
     """A function that makes one update of a run of `run_config`, and waits for it."""
     return run_step.training_step(

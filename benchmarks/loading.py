@@ -71,7 +71,8 @@ def main(_: Sequence[str]) -> None:
     paired.pin_to_one_core()
     import tensorflow as tf
 
-    from seg_tf import configuration
+    from seg_tf.config import build_from
+    from seg_tf.data.inputs import WindowInputsConfig
     from seg_tf.data.manifest import Manifest
 
     tf.config.threading.set_intra_op_parallelism_threads(1)
@@ -82,10 +83,8 @@ def main(_: Sequence[str]) -> None:
         sample_data.build_wikipedia_windows(folder)
     manifest = Manifest.load(folder)
     length = manifest.window_length
-    config = configuration.WindowInputsConfig(window_length=length)
-    inputs = configuration.build(
-        config, records_dir=folder, index_tables=_TABLES, seed=0
-    )
+    config = WindowInputsConfig(window_length=length)
+    inputs = build_from(config, records_dir=folder, index_tables=_TABLES, seed=0)
     with scratch:
         path = pathlib.Path(scratch.name) / "fixed_length_int64"
         _write_fixed_length(inputs, path)

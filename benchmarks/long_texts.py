@@ -114,7 +114,15 @@ def _build_records(num_words: int, folder: pathlib.Path) -> None:
 
 def _config(side: str, manifest: Any) -> Any:
     """The run of a side on the text of some records."""
-    from seg_tf import configuration
+    from seg_tf.config import (
+        EncoderConfig,
+        ExchangeSentenceConfig,
+        MaskedLMConfig,
+        ReATConfig,
+        RunConfig,
+        TrainingConfig,
+    )
+    from seg_tf.data.inputs import ReATInputsConfig, WindowInputsConfig
 
     pieces, sentences = (
         manifest.count(what, "train") for what in ("pieces", "sentences")
@@ -125,14 +133,14 @@ def _config(side: str, manifest: Any) -> Any:
         "num_heads": _NUM_HEADS.value,
         "intermediate_size": 4 * _HIDDEN_SIZE.value,
     }
-    objectives = {"masked_lm": configuration.MaskedLMConfig()}
+    objectives = {"masked_lm": MaskedLMConfig()}
     if side == _FLAT:
-        model = configuration.EncoderConfig(
+        model = EncoderConfig(
             index_tables={"position_index": window_length},
             num_layers=_LAYERS.value,
             **sizes,
         )
-        inputs = configuration.WindowInputsConfig(
+        inputs = WindowInputsConfig(
             window_length=window_length, masking=_masking(window_length)
         )
     else:
@@ -140,7 +148,7 @@ def _config(side: str, manifest: Any) -> Any:
         sentences += pieces // _BLOCK_LENGTH
         blocks = math.ceil(_ROOM * (pieces + 3 * sentences) / _BLOCK_LENGTH)
         row_length = _BLOCK_LENGTH * blocks
-        model = configuration.ReATConfig(
+        model = ReATConfig(
             block_length=_BLOCK_LENGTH,
             max_sentences=sentences,
             num_sentence_layers=_LAYERS.value - _LAYERS.value // 2,
@@ -148,7 +156,7 @@ def _config(side: str, manifest: Any) -> Any:
             **sizes,
             **{f"alpha_{name}": size for name, size in sizes.items()},
         )
-        inputs = configuration.ReATInputsConfig(
+        inputs = ReATInputsConfig(
             window_length=window_length,
             row_length=row_length,
             sentences_per_row=sentences,
@@ -156,31 +164,31 @@ def _config(side: str, manifest: Any) -> Any:
             long_rate=1.0,
             masking=_masking(row_length),
         )
-        objectives["exchange_sentence"] = configuration.ExchangeSentenceConfig()
-    return configuration.RunConfig(
+        objectives["exchange_sentence"] = ExchangeSentenceConfig()
+    return RunConfig(
         name=side,
         paper="reat_small" if side == _REAT else "bert_base",
         model=model,
         inputs=inputs,
         objectives=objectives,
-        training=configuration.TrainingConfig(batch_size=1, deterministic_ops=False),
+        training=TrainingConfig(batch_size=1, deterministic_ops=False),
     )
 
 
 def _masking(length: int) -> Any:
     """Masking of a row with capacity for all predictions."""
-    from seg_tf import configuration
+    from seg_tf.data.inputs import MaskingConfig
 
-    return configuration.MaskingConfig(max_predictions=math.ceil(0.15 * length))
+    return MaskingConfig(max_predictions=math.ceil(0.15 * length))
 
 
 def _build_inputs(side: str, folder: pathlib.Path) -> tuple[Any, Any]:
     """The run of a side on the records of a folder: config and inputs."""
     from seg_tf.data.manifest import Manifest
-    from seg_tf.training import pretraining
+    from seg_tf.training import build
 
     config = _config(side, Manifest.load(folder))
-    inputs = pretraining.build_inputs(config, folder)
+    inputs = build.build_inputs(config, folder)
     if inputs.num_train_samples != 1:
         raise RuntimeError(
             f"The text must be one row. Received: {inputs.num_train_samples} rows"
@@ -192,9 +200,11 @@ def _encoding(config: Any, inputs: Any) -> Callable[[], object]:
     """A function that encodes the text; its graph is made here."""
     import tensorflow as tf
 
-    from seg_tf import configuration
+    from seg_tf.config import (
+        build_from,
+    )
 
-    encoder = configuration.build(config.model, vocab_size=inputs.vocab_size)
+    encoder = build_from(config.model, vocab_size=inputs.vocab_size)
     batch = next(iter(inputs.train_dataset(1)))
 
     @tf.function(autograph=False)
@@ -207,14 +217,11 @@ def _encoding(config: Any, inputs: Any) -> Callable[[], object]:
 
 def _train(config: Any, inputs: Any) -> None:
     """Makes the model and takes a training step on the text."""
-    import numpy as np
+    from seg_tf.training import build
 
-    from seg_tf.training import pretraining
-
-    pretrainer = pretraining.build_pretrainer(config, inputs)
-    pretrainer.make_train_function()
-    logs = pretrainer.train_function(iter(inputs.train_dataset(1)))
-    np.asarray(logs["loss"])  # waits for the step
+    learner = build.build_learner(config, inputs)
+    learner.make_update(iter(inputs.train_dataset(1)))
+    assert learner.updates == 1  # waits for the weights
 
 
 def _peak_memory(

@@ -7,7 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from seg_tf import configuration
+from seg_tf.config import RunConfig
+from seg_tf.data.inputs import (
+    LaneInputsConfig,
+    PackedWindowInputsConfig,
+    ReATInputsConfig,
+    SentenceInputsConfig,
+)
 
 Batch = dict[str, np.ndarray]
 
@@ -17,7 +23,7 @@ _SENTENCE, _PARAGRAPH = 25, 100
 _BLOCK_SENTENCES, _SENTENCES_OF_TEXT = 4, 16
 
 
-def make_batch(config: configuration.RunConfig, vocab_size: int, rows: int) -> Batch:
+def make_batch(config: RunConfig, vocab_size: int, rows: int) -> Batch:
     """A batch of full rows for a run; every feature that its model and objectives read.
 
     Args:
@@ -33,13 +39,13 @@ def make_batch(config: configuration.RunConfig, vocab_size: int, rows: int) -> B
         "padding_mask": np.ones(shape, bool),
         "sample_number": np.arange(rows),
     }
-    if isinstance(inputs, configuration.LaneInputsConfig):
+    if isinstance(inputs, LaneInputsConfig):
         return {**batch, **_stream(batch["token_ids"])}
-    if isinstance(inputs, configuration.ReATInputsConfig):
+    if isinstance(inputs, ReATInputsConfig):
         batch |= _texts(rng, inputs, config.model.block_length, rows)
     else:
         batch |= _windows(inputs, rows)
-    if isinstance(inputs, configuration.SentenceInputsConfig):
+    if isinstance(inputs, SentenceInputsConfig):
         batch |= _shuffled_sentences(rng, inputs, rows)
     return {**batch, **_masked(rng, inputs, vocab_size, rows)}
 
@@ -47,7 +53,7 @@ def make_batch(config: configuration.RunConfig, vocab_size: int, rows: int) -> B
 def _windows(inputs: Any, rows: int) -> Batch:
     """Indices of one window a row, or of two where windows are packed."""
     length = inputs.row_length
-    is_packed = isinstance(inputs, configuration.PackedWindowInputsConfig)
+    is_packed = isinstance(inputs, PackedWindowInputsConfig)
     window = -(-length // 2) if is_packed else length
     number, positions = np.divmod(np.tile(np.arange(length), (rows, 1)), window)
     batch = {
@@ -62,7 +68,7 @@ def _windows(inputs: Any, rows: int) -> Batch:
 
 
 def _shuffled_sentences(
-    rng: np.random.Generator, inputs: configuration.SentenceInputsConfig, rows: int
+    rng: np.random.Generator, inputs: SentenceInputsConfig, rows: int
 ) -> Batch:
     """Sentences of about one length, presented in random orders."""
     sentences, length = inputs.max_sentences, inputs.row_length
@@ -87,7 +93,7 @@ def _shuffled_sentences(
 
 def _texts(
     rng: np.random.Generator,
-    inputs: configuration.ReATInputsConfig,
+    inputs: ReATInputsConfig,
     block_length: int,
     rows: int,
 ) -> Batch:

@@ -55,25 +55,24 @@ _PACKED, _UNPACKED = "packed", "one window a row"
 
 def _configs(length: int) -> dict[str, Any]:
     """The run of each side."""
-    from seg_tf import configuration
+    from seg_tf.config import EncoderConfig, RunConfig, TrainingConfig
+    from seg_tf.data.configs import PackedWindowInputsConfig, WindowInputsConfig
 
     inputs = {
-        _PACKED: configuration.PackedWindowInputsConfig(
+        _PACKED: PackedWindowInputsConfig(
             window_length=length, max_windows_per_row=_MAX_WINDOWS.value
         ),
-        _UNPACKED: configuration.WindowInputsConfig(window_length=length),
+        _UNPACKED: WindowInputsConfig(window_length=length),
     }
-    model = configuration.EncoderConfig(
+    model = EncoderConfig(
         num_layers=_LAYERS.value,
         hidden_size=_HIDDEN_SIZE.value,
         num_heads=_NUM_HEADS.value,
         intermediate_size=4 * _HIDDEN_SIZE.value,
     )
-    training = configuration.TrainingConfig(
-        batch_size=_BATCH.value, deterministic_ops=False
-    )
+    training = TrainingConfig(batch_size=_BATCH.value, deterministic_ops=False)
     return {
-        name: configuration.RunConfig(
+        name: RunConfig(
             name=name,
             paper="segabert_base",
             model=model,
@@ -90,27 +89,24 @@ def _loading(inputs: Any, real_tokens: float) -> Callable[[], float]:
 
 
 def _training(config: Any, inputs: Any, real_tokens: float) -> Callable[[], float]:
-    import numpy as np
+    from seg_tf.training import build
 
-    from seg_tf.training import pretraining
-
-    pretrainer = pretraining.build_pretrainer(config, inputs)
-    pretrainer.make_train_function()
+    learner = build.build_learner(config, inputs)
     batches = iter(inputs.train_dataset(_BATCH.value))
 
-    def step() -> None:
-        logs = pretrainer.train_function(batches)
-        np.asarray(logs["loss"])  # waits for the step
+    def step() -> int:
+        learner.make_update(batches)
+        return learner.updates  # reading it waits for the weights
 
     return paired.repeated(step, _STEPS.value, real_tokens)
 
 
 def _largest_fill(manifest: Any, folder: pathlib.Path) -> float:
     """No two windows longer than half a row fit one; nor is any row more than full."""
-    from seg_tf.data import window_lengths
+    from seg_tf.data import record_schema
     from seg_tf.data.manifest import NUM_SPECIAL_TOKENS
 
-    lengths = window_lengths.WINDOWS.read(manifest.splits["train"], folder)
+    lengths = record_schema.WINDOWS.read(manifest.splits["train"], folder)
     lengths = lengths.astype(int) + NUM_SPECIAL_TOKENS
     rows = lengths.sum() / manifest.window_length
     return rows / max(rows, (lengths > manifest.window_length / 2).sum())
@@ -118,7 +114,7 @@ def _largest_fill(manifest: Any, folder: pathlib.Path) -> float:
 
 def main(_: Sequence[str]) -> None:
     from seg_tf.data.manifest import Manifest
-    from seg_tf.training import pretraining
+    from seg_tf.training import build
 
     scratch = tempfile.TemporaryDirectory()
     folder = pathlib.Path(_RECORDS.value or scratch.name)
@@ -134,7 +130,7 @@ def main(_: Sequence[str]) -> None:
     paired.print_machine()
     with scratch:
         inputs = {
-            name: pretraining.build_inputs(config, folders[name])
+            name: build.build_inputs(config, folders[name])
             for name, config in configs.items()
         }
         print(

@@ -3,21 +3,19 @@
 import itertools
 from collections.abc import Callable
 
-import numpy as np
-
 from benchmarks.made_batches import Batch
-from seg_tf import configuration
-from seg_tf.training import assembly
+from seg_tf.config import RunConfig
+from seg_tf.training import build
 from seg_tf.training.distribution import Distribution
 
 
 def training_step(
-    config: configuration.RunConfig,
+    config: RunConfig,
     vocab_size: int,
     batch: Batch,
     distribution: Distribution | None = None,
 ) -> Callable[[], object]:
-    """A function that makes one update, as `fit` does, and waits for it.
+    """A function that makes one update and waits for it.
 
     Args:
         config: the run; its rows are those of the batch.
@@ -25,6 +23,11 @@ def training_step(
         batch: what every update is made of.
         distribution: the processes of the run; None is this one alone.
     """
-    pretrainer = assembly.build_pretrainer(config, vocab_size, batch, distribution)
+    learner = build.learner_of_batch(config, vocab_size, batch, distribution)
     batches = itertools.repeat(batch)
-    return lambda: np.asarray(pretrainer.make_update(batches)["loss"])
+
+    def update() -> int:
+        learner.make_update(batches)
+        return learner.updates  # reading it waits for the weights
+
+    return update

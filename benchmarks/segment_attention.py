@@ -5,11 +5,10 @@ r"""Cost of attention to sentences and paragraphs, beside Transformer-XL's.
   python -m benchmarks.segment_attention --nopairwise --sentence_words=3
   python -m benchmarks.segment_attention --nopairwise --jit_compile
 
-Forward and backward pass of one attention sub-layer with memory, positions included:
-of tokens alone, which is Transformer-XL; of tokens, sentences and paragraphs in the
-exact form; the same in the form of the authors' code, which is not causal; and, as the
-paper writes it, with a vector for every pair. Sentences have random lengths, 21 words
-on average, and paragraphs have five.
+Forward and backward pass of one attention sub-layer with memory, positions included: of
+tokens alone, which is Transformer-XL; of tokens, sentences and paragraphs in the exact
+form; and, as the paper writes it, with a vector for every pair. Sentences have random
+lengths, 21 words on average, and paragraphs have five.
 
 Peak memory is what a separate process takes more for three passes of many rows than
 before them: the median of several, which differ by what happens to run at once.
@@ -35,9 +34,12 @@ from keras import ops
 
 from benchmarks import paired, peak_memory
 from seg_tf import command_line
-from seg_tf.layers.relative_positions import PARTS, RelativePositions
-from seg_tf.layers.segment_relative_attention import SegmentRelativeAttention
-from seg_tf.ops import sinusoids
+from seg_tf.layers.transformer_xl import (
+    PARTS,
+    RelativePositions,
+    SegmentRelativeAttention,
+)
+from seg_tf.ops import relative_logits
 
 # Width, heads, their size, target and memory length of the paper's models.
 _SIZES = {"base": (410, 10, 41, 150), "large": (1024, 16, 64, 384)}
@@ -54,12 +56,7 @@ _STEPS = flags.DEFINE_integer("steps", 3, "Passes of a round.")
 _ROUNDS = flags.DEFINE_integer("rounds", 9, "Counted rounds.")
 _DTYPE = flags.DEFINE_string("dtype_policy", "float32", "Keras dtype policy.")
 
-_TRANSFORMER_XL, _EXACT, _RELEASED, _PAIRS = (
-    "Transformer-XL",
-    "exact",
-    "released",
-    "pairwise vectors",
-)
+_TRANSFORMER_XL, _EXACT, _PAIRS = "Transformer-XL", "exact", "pairwise vectors"
 
 
 class _PairwisePositions:
@@ -68,7 +65,7 @@ class _PairwisePositions:
     def __init__(self, indices: tf.Tensor, keys: tf.Tensor, widths: Sequence[int]):
         distances = indices[:, :, None] - keys[:, None]
         vectors = [
-            sinusoids.position_vectors(distances[..., part], width)
+            relative_logits.position_vectors(distances[..., part], width)
             for part, width in enumerate(widths)
         ]
         self._vectors_BTKD = ops.concatenate(vectors, axis=-1)
@@ -103,7 +100,6 @@ def _pass(side: str, rows: int) -> Callable[[], object]:
     preparation = RelativePositions(
         width,
         parts,
-        "released" if side == _RELEASED else "eq3",
         static_shapes=_JIT_COMPILE.value,
     )
     layer = SegmentRelativeAttention(heads, head_size)
@@ -160,7 +156,7 @@ def main(argv: Sequence[str]) -> None:
     del argv
     paired.print_machine()
     keras.config.set_dtype_policy(_DTYPE.value)
-    names = [_TRANSFORMER_XL, _EXACT, _RELEASED]
+    names = [_TRANSFORMER_XL, _EXACT]
     if _PAIRWISE.value:
         names.append(_PAIRS)
     rows = _BATCH_SIZE.value
@@ -177,7 +173,6 @@ def main(argv: Sequence[str]) -> None:
     paired.report(
         rates, of=_EXACT, against=_TRANSFORMER_XL, unit="rows/s", target=target
     )
-    paired.report(rates, of=_RELEASED, against=_TRANSFORMER_XL, unit="rows/s")
     if _PAIRWISE.value:
         paired.report(rates, of=_EXACT, against=_PAIRS, unit="rows/s", target=10)
     _report_memory(names)

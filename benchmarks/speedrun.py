@@ -27,7 +27,13 @@ import numpy as np
 from absl import flags
 
 from benchmarks import sample_data
-from seg_tf import command_line, configuration
+from seg_tf import command_line
+from seg_tf.config import (
+    MuonConfig,
+    RunConfig,
+    StableAdamWConfig,
+    config_getter,
+)
 from seg_tf.configs import bert, segabert
 
 _TARGET = 4.4
@@ -44,12 +50,12 @@ _LEVELS = {
 
 
 def _record(
-    run: configuration.RunConfig,
+    run: RunConfig,
     learning_rate: float,
     model: Mapping[str, Any] | None = None,
-    optimizer: type = configuration.StableAdamWConfig,
+    optimizer: type = StableAdamWConfig,
     **settings: Any,
-) -> configuration.RunConfig:
+) -> RunConfig:
     settings = {"warmup_updates": 100, "decay_share": 0.2, **settings}
     return replace(
         run,
@@ -69,9 +75,7 @@ RECORDS = {
     "bert": _record(_BERT, 1e-3, warmup_updates=250),
     "rotary": _record(_BERT, 1e-3, {"index_tables": {}, "rotary_shares": _TOKENS}),
     "modern": _record(_MODERN, 2e-3),
-    "muon": _record(
-        _MODERN, 2e-3, None, configuration.MuonConfig, matrix_learning_rate=0.02
-    ),
+    "muon": _record(_MODERN, 2e-3, None, MuonConfig, matrix_learning_rate=0.02),
     "tables": _record(segabert.RUNS["modern_mini"], 2e-3),
     "levels": _record(_MODERN, 2e-3, {"rotary_shares": _LEVELS}),
 }
@@ -79,7 +83,7 @@ RECORDS = {
 
 def get_config(variant: str = "modern") -> ml_collections.ConfigDict:
     """A record's run, with every field open to `--config.…` flags."""
-    return configuration.to_config_dict(configuration.get_variant(RECORDS, variant))
+    return config_getter(RECORDS)(variant)
 
 
 def _build_records(folder: pathlib.Path) -> None:

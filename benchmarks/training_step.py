@@ -35,27 +35,28 @@ import tensorflow as tf
 from absl import flags, logging
 
 from benchmarks import encoder_step, paired
-from seg_tf import command_line, configuration
+from seg_tf import command_line
+from seg_tf.config import MuonConfig, RunConfig
 
 _BATCH_SIZE = flags.DEFINE_integer("batch_size", 8, "Rows of a batch.")
 _STEPS = flags.DEFINE_integer("steps", 1, "Steps of a round.")
 _ROUNDS = flags.DEFINE_integer("rounds", 15, "Counted rounds.")
 
 
-def _config(index_tables: dict[str, int]) -> configuration.RunConfig:
+def _config(index_tables: dict[str, int]) -> RunConfig:
     return encoder_step.run_config(index_tables, _BATCH_SIZE.value)
 
 
-def _bert() -> configuration.RunConfig:
+def _bert() -> RunConfig:
     return _config({"position_index": encoder_step.LENGTH.value})
 
 
-def _without_dropout(**model: Any) -> configuration.RunConfig:
+def _without_dropout(**model: Any) -> RunConfig:
     run = _bert()
     return replace(run, model=replace(run.model, dropout=0.0, **model))
 
 
-def _modern() -> configuration.RunConfig:
+def _modern() -> RunConfig:
     return _without_dropout(
         index_tables={}, rotary_shares={"position_index": 1}, trunk="modern"
     )
@@ -168,7 +169,7 @@ def main(argv: Sequence[str]) -> None:
         "BERT's trunk": encoder_step.seg_tf_step(_without_dropout()),
         "modern trunk": encoder_step.seg_tf_step(_modern()),
         "modern trunk, Muon": encoder_step.seg_tf_step(
-            replace(_modern(), optimizer=configuration.MuonConfig())
+            replace(_modern(), optimizer=MuonConfig())
         ),
         "keras-hub": _keras_hub(),
         "tf-models-official": _tf_models_official(),

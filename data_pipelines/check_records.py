@@ -17,7 +17,7 @@ import numpy as np
 from absl import flags
 
 from seg_tf import command_line, files
-from seg_tf.data import examples, mirrors, shards, window_lengths
+from seg_tf.data import examples, mirrors, record_schema, shards
 from seg_tf.data.manifest import (
     COUNTS,
     NUM_SPECIAL_TOKENS,
@@ -115,7 +115,7 @@ def _check_shard(
             yield f"{path}: expected {getattr(shard, name)} {name}, found {count}"
     # After a record that cannot be read, the positions of the next are unknown.
     if manifest.kind == "windows" and len(sentence_lengths) == len(reader):
-        for kind in window_lengths.KINDS:
+        for kind in record_schema.LENGTHS:
             yield from _length_faults(path, kind, sentence_lengths)
 
 
@@ -126,7 +126,7 @@ def _check_sum(path: pathlib.Path, shard: Shard) -> None:
 
 def _length_faults(
     path: pathlib.Path,
-    kind: window_lengths.Lengths,
+    kind: record_schema.Lengths,
     sentence_lengths: Sequence[np.ndarray],
 ) -> Iterator[str]:
     """Yields the differences between a shard's lengths file and its windows."""

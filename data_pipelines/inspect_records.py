@@ -17,7 +17,7 @@ import numpy as np
 from absl import flags
 
 from seg_tf import command_line
-from seg_tf.configuration import EncoderConfig
+from seg_tf.config import EncoderConfig
 from seg_tf.data import examples, mirrors, shards
 from seg_tf.data.manifest import (
     SPLITS,

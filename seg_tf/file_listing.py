@@ -3,18 +3,16 @@
 import glob
 import os
 import pathlib
-import re
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from seg_tf import remote_calls
+from seg_tf.remote_files import Path as Path
+from seg_tf.remote_files import is_url as is_url
+from seg_tf.remote_files import remote_path, with_retries
+from seg_tf.remote_files import to_path as to_path
 
 if TYPE_CHECKING:
     import upath
-
-Path = "pathlib.Path | upath.UPath"
-"""A local file, or one at a URL: `stat`, `open`, `name` and `suffix` are alike."""
 
 HIDDEN = "hidden"
 HIDDEN_FOLDER = "hidden_folder"
@@ -26,59 +24,8 @@ is not a file is a pipe, a device or a link to nothing."""
 PassOver = Callable[[str, Path], None]
 """Takes the reason and the path of a file that is passed over."""
 
-COMPRESSION_SUFFIXES = (".gz", ".bz2", ".zst")
+COMPRESSION_SUFFIXES = (".gz", ".bz2", ".xz", ".zst")
 _WILDCARDS = frozenset("*?[")
-_URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
-
-_HADOOP_SCHEMES = frozenset(("hdfs", "viewfs"))
-
-
-def to_path(path: "str | os.PathLike[str] | Path") -> Path:
-    """A path as an object; one of a URL, such as `gs://bucket/file`, is a `UPath`.
-
-    Raises:
-        ValueError: if the package that reads such URLs is not installed, naming it.
-    """
-    if not isinstance(path, str):
-        return pathlib.Path(path) if isinstance(path, os.PathLike) else path
-    return _remote(path) if is_url(path) else pathlib.Path(os.path.expanduser(path))
-
-
-def is_url(text: str) -> bool:
-    """Recognises a URL, unless there is a file of that very name."""
-    return bool(_URL.match(text)) and not os.path.exists(text)
-
-
-def _remote(url: str) -> "upath.UPath":
-    # Imported late: most corpora lie on a disk.
-    import upath
-
-    scheme, separator, rest = url.partition("://")
-    url = scheme.lower() + separator + rest
-    try:
-        options: dict[str, Any] = {}
-        if scheme.lower() in ("http", "https"):
-            import aiohttp
-
-            # A file may take long, as long as something comes.
-            timeout = aiohttp.ClientTimeout(sock_read=remote_calls.STALL_SECONDS)
-            options["client_kwargs"] = {"timeout": timeout}
-        with warnings.catch_warnings():
-            # That it knows a protocol by fsspec alone.
-            warnings.simplefilter("ignore", UserWarning)
-            path = upath.UPath(url, **options)
-        _ = path.fs  # Connects to nothing yet, but wants the package.
-    except (ImportError, ValueError, OSError) as error:
-        needs = (
-            " It needs Hadoop: JAVA_HOME, HADOOP_HOME and CLASSPATH have to be set."
-            if scheme.lower() in _HADOOP_SCHEMES
-            else ""
-        )
-        raise ValueError(
-            f"The input must be a URL of a kind that can be read here. {error}."
-            f"{needs} Received: {url!r}"
-        ) from error
-    return path
 
 
 def _say_nothing(reason: str, path: Path) -> None:
@@ -160,7 +107,7 @@ def _find(
             "folder"
         )
     names = " or ".join(f"*{suffix}" for suffix in suffixes)
-    looked_for = f"files named {names} (plain, .gz, .bz2 or .zst)"
+    looked_for = f"files named {names} (plain, .gz, .bz2, .xz or .zst)"
     files = list(walk(pathlib.Path(text), suffixes, pass_over))
     return files, looked_for if suffixes else "files"
 
@@ -174,7 +121,7 @@ def _remote_files(
     url: str, suffixes: Sequence[str], pass_over: PassOver
 ) -> list["upath.UPath"]:
     """`list_files` of a URL, unsorted."""
-    root = _remote(url)
+    root = remote_path(url)
     try:
         is_there = _is_there(root)
         is_pattern = bool(_WILDCARDS.intersection(url)) and not is_there
@@ -205,7 +152,7 @@ def _remote_files(
 
 def _is_there(path: "upath.UPath") -> bool:
     try:  # `exists` is False for whatever a server of HTTP answers with an error.
-        remote_calls.insistently(str(path), lambda: path.fs.info(path.path))
+        with_retries(str(path), lambda: path.fs.info(path.path))
     except FileNotFoundError:
         return False
     return True
@@ -236,7 +183,7 @@ def _remote_walk(
 
 def _sibling(path: "upath.UPath", name: str) -> "upath.UPath":
     """The path with `name` in the file system of `path`."""
-    return _remote(path.fs.unstrip_protocol(name))
+    return remote_path(path.fs.unstrip_protocol(name))
 
 
 def _remote_relative(path: "upath.UPath", root: "upath.UPath") -> str:
@@ -251,7 +198,7 @@ def relative_name(path: Path, input_path: str | os.PathLike[str]) -> str:
     """
     text = _to_text(input_path)
     if is_url(text):
-        remote = _remote(text)
+        remote = remote_path(text)
         if path.path == remote.path:
             remote = remote.parent
         elif not path.path.startswith(remote.path.rstrip("/") + "/"):
@@ -360,7 +307,7 @@ def _check_is_no_pipe(path: pathlib.Path) -> None:
         "The input must be files, which are read more than once: for a checksum, and "
         f"again when a build resumes. Received: {str(path)!r}, which is {kind}. Write "
         "the text into a file first (compressed files are read as they are, gzip, "
-        "bzip2 and Zstandard)"
+        "bzip2, xz and Zstandard)"
     )
 
 

@@ -10,30 +10,29 @@ how many tokens there are.
 import dataclasses
 import types
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import keras
 import tensorflow as tf
 from keras import ops
 
-from seg_tf import configuration
+from seg_tf.config import configured_by, register_config
 from seg_tf.data import randomness
+from seg_tf.data.inputs import WindowInputsConfig
 from seg_tf.data.window_inputs import WindowInputs
+from seg_tf.layers.common import select_features
 from seg_tf.layouts.windows import WindowLayout, window_rows
-from seg_tf.models.own_features import own_features
 from seg_tf.objectives.base import ObjectiveLayer, ObjectiveOutput
 
 FEATURES = ("token_ids", "padding_mask")
 
 
-# === Configs ===
+# === Configs, layout and inputs ===
 
 
-@configuration.register
+@register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MeanConfig:
-    implementation: ClassVar[str] = "tests.fifth_model:MeanEncoder"
-
     vocab_size: int | None = None
     hidden_size: int = 8
     initializer_range: float = 0.1
@@ -41,64 +40,6 @@ class MeanConfig:
     @property
     def inputs_arguments(self) -> Mapping[str, Any]:
         return {"index_tables": {}, "vocab_size": self.vocab_size}
-
-
-@configuration.register
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ParagraphInputsConfig(configuration.WindowInputsConfig):
-    implementation: ClassVar[str] = "tests.fifth_model:paragraph_inputs"
-    layout: ClassVar[str] = "tests.fifth_model:ParagraphLayout"
-
-
-@configuration.register
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class RowSizeConfig:
-    implementation: ClassVar[str] = "tests.fifth_model:RowSize"
-
-    loss_weight: float = 1.0
-
-
-# === Model ===
-
-
-@keras.saving.register_keras_serializable(package="tests")
-class MeanEncoder(keras.Model):
-    index_tables: Mapping[str, int] = types.MappingProxyType({})
-    index_caps = index_tables
-
-    def __init__(
-        self, vocab_size: int, hidden_size: int, initializer_range: float, **kwargs: Any
-    ):
-        dtype = kwargs.pop("dtype", None)
-        inputs = {
-            "token_ids": keras.Input([None], dtype="int32", name="token_ids"),
-            "padding_mask": keras.Input([None], dtype="bool", name="padding_mask"),
-        }
-        embedding = keras.layers.Embedding(vocab_size, hidden_size, dtype=dtype)
-        dense = keras.layers.Dense(hidden_size, activation="tanh", dtype=dtype)
-        embedded_BLD = embedding(inputs["token_ids"])
-        is_token_BL1 = ops.cast(inputs["padding_mask"], embedded_BLD.dtype)[:, :, None]
-        sum_B1D = ops.sum(embedded_BLD * is_token_BL1, axis=1, keepdims=True)
-        mean_B1D = sum_B1D / ops.sum(is_token_BL1, axis=1, keepdims=True)
-        super().__init__(inputs, dense(embedded_BLD + mean_B1D), **kwargs)
-        self.feature_names = FEATURES
-        self.vocab_size = vocab_size
-        self.hidden_size = hidden_size
-        self.initializer_range = initializer_range
-
-    def __call__(self, inputs: Mapping[str, Any], **kwargs: Any) -> Any:
-        return super().__call__(own_features(inputs, FEATURES), **kwargs)
-
-    def get_config(self) -> dict[str, Any]:
-        names = ("vocab_size", "hidden_size", "initializer_range")
-        return {"name": self.name, **{name: getattr(self, name) for name in names}}
-
-    @classmethod
-    def from_config(cls, config, custom_objects=None):
-        return cls(**config)
-
-
-# === Layout ===
 
 
 class ParagraphLayout(WindowLayout):
@@ -111,15 +52,18 @@ class ParagraphLayout(WindowLayout):
         )
 
 
-def paragraph_inputs(**arguments: Any) -> WindowInputs:
-    return WindowInputs(layout=_ParagraphRows(), **arguments)
+@register_config
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ParagraphInputsConfig(WindowInputsConfig):
+    pass
 
 
-class _ParagraphRows:
-    feature_names = ()
+@configured_by(ParagraphInputsConfig)
+class ParagraphInputs(WindowInputs):
+    layout = ParagraphLayout
     index_features = ()
 
-    def read(self, windows):
+    def read_rows(self, windows):
         return _Reader(windows)
 
 
@@ -153,9 +97,57 @@ class _Reader:
         return {**rows, **masked}
 
 
+@register_config
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RowSizeConfig:
+    loss_weight: float = 1.0
+
+
+# === Model ===
+
+
+@configured_by(MeanConfig)
+@keras.saving.register_keras_serializable(package="tests")
+class MeanEncoder(keras.Model):
+    index_tables: Mapping[str, int] = types.MappingProxyType({})
+    index_caps = index_tables
+
+    def __init__(
+        self, vocab_size: int, hidden_size: int, initializer_range: float, **kwargs: Any
+    ):
+        dtype = kwargs.pop("dtype", None)
+        inputs = {
+            "token_ids": keras.Input([None], dtype="int32", name="token_ids"),
+            "padding_mask": keras.Input([None], dtype="bool", name="padding_mask"),
+        }
+        embedding = keras.layers.Embedding(vocab_size, hidden_size, dtype=dtype)
+        dense = keras.layers.Dense(hidden_size, activation="tanh", dtype=dtype)
+        embedded_BLD = embedding(inputs["token_ids"])
+        is_token_BL1 = ops.cast(inputs["padding_mask"], embedded_BLD.dtype)[:, :, None]
+        sum_B1D = ops.sum(embedded_BLD * is_token_BL1, axis=1, keepdims=True)
+        mean_B1D = sum_B1D / ops.sum(is_token_BL1, axis=1, keepdims=True)
+        super().__init__(inputs, dense(embedded_BLD + mean_B1D), **kwargs)
+        self.feature_names = FEATURES
+        self.vocab_size = vocab_size
+        self.hidden_size = hidden_size
+        self.initializer_range = initializer_range
+
+    def __call__(self, inputs: Mapping[str, Any], **kwargs: Any) -> Any:
+        return super().__call__(select_features(inputs, FEATURES), **kwargs)
+
+    def get_config(self) -> dict[str, Any]:
+        names = ("vocab_size", "hidden_size", "initializer_range")
+        return {"name": self.name, **{name: getattr(self, name) for name in names}}
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        return cls(**config)
+
+
 # === Objective ===
 
 
+@configured_by(RowSizeConfig)
 @keras.saving.register_keras_serializable(package="tests")
 class RowSize(ObjectiveLayer):
     def __init__(self, encoder: Any, loss_weight: float = 1.0, **kwargs: Any):

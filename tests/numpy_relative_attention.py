@@ -79,12 +79,6 @@ def attention(weights, hidden, memory, *rest):
     return output
 
 
-def released_vectors(indices, width):
-    """R of the authors' code, one for each key: (K, width)."""
-    largest = indices.max(axis=0)
-    return np.stack([position_vector(largest, one, width, PARTS) for one in indices])
-
-
 def layer(weights, hidden, memory, *rest, epsilon):
     """A layer of Transformer-XL on one row; `rest` as for `logits`."""
     attended = attention(part(weights, "attention"), hidden, memory, *rest)

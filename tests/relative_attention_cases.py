@@ -1,10 +1,16 @@
 """Segments, memories and their indices, for whatever reads them."""
 
+from typing import Any, NamedTuple
+
 import keras
 import numpy as np
 
-from seg_tf.layers.relative_positions import PARTS, RelativePositions
-from seg_tf.layers.segment_relative_attention import SegmentRelativeAttention
+from seg_tf.layers.transformer_xl import (
+    PARTS,
+    RelativePositions,
+    SegmentRelativeAttention,
+)
+from seg_tf.ops import relative_logits
 from tests.conformance.case import set_fixed_weights, waves
 from tests.numpy_reference import named_weights
 
@@ -37,12 +43,48 @@ def hidden_states(batch, length, number=0, width=WIDTH):
     return 2 * waves((batch, length, width), number) - 1
 
 
+class _ReleasedVectors(NamedTuple):
+    vectors: Any
+
+    def logits(self, content_query, key, position_query, kernel):
+        vectors = keras.ops.einsum("bkd,dhe->bkhe", self.vectors, kernel)
+        products = keras.ops.einsum("bhte,bkhe->bhtk", position_query, vectors)
+        content = keras.ops.matmul(content_query, keras.ops.swapaxes(key, 2, 3))
+        return content + relative_logits.shift(products)
+
+
+class ReleasedPositions(RelativePositions):
+    """Positions as the authors' code computes them instead of eq. 3.
+
+    Every key's indices are subtracted from the largest there are, not from the query's,
+    and the products are shifted as if they rose by one from key to key. So a query gets
+    the profile of boundaries that the row's last word sees.
+    """
+
+    def call(self, indices, memory_indices):
+        _, mask = super().call(indices, memory_indices)
+        keys = keras.ops.concatenate([memory_indices, indices], axis=1)
+        distances = keras.ops.max(keys, axis=1, keepdims=True) - keys
+        vectors = [
+            self._vectors(part, distances[..., PARTS.index(part)], None)
+            for part in self.parts
+        ]
+        return _ReleasedVectors(keras.ops.concatenate(vectors, axis=-1)), mask
+
+
 class Attention:
     """An attention layer with its positions and biases, on numbers of its own."""
 
-    def __init__(self, parts=PARTS, dtype=None, width=WIDTH, **arguments):
+    def __init__(
+        self,
+        parts=PARTS,
+        dtype=None,
+        width=WIDTH,
+        positions=RelativePositions,
+        **arguments,
+    ):
         self.parts = parts
-        self.positions = RelativePositions(width, parts, dtype=dtype, **arguments)
+        self.positions = positions(width, parts, dtype=dtype, **arguments)
         self.layer = SegmentRelativeAttention(HEADS, HEAD_SIZE, dtype=dtype)
         self.layer.build((None, None, width))
         set_fixed_weights(self.layer)

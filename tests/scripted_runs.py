@@ -10,8 +10,7 @@ import h5py
 import keras
 import numpy as np
 
-from seg_tf.training import throughput
-from seg_tf.training.outputs import run_log
+from seg_tf.training import run_folder, throughput
 from tests import command_calls
 from tests.command_calls import REPOSITORY
 from tests.data_pipelines import builders
@@ -106,7 +105,7 @@ def variables_of(folder):
 
 
 def log_of(folder):
-    rows = run_log.read(folder / "log.jsonl")
+    rows = run_folder.read_log(folder / "log.jsonl")
     return [
         {name: value for name, value in row.items() if name not in throughput.FIGURES}
         for row in rows

@@ -11,7 +11,8 @@ import nbclient
 import nbformat
 import pytest
 
-from seg_tf import configuration
+from seg_tf.config import EncoderConfig, MaskedLMConfig, RunConfig
+from seg_tf.data.inputs import WindowInputsConfig
 from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from tests.inference import tiny_slm
 
@@ -50,10 +51,10 @@ def write_checkpoint(folder):
     """A tiny SegaBERT of new weights that knows the words of the notebooks."""
     text = "\n".join(itertools.chain(*map(code_of, NOTEBOOKS)))
     words = sorted(set(re.findall("[a-z]+", text.lower())))
-    config = configuration.RunConfig(
+    config = RunConfig(
         name="tiny",
         paper="segabert_base",
-        model=configuration.EncoderConfig(
+        model=EncoderConfig(
             index_tables={"paragraph_index": 4, "sentence_index": 8, "token_index": 32},
             num_layers=2,
             hidden_size=32,
@@ -62,8 +63,8 @@ def write_checkpoint(folder):
             dropout=0.0,
             initializer_range=0.2,
         ),
-        inputs=configuration.WindowInputsConfig(window_length=32),
-        objectives={"masked_lm": configuration.MaskedLMConfig()},
+        inputs=WindowInputsConfig(window_length=32),
+        objectives={"masked_lm": MaskedLMConfig()},
     )
     vocabulary = Vocabulary([*SPECIAL_TOKENS, ".", *words])
     return tiny_slm.write_checkpoint(folder, config, vocabulary=vocabulary)

@@ -15,17 +15,6 @@ def test_specs_put_sizes_in_place_of_letters():
     }
 
 
-def test_specs_need_no_size_that_no_feature_has():
-    assert tensor_specs(["padding_mask"], {"B": 2, "L": 3}) == {
-        "padding_mask": ((2, 3), "bool")
-    }
-
-
-def test_specs_are_in_the_order_asked_for():
-    names = ["token_index", "token_ids", "paragraph_index"]
-    assert list(tensor_specs(names, {"B": None, "L": None})) == names
-
-
 def test_unknown_feature_is_named_with_those_there_are():
     with pytest.raises(ValueError, match=r"token_ids.*Received: 'token_id'"):
         tensor_specs(["token_id"], {"B": None, "L": None})

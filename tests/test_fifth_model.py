@@ -7,28 +7,30 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seg_tf import SentenceEncoder, TextClassifier, configuration
+from seg_tf import SentenceEncoder, TextClassifier
 from seg_tf.checkpoints.pretrained import load_pretrained
+from seg_tf.config import AdamWConfig, RunConfig, TrainingConfig
+from seg_tf.data.inputs import MaskingConfig
 from seg_tf.finetuning.probing.frozen_encoder import FrozenEncoder
-from seg_tf.training import dry_run, pretraining
-from seg_tf.training.outputs import run_log
+from seg_tf.training import build, dry_run, run_folder
 from seg_tf.training.run_folder import RunFolder, describe_run
 from tests.fifth_model import FEATURES, MeanConfig, ParagraphInputsConfig, RowSizeConfig
+from tests.training.stand_ins import pretrain
 from tests.training.test_sentence_unshuffling_run import WINDOW_LENGTH, write_records
 
 pytestmark = pytest.mark.slow
 
-CONFIG = configuration.RunConfig(
+CONFIG = RunConfig(
     name="fifth",
     paper="bert_base",
     model=MeanConfig(),
     inputs=ParagraphInputsConfig(
         window_length=WINDOW_LENGTH,
-        masking=configuration.MaskingConfig(max_predictions=4),
+        masking=MaskingConfig(max_predictions=4),
     ),
     objectives={"row_size": RowSizeConfig()},
-    optimizer=configuration.AdamWConfig(learning_rate=0.05, warmup_updates=1),
-    training=configuration.TrainingConfig(
+    optimizer=AdamWConfig(learning_rate=0.05, warmup_updates=1),
+    training=TrainingConfig(
         num_updates=20,
         batch_size=8,
         micro_batch_size=4,
@@ -47,13 +49,13 @@ def _records(tmp_path_factory):
 
 @pytest.fixture(name="run", scope="module")
 def _run(records, tmp_path_factory):
-    inputs = pretraining.build_inputs(CONFIG, str(records))
-    pretrainer = pretraining.build_pretrainer(CONFIG, inputs)
+    inputs = build.build_inputs(CONFIG, str(records))
+    learner = build.build_learner(CONFIG, inputs)
     folder = RunFolder(tmp_path_factory.mktemp("run") / "fifth")
-    pretraining.pretrain(
+    pretrain(
         CONFIG,
         inputs,
-        pretrainer,
+        learner,
         folder,
         describe_run(CONFIG, {"manifest_checksum": "records"}),
         report=str,
@@ -62,14 +64,14 @@ def _run(records, tmp_path_factory):
 
 
 def test_it_is_pretrained(run):
-    losses = [row["loss"] for row in run_log.read(run.log_file)]
+    losses = [row["loss"] for row in run_folder.read_log(run.log_file)]
     assert losses[-1] < losses[0] / 2
 
 
 def test_a_dry_run_says_what_nobody_has_counted(records):
-    inputs = pretraining.build_inputs(CONFIG, str(records))
-    pretrainer = pretraining.build_pretrainer(CONFIG, inputs)
-    plan = dry_run.make_plan(CONFIG, inputs, pretrainer)
+    inputs = build.build_inputs(CONFIG, str(records))
+    learner = build.build_learner(CONFIG, inputs)
+    plan = dry_run.make_plan(CONFIG, inputs, learner)
     assert plan.flops_per_update is None
     assert plan.fits(plan.micro_batch_size)
     words = dry_run.describe(plan)
@@ -81,9 +83,9 @@ def test_a_dry_run_says_what_nobody_has_counted(records):
 def test_layers_that_it_does_not_have_are_not_recomputed(records):
     training = dataclasses.replace(CONFIG.training, recompute_layers=True)
     config = dataclasses.replace(CONFIG, training=training)
-    inputs = pretraining.build_inputs(config, str(records))
+    inputs = build.build_inputs(config, str(records))
     with pytest.raises(ValueError, match=r"`recompute_layers`.*model of MeanConfig"):
-        pretraining.build_pretrainer(config, inputs)
+        build.build_learner(config, inputs)
 
 
 def test_it_encodes_and_is_exported(run, tmp_path):

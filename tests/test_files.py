@@ -88,24 +88,6 @@ def _write_and_die_at_the_end(folder):
     write(folder, "new")
 
 
-def test_an_error_between_the_renames_puts_the_old_folder_back(tmp_path, monkeypatch):
-    folder = tmp_path / "model"
-    write(folder, "old")
-    rename, renames = os.replace, []
-
-    def interrupted(source, target):
-        renames.append(target)
-        if len(renames) == 2:
-            raise KeyboardInterrupt
-        rename(source, target)
-
-    monkeypatch.setattr(os, "replace", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        write(folder, "new")
-    assert read(folder) == whole("old")
-    assert names(tmp_path) == ["model"]
-
-
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_of_two_writers_one_is_refused(tmp_path, overwrite):
     folder = tmp_path / "model"

@@ -207,7 +207,7 @@ def test_trackers_and_callbacks_follow_every_trial(fine_tune, tmp_path, monkeypa
         assert final["final/accuracy"] == pytest.approx(
             float(row["accuracy"]), abs=1e-4
         )
-    with pytest.raises(ValueError, match="`--callbacks` must name functions"):
+    with pytest.raises(ValueError, match="`--callbacks` must name a module"):
         fine_tune("--callbacks=nowhere:f")
 
 

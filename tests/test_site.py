@@ -14,7 +14,7 @@ import zlib
 import pytest
 
 import seg_tf
-from seg_tf import configuration, finetuning, tasks
+from seg_tf import config, finetuning, tasks
 from seg_tf.commands import console
 from tests.conformance.test_conformance import public_layers
 
@@ -52,7 +52,7 @@ def test_the_reference_has_every_public_class_and_function(site):
     assert all(documented.values())
     public = [
         getattr(package, name)
-        for package in (seg_tf, configuration, finetuning, tasks)
+        for package in (seg_tf, config, finetuning, tasks)
         for name in package.__all__
     ]
     known = set(documented.values())
@@ -128,8 +128,8 @@ def test_the_home_page_is_the_readme_and_leads_to_all_documents(site):
 
 def test_sections_of_docstrings_are_lists(site):
     text = (site / "docs/reference/models.html").read_text(encoding="utf-8")
-    _, _, text = text.partition('id="seg_tf.layers.segment_relative_attention.')
-    text, *_ = text.partition('id="seg_tf.layers.relative_positions.')
+    _, _, text = text.partition('id="seg_tf.layers.transformer_xl.SegmentRelative')
+    text, *_ = text.partition('id="seg_tf.layers.transformer_xl.RelativePositions')
     assert "num_heads" in re.search("<em class=.*?Relative multi-head", text, re.S)[0]
     for field, arguments in {
         "Parameters": ("head_size", "dropout"),

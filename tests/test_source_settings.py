@@ -5,8 +5,8 @@ import dataclasses
 import pytest
 
 from seg_tf import papers
+from seg_tf.config import describe_taken, follow_source
 from seg_tf.configs import bert, bert_ps, reat, segabert, slm
-from seg_tf.configuration.source_settings import describe_taken, follow_source
 
 # What BERT's authors, and those of SegaBERT, trained with.
 GOOGLE = {
@@ -83,14 +83,6 @@ def test_what_was_asked_for_stays():
         "model.layer_norm_epsilon=1e-05 (the config says 1e-12); "
         "model.num_token_types=2 (the config says 0)"
     )
-
-
-def test_no_table_loses_rows():
-    source = {**GOOGLE, "num_token_types": 0, "index_tables": {"position_index": 128}}
-    config, taken = follow_source(slm.RUNS["base"], source, ())
-    assert list(taken) == ["model.approximate_gelu"]
-    assert config.model.num_token_types == 2
-    assert config.model.index_tables["position_index"] == 512
 
 
 def test_models_that_are_no_encoder_stay():

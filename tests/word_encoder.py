@@ -2,7 +2,7 @@
 
 import keras
 
-from seg_tf.layers.adaptive_embedding import AdaptiveEmbedding
+from seg_tf.layers.adaptive import AdaptiveEmbedding
 
 
 @keras.saving.register_keras_serializable(package="tests")

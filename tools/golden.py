@@ -45,6 +45,7 @@ ENTRY_POINTS = {
     "build_inputs": (
         "seg_tf.data:build_inputs",
         "seg_tf.data.inputs:build_inputs",
+        "seg_tf.training.build:build_inputs",
         "seg_tf.training.pretraining:build_inputs",
     ),
     "from_config_dict": (

@@ -15,11 +15,11 @@ import functools
 import pathlib
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
 
 from data_pipelines.builds import (
     beam_jobs,
     beam_steps,
+    document_building,
     duplicate_search,
     slice_plan,
     window_building,
@@ -28,7 +28,7 @@ from data_pipelines.builds.beam_steps import SourceFile
 from data_pipelines.builds.document_options import DocumentOptions
 from data_pipelines.builds.errors import BuildError
 from data_pipelines.builds.losses import LossWatch
-from data_pipelines.builds.sharded_build import ShardedBuild, SliceTask
+from data_pipelines.builds.sharded_build import Maker, ShardedBuild, SliceTask
 from data_pipelines.builds.slice_plan import PlannedSlice
 from data_pipelines.builds.source_checksums import SourceLedger
 from data_pipelines.builds.window_building import WindowMaker, WindowOptions
@@ -80,7 +80,9 @@ class BeamEngine:
             functools.partial(make_slices, "make fingerprints", new_maker),
         )
         carried = _with_files_beside(build, options)
-        new_maker = functools.partial(_new_slice_maker, carried, duplicates)
+        new_maker = functools.partial(
+            document_building.new_slice_maker, carried, duplicates
+        )
         return make_slices("make documents", new_maker, build), ledger.describe()
 
     def make_windows(
@@ -97,7 +99,7 @@ class BeamEngine:
         build: ShardedBuild,
         tasks: Sequence[SliceTask],
         name: str,
-        new_maker: Callable[[], Any],
+        new_maker: Callable[[], Maker],
     ) -> dict[int, dict]:
         """Does a maker's work on every task that has no report yet."""
         import apache_beam as beam
@@ -144,7 +146,7 @@ class BeamEngine:
         sources: Sequence[SourceFile],
         plan: Sequence[PlannedSlice],
         name: str,
-        new_maker: Callable[[], Any],
+        new_maker: Callable[[], Maker],
         build: ShardedBuild,
     ) -> dict[int, dict]:
         """Does a maker's work on every slice that has no report yet."""
@@ -196,13 +198,6 @@ def _with_files_beside(
     return dataclasses.replace(
         options, vocab_file=str(vocabulary), sentence_parameters=parameters
     )
-
-
-def _new_slice_maker(options: DocumentOptions, duplicates: pathlib.Path | None) -> Any:
-    # TensorFlow takes a second to import; the submitting process never needs it.
-    from data_pipelines.builds.text_worker import SliceMaker
-
-    return SliceMaker(options, duplicates)
 
 
 def _watched(item: beam_steps.MeasuredItem, watch: LossWatch) -> int | None:

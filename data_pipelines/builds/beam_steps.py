@@ -12,13 +12,12 @@ import itertools
 import pathlib
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
 
 from data_pipelines.builds import document_slices, losses
 from data_pipelines.builds.document_options import DocumentOptions
 from data_pipelines.builds.document_slices import Cursor, Rejections, Slice
 from data_pipelines.builds.errors import BuildError
-from data_pipelines.builds.sharded_build import report_name
+from data_pipelines.builds.sharded_build import Maker, report_name
 from data_pipelines.builds.slice_plan import PlannedSlice
 from data_pipelines.builds.source_checksums import SourceRead
 from data_pipelines.builds.window_building import ShardPair
@@ -151,14 +150,14 @@ class MakeShards:
     Attributes:
         output_dir: where the shards go.
         progress_dir: where the report goes.
-        new_maker: returns what writes a payload's shards to a folder with `make` and
-            takes seconds to load: once in a process, where the step arrives.
+        new_maker: returns a maker, which may take seconds to load; called once in a
+            process.
     """
 
     output_dir: pathlib.Path
     progress_dir: pathlib.Path
-    new_maker: Callable[[], Any]
-    _maker: Any = None
+    new_maker: Callable[[], Maker]
+    _maker: Maker | None = None
 
     def __call__(self, payload: Slice | ShardPair) -> None:
         report = report_name(payload.number)

@@ -24,7 +24,7 @@ from data_pipelines.builds.local_engine import LocalEngine
 from data_pipelines.builds.sharded_build import ShardedBuild
 from data_pipelines.cleaning import drop_counts, evaluation_texts, steps
 from data_pipelines.readers import COUNTED_REASONS
-from data_pipelines.readers.io.passed_over import PassedOver, passed_over_summary
+from data_pipelines.readers.base import PassedOver, passed_over_summary
 from seg_tf import file_listing, files
 from seg_tf.data import record_schema
 from seg_tf.data.manifest import COUNTS, SPLITS, Manifest, Shard

@@ -4,14 +4,12 @@ One process reads the sources and cuts them into slices (`document_slices`); wor
 turn one slice after the other into a train and a validation shard.
 """
 
-import functools
 import pathlib
-from collections.abc import Callable
 
 from data_pipelines.builds.document_options import DocumentOptions
-from data_pipelines.builds.document_slices import Slice
+from data_pipelines.builds.sharded_build import Maker
 from data_pipelines.readers import Document, get_reader
-from data_pipelines.readers.io.passed_over import PassedOver
+from data_pipelines.readers.base import PassedOver
 from seg_tf import file_listing
 from seg_tf.text.encoding import VOCABULARY_FILE
 from seg_tf.text.vocabulary import TokenTable
@@ -82,24 +80,9 @@ def describe_vocabulary(vocabulary: TokenTable, options: DocumentOptions) -> dic
     }
 
 
-# --- In the workers -------------------------------------------------------------
-
-_worker: dict[str, Callable[[Slice], dict]] = {}
-
-
-def start_worker(
-    options: DocumentOptions,
-    output_dir: pathlib.Path,
-    duplicates: pathlib.Path | None,
-) -> None:
-    """Loads the splitter and the tokenizer once in a worker process."""
+def new_slice_maker(options: DocumentOptions, duplicates: pathlib.Path | None) -> Maker:
+    """Loads the splitter and the tokenizer, once in a worker."""
     # TensorFlow takes a second to import; the parent process never needs it.
-    from data_pipelines.builds import text_worker
+    from data_pipelines.builds.text_worker import SliceMaker
 
-    maker = text_worker.SliceMaker(options, duplicates)
-    _worker["make"] = functools.partial(maker.make, output_dir=output_dir)
-
-
-def make_slice(payload: Slice) -> dict:
-    """Makes the shards of a slice; returns its report."""
-    return _worker["make"](payload)
+    return SliceMaker(options, duplicates)

@@ -5,7 +5,6 @@ steps leave them. The parent process compares them. The result lies in the build
 folder of progress until the build is done.
 """
 
-import functools
 import pathlib
 from collections.abc import Callable, Mapping
 
@@ -149,16 +148,3 @@ class FingerprintMaker:
         with files.written_aside(path) as aside, open(aside, "wb") as file:
             np.savez(file, **columns)
         return payload.described()
-
-
-_worker: dict[str, Callable[[Slice], dict]] = {}
-
-
-def start_worker(options: DocumentOptions, folder: pathlib.Path) -> None:
-    """Makes the reader and the cleaning steps once in a worker process."""
-    _worker["make"] = functools.partial(FingerprintMaker(options).make, folder=folder)
-
-
-def make_slice(payload: Slice) -> dict:
-    """Writes the fingerprints of a slice; returns its report."""
-    return _worker["make"](payload)

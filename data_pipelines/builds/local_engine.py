@@ -1,10 +1,9 @@
 """Makes the shards of a build with processes of this machine."""
 
 import dataclasses
+import functools
 import pathlib
-import types
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping
 
 from data_pipelines.builds import (
     document_building,
@@ -14,7 +13,7 @@ from data_pipelines.builds import (
 )
 from data_pipelines.builds.document_options import DocumentOptions
 from data_pipelines.builds.losses import LossWatch
-from data_pipelines.builds.sharded_build import ShardedBuild, SliceTask
+from data_pipelines.builds.sharded_build import Maker, ShardedBuild
 from data_pipelines.builds.source_checksums import SourceLedger
 from data_pipelines.builds.window_building import WindowOptions
 from seg_tf import command_line
@@ -55,15 +54,19 @@ class LocalEngine:
             BuildError: if a source has changed since the build began to read it.
         """
         ledger = SourceLedger(sources, build.output_dir, build.progress_dir)
+        new_maker = functools.partial(duplicate_search.FingerprintMaker, options)
         duplicates = duplicate_search.find_duplicates(
             options,
             build,
             lambda search: self._make_slices(
-                search, options, sources, ledger, duplicate_search, "fingerprints"
+                search, options, sources, ledger, new_maker, "fingerprints"
             ),
         )
+        new_maker = functools.partial(
+            document_building.new_slice_maker, options, duplicates
+        )
         reports = self._make_slices(
-            build, options, sources, ledger, document_building, "documents", duplicates
+            build, options, sources, ledger, new_maker, "documents"
         )
         return reports, ledger.describe()
 
@@ -81,9 +84,17 @@ class LocalEngine:
             The reports of all slices, by number.
         """
         tasks = list(window_building.tasks(Manifest.load(documents_dir)))
-        return self._run_tasks(
-            build, tasks, window_building, "windows", options, documents_dir
+        total = sum(task.progress for task in tasks)
+        new_maker = functools.partial(
+            window_building.WindowMaker, options, documents_dir
         )
+        with command_line.progress_bar(total, "windows") as bar:
+            return build.run(
+                tasks,
+                new_maker,
+                num_workers=self.num_workers,
+                on_progress=bar.update,
+            )
 
     def _make_slices(
         self,
@@ -91,14 +102,13 @@ class LocalEngine:
         options: DocumentOptions,
         sources: Mapping[str, pathlib.Path],
         ledger: SourceLedger,
-        job: types.ModuleType,
+        new_maker: Callable[[], Maker],
         name: str,
-        *arguments: Any,
     ) -> dict[int, dict]:
-        """Does a module's work on every slice that has no report yet."""
+        """Has makers make every slice that has no report yet."""
         done = build.reports()
         number, cursor = document_slices.resume_point(done)
-        # Files that need not be read any more have to be what they were, too.
+        # Files that are not read again must not have changed either.
         ledger.compare(range(cursor.file_number))
         sizes = {name: ledger.size(place) for place, name in enumerate(sources)}
         watch = LossWatch(options.max_rejected_share, sizes)
@@ -111,29 +121,7 @@ class LocalEngine:
             bar.update(sum(list(sizes.values())[: cursor.file_number]))
             return build.run(
                 tasks,
-                job.make_slice,
+                new_maker,
                 num_workers=self.num_workers,
-                initializer=job.start_worker,
-                initializer_arguments=(options, build.output_dir, *arguments),
-                on_progress=bar.update,
-            )
-
-    def _run_tasks(
-        self,
-        build: ShardedBuild,
-        tasks: Sequence[SliceTask],
-        job: types.ModuleType,
-        name: str,
-        *arguments: Any,
-    ) -> dict[int, dict]:
-        """Does a module's work on every task that has no report yet."""
-        total = sum(task.progress for task in tasks)
-        with command_line.progress_bar(total, name) as bar:
-            return build.run(
-                tasks,
-                job.make_slice,
-                num_workers=self.num_workers,
-                initializer=job.start_worker,
-                initializer_arguments=(*arguments, build.output_dir),
                 on_progress=bar.update,
             )

@@ -11,8 +11,8 @@ import logging
 import pathlib
 
 from data_pipelines.builds import sharded_build
-from seg_tf import command_line, file_listing, files
-from seg_tf.data import mirrors, remote_files
+from seg_tf import command_line, file_listing, files, remote_files
+from seg_tf.data import mirrors
 from seg_tf.data.manifest import FILE_NAME, MIRROR_FILE
 
 OUTPUT_DIR_HELP = (

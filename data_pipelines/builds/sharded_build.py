@@ -8,18 +8,19 @@ changes a byte. A finished task leaves a report; a restarted build skips it.
 import concurrent.futures
 import contextlib
 import dataclasses
+import functools
 import json
 import logging
 import pathlib
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures.process import BrokenProcessPool
-from typing import Any
+from typing import Any, Protocol
 
 from data_pipelines.builds import worker_processes
 from data_pipelines.builds.errors import BuildError
 from seg_tf import files
-from seg_tf.data import record_schema, window_lengths
+from seg_tf.data import record_schema
 from seg_tf.data.manifest import (
     FILE_NAME,
     MIRROR_FILE,
@@ -32,12 +33,19 @@ _OPTIONS_FILE = "options.json"
 SHARD_SUFFIXES = (
     ".tfrecord",
     record_schema.OFFSETS_SUFFIX,
-    *(kind.suffix for kind in window_lengths.KINDS),
+    *(kind.suffix for kind in record_schema.LENGTHS),
 )
 # What is written about a build when its shards are done.
 _ABOUT_A_BUILD = ("rejected.jsonl", "report.html")
 REPORTS = "task-*.json"
 """In the progress folder: a finished task's report."""
+
+
+class Maker(Protocol):
+    """Makes the shards of slices; loaded once in each worker of either engine."""
+
+    def make(self, payload: Any, folder: pathlib.Path) -> dict:
+        """Writes the shards of a slice to a folder; returns a JSON-able report."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,21 +137,17 @@ class ShardedBuild:
     def run(
         self,
         tasks: Iterable[SliceTask],
-        work: Callable[[Any], dict],
+        new_maker: Callable[[], Maker],
         *,
         num_workers: int,
-        initializer: Callable[..., None],
-        initializer_arguments: tuple = (),
         on_progress: Callable[[int], None] = lambda progress: None,
     ) -> dict[int, dict]:
         """Does the tasks that have no report yet.
 
         Args:
-            tasks: all tasks, in order; those already done may be left out.
-            work: makes the shards of a payload and returns a JSON-able report.
-            num_workers: processes; 1 works in this process.
-            initializer: called once in each worker, before its first task.
-            initializer_arguments: its arguments.
+            tasks: all tasks, in order; finished ones may be left out.
+            new_maker: called once in each worker, before its first task.
+            num_workers: number of processes; 1 works in this process.
             on_progress: called with a task's progress when it is done.
 
         Returns:
@@ -161,15 +165,16 @@ class ShardedBuild:
 
         pending = _skip_done(tasks, done, on_progress)
         if num_workers == 1:
-            initializer(*initializer_arguments)
+            maker = new_maker()
             for task in pending:
-                finish(task, work(task.payload))
+                finish(task, maker.make(task.payload, self.output_dir))
         else:
-            with worker_processes.pool(
-                num_workers, initializer, initializer_arguments
-            ) as pool:
+            with worker_processes.pool(num_workers, new_maker) as pool:
+                submit = functools.partial(
+                    pool.submit, worker_processes.make, folder=self.output_dir
+                )
                 try:
-                    _run_in_pool(pool, pending, work, num_workers, finish)
+                    _run_in_pool(submit, pending, num_workers, finish)
                 except BrokenProcessPool as error:
                     raise BuildError(
                         "a worker process died (out of memory, or killed). What is "
@@ -282,9 +287,8 @@ def _skip_done(
 
 
 def _run_in_pool(
-    pool: concurrent.futures.Executor,
+    submit: Callable[[Any], concurrent.futures.Future],
     tasks: Iterator[SliceTask],
-    work: Callable[[Any], dict],
     num_workers: int,
     finish: Callable[[SliceTask, dict], None],
 ) -> None:
@@ -297,7 +301,7 @@ def _run_in_pool(
             if task is None:
                 exhausted = True
             else:
-                running[pool.submit(work, task.payload)] = task
+                running[submit(task.payload)] = task
         finished, _ = concurrent.futures.wait(
             running, return_when=concurrent.futures.FIRST_COMPLETED
         )

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from data_pipelines.builds.errors import BuildError
-from data_pipelines.readers.io import raw_files
+from data_pipelines.readers import raw_files
 from seg_tf import command_line, file_listing
 
 if TYPE_CHECKING:

@@ -23,21 +23,21 @@ def _options_of_formats() -> str:
 
 def define_text_flags() -> None:
     """Defines `--format`, `--input` and the options of the reader."""
-    flags.DEFINE_enum(
+    flags.DEFINE_string(
         "format",
         None,
-        sorted(FORMATS),
         "How the text is stored. "
-        + " ".join(f"{name}: {line}" for name, line in FORMATS.items()),
+        + " ".join(f"{name}: {line}" for name, line in FORMATS.items())
+        + " Or package.module:Reader, a format of your own.",
         required=True,
     )
     flags.DEFINE_string(
         "input",
         "",
         "File, folder (searched recursively) or glob, local or a URL such as "
-        "gs://bucket/folder, or several of one format with commas; for tfds a dataset, "
-        "such as wiki40b/en[train]. May be left out for python_docs. See "
-        "docs/sources.md.",
+        "gs://bucket/folder, or several of one format with commas; for datasets and "
+        "tfds the name of one, such as wiki40b/en[train]. May be left out for "
+        "python_docs. See docs/sources.md.",
     )
     flags.DEFINE_list(
         "reader_options",

@@ -12,7 +12,7 @@ from data_pipelines.builds.text_counts import TextCounter
 from data_pipelines.cleaning import steps
 from data_pipelines.cleaning.drop_counts import DropCounter
 from data_pipelines.readers import Document, RejectedDocument, get_reader
-from seg_tf.data import record_schema, tree_shards
+from seg_tf.data import examples, record_schema
 from seg_tf.data.manifest import SPLITS, shard_name
 from seg_tf.text import encoding
 from seg_tf.text.splitters import SentenceFunctionError, load_parameters, make_splitter
@@ -54,12 +54,12 @@ class SliceMaker:
         self._widths = record_schema.number_widths(vocabulary.size, None)
         self._counter = TextCounter(vocabulary)
 
-    def make(self, payload: Slice, output_dir: pathlib.Path) -> dict:
+    def make(self, payload: Slice, folder: pathlib.Path) -> dict:
         """Writes the shards of a slice.
 
         Args:
             payload: the slice.
-            output_dir: where the shards go.
+            folder: where the shards go.
 
         Returns:
             The task's report: the shards' manifest entries, the rejected documents,
@@ -98,8 +98,8 @@ class SliceMaker:
                 )
         shards = {}
         for split in SPLITS:
-            path = output_dir / shard_name(split, payload.number)
-            shard = tree_shards.write_trees(path, items[split], self._widths)
+            path = folder / shard_name(split, payload.number)
+            shard = examples.write_trees(path, items[split], self._widths)
             counts = self._counter.count(tree for tree, _, _ in items[split])
             shards[split] = {**vars(shard), **counts}
         report = {

@@ -1,9 +1,8 @@
 """Cuts the shards of whole documents into shards of windows."""
 
 import dataclasses
-import functools
 import pathlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from data_pipelines.builds.sharded_build import SliceTask
@@ -99,21 +98,6 @@ def tasks(documents: Manifest) -> Iterator[SliceTask]:
 
 # --- In the workers -------------------------------------------------------------
 
-_worker: dict[str, Callable[[ShardPair], dict]] = {}
-
-
-def start_worker(
-    options: WindowOptions, documents_dir: pathlib.Path, output_dir: pathlib.Path
-) -> None:
-    """Reads the documents' manifest once in a worker process."""
-    maker = WindowMaker(options, documents_dir)
-    _worker["make"] = functools.partial(maker.make, output_dir=output_dir)
-
-
-def make_slice(pair: ShardPair) -> dict:
-    """Cuts the documents of a pair of shards; returns its report."""
-    return _worker["make"](pair)
-
 
 class WindowMaker:
     """Cuts the documents of a pair of shards into windows.
@@ -132,24 +116,24 @@ class WindowMaker:
             manifest.vocabulary["size"], options.capacity
         )
 
-    def make(self, pair: ShardPair, output_dir: pathlib.Path) -> dict:
+    def make(self, pair: ShardPair, folder: pathlib.Path) -> dict:
         """Writes the window shards of a pair; returns the task's report."""
         # TensorFlow takes a second to import; the parent process never needs it.
-        from seg_tf.data import tree_shards
+        from seg_tf.data import examples
 
         entries = {}
         for split, shard in pair.shards.items():
-            path = output_dir / shard_name(split, pair.number)
+            path = folder / shard_name(split, pair.number)
             items = self._cut(self._documents_dir / shard.file)
-            entries[split] = vars(tree_shards.write_windows(path, items, self._widths))
+            entries[split] = vars(examples.write_windows(path, items, self._widths))
         return {"shards": entries}
 
     def _cut(self, path: pathlib.Path) -> Iterator[tuple]:
         from data_pipelines.builds import window_cutting
-        from seg_tf.data import tree_shards
+        from seg_tf.data import examples
 
         options = self._options
-        for tree, document_id, _ in tree_shards.read_trees(path, self._document_widths):
+        for tree, document_id, _ in examples.read_trees(path, self._document_widths):
             for window in window_cutting.cut_windows(
                 tree,
                 document_id,

@@ -9,8 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from data_pipelines.readers import get_reader
-from data_pipelines.readers.base import Document
-from data_pipelines.readers.io.passed_over import PassedOver, passed_over_summary
+from data_pipelines.readers.base import Document, PassedOver, passed_over_summary
 from seg_tf import command_line
 from seg_tf.text.normalization import Normalization
 

@@ -9,6 +9,7 @@ they are gone.
 import contextlib
 import multiprocessing
 import os
+import pathlib
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -23,11 +24,9 @@ _PARENT_IS_GONE = 1
 
 @contextlib.contextmanager
 def pool(
-    num_workers: int,
-    initializer: Callable[..., None],
-    initializer_arguments: tuple = (),
+    num_workers: int, new_maker: Callable[[], Any]
 ) -> Iterator[ProcessPoolExecutor]:
-    """A pool whose processes do not outlive the block, nor this process.
+    """A pool for `make`, whose processes do not outlive the block, nor this process.
 
     An error in the block waits for tasks that are under way. An interrupt or SIGTERM
     (`command_line.Terminated`) does not: workers are killed, so their work has to be
@@ -35,15 +34,13 @@ def pool(
 
     Args:
         num_workers: number of processes.
-        initializer: called once in each worker, before its first task.
-        initializer_arguments: its arguments.
+        new_maker: returns a `Maker`; called once in each worker, before its first
+            task.
     """
     # It is to stay until the end, when it removes the semaphores that others leave.
     resource_tracker.ensure_running()
     others = set(psutil.Process().children(recursive=True))
-    executor = ProcessPoolExecutor(
-        num_workers, _context(), _start, (initializer, initializer_arguments)
-    )
+    executor = ProcessPoolExecutor(num_workers, _context(), _start, (new_maker,))
     try:
         yield executor
     except Exception:
@@ -77,11 +74,16 @@ def _context() -> multiprocessing.context.BaseContext:
     return context
 
 
-def _start(initializer: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+def make(payload: Any, folder: pathlib.Path) -> dict:
+    """Has the maker of this worker make a payload; returns its report."""
+    return _start.maker.make(payload, folder)
+
+
+def _start(new_maker: Callable[[], Any]) -> None:
     # Ctrl-C reaches all processes of a terminal; the one that uses the pool ends it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_without_parent, daemon=True).start()
-    initializer(*arguments)
+    _start.maker = new_maker()
 
 
 def _end_without_parent() -> None:

@@ -2,70 +2,47 @@ r"""Shows what a reader makes of a text: documents, paragraphs, counts, rejectio
 
 Look at a corpus before you build records from it:
 
-  python -m data_pipelines.readers --format=wikiextractor --input=enwiki/text
+  seg-tf readers --format=wikiextractor --input=enwiki/text
 
-prints the first three documents, and says what was rejected up to there. Ten
-documents drawn at random from the whole corpus, with the counts of all of it:
+prints the first three documents, and says what was rejected up to there. Ten documents
+drawn at random from the whole corpus, with the counts of all of it:
 
-  python -m data_pipelines.readers --format=markdown --input=books \
-      --num_documents=10 --sample_seed=1
+  seg-tf readers --format=markdown --input=books --num_documents=10 --sample_seed=1
 
-`--reader_options` are those of a format (below, at the flag); `--input` may be a file,
-a folder or a glob, compressed or not. A field of JSON in a field, a table whose columns
-are parted by semicolons, text in Latin-1, a file of a document a line:
+`--input` may be a file, a folder or a glob, compressed or not, here or at a URL;
+`--reader_options` are those of a format (docs/sources.md):
 
-  python -m data_pipelines.readers --format=json_lines --input='c4/*.json.gz' \
+  seg-tf readers --format=json_lines --input='gs://bucket/c4/*.json.gz' \
       --reader_options=text_field=content.text
-  python -m data_pipelines.readers --format=csv --input=reviews.csv \
-      --reader_options=text_field=review,delimiter=semicolon
-  python -m data_pipelines.readers --format=plain_text --input=old.txt \
-      --reader_options=encoding=cp1252
-  python -m data_pipelines.readers --format=plain_text --input=tweets.txt \
-      --reader_options=documents=lines
 
-A Wikipedia dump, a TensorFlow dataset, files in a bucket (docs/sources.md has more):
+`--output` writes the text itself as UTF-8, a paragraph a line, with a blank line after
+each document. `find-sentences`, `reorder-sentences` and `encode-text` read that, and so
+does the format `plain_text` with the option `documents=blank_lines`:
 
-  python -m data_pipelines.readers --format=mediawiki --input=dumps --sample_seed=1
-  python -m data_pipelines.readers --format=tfds --input='wiki40b/en[validation]'
-  python -m data_pipelines.readers --format=json_lines --input='gs://bucket/c4/*.gz'
+  seg-tf readers --format=wikiextractor --input=enwiki/text --output=enwiki.txt
 
-The corpus that every machine has, the docstrings of the installed packages:
+In an existing folder, each file that is read becomes a file `<name>.txt`. A file named
+`.jsonl` becomes JSON lines, a document a line; a folder of such files joins corpora of
+different formats:
 
-  python -m data_pipelines.readers --format=python_docs
-
-To have the text itself, of whatever format, as plain text: UTF-8, a paragraph a
-line, a blank line after each document. The commands `find_sentences`,
-`reorder_sentences` and `encode_text` read that, and so does the format `plain_text`
-with the option `documents=blank_lines`:
-
-  python -m data_pipelines.readers --format=wikiextractor --input=enwiki/text \
-      --output=enwiki.txt
-  python -m data_pipelines.readers --format=plain_text --input=enwiki.txt \
-      --reader_options=documents=blank_lines
-
-`--output` may be an existing folder too; then each file that is read becomes a file
-in it, `<name>.txt`. Named `….jsonl` it becomes JSON lines, a document a line; several
-corpora, of whatever formats, become one in a folder of such files:
-
-  python -m data_pipelines.readers --format=markdown --input=books \
-      --output=corpus/books.jsonl
-  python -m data_pipelines.build_records --format=json_lines --input=corpus …
+  seg-tf readers --format=markdown --input=books --output=corpus/books.jsonl
+  seg-tf build-records --format=json_lines --input=corpus …
 """
 
 import collections
+import json
 import pathlib
 import random
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from absl import flags
 
 from data_pipelines import readers
 from data_pipelines.builds import text_flags
-from data_pipelines.readers import text_output
-from data_pipelines.readers.io.passed_over import PassedOver, passed_over_summary
-from seg_tf import command_line, file_listing, output_paths
+from data_pipelines.readers.base import PassedOver, passed_over_summary
+from seg_tf import command_line, file_listing, files, output_paths
 
 text_flags.define_text_flags()
 _NUM_DOCUMENTS = flags.DEFINE_integer(
@@ -77,24 +54,18 @@ _SAMPLE_SEED = flags.DEFINE_integer(
     "Reads the whole corpus and draws the documents at random with this seed. "
     "Without it, the first documents are printed and reading stops there.",
 )
-_MAX_PARAGRAPHS = flags.DEFINE_integer(
-    "max_paragraphs", 12, "Paragraphs to print of a document.", lower_bound=1
-)
-_MAX_CHARACTERS = flags.DEFINE_integer(
-    "max_characters", 300, "Characters to print of a paragraph.", lower_bound=1
-)
-_MAX_REJECTED = flags.DEFINE_integer(
-    "max_rejected", 20, "Rejected documents to list.", lower_bound=0
-)
 _OUTPUT = flags.DEFINE_string(
     "output",
     None,
     "File, or existing folder, to write all of the text to instead of printing some.",
 )
+_MAX_PARAGRAPHS = 12
+_MAX_CHARACTERS = 300
+_MAX_REJECTED = 20
 
 
 class _Counts:
-    """Counts what passes through, and keeps the first rejections."""
+    """Counts documents, and keeps the first rejections."""
 
     def __init__(self):
         self.counts = collections.Counter(
@@ -107,7 +78,7 @@ class _Counts:
         for item in items:
             if isinstance(item, readers.RejectedDocument):
                 self.reasons[item.reason] += 1
-                if len(self.rejected) < _MAX_REJECTED.value:
+                if len(self.rejected) < _MAX_REJECTED:
                     self.rejected.append(item)
                 continue
             self.counts["documents"] += 1
@@ -115,6 +86,19 @@ class _Counts:
             self.counts["words"] += sum(len(text.split()) for text in item.paragraphs)
             self.counts["characters"] += item.num_characters
             yield item
+
+    def print(self, num_files: int, passed_over: PassedOver, is_all: bool) -> None:
+        read = ", ".join(f"{value:,} {name}" for name, value in self.counts.items())
+        part = "" if is_all else " up to here (--sample_seed: all)"
+        print(f"{num_files:,} files. Read{part}: {read}.")
+        if passed_over.names:
+            print(f"Files {passed_over_summary(passed_over.described())}")
+        print(f"Rejected: {sum(self.reasons.values()):,} {dict(self.reasons) or ''}")
+        for item in self.rejected:
+            print(f"  {item}")
+        num_left_out = sum(self.reasons.values()) - len(self.rejected)
+        if num_left_out:
+            print(f"  … and {num_left_out:,} more")
 
 
 def _sample(documents: Iterator[readers.Document]) -> list[readers.Document]:
@@ -143,8 +127,8 @@ def _print_document(document: readers.Document) -> None:
         f"    title: {document.title!r}, {len(document.paragraphs)} paragraphs, "
         f"{document.num_characters} characters"
     )
-    for number, text in enumerate(document.paragraphs[: _MAX_PARAGRAPHS.value]):
-        shown = text[: _MAX_CHARACTERS.value]
+    for number, text in enumerate(document.paragraphs[:_MAX_PARAGRAPHS]):
+        shown = text[:_MAX_CHARACTERS]
         shown += "…" if len(shown) < len(text) else ""
         print(
             textwrap.fill(
@@ -155,10 +139,25 @@ def _print_document(document: readers.Document) -> None:
                 drop_whitespace=False,
             )
         )
-    num_left_out = len(document.paragraphs) - _MAX_PARAGRAPHS.value
+    num_left_out = len(document.paragraphs) - _MAX_PARAGRAPHS
     if num_left_out > 0:
         print(f"       … and {num_left_out} more")
     print()
+
+
+def _write_documents(path: pathlib.Path, documents: Iterable[readers.Document]) -> None:
+    """Writes JSON lines; or a paragraph a line, and a blank line after a document."""
+    with (
+        files.written_aside(path) as aside,
+        open(aside, "w", encoding="utf-8", newline="\n") as file,
+    ):
+        for document in documents:
+            text = "\n".join(document.paragraphs)
+            if path.suffix == ".jsonl":
+                record = {"title": document.title, "text": text}
+                file.write(json.dumps(record, ensure_ascii=False) + "\n")
+            else:
+                file.write(f"{text}\n\n")
 
 
 def _write(
@@ -167,57 +166,42 @@ def _write(
     output: pathlib.Path,
     counts: _Counts,
 ) -> None:
-    """Writes what the files hold to `--output`."""
+    """Writes all documents to a file, or those of each source to a file of a folder."""
     with command_line.progress_bar(len(sources), "text", "file") as bar:
 
         def documents_of(source: str) -> Iterator[readers.Document]:
             yield from counts.documents(reader.read(sources[source], source))
             bar.update()
 
-        text_output.write(output, list(sources), documents_of)
-
-
-def _print_summary(
-    counts: _Counts, num_files: int, passed_over: PassedOver, is_all: bool
-) -> None:
-    read = ", ".join(f"{value:,} {name}" for name, value in counts.counts.items())
-    part = "" if is_all else " up to here (--sample_seed: all)"
-    print(f"{num_files:,} files. Read{part}: {read}.")
-    if passed_over.names:
-        print(f"Files {passed_over_summary(passed_over.described())}")
-    print(f"Rejected: {sum(counts.reasons.values()):,} {dict(counts.reasons) or ''}")
-    for item in counts.rejected:
-        print(f"  {item}")
-    num_left_out = sum(counts.reasons.values()) - len(counts.rejected)
-    if num_left_out:
-        print(f"  … and {num_left_out:,} more")
-
-
-def _output() -> pathlib.Path | None:
-    """The file to write, or the folder that is there for files."""
-    if not _OUTPUT.value:
-        return None
-    output = output_paths.local_path(_OUTPUT.value, "output", "file or folder")
-    is_folder = output.is_dir()
-    return output if is_folder else output_paths.file_path(_OUTPUT.value, "output")
+        if not output.is_dir():
+            all_documents = (item for name in sources for item in documents_of(name))
+            _write_documents(output, all_documents)
+            return
+        for source in sources:
+            path = output / f"{source}.txt"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _write_documents(path, documents_of(source))
 
 
 def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
-    output = _output()
+    output = None
+    if _OUTPUT.value:
+        output = output_paths.local_path(_OUTPUT.value, "output", "file or folder")
+        if not output.is_dir():
+            output = output_paths.file_path(_OUTPUT.value, "output")
     reader = readers.get_reader(values.format, **text_flags.reader_options())
     passed_over = PassedOver()
     sources = reader.sources(values.input, passed_over)
     counts = _Counts()
+    is_all = output is not None or _SAMPLE_SEED.value is not None
     if output is not None:
         _write(reader, sources, output, counts)
-        _print_summary(counts, len(sources), passed_over, is_all=True)
-        return
-    documents = _sample(counts.documents(reader.read_input(values.input)))
-    for document in documents:
-        _print_document(document)
-    is_all = _SAMPLE_SEED.value is not None
-    _print_summary(counts, len(sources), passed_over, is_all)
+    else:
+        documents = _sample(counts.documents(reader.read_input(values.input)))
+        for document in documents:
+            _print_document(document)
+    counts.print(len(sources), passed_over, is_all)
 
 
 if __name__ == "__main__":

@@ -1,34 +1,42 @@
-"""Documents and rejections that readers yield, and the readers' base classes."""
+"""Documents and rejections, and the base classes of the readers that yield them."""
 
 import dataclasses
 import io
 import os
-from collections.abc import Iterable, Iterator
-from typing import ClassVar
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, ClassVar
 
-from data_pipelines.readers.errors import DocumentError
-from data_pipelines.readers.io import byte_streams, transcoding
-from data_pipelines.readers.io.passed_over import PassedOver
+from data_pipelines.readers import streams
+from data_pipelines.readers.streams import DocumentError
 from seg_tf import file_listing
 
 WHOLE_FILE = "whole file"
 MAX_DOCUMENT_MEGABYTES = 256.0
 COUNTED_REASONS = frozenset(("other_namespace", "redirect"))
-"""Of these there may be as many as documents: a build counts them and lists none."""
+"""Rejections that a build counts but does not list, because there may be very many."""
 LEFT_OUT_REASONS = COUNTED_REASONS | {"empty_document"}
-"""Reasons of rejections that are no fault of a document: not what was asked for."""
+"""Reasons of rejections that are no fault of a document."""
+
+EMPTY = "empty"
+_NUM_NAMES = 5
+_REASONS_TO_PASS_OVER = {
+    EMPTY: "empty",
+    file_listing.HIDDEN: "hidden",
+    file_listing.HIDDEN_FOLDER: "hidden folder(s)",
+    file_listing.NOT_A_FILE: "pipe(s), device(s) or broken link(s)",
+    file_listing.OTHER_NAME: "with a name that is not of the format",
+}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Document:
-    """One text: its paragraphs in order.
+    """A text as a sequence of paragraphs.
 
     Attributes:
-        paragraphs: each a single line with text in it; never empty.
-        source: the file, as a POSIX path relative to the input's root, so that
-            it is the same on every machine.
+        paragraphs: single lines that are not blank; at least one.
+        source: the file, as a POSIX path relative to the input.
         location: where in the file, for example `"doc id=12, line 1"`.
-        title: the text's title where the format has one, else `""`.
+        title: the text's title if the format has one, else `""`.
     """
 
     paragraphs: tuple[str, ...]
@@ -38,22 +46,13 @@ class Document:
 
     @property
     def num_characters(self) -> int:
-        """Characters of all paragraphs, without separators."""
+        """Number of characters of all paragraphs, without separators."""
         return sum(map(len, self.paragraphs))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class UnparsedDocument:
-    """A text as its file has it, where making paragraphs of it takes long.
-
-    Reading a file is one process's work; parsing what it yields is spread over all.
-
-    Attributes:
-        markup: the text with its markup.
-        source: as in `Document`.
-        location: as in `Document`.
-        title: as in `Document`.
-    """
+    """A `Document` before its `markup` is parsed, which any process can do."""
 
     markup: str
     source: str
@@ -62,21 +61,20 @@ class UnparsedDocument:
 
     @property
     def num_characters(self) -> int:
-        """Characters, those of the markup included."""
+        """Number of characters, markup included."""
         return len(self.markup)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RejectedDocument:
-    """A text that could not be read. The reader carries on after it.
+    """A text that could not be read. The reader continues after it.
 
     Attributes:
-        source: as in `Document`.
-        location: as in `Document`.
+        source: as in `Document`, and so is `location`.
         reason: short machine-readable name such as `"not_utf8"`.
         message: a sentence that says what was expected and what was found.
-        lost_of_file: `"rest"` if what follows in the file could not be read either,
-            `"whole"` if nothing of the file could be read, else `""`.
+        lost_of_file: `"rest"` if the remainder of the file is lost, `"whole"` if all
+            of the file is, else `""`.
     """
 
     source: str
@@ -89,18 +87,60 @@ class RejectedDocument:
         return f"{self.source}, {self.location}: {self.message} [{self.reason}]"
 
 
+Item = Document | UnparsedDocument | RejectedDocument
+
+
+@dataclasses.dataclass
+class PassedOver:
+    """Files of an input that are not read.
+
+    Attributes:
+        names: reason -> relative names, in the order in which they are added.
+    """
+
+    names: dict[str, list[str]] = dataclasses.field(default_factory=dict)
+
+    def add(self, reason: str, name: str) -> None:
+        """Adds a file by its name relative to the input."""
+        self.names.setdefault(reason, []).append(name)
+
+    def extend(self, others: "PassedOver", prefix: str = "") -> None:
+        """Adds the files of another object, with `prefix` before each name."""
+        for reason, names in others.names.items():
+            for name in names:
+                self.add(reason, prefix + name)
+
+    def described(self) -> dict[str, dict[str, Any]] | None:
+        """The manifest's entry: count and first names by reason; None if empty."""
+        return {
+            reason: {"count": len(names), "first": names[:_NUM_NAMES]}
+            for reason, names in sorted(self.names.items())
+        } or None
+
+
+def passed_over_summary(described: Mapping[str, Mapping[str, Any]]) -> str:
+    """A readable line for a result of `PassedOver.described`."""
+    parts = []
+    for reason, entry in described.items():
+        names = ", ".join(entry["first"])
+        more = entry["count"] - len(entry["first"])
+        names += f" and {more:,} more" if more else ""
+        words = _REASONS_TO_PASS_OVER.get(reason, reason)
+        parts.append(f"{entry['count']:,} {words} ({names})")
+    return f"passed over: {'; '.join(parts)}"
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FileReader:
-    """Turns the files of one format into documents, in a fixed order.
+    """Reads the files of one format as documents, in a fixed order.
 
-    A format is a module of this package with a subclass named `Reader`: a frozen
-    dataclass whose fields are the format's options. It implements `read_stream` or
-    `read_file`; the rest is the same for all formats. A reader keeps no state, so
-    files can be read in any order, again, or by different processes.
+    A format is a subclass: a frozen dataclass whose fields are the format's options. It
+    implements `read_stream` or `read_file`. A reader keeps no state, so that files can
+    be read in any order, again, or by different processes.
 
     Args:
         max_document_megabytes: size of the largest document, in millions of bytes as
-            its file holds it (decompressed, with markup). A larger one is rejected as
+            stored in its file (decompressed, with markup). A larger one is rejected as
             `too_long_document` and never held in memory.
 
     Example:
@@ -114,25 +154,24 @@ class FileReader:
     suffixes: ClassVar[tuple[str, ...]] = ()
     """File names that a folder is searched for; empty takes every file."""
     reads_in_order: ClassVar[bool] = True
-    """Whether files are read from the first byte to the last, without seeking."""
+    """True if files are read through `streams`, from the first byte to the last."""
 
     max_document_megabytes: float = MAX_DOCUMENT_MEGABYTES
 
     @property
     def max_document_bytes(self) -> int:
-        """Bytes of the largest document."""
+        """Size of the largest document in bytes."""
         return int(self.max_document_megabytes * 1e6)
 
     def files(
         self, input_path: str | os.PathLike[str], passed_over: PassedOver | None = None
     ) -> list[file_listing.Path]:
-        """Lists the files to read, in an order that is the same on every machine.
+        """Lists the files to read, in the same order on every machine.
 
         Args:
-            input_path: a file, a folder (searched recursively; hidden files are
-                left out, and so is what does not end in `suffixes`) or a glob; or a
-                URL of one of these, such as `gs://bucket/folder`.
-            passed_over: is told of each file of a folder that is not read.
+            input_path: a file, a folder (searched recursively for files with one of
+                `suffixes`, hidden ones left out) or a glob; or a URL of one of these.
+            passed_over: receives the files of a folder that are not read.
 
         Raises:
             FileNotFoundError: if there is no such file or folder.
@@ -150,70 +189,62 @@ class FileReader:
     def source_name(
         self, path: file_listing.Path, input_path: str | os.PathLike[str]
     ) -> str:
-        """The `Document.source` of one of `files(input_path)`."""
+        """The `Document.source` for one of `files(input_path)`."""
         return file_listing.relative_name(path, input_path)
 
     def sources(
         self, inputs: str | os.PathLike[str], passed_over: PassedOver | None = None
     ) -> dict[str, file_listing.Path]:
-        """The files of one input, or of several, by names that differ.
+        """The files of one or several inputs, `Document.source` -> path.
 
         Args:
-            inputs: what `files` takes, or several of these with commas between them.
-                What is there as a whole, commas and all, is one. Of several, names
-                begin with that of the input, as short as tells it from the others.
-            passed_over: is told of each file of a folder that is not read.
-
-        Returns:
-            `Document.source` -> path, the inputs in the order in which they are given.
+            inputs: what `files` accepts, or several of these separated by commas. With
+                several, names begin with the shortest unambiguous name of the input.
+            passed_over: receives the files of a folder that are not read.
 
         Raises:
             FileNotFoundError: if there is no such file or folder.
-            ValueError: if no file of an input matches, all that match are empty, or two
-                inputs hold the same file.
+            ValueError: as `files`, and if two inputs contain the same file.
         """
         given = file_listing.split_inputs(inputs)
         prefixes = [""]
         if len(given) > 1:
             prefixes = [f"{name}/" for name in file_listing.short_names(given)]
-        found: dict[str, file_listing.Path] = {}
-        input_of: dict[file_listing.Path, str | os.PathLike[str]] = {}
-        for one, prefix in zip(given, prefixes, strict=True):
+        sources: dict[str, file_listing.Path] = {}
+        input_of: dict[file_listing.Path, str] = {}
+        for input_path, prefix in zip(given, prefixes, strict=True):
             not_read = PassedOver()
-            for path in self.files(one, not_read):
-                found[prefix + self.source_name(path, one)] = path
-                first = input_of.setdefault(path.resolve(), one)
-                if first != one:
+            for path in self.files(input_path, not_read):
+                sources[prefix + self.source_name(path, input_path)] = path
+                first = input_of.setdefault(path.resolve(), input_path)
+                if first != input_path:
                     raise ValueError(
                         "The inputs must hold each file once. Received: "
-                        f"{str(path)!r} in both {first!r} and {one!r}"
+                        f"{str(path)!r} in both {first!r} and {input_path!r}"
                     )
             if passed_over is not None:
                 passed_over.extend(not_read, prefix)
-        return found
+        return sources
 
     def read(
         self, path: str | os.PathLike[str], source: str | None = None
     ) -> Iterator[Document | RejectedDocument]:
-        """Reads one file; never raises on account of what is in it.
+        """Reads one file; never raises because of its content.
 
         Args:
-            path: the file: plain, gzip, bzip2 or Zstandard; or its URL.
-            source: the `source` of what is yielded; None takes the file's name.
+            path: the file, plain or compressed (gzip, bzip2, xz, Zstandard), or a URL.
+            source: the `source` of the items; None is the file's name.
 
         Raises:
-            raw_files.UnreachableError: if a remote file cannot be reached any more.
+            raw_files.UnreachableError: if a remote file cannot be reached.
         """
         for item in self.read_unparsed(path, source):
             yield self.parse(item) if isinstance(item, UnparsedDocument) else item
 
     def read_unparsed(
         self, path: str | os.PathLike[str], source: str | None = None
-    ) -> Iterator["Document | UnparsedDocument | RejectedDocument"]:
-        """`read` without the expensive part, `parse`, which other processes can do.
-
-        An engine numbers what this yields, rejected documents aside.
-        """
+    ) -> Iterator[Item]:
+        """Like `read`, without `parse`, which other processes can do."""
         path = file_listing.to_path(path)
         source = path.name if source is None else source
         lost_of_file = "whole"
@@ -228,32 +259,21 @@ class FileReader:
     def read_input(
         self, inputs: str | os.PathLike[str]
     ) -> Iterator[Document | RejectedDocument]:
-        """Reads all of `sources(inputs)` one after the other."""
+        """Reads all of `sources(inputs)`, one after the other."""
         for source, path in self.sources(inputs).items():
             yield from self.read(path, source)
 
-    def parse(self, item: "UnparsedDocument") -> Document | RejectedDocument:
-        """Parses an unparsed document.
-
-        Formats whose `read_stream` yields documents do not need it.
-        """
+    def parse(self, item: UnparsedDocument) -> Document | RejectedDocument:
+        """Parses an unparsed document, in formats that yield them."""
         raise NotImplementedError(f"{type(self).__name__} yields parsed documents")
 
-    def read_file(
-        self, path: file_listing.Path, source: str
-    ) -> Iterator["Document | UnparsedDocument | RejectedDocument"]:
-        """Reads a file; formats that are no stream of bytes have their own way.
-
-        Raises:
-            DocumentError: if the rest of the file cannot be read.
-        """
-        with byte_streams.open_bytes(path) as stream:
+    def read_file(self, path: file_listing.Path, source: str) -> Iterator[Item]:
+        """Reads a file. Override it for formats that are not a stream of bytes."""
+        with streams.open_text(path) as stream:
             yield from self.read_stream(stream, source)
 
-    def read_stream(
-        self, stream: io.BufferedReader, source: str
-    ) -> Iterator["Document | UnparsedDocument | RejectedDocument"]:
-        """Reads a file's bytes, decompressed and without byte order mark.
+    def read_stream(self, stream: io.BufferedReader, source: str) -> Iterator[Item]:
+        """Reads a file's bytes: UTF-8, decompressed and without byte order mark.
 
         Raises:
             DocumentError: if the rest of the file cannot be read.
@@ -263,44 +283,36 @@ class FileReader:
 
 @dataclasses.dataclass(frozen=True)
 class TextReader(FileReader):
-    """Reads files of text, which may be in another encoding than UTF-8.
+    """Reads text files, which may have another encoding than UTF-8.
 
     Args:
         encoding: name of the files' encoding among Python's codecs, such as `cp1252`.
     """
 
-    encoding: str = transcoding.UTF_8
+    encoding: str = streams.UTF_8
 
     def __post_init__(self):
-        name = transcoding.codec_name(self.encoding)
-        object.__setattr__(self, "encoding", name)
+        object.__setattr__(self, "encoding", streams.codec_name(self.encoding))
 
-    def read_file(
-        self, path: file_listing.Path, source: str
-    ) -> Iterator["Document | UnparsedDocument | RejectedDocument"]:
-        with byte_streams.open_bytes(path, self.encoding) as stream:
+    def read_file(self, path: file_listing.Path, source: str) -> Iterator[Item]:
+        with streams.open_text(path, self.encoding) as stream:
             yield from self.read_stream(stream, source)
 
 
-def document_or_rejection(
+def to_document(
     paragraphs: Iterable[str], source: str, location: str, title: str = ""
 ) -> Document | RejectedDocument:
-    """A document; or, where it has no paragraph, its rejection."""
+    """A document; or its rejection, if there is no paragraph."""
     paragraphs = tuple(paragraphs)
     if paragraphs:
         return Document(paragraphs, source, location, title)
-    return RejectedDocument(
-        source,
-        location,
-        "empty_document",
-        "Expected at least one paragraph of text, found none.",
-    )
+    message = "Expected at least one paragraph of text, found none."
+    return RejectedDocument(source, location, "empty_document", message)
 
 
 def reject(
     error: DocumentError, source: str, location: str = WHOLE_FILE
 ) -> RejectedDocument:
-    """The rejection for `error`; the error's location takes precedence."""
-    return RejectedDocument(
-        source, error.location or location, error.reason, error.message
-    )
+    """The rejection for an error, whose own location takes precedence."""
+    location = error.location or location
+    return RejectedDocument(source, location, error.reason, error.message)

@@ -12,9 +12,9 @@ import numpy as np
 
 from data_pipelines.builds.window_cutting import cut_windows
 from seg_tf import command_line
-from seg_tf.configuration import EncoderConfig
-from seg_tf.configuration.inputs import PackedWindowInputsConfig
+from seg_tf.config import EncoderConfig
 from seg_tf.data import examples, packing, shards
+from seg_tf.data.configs import PackedWindowInputsConfig
 from seg_tf.data.manifest import (
     NUM_SPECIAL_TOKENS,
     SPLITS,

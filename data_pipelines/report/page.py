@@ -8,7 +8,7 @@ from typing import Any
 
 from data_pipelines.builds import text_counts
 from data_pipelines.cleaning import drop_counts
-from data_pipelines.readers.io.passed_over import passed_over_summary
+from data_pipelines.readers.base import passed_over_summary
 from data_pipelines.report import charts
 from data_pipelines.report.measurements import CAPS, Measurements, measure
 from seg_tf import files

@@ -29,14 +29,14 @@ from seg_tf.checkpoints.errors import (
     DamagedCheckpointError,
     reading,
 )
-from seg_tf.configuration.differences import differing_settings
-from seg_tf.configuration.registry import typed
+from seg_tf.config import differing_settings
+from seg_tf.config.base import typed
 
 ENCODER_FILE = "encoder.weights.h5"
 TRAINING_STATE_FILE = "training_state.npz"
 STATE_FILE = "state.json"
 WEIGHT_FILES = (ENCODER_FILE, TRAINING_STATE_FILE)
-_FORMAT_VERSION = 3
+_FORMAT_VERSION = 4
 _SETTINGS = "settings"
 _MAX_STATE_BYTES = 2**24
 # A file may have holes and so any size; one of these takes minutes to read at most.

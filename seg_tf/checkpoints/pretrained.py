@@ -9,12 +9,22 @@ from typing import Any, Self
 import keras
 import tensorflow as tf
 
-from seg_tf import configuration, features
+# Imported, what the configs of checkpoints name is registered.
+import seg_tf.data.inputs
+import seg_tf.models
+import seg_tf.objectives  # noqa: F401
+from seg_tf import features
 from seg_tf.checkpoints import contents, folders, weight_files
 from seg_tf.checkpoints.errors import CheckpointError, reading
-from seg_tf.configuration.differences import differing_settings
-from seg_tf.configuration.registry import typed
-from seg_tf.layers.constructor_arguments import checked_names
+from seg_tf.config import (
+    RunConfig,
+    build_from,
+    differing_settings,
+    from_config_dict,
+    to_dict,
+)
+from seg_tf.config.base import typed
+from seg_tf.layers.common import checked_names
 from seg_tf.layouts.layout import Layout
 from seg_tf.text import encoding
 from seg_tf.text.encoding import SENTENCE_PARAMETERS_FILE, VOCABULARY_FILE
@@ -31,7 +41,7 @@ from seg_tf.text.vocabulary import TokenTable
 
 def load_encoder(
     checkpoint_dir: str | pathlib.Path,
-) -> tuple[keras.Model, configuration.RunConfig]:
+) -> tuple[keras.Model, RunConfig]:
     """Loads the encoder of a checkpoint, with the weights that pretraining left.
 
     Args:
@@ -84,7 +94,7 @@ class Pretrained:
 
     encoder: keras.Model
     objectives: Mapping[str, Any]
-    config: configuration.RunConfig
+    config: RunConfig
     vocabulary: TokenTable
     tokenizer: str
     normalization: Normalization
@@ -140,14 +150,14 @@ class Pretrained:
                 fewer positions.
         """
         inputs = self.config.inputs
-        if inputs.layout is None:
+        layout_class = type(inputs).implementation.layout
+        if layout_class is None:
             raise ValueError(
                 "`checkpoint` must be of an encoder of texts (BERT, SegaBERT, SLM, "
                 f"ReAT). Received: {self.folder}, the run {self.config.name!r}, whose "
                 f"model was of {type(self.config.model).__name__}"
             )
-        make = configuration.find(inputs.layout)
-        layout = make(inputs, self.encoder, self.vocabulary, max_length)
+        layout: Layout = layout_class(inputs, self.encoder, self.vocabulary, max_length)
         if not for_spans:
             return layout
         if not layout.holds_spans:
@@ -259,7 +269,7 @@ def restore_weights(
     folder: pathlib.Path,
     encoder: keras.Model,
     objectives: Mapping[str, Any],
-    config: configuration.RunConfig,
+    config: RunConfig,
     vocabulary: Mapping[str, Any],
 ) -> None:
     """Gives a new run the weights of a checkpoint, and nothing else of it.
@@ -286,8 +296,8 @@ def restore_weights(
             **{name: words.get(name) for name in ("vocab_size", "vocab_checksum")},
         }
         for one, words in (
-            (configuration.to_dict(read_config(folder, state)), state),
-            (configuration.to_dict(config), vocabulary),
+            (to_dict(read_config(folder, state)), state),
+            (to_dict(config), vocabulary),
         )
     )
     differences = differing_settings(before, now)
@@ -315,12 +325,10 @@ def build_encoder(model: Any, vocab_size: int) -> keras.Model:
     """
     has_types = getattr(model, "num_token_types", 0) > 0
     extra = {"reads_token_types": True} if has_types else {}
-    return configuration.build(model, vocab_size=vocab_size, **extra)
+    return build_from(model, vocab_size=vocab_size, **extra)
 
 
-def assemble(
-    config: configuration.RunConfig, vocab_size: int
-) -> tuple[keras.Model, dict[str, Any]]:
+def assemble(config: RunConfig, vocab_size: int) -> tuple[keras.Model, dict[str, Any]]:
     """Encoder and objectives of a run, by name, with every weight created.
 
     Args:
@@ -329,7 +337,7 @@ def assemble(
     """
     encoder = build_encoder(config.model, vocab_size)
     objectives = {
-        name: configuration.build(objective, encoder=encoder)
+        name: build_from(objective, encoder=encoder)
         for name, objective in config.objectives.items()
     }
     # Rows of blocks are at least one block long.
@@ -342,21 +350,19 @@ def assemble(
     return encoder, objectives
 
 
-def read_config(
-    folder: pathlib.Path, state: Mapping[str, Any]
-) -> configuration.RunConfig:
+def read_config(folder: pathlib.Path, state: Mapping[str, Any]) -> RunConfig:
     """The config of a checkpoint's run.
 
     Raises:
         CheckpointError: if it is none, or a value is not what it may be.
     """
     with reading(folder / contents.STATE_FILE, "`config` is not valid"):
-        config = configuration.from_config_dict(state["config"])
-        return typed("config", config, configuration.RunConfig)
+        config = from_config_dict(state["config"])
+        return typed("config", config, RunConfig)
 
 
 def _build(
-    folder: pathlib.Path, config: configuration.RunConfig, state: Mapping[str, Any]
+    folder: pathlib.Path, config: RunConfig, state: Mapping[str, Any]
 ) -> tuple[keras.Model, dict[str, Any]]:
     """As `assemble`, for a config that may claim to be of any size.
 
@@ -393,9 +399,7 @@ def _build(
         return assemble(config, vocab_size)
 
 
-def _with_model_settings(
-    config: configuration.RunConfig, settings: Mapping[str, Any]
-) -> configuration.RunConfig:
+def _with_model_settings(config: RunConfig, settings: Mapping[str, Any]) -> RunConfig:
     fields = {field.name for field in dataclasses.fields(config.model)}
     for name, value in settings.items():
         if name not in fields:

@@ -47,9 +47,10 @@ from typing import Any
 
 from absl import flags
 
-from seg_tf import command_line, configuration, files, output_paths
+from seg_tf import command_line, files, output_paths
 from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.commands import model_flags
+from seg_tf.config import build_from
 from seg_tf.inference import perplexity, texts, word_segments
 from seg_tf.inference.language_model import LanguageModel
 
@@ -168,7 +169,7 @@ def _of_records(
     config = dataclasses.replace(
         model.inputs, target_length=target_length, validation_lanes=num_lanes
     )
-    inputs = configuration.build(
+    inputs = build_from(
         config, records_dir=folder, seed=0, vocab_size=model.vocabulary.size
     )
     if inputs.vocab_checksum != model.vocabulary.checksum:

@@ -75,9 +75,13 @@ from seg_tf.finetuning.trial_report import Compared
 from seg_tf.finetuning.trials import ADVICE, TaskRunner, Trial, TrialsFolder
 from seg_tf.interop import initial_checkpoints
 from seg_tf.tasks.finetuning_settings import OptimizerSettings
-from seg_tf.training import distribution, engine, horovod_distribution, versions
+from seg_tf.training import (
+    distribution,
+    engine,
+    horovod_distribution,
+    trackers,
+)
 from seg_tf.training.errors import TrainingStopped
-from seg_tf.training.outputs import run_callbacks
 
 # Flags whose values may differ between hosts; what lies there may not.
 _PATHS = ("checkpoint", "vocab_file", "data_dir", "output_dir", "compare")
@@ -240,13 +244,13 @@ def main(_: Sequence[str]) -> None:
     given = [name for name in values if values[name].present]
     processes.check_agreement(
         {
-            **versions.software(engine.current().packages),
+            **engine.software(),
             **{f"--{name}": values[name].value for name in given if name not in _PATHS},
         }
     )
     for name in names:
         runners.check_flags(name, given, values.probe)
-    factories = run_callbacks.find_factories(values.callbacks, "--callbacks")
+    factories = trackers.find_factories(values.callbacks, "--callbacks")
     chosen_trackers = tracker_flags.chosen_trackers()
 
     def make_jobs() -> list[_Job]:
@@ -371,7 +375,7 @@ def _make_job(
 
 def _run(
     job: _Job,
-    factories: Sequence[run_callbacks.CallbackFactory],
+    factories: Sequence[trackers.CallbackFactory],
     chosen_trackers: Mapping[str, str],
     processes: distribution.Distribution,
     say: Callable[[str], Any],

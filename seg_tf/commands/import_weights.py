@@ -42,11 +42,12 @@ from collections.abc import Sequence
 from absl import flags
 from ml_collections import config_flags
 
-from seg_tf import command_line, configuration, output_paths
+from seg_tf import command_line, output_paths
 from seg_tf.checkpoints.errors import CheckpointError
+from seg_tf.commands import config_overrides
+from seg_tf.config import from_config_dict
 from seg_tf.interop import conversion, formats, new_folder
 from seg_tf.text.normalization import define_normalization_flags
-from seg_tf.training import config_overrides
 
 
 def define_flags() -> None:
@@ -78,7 +79,7 @@ def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
     output_dir = output_paths.folder_path(values.output_dir)
     new_folder.check(output_dir)
-    config = values.config and configuration.from_config_dict(values.config)
+    config = values.config and from_config_dict(values.config)
     asked = config_overrides.overridden(values["config"]) if config else None
     vocab_file = pathlib.Path(values.vocab_file) if values.vocab_file else None
     of_text = (vocab_file, values.lower_case)

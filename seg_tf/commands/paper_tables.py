@@ -29,9 +29,10 @@ from typing import Any
 
 from absl import flags
 
-from seg_tf import command_line, configuration, files, tasks
+from seg_tf import command_line, files, tasks
 from seg_tf.checkpoints import contents, folders, pretrained
 from seg_tf.checkpoints.errors import CheckpointError
+from seg_tf.config import RunConfig
 from seg_tf.finetuning import trial_report
 from seg_tf.finetuning.trials import Trial, TrialsFolder
 from seg_tf.papers import rendering
@@ -53,7 +54,7 @@ from seg_tf.papers.tables import (
 )
 from seg_tf.tasks import finetuning_settings
 from seg_tf.tasks.finetuning_settings import Recipe
-from seg_tf.training.outputs import run_log
+from seg_tf.training import run_folder
 
 _SIZE = "base"
 # Folders inside runs that hold none of these files.
@@ -81,7 +82,7 @@ class Results:
         self._paths: dict[tuple[str, ...], pathlib.Path] = {}
         self._trials: dict[tuple[str, str], TrialsFolder] = {}
         self._perplexities: dict[str, Mapping[str, Any]] = {}
-        self._configs: dict[str, configuration.RunConfig] = {}
+        self._configs: dict[str, RunConfig] = {}
         self._submissions: dict[str, Mapping[str, Mapping[str, float]]] = {}
         for path in paths:
             if not path.is_dir():
@@ -201,8 +202,8 @@ class Results:
             return RunFigure()
         rows = [
             one
-            for one in run_log.read(self._paths[run, "log"])
-            if one["kind"] == run_log.VALIDATION and metric in one
+            for one in run_folder.read_log(self._paths[run, "log"])
+            if one["kind"] == run_folder.VALIDATION and metric in one
         ]
         if not rows:
             return RunFigure()

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 
 from absl import app, flags
 
-from seg_tf.training.outputs import plots
+from seg_tf.training import plots
 
 _RUNS = flags.DEFINE_list("runs", None, "Output folders of runs, comma-separated.")
 _OUTPUT = flags.DEFINE_string("output", "curves.png", "The PNG to write.")

@@ -70,10 +70,9 @@ os.environ.setdefault(
 from absl import app, flags
 from ml_collections import config_flags
 
-from seg_tf import configuration
-from seg_tf.commands import tracker_flags
-from seg_tf.training import config_overrides, engine
-from seg_tf.training.outputs import profile_updates
+from seg_tf.commands import config_overrides, profile_updates, tracker_flags
+from seg_tf.config import from_config_dict
+from seg_tf.training import engine
 
 _CONFIG = config_flags.DEFINE_config_file(
     "config",
@@ -171,7 +170,7 @@ def main(argv: Sequence[str]) -> None:
         engine.choose(_ENGINE.value)
         _name_processes()
         chosen_trackers = tracker_flags.chosen_trackers()
-        config = configuration.from_config_dict(_CONFIG.value)
+        config = from_config_dict(_CONFIG.value)
         profiled = None
         if _PROFILE_UPDATES.value is not None:
             profiled = profile_updates.parse(
@@ -181,11 +180,11 @@ def main(argv: Sequence[str]) -> None:
         sys.exit(f"error: {error}")
     # TensorFlow takes seconds to import; what is wrong with the flags is said before.
     from seg_tf.interop import initial_checkpoints
-    from seg_tf.training import pretraining_command
+    from seg_tf.training import command
 
-    pretraining_command.run(
+    command.run(
         config,
-        pretraining_command.RunOptions(
+        command.RunOptions(
             records_dir=(
                 config.records_dir if _RECORDS_DIR.value is None else _RECORDS_DIR.value
             ),

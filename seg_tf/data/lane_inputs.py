@@ -3,26 +3,39 @@
 Shape key: B lanes, L target length, T words of a split.
 """
 
+import dataclasses
+import functools
 import pathlib
 from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
 
+from seg_tf.config import configured_by
 from seg_tf.data import sample_order
-from seg_tf.data.lanes import FEATURE_NAMES, Lanes
-from seg_tf.data.record_inputs import RecordInputs
+from seg_tf.data.configs import LaneInputsConfig
+from seg_tf.data.window_inputs import RecordInputs
 from seg_tf.data.word_stream import WordStream
 from seg_tf.features import FEATURES, tensor_specs
+from seg_tf.layouts.layout import Layout
 from seg_tf.text import encoding
 
+_WORD_FEATURES = (
+    "token_ids",
+    "target_ids",
+    "padding_mask",
+    "stream_token",
+    "stream_sentence",
+    "stream_paragraph",
+)
 
+
+@configured_by(LaneInputsConfig)
 class LaneInputs(RecordInputs):
     """Reads documents of words as one stream, in lanes side by side.
 
-    A batch holds the next segment of each lane: L words, each of which predicts the
-    one after it. Counters of words, sentences and paragraphs go through the whole
-    stream and never start anew (Segatron, section 3.1).
+    A batch holds the next segment of each lane. Counters of words, sentences and
+    paragraphs go through the whole stream and never start anew (Segatron, section 3.1).
 
     Args:
         target_length: L.
@@ -31,17 +44,13 @@ class LaneInputs(RecordInputs):
         seed: the run's; nothing here is random.
         vocab_size: words that the model knows; None accepts the records'.
 
-    Attributes:
-        fill: 1, for training segments have no padding.
-        parts: None, for they are one stream.
-        parts_per_row: 1, the segment.
-
     Raises:
         ValueError: if the records do not fit the settings, saying which differs and
             what to do.
     """
 
-    feature_names = FEATURE_NAMES
+    layout: type[Layout] | None = None
+    feature_names = (*_WORD_FEATURES, "lane", "sample_number")
     fill = 1.0
     parts = None
     parts_per_row = 1.0
@@ -81,12 +90,10 @@ class LaneInputs(RecordInputs):
 
     @property
     def num_train_samples(self) -> int:
-        """Samples, which are segments, of an epoch."""
         return _divide_up(self.manifest.count("pieces", "train"), self._target_length)
 
     @property
     def num_validation_samples(self) -> int:
-        """Held-out segments, those included that padding fills up."""
         lanes = self._validation_lanes
         num_targets = max(self.manifest.count("pieces", "validation") - 1, 0)
         return lanes * _divide_up(_divide_up(num_targets, lanes), self._target_length)
@@ -100,9 +107,6 @@ class LaneInputs(RecordInputs):
         micro_batch_size: int | None = None,
     ) -> tf.data.Dataset:
         """Endless batches, a row a lane; each batch continues the lanes of the last.
-
-        Arguments as in `seg_tf.training.inputs.Inputs`; `first_sample` is of whole
-        batches, and resuming costs nothing.
 
         Raises:
             ValueError: if there are too few words for so many lanes, or
@@ -151,13 +155,12 @@ class LaneInputs(RecordInputs):
 
         A batch has no two segments of one lane. All lanes make a time step, which
         takes several batches where there are more of them than `batch_size`.
+        Ranks get equally many batches, and each has the same lanes in each time step.
 
         Args:
-            batch_size: the most rows of a batch of all ranks together, who get equally
-                many batches; a rank may have fewer rows than another, or none, and
-                has the same lanes in each time step.
+            batch_size: the most rows of a batch of all ranks together.
             max_samples: take only so many, in whole time steps, but at least one.
-            rank: this rank.
+            rank: this rank, which may have fewer rows than another, or none.
             num_ranks: number of ranks.
             split: what is read so.
 
@@ -199,7 +202,6 @@ class LaneInputs(RecordInputs):
         )
 
     def describe_sample(self, sample: int) -> str:
-        """Describes the words that make up a training sample, for error messages."""
         if self._train_lanes is None:
             return f"sample {sample}"
         stream = self._stream("train", 1)
@@ -240,6 +242,61 @@ class LaneInputs(RecordInputs):
         return numbers.map(load).prefetch(tf.data.AUTOTUNE)
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Lanes:
+    """Division of a stream into lanes, each of which is read segment by segment.
+
+    Attributes:
+        number: B.
+        length: words between the begins of two lanes.
+        target_length: L.
+        num_targets: words to predict, each by one lane; None makes the lanes endless.
+    """
+
+    number: int
+    length: int
+    target_length: int
+    num_targets: int | None = None
+
+    def begin(self, step: int, lane: int) -> int:
+        return lane * self.length + step * self.target_length
+
+    def batch(
+        self, stream: WordStream, step: int, lanes: np.ndarray
+    ) -> dict[str, np.ndarray]:
+        """The segments of some lanes `(b,)` at one time step, from 0.
+
+        Returns:
+            `{feature name: array (b, …)}`; padding has ids 0, its counters continue.
+        """
+        shape = (len(lanes), self.target_length)
+        batch = {name: np.zeros(shape, FEATURES[name].dtype) for name in _WORD_FEATURES}
+        for row, lane in enumerate(lanes.tolist()):
+            begin = self.begin(step, lane)
+            words, sentences, paragraphs = stream.read(begin, self.target_length + 1)
+            batch["token_ids"][row] = words[:-1]
+            batch["target_ids"][row] = words[1:]
+            batch["padding_mask"][row] = self._is_target(step, begin)
+            # Counters wrap around where they leave int32: differences stay right.
+            batch["stream_token"][row] = (begin + self._positions).astype(np.int32)
+            batch["stream_sentence"][row] = sentences[:-1].astype(np.int32)
+            batch["stream_paragraph"][row] = paragraphs[:-1].astype(np.int32)
+        for name in ("token_ids", "target_ids"):
+            batch[name][~batch["padding_mask"]] = 0
+        batch["lane"] = lanes.astype(np.int32)
+        batch["sample_number"] = (step * self.number + lanes).astype(np.int64)
+        return batch
+
+    @functools.cached_property
+    def _positions(self) -> np.ndarray:
+        return np.arange(self.target_length)
+
+    def _is_target(self, step: int, begin: int) -> np.ndarray | bool:
+        if self.num_targets is None:
+            return True
+        in_lane = step * self.target_length + self._positions < self.length
+        return in_lane & (begin + self._positions < self.num_targets)
+
+
 def _divide_up(number: int, divisor: int) -> int:
-    """The quotient, rounded up."""
     return -(-number // divisor)

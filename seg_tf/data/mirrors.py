@@ -17,14 +17,9 @@ import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from seg_tf import file_listing, files
-from seg_tf.data import record_schema, remote_files, window_lengths
-from seg_tf.data.manifest import (
-    FILE_NAME,
-    MIRROR_FILE,
-    Manifest,
-    Shard,
-)
+from seg_tf import files, remote_files
+from seg_tf.data import record_schema
+from seg_tf.data.manifest import FILE_NAME, MIRROR_FILE, Manifest, Shard
 from seg_tf.text.encoding import SENTENCE_PARAMETERS_FILE
 
 _NUM_LOCKS = 64
@@ -34,7 +29,6 @@ _MOST_GIGABYTES = 1e9
 _PAUSE = 0.05
 # Shards that are fetched at the same time.
 _THREADS = 4
-
 
 _T = TypeVar("_T")
 
@@ -58,7 +52,7 @@ def local_records(
             URLs is not installed.
         OSError: if the bucket cannot be read.
     """
-    remote = file_listing.to_path(str(records_dir))
+    remote = remote_files.to_path(str(records_dir))
     if isinstance(remote, pathlib.Path):
         return remote
     url = str(remote).rstrip("/")
@@ -72,7 +66,6 @@ def local_records(
 
 
 def mirror_folder(url: str) -> pathlib.Path:
-    """The folder of a URL's mirror, in the user's cache."""
     digest = hashlib.sha256(url.encode()).hexdigest()[:16]
     return files.cache_dir() / "records" / f"{url.rpartition('/')[2]}-{digest}"
 
@@ -80,15 +73,8 @@ def mirror_folder(url: str) -> pathlib.Path:
 def update(folder: pathlib.Path, url: str, gigabytes: float | None = None) -> bool:
     """Makes a folder the mirror of a URL, or brings it up to date.
 
-    All but the shards is fetched. Shards of other records are forgotten.
-
-    Args:
-        folder: the folder, there or not.
-        url: where the records are.
-        gigabytes: as of `local_records`.
-
-    Returns:
-        Whether there are records.
+    All but the shards is fetched. Shards of other records are forgotten. Arguments are
+    those of `local_records`; returns False if there are no records.
     """
     content = remote_files.read_bytes(f"{url}/{FILE_NAME}")
     if content is None:
@@ -122,24 +108,16 @@ def update(folder: pathlib.Path, url: str, gigabytes: float | None = None) -> bo
 
 
 def _replace(path: pathlib.Path, content: bytes) -> None:
-    """Gives a file some content, unless it has it."""
     if not path.exists() or path.read_bytes() != content:
         with files.written_aside(path) as aside:
             aside.write_bytes(content)
 
 
 def _read_mark(path: pathlib.Path) -> Mapping[str, Any]:
-    """Reads the URL and the size limit of a mirror.
-
-    Raises:
-        FileNotFoundError: if the folder is no mirror.
-        ValueError: if the file was damaged or edited.
-    """
     mark = files.read_json(path)
-    if isinstance(mark, dict):
-        url, gigabytes = mark.get("url"), mark.get("gigabytes")
-        is_number = type(gigabytes) in (int, float) and 0 < gigabytes < _MOST_GIGABYTES
-        if isinstance(url, str) and is_number:
+    if isinstance(mark, dict) and isinstance(mark.get("url"), str):
+        size: Any = mark.get("gigabytes")
+        if type(size) in (int, float) and 0 < size < _MOST_GIGABYTES:
             return mark
     raise ValueError(
         f"{path}: expected the `url` of records, and the `gigabytes` that shards may "
@@ -155,19 +133,7 @@ def _download(
     size: int | None = None,
     sha256: str | None = None,
 ) -> None:
-    """Fetches a file of the records at a URL.
-
-    Args:
-        url: where the records are.
-        path: the file in the mirror.
-        aside: where it goes first; None is a place of its own.
-        size: its bytes, if they are known.
-        sha256: its checksum, if it is known.
-
-    Raises:
-        FileNotFoundError: if it is not there.
-        OSError: if it cannot be fetched, or is another, after several attempts.
-    """
+    """Fetches a file of the records at a URL, to `aside` if it is given."""
     try:
         with contextlib.ExitStack() as stack:
             aside = aside or stack.enter_context(files.written_aside(path))
@@ -181,7 +147,9 @@ def _download(
         raise OSError(f"{error}. It was to go to {path}") from error
 
 
-def _locked(folder: pathlib.Path, purpose: str) -> contextlib.AbstractContextManager:
+def _locked(
+    folder: pathlib.Path, purpose: str
+) -> contextlib.AbstractContextManager[None]:
     """A lock of a mirror; a build that reads it holds the folder's own."""
     lock_folder = folder / "locks" / purpose
     lock_folder.mkdir(parents=True, exist_ok=True)
@@ -207,13 +175,7 @@ def _opened(folder: pathlib.Path, changed: int) -> "Mirror":
 
 @dataclasses.dataclass(frozen=True)
 class Mirror:
-    """Fetches shards, and what lies beside them, to a folder of bounded size.
-
-    Args:
-        folder: the folder.
-        url: where the records are.
-        max_bytes: the most that shards may take.
-    """
+    """Fetches shards from a URL, and what lies beside them, to a bounded folder."""
 
     folder: pathlib.Path
     url: str
@@ -221,7 +183,6 @@ class Mirror:
 
     @functools.cached_property
     def shards(self) -> dict[str, Shard]:
-        """The shards of all splits by file name."""
         manifest = Manifest.load(self.folder)
         return {
             shard.file: shard for shards in manifest.splits.values() for shard in shards
@@ -238,7 +199,7 @@ class Mirror:
         return concurrent.futures.ThreadPoolExecutor(_THREADS, "fetch shards")
 
     @functools.cached_property
-    def _on_the_way(self) -> dict[str, concurrent.futures.Future]:
+    def _on_the_way(self) -> dict[str, concurrent.futures.Future[None]]:
         return {}
 
     def fetch(self, path: pathlib.Path) -> None:
@@ -272,13 +233,13 @@ class Mirror:
             while True:
                 with _locked(self.folder, "room"):
                     if self._has_room(shard.bytes):
-                        # From now on `_sizes_on_the_way` finds it.
+                        # From now on `files.being_written` finds it.
                         aside = stack.enter_context(files.written_aside(path))
                         break
                 time.sleep(_PAUSE)
             _download(self.url, path, aside, shard.bytes, shard.sha256)
 
-    def _fetching(self, path: pathlib.Path) -> contextlib.AbstractContextManager:
+    def _fetching(self, path: pathlib.Path) -> contextlib.AbstractContextManager[None]:
         """Keeps others from fetching or removing a shard and what lies beside it."""
         return _locked(self.folder, str(zlib.crc32(path.stem.encode()) % _NUM_LOCKS))
 
@@ -337,13 +298,10 @@ class Mirror:
             self._has_room(0)
 
     def _has_room(self, num_bytes: int) -> bool:
-        """Makes room in a mirror that is locked for it.
-
-        Returns:
-            Whether there is room; if not, shards are on the way whose end is to be
-            waited for.
-        """
-        on_the_way = self._sizes_on_the_way()
+        """Makes room in a mirror that is locked for it; False while others fetch."""
+        # Those that this process, or another, is fetching.
+        names = files.being_written(self.folder, self.shards)
+        on_the_way = {name: self.shards[name].bytes for name in names}
         present = []
         for name in self.shards.keys() - on_the_way.keys():
             with contextlib.suppress(FileNotFoundError):
@@ -362,15 +320,10 @@ class Mirror:
             excess -= size
         return True
 
-    def _sizes_on_the_way(self) -> dict[str, int]:
-        """Bytes of the shards that are being fetched, by this process or another."""
-        names = files.being_written(self.folder, self.shards)
-        return {name: self.shards[name].bytes for name in names}
-
 
 def _size(shard: Shard, suffix: str) -> int:
     """Bytes of a shard, or of one of the files beside it."""
-    for kind in window_lengths.KINDS:
+    for kind in record_schema.LENGTHS:
         if suffix == kind.suffix:
             return kind.num_bytes(shard)
     if suffix == record_schema.OFFSETS_SUFFIX:
@@ -379,11 +332,9 @@ def _size(shard: Shard, suffix: str) -> int:
 
 
 def healed(paths: Sequence[pathlib.Path], read: Callable[[], _T]) -> _T:
-    """Reads files; those of a mirror are fetched, and once more if one is damaged.
+    """Reads files; those of a mirror are fetched first: see `Mirror.healed`.
 
     Raises:
-        DamagedShardError: if they are damaged when they have been fetched again.
-        OSError: if they cannot be fetched.
         ValueError: if they are damaged and their folder is no mirror.
     """
     mirror = mirror_of(paths[0].parent) if paths else None

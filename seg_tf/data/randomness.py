@@ -1,9 +1,8 @@
 """Random numbers that are a pure function of what they are drawn for.
 
 Every draw is named by integers (seed, purpose, epoch, sample, position, …) and
-hashed; nothing is carried from one draw to the next. So a sample's masking does
-not depend on the batch, the worker or the rank that happens to make it. The same
-function exists for NumPy (building records) and for TensorFlow (loading them).
+hashed, so a sample's masking does not depend on the batch, the worker or the rank that
+makes it. NumPy (building records) and TensorFlow (loading them) get the same numbers.
 
 The hash is splitmix64 (Steele, Lea and Flood, 2014: "Fast splittable
 pseudorandom number generators"): `finalize(key + (i + 1) * GAMMA)` is the i-th
@@ -55,27 +54,15 @@ def uniform_integers(stream: int, count: int) -> np.ndarray:
 def extend_key(stream: int | tf.Tensor, names: int | tf.Tensor) -> tf.Tensor:
     """`key` continued in the graph, elementwise, by one more integer.
 
-    Args:
-        stream: what `key` or `extend_key` returned.
-        names: int, or int64 tensor of a shape that broadcasts with that of `stream`.
-
-    Returns:
-        uint64 tensor of the shape of both.
+    `names` is an int, or an int64 tensor that broadcasts with `stream`, a uint64 tensor
+    or what `key` returned.
     """
     counters = (tf.cast(_as_uint64(names), tf.uint64) + _uint64(1)) * _uint64(_GAMMA)
     return _finalize(_as_uint64(stream) + counters)
 
 
 def uniform_integers_like(streams: tf.Tensor, count: int | tf.Tensor) -> tf.Tensor:
-    """The first `count` numbers of each stream.
-
-    Args:
-        streams: uint64 tensor `(B,)`.
-        count: how many numbers of each.
-
-    Returns:
-        uint64 tensor `(B, count)`.
-    """
+    """The first numbers of streams `(B,)`: uint64 tensor `(B, count)`."""
     counters = tf.cast(tf.range(1, count + 1), tf.uint64) * _uint64(_GAMMA)
     return _finalize(streams[:, tf.newaxis] + counters[tf.newaxis, :])
 

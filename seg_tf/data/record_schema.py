@@ -1,19 +1,27 @@
-"""Schema of a record: the names of its features, the widths of its numbers, its frame.
+"""Files of a folder of records, byte for byte; without TensorFlow.
 
-Processes that only plan and count need this without TensorFlow, which takes seconds to
-import.
-
-The framing of a TFRecord file is: length (8 bytes), masked CRC-32C of the length (4),
-data, masked CRC-32C of the data (4).
+A shard is a TFRecord file. Its records are framed by: length (8 bytes), masked CRC-32C
+of the length (4), data, masked CRC-32C of the data (4). Beside a shard lie the offsets
+of its records and, for windows, the pieces of each of them and of each sentence:
+packing needs all lengths of a split, and they are a hundredth of its records.
 """
 
+from __future__ import annotations
+
+import dataclasses
 import os
 import pathlib
 import struct
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import google_crc32c
+import numpy as np
 
 from seg_tf import files
+
+if TYPE_CHECKING:
+    from seg_tf.data.manifest import Shard
 
 TOKEN_IDS = "token_ids"
 SENTENCE_LENGTHS = "sentence_lengths"
@@ -21,22 +29,22 @@ PARAGRAPH_LENGTHS = "paragraph_lengths"
 FIRST_INDEX = "first_index"
 SHUFFLED_SENTENCE_INDICES = "shuffled_sentence_indices"
 DOCUMENT_ID = "document_id"
-
-SHARD_SUFFIX = ".tfrecord"
-OFFSETS_SUFFIX = ".offsets"
-"""Of the file beside a shard that says where its records begin."""
-OFFSET_BYTES = 8
-HEADER_BYTES = 12
-FOOTER_BYTES = 4
-FRAME_BYTES = HEADER_BYTES + FOOTER_BYTES
-_CRC_MASK_DELTA = 0xA282EAD8
-
 NUMBER_LISTS = (
     TOKEN_IDS,
     SENTENCE_LENGTHS,
     PARAGRAPH_LENGTHS,
     SHUFFLED_SENTENCE_INDICES,
 )
+
+SHARD_SUFFIX = ".tfrecord"
+OFFSETS_SUFFIX = ".offsets"
+OFFSET_BYTES = 8
+HEADER_BYTES = 12
+FOOTER_BYTES = 4
+FRAME_BYTES = HEADER_BYTES + FOOTER_BYTES
+_CRC_MASK_DELTA = 0xA282EAD8
+# A window has at most 65,535 positions.
+_LENGTH = np.dtype("<u2")
 
 
 def number_widths(vocab_size: int, longest_list: int | None) -> dict[str, str]:
@@ -49,17 +57,23 @@ def number_widths(vocab_size: int, longest_list: int | None) -> dict[str, str]:
     Returns:
         `{list name: "uint16" or "uint32"}`, for the manifest.
     """
-    ids = _narrowest(vocab_size - 1)
-    lengths = "uint32" if longest_list is None else _narrowest(longest_list)
+
+    def narrowest(largest: int) -> str:
+        return "uint16" if largest < 1 << 16 else "uint32"
+
+    ids = narrowest(vocab_size - 1)
+    lengths = "uint32" if longest_list is None else narrowest(longest_list)
     return {name: ids if name == TOKEN_IDS else lengths for name in NUMBER_LISTS}
 
 
-def read_offsets(descriptor: int, size: int) -> list[int] | None:
-    """Reads the offsets of the records of an open shard, and its end, off the shard.
+def masked_crc(data: bytes) -> int:
+    """The CRC-32C of some bytes, as it is stored beside them."""
+    crc = google_crc32c.value(data)
+    return (((crc >> 15) | (crc << 17)) + _CRC_MASK_DELTA) & 0xFFFFFFFF
 
-    Args:
-        descriptor: the shard.
-        size: its bytes.
+
+def read_offsets(descriptor: int, size: int) -> list[int] | None:
+    """The offsets of the records of an open shard, and its end, read off the shard.
 
     Returns:
         The offsets; None if the lengths of the records are damaged.
@@ -91,11 +105,136 @@ def write_offsets(shard_path: pathlib.Path, path: pathlib.Path) -> None:
         aside.write_bytes(struct.pack(f"<{len(offsets)}Q", *offsets))
 
 
-def masked_crc(data: bytes) -> int:
-    """The CRC-32C of some bytes, as it is stored beside them."""
-    crc = google_crc32c.value(data)
-    return (((crc >> 15) | (crc << 17)) + _CRC_MASK_DELTA) & 0xFFFFFFFF
+@dataclasses.dataclass(frozen=True)
+class Lengths:
+    """One of the files of lengths beside a shard, in the order of the records.
+
+    Attributes:
+        suffix: ending of its name.
+        things: what the lengths are of.
+        count: the manifest's name for the number of these.
+        of_windows: the lengths, given the pieces of the sentences of each window.
+    """
+
+    suffix: str
+    things: str
+    count: str
+    of_windows: Callable[[Sequence[np.ndarray]], np.ndarray]
+
+    def path(self, shard_path: pathlib.Path) -> pathlib.Path:
+        return shard_path.with_suffix(self.suffix)
+
+    def num_bytes(self, shard: Shard) -> int:
+        size: int = getattr(shard, self.count) * _LENGTH.itemsize
+        return size
+
+    def write(self, shard_path: pathlib.Path, lengths: np.ndarray) -> None:
+        with files.written_aside(self.path(shard_path)) as aside:
+            lengths.astype(_LENGTH).tofile(aside)
+
+    def read_shard(self, shard_path: pathlib.Path) -> np.ndarray:
+        """The lengths of a shard: uint16 array.
+
+        Raises:
+            ValueError: if the file is missing or cut off, saying what to do.
+        """
+        path = self.path(shard_path)
+        if not path.is_file():
+            raise ValueError(
+                f"{path}: the file is missing. Copy it there, or build the windows "
+                "again with `python -m data_pipelines.build_windows --overwrite`"
+            )
+        if (size := path.stat().st_size) % _LENGTH.itemsize:
+            raise self.contradiction(
+                shard_path, f"{_LENGTH.itemsize} bytes for each length, found {size}"
+            )
+        return np.fromfile(path, _LENGTH)
+
+    def read(self, shards: Iterable[Shard], folder: pathlib.Path) -> np.ndarray:
+        """The lengths of some shards: uint16 array.
+
+        Raises:
+            ValueError: if a file is missing or contradicts the manifest.
+        """
+        parts = [np.zeros(0, _LENGTH)]
+        for shard in shards:
+            lengths = self.read_shard(folder / shard.file)
+            if not lengths.all():
+                raise self.contradiction(
+                    folder / shard.file, f"no {self.things} of 0 pieces, found one"
+                )
+            found = (len(lengths), int(lengths.sum(dtype=np.int64)))
+            expected = (getattr(shard, self.count), shard.pieces)
+            if found != expected:
+                raise self.contradiction(
+                    folder / shard.file,
+                    f"{expected[0]} {self.things} of {expected[1]} pieces together, as "
+                    f"the manifest says, found {found[0]} of {found[1]}",
+                )
+            parts.append(lengths)
+        return np.concatenate(parts)
+
+    def contradiction(self, shard_path: pathlib.Path, what: str) -> ValueError:
+        return ValueError(
+            f"{self.path(shard_path)}: expected {what}. The file was replaced or "
+            "damaged; build the windows again with `python -m "
+            "data_pipelines.build_windows --overwrite`"
+        )
 
 
-def _narrowest(largest: int) -> str:
-    return "uint16" if largest < 1 << 16 else "uint32"
+WINDOWS = Lengths(
+    ".lengths",
+    "windows",
+    "records",
+    lambda windows: np.array([sentences.sum() for sentences in windows], np.int64),
+)
+SENTENCES = Lengths(
+    ".sentence_lengths",
+    "sentences",
+    "sentences",
+    lambda windows: np.concatenate([np.zeros(0, np.int64), *windows]),
+)
+LENGTHS = (WINDOWS, SENTENCES)
+
+
+def write_lengths(shard_path: pathlib.Path, windows: Sequence[np.ndarray]) -> None:
+    """Writes the files of lengths beside a shard, given the pieces of all sentences."""
+    for kind in LENGTHS:
+        kind.write(shard_path, kind.of_windows(windows))
+
+
+def read_sentence_lengths(
+    shards: Sequence[Shard], folder: pathlib.Path
+) -> tuple[np.ndarray, np.ndarray]:
+    """Sentences of some shards, window by window.
+
+    Returns:
+        int32 array `(S,)`, the pieces of each sentence, and int32 array `(W,)`, the
+        sentences of each window.
+
+    Raises:
+        ValueError: if a file is missing, or contradicts the manifest or another.
+    """
+    windows, sentences = WINDOWS.read(shards, folder), SENTENCES.read(shards, folder)
+    counts = [np.zeros(0, np.int32)]
+    first_window = first_sentence = 0
+    for shard in shards:
+        next_window = first_window + shard.records
+        next_sentence = first_sentence + shard.sentences
+        window_ends, sentence_ends = (
+            np.cumsum(lengths, dtype=np.int64)
+            for lengths in (
+                windows[first_window:next_window],
+                sentences[first_sentence:next_sentence],
+            )
+        )
+        last = np.searchsorted(sentence_ends, window_ends)  # No sentence is empty.
+        if not np.array_equal(sentence_ends[last], window_ends):
+            raise SENTENCES.contradiction(
+                folder / shard.file,
+                f"that every window ends where a sentence does, "
+                f"by {WINDOWS.path(folder / shard.file).name}",
+            )
+        counts.append(np.diff(last, prepend=-1).astype(np.int32))
+        first_window, first_sentence = next_window, next_sentence
+    return sentences.astype(np.int32), np.concatenate(counts)

@@ -8,7 +8,9 @@ is an order in which those read at about the same time lie close together (`Bloc
 """
 
 import dataclasses
+from collections.abc import Sequence
 
+import numpy as np
 import tensorflow as tf
 
 from seg_tf.data import randomness
@@ -17,9 +19,6 @@ from seg_tf.data import randomness
 @dataclasses.dataclass(frozen=True)
 class Share:
     """The rows of every global batch that one rank takes.
-
-    A global batch is the same for any number of ranks; they split it without
-    overlap or loss.
 
     Attributes:
         batch_size: rows of the global batch.
@@ -36,9 +35,8 @@ class Share:
 class Blocks:
     """An order in which few blocks of consecutive records are read at a time.
 
-    Blocks are permuted; each group of them, one group after the other, is permuted
-    record by record. What is left over after the last whole block is a block as well,
-    and always the last.
+    Blocks are permuted; then each group of them is permuted record by record. What is
+    left over after the last whole block is a block as well, and always the last.
 
     Attributes:
         size: records of a block.
@@ -57,7 +55,7 @@ class Blocks:
 def share_of_rank(
     batch_size: int, rank: int, num_ranks: int, micro_batch_size: int | None = None
 ) -> Share:
-    """Splits the global batch among ranks, micro-batches never torn apart.
+    """Splits the global batch among ranks, without overlap or loss.
 
     Args:
         batch_size: rows of the global batch.
@@ -150,15 +148,9 @@ def _permuted_in_blocks(
 
 
 def permuted(positions: tf.Tensor, streams: tf.Tensor, count: int) -> tf.Tensor:
-    """Return the entries at some positions of permutations of 0 … count - 1.
+    """Entries at `positions` of permutations of 0 … count - 1, one for each stream.
 
-    Args:
-        positions: int64 tensor `(B,)`, each below `count`.
-        streams: uint64 tensor `(B,)`, which permutation each is of.
-        count: at least 1.
-
-    Returns:
-        int64 tensor `(B,)`.
+    All are `(B,)`: int64 positions below `count`, uint64 streams, int64 entries.
     """
     if count == 1:
         return positions
@@ -177,8 +169,7 @@ def _is_no_permutation(count: int) -> bool:
     Its cipher works on blocks of an even number of bits, at least 16, and takes
     ceil(log2(count - 1)) of them. For the largest index count - 1 = 2^k these are k,
     of which the index itself needs k + 1: it is taken for 0, whose entry comes up
-    twice, while another never does. Blocks of 16 hold the indices of every smaller
-    count, and an odd k is rounded up, so that the counts are 4^8 + 1, 4^9 + 1, ….
+    twice. An odd k is rounded up, so that the counts are 4^8 + 1, 4^9 + 1, ….
     """
     largest = count - 1
     bits = largest.bit_length() - 1
@@ -186,7 +177,6 @@ def _is_no_permutation(count: int) -> bool:
 
 
 def _shuffled(positions: tf.Tensor, streams: tf.Tensor, count: int) -> tf.Tensor:
-    """TensorFlow's shuffle of 0 … count - 1 for each stream."""
     words = tf.bitcast(streams, tf.int32)
     # The raw operator: the public wrapper pads batched seeds along the batch. One entry
     # more, since it refuses a batch of none.
@@ -200,15 +190,65 @@ def _shuffled(positions: tf.Tensor, streams: tf.Tensor, count: int) -> tf.Tensor
 
 
 def rank_samples(step: tf.Tensor, first_sample: int, share: Share) -> tf.Tensor:
-    """The samples that a rank takes of a step's global batch.
+    """The samples that a rank takes of a step's global batch: int64 `(num_rows,)`.
 
     Args:
         step: int64 scalar, counted from where the run (re)started.
         first_sample: samples consumed before.
         share: the rank's rows of every global batch.
-
-    Returns:
-        int64 tensor `(share.num_rows,)`.
     """
     begin = first_sample + step * share.batch_size + share.first_row
     return begin + tf.range(share.num_rows, dtype=tf.int64)
+
+
+class MixtureOrder:
+    """Maps samples of a mixture to the samples of its sources: a pure integer map.
+
+    With weights w, samples are taken in blocks of sum(w). Each block has exactly w_i
+    samples of source i, at the same places, spread evenly: its j-th of w_i comes at
+    about (j + 1/2) / w_i of the block (the method of Sainte-Laguë). Sample c is sample
+    `c // sum(w) * w_i + r` of its source, the r-th of the source in its block. For
+    example, weights 3, 1 and 2 give blocks of the sources 0 2 0 1 2 0.
+
+    Args:
+        weights: w, positive integers.
+    """
+
+    def __init__(self, weights: Sequence[int]):
+        self._weights = np.array(weights, np.int64)
+        ranks = [np.arange(weight) for weight in weights]
+        shares = [
+            (2 * rank + 1) / weight for rank, weight in zip(ranks, weights, strict=True)
+        ]
+        # Of equal ones that of the first source comes first.
+        order = np.argsort(np.concatenate(shares), kind="stable")
+        self._sources = np.repeat(np.arange(len(weights)), weights)[order]
+        self._ranks = np.concatenate(ranks)[order]
+
+    def __call__(self, samples: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """The source of each sample, and which of the source's samples it is.
+
+        Samples, counted from the run's start, and both results are int64 `(B,)`.
+        """
+        places = samples % len(self._sources)
+        sources = tf.gather(self._sources, places)
+        before = samples // len(self._sources) * tf.gather(self._weights, sources)
+        return sources, before + tf.gather(self._ranks, places)
+
+    def counts(self, num_samples: int) -> list[int]:
+        """Number of samples of each source among the first of the mixture."""
+        blocks, rest = divmod(num_samples, len(self._sources))
+        in_rest = np.bincount(self._sources[:rest], minlength=len(self._weights))
+        counts: list[int] = (blocks * self._weights + in_rest).tolist()
+        return counts
+
+    def epoch(self, sizes: Sequence[int]) -> int:
+        """Samples of the fewest whole blocks that hold every sample of all sources.
+
+        `sizes` are the samples of an epoch of each source.
+        """
+        blocks = max(
+            -(-size // weight)
+            for size, weight in zip(sizes, self._weights.tolist(), strict=True)
+        )
+        return int(blocks) * len(self._sources)

@@ -1,13 +1,15 @@
-"""Shards: TFRecord files, and beside each the offsets of its records.
+"""Shards: TFRecord files, written with offsets and read at any record.
 
-The offsets make any record readable at once, which is what lets a sample of an
-epoch be a pure function of its number and a resumed run start without re-reading.
+The offsets let a sample of an epoch be a pure function of its number, and a resumed
+run start without re-reading.
 """
 
 import bisect
+import errno
 import functools
 import os
 import pathlib
+import resource
 import struct
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
@@ -16,7 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 from seg_tf import files
-from seg_tf.data import mirrors, open_files, record_schema
+from seg_tf.data import mirrors, record_schema
 from seg_tf.data.mirrors import DamagedShardError as DamagedShardError
 from seg_tf.data.record_schema import (
     FOOTER_BYTES,
@@ -28,6 +30,9 @@ from seg_tf.data.record_schema import (
 )
 
 _OFFSET = np.dtype(f"<u{OFFSET_BYTES}")
+_MOST_SHARDS = 4096
+# Open files with which any number of shards is read.
+_ENOUGH = 256
 
 _T = TypeVar("_T")
 
@@ -67,9 +72,9 @@ def write_shard(path: pathlib.Path, records: Iterable[bytes]) -> int:
 class RecordReader:
     """Random access to the records of several shards as one sequence.
 
-    Only what is asked for is read from the disk: a mapped file would fetch 100 times as
-    much around each record. Any number of shards can be read, since few of them are
-    open at once. Threads and forked processes may share a reader.
+    Only the records asked for are read from the disk; a mapped file would read 100
+    times as much. Few of the shards are open at once, so there may be any number of
+    them. Threads and forked processes may share a reader.
 
     Args:
         paths: the shards, in order.
@@ -84,14 +89,15 @@ class RecordReader:
     def __init__(self, paths: Sequence[pathlib.Path], *, in_order: bool = False):
         self._paths = [pathlib.Path(path) for path in paths]
         self._mirror = mirrors.mirror_of(self._paths[0].parent) if paths else None
-        at_once = open_files.shards_at_once()
+        at_once = shards_at_once()
         if self._mirror is not None:
             at_once = min(at_once, self._mirror.open_at_once)
         # An evicted shard is closed when the last thread that reads it lets go of it.
         self._open = functools.lru_cache(at_once)(
             functools.partial(_open_shard, self._paths, self._mirror, in_order)
         )
-        self._sizes, self._first_records = [], [0]
+        self._sizes: list[int] = []
+        self._first_records = [0]
         for number, path in enumerate(self._paths):
             if self._mirror is not None:
                 described = self._mirror.shards[path.name]
@@ -115,11 +121,7 @@ class RecordReader:
         return self.read([number])[0]
 
     def read(self, numbers: Sequence[int]) -> list[bytes]:
-        """Records by their numbers, of which the disk is asked at once.
-
-        Raises:
-            DamagedShardError: as `[]` does.
-        """
+        """Records by their numbers, of which the disk is asked at once."""
         places = [self.locate(number) for number in numbers]
         if len(places) > 1:
             for place in places:
@@ -143,7 +145,6 @@ class RecordReader:
 
     @property
     def is_remote(self) -> bool:
-        """True if records have to be fetched from afar."""
         return self._mirror is not None
 
     def prefetch(self, numbers: Sequence[int]) -> None:
@@ -197,12 +198,7 @@ def _open_shard(
 
 
 class _OpenShard:
-    """An open shard and its open offsets, closed with the last reference to it.
-
-    Args:
-        path: the `.tfrecord` file.
-        in_order: as of `RecordReader`.
-    """
+    """An open shard and its open offsets, closed with the last reference to it."""
 
     def __init__(self, path: pathlib.Path, *, in_order: bool):
         self.path = path
@@ -229,19 +225,19 @@ class _OpenShard:
                 "again"
             )
 
-    def __del__(self, close: Callable[[int], None] = os.close):
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:
         # `os` may be gone when the interpreter ends.
         for descriptor in self._descriptors:
             close(descriptor)
 
     def fetch_offsets(self, number: int) -> None:
         """Has the system read the offsets of a record, without waiting for them."""
-        _fetch(self._offsets, number * OFFSET_BYTES, 2 * OFFSET_BYTES)
+        place = number * OFFSET_BYTES
+        os.posix_fadvise(self._offsets, place, 2 * OFFSET_BYTES, os.POSIX_FADV_WILLNEED)
 
     def fetch(self, number: int) -> None:
-        """Has the system read a record, without waiting for it."""
         begin, end = self._extent(number)
-        _fetch(self._file, begin, end - begin)
+        os.posix_fadvise(self._file, begin, end - begin, os.POSIX_FADV_WILLNEED)
 
     def __getitem__(self, number: int) -> bytes:
         begin, end = self._extent(number)
@@ -287,7 +283,7 @@ class _OpenShard:
 
     def _opened(self, path: pathlib.Path) -> int:
         try:
-            self._descriptors.append(open_files.open_to_read(path))
+            self._descriptors.append(_open_to_read(path))
         except FileNotFoundError as error:
             raise DamagedShardError(f"{path}: the file is missing") from error
         return self._descriptors[-1]
@@ -313,12 +309,32 @@ class _OpenShard:
         )
 
 
-def _fetch(descriptor: int, begin: int, size: int) -> None:
-    """Has the system read bytes that are wanted soon.
+def shards_at_once() -> int:
+    """The most shards that a reader keeps open, with two files each.
 
-    So one thread keeps a disk as busy as many that wait for a record each.
+    A quarter of the limit: a run has a reader for each split, and other files.
     """
-    os.posix_fadvise(descriptor, begin, size, os.POSIX_FADV_WILLNEED)
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if soft == resource.RLIM_INFINITY:
+        return _MOST_SHARDS
+    return min(max(soft // 8, 1), _MOST_SHARDS)
+
+
+def _open_to_read(path: pathlib.Path) -> int:
+    """Opens a file; an error for the limit on open files says how to raise it."""
+    try:
+        return os.open(path, os.O_RDONLY)
+    except OSError as error:
+        if error.errno != errno.EMFILE:
+            raise
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        raise OSError(
+            f"{path}: could not be opened: this process may have {soft} files open at "
+            f"once (`ulimit -n`; at most {hard} without the administrator), and all "
+            f"are in use. Reading records needs {_ENOUGH}, for any number of shards. "
+            "Run `ulimit -n 65536` before the command, or start the container with "
+            "`--ulimit nofile=65536`"
+        ) from error
 
 
 def _offsets_path(path: pathlib.Path) -> pathlib.Path:

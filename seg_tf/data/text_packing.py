@@ -1,12 +1,13 @@
-"""Cutting of a split into texts, and packing of texts into rows (ReAT)."""
+"""Texts of a split (ReAT): cut from its windows, packed into rows, and read."""
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from seg_tf.data import packing
 from seg_tf.data.packing import Packs
+from seg_tf.data.window_records import WindowRecords
 from seg_tf.layouts import block_placing
 
 # How full rows are planned to be at first, and by how much less those that fail.
@@ -20,13 +21,7 @@ _ROWS_AT_ONCE = 4096
 
 @dataclasses.dataclass(frozen=True)
 class RowShape:
-    """Capacity of a row.
-
-    Attributes:
-        num_blocks: its blocks.
-        block_length: positions of a block; no sentence reaches over two.
-        num_sentences: the most sentences.
-    """
+    """Capacity of a row. No sentence lies in two blocks."""
 
     num_blocks: int
     block_length: int
@@ -37,15 +32,16 @@ class RowShape:
         """Positions of the row."""
         return self.num_blocks * self.block_length
 
+    @property
+    def widths(self) -> dict[str, int]:
+        """Length of each array that is read of a row, before anything is drawn."""
+        names = ("lengths", "starts", "text_of_sentence", "place", "sentence_part")
+        return {"pieces": self.length, **dict.fromkeys(names, self.num_sentences)}
+
 
 @dataclasses.dataclass(frozen=True)
 class TextShape:
-    """Limits of a text.
-
-    Attributes:
-        sentence_length: positions of a sentence, special tokens included.
-        max_sentences: its sentences.
-    """
+    """Limits of a text: positions of a sentence, and number of sentences."""
 
     sentence_length: int
     max_sentences: int
@@ -225,3 +221,124 @@ def _fits(
             lengths, row.num_blocks, row.block_length
         )
         yield succeeded & (np.count_nonzero(lengths, axis=1) <= row.num_sentences)
+
+
+class TextsOfAKind:
+    """All texts of a split that are cut alike, and their rows."""
+
+    def __init__(
+        self, windows: WindowRecords, shape: TextShape, row: RowShape, seed: int
+    ):
+        self._windows = windows
+        self._shape = shape
+        self._row = row
+        groups = packing.groups_of_shards(windows.manifest, windows.split, "sentences")
+        plan = packing.planned(
+            windows,
+            groups,
+            _parts(windows, groups, shape, row, seed),
+            settings={
+                "rows": "texts",
+                "text": dataclasses.asdict(shape),
+                "row": dataclasses.asdict(row),
+                "seed": seed,
+            },
+        )
+        names = {field.name for field in dataclasses.fields(Texts)} - {"is_begin"}
+        self._texts = Texts(is_begin=None, **{name: plan[name] for name in names})
+        self._rows = Packs(plan["offsets"], plan["members"])
+        self.num_tokens = int(plan["num_tokens"].sum())
+        # Those that packing cut in two are two.
+        self.num_texts = len(self._texts)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def read(self, number: int) -> dict[str, np.ndarray]:
+        """Parts of a row: arrays `(L,)` and `(N,)`, padded with 0."""
+        texts = self._texts
+        members, _ = self._rows.of_rows(np.array([number]))
+        (positions,) = sentence_matrix(texts, [members])
+        starts, _ = block_placing.place_in_blocks(
+            positions[np.newaxis], self._row.num_blocks, self._row.block_length
+        )
+        counts = texts.counts[members]
+        lengths = positions - block_placing.NUM_SPECIAL_TOKENS
+        pieces, parts = self._read_pieces(members, lengths)
+        values = {
+            "pieces": pieces,
+            "lengths": lengths,
+            "starts": starts[0],
+            "text_of_sentence": np.repeat(np.arange(1, len(members) + 1), counts),
+            "place": np.concatenate([np.arange(count) for count in counts]),
+            "sentence_part": parts,
+        }
+        row = {}
+        for name, width in self._row.widths.items():
+            row[name] = np.zeros(width, np.int32)
+            row[name][: len(values[name])] = values[name]
+        return row
+
+    def windows_of(self, rows: np.ndarray) -> np.ndarray:
+        members, _ = self._rows.of_rows(rows)
+        return np.unique(self._texts.windows[members])
+
+    def _read_pieces(
+        self, members: np.ndarray, expected: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Pieces of some texts, and which part of a sentence each of theirs is."""
+        texts = self._texts
+        windows = texts.windows[members]
+        firsts = texts.firsts[members] - texts.window_firsts[windows]
+        pieces, parts, found = [], [], []
+        trees = self._windows.trees(windows.tolist())
+        for tree, first, count in zip(
+            trees, firsts, texts.counts[members], strict=True
+        ):
+            lengths, part = block_placing.split_long(
+                tree.sentence_lengths, self._shape.max_pieces
+            )
+            begin, end = lengths[:first].sum(), lengths[: first + count].sum()
+            pieces.append(tree.token_ids[begin:end])
+            parts.append(part[first : first + count])
+            found.append(lengths[first : first + count])
+        if not np.array_equal(np.concatenate(found), expected):
+            raise ValueError(
+                f"{self._windows.records_dir}: the sentences of windows "
+                f"{sorted(set(windows.tolist()))} ({self._windows.split}) have other "
+                "lengths than the files beside the shards say. These were replaced or "
+                "damaged: remove *.sentence_lengths and run `python -m "
+                "data_pipelines.build_windows` again"
+            )
+        return np.concatenate(pieces), np.concatenate(parts)
+
+
+def _parts(
+    windows: WindowRecords,
+    groups: Sequence[range],
+    shape: TextShape,
+    row: RowShape,
+    seed: int,
+) -> Iterator[packing.Arrays]:
+    """The plan of rows, group by group; everything is numbered through all of them."""
+    first_sentence = first_text = first_window = 0
+    first_offset = np.zeros(1, np.int64)
+    for shards in groups:
+        lengths, counts = windows.sentence_lengths(shards)
+        texts = cut_texts(lengths, counts, shape, row)
+        num_tokens = texts.positions.sum(dtype=np.int64, keepdims=True)
+        texts, rows = pack_texts(texts, row, seed=seed)
+        yield {
+            "positions": texts.positions,
+            "firsts": first_sentence + texts.firsts,
+            "counts": texts.counts,
+            "windows": first_window + texts.windows,
+            "window_firsts": first_sentence + texts.window_firsts,
+            "offsets": np.append(first_offset, first_text + rows.offsets[1:]),
+            "members": first_text + rows.members,
+            "num_tokens": num_tokens,
+        }
+        first_sentence += len(texts.positions)
+        first_text += len(texts)
+        first_window += len(counts)
+        first_offset = first_offset[:0]

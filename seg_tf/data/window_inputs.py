@@ -1,77 +1,120 @@
-"""Batches of `[CLS] window [SEP]` rows with their indices, masked for masked LM.
+"""Rows of `[CLS] window [SEP]` with their indices, masked for masked LM.
 
 Shape key: B batch, L row length.
 """
 
 import logging
 import pathlib
+import types
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import tensorflow as tf
 
-from seg_tf import configuration
+from seg_tf.config import build_from, configured_by
 from seg_tf.data import mirrors, randomness, sample_order
-from seg_tf.data.epoch_rows import OneWindowLayout, RowLayout, RowReader
-from seg_tf.data.record_inputs import RecordInputs
-from seg_tf.data.window_records import WindowRecords
+from seg_tf.data.configs import MaskingConfig, WindowInputsConfig
+from seg_tf.data.manifest import Manifest, text_preparation
+from seg_tf.data.window_records import OneWindowRows, RowReader, WindowRecords
+from seg_tf.layouts.layout import Layout
+from seg_tf.layouts.windows import WINDOW_INDICES, WindowLayout
 from seg_tf.text import encoding
 
 MakeRows = Callable[[tf.Tensor], dict[str, tf.Tensor]]
 
 
+class RecordInputs:
+    """Records and their vocabulary, of which every form of `Inputs` reads its rows.
+
+    Attributes:
+        manifest: that of the records.
+        text_preparation: how text became ids; None without the records' `vocab.txt`.
+        sources: none, for they are no mixture.
+    """
+
+    sources: Mapping[str, Any] = types.MappingProxyType({})
+
+    def __init__(self, records_dir: str | pathlib.Path, vocab_size: int | None):
+        self._records_dir = mirrors.local_records(records_dir)
+        self.manifest = Manifest.load(self._records_dir)
+        self._check_records()
+        if vocab_size not in (None, self.vocab_size):
+            raise ValueError(
+                f"{self._records_dir}: the records were made with a vocabulary of "
+                f"{self.vocab_size} {self.manifest.tokens_name} (sha256 "
+                f"{self.vocab_checksum[:12]}…), the config has "
+                f"model.vocab_size={vocab_size}. Build the records with the model's "
+                f"vocabulary, or set --config.model.vocab_size={self.vocab_size}"
+            )
+        self.text_preparation = text_preparation(self.manifest, self._records_dir)
+
+    def _check_records(self) -> None:
+        """Checks that rows of this form can be read from the records."""
+        raise NotImplementedError
+
+    @property
+    def vocab_size(self) -> int:
+        return self.manifest.vocabulary["size"]
+
+    @property
+    def vocab_checksum(self) -> str:
+        return self.manifest.vocabulary["sha256"]
+
+
+@configured_by(WindowInputsConfig)
 class WindowInputs(RecordInputs):
     """Reads windows and gives the features of BERT-family models.
 
     Sample k of epoch e, its masking included, is a pure function of
     (seed, e, k): not of the batch size, the ranks, or where a run was resumed.
+    Subclasses make other rows of the windows: they override `read_rows` and name the
+    features of their rows.
 
     Args:
-        window_length: L. Has to be that of the records.
-        masking: config of the masking.
+        window_length, masking, block_rows, blocks_at_once: see `WindowInputsConfig`.
         records_dir: what `data_pipelines.build_records` made.
         index_tables: index features that the model embeds, and their tables' rows,
             which cap the indices.
         seed: seed of the run.
         vocab_size: rows of the model's token table; None accepts the records'.
-        layout: how windows make rows; None makes each of them one.
-        block_rows: rows of a block of the order (`sample_order.Blocks`); None permutes
-            all rows of the training split.
-        blocks_at_once: blocks of which rows are mixed.
 
     Raises:
         ValueError: if the records do not fit the settings, saying which differs and
             what to do.
     """
 
+    # Rows of whoever uses the model on texts.
+    layout: type[Layout] = WindowLayout
+    # Features that a window alone does not have.
+    row_features: tuple[str, ...] = ()
+    # Indices that the rows can have.
+    index_features: tuple[str, ...] = WINDOW_INDICES
+
     def __init__(
         self,
         *,
         window_length: int,
-        masking: configuration.MaskingConfig,
+        masking: MaskingConfig,
         records_dir: str | pathlib.Path,
         index_tables: Mapping[str, int],
         seed: int,
         vocab_size: int | None = None,
-        layout: RowLayout | None = None,
         block_rows: int | None = None,
         blocks_at_once: int = 1,
     ):
         self._window_length = window_length
         self._blocks = (
-            None
-            if block_rows is None
-            else sample_order.Blocks(block_rows, blocks_at_once)
+            sample_order.Blocks(block_rows, blocks_at_once) if block_rows else None
         )
         super().__init__(records_dir, vocab_size)
-        self._layout = layout or OneWindowLayout()
         for name in index_tables:
-            if name not in self._layout.index_features:
+            if name not in self.index_features:
                 raise ValueError(
                     "`index_tables` and `rotary_shares` must name indices that the "
-                    f"inputs have, {self._layout.index_features}. Received: {name!r}"
+                    f"inputs have, {self.index_features}. Received: {name!r}"
                 )
         self._index_tables = dict(index_tables)
-        self._masking = configuration.build(
+        self._masking = build_from(
             masking,
             mask_id=self.manifest.vocabulary["special_ids"]["mask"],
             vocab_size=self.manifest.vocabulary["size"],
@@ -79,6 +122,10 @@ class WindowInputs(RecordInputs):
         self._seed = seed
         self._opened: dict[str, RowReader] = {}
         self._traced: dict[str, MakeRows] = {}
+
+    def read_rows(self, windows: WindowRecords) -> RowReader:
+        """The rows that the windows of a split make; ValueError if they cannot."""
+        return OneWindowRows(windows)
 
     def _check_records(self) -> None:
         manifest, folder = self.manifest, self._records_dir
@@ -107,11 +154,10 @@ class WindowInputs(RecordInputs):
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """Names of the features of a batch."""
         return (
             "token_ids",
             "padding_mask",
-            *self._layout.feature_names,
+            *self.row_features,
             *self._index_tables,
             *self._masking.feature_names,
             "sample_number",
@@ -119,28 +165,23 @@ class WindowInputs(RecordInputs):
 
     @property
     def num_train_samples(self) -> int:
-        """Samples, which are rows, of an epoch."""
         return len(self._rows("train"))
 
     @property
     def num_validation_samples(self) -> int:
-        """Held-out samples."""
         return len(self._rows("validation"))
 
     @property
     def parts(self) -> str:
-        """Units that the rows are made of, "windows" or "texts"."""
         return self._rows("train").parts
 
     @property
     def parts_per_row(self) -> float:
-        """Mean number of these units in a training row."""
         rows = self._rows("train")
         return rows.num_parts / max(len(rows), 1)
 
     @property
     def fill(self) -> float:
-        """Share of the positions of a training batch that are no padding."""
         rows = self._rows("train")
         return rows.num_tokens / max(len(rows) * rows.row_length, 1)
 
@@ -152,24 +193,16 @@ class WindowInputs(RecordInputs):
         num_ranks: int = 1,
         micro_batch_size: int | None = None,
     ) -> tf.data.Dataset:
-        """Endless batches, epoch after epoch, each in a different order.
-
-        Arguments as in `seg_tf.training.inputs.Inputs`; resuming costs nothing.
-        """
+        """Endless batches, each epoch in another order; see `Inputs`."""
         share = sample_order.share_of_rank(
             batch_size, rank, num_ranks, micro_batch_size
         )
         return train_batches(self.train_rows(), first_sample, share)
 
     def train_rows(self) -> MakeRows:
-        """Function in the graph from numbers of training samples to their features.
-
-        Raises:
-            ValueError: if there are none.
-        """
+        """Function in the graph from numbers of training samples to their features."""
         reader = self._reader("train")
         stream = randomness.key(self._seed, randomness.TRAINING_SAMPLES)
-
         self._warn_of_thrashing(len(reader))
 
         def make_rows(samples: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -212,14 +245,10 @@ class WindowInputs(RecordInputs):
         rank: int = 0,
         num_ranks: int = 1,
     ) -> tf.data.Dataset:
-        """Held-out batches, the same samples and masks each time.
+        """Held-out batches, the same samples and masks each time; see `Inputs`.
 
-        Args:
-            batch_size: rows of a batch of all ranks together, who get equally many
-                batches; in the last one ranks may have fewer rows, or none.
-            max_samples: take only that many, a fixed random choice of the samples.
-            rank: this rank.
-            num_ranks: number of ranks.
+        Ranks get equally many batches; in the last one they may have fewer rows, or
+        none. `max_samples` takes a fixed random choice of the samples.
         """
         share = sample_order.share_of_rank(batch_size, rank, num_ranks)
         reader = self._reader("validation")
@@ -240,7 +269,6 @@ class WindowInputs(RecordInputs):
         return _pipelined(tf.data.Dataset.range(num_batches), make_batch)
 
     def describe_sample(self, sample: int) -> str:
-        """Describes a sample by its epoch and row, for error messages."""
         num_rows = self.num_train_samples
         _, rows = sample_order.epochs_and_records(
             tf.constant([sample], tf.int64), num_rows, self._seed, self._blocks
@@ -274,7 +302,7 @@ class WindowInputs(RecordInputs):
                 index_tables=self._index_tables,
                 masking=self._masking,
             )
-            self._opened[split] = self._layout.read(windows)
+            self._opened[split] = self.read_rows(windows)
         return self._opened[split]
 
     def _traced_once(self, split: str, make_rows: MakeRows) -> MakeRows:

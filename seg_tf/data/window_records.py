@@ -1,24 +1,18 @@
-"""The records of a split as masked windows, `[CLS] pieces [SEP]`, one a row.
+"""The records of a split as masked windows, `[CLS] pieces [SEP]`, and rows of them.
 
-Shape key: W windows, L window length.
+Shape key: B rows, W windows, L window length.
 """
 
 import dataclasses
 import functools
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 import tensorflow as tf
 
-from seg_tf.data import (
-    examples,
-    mirrors,
-    record_schema,
-    shards,
-    window_lengths,
-)
+from seg_tf.data import examples, mirrors, randomness, record_schema, shards
 from seg_tf.data.manifest import (
     NUM_SPECIAL_TOKENS,
     Manifest,
@@ -58,7 +52,6 @@ class DecodedWindows:
     shuffled_sentence_indices: tf.Tensor
 
     def trees(self) -> Trees:
-        """The windows as layouts take them."""
         return Trees.of_documents(
             pieces=self.pieces,
             sentence_lengths=self.sentence_lengths,
@@ -107,22 +100,21 @@ class WindowRecords:
 
     def lengths(self, shards: range) -> np.ndarray:
         """Positions that each window of some shards takes, special tokens included."""
-        lengths = self._read_beside(
-            shards, window_lengths.WINDOWS.read, window_lengths.WINDOWS
-        )
+        windows = record_schema.WINDOWS
+        lengths = self._read_beside(shards, windows.read, windows)
         return lengths.astype(np.int64) + NUM_SPECIAL_TOKENS
 
     def sentence_lengths(self, shards: range) -> tuple[np.ndarray, np.ndarray]:
         """Pieces of every sentence, and sentences of each window, of some shards."""
         return self._read_beside(
-            shards, window_lengths.read_sentences, *window_lengths.KINDS
+            shards, record_schema.read_sentence_lengths, *record_schema.LENGTHS
         )
 
     def _read_beside(
         self,
         shards: range,
         read: Callable[[Sequence[Shard], pathlib.Path], _T],
-        *kinds: window_lengths.Lengths,
+        *kinds: record_schema.Lengths,
     ) -> _T:
         """Reads lengths beside some shards; those of a mirror are fetched first."""
         described = self.manifest.splits[self.split][shards.start : shards.stop]
@@ -145,24 +137,19 @@ class WindowRecords:
         return pieces + NUM_SPECIAL_TOKENS * len(self)
 
     def vocabulary(self) -> Vocabulary:
-        """The word pieces that the records are made of.
-
-        Raises:
-            OSError: if the vocabulary cannot be read.
-            ValueError: if it is not that of the records.
-        """
+        """The word pieces that the records are made of, checked."""
         return Vocabulary.from_file(vocabulary_path(self.manifest, self.records_dir))
 
+    def check_whole_sentences(self) -> None:
+        """Raises a ValueError if windows begin and end inside of sentences."""
+        if self.manifest.options.get("cut_sentences"):
+            raise ValueError(
+                f"{self.records_dir}: the records were built with --cut_sentences, so "
+                "that windows begin and end inside of sentences. Build them without it"
+            )
+
     def __call__(self, numbers: tf.Tensor, streams: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Reads and masks windows.
-
-        Args:
-            numbers: int64 tensor `(W,)`, which records.
-            streams: uint64 tensor `(W,)`, the random stream of each.
-
-        Returns:
-            `{feature name: tensor (W, …)}`.
-        """
+        """Reads and masks windows `(W,)`, each with its random stream."""
         rows = window_rows(
             self.read(numbers).trees(),
             special_ids=self.special_ids,
@@ -173,21 +160,12 @@ class WindowRecords:
         return {**rows, **self.masking(rows["token_ids"], sentence_numbers, streams)}
 
     def prefetch(self, numbers: tf.Tensor) -> list[tf.Tensor]:
-        """Has records fetched that are wanted later; see `RowReader.prefetch`.
-
-        Args:
-            numbers: int64 tensor `(W,)`, which records.
-        """
         if not self._reader.is_remote:
             return []
         return [tf.numpy_function(self._reader.prefetch, [numbers], [], stateful=True)]
 
     def read(self, numbers: tf.Tensor) -> DecodedWindows:
-        """Reads windows as they are stored.
-
-        Args:
-            numbers: int64 tensor `(W,)`, which records.
-        """
+        """Reads windows `(W,)` as they are stored."""
         serialized = tf.numpy_function(
             functools.partial(_read_records, self._reader),
             [numbers],
@@ -221,3 +199,63 @@ class WindowRecords:
 
 def _read_records(reader: shards.RecordReader, numbers: np.ndarray) -> np.ndarray:
     return np.array(reader.read(numbers.tolist()), dtype=object)
+
+
+class RowReader(Protocol):
+    """The rows of an epoch, made of the windows of a split.
+
+    Attributes:
+        row_length: positions of a row.
+        num_tokens: positions of all rows that are no padding.
+        parts: what the rows are made of, "windows" or "texts".
+        num_parts: how many of these all rows have.
+    """
+
+    row_length: int
+    num_tokens: int
+    parts: str
+    num_parts: int
+
+    def __len__(self) -> int: ...
+
+    def __call__(
+        self, numbers: tf.Tensor, epoch_places: tf.Tensor, epoch_streams: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        """Reads rows.
+
+        Args:
+            numbers: int64 tensor `(B,)`, which rows of the split.
+            epoch_places: int64 tensor `(B,)`, where in the epoch each of them comes.
+            epoch_streams: uint64 tensor `(B,)`, random stream of the epoch of each.
+
+        Returns:
+            `{feature name: tensor (B, …)}`.
+        """
+
+    def prefetch(self, numbers: tf.Tensor) -> list[tf.Tensor]:
+        """Operations that fetch records of rows `(B,)` ahead; none on a disk."""
+
+
+class OneWindowRows:
+    """Rows of one window each."""
+
+    parts = "windows"
+
+    def __init__(self, windows: WindowRecords):
+        self._windows = windows
+        self.row_length = windows.window_length
+        self.num_tokens = windows.num_tokens
+        self.num_parts = len(windows)
+
+    def __len__(self) -> int:
+        return len(self._windows)
+
+    def __call__(
+        self, numbers: tf.Tensor, epoch_places: tf.Tensor, epoch_streams: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        # The random stream of sample k of epoch e.
+        streams = randomness.extend_key(epoch_streams, epoch_places)
+        return self._windows(numbers, streams)
+
+    def prefetch(self, numbers: tf.Tensor) -> list[tf.Tensor]:
+        return self._windows.prefetch(numbers)

@@ -1,9 +1,5 @@
-"""The documents of a split as one stream of words that can be read anywhere.
+"""The documents of a split as one stream of words that can be read anywhere."""
 
-Shape key: n words.
-"""
-
-import dataclasses
 import functools
 import pathlib
 
@@ -11,30 +7,13 @@ import numpy as np
 
 from seg_tf.data import examples, shards
 from seg_tf.data.manifest import Manifest, shard_paths
-from seg_tf.text.tree import DocumentTree
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class StreamWords:
-    """Consecutive words of a stream, and what they belong to, counted through.
-
-    Attributes:
-        token_ids: int32 array `(n,)`.
-        sentences: int64 array `(n,)`, which sentence of the stream, from 0.
-        paragraphs: int64 array `(n,)`, which paragraph of the stream, from 0.
-    """
-
-    token_ids: np.ndarray
-    sentences: np.ndarray
-    paragraphs: np.ndarray
 
 
 class WordStream:
     """All words of a split, one document after the other, again and again.
 
-    The manifest says how much each shard holds, so nothing is read in advance. A shard
-    is scanned for the sizes of its documents when it is first read, and a document is
-    decoded; sizes and documents are kept while they are in use.
+    Nothing is read in advance. A shard is scanned for the sizes of its documents when
+    it is first read; sizes and decoded documents are kept while they are in use.
 
     Args:
         manifest: that of the documents.
@@ -45,8 +24,6 @@ class WordStream:
 
     Attributes:
         num_tokens: words of the split, ends of paragraphs included.
-        num_sentences: its sentences.
-        num_paragraphs: its paragraphs.
 
     Raises:
         ValueError: if a shard is missing or has another size.
@@ -67,22 +44,17 @@ class WordStream:
             for shard in manifest.splits[split]
         ]
         self._first_counts = _running_totals(sizes)
-        self.num_tokens, self.num_sentences, self.num_paragraphs = (
-            int(total) for total in self._first_counts[-1]
-        )
+        self.num_tokens = int(self._first_counts[-1, 0])
         # A lane passes from a shard, or a document, to the next.
         self._counts = functools.lru_cache(2 * num_places)(self._count_shard)
         self._document = functools.lru_cache(2 * num_places)(self._read_document)
 
-    def read(self, begin: int, length: int) -> StreamWords:
-        """The words from `begin` on.
+    def read(self, begin: int, length: int) -> np.ndarray:
+        """The `length` words from `begin` on; the first follows the last.
 
-        After the last word of the split the first one follows, while sentences and
-        paragraphs continue being counted.
-
-        Args:
-            begin: which word, from 0.
-            length: how many, at least 1.
+        Returns:
+            int64 array `(3, length)`: ids, and which sentence and which paragraph of
+            the stream each word is in, counted on through all epochs.
 
         Raises:
             DamagedShardError: if a shard is not what was written.
@@ -93,17 +65,25 @@ class WordStream:
         parts = []
         while length > 0:
             epoch, place = divmod(begin, self.num_tokens)
-            document = self._document(*self._locate(place))
-            part = document.words(place, length, epoch * self._first_counts[-1])
-            parts.append(part)
-            begin += len(part.token_ids)
-            length -= len(part.token_ids)
-        return StreamWords(
-            *(
-                np.concatenate([getattr(part, field.name) for part in parts])
-                for field in dataclasses.fields(StreamWords)
+            first_counts, token_ids, sentence_ends, paragraph_ends = self._document(
+                *self._locate(place)
             )
-        )
+            _, first_sentence, first_paragraph = (
+                first_counts + epoch * self._first_counts[-1]
+            )
+            start = place - first_counts[0]
+            ids = token_ids[start : start + length]
+            positions = np.arange(start, start + len(ids))
+            sentences = np.searchsorted(sentence_ends, positions, side="right")
+            paragraphs = np.searchsorted(paragraph_ends, sentences, side="right")
+            parts.append(
+                np.stack(
+                    [ids, sentences + first_sentence, paragraphs + first_paragraph]
+                )
+            )
+            begin += len(ids)
+            length -= len(ids)
+        return np.concatenate(parts, axis=1)
 
     def locate(self, token: int) -> str:
         """Shard and record of a word of the stream, for messages."""
@@ -116,11 +96,7 @@ class WordStream:
         return number, _last_not_above(self._counts(number)[:, 0], place)
 
     def _count_shard(self, number: int) -> np.ndarray:
-        """Tokens, sentences and paragraphs before each document of a shard.
-
-        Returns:
-            int64 array `(records + 1, 3)`, counted from the beginning of the split.
-        """
+        """Tokens, sentences and paragraphs before each document of a shard."""
         path = self._paths[number]
         sizes = []
         for record in self._reader.records_of(number):
@@ -144,37 +120,15 @@ class WordStream:
             )
         return first_counts
 
-    def _read_document(self, shard: int, record: int) -> "_Document":
+    def _read_document(self, shard: int, record: int) -> tuple[np.ndarray, ...]:
+        """Counts before a document; its ids, ends of sentences and of paragraphs."""
         data = self._reader[self._reader.records_of(shard)[record]]
         tree, _, _ = examples.decode(data, self._widths)
-        return _Document(tree, self._counts(shard)[record])
-
-
-class _Document:
-    """A decoded document at its place in the split."""
-
-    def __init__(self, tree: DocumentTree, first_counts: np.ndarray):
-        self._first_counts = first_counts
-        self._token_ids = tree.token_ids.astype(np.int32)
-        self._sentence_ends = np.cumsum(tree.sentence_lengths)
-        self._paragraph_ends = np.cumsum(tree.paragraph_lengths)
-
-    def words(self, place: int, length: int, offsets: np.ndarray) -> StreamWords:
-        """At most `length` words from `place` of the split on.
-
-        Args:
-            place: which word of the split the first is.
-            length: how many are wanted.
-            offsets: added to each count.
-        """
-        _, first_sentence, first_paragraph = self._first_counts + offsets
-        begin = place - self._first_counts[0]
-        token_ids = self._token_ids[begin : begin + length]
-        positions = np.arange(begin, begin + len(token_ids))
-        sentences = np.searchsorted(self._sentence_ends, positions, side="right")
-        paragraphs = np.searchsorted(self._paragraph_ends, sentences, side="right")
-        return StreamWords(
-            token_ids, sentences + first_sentence, paragraphs + first_paragraph
+        return (
+            self._counts(shard)[record],
+            tree.token_ids,
+            np.cumsum(tree.sentence_lengths),
+            np.cumsum(tree.paragraph_lengths),
         )
 
 

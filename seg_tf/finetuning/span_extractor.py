@@ -16,8 +16,7 @@ from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.export.served_extractor import ServedExtractor
 from seg_tf.finetuning.text_task import TextTask
 from seg_tf.inference.texts import check_texts
-from seg_tf.layers.constructor_arguments import checked_names
-from seg_tf.models.own_features import feature_inputs
+from seg_tf.layers.common import checked_names, feature_inputs
 from seg_tf.ops.gathering import gather_vectors
 from seg_tf.preprocessing.span_preprocessor import SpanPreprocessor
 from seg_tf.preprocessing.window_sizes import window_sizes

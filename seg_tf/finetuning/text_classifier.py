@@ -23,10 +23,8 @@ from seg_tf.finetuning.optimizer import (
 )
 from seg_tf.finetuning.text_task import TextTask
 from seg_tf.interop import pooler_file
-from seg_tf.layers.constructor_arguments import checked_names
-from seg_tf.layers.dropout import Dropout
+from seg_tf.layers.common import Dropout, checked_names, feature_inputs
 from seg_tf.layouts.layout import TextReadout
-from seg_tf.models.own_features import feature_inputs
 from seg_tf.preprocessing.text_preprocessor import TextPreprocessor
 from seg_tf.training import devices
 

@@ -9,16 +9,15 @@ from typing import Any, Self
 import keras
 import tensorflow as tf
 
-from seg_tf import configuration
 from seg_tf.checkpoints import contents, folders
 from seg_tf.checkpoints.encoder_copies import copy_encoder, seeded
 from seg_tf.checkpoints.pretrained import Pretrained, load_pretrained
+from seg_tf.config import to_dict
 from seg_tf.export import saved_model
 from seg_tf.export.served_model import ServedModel
 from seg_tf.finetuning.optimizer import LinearWarmupDecay
 from seg_tf.interop import new_folder
-from seg_tf.layers.constructor_arguments import checked_names
-from seg_tf.models.own_features import own_features
+from seg_tf.layers.common import checked_names, select_features
 from seg_tf.text.encoding import TextPreparation
 
 # Settings that are not saved: all weights, the pooler's too, are those of the task.
@@ -52,7 +51,7 @@ class TextTask(keras.Model):
         return tuple(self.input)
 
     def __call__(self, inputs: Mapping[str, Any], **kwargs: Any) -> Any:
-        return super().__call__(own_features(inputs, self.feature_names), **kwargs)
+        return super().__call__(select_features(inputs, self.feature_names), **kwargs)
 
     def fit(
         self, x: Any = None, *args: Any, shuffle: bool | None = None, **kwargs: Any
@@ -207,7 +206,7 @@ class TextTask(keras.Model):
         )
         config = dataclasses.replace(pretrained.config, objectives={})
         state = {
-            "config": configuration.to_dict(config),
+            "config": to_dict(config),
             "task": {"class": type(self).__name__, "settings": dict(self.settings)},
             "text": text.described(),
             "vocab_size": vocabulary.size,

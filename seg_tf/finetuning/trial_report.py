@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from seg_tf import files
 from seg_tf.command_line import aligned_table
-from seg_tf.configuration.differences import differing_settings
+from seg_tf.config import differing_settings
 from seg_tf.finetuning.trials import (
     DEV,
     LEADERBOARD_FOLDER,
@@ -264,7 +264,7 @@ def summary(
         difference = mean_score(best, main_metric) - mean
         line = ["", name, *cells(other), shown(mean), shown(difference, "+")]
         lines.append(line)
-    return aligned_table(lines)
+    return aligned_table([[*line, *[""] * (len(header) - len(line))] for line in lines])
 
 
 def format_score(value: float | None, in_percent: bool, sign: str = "") -> str:

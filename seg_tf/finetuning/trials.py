@@ -17,9 +17,9 @@ import keras
 import numpy as np
 
 from seg_tf import files
-from seg_tf.configuration.differences import differing_settings
-from seg_tf.progress import Progress, joined
-from seg_tf.training.outputs import run_callbacks, trackers
+from seg_tf.command_line import Progress, joined
+from seg_tf.config import differing_settings
+from seg_tf.training import trackers
 
 TRIAL_FILE = "trial.json"
 # Of `settings.json` and `trial.json`.
@@ -274,7 +274,7 @@ class TrialsFolder:
         runner: TaskRunner,
         trial: Trial,
         callbacks: Sequence[keras.callbacks.Callback] = (),
-        factories: Iterable[run_callbacks.CallbackFactory] = (),
+        factories: Iterable[trackers.CallbackFactory] = (),
         chosen_trackers: Mapping[str, str] | None = None,
     ) -> dict[str, float]:
         """Runs a trial from its start; its folder gets its name when it is finished.
@@ -284,7 +284,7 @@ class TrialsFolder:
             trial: the trial.
             callbacks: for Keras's `fit`.
             factories: make further callbacks from the trial's folder, which are told of
-                epochs and scores (`run_callbacks.tell`).
+                epochs and scores (`trackers.send_row`).
             chosen_trackers: project or experiment by tracker.
 
         Raises:
@@ -294,7 +294,7 @@ class TrialsFolder:
         with files.written_aside(self.trial_folder(trial)) as unfinished:
             unfinished.mkdir()
             with contextlib.ExitStack() as stack:
-                watching = run_callbacks.make_callbacks(factories, unfinished)
+                watching = trackers.make_callbacks(factories, unfinished)
                 for tracker in self._trackers(trial, chosen_trackers or {}):
                     stack.push(tracker.close)
                     watching.append(tracker)
@@ -305,7 +305,7 @@ class TrialsFolder:
                     unfinished,
                     [*callbacks, *watching, epochs],
                 )
-                run_callbacks.tell(
+                trackers.send_row(
                     watching,
                     epochs.updates,
                     {f"final/{name}": value for name, value in scores.items()},
@@ -343,7 +343,7 @@ def run_trials(
     *,
     name: str | None = None,
     patience: int | None = None,
-    factories: Iterable[run_callbacks.CallbackFactory] = (),
+    factories: Iterable[trackers.CallbackFactory] = (),
     chosen_trackers: Mapping[str, str] | None = None,
     stream: TextIO | None = None,
 ) -> list[Trial]:
@@ -415,7 +415,7 @@ class _EpochLogs(keras.callbacks.Callback):
         row = {name: float(value) for name, value in (logs or {}).items()}
         self.rows.append({"epoch": epoch + 1, **row})
         self.updates = (epoch + 1) * self.params["steps"]
-        run_callbacks.tell(self._listeners, self.updates, self.rows[-1])
+        trackers.send_row(self._listeners, self.updates, self.rows[-1])
 
 
 class _Progress(keras.callbacks.Callback):

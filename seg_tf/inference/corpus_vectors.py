@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from seg_tf import files
-from seg_tf.configuration.differences import differing_settings
+from seg_tf.config import differing_settings
 from seg_tf.inference.texts import Sentence
 
 MANIFEST_FILE = "manifest.json"

@@ -11,7 +11,7 @@ import tensorflow as tf
 from seg_tf.checkpoints.pretrained import Pretrained, load_pretrained
 from seg_tf.inference.generation import TextGenerator
 from seg_tf.inference.sampling import Sampling
-from seg_tf.layers.constructor_arguments import checked_names
+from seg_tf.layers.common import checked_names
 from seg_tf.objectives.causal_lm import CausalLM
 from seg_tf.text import encoding
 from seg_tf.text.tree import DocumentTree, TreeBuilder

@@ -7,10 +7,10 @@ from typing import Any
 import keras
 import numpy as np
 
-from seg_tf import configuration, files, papers
+from seg_tf import files, papers
 from seg_tf.checkpoints import contents, pretrained
 from seg_tf.checkpoints.encoder_copies import under_dtype_policy
-from seg_tf.configuration import source_settings
+from seg_tf.config import RunConfig, follow_source, to_dict
 from seg_tf.interop import (
     bert_parts,
     new_folder,
@@ -28,7 +28,7 @@ from seg_tf.interop.starting_tables import StartingTables, starting_tables
 from seg_tf.text.encoding import WORD_PIECES, TextPreparation
 from seg_tf.text.normalization import CASED, UNCASED, choose_normalization
 from seg_tf.text.vocabulary import Vocabulary
-from seg_tf.training import engine, versions
+from seg_tf.training import engine
 
 REPORT_FILE = "import_report.txt"
 # Of masked-LM heads that hold the token table once more.
@@ -38,7 +38,7 @@ _OUTPUT_TABLES = ("predictions.decoder.weight", "predictions.decoder_weight")
 def convert(
     foreign: ForeignModel,
     output_dir: pathlib.Path,
-    config: configuration.RunConfig | None = None,
+    config: RunConfig | None = None,
     vocab_file: pathlib.Path | None = None,
     lower_case: bool | None = None,
     asked: Collection[str] | None = None,
@@ -62,7 +62,7 @@ def convert(
             (`seg_tf.text.normalization`).
         asked: paths of the fields of `config` that have to stay, such as
             `model.layer_norm_epsilon`; others that the outputs depend on follow the
-            foreign model (`seg_tf.configuration.source_settings`). None keeps all.
+            foreign model (`seg_tf.config.follow_source`). None keeps all.
         strip_accents: whether text has to be stripped of accents, as `lower_case`.
         split_ideographs: whether each Chinese character is a word, as `lower_case`.
 
@@ -133,23 +133,19 @@ def convert(
 
 
 def _settings(
-    config: configuration.RunConfig | None,
+    config: RunConfig | None,
     foreign: ForeignModel,
     asked: Collection[str] | None,
-) -> tuple[configuration.RunConfig, Mapping[str, tuple[Any, Any]]]:
+) -> tuple[RunConfig, Mapping[str, tuple[Any, Any]]]:
     """The checked config of the import, and the settings taken from the source."""
     config = config or target_config.own_config(foreign)
     target_config.check_config(config, foreign)
     if asked is None:
         return config, {}
-    return source_settings.follow_source(
-        config, target_config.settings_of(foreign), asked
-    )
+    return follow_source(config, target_config.settings_of(foreign), asked)
 
 
-def _build(
-    config: configuration.RunConfig, vocab_size: int
-) -> tuple[keras.Model, dict[str, Any]]:
+def _build(config: RunConfig, vocab_size: int) -> tuple[keras.Model, dict[str, Any]]:
     """Encoder and objectives as a new run of the config would start."""
     keras.utils.set_random_seed(config.training.seed)
     with under_dtype_policy(config.training.dtype_policy):
@@ -314,14 +310,14 @@ def _vocabulary_notes(
 
 
 def _state(
-    config: configuration.RunConfig,
+    config: RunConfig,
     vocab_size: int,
     vocabulary: Vocabulary,
     report: ImportReport,
 ) -> dict[str, Any]:
     """Content of the checkpoint's `state.json`."""
     return {
-        "config": configuration.to_dict(config),
+        "config": to_dict(config),
         "records": None,
         "initial_weights": None,
         "imported": report.to_dict(),
@@ -329,7 +325,7 @@ def _state(
         "vocab_size": vocab_size,
         "vocab_checksum": vocabulary.checksum,
         "deviations": [str(one) for one in papers.deviations(config)],
-        "versions": versions.installed(engine.current().packages),
+        "versions": engine.installed_versions(),
         "updates": 0,
         "samples": 0,
         "validation": None,

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from seg_tf.configuration.source_settings import describe_taken
+from seg_tf.config import describe_taken
 
 # More names than these are counted, not listed, in the text for people.
 _SHOWN = 12

@@ -5,8 +5,9 @@ import pathlib
 from collections.abc import Callable, Collection
 from typing import Any
 
-from seg_tf import configuration, files
+from seg_tf import files
 from seg_tf.checkpoints import contents, folders
+from seg_tf.config import RunConfig, to_dict
 from seg_tf.interop import conversion, formats
 from seg_tf.interop.errors import ForeignWeightsError
 from seg_tf.training.distribution import Distribution
@@ -20,7 +21,7 @@ def find(
     given: str,
     output_dir: pathlib.Path,
     argument: str,
-    config: configuration.RunConfig | None = None,
+    config: RunConfig | None = None,
     asked: Collection[str] = (),
     *,
     processes: Distribution | None = None,
@@ -99,11 +100,11 @@ def _waiting_for_others() -> contextlib.AbstractContextManager[None]:
     return files.locked(folder)
 
 
-def _of_weights(config: configuration.RunConfig) -> dict[str, Any]:
+def _of_weights(config: RunConfig) -> dict[str, Any]:
     """The settings of a run that the weights of a conversion depend on."""
     return {
-        "model": configuration.to_dict(config.model),
-        "objectives": configuration.to_dict(config.objectives),
+        "model": to_dict(config.model),
+        "objectives": to_dict(config.objectives),
         "seed": config.training.seed,
     }
 

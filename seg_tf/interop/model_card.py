@@ -4,9 +4,10 @@ import pathlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from seg_tf import configuration, files, papers
+from seg_tf import files, papers
 from seg_tf.checkpoints import contents
 from seg_tf.checkpoints.pretrained import Pretrained
+from seg_tf.config import RunConfig, to_dict
 
 CARD_FILE = "README.md"
 
@@ -96,7 +97,7 @@ def model_card(
 
 def _model_facts(pretrained: Pretrained) -> dict[str, Any]:
     encoder = pretrained.encoder
-    settings = configuration.to_dict(pretrained.config.model)
+    settings = to_dict(pretrained.config.model)
     return {
         "class": type(encoder).__name__,
         "parameters of the encoder": f"{encoder.count_params():,}",
@@ -173,7 +174,7 @@ def _manifest_facts(manifest: Mapping[str, Any]) -> dict[str, Any]:
     return facts
 
 
-def _recipe(config: configuration.RunConfig, state: Mapping[str, Any]) -> list[str]:
+def _recipe(config: RunConfig, state: Mapping[str, Any]) -> list[str]:
     if state.get("imported") and not state["updates"]:
         return ["Nothing was trained after the weights were taken over."]
     if "task" in state:
@@ -181,7 +182,7 @@ def _recipe(config: configuration.RunConfig, state: Mapping[str, Any]) -> list[s
     lines = [f"{state['updates']:,} updates, {state['samples']:,} samples.", ""]
     if state.get("initial_weights"):
         lines += [f"Started from weights, sha256 {state['initial_weights']}.", ""]
-    values = configuration.to_dict(config)
+    values = to_dict(config)
     settings = {
         name: values[name] for name in ("inputs", "objectives", "optimizer", "training")
     }
@@ -196,7 +197,7 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, An
             yield prefix + name, value
 
 
-def _deviations(config: configuration.RunConfig) -> list[str]:
+def _deviations(config: RunConfig) -> list[str]:
     return [
         f"- {line.strip()}" if line.startswith("  ") else f"\n{line}\n"
         for line in papers.describe(config).splitlines()

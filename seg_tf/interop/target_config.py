@@ -3,7 +3,8 @@
 import dataclasses
 from typing import Any
 
-from seg_tf import configuration
+from seg_tf.config import EncoderConfig, RunConfig
+from seg_tf.data.configs import WindowInputsConfig
 from seg_tf.interop import own_checkpoints
 from seg_tf.interop.errors import ForeignWeightsError
 from seg_tf.interop.foreign_model import ForeignModel
@@ -14,7 +15,7 @@ _LONGEST_WINDOW = 512
 _OUTPUT_SETTINGS = ("layer_norm_epsilon", "approximate_gelu")
 
 
-def own_config(foreign: ForeignModel) -> configuration.RunConfig:
+def own_config(foreign: ForeignModel) -> RunConfig:
     """The config of a model that is the foreign one: a BERT, or a SegaBERT.
 
     Raises:
@@ -40,10 +41,10 @@ def own_config(foreign: ForeignModel) -> configuration.RunConfig:
     family = "segabert" if foreign.is_segabert else "bert"
     size = "large" if foreign.sizes.num_layers >= 24 else "base"
     window_length = min(rows.get("position_index", _LONGEST_WINDOW), _LONGEST_WINDOW)
-    return configuration.RunConfig(
+    return RunConfig(
         name=f"{family}_from_{foreign.format}",
         paper=f"{family}_{size}",
-        model=configuration.EncoderConfig(
+        model=EncoderConfig(
             index_tables={name: rows[name] for name in tables},
             **dataclasses.asdict(foreign.sizes),
             dropout=foreign.dropout,
@@ -52,7 +53,7 @@ def own_config(foreign: ForeignModel) -> configuration.RunConfig:
             approximate_gelu=foreign.approximate_gelu,
             num_token_types=rows.get("token_type", 0),
         ),
-        inputs=configuration.WindowInputsConfig(window_length=window_length),
+        inputs=WindowInputsConfig(window_length=window_length),
     )
 
 
@@ -66,7 +67,7 @@ def settings_of(foreign: ForeignModel) -> dict[str, Any]:
     }
 
 
-def check_config(config: configuration.RunConfig, foreign: ForeignModel) -> None:
+def check_config(config: RunConfig, foreign: ForeignModel) -> None:
     """Makes sure that a config is of a model that the weights may fit.
 
     Raises:
@@ -94,7 +95,7 @@ def check_config(config: configuration.RunConfig, foreign: ForeignModel) -> None
 
 
 def differing_settings(
-    model: configuration.EncoderConfig, foreign: ForeignModel
+    model: EncoderConfig, foreign: ForeignModel
 ) -> dict[str, tuple[Any, Any]]:
     """Settings that make outputs differ whatever the weights: name -> ours, theirs."""
     pairs = {

@@ -8,8 +8,7 @@ import keras
 import keras_hub
 from keras import ops
 
-from seg_tf.layers.constructor_arguments import with_arguments
-from seg_tf.ops.activations import gelu
+from seg_tf.layers.common import gelu, with_arguments
 from seg_tf.ops.gathering import gather_vectors
 
 # Logit of what must not be pointed at: finite, so that rows of padding stay so.
@@ -22,13 +21,11 @@ class SequenceReconstructor(keras.layers.Layer):
 
     Step i reads the candidate that step i - 1 points at (`[CLS]` at first), attends to
     those read so far and to all candidates, and points at the next one by the inner
-    product of its output with each candidate (eq. 1 and 2). The layers are post-norm,
-    unless `normalize_first`.
+    product of its output with each candidate (eq. 1 and 2).
 
-    Nothing here knows the position of a candidate: neither the candidates nor the steps
-    get a position, and permuting the candidates permutes the logits. So all that can
-    give an order away is in the candidates themselves. The caller hands them over in
-    an order that does not depend on the gold one.
+    Neither candidates nor steps have positions, and permuting the candidates permutes
+    the logits. So only the candidates themselves can reveal an order. The caller passes
+    them in an order that does not depend on the gold one.
 
     Args:
         num_layers: int. Decoder layers.
@@ -38,23 +35,23 @@ class SequenceReconstructor(keras.layers.Layer):
         layer_norm_epsilon: float.
         initializer_range: float. Standard deviation of the truncated normal
             distribution that kernels start from.
-        approximate_gelu: bool. GELU by tanh instead of by erf.
+        approximate_gelu: bool. GELU by tanh instead of erf.
         scale_pointers: bool. Whether the inner products are divided by the root of the
-            width, as in attention, against eq. 2: they are up to as large as the width.
-        normalize_first: bool. Whether the inputs of each block are normalised and not
-            its outputs (pre-norm); nothing normalises those of the last layer then.
+            width, as in attention. Eq. 2 does not, and its products are as large as the
+            width.
+        normalize_first: bool. Whether layers are pre-norm instead of post-norm; the
+            outputs of the last layer are then not normalised.
         **kwargs: arguments of `keras.layers.Layer`.
 
     Call arguments:
         candidates: float tensor `(B, C, D)`: `[CLS]`, the sentences, `[SEP]`, padding.
         candidate_mask: bool tensor `(B, C)`, False at padding.
-        gold_candidates: int tensor `(B, S)`: the candidate that each step should
-            point at. All but the last are read by the step after theirs.
+        gold_candidates: int tensor `(B, S)`: the candidate that each step should point
+            at. The next step reads it.
         training: bool. Whether there is dropout.
 
     Returns:
-        Logits, a float32 tensor `(B, S, C)`. Steps after a row's last hold numbers
-        without meaning.
+        Logits, a float32 tensor `(B, S, C)`, undefined after a row's last step.
 
     Raises:
         ValueError: if there is no layer, or the heads do not divide the width.
@@ -152,20 +149,16 @@ class SequenceReconstructor(keras.layers.Layer):
         return _pointer_logits(hidden_BSD, candidates, candidate_mask, scale)
 
     def decode(self, candidates: Any, candidate_mask: Any) -> tuple[Any, Any]:
-        """Takes the likeliest candidate at each step and reads it at the next.
+        """Points at the likeliest candidate at each step, and reads it at the next.
 
-        What was pointed at before, `[CLS]` and padding are left out, and `[SEP]` may
-        come only when every sentence was placed: the answer is always a permutation
-        of the sentences. Nothing is differentiated.
-
-        Args:
-            candidates: as in the call.
-            candidate_mask: as in the call.
+        Earlier choices, `[CLS]` and padding are excluded, and `[SEP]` is allowed only
+        after every sentence, so the result is always a permutation of the sentences.
+        Nothing is differentiated. Arguments are those of a call.
 
         Returns:
-            The order, int32 `(B, S)` with S = C - 1: the candidate of each step, the
-            row's `[SEP]` after all its sentences, then 0. And the probability of
-            each among the candidates that its step still had, float32 `(B, S)`.
+            The order, int32 `(B, S)` with S = C - 1: the candidate of each step,
+            `[SEP]` after all sentences, then 0. And the probability of each among the
+            remaining candidates, float32 `(B, S)`.
         """
         mask_BC = ops.cast(candidate_mask, "bool")
         batch, num_candidates = ops.shape(mask_BC)

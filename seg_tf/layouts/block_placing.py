@@ -42,17 +42,10 @@ class SpecialIds:
 
 
 def split_long(lengths: np.ndarray, longest: int) -> tuple[np.ndarray, np.ndarray]:
-    """Cuts sentences that are too long into even parts.
+    """Cuts sentences of `lengths` `(S,)` that are too long into even parts.
 
-    For example, lengths [3, 10] with at most 4 become [3, 4, 3, 3], which are the
-    parts [0, 0, 1, 2] of their sentences.
-
-    Args:
-        lengths: int array `(S,)`, pieces of each sentence.
-        longest: maximum number of pieces of a part.
-
-    Returns:
-        Pieces of each part, and its number in its sentence, from 0.
+    For example, lengths [3, 10] with at most 4 become [3, 4, 3, 3], which are the parts
+    [0, 0, 1, 2] of their sentences.
     """
     num_parts = np.maximum(-(-lengths // longest), 1)
     whole, parts = np.repeat(lengths, num_parts), np.repeat(num_parts, num_parts)
@@ -101,15 +94,9 @@ def place_in_blocks(
 def place_in_fewest_blocks(
     lengths: np.ndarray, block_length: int
 ) -> tuple[np.ndarray, int]:
-    """First positions of one row's sentences, in as few blocks as possible.
+    """First positions of one row's sentences in the fewest blocks, and their number.
 
-    Args:
-        lengths: int array `(N,)`, positions of each sentence, none above T.
-        block_length: T.
-
-    Returns:
-        int array `(N,)`, the starts, which more blocks would not change, and the
-        number of blocks.
+    More blocks would not change the positions.
     """
     num_blocks = max(1, -(-int(lengths.sum()) // block_length))
     while True:

@@ -181,11 +181,7 @@ class BlockLayout(Layout):
 
 
 def split_long(lengths: tf.RaggedTensor, longest: int) -> tuple[tf.RaggedTensor, ...]:
-    """Cuts sentences that are too long into even parts, as `block_placing.split_long`.
-
-    Args:
-        lengths: ragged int32 `(B, M)`, pieces of each sentence.
-        longest: maximum number of pieces of a part.
+    """As `block_placing.split_long`, for sentences of rows, ragged int32 `(B, M)`.
 
     Returns:
         Two ragged int32 tensors `(B, N)`: pieces of each part, and the number of its
@@ -209,16 +205,7 @@ def split_long(lengths: tf.RaggedTensor, longest: int) -> tuple[tf.RaggedTensor,
 
 
 def place_in_blocks(lengths: tf.Tensor, block_length: int) -> tf.Tensor:
-    """First position of each sentence, as by `block_placing.place_in_fewest_blocks`.
-
-    Args:
-        lengths: int32 `(B, N)`, positions of each sentence, none above T; 0 where there
-            is none.
-        block_length: T.
-
-    Returns:
-        int32 `(B, N)`, 0 where there is no sentence.
-    """
+    """As `block_placing.place_in_fewest_blocks`, for rows of lengths `(B, N)`."""
     num_rows, num_slots = tf.unstack(tf.shape(lengths))
     order = tf.argsort(-lengths, axis=1, stable=True)
     falling = tf.transpose(tf.gather(lengths, order, batch_dims=1))
@@ -315,10 +302,7 @@ def one_text_rows(
 ) -> dict[str, tf.Tensor]:
     """Rows of one text each: features of `seg_tf.models.reat.ReAT`, and `padding_mask`.
 
-    Args:
-        starts: as for `lay_out`.
-        is_sentence: as for `lay_out`.
-        **arguments: other arguments of `lay_out`.
+    Arguments are those of `lay_out`.
     """
     row = lay_out(starts=starts, is_sentence=is_sentence, **arguments)
     del row["is_piece"]
@@ -337,14 +321,8 @@ def block_rows(
 ) -> dict[str, tf.Tensor]:
     """Rows of one text each, in as few blocks as the longest needs.
 
-    Args:
-        trees: the texts; their paragraphs do not matter.
-        block_length: T.
-        special_ids: ids of the special tokens.
-
-    Returns:
-        The features of `seg_tf.models.reat.ReAT`; `padding_mask`; and `given_text`
-        `(B, N)`, the sentence of each part, from 1, and 0 where there is none.
+    The features are those of `one_text_rows`, and `given_text` `(B, N)`, the sentence
+    of each part, from 1, and 0 where there is none.
     """
     parts, sentence = split_long(
         tf.RaggedTensor.from_tensor(trees.sentence_lengths, trees.num_sentences),

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from seg_tf.configuration.bounds import Count, Whole, check_ranges
+from seg_tf.config.base import Count, Whole, check_ranges
 from seg_tf.text.graph.flat import (
     FlatTexts,
     MarkedPositions,
@@ -37,8 +37,8 @@ _LENGTH_BONUS = 0.01
 class Contexts:
     """Word pieces of contexts, one after the other, with their places in the text.
 
-    As in records, sentences without a piece and paragraphs without a sentence are not
-    counted.
+    As in records, sentences without a piece and paragraphs without a sentence do not
+    count.
 
     Attributes:
         texts: the characters of the contexts.
@@ -46,8 +46,7 @@ class Contexts:
         ids: int32 `(P,)`, vocabulary ids.
         starts: int32 `(P,)`, first character of each piece in `texts`, not falling.
         stops: int32 `(P,)`, the character after each, not falling.
-        sentences: int32 `(P,)`, the sentence of each piece, counted through all
-            contexts.
+        sentences: int32 `(P,)`, sentence of each piece, counted through all contexts.
         sentence_bounds: int32 `(S + 1,)`, first piece of each sentence, and P.
         paragraph_index: int32 `(S,)`, of each sentence, from 1 in a context.
         sentence_index: int32 `(S,)`, in the paragraph.
@@ -77,15 +76,9 @@ class Contexts:
     ) -> Contexts:
         """Counts the paragraphs of contexts and the sentences of paragraphs.
 
-        Args:
-            texts: as the attribute.
-            ids: as the attribute.
-            starts: as the attribute.
-            stops: as the attribute.
-            lengths: int32 `(S,)`, pieces of each sentence, at least one.
-            paragraphs: int32 `(S,)`, a number for every paragraph of all contexts,
-                rising.
-            numbers: int32 `(S,)`, the context of each sentence.
+        Besides attributes, the arguments are int32 `(S,)`: pieces of each sentence, at
+        least one; a number for every paragraph, rising; and the context of each
+        sentence.
         """
         begins_text = _begins(numbers)
         begins_paragraph = _begins(paragraphs)
@@ -164,8 +157,8 @@ class Contexts:
             stops: int32 `(N,)`, the character after its last.
 
         Returns:
-            Two int32 tensors `(N,)`; the last piece is before the first where there is
-            no such piece.
+            Two int32 tensors `(N,)`; the last piece is before the first if there is
+            none.
         """
         base, end = (
             tf.gather(values, numbers)
@@ -196,13 +189,7 @@ class Questions:
     def beginnings(
         cls, pieces: tf.RaggedTensor, contexts: tf.Tensor, most_pieces: int
     ) -> Questions:
-        """The first pieces of questions.
-
-        Args:
-            pieces: ragged int32 `(Q, pieces)`; one more than `most_pieces` is enough.
-            contexts: as the attribute.
-            most_pieces: maximum number of pieces of a question.
-        """
+        """The first `most_pieces` of questions; `pieces` need one more to see cuts."""
         return cls(
             pieces[:, :most_pieces], contexts, pieces.row_lengths() > most_pieces
         )
@@ -321,9 +308,6 @@ class Windows:
         The context of a piece is the smaller number of pieces to its left or right in
         the window, plus BERT's hundredth of the window's length; of equal windows, the
         first counts. Answers may start only at these pieces.
-
-        Args:
-            num_questions: Q.
         """
         pieces, windows = self.pieces()
         lengths = tf.gather(self.lengths(), windows)
@@ -343,13 +327,7 @@ class Windows:
 def make_windows(
     contexts: Contexts, questions: Questions, sizes: WindowSizes
 ) -> Windows:
-    """The windows of all questions, in order, at least one for each.
-
-    Args:
-        contexts: the contexts.
-        questions: the questions.
-        sizes: sizes of the windows.
-    """
+    """The windows of all questions, in order, at least one for each."""
     begins, ends = (
         tf.gather(values, questions.contexts)
         for values in (contexts.bounds[:-1], contexts.bounds[1:])
@@ -400,13 +378,7 @@ def make_windows(
 def first_of_best(
     scores: tf.Tensor, groups: tf.Tensor, num_groups: int | tf.Tensor
 ) -> tf.Tensor:
-    """Mask `(K,)` of the best score of each group, the first of equal scores.
-
-    Args:
-        scores: float `(K,)`.
-        groups: int32 `(K,)`, the group of each.
-        num_groups: number of groups.
-    """
+    """Mask `(K,)` of the best score of each group, the first of equal scores."""
     best = tf.math.unsorted_segment_max(scores, groups, num_groups)
     is_best = scores == tf.gather(best, groups)
     number = tf.range(tf.size(groups))

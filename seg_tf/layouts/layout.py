@@ -40,8 +40,7 @@ class TextCapacity:
     Attributes:
         num_pieces: word pieces.
         num_sentences: sentences; None for any number.
-        longest_part: if set, a sentence counts as several sentences, of at most this
-            number of pieces each.
+        longest_part: if set, a longer sentence counts as several sentences.
     """
 
     num_pieces: int
@@ -71,11 +70,10 @@ class Layout(abc.ABC):
         longest_part: maximum number of pieces of a sentence that a row takes whole.
         holds_spans: whether question and context share a window of a row, so that an
             answer is a span of positions.
-        vectors_per_text: whether a row of several texts has a vector for each, so that
-            texts can be encoded jointly. If not, each needs a row of its own.
+        vectors_per_text: whether a row of several texts has a vector for each. If not,
+            each text needs a row of its own.
         sent_id: id of the token before each sentence, as in SLM; None if there is none.
-        extra_features: features in addition to the encoder's that `sentence_vectors`
-            reads.
+        extra_features: features that `sentence_vectors` reads, beyond the encoder's.
         unread_features: features of `rows` that no encoder or head reads.
     """
 
@@ -156,7 +154,7 @@ class Layout(abc.ABC):
     def sentence_vectors(
         self, encoder: Any, sequence_output: tf.Tensor, features: Features
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Vectors of the sentences of rows.
+        """Vectors of the sentences of rows, and their mask.
 
         Args:
             encoder: the encoder.
@@ -164,8 +162,7 @@ class Layout(abc.ABC):
             features: the rows.
 
         Returns:
-            float `(B, M, D)`, 0 where there is no sentence, and the mask of the
-            sentences, bool `(B, M)`.
+            float `(B, M, D)`, 0 where there is no sentence, and bool `(B, M)`.
         """
 
     def pooled_output(
@@ -186,10 +183,10 @@ class Layout(abc.ABC):
 
 
 class TextReadout(abc.ABC):
-    """Picks vectors. It has no weights, and Keras can save it.
+    """Picks the vectors of texts. It has no weights, and Keras can save it.
 
     Attributes:
-        feature_names: features that it reads in addition to those of the encoder.
+        feature_names: features that it reads, beyond the encoder's.
         num_vectors: `V`.
         needs_pooler: whether a head has to add the pooler that pretraining lacked.
     """
@@ -202,13 +199,7 @@ class TextReadout(abc.ABC):
     def head_vectors(
         self, encoder: Any, sequence_output: Any, features: Mapping[str, Any]
     ) -> Any:
-        """Input of a head: `(B, V, D)`.
-
-        Args:
-            encoder: the encoder.
-            sequence_output: float tensor `(B, L, D)`, its output.
-            features: the batch.
-        """
+        """Input of a head, `(B, V, D)`, from an encoder's output `(B, L, D)`."""
 
     @abc.abstractmethod
     def text_vectors(
@@ -229,8 +220,8 @@ class TextReadout(abc.ABC):
 class FirstToken(TextReadout):
     """`[CLS]`, as in BERT. Vectors of several texts need a row for each.
 
-    Pretraining without next sentence prediction trains no pooler, so a head has to
-    add one: a dense layer with tanh, as in BERT's code.
+    Pretraining without next sentence prediction trains no pooler, so a head has to add
+    one: a dense layer with tanh, as in BERT's code.
     """
 
     feature_names = ()
@@ -268,11 +259,7 @@ class _PerText(TextReadout):
 
 @keras.saving.register_keras_serializable(package="seg_tf")
 class SentenceTokens(_PerText):
-    """`[CLS]` and the `[SENT]` of each text (SLM, section 2.2).
-
-    Args:
-        num_texts: int. `T`.
-    """
+    """`[CLS]` and the `[SENT]` of each of `num_texts` texts (SLM, section 2.2)."""
 
     feature_names = ("candidate_positions",)
 
@@ -294,12 +281,9 @@ class SentenceTokens(_PerText):
 
 @keras.saving.register_keras_serializable(package="seg_tf")
 class MeanOfPieces(_PerText):
-    """The mean over the word pieces of each text, without special tokens.
+    """The mean over the word pieces of each of `num_texts` texts of one sentence.
 
-    A text is one sentence. The mean is 0 for a text without pieces.
-
-    Args:
-        num_texts: int. `T`.
+    Special tokens do not count. The mean is 0 for a text without pieces.
     """
 
     feature_names = ("sentence_number",)
@@ -313,11 +297,7 @@ class MeanOfPieces(_PerText):
 
 @keras.saving.register_keras_serializable(package="seg_tf")
 class PooledSentences(_PerText):
-    """The pooled `<SS>` of each text, or the mean over those of its parts (ReAT).
-
-    Args:
-        num_texts: int. `T`.
-    """
+    """The pooled `<SS>` of `num_texts` texts, or the mean of its parts (ReAT)."""
 
     feature_names = ("sentence_starts", "given_text")
 

@@ -28,8 +28,7 @@ class Segment:
         text: number of the text in the example, from 0.
         paragraph: paragraph index.
         sentence: sentence index in the paragraph.
-        first_token: token index of the first piece, not 0 where a segment begins
-            inside a sentence.
+        first_token: token index of the first piece.
     """
 
     pieces: np.ndarray
@@ -48,12 +47,7 @@ def num_pieces(example: Example) -> int:
 
 
 def trees_of(examples: Sequence[Example], num_columns: int) -> Trees:
-    """Converts examples to trees in which each segment is a sentence.
-
-    Args:
-        examples: the segments of each.
-        num_columns: columns for sentences, at least as many as an example has.
-    """
+    """Converts examples to trees of `num_columns`, each segment a sentence."""
     segments = [segment for example in examples for segment in example]
     counts = np.array([len(example) for example in examples])
     table = np.array(
@@ -84,25 +78,17 @@ def trees_of(examples: Sequence[Example], num_columns: int) -> Trees:
 
 
 def bucket_length(num_tokens: int, longest: int) -> int:
-    """The row length that rows of `num_tokens` tokens are padded to.
+    """The row length that rows of `num_tokens` tokens are padded to, up to `longest`.
 
-    There are few lengths, each of which is compiled once. Above the shortest, less
-    than a fifth of a row is padding, and 8 % if all lengths are equally frequent.
-
-    Args:
-        num_tokens: positions that are needed, at most `longest`.
-        longest: maximum row length of the model.
+    There are few lengths, each of which is compiled once. Above the shortest, less than
+    a fifth of a row is padding, and 8 % if all lengths are equally frequent.
     """
     step = max(_SHORTEST_BUCKET, (1 << (num_tokens - 1).bit_length()) // 8)
     return min(-(-num_tokens // step) * step, longest)
 
 
 def pieces_beside(num_specials: int, max_length: int, num_texts: int) -> int:
-    """Positions of a row in addition to its special tokens.
-
-    Raises:
-        ValueError: if the special tokens do not fit.
-    """
+    """Positions of a row beyond its special tokens, which have to fit."""
     if max_length < num_specials:
         raise ValueError(
             f"`max_length` must be at least {num_specials}, the special tokens of "

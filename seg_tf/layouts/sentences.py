@@ -125,28 +125,23 @@ def sentence_rows(
       gold_lengths              2  1  0
 
     Paragraph and sentence index belong to the place, not to the sentence that is moved
-    there: the structure of the text stays, its contents move. `[CLS]` takes those of
-    the first place, `[SEP]` those of the last, its token index one higher than that of
-    the piece before it. Without `[SENT]` (section 5.1) the same pieces are moved in the
-    same way.
+    there. `[CLS]` takes those of the first place, `[SEP]` those of the last, its token
+    index one higher than that of the piece before it. Without `[SENT]` (section 5.1)
+    the same pieces are moved in the same way.
 
     Args:
         trees: the sentences in gold order.
         special_ids: ids of "cls", "sep" and "pad".
         sent_id: id of `[SENT]`; None leaves out these tokens and the candidates.
         row_length: L, which the tokens must fit.
-        caps: rows of the table of each wanted index. `token_type`, the number of the
-            text, is one of them.
+        caps: rows of the table of each wanted index, `token_type` among them.
         places: int32 tensor `(B, S)`, the place, from 0, at which each sentence is
             presented; None keeps the gold order.
         first_is_context: bool tensor `(B,)`, whether the first sentence is not a
             candidate; None is False. It is presented like the others.
 
     Returns:
-        `token_ids`, `padding_mask`, the indices that `caps` names, below their cap, 0
-        at padding, and the features `CANDIDATES` as in the batch contract; and
-        `sentence_number`, int32 `(B, L)`, the sentence of each piece in the row, from
-        1, and 0 at special tokens and padding.
+        Features as `window_rows`, and those of `CANDIDATES`.
     """
     count = trees.num_sentences[:, tf.newaxis]
     num_specials = 0 if sent_id is None else 1
@@ -199,17 +194,7 @@ def _indices(
     position: tf.Tensor,
     offset: tf.Tensor,
 ) -> dict[str, tf.Tensor]:
-    """Indices of each position, with its sentence at the place of presentation.
-
-    Args:
-        trees: the sentences in gold order.
-        paragraphs: `(B, S)`, paragraph index of each place.
-        presented_lengths: `(B, S)`, positions of the sentence at each place.
-        places: `(B, S)`, place of each sentence.
-        sentence: `(B, L)`, the first for `[CLS]`, the last for `[SEP]`.
-        position: `(B, L)`, counted from `[CLS]`.
-        offset: `(B, L)`, counted from the first token of the sentence.
-    """
+    """Indices of each position, with its sentence at the place of presentation."""
     count = trees.num_sentences[:, tf.newaxis]
     ends = 1 + tf.cumsum(presented_lengths, axis=1)
     is_cls, is_sep = position == 0, position == ends[:, -1:]
@@ -236,15 +221,7 @@ def _candidates(
     places: tf.Tensor,
     first_is_context: tf.Tensor | None,
 ) -> dict[str, tf.Tensor]:
-    """The positions that the reconstructor points at, and their gold order.
-
-    Args:
-        trees: the sentences in gold order.
-        presented: int32 tensor `(B, S)`, position of the `[SENT]` of each place.
-        end: int32 tensor `(B, 1)`, position of `[SEP]`.
-        places: int32 tensor `(B, S)`, place of each sentence.
-        first_is_context: as for `sentence_rows`.
-    """
+    """The positions that the reconstructor points at, and their gold order."""
     num_context = tf.zeros_like(end)
     if first_is_context is not None:
         num_context = tf.cast(first_is_context, tf.int32)[:, tf.newaxis]

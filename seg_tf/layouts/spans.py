@@ -67,14 +67,8 @@ def span_trees(
 ) -> Trees:
     """Question and window, text 0 and 1 of each row.
 
-    The first piece of a window keeps the token index that it has in its sentence.
-
-    Args:
-        contexts: the contexts.
-        questions: the questions.
-        windows: windows of the contexts, at least one.
-        num_columns: columns for sentences, including the question; None uses the
-            number that is needed.
+    The first piece of a window keeps the token index that it has in its sentence. None
+    for `num_columns`, of sentences and the question, uses the number that is needed.
     """
     num_rows = tf.size(windows.questions)
     num_shown = windows.num_sentences(contexts)
@@ -127,9 +121,9 @@ def answer_labels(
         last: int32 `(W,)`, its last piece; before the first where there is no answer.
 
     Returns:
-        int32 `(W,)`, `start`, `end` and, if sentences have candidates, `sentence`, the
-        candidate of the sentence in which the answer starts. All are 0, the place of
-        `[CLS]`, where the window does not contain the whole answer.
+        int32 `(W,)`, `start`, `end` and, if sentences have candidates, `sentence`, that
+        of the answer. All are 0, the place of `[CLS]`, where the window lacks the whole
+        answer.
     """
     positions = tf.where(rows["can_answer"][:, 1:])[:, 1] + 1
     positions = tf.pad(tf.cast(positions, tf.int32), [[0, 1]])
@@ -240,12 +234,8 @@ def best_window_per_question(
 ) -> tf.Tensor:
     """The window of each question with the lowest null score: int32 `(Q,)`.
 
-    That score counts for "no answer", as in BERT's published code.
-
-    Args:
-        windows: windows of all questions, in order, at least one for each.
-        null_scores: float `(W,)`, sums of start and end logits of `[CLS]`.
-        num_questions: Q.
+    The null score, the sum of the logits of `[CLS]`, counts for "no answer" as in
+    BERT's published code. Windows are in order, at least one for each question.
     """
     is_best = first_of_best(-null_scores, windows.questions, num_questions)
     return tf.cast(tf.where(is_best)[:, 0], tf.int32)
@@ -292,15 +282,7 @@ class _SpanScores:
         self._begins = tf.cast(by_question.row_starts(), tf.int32)
 
     def best(self, most: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """The best spans of each question, the first of equal ones first.
-
-        Args:
-            most: M, the maximum number of spans.
-
-        Returns:
-            First and last piece of each among the K, int32 `(Q, M, 2)`, and the mask
-            of spans, bool `(Q, M)`.
-        """
+        """The best spans of each question, the first of equal ones first."""
         # They start with the pieces whose best spans are best.
         num_pieces = tf.minimum(most, tf.shape(self._best)[1])
         rows = tf.sort(tf.math.top_k(self._best, num_pieces).indices, axis=1)
@@ -333,15 +315,6 @@ def _distinct_spans(
 
     Among spans of one text the best counts. More spans are compared until there are
     enough texts, or no spans left.
-
-    Args:
-        scores: scores of spans.
-        texts_of: returns the texts of spans `(…, 2)`.
-        num_best: N.
-
-    Returns:
-        Texts, string `(Q, N)`; first and last piece among the K, int32 `(Q, N, 2)`; and
-        the number of spans, int32 `(Q,)`.
     """
 
     def compare(most: tf.Tensor, *_: tf.Tensor) -> tuple[tf.Tensor, ...]:

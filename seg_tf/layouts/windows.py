@@ -87,20 +87,19 @@ def window_rows(
       token_type           0  0  0      0  1      1
 
     `[CLS]` takes the indices of the first piece; `[SEP]` those of the piece before it,
-    its token index one higher. The sentence index restarts in each paragraph, the
-    token index in each sentence (Segatron, section 3.2).
+    its token index one higher. The sentence index restarts in each paragraph, the token
+    index in each sentence (Segatron, section 3.2).
 
     Args:
         trees: the texts.
         special_ids: ids of "cls", "sep" and "pad".
         row_length: L, which the tokens must fit.
-        caps: rows of the table of each wanted index. `token_type`, the number of the
-            text, is one of them.
+        caps: rows of the table of each wanted index, `token_type` among them.
 
     Returns:
-        `token_ids`, `padding_mask`, the indices that `caps` names, below their cap, 0
-        at padding, and `sentence_number`, the sentence of each piece in the row, from
-        1, and 0 at special tokens and padding; each `(B, L)`.
+        `token_ids`, `padding_mask`, the indices that `caps` names, below their cap, and
+        `sentence_number`, the sentence of each piece in the row, from 1, and 0 at
+        special tokens; each `(B, L)`, 0 at padding.
     """
     count = trees.num_sentences[:, tf.newaxis]
     table = _sentence_table(trees, caps)

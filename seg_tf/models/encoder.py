@@ -9,23 +9,23 @@ import keras
 import keras_hub
 from keras import ops
 
+from seg_tf.config import EncoderConfig, configured_by
 from seg_tf.features import INDEX_FEATURES
-from seg_tf.layers.constructor_arguments import with_arguments
-from seg_tf.layers.modern_transformer_layer import ModernTransformerLayer
-from seg_tf.layers.transformer_encoder import TransformerEncoder
-from seg_tf.models.embeddings import embedding_layers
-from seg_tf.models.own_features import feature_inputs, own_features
-from seg_tf.ops.rotary import rotary_sizes, rotations
+from seg_tf.layers.common import feature_inputs, select_features, with_arguments
+from seg_tf.layers.embeddings import embedding_layers
+from seg_tf.layers.transformer import ModernTransformerLayer, TransformerEncoder
+from seg_tf.ops.attention import rotary_sizes, rotations
 
 _TOKEN_TYPE = "token_type"
 _WINDOW_NUMBER = "window_number"
 
 
+@configured_by(EncoderConfig)
 @keras.saving.register_keras_serializable(package="seg_tf")
 class Encoder(keras_hub.models.Backbone):
-    """An encoder whose positions are whichever indices it is told to use.
+    """An encoder whose positions are any indices of the batch contract.
 
-    `index_tables` makes the model (Segatron, section 3.2 and table 6):
+    `index_tables` defines the model (Segatron, section 3.2 and table 6):
 
     * BERT: `{"position_index": 512}`;
     * SegaBERT: `{"paragraph_index": 50, "sentence_index": 100,
@@ -33,15 +33,15 @@ class Encoder(keras_hub.models.Backbone):
     * BERT with P.S.: `{"position_index": 512, "paragraph_index": 50,
       "sentence_index": 100}`.
 
-    `trunk` chooses the layers. In BERT's the sum of token and index embeddings goes
-    through LayerNorm and dropout and then through post-norm transformer layers. In the
-    modern trunk all norms are RMSNorms and there are no biases: one norm after the
+    `trunk` selects the layers. In BERT's trunk the sum of token and index embeddings
+    goes through LayerNorm and dropout and then through post-norm transformer layers. In
+    the modern trunk all norms are RMSNorms and there are no biases: one norm after the
     embeddings, one before both blocks of each `ModernTransformerLayer` and one at the
     end. There is no pooler: without next sentence prediction nothing trains it, so it
     belongs to fine-tuning.
 
-    With `rotary_shares` attention also depends on the distance of a query and a key, in
-    either trunk (`seg_tf.ops.rotary`). Several indices share the dimensions of a head.
+    With `rotary_shares` attention also depends on the distance between query and key,
+    in either trunk (`seg_tf.ops.attention.rotations`).
 
     Args:
         vocab_size: int. Rows of the token table.
@@ -52,54 +52,51 @@ class Encoder(keras_hub.models.Backbone):
         intermediate_size: int. Width inside the feed-forward blocks.
         dropout: float. Rate after the embeddings and after both blocks of a layer.
         attention_dropout: float. Rate on the attention weights; None is `dropout`. With
-            0 no layer holds the attention weights of all pairs of positions
+            0, no layer holds the weights of all pairs
             (`seg_tf.ops.attention.fused_attention`).
         layer_norm_epsilon: float.
         initializer_range: float. Standard deviation of the truncated normal
             distribution that kernels and tables start from.
-        approximate_gelu: bool. GELU by tanh, as in BERT's published code, instead
-            of by erf.
-        num_token_types: int. Rows of a token-type table whose row 0 is added at
-            every position, as in the code of SegaBERT's authors; 0 has no table.
-        reads_token_types: bool. Whether the feature `token_type` says which row of
-            that table is added. `seg_tf.checkpoints.pretrained` and all that is based
-            on it (fine-tuning, inference, export) load encoders that read it;
-            pretraining, whose rows are of one text, builds them without. The weights
-            are the same either way.
-        packed_windows: bool. Whether a row may hold several windows, told apart by
-            the feature `window_number`, that must not see each other. The weights
-            are the same either way.
-        recompute_layers: bool. Whether the backward pass of training computes each
-            transformer layer again instead of holding its inner values. Slower, in less
-            memory, and the same otherwise.
-        dtype: dtype or dtype policy of all layers; None takes the global policy.
+        approximate_gelu: bool. GELU by tanh, as in BERT's published code, instead of
+            erf.
+        num_token_types: int. Rows of a token-type table whose row 0 is added at every
+            position, as in the code of SegaBERT's authors; 0 has no table.
+        reads_token_types: bool. Whether the feature `token_type` selects the row of
+            that table. Encoders loaded by `seg_tf.checkpoints.pretrained` read it;
+            pretraining, with rows of one text, does not. The weights are the same.
+        packed_windows: bool. Whether a row may contain several windows, distinguished
+            by the feature `window_number`, that do not see each other. The weights are
+            the same.
+        recompute_layers: bool. Whether the backward pass of training recomputes each
+            transformer layer: slower, in less memory, with the same results.
+        dtype: dtype or dtype policy of all layers; None uses the global policy.
         trunk: str. `"bert"` or `"modern"`.
         rotary_shares: mapping of index feature to its share of a head's dimensions,
             relative to the sum of all shares; None or an empty mapping has no rotary
             positions.
         gated: bool. Whether the modern trunk's feed-forward blocks are gated GELUs
             instead of squared ReLUs.
-        local_window: int. Width of local attention in the modern trunk; None has
-            global attention in all layers.
+        local_window: int. Width of local attention in the modern trunk; None has global
+            attention in all layers.
         global_every: int. With `local_window`, every layer whose number this divides
             has global attention: with 3, layers 0, 3, 6 and so on.
         name: str. Name of the model.
         trainable: bool. Whether its weights are trained; None leaves that to its parts.
 
     Call arguments:
-        inputs: dict of tensors `(B, L)`: int `token_ids`, bool or int
-            `padding_mask`, one int tensor for every index table and, with
-            `packed_windows`, int `window_number`, with `reads_token_types`, int
-            `token_type`. Other entries are left alone.
+        inputs: dict of tensors `(B, L)`: int `token_ids`, bool or int `padding_mask`,
+            an int tensor for every index table, int `window_number` with
+            `packed_windows`, and int `token_type` with `reads_token_types`. Other
+            entries are ignored.
 
     Returns:
-        Tensor `(B, L, D)` in the compute dtype. Rows where `padding_mask` is
-        False hold numbers without meaning.
+        Tensor `(B, L, D)` in the compute dtype, undefined where `padding_mask` is
+        False.
 
     Raises:
-        ValueError: if an index table is not named after an index feature of the
-            batch contract, or a size is out of range, or `inputs` lacks a feature, or a
-            setting of the modern trunk is used with BERT's.
+        ValueError: if an index table is not named after an index feature of the batch
+            contract, a size is out of range, `inputs` lacks a feature, or a setting of
+            the modern trunk is used with BERT's.
 
     Example:
     >>> encoder = Encoder(
@@ -274,7 +271,7 @@ class Encoder(keras_hub.models.Backbone):
         }
 
     def __call__(self, inputs: Mapping[str, Any], **kwargs: Any) -> Any:
-        return super().__call__(own_features(inputs, self.feature_names), **kwargs)
+        return super().__call__(select_features(inputs, self.feature_names), **kwargs)
 
     def get_config(self) -> dict[str, Any]:
         return with_arguments(super().get_config(), self, Encoder)

@@ -9,14 +9,15 @@ from typing import Any
 import keras
 import keras_hub
 
-from seg_tf.layers.alpha_transformer_layer import AlphaTransformerLayer
-from seg_tf.layers.constructor_arguments import with_arguments
-from seg_tf.layers.hidden_matrices import mark_hidden_matrix
-from seg_tf.layers.index_embedding import IndexEmbedding
-from seg_tf.layers.sentence_transformer_layer import SentenceTransformerLayer
-from seg_tf.layers.sinusoidal_table import SinusoidalTable
-from seg_tf.models.embeddings import embedding_layers
-from seg_tf.models.own_features import feature_inputs, own_features
+from seg_tf.config import ReATConfig, configured_by
+from seg_tf.layers.common import (
+    feature_inputs,
+    mark_hidden_matrix,
+    select_features,
+    with_arguments,
+)
+from seg_tf.layers.embeddings import IndexEmbedding, SinusoidalTable, embedding_layers
+from seg_tf.layers.reat import AlphaTransformerLayer, SentenceTransformerLayer
 from seg_tf.ops.gathering import gather_vectors
 
 _FEATURES = (
@@ -30,52 +31,50 @@ _FEATURES = (
 )
 
 
+@configured_by(ReATConfig)
 @keras.saving.register_keras_serializable(package="seg_tf")
 class ReAT(keras_hub.models.Backbone):
     """Long Text Encoder Representations with Attention Tokens (Kawano and Shimizu).
 
-    A row of a batch holds the sentences of one or more texts, each `<SS> <Attn> words
-    </s>` with positions from 0, in any order and padded in any way: what belongs
-    together is said by `sentence_number` and `text_number`. Token and position
-    embeddings go through LayerNorm and dropout, through transformer layers inside each
-    sentence, an affine layer to the width of the alpha layers, get the embedding of
-    the sentence's place in its text added, and go through alpha layers (section II.B
-    and figure 1).
+    A row of a batch contains the sentences of one or more texts, each `<SS> <Attn>
+    words </s>` with positions from 0, in any order and with any padding:
+    `sentence_number` and `text_number` group them. Token and position embeddings go
+    through LayerNorm and dropout, transformer layers inside each sentence, and an
+    affine layer to the width of the alpha layers. Then the embedding of the sentence's
+    place in its text is added, and alpha layers follow (section II.B and figure 1).
 
-    A text of one sentence is encoded as by BERT up to the alpha layers; in these,
-    mixing adds the same vector, made from the sentence's own `<Attn>`, to all of its
-    positions.
+    A text of one sentence is encoded as by BERT up to the alpha layers, in which mixing
+    adds the same vector, computed from its `<Attn>`, to all of its positions.
 
     Args:
         vocab_size: int. Rows of the token table.
-        block_length: int. Positions of a row in which a sentence lies as a whole, so
-            the most positions of a sentence; rows of the position table too.
+        block_length: int. Positions of a block, so the maximum length of a sentence;
+            rows of the position table.
         max_sentences: int. Sentences of a text: rows of the sentence-position table.
         num_sentence_layers: int. Transformer layers inside sentences.
         num_alpha_layers: int. Alpha layers.
         hidden_size: int. Width `H` of the embeddings and the first layers.
         alpha_hidden_size: int. Width `A` of the alpha layers.
         num_heads: int. Attention heads of the first layers.
-        alpha_num_heads: int. Those of the alpha layers.
+        alpha_num_heads: int. Attention heads of the alpha layers.
         intermediate_size: int. Width inside the feed-forward blocks of the first
             layers.
-        alpha_intermediate_size: int. That of the alpha layers.
+        alpha_intermediate_size: int. The same for the alpha layers.
         dropout: float. Rate after the embeddings and after every block.
         attention_dropout: float. Rate on the attention weights; None is `dropout`. With
-            0 no layer holds the attention weights of all its pairs
+            0, no layer holds the weights of all pairs
             (`seg_tf.ops.attention.fused_attention`).
         layer_norm_epsilon: float.
         initializer_range: float. Standard deviation of the truncated normal
-            distribution that kernels and tables start from; only the table of
-            sentence positions starts with sinusoids.
-        approximate_gelu: bool. GELU by tanh instead of by erf.
-        pooler: what `pool` passes `<SS>` through; None makes a dense layer with tanh.
-            Part of the config, so that a model in which `pool` is used as well is
+            distribution that kernels and tables start from, except for the sinusoids of
+            sentence positions.
+        approximate_gelu: bool. GELU by tanh instead of erf.
+        pooler: layer that `pool` applies to `<SS>`; None creates a dense layer with
+            tanh. It is part of the config, so that a model that uses `pool` too is
             loaded with one pooler, as it was saved.
-        recompute_layers: bool. Whether the backward pass of training computes each
-            transformer layer again instead of holding its inner values. Slower, in less
-            memory, and the same otherwise.
-        dtype: dtype or dtype policy of all layers; None takes the global policy.
+        recompute_layers: bool. Whether the backward pass of training recomputes each
+            transformer layer: slower, in less memory, with the same results.
+        dtype: dtype or dtype policy of all layers; None uses the global policy.
         name: str. Name of the model.
         trainable: bool. Whether its weights are trained; None leaves that to its parts.
 
@@ -83,11 +82,11 @@ class ReAT(keras_hub.models.Backbone):
         inputs: dict of int tensors `(B, L)` `token_ids`, `position_index`,
             `sentence_number`, `text_number` and `sentence_position`, int
             `sentence_starts` `(B, N)` and bool `sentence_mask` `(B, N)`. `L` is a
-            multiple of `block_length`. Other entries are left alone.
+            multiple of `block_length`. Other entries are ignored.
 
     Returns:
-        Tensor `(B, L, A)` in the compute dtype. Padding holds numbers without meaning.
-        `pool` makes the vectors of sentences of it.
+        Tensor `(B, L, A)` in the compute dtype, undefined at padding. `pool` turns it
+        into vectors of sentences.
 
     Raises:
         ValueError: if heads do not divide their width, or `inputs` lacks a feature.
@@ -276,18 +275,10 @@ class ReAT(keras_hub.models.Backbone):
         return _FEATURES
 
     def __call__(self, inputs: Mapping[str, Any], **kwargs: Any) -> Any:
-        return super().__call__(own_features(inputs, self.feature_names), **kwargs)
+        return super().__call__(select_features(inputs, self.feature_names), **kwargs)
 
     def pool(self, sequence_output: Any, sentence_starts: Any) -> Any:
-        """Vectors of sentences: a dense layer with tanh on their `<SS>`, as in BERT.
-
-        Args:
-            sequence_output: tensor `(B, L, A)`, what a call returned.
-            sentence_starts: int tensor `(B, N)`.
-
-        Returns:
-            Tensor `(B, N, A)` in the compute dtype.
-        """
+        """Vectors of sentences `(B, N, A)`: a dense layer with tanh on their `<SS>`."""
         return self.pooler(gather_vectors(sequence_output, sentence_starts))
 
     def get_config(self) -> dict[str, Any]:

@@ -6,15 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
-from absl import logging
 from keras import ops
 
-from seg_tf.layers.adaptive_embedding import AdaptiveEmbedding
-from seg_tf.layers.constructor_arguments import with_arguments
-from seg_tf.layers.dropout import Dropout
-from seg_tf.layers.relative_positions import PARTS, RelativePositions
-from seg_tf.layers.transformer_xl_layer import TransformerXLLayer
-from seg_tf.models.own_features import own_features
+from seg_tf.config import TransformerXLConfig, configured_by
+from seg_tf.layers.adaptive import AdaptiveEmbedding
+from seg_tf.layers.common import Dropout, select_features, with_arguments
+from seg_tf.layers.transformer_xl import PARTS, RelativePositions, TransformerXLLayer
 
 _INDICES = tuple(f"stream_{part}" for part in PARTS)
 _MEMORY = ("memory_hidden", "memory_indices")
@@ -22,52 +19,49 @@ _MEMORY = ("memory_hidden", "memory_indices")
 _NOWHERE = -(2**31)
 
 
+@configured_by(TransformerXLConfig)
 @keras.saving.register_keras_serializable(package="seg_tf")
 class TransformerXL(keras.Model):
     """A language model's decoder with memory and relative positions.
 
-    `position_parts` makes the model (Segatron, section 2.1): `("token",)` is
+    `position_parts` defines the model (Segatron, section 2.1): `("token",)` is
     Transformer-XL (Dai et al., 2019), all three parts are Sega-Transformer-XL.
 
-    Memory goes in and comes out. It holds the input of every layer at the last
-    `memory_length` tokens, and their positions in the stream, by which the model
-    knows whether a memory belongs before the segment: one that does not is ignored.
-    No gradient flows into it.
+    Memory is an input and an output: the input of every layer at the last
+    `memory_length` tokens, and their positions in the stream. A memory whose positions
+    do not lead up to the segment is ignored. No gradient flows into it.
 
     Args:
         vocab_size: int.
         position_parts: parts of the relative position vector.
-        position_form: `"eq3"`, or `"released"` for what the authors' code computes.
         num_layers: int. N.
         hidden_size: int. D.
         num_heads: int.
         head_size: int.
         intermediate_size: int. Width inside the feed-forward blocks.
         memory_length: int. M; the weights are the same for any.
-        dropout: float. Rate after the embedding, on the position vectors, in the
-            layers and on the output.
+        dropout: float. Rate after the embedding, on the position vectors, in the layers
+            and on the output.
         attention_dropout: float. Rate on the attention weights.
         cutoffs: as for `AdaptiveEmbedding`.
-        embedding_size: likewise.
-        tail_divisor: likewise.
+        embedding_size: as for `AdaptiveEmbedding`.
+        tail_divisor: as for `AdaptiveEmbedding`.
         layer_norm_epsilon: float.
         initializer_range: float. Standard deviation of the normal distribution that
             weights start from.
-        projection_range: float. That of the projections of word vectors.
+        projection_range: float. The same for the projections of word vectors.
         static_shapes: bool. Whether no shape depends on the text, as XLA and JAX need.
-            Slower, and the same otherwise.
-        recompute_layers: bool. Whether the backward pass of training computes each
-            transformer layer again instead of holding its inner values. Slower, in less
-            memory, and the same otherwise.
-        dtype: dtype or dtype policy of all layers; None takes the global policy.
+            Slower, with the same results.
+        recompute_layers: bool. Whether the backward pass of training recomputes each
+            transformer layer: slower, in less memory, with the same results.
+        dtype: dtype or dtype policy of all layers; None uses the global policy.
         **kwargs: `name` and `trainable`.
 
     Call arguments:
-        inputs: dict of int tensors `(B, T)`: `token_ids`, `stream_token`,
-            `stream_sentence` and `stream_paragraph`; and the memory, as it came out
-            for the segment before: `memory_hidden` `(B, N, M, D)` and
-            `memory_indices` `(B, M, 3)`. Without these two there is none. Other
-            entries are left alone.
+        inputs: dict of int tensors `(B, T)` `token_ids`, `stream_token`,
+            `stream_sentence` and `stream_paragraph`, and the memory that the previous
+            segment returned: `memory_hidden` `(B, N, M, D)` and `memory_indices`
+            `(B, M, 3)`. Without them it is empty. Other entries are ignored.
 
     Returns:
         The output, `(B, T, D)`, and a dict of the memory for the next segment.
@@ -80,7 +74,6 @@ class TransformerXL(keras.Model):
         self,
         vocab_size: int,
         position_parts: Sequence[str] = PARTS,
-        position_form: str = "eq3",
         num_layers: int = 16,
         hidden_size: int = 410,
         num_heads: int = 10,
@@ -103,7 +96,6 @@ class TransformerXL(keras.Model):
         super().__init__(dtype=dtype, **kwargs)
         self.vocab_size = vocab_size
         self.position_parts = tuple(position_parts)
-        self.position_form = position_form
         self.num_layers = num_layers
         self.hidden_size = hidden_size
         self.num_heads = num_heads
@@ -134,7 +126,6 @@ class TransformerXL(keras.Model):
         self.relative_positions = RelativePositions(
             hidden_size,
             self.position_parts,
-            position_form,
             dropout,
             static_shapes,
             dtype=self.dtype_policy,
@@ -145,12 +136,6 @@ class TransformerXL(keras.Model):
             self._transformer_layer(number) for number in range(num_layers)
         ]
         self.build()
-        if position_form == "released":
-            logging.warning(
-                "position_form='released' is not causal: a word's logits depend on "
-                "where later sentences and paragraphs begin. It is there for "
-                "comparison only"
-            )
 
     def _transformer_layer(self, number: int) -> TransformerXLLayer:
         return TransformerXLLayer(
@@ -200,7 +185,7 @@ class TransformerXL(keras.Model):
     ) -> tuple[Any, dict[str, Any]]:
         has_memory = any(name in inputs for name in _MEMORY)
         needed = (*self.feature_names, *(_MEMORY if has_memory else ()))
-        inputs = own_features(inputs, needed)
+        inputs = select_features(inputs, needed)
         if not has_memory:
             inputs = {
                 **inputs,

@@ -7,10 +7,9 @@ import keras
 
 
 class ObjectiveOutput(NamedTuple):
-    """Loss and metrics of one batch, each as a sum and the weight it is over.
+    """Loss and metrics of one batch, each as a sum and its weight, float32 scalars.
 
-    Sums and weights add up over micro-batches and ranks; the training step, alone,
-    divides. All are float32 scalars.
+    They add up over micro-batches and ranks; only the training step divides.
 
     Attributes:
         loss: `(sum, weight)`.
@@ -24,9 +23,8 @@ class ObjectiveOutput(NamedTuple):
 class Objective(Protocol):
     """A layer that computes the loss and the metrics of a sequence output.
 
-    An objective may also have a method `derived_metrics(results)`: from its `loss` and
-    its metrics, each divided by its weight, it makes further ones that are no quotient
-    of sums.
+    An objective may also have a method `derived_metrics(results)`, which computes
+    further metrics from its `loss` and metrics, each divided by its weight.
 
     Attributes:
         loss_weight: factor of the loss in the total.
@@ -35,19 +33,18 @@ class Objective(Protocol):
     loss_weight: float
 
     def count(self, features: Mapping[str, Any]) -> Any:
-        """The weight that the loss will be over, from the features alone.
+        """Denominator of the loss, computed from the features.
 
-        The training step adds it up over all micro-batches and ranks before any
-        gradient is taken, so that each gradient is already that of its share in the
-        global loss and no second accumulator is needed where objectives are joined.
+        The training step sums it over all micro-batches and ranks before any gradient
+        is computed, so each gradient is that of its share of the global loss.
         """
 
     def __call__(
         self, sequence_output: Any, features: Mapping[str, Any], training: bool
     ) -> ObjectiveOutput:
-        """Loss, over the weight `count(features)`, and metrics of a batch.
+        """Loss, with the weight `count(features)`, and metrics of a batch.
 
-        Expensive metrics may be left out of `training`.
+        Expensive metrics may be left out if `training`.
         """
 
 
@@ -55,8 +52,8 @@ class ObjectiveLayer(keras.layers.Layer):
     """An objective with weights, on the output of one encoder.
 
     Args:
-        encoder: the encoder whose output is read. Sizes, initializer and dtype policy
-            are taken from it.
+        encoder: the encoder whose output is read. It determines sizes, initializer and
+            dtype policy.
         loss_weight: float. Factor of this loss in the training step's total.
         **kwargs: arguments of `keras.layers.Layer`.
     """
@@ -96,16 +93,9 @@ class ObjectiveLayer(keras.layers.Layer):
 def check_features(
     features: Mapping[str, Any], needed: Sequence[str], purpose: str, inputs: str
 ) -> None:
-    """Makes sure that a batch holds what an objective reads.
+    """Raises a ValueError if a batch lacks features `needed` for a `purpose`.
 
-    Args:
-        features: the batch.
-        needed: names of the features.
-        purpose: the objective, in words.
-        inputs: name of the config whose inputs hold them.
-
-    Raises:
-        ValueError: if one is missing.
+    `inputs` is the name of the config whose inputs contain them.
     """
     missing = [name for name in needed if name not in features]
     if missing:

@@ -8,36 +8,36 @@ from typing import Any
 import keras
 from keras import ops
 
-from seg_tf.layers.adaptive_embedding import AdaptiveEmbedding
-from seg_tf.layers.adaptive_softmax import AdaptiveSoftmax
+from seg_tf.config import CausalLMConfig, configured_by
+from seg_tf.layers.adaptive import AdaptiveEmbedding, AdaptiveSoftmax
 from seg_tf.objectives.base import ObjectiveLayer, ObjectiveOutput
 
 
+@configured_by(CausalLMConfig)
 @keras.saving.register_keras_serializable(package="seg_tf")
 class CausalLM(ObjectiveLayer):
     """Transformer-XL's loss: an adaptive softmax at every position (Dai et al., 2019).
 
-    The loss is in nats, so that its exponential is the perplexity. There is no
-    accuracy: the most probable word is known only once all words are computed.
+    The loss is in nats, so its exponential is the perplexity. There is no accuracy: the
+    most probable word would need the probabilities of all words.
 
     Args:
-        encoder: the encoder whose output is read, which saw no word after each. Its
-            `token_embedding`, an `AdaptiveEmbedding`, is tied to the softmax, which
-            takes its dtype policy from the encoder too.
+        encoder: the decoder whose output is read. Its `token_embedding`, an
+            `AdaptiveEmbedding`, is tied to the softmax, which has its dtype policy.
         loss_weight: float. Factor of this loss in the training step's total.
         static_shapes: bool. Whether every tail of the softmax is computed at every
-            position, as XLA needs it.
-        vocab_multiple: int. That of the softmax (`AdaptiveSoftmax`).
+            position, as XLA needs.
+        vocab_multiple: int. As for `AdaptiveSoftmax`.
         **kwargs: arguments of `keras.layers.Layer`.
 
     Call arguments:
         sequence_output: float tensor `(B, L, D)` from the encoder.
         features: dict with `target_ids` int `(B, L)` and bool or int `padding_mask`
-            `(B, L)`, which says where there is a word to predict.
-        training: accepted from the training step; the softmax has no dropout.
+            `(B, L)`, True where there is a word to predict.
+        training: ignored; the softmax has no dropout.
 
     Returns:
-        `ObjectiveOutput` without metrics. A batch without any prediction has loss
+        `ObjectiveOutput` without metrics. A batch without predictions has loss
         `(0, 0)`.
 
     Raises:

@@ -8,36 +8,36 @@ from typing import Any
 import keras
 from keras import ops
 
+from seg_tf.config import ExchangeSentenceConfig, configured_by
 from seg_tf.objectives.base import (
     ObjectiveLayer,
     ObjectiveOutput,
     check_features,
 )
-from seg_tf.ops.binary_metrics import (
+from seg_tf.ops.losses import (
     binary_counts,
     binary_summary,
     counts_at_rate,
+    masked_cross_entropy,
     pair_accuracy,
 )
-from seg_tf.ops.losses import masked_cross_entropy
 
 _FEATURES = ("sentence_starts", "is_moved", "can_move")
 
 
+@configured_by(ExchangeSentenceConfig)
 @keras.saving.register_keras_serializable(package="seg_tf")
 class ExchangeSentence(ObjectiveLayer):
-    """ReAT's second objective (section II.E).
+    """ReAT's second objective (section II.E): was this sentence displaced?
 
-    The pooled `<SS>` of each sentence goes through an affine classifier that says
-    whether the sentence was displaced. Texts of one sentence have nothing to exchange
-    and are left out.
-
-    The accuracy of a model that has learned nothing is that of the majority (0.8 for
-    the paper's rate, which reports 0.797): see the other metrics.
+    An affine classifier reads the pooled `<SS>` of each sentence. Texts of one sentence
+    have nothing to exchange and do not count. A model that has learned nothing has the
+    accuracy of the majority (0.8 at the paper's rate, which reports 0.797): see the
+    other metrics.
 
     Args:
-        encoder: the model whose output is read and whose `pool` makes the vectors of
-            sentences. Initializer and dtype policy are taken from it.
+        encoder: the model whose output is read and whose `pool` computes the vectors of
+            sentences. It determines initializer and dtype policy.
         loss_weight: float. Factor of this loss in the training step's total.
         **kwargs: arguments of `keras.layers.Layer`.
 
@@ -45,11 +45,11 @@ class ExchangeSentence(ObjectiveLayer):
         sequence_output: float tensor `(B, L, D)` from the encoder.
         features: dict with int `sentence_starts` `(B, N)` and bool `is_moved` and
             `can_move` `(B, N)`.
-        training: accepted from the training step; the classifier has no dropout.
+        training: ignored; the classifier has no dropout.
 
     Returns:
-        `ObjectiveOutput` with the metrics of `binary_counts` and `counts_at_rate`, a
-        moved sentence being the positive answer, and `pair_accuracy`. A batch without
+        `ObjectiveOutput` with the metrics of `binary_counts` and `counts_at_rate`, for
+        which moved sentences are positive, and `pair_accuracy`. A batch without
         sentences has loss `(0, 0)`.
 
     Raises:

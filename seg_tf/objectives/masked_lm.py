@@ -9,38 +9,38 @@ import keras
 import keras_hub
 from keras import ops
 
+from seg_tf.config import MaskedLMConfig, configured_by
+from seg_tf.layers.common import gelu
 from seg_tf.objectives.base import ObjectiveLayer, ObjectiveOutput
-from seg_tf.ops.activations import gelu
-from seg_tf.ops.losses import masked_accuracy, masked_cross_entropy
-from seg_tf.ops.vocabulary_padding import pad_vocabulary
+from seg_tf.ops.losses import masked_accuracy, masked_cross_entropy, pad_vocabulary
 
 
+@configured_by(MaskedLMConfig)
 @keras.saving.register_keras_serializable(package="seg_tf")
 class MaskedLM(ObjectiveLayer):
     """BERT's masked-LM head and loss over gathered positions (Devlin et al., 2018).
 
-    A dense layer, GELU and LayerNorm, then the transposed token table of the
-    encoder and a bias. On an encoder with the modern trunk, which ends with a norm,
-    there is no dense layer and no further norm. Logits exist at the `P` positions to
-    predict only.
+    A dense layer, GELU and LayerNorm, then the transposed token table of the encoder
+    and a bias. The modern trunk ends with a norm, so its head has neither dense layer
+    nor norm. Logits exist only at the `P` positions to predict.
 
     Args:
-        encoder: the encoder whose output is read. Its token table is tied to the
-            head, which takes its sizes, epsilon and dtype policy from it too.
+        encoder: the encoder whose output is read. Its token table is tied to the head,
+            which has its sizes, epsilon and dtype policy.
         loss_weight: float. Factor of this loss in the training step's total.
-        vocab_multiple: int. Multiple to which the logits of the loss are padded for the
-            kernels of a GPU; weights, loss and `logits` are the same for any.
+        vocab_multiple: int. Multiple to which the logits of the loss are padded for GPU
+            kernels; results are the same for any.
         **kwargs: arguments of `keras.layers.Layer`.
 
     Call arguments:
         sequence_output: float tensor `(B, L, D)` from the encoder.
-        features: dict with `masked_positions` int `(B, P)`, `masked_ids` int
-            `(B, P)` and `masked_weights` float `(B, P)`.
-        training: accepted from the training step; the head has no dropout.
+        features: dict with `masked_positions` int `(B, P)`, `masked_ids` int `(B, P)`
+            and `masked_weights` float `(B, P)`.
+        training: ignored; the head has no dropout.
 
     Returns:
-        `ObjectiveOutput` with metric `accuracy`. A batch without any prediction
-        has loss `(0, 0)`.
+        `ObjectiveOutput` with metric `accuracy`. A batch without predictions has loss
+        `(0, 0)`.
     """
 
     def __init__(
@@ -100,12 +100,7 @@ class MaskedLM(ObjectiveLayer):
 
 
 class _Head(keras_hub.layers.MaskedLMHead):
-    """keras-hub's head, whose logits may be padded and which may lack its dense layer.
-
-    Args:
-        has_dense: bool. Whether there are the dense layer and LayerNorm.
-        **kwargs: arguments of `keras_hub.layers.MaskedLMHead`.
-    """
+    """keras-hub's head, with padded logits and without dense layer if told so."""
 
     def __init__(self, has_dense: bool, **kwargs: Any):
         super().__init__(**kwargs)

@@ -8,6 +8,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from seg_tf.config import SentenceUnshufflingConfig, configured_by
 from seg_tf.layers.sequence_reconstructor import SequenceReconstructor
 from seg_tf.objectives.base import (
     ObjectiveLayer,
@@ -28,26 +29,26 @@ _FEATURES = (
 )
 
 
+@configured_by(SentenceUnshufflingConfig)
 @keras.saving.register_keras_serializable(package="seg_tf")
 class SentenceUnshuffling(ObjectiveLayer):
     """SLM's sentence-level language modelling (section 2.1, eq. 1 to 3).
 
-    A Sequence Reconstructor reads the encoder's output at `[CLS]`, at the `[SENT]`s in
-    the order in which they were presented and at `[SEP]`, and nothing else of it, and
-    points at the sentences in gold order, at last at `[SEP]`. The loss of a row is the
-    mean over its steps; rows whose sentences were not shuffled count as well.
+    A Sequence Reconstructor reads only the encoder's outputs at `[CLS]`, at the
+    `[SENT]`s in the order of presentation and at `[SEP]`, and points at the sentences
+    in gold order, then at `[SEP]`. The loss of a row is the mean over its steps, also
+    if its sentences were not shuffled.
 
-    Metrics are over the shuffled rows of two or more sentences: in others there is
-    nothing to find. Each comes with its `chance`, the score of a guess, and with the
-    score of `longest_first`: sentences sorted by their length, without reading them.
+    Metrics are over the shuffled rows of two or more sentences. Each comes with its
+    `chance`, the score of a guess, and with the score of `longest_first`, sorting by
+    length.
 
     Args:
-        encoder: the encoder whose output is read. The reconstructor takes its sizes,
-            dropout, epsilon, activation, initializer and dtype policy from it.
+        encoder: the encoder whose output is read. The reconstructor has its sizes,
+            dropout, epsilon, activation, initializer and dtype policy.
         num_layers: int. Layers of the reconstructor.
-        scale_pointers: bool. Whether pointer logits are divided by the root of the
-            width, as attention's are.
-        normalize_first: bool. Whether the reconstructor is pre-norm.
+        scale_pointers: bool. As for `SequenceReconstructor`.
+        normalize_first: bool. As for `SequenceReconstructor`.
         loss_weight: float. Factor of this loss in the training step's total.
         **kwargs: arguments of `keras.layers.Layer`.
 
@@ -55,20 +56,19 @@ class SentenceUnshuffling(ObjectiveLayer):
         sequence_output: float tensor `(B, L, D)` from the encoder.
         features: dict with int `candidate_positions` `(B, C)`, bool `candidate_mask`
             `(B, C)`, int `gold_candidates`, `gold_lengths` and `gold_paragraphs`
-            `(B, S)` with S = C - 1 and bool `is_shuffled` `(B,)`.
+            `(B, S)` with S = C - 1, and bool `is_shuffled` `(B,)`.
         training: bool. Whether there is dropout, and no decoding.
 
     Returns:
         `ObjectiveOutput` with these metrics:
 
         * `pointer_accuracy`, `pointer_chance`, `pointer_longest_first`: steps that
-          point at the right sentence when every step before did; the step of `[SEP]`
-          is not counted. Chance is a guess among the sentences left.
-        * Unless `training`, of the order that is decoded freely: `position_accuracy`,
-          places with the right sentence; `perfect_match`, rows with the right order;
-          `kendall_tau`, and `kendall_tau_in_paragraphs`, over the pairs of sentences
-          that begin in the same paragraph, whose chance is 0. Each has its
-          `…_longest_first`, the first two a `…_chance`.
+          point at the right one if all earlier steps did, without the one of `[SEP]`.
+          Chance is a guess among the sentences left.
+        * Unless `training`, of the decoded order: `position_accuracy`, places with the
+          right sentence; `perfect_match`, rows with the right order; `kendall_tau`, and
+          `kendall_tau_in_paragraphs`, over pairs of sentences in one paragraph, whose
+          chance is 0. Each has its `…_longest_first`, the first two a `…_chance`.
 
         A batch without candidates has loss `(0, 0)`.
 
@@ -205,6 +205,6 @@ def _order_metrics(
 
 
 def _first(counts_B: Any, gold_BS: Any) -> Any:
-    """1 at so many steps of a row, from the first on, 0 after: float32 (B, S)."""
+    """1 at the first steps of a row, as many as counted, 0 after: float32 (B, S)."""
     is_step_BS = order_metrics.is_place(counts_B, ops.shape(gold_BS)[1])
     return ops.cast(is_step_BS, "float32")

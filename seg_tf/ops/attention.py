@@ -1,28 +1,30 @@
-"""Attention among positions of equal groups: a sentence, a window, all that is text."""
-
-# Shape key: B batch, T queries, K keys, H heads, E head size.
+"""Attention among positions of equal groups, and rotary positions."""
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
+
+# Shape key: B batch, L sequence length, T queries, K keys, H heads, E head size.
 
 
 def visible_keys(
     query_group: Any, key_group: Any, num_queries: Any, window: int | None = None
 ) -> Any:
-    """Attention mask: keys of the group of a query, and near it.
+    """Attention mask: a query sees the keys of its group, within a window.
 
     Args:
-        query_group: int tensor `(B, T)`, or `(B, 1)` where all queries have the same.
+        query_group: int tensor `(B, T)`, or `(B, 1)` if all queries have the same.
         key_group: int tensor `(B, K)`.
         num_queries: T.
         window: width of local attention: a query sees keys at most `window // 2`
             positions away. None is global attention.
 
     Returns:
-        Bool tensor `(B, T, K)`, or `(B, 1, K)` where neither differs among queries.
+        Bool tensor `(B, T, K)`, or `(B, 1, K)` if it is the same for all queries.
     """
     sees = ops.equal(ops.expand_dims(query_group, 2), ops.expand_dims(key_group, 1))
     if window is None:
@@ -45,12 +47,12 @@ def attention_weights(
     Args:
         query: tensor `(B, T, H, E)`.
         key: tensor `(B, K, H, E)`.
-        query_group: as for `visible_keys`; None lets all see all.
-        key_group: likewise.
-        window: likewise.
+        query_group: as for `visible_keys`; None makes all keys visible.
+        key_group: as for `visible_keys`.
+        window: as for `visible_keys`.
 
     Returns:
-        Tensor `(B, H, T, K)`. A query that sees no key has the same weight for all.
+        Tensor `(B, H, T, K)`. A query that sees no key has equal weights.
     """
     query = query * ops.cast(1 / math.sqrt(query.shape[-1]), query.dtype)
     logits_BHTK = ops.einsum("bkhe,bthe->bhtk", key, query)
@@ -71,20 +73,20 @@ def fused_attention(
     key_group: Any,
     window: int | None = None,
 ) -> Any:
-    """Attention without dropout, in the form of the backend that takes least memory.
+    """Attention without dropout, in the backend's most memory-efficient form.
 
-    On TensorFlow it is our own, which computes the weights again in the backward pass,
-    for some queries at a time. On JAX it is `jax.nn.dot_product_attention`, a flash
-    attention where JAX has one for the device, the dtype and the sizes, unless
-    `keras.config.disable_flash_attention()` was called.
+    On TensorFlow that is `seg_tf.ops.tensorflow_gradients.attention`, which recomputes
+    the weights in the backward pass, a block of queries at a time. On JAX it is
+    `jax.nn.dot_product_attention`: flash attention where JAX supports the device, dtype
+    and sizes, unless `keras.config.disable_flash_attention()` was called.
 
     Args:
         query: tensor `(B, T, H, E)`.
         key: tensor `(B, K, H, E)`.
         value: tensor `(B, K, H, E)`.
         query_group: as for `visible_keys`.
-        key_group: likewise.
-        window: likewise.
+        key_group: as for `visible_keys`.
+        window: as for `visible_keys`.
 
     Returns:
         Tensor `(B, T, H, E)`.
@@ -95,8 +97,7 @@ def fused_attention(
         return tensorflow_gradients.attention(
             query, key, value, query_group, key_group, window
         )
-    # cuDNN's kernel takes no mask that is the same for all queries, unless it is said
-    # for each.
+    # cuDNN's kernel does not broadcast the mask over queries.
     query_group = ops.broadcast_to(query_group, query.shape[:2])
     return ops.dot_product_attention(
         query,
@@ -106,4 +107,79 @@ def fused_attention(
             visible_keys(query_group, key_group, query.shape[1], window), 1
         ),
         flash_attention=keras.config.is_flash_attention_enabled(),
+    )
+
+
+def rotary_sizes(head_size: int, shares: Mapping[str, float]) -> dict[str, int]:
+    """Dimensions of a head that each index rotates.
+
+    Args:
+        head_size: E.
+        shares: index -> its share of the dimensions, relative to the sum of all.
+
+    Returns:
+        The sizes, sorted by name: all even, with the sum E.
+
+    Raises:
+        ValueError: if a share is not positive or does not give an even size.
+
+    Example:
+    >>> rotary_sizes(64, {"position_index": 2, "token_index": 1, "sentence_index": 1})
+    {'position_index': 32, 'sentence_index': 16, 'token_index': 16}
+    """
+    total = sum(shares.values())
+    sizes = {}
+    for name, share in sorted(shares.items()):
+        size = head_size * share / total if share > 0 else 0.0
+        if size < 2 or size % 2:
+            raise ValueError(
+                "`rotary_shares` must give every index an even number of a head's "
+                f"{head_size} dimensions. Received: rotary_shares={dict(shares)}: "
+                f"{name!r} has {size:g}"
+            )
+        sizes[name] = int(size)
+    return sizes
+
+
+def rotations(
+    indices: Mapping[str, Any], sizes: Mapping[str, int], base: float = 10_000.0
+) -> Any:
+    """Cosines and sines of the angles by which queries and keys are rotated.
+
+    An index m with d dimensions of a head rotates pair j by `m * base**(-2j/d)` (Su et
+    al., 2021, section 3.2.2). Each index rotates its own pairs, so the product of a
+    query and a key depends on their distance in every index. Token and sentence are the
+    two levels of BiPE (He et al., 2024, arXiv:2401.16421).
+
+    Args:
+        indices: name -> int tensor `(B, L)`.
+        sizes: name -> its dimensions of a head, as from `rotary_sizes`.
+        base: the longest wavelength is just below 2 pi times this.
+
+    Returns:
+        Float32 tensor `(B, L, E)`: the cosines of the E/2 pairs, then the sines.
+    """
+    angles = []
+    for name, size in sizes.items():
+        frequencies = base ** (-np.arange(0, size, 2) / size)
+        index_BL1 = ops.expand_dims(ops.cast(indices[name], "float32"), -1)
+        angles.append(index_BL1 * frequencies.astype("float32"))
+    angles_BLF = ops.concatenate(angles, axis=-1)
+    return ops.concatenate([ops.cos(angles_BLF), ops.sin(angles_BLF)], axis=-1)
+
+
+def rotate(vectors: Any, rotation: Any) -> Any:
+    """Rotates queries or keys: pair j is the dimensions j and j + E/2 of a head.
+
+    Args:
+        vectors: float tensor `(B, L, H, E)`.
+        rotation: float tensor `(B, L, E)` from `rotations`.
+
+    Returns:
+        Tensor `(B, L, H, E)`.
+    """
+    cosine, sine = ops.split(ops.expand_dims(rotation, 2), 2, axis=-1)
+    first, second = ops.split(vectors, 2, axis=-1)
+    return ops.concatenate(
+        [first * cosine - second * sine, second * cosine + first * sine], axis=-1
     )

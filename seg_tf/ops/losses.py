@@ -1,24 +1,27 @@
-"""Losses and metrics as `(sum, weight)`: the training step alone divides."""
+"""Losses and metrics as `(sum, weight)`, and output layers padded for GPUs.
 
-# Shape key: B batch, P predictions, V vocabulary.
+Only the training step divides.
+"""
 
+from collections.abc import Mapping
 from typing import Any
 
 from keras import ops
+
+# Shape key: B batch, P predictions, N answers of a row, V vocabulary, D width.
 
 
 def masked_cross_entropy(logits: Any, labels: Any, weights: Any) -> tuple[Any, Any]:
     """Cross entropy of integer labels, weighted and summed.
 
     Args:
-        logits: float tensor `(..., V)` of any precision; the softmax is taken in
-            float32.
-        labels: int tensor `(...)`, each below V, also where the weight is 0.
+        logits: float tensor `(..., V)`; the softmax is computed in float32.
+        labels: int tensor `(...)`, each below V, even where the weight is 0.
         weights: float tensor `(...)`; 0 leaves a label out.
 
     Returns:
-        The weighted sum and the sum of the weights, float32 scalars. With no
-        weight at all both are 0, and so is every gradient.
+        The weighted sum and the sum of the weights, float32 scalars. If all weights
+        are 0, both are 0, and so is every gradient.
     """
     losses_BP = ops.sparse_categorical_crossentropy(
         labels, ops.cast(logits, "float32"), from_logits=True
@@ -28,16 +31,146 @@ def masked_cross_entropy(logits: Any, labels: Any, weights: Any) -> tuple[Any, A
 
 
 def masked_accuracy(logits: Any, labels: Any, weights: Any) -> tuple[Any, Any]:
-    """Weighted number of labels that hold the largest logit.
+    """Weighted number of labels with the largest logit, and the sum of the weights.
 
-    Args:
-        logits: float tensor `(..., V)`.
-        labels: int tensor `(...)`.
-        weights: float tensor `(...)`; 0 leaves a label out.
-
-    Returns:
-        The weighted number of hits and the sum of the weights, float32 scalars.
+    Arguments are those of `masked_cross_entropy`.
     """
     hits_BP = ops.equal(ops.argmax(logits, axis=-1), ops.cast(labels, "int32"))
     weights = ops.cast(weights, "float32")
     return ops.sum(ops.cast(hits_BP, "float32") * weights), ops.sum(weights)
+
+
+def binary_counts(
+    predictions: Any, labels: Any, weights: Any
+) -> dict[str, tuple[Any, Any]]:
+    """Metrics of binary classification that can be summed over batches.
+
+    With few positives accuracy says little, so every metric comes with its baseline.
+
+    Args:
+        predictions: bool tensor of any shape.
+        labels: bool tensor of that shape.
+        weights: float tensor of that shape; 0 leaves an answer out.
+
+    Returns:
+        Pairs of float32 scalars: `accuracy`, `positive_rate` of the labels,
+        `predicted_rate` of the predictions, `recall`, `specificity` and `f1`.
+    """
+    weights = ops.cast(weights, "float32")
+    is_yes, is_said = (
+        ops.cast(values, "float32") * weights for values in (labels, predictions)
+    )
+    total, positives, said = (ops.sum(one) for one in (weights, is_yes, is_said))
+    found = ops.sum(is_yes * ops.cast(predictions, "float32"))
+    # Neither positive nor said to be.
+    rejected = total - positives - said + found
+    return {
+        "accuracy": (found + rejected, total),
+        "positive_rate": (positives, total),
+        "predicted_rate": (said, total),
+        "recall": (found, positives),
+        "specificity": (rejected, total - positives),
+        "f1": (2 * found, positives + said),
+    }
+
+
+def counts_at_rate(
+    scores: Any, labels: Any, weights: Any
+) -> dict[str, tuple[Any, Any]]:
+    """Recall and specificity with the share of positives as the threshold.
+
+    With few positives, hardly any probability exceeds 0.5. The share of positives is
+    the threshold of the best balanced accuracy.
+
+    Args:
+        scores: float tensor, the log-odds of a positive.
+        labels: bool tensor of that shape.
+        weights: float tensor of that shape; 0 leaves an answer out.
+
+    Returns:
+        `recall_at_rate` and `specificity_at_rate`, pairs as in `binary_counts`.
+    """
+    weights = ops.cast(weights, "float32")
+    positives = ops.sum(ops.cast(labels, "float32") * weights)
+    # Without positives, or without anything else, -inf or inf.
+    threshold = ops.log(positives) - ops.log(ops.sum(weights) - positives)
+    counts = binary_counts(ops.cast(scores, "float32") > threshold, labels, weights)
+    return {f"{name}_at_rate": counts[name] for name in ("recall", "specificity")}
+
+
+def pair_accuracy(scores: Any, labels: Any, weights: Any) -> tuple[Any, Any]:
+    """Share of pairs of a row in which the positive outscores the negative.
+
+    This is the area under the ROC curve over pairs of a row. It is 0.5 by chance, and
+    rises long before a positive gets a probability above 0.5.
+
+    Args:
+        scores: float tensor `(B, N)`.
+        labels: bool tensor `(B, N)`.
+        weights: float tensor `(B, N)`, 0 or 1; 0 leaves an answer out.
+
+    Returns:
+        The number of such pairs, where equal scores count half, and the number of all
+        pairs of a positive and a negative: float32 scalars.
+    """
+    scores_BN = ops.cast(scores, "float32")
+    weights_BN = ops.cast(weights, "float32")
+    is_yes_BN = ops.cast(labels, "float32") * weights_BN
+    is_no_BN = weights_BN - is_yes_BN
+    signs_BNN = ops.sign(scores_BN[:, :, None] - scores_BN[:, None, :])
+    pairs_BNN = is_yes_BN[:, :, None] * is_no_BN[:, None, :]
+    return ops.sum(pairs_BNN * (signs_BNN + 1) / 2), ops.sum(pairs_BNN)
+
+
+def binary_summary(results: Mapping[str, Any]) -> dict[str, Any]:
+    """Metrics that cannot be summed over batches, from those that can.
+
+    Args:
+        results: quotients of `binary_counts` and, optionally, `counts_at_rate`.
+
+    Returns:
+        `majority_accuracy`, that of the more frequent answer; `balanced_accuracy`, the
+        mean of recall and specificity, 0.5 by chance, and `balanced_accuracy_at_rate`;
+        and `mcc`, Matthews' correlation coefficient, 0 by chance and for 0 / 0.
+    """
+    yes, said = results["positive_rate"], results["predicted_rate"]
+    covariance = results["recall"] * yes - yes * said
+    variances = yes * (1 - yes) * said * (1 - said)
+    balanced = {
+        f"balanced_accuracy{at}": (results[f"recall{at}"] + results[f"specificity{at}"])
+        / 2
+        for at in ("", "_at_rate")
+        if f"recall{at}" in results
+    }
+    return {
+        "majority_accuracy": ops.maximum(yes, 1 - yes),
+        **balanced,
+        "mcc": ops.divide_no_nan(covariance, ops.sqrt(ops.maximum(variances, 0))),
+    }
+
+
+# Far below any logit, so that its probability is exactly 0; float16 holds it.
+_NEVER = -3e4
+
+
+def pad_vocabulary(table: Any, bias: Any, multiple: int) -> tuple[Any, Any]:
+    """Pads the vocabulary of an output layer to a size that suits GPU kernels.
+
+    Tensor cores are slow for rows of logits that do not begin at a multiple of 16 bytes
+    (8 numbers of half precision), and 30,522 is not a multiple of 8. Only the operands
+    of the product are padded, so weights, checkpoints and gradients keep their sizes.
+    The padding has probability 0 and gradient 0.
+
+    Args:
+        table: vectors of the words `(V, D)`.
+        bias: float tensor `(V,)`.
+        multiple: int. The vocabulary is padded to a multiple of it; 1 pads nothing.
+
+    Returns:
+        Table and bias.
+    """
+    missing = -table.shape[0] % multiple
+    if not missing:
+        return table, bias
+    table = ops.pad(table, [[0, missing], [0, 0]])
+    return table, ops.pad(bias, [[0, missing]], constant_values=_NEVER)

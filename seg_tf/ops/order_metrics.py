@@ -70,15 +70,9 @@ def pointer_chance(
 
 
 def longest_first(gold: Any, lengths: Any, num_sentences: Any) -> Any:
-    """The sentences by length, the longest first; among equals by their name.
+    """An order, int32 `(B, S)`: the longest sentence first, among equals by name.
 
-    Args:
-        gold: names of the sentences, as above.
-        lengths: int tensor `(B, S)`, length of each sentence of `gold`.
-        num_sentences: as above.
-
-    Returns:
-        An order, int32 `(B, S)`.
+    `lengths`, int `(B, S)`, are those of the sentences of `gold`.
     """
     keys_BS = _length_keys(gold, lengths, num_sentences)
     ranking_BS = ops.argsort(-keys_BS, axis=1)
@@ -88,10 +82,7 @@ def longest_first(gold: Any, lengths: Any, num_sentences: Any) -> Any:
 def pointer_longest_first(
     gold: Any, lengths: Any, num_sentences: Any, weights: Any
 ) -> tuple[Any, Any]:
-    """Hits of guessing the longest of the sentences not yet placed, over all steps.
-
-    Arguments are those of `longest_first`, and `weights`.
-    """
+    """Hits of guessing the longest of the sentences not yet placed, over all steps."""
     weights_B = ops.cast(weights, "float32")
     num_places = ops.shape(gold)[1]
     keys_BS = _length_keys(gold, lengths, num_sentences)
@@ -117,16 +108,10 @@ def kendall_tau(
 ) -> tuple[Any, Any]:
     """Kendall's rank correlation of order and gold, summed over rows.
 
-    The share of pairs of sentences that are in the right order less the share of
-    those that are not; a random order has 0. Rows without a pair have no weight.
-
-    Args:
-        order: as above.
-        gold: as above.
-        num_sentences: as above.
-        weights: as above.
-        groups: int tensor `(B, S)`, group of each sentence of `gold`, such as its
-            paragraph. Only pairs within a group count. None is one group.
+    It is the share of pairs of sentences in the right order minus the share of the
+    others; a random order has 0. Rows without a pair have no weight. With `groups`, int
+    `(B, S)`, such as the paragraph of each sentence of `gold`, only pairs within a
+    group count.
     """
     is_place_BS = is_place(num_sentences, ops.shape(order)[1])
     order, gold = ops.cast(order, "int32"), ops.cast(gold, "int32")

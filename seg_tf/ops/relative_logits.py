@@ -14,26 +14,70 @@ the few distances that occur, picked for each run, and brought to the keys of th
 by a product with ones and zeros.
 """
 
+import math
+from typing import Any, NamedTuple
+
+from keras import ops
+
 # Shape key: B batch, T queries, K keys (those of the memory first), H heads, E head
 # size, D width of a position vector, S runs of keys with equal indices, U distances
 # that occur, F half of the width of a part.
 
-from typing import Any, NamedTuple
+_LONGEST_WAVE = 10_000.0
 
-from keras import ops
+
+def part_widths(width: int, num_parts: int) -> list[int]:
+    """Splits the width of a position vector among its parts (Segatron, eq. 3).
+
+    All parts are equally wide and even, since half of each are sines. The last one
+    takes the rest: 410 in three is 136, 136 and 138.
+
+    Raises:
+        ValueError: if `width` is odd or too small.
+    """
+    share = width // num_parts
+    share += share % 2
+    last = width - share * (num_parts - 1)
+    if width % 2 or last < 2:
+        raise ValueError(
+            "`width` must be even and leave two numbers for every part. Received: "
+            f"width={width}, num_parts={num_parts}"
+        )
+    return [share] * (num_parts - 1) + [last]
+
+
+def angular_frequencies(width: int) -> list[float]:
+    """1 / 10000^(2i / width) for i below width / 2 (Segatron, eq. 2)."""
+    return [math.pow(_LONGEST_WAVE, -2 * i / width) for i in range(width // 2)]
+
+
+def angles(positions: Any, width: int) -> Any:
+    """Angles of the sinusoids of positions `(...)`: float32 tensor `(..., width / 2)`.
+
+    They are as exact as float32 represents positions times frequencies: keep these
+    small.
+    """
+    frequencies = ops.convert_to_tensor(angular_frequencies(width), dtype="float32")
+    return ops.cast(positions, "float32")[..., None] * frequencies
+
+
+def position_vectors(positions: Any, width: int) -> Any:
+    """R of eq. 2: all sines, then all cosines: float32 tensor `(..., width)`."""
+    angle = angles(positions, width)
+    return ops.concatenate([ops.sin(angle), ops.cos(angle)], axis=-1)
 
 
 class ExactPositions(NamedTuple):
     """Positions of queries and keys as eq. 3 uses them.
 
     Attributes:
-        token_vectors: `(K, D_token)`, R of the distances K - 1 to 0; None where R does
-            not speak of tokens.
-        segment_vectors: for sentence and for paragraph, where R speaks of them,
+        token_vectors: `(K, D_token)`, R of the distances K - 1 to 0; None without
+            tokens.
+        segment_vectors: for sentence and for paragraph, if they are parts,
             `(U_part, D_part)`: R of each distance that occurs.
-        distances_to_runs: for each part, `(B, T, S)`: which of them a query has to a
-            run.
-        runs_of_keys: `(B, S, K)`, 1 where a key is of a run, else 0.
+        distances_to_runs: for each part, `(B, T, S)`: the number of the distance
+            between a query and a run.
+        runs_of_keys: `(B, S, K)`, 1 where a key belongs to a run, else 0.
     """
 
     token_vectors: Any
@@ -53,7 +97,7 @@ class ExactPositions(NamedTuple):
             kernel: `(D, H, E)`, W_R.
 
         Returns:
-            `(B, H, T, K)`. After a query's own place the token term is not defined.
+            `(B, H, T, K)`. Behind a query's own place the token term is undefined.
         """
         begin, token_terms, to_runs = 0, [], []
         if self.token_vectors is not None:
@@ -88,7 +132,7 @@ class AnglesOfPart(NamedTuple):
     """Sines and cosines of the angles of one part, in the order of their use below.
 
     Attributes:
-        query: four tensors `(B, T, F)`; what is dropped of R is dropped of them.
+        query: four tensors `(B, T, F)`, to which the dropout of R is applied.
         key: cosine and sine, `(B, K, F)`.
     """
 
@@ -105,11 +149,7 @@ class StaticPositions(NamedTuple):
             =   (z_sin sin wa + z_cos cos wa) cos wb
               + (z_cos sin wa - z_sin cos wa) sin wb
 
-    with z = W_R^T (W_q E_i + v), whose factors are made for queries and for keys.
-
-    Attributes:
-        token_vectors: as above.
-        segment_angles: for sentence and for paragraph, where R speaks of them.
+    with z = W_R^T (W_q E_i + v), whose factors are computed for queries and for keys.
     """
 
     token_vectors: Any
@@ -118,7 +158,7 @@ class StaticPositions(NamedTuple):
     def logits(
         self, content_query: Any, key: Any, position_query: Any, kernel: Any
     ) -> Any:
-        """Arguments and result as for `ExactPositions`."""
+        """As `ExactPositions.logits`."""
         begin, logits = 0, _content_logits(content_query, key)
         if self.token_vectors is not None:
             begin = self.token_vectors.shape[-1]
@@ -136,28 +176,6 @@ class StaticPositions(NamedTuple):
         return logits
 
 
-class ReleasedPositions(NamedTuple):
-    """Positions as the released code of Segatron uses them in place of eq. 3.
-
-    Every key's indices are subtracted from the largest there are, not from the
-    query's, and the products are shifted as if they rose by one from key to key. So a
-    query gets the profile of boundaries that the row's last word sees.
-
-    Attributes:
-        vectors: `(B, K, D)`, R of the distances from the largest indices of the row.
-    """
-
-    vectors: Any
-
-    def logits(
-        self, content_query: Any, key: Any, position_query: Any, kernel: Any
-    ) -> Any:
-        """Arguments and result as for `ExactPositions`."""
-        vectors_BKHE = ops.einsum("bkd,dhe->bkhe", self.vectors, kernel)
-        products_BHTK = ops.einsum("bhte,bkhe->bhtk", position_query, vectors_BKHE)
-        return _content_logits(content_query, key) + shift(products_BHTK)
-
-
 def _content_logits(query_BHTE: Any, key_BHKE: Any) -> Any:
     return ops.matmul(query_BHTE, ops.swapaxes(key_BHKE, 2, 3))
 
@@ -169,14 +187,10 @@ def _token_logits(query: Any, kernel: Any, vectors: Any) -> Any:
 
 
 def shift(products: Any) -> Any:
-    """Moves each query's products with distances to the keys at these distances.
+    """Moves each query's products with distances K - 1, …, 0 to the keys there.
 
-    Args:
-        products: `(B, H, T, K)`; the last axis is distance K - 1, …, 0.
-
-    Returns:
-        `(B, H, T, K)`: entry (i, j) is the product at distance K - T + i - j. Where
-        that is negative, there is a number without meaning.
+    Entry (i, j) of `(B, H, T, K)` becomes the product at distance K - T + i - j, or an
+    undefined number where that is negative.
     """
     batch, heads, queries, keys = ops.shape(products)
     padded = ops.pad(products, [[0, 0], [0, 0], [0, 0], [1, 0]])

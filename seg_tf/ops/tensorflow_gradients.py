@@ -31,18 +31,18 @@ def attention(
 ) -> tf.Tensor:
     """Attention whose weights exist for a block of queries at a time.
 
-    Neither the forward pass holds those of all pairs nor what is left after it: the
-    backward pass computes them again. So memory grows with T + K, not with their
-    product (Rabe and Staats, 2021; Dao et al., 2022, appendix B).
+    The forward pass never holds the weights of all pairs, and the backward pass
+    recomputes them. So memory grows with T + K instead of their product (Rabe and
+    Staats, 2021; Dao et al., 2022, appendix B).
 
     Args:
         query: `(B, T, H, E)`.
         key: `(B, K, H, E)`.
         value: `(B, K, H, E)`.
-        query_group: int `(B, T)`, or `(B, 1)` where all queries have the same.
-        key_group: int `(B, K)`; a query sees the keys of its group. What one gives that
-            sees none has no meaning, and neither has a gradient of that.
-        window: width of local attention, as for `seg_tf.ops.attention.visible_keys`.
+        query_group: as for `seg_tf.ops.attention.visible_keys`.
+        key_group: as for `visible_keys`. The output of a query that sees no key is
+            undefined, and so is its gradient.
+        window: as for `visible_keys`.
 
     Returns:
         `(B, T, H, E)`.
@@ -133,12 +133,7 @@ def _attention(
 class _QueryBlocks:
     """Queries in blocks of one size, the last one padded.
 
-    Sizes are numbers where they are known, since XLA needs them, and else tensors.
-
-    Args:
-        num_queries: T.
-        num_keys: K.
-        dtype: of what is computed for them.
+    Sizes are ints where they are known, since XLA needs them, and tensors otherwise.
     """
 
     def __init__(self, num_queries: Any, num_keys: Any, dtype: tf.DType):
@@ -165,13 +160,8 @@ class _QueryBlocks:
     ) -> tuple[tf.Tensor, ...]:
         """Calls a function on one block after another.
 
-        Args:
-            function: from the number of a block and the sums so far to
-                `(B, H, S, E)` and the sums, the block included.
-            *sums: those before the first block.
-
-        Returns:
-            What the function gave for all queries, `(B, T, H, E)`, and the sums.
+        The function maps the number of a block and the sums so far to outputs `(B, H,
+        S, E)` and the new sums. Returns all outputs, `(B, T, H, E)`, and the sums.
         """
         if isinstance(self._number, int) and self._number == 1:
             output_BHTE, *new_sums = function(0, *sums)
@@ -221,18 +211,18 @@ def recomputed(
     weights: Sequence[tf.Tensor],
     tensors: Sequence[tf.Tensor],
 ) -> tuple[tf.Tensor, list[tf.Tensor]]:
-    """Calls a function, of which nothing is kept: the backward pass calls it again.
+    """Calls a function and keeps nothing: the backward pass calls it again.
 
-    `tf.recompute_grad` does so too, but adds to integers and copies the weights.
+    `tf.recompute_grad` does the same, but adds to integers and copies the weights.
 
     Args:
-        function: of the weights and the tensors alone, not of variables; it returns
-            what is differentiated and other tensors.
+        function: function of the weights and the tensors only, not of variables. It
+            returns the output that is differentiated, and other tensors.
         weights: its first argument.
-        tensors: its second; at least one of them is of floats.
+        tensors: its second argument; at least one of them is of floats.
 
     Returns:
-        What the function does.
+        The results of the function.
     """
     others: list[tf.Tensor] = []
     num_weights = len(weights)
@@ -267,10 +257,10 @@ def recomputed(
 
 
 def _zero_after(tensor: tf.Tensor) -> tf.Tensor:
-    """A 0 that has to wait for a tensor, though no compiler can know that it is 0.
+    """A 0 that has to wait for a tensor, although no compiler can know that it is 0.
 
-    Without it TensorFlow and XLA would find the same products twice in the graph, and
-    compute them once and hold them.
+    Without it, TensorFlow and XLA would find the same products twice in the graph,
+    compute them once and keep them.
     """
     first = tf.reduce_sum(tf.reshape(tensor, [-1])[:1])
     return tf.where(tf.math.is_nan(first), first, tf.zeros_like(first))

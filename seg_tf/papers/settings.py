@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from seg_tf.configuration import RunConfig
+from seg_tf.config import RunConfig
 
 _SETTINGS = tomllib.loads(
     pathlib.Path(__file__).with_name("settings.toml").read_text(encoding="utf-8")

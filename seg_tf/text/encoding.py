@@ -140,14 +140,7 @@ class Words:
         self._chunks = CachedFunction(self._encode_chunk, _MAX_CHUNKS)
 
     def encode(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Word ids of many texts.
-
-        Args:
-            texts: any strings; one without words gives no ids.
-
-        Returns:
-            `(ids, lengths)`: an int32 array of the ids of all texts, one text after
-            the other, and an int64 array of the number of ids of each text.
+        """Word ids of many texts, as `WordPieces.encode`.
 
         Raises:
             ValueError: if `texts` is a single string.
@@ -162,11 +155,7 @@ class Words:
         return np.array(ids, np.int32), np.array(lengths, np.int64)
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The words with spaces between them, for people.
-
-        Raises:
-            ValueError: if an id is not in the vocabulary.
-        """
+        """The words with spaces between them, for people."""
         return " ".join(self.vocabulary.tokens_of(ids))
 
     def _encode_chunk(self, chunk: str) -> tuple[int, ...]:
@@ -176,11 +165,7 @@ class Words:
 
 
 def read_vocabulary(tokenizer: str, path: str | os.PathLike) -> TokenTable:
-    """Reads a vocabulary file, one token a line.
-
-    Args:
-        tokenizer: one of `TOKENIZERS`.
-        path: the file.
+    """Reads the vocabulary file of one of `TOKENIZERS`.
 
     Raises:
         OSError: if it cannot be read.
@@ -224,10 +209,6 @@ def sentence_splitter(tokenizer: str, splitter: Splitter) -> Callable[[str], lis
 
     Punkt ends a sentence inside WikiText's `@.@`, the point of a decimal number. In
     text that is split at punctuation, no word reaches across a sentence end.
-
-    Args:
-        tokenizer: one of `TOKENIZERS`.
-        splitter: what finds the sentences.
     """
     check_tokenizer(tokenizer)
     if tokenizer != WHITESPACE:

@@ -56,11 +56,7 @@ class Normalization:
 
     @classmethod
     def from_described(cls, described: Mapping[str, Any]) -> Self:
-        """The normalization that a manifest or a checkpoint describes.
-
-        Args:
-            described: a mapping with the entries of `described`, among others.
-        """
+        """The normalization with the entries of `described`, among others."""
         return cls(
             described["lower_case"],
             described.get("strip_accents"),
@@ -111,9 +107,7 @@ def exact_normalizer(
 ) -> tokenizers.normalizers.Normalizer:
     """The normalizer that the tokenizer applies before it splits words.
 
-    Args:
-        normalization: changes to the text.
-        letters_only: True neither drops characters nor puts spaces around them.
+    With `letters_only` it neither drops characters nor puts spaces around them.
     """
     return tokenizers.normalizers.BertNormalizer(
         clean_text=not letters_only,
@@ -161,7 +155,7 @@ class Casing:
 
     Attributes:
         source: the vocabulary's file.
-        num_rows: ordinary rows; special tokens and unused rows do not count.
+        num_rows: ordinary rows, without special tokens and unused rows.
         num_changed: rows that uncased text without accents can never contain.
         num_with_case: rows with a letter that has a capital.
         num_capitals: rows that lower-cased text can never contain.

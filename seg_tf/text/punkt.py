@@ -117,10 +117,8 @@ def ends_sentence(kind: Kind, evidence: int) -> bool:
 class Before(NamedTuple):
     """A token as the left side of a possible boundary.
 
-    Attributes:
-        kind: its kind.
-        type: its lower-case form without the period, as collocations list it;
-            None where no collocation can start.
+    `type` is its lower-case form without the period, as collocations list it; None
+    where no collocation can start.
     """
 
     kind: Kind
@@ -128,24 +126,14 @@ class Before(NamedTuple):
 
 
 class After(NamedTuple):
-    """A token as the right side of a possible boundary.
-
-    Attributes:
-        evidence: flags of `Evidence`.
-        type: its lower-case form, as collocations list it.
-    """
+    """A token as the right side of a boundary: flags of `Evidence`, and its type."""
 
     evidence: int
     type: str
 
 
 class PunktDecision:
-    """Punkt's decision under one set of parameters.
-
-    Args:
-        parameters: the tables of abbreviations, collocations, sentence starters
-            and of how words are capitalised.
-    """
+    """Punkt's decision under one set of parameters."""
 
     def __init__(self, parameters: PunktParameters):
         self.parameters = parameters
@@ -271,11 +259,9 @@ _ALL_KINDS = sum(1 << kind for kind in Kind)
 
 
 class CachedFunction(dict):
-    """Bounded cache of a function: `cache[text]` is `function(text)`.
+    """Bounded cache of a function of strings: `cache[text]` is `function(text)`.
 
-    Args:
-        function: of a string.
-        max_entries: number of values at which all are dropped.
+    All values are dropped when there are `max_entries`.
     """
 
     MAX_KEY_LENGTH = 40

@@ -147,11 +147,7 @@ class PunktParameters:
 
     @classmethod
     def from_json(cls, values: Any, source: str) -> Self:
-        """Parses the content of a file of `to_bytes`.
-
-        Args:
-            values: the parsed JSON.
-            source: the file, for errors.
+        """Parses the content of a file of `to_bytes`, named by `source` in errors.
 
         Raises:
             ValueError: if it has another format, or a table is malformed.
@@ -192,11 +188,10 @@ class PunktParameters:
 
         Args:
             folder: path of the folder, or a `zipfile.Path` inside `punkt_tab.zip`.
-            name: name of the table. By default it is made of the folder's name.
+            name: name of the table; by default it includes the folder's name.
 
         Raises:
-            ValueError: if one of the four files is missing or has a malformed
-                line; the message names the file and the line.
+            ValueError: if one of the four files is missing or has a malformed line.
         """
         if isinstance(folder, str):
             folder = pathlib.Path(folder)
@@ -219,12 +214,8 @@ class PunktParameters:
 class PunktCorrections:
     """Entries that tables must contain, and entries that they must not.
 
-    Attributes:
-        abbreviations: types that are abbreviations, without the period.
-        not_abbreviations: types that are not, whatever the text says.
-        collocations: pairs of types between which no sentence ends.
-        sentence_starters: types that often begin a sentence.
-        not_sentence_starters: types that do not, whatever the text says.
+    Abbreviations are types without the period, collocations pairs of types between
+    which no sentence ends, sentence starters types that often begin a sentence.
     """
 
     abbreviations: frozenset[str] = frozenset()

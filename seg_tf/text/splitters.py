@@ -43,11 +43,7 @@ _MARKS = {
 
 
 class SentenceFunctionError(ValueError):
-    """A sentence function failed, or its result is not the paragraph's sentences.
-
-    Attributes:
-        paragraph: the paragraph that it was called with.
-    """
+    """A sentence function failed, or did not return the sentences of `paragraph`."""
 
     def __init__(self, message: str, paragraph: str):
         super().__init__(message)
@@ -64,7 +60,8 @@ class SentenceFunction:
     Attributes:
         function: `module:function`.
         named_by: the file that names the function, if nothing else does. Such a
-            function is never imported: whoever wrote the file could run any code.
+            function is never imported, because whoever wrote the file could run any
+            code.
     """
 
     function: str
@@ -106,9 +103,6 @@ class SentenceFunction:
 
 class FunctionSplitter:
     """Splits a paragraph with a function, and checks that no text is lost.
-
-    Args:
-        parameters: names the function.
 
     Raises:
         ValueError: if there is no such function, or only a file names it.
@@ -209,19 +203,13 @@ def make_splitter(parameters: SentenceParameters) -> Splitter:
 def load_parameters(
     name_or_path: SentenceParameters | str, sentence_function: str | None = None
 ) -> SentenceParameters:
-    """Loads the parameters that the value of a flag names.
+    """Loads the parameters that the value of a flag names (`PARAMETERS_HELP`).
 
-    Args:
-        name_or_path: `english`, the built-in table; `universal`, which knows no words
-            but marks that end a sentence without a space; the path of a JSON file that
-            `seg_tf.commands.train_punkt` wrote; the path of a `punkt_tab` folder of
-            one language; `nltk:english`, that language of the `punkt_tab` data that
-            NLTK finds on this machine; or `function:module:name`, a Python function.
-            Parameters are returned as they are.
-        sentence_function: as for `read_parameters`.
+    Parameters are returned as they are. `sentence_function` is as for
+    `read_parameters`.
 
     Raises:
-        ValueError: if it is none of these or cannot be read.
+        ValueError: if there are no such parameters, or they cannot be read.
     """
     if not isinstance(name_or_path, str):
         return name_or_path
@@ -253,12 +241,10 @@ def read_parameters(
     Args:
         path: the file.
         sentence_function: `module:function`, the function that the file may name. A
-            function that only the file names can be read but not run: `make_splitter`
-            refuses it.
+            function that only the file names is read, but `make_splitter` refuses it.
 
     Raises:
-        ValueError: if the file is missing or invalid, or names a function other than
-            `sentence_function`.
+        ValueError: if the file is missing or invalid, or names another function.
     """
     if not path.is_file():
         raise ValueError(
@@ -305,17 +291,14 @@ def _from_nltk_data(language: str) -> PunktParameters:
 
 
 def load_function(name: str, argument: str) -> Callable[[str], object]:
-    """Imports a user's function by name.
+    """Imports the user's function `name`, `module:function`.
 
     Modules below the folder of a checkpoint, a run or records are never imported: such
-    folders may come from other people.
-
-    Args:
-        name: `module:function`.
-        argument: the argument or flag that names it, for errors.
+    folders may come from other people. `argument` is what names the function, for
+    errors.
 
     Raises:
-        ValueError: if there is no such function; the message says what is missing.
+        ValueError: if there is no such function.
     """
     module_name, separator, function_name = name.partition(":")
     if not (separator and module_name and function_name):

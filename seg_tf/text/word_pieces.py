@@ -135,11 +135,7 @@ class WordPieces:
         return self._ways(texts) == _EXACT
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The words that the pieces form, with spaces between them, for people.
-
-        Raises:
-            ValueError: if an id is not in the vocabulary.
-        """
+        """The words that the pieces form, with spaces between them, for people."""
         words: list[str] = []
         for token in self.vocabulary.tokens_of(ids):
             if words and token.startswith(CONTINUATION):
@@ -264,13 +260,9 @@ class FastTokenizer:
 
     The kernels bound the bytes of a word, the rules its characters. In ASCII these are
     the same. For other text the bound never acts on a word that the rules allow, and
-    the caller does not pass words that they might not.
-
-    Args:
-        tokens: the tokens in the order of their ids.
-        normalization: changes to text before words are looked up. The kernels always
-            split ideographs, and strip accents only from lower-cased text. For other
-            settings, the characters concerned are among the known differences.
+    the caller does not pass words that they might not. The kernels always split
+    ideographs, and strip accents only from lower-cased text: for other settings, the
+    characters concerned are among the known differences.
     """
 
     def __init__(self, tokens: Sequence[str], normalization: Normalization):
@@ -326,10 +318,8 @@ def word_piece_kernel(
 ) -> tensorflow_text.FastWordpieceTokenizer:
     """The kernel that finds the longest pieces, made once for a vocabulary.
 
-    Args:
-        tokens: the tokens in the order of their ids.
-        max_bytes_per_word: longer words are unknown.
-        splits_words: whether its inputs are texts, not words.
+    Longer words than `max_bytes_per_word` are unknown. Without `splits_words`, its
+    inputs are words.
     """
     # White space and control characters match no word, but the kernel would match white
     # space across words, and cannot build its tables with some control characters.
@@ -350,9 +340,6 @@ def word_piece_kernel(
 
 class TokenizerDifferences:
     """Finds the texts that the fast tokenizer may encode differently.
-
-    Args:
-        normalization: that of the tokenizers.
 
     Example:
         >>> from seg_tf.text.normalization import UNCASED

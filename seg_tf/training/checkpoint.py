@@ -1,31 +1,35 @@
-"""Checkpoints of a run: writing them, keeping some, and continuing from one."""
+"""Checkpoints of a run: writing, keeping and restoring them."""
 
+import math
 import pathlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import tensorflow as tf
+
 from seg_tf import files
 from seg_tf.checkpoints import contents, folder_names, folders
 from seg_tf.checkpoints.errors import CheckpointError, DamagedCheckpointError
+from seg_tf.config import RunConfig
 from seg_tf.text.encoding import TextPreparation
-from seg_tf.training import training_state
-from seg_tf.training.pretrainer import Pretrainer
+from seg_tf.training.learner import Learner
 
 
 class Checkpoints:
     """The folder `checkpoints` of a run.
 
-    A checkpoint is a folder `update-00001000`, written aside and renamed, so that
-    whatever has that name is whole. The newest `keep` stay, the one with the lowest
-    validation loss, and the newest one from before `decay_begin`.
+    A checkpoint is a folder `update-00001000`. It is written under a temporary name
+    and renamed, so a folder with this name is complete. Old checkpoints are removed,
+    except for the newest `keep`, the one with the lowest validation loss, and the
+    newest one from before `decay_begin`.
 
     Args:
-        folder: where they lie; created with the first.
-        keep: how many of the newest stay.
+        folder: the folder, created with the first checkpoint.
+        keep: number of newest checkpoints that stay.
         facts: what each `state.json` says about the run, besides the counters.
-        text_preparation: how the run's text became ids; each checkpoint
-            keeps it with the weights. None where the inputs do not know.
-        report: called with a line of text when something is worth saying.
+        text_preparation: how text became ids, which each checkpoint stores with the
+            weights. None if the inputs do not know.
+        report: called with each line to print.
         decay_begin: update from which longer runs differ; None if they always do.
     """
 
@@ -57,7 +61,7 @@ class Checkpoints:
 
     def save(
         self,
-        pretrainer: Pretrainer,
+        learner: Learner,
         *,
         updates: int,
         samples: int,
@@ -66,17 +70,16 @@ class Checkpoints:
         """Writes a checkpoint and removes those that are not kept any more.
 
         Args:
-            pretrainer: the model, its optimizer and metrics.
-            updates: updates done.
-            samples: samples of the input order consumed.
-            validation: results of a validation after these updates, where there
-                was one.
+            learner: what is trained.
+            updates: updates made.
+            samples: samples of the input order that were read.
+            validation: results of a validation after these updates, if there was one.
 
         Returns:
             The checkpoint's folder.
 
         Raises:
-            CheckpointError: if it cannot be written; those before are intact.
+            CheckpointError: if it cannot be written; earlier ones are intact.
         """
         final = self.path(updates)
         state = {
@@ -85,21 +88,24 @@ class Checkpoints:
             "samples": samples,
             "validation": dict(validation) if validation else None,
         }
+        size = 2**20 + sum(map(len, self._text_files.values()))
+        size += sum(
+            math.prod(variable.shape) * tf.as_dtype(variable.dtype).size
+            for variable in all_variables(learner)
+        )
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             files.remove_leftovers(self.folder)
-            size = training_state.size_in_bytes(pretrainer)
-            size += sum(map(len, self._text_files.values()))
             files.check_room(self.folder, size)
             with files.written_aside(final) as unfinished:
                 unfinished.mkdir()
                 contents.write(
                     unfinished,
-                    pretrainer.encoder,
-                    pretrainer.objectives,
+                    learner.encoder,
+                    learner.objectives,
                     state,
                     self._text_files,
-                    training_state.groups(pretrainer),
+                    _groups(learner),
                 )
         except (OSError, RuntimeError) as error:  # h5py raises either
             raise CheckpointError(
@@ -180,9 +186,17 @@ class Checkpoints:
             return "No checkpoint was written before"
         return f"The last checkpoint is {self.path(existing[-1])}"
 
-    def restore(self, pretrainer: Pretrainer, updates: int) -> None:
-        """Sets every variable of a built pretrainer."""
-        training_state.restore(self.path(updates), pretrainer)
+    def restore(self, learner: Learner, updates: int) -> None:
+        """Sets every variable of a learner to its value in a checkpoint.
+
+        Raises:
+            CheckpointError: if the checkpoint belongs to another model.
+        """
+        contents.restore(
+            self.path(updates), learner.encoder, learner.objectives, _groups(learner)
+        )
+        # Lanes that this process held before do not belong to the checkpoint.
+        learner.memory.share()
 
     def _remove_old(self) -> None:
         existing = self.updates()
@@ -192,3 +206,68 @@ class Checkpoints:
         for updates in existing:
             if updates not in kept:
                 files.remove_folder(self.path(updates))
+
+
+def choose_for_length(
+    previous: int,
+    config: RunConfig,
+    checkpoints: Checkpoints,
+    ends_folder: pathlib.Path,
+) -> Mapping[str, Any] | None:
+    """Chooses the checkpoint from which a run of another length continues.
+
+    A warm-up–stable–decay run goes back to its last checkpoint before the decay, and
+    then equals a run that had the new length from the start, bit for bit. Later
+    checkpoints move to `ends_folder`. Any other run continues from its newest
+    checkpoint, at the learning rates of the new length.
+
+    Args:
+        previous: `num_updates` before.
+        config: the run, with its new length.
+        checkpoints: checkpoints of the run.
+        ends_folder: folder for checkpoints of a decay that the new run does not share.
+
+    Returns:
+        State of the checkpoint; None if there is none.
+
+    Raises:
+        CheckpointError: if no such checkpoint is intact.
+    """
+    length, report = config.training.num_updates, checkpoints.report
+    state = checkpoints.newest_intact()
+    before, now = config.decay_begin(previous), config.decay_begin(length)
+    shared = None if before is None or now is None else min(before, now)
+    if state and shared is not None and state["updates"] > shared:
+        earlier = checkpoints.newest_intact(at_most=shared)
+        if earlier:
+            checkpoints.move_newer(earlier["updates"], ends_folder)
+            report(f"Checkpoints of the decay are now in {ends_folder}")
+            state = earlier
+        else:
+            report(
+                f"No checkpoint from before the decay, at update {shared:,}, is left. "
+                "The result will differ from that of a run that had "
+                f"{length:,} updates from the start"
+            )
+    updates = state["updates"] if state else 0
+    report(
+        f"From update {updates:,} on the run has {length:,} updates, not {previous:,}"
+    )
+    return state
+
+
+def all_variables(learner: Learner) -> list[Any]:
+    """Everything that the next update depends on, in an order fixed by the model."""
+    encoder, objectives = learner.encoder, learner.objectives
+    variables = [*encoder.weights, *contents.objective_variables(encoder, objectives)]
+    return variables + [one for group in _groups(learner).values() for one in group]
+
+
+def _groups(learner: Learner) -> dict[str, list[Any]]:
+    """Variables besides the weights, by their group in `training_state.npz`."""
+    return {
+        "counters": learner.counters,
+        "optimizer": learner.optimizer.variables,
+        "loss_scale": list(learner.options.loss_scale.variables),
+        "memory": list(learner.memory.variables),
+    }

@@ -12,7 +12,7 @@ import tensorflow as tf
 from tensorflow.python.client import device_lib
 
 if TYPE_CHECKING:
-    from seg_tf.configuration import TrainingConfig
+    from seg_tf.config import TrainingConfig
 
 
 _REASON = (

@@ -8,7 +8,7 @@ import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from seg_tf.configuration.differences import flat
+from seg_tf.config.base import flat
 from seg_tf.training.errors import TrainingStopped
 
 _Result = TypeVar("_Result")

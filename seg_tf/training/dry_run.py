@@ -12,11 +12,11 @@ from typing import Any
 import keras
 import numpy as np
 
-from seg_tf import configuration
+from seg_tf.config import RunConfig
 from seg_tf.training import throughput
 from seg_tf.training.inputs import Inputs
+from seg_tf.training.learner import Learner
 from seg_tf.training.optimizers import schedule
-from seg_tf.training.pretrainer import Pretrainer
 
 ACTIVATIONS = "activations, roughly"
 _MIB = 2**20
@@ -43,7 +43,7 @@ class Plan:
         flops_per_update: model FLOPs over all processes, or None if they are unknown.
     """
 
-    config: configuration.RunConfig
+    config: RunConfig
     inputs: Inputs
     num_processes: int
     micro_batch_size: int
@@ -89,19 +89,17 @@ class Plan:
         return needed <= _USABLE_SHARE * self.available[0]
 
 
-def make_plan(
-    config: configuration.RunConfig, inputs: Inputs, pretrainer: Pretrainer
-) -> Plan:
+def make_plan(config: RunConfig, inputs: Inputs, learner: Learner) -> Plan:
     """Plans a run on the records of `inputs`."""
-    training, options = config.training, pretrainer.step_options
+    training, options = config.training, learner.options
     num_processes = options.distribution.size
     rows = training.micro_batch_size or training.batch_size // num_processes
-    weights = _bytes(pretrainer.trainable_variables)
+    weights = _bytes(learner.trainable_variables)
     memory = {
         "weights": weights,
         "gradients": weights,
-        "optimizer": _bytes(pretrainer.optimizer.variables),
-        "memory of lanes": _bytes(pretrainer.memory.variables),
+        "optimizer": _bytes(learner.optimizer.variables),
+        "memory of lanes": _bytes(learner.memory.variables),
     }
     vocab_size = config.model.vocab_size or inputs.vocab_size
     if hasattr(config.model, "row_activations"):
@@ -118,15 +116,15 @@ def make_plan(
         num_processes=num_processes,
         micro_batch_size=rows,
         compiles=options.jit_compile,
-        rate=pretrainer.optimizer._learning_rate,
-        parameters=count_parameters(pretrainer),
+        rate=learner.optimizer._learning_rate,
+        parameters=count_parameters(learner),
         memory=memory,
         available=throughput.available_memory(),
         flops_per_update=throughput.flops_per_update(config, vocab_size),
     )
 
 
-def count_parameters(pretrainer: Pretrainer) -> dict[str, int]:
+def count_parameters(learner: Learner) -> dict[str, int]:
     """Trainable parameters by part; shared ones count where they come first."""
     counts: dict[str, int] = collections.Counter()
     seen: set[int] = set()
@@ -136,13 +134,13 @@ def count_parameters(pretrainer: Pretrainer) -> dict[str, int]:
         seen.update(id(variable) for variable in new)
         return sum(math.prod(variable.shape) for variable in new)
 
-    for layer in pretrainer.encoder.layers:
+    for layer in learner.encoder.layers:
         # Layers of a stack are one part: transformer_layer_0, _1, …
         stem, _, number = layer.name.rpartition("_")
         part = f"encoder: {stem}s" if number.isdigit() else f"encoder: {layer.name}"
         counts[part] += count(layer)
-    counts["encoder: other"] = count(pretrainer.encoder)
-    for name, objective in pretrainer.objectives.items():
+    counts["encoder: other"] = count(learner.encoder)
+    for name, objective in learner.objectives.items():
         counts[name] = count(objective)
     return {part: number for part, number in counts.items() if number}
 
@@ -224,15 +222,13 @@ def warnings(plan: Plan) -> list[str]:
     return texts
 
 
-def measure(
-    pretrainer: Pretrainer, batches: Iterator[Any], num_updates: int
-) -> list[float]:
+def measure(learner: Learner, batches: Iterator[Any], num_updates: int) -> list[float]:
     """Seconds of each of `num_updates` updates, after one that builds the graph.
 
-    The updates change the weights of `pretrainer`. Every process of a run calls it.
+    The updates change the weights of `learner`. Every process of a run calls it.
 
     Args:
-        pretrainer: the compiled model.
+        learner: what is trained.
         batches: batches of the run.
         num_updates: updates to measure.
 
@@ -243,9 +239,9 @@ def measure(
     seconds = []
     for _ in range(num_updates + 1):
         begin = time.perf_counter()
-        pretrainer.make_update(batches)
+        learner.make_update(batches)
         # Reading what the update wrote waits until the device is done.
-        int(pretrainer.optimizer.iterations)
+        int(learner.optimizer.iterations)
         seconds.append(time.perf_counter() - begin)
     return seconds[1:]
 

@@ -9,22 +9,27 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import hashlib
+import importlib.metadata
 import importlib.util
 import os
 import pathlib
+import platform
 import sys
 import types
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:  # which would import TensorFlow, and Keras
-    from seg_tf.configuration import TrainingConfig
+    from seg_tf.config import TrainingConfig
     from seg_tf.training.distribution import Distribution
-    from seg_tf.training.lane_memory import NoMemory
+    from seg_tf.training.step import NoMemory
 
 NAMES = ("tensorflow", "jax")
 # Installed by an extra of the same name.
 _OPTIONAL = ("jax",)
+# Packages besides those of the engine whose versions results may depend on.
+_PACKAGES = ("seg_tf", "keras", "keras-hub", "numpy")
 
 
 class TrainingEngine(Protocol):
@@ -93,9 +98,6 @@ class TrainingEngine(Protocol):
     def profiled_step(self, number: int) -> contextlib.AbstractContextManager[Any]:
         """Context of a step, by which TensorBoard tells its time."""
 
-    def in_keras_loop(self, function: Callable[[Any], Any]) -> Callable[..., Any]:
-        """`function` of an iterator, as Keras's loops of this backend call it."""
-
 
 def choose(name: str) -> None:
     """Makes `name` the engine of this process, before Keras is imported.
@@ -133,6 +135,38 @@ def current() -> TrainingEngine:
     module = importlib.import_module(f"seg_tf.training.{name}_engine")
     engine: TrainingEngine = module.ENGINE()
     return engine
+
+
+def installed_versions() -> dict[str, str]:
+    """Versions of Python and of the packages that results may depend on."""
+    versions = {"python": platform.python_version()}
+    for package in (*_PACKAGES, *current().packages):
+        try:
+            versions[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            versions[package] = "not installed"
+    return versions
+
+
+def software() -> dict[str, Any]:
+    """Engine, versions and code, which all ranks of a run must share.
+
+    Two checkouts may have the same version and different code. Configs are left out,
+    because ranks compare the configs themselves.
+    """
+    root = pathlib.Path(__file__).parents[2]
+    digest = hashlib.sha256()
+    for package in ("seg_tf", "data_pipelines"):
+        for path in sorted((root / package).rglob("*.py")):
+            name = path.relative_to(root).as_posix()
+            if not name.startswith("seg_tf/configs/"):
+                digest.update(f"{name} {path.stat().st_size}\n".encode())
+                digest.update(path.read_bytes())
+    return {
+        "engine": current().packages[0],
+        "versions": installed_versions(),
+        "source code of seg_tf (sha256)": digest.hexdigest(),
+    }
 
 
 def _backend() -> str:

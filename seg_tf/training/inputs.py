@@ -5,7 +5,9 @@ from typing import Protocol
 
 import tensorflow as tf
 
+from seg_tf.config import TrainingConfig
 from seg_tf.text.encoding import TextPreparation
+from seg_tf.training.distribution import Distribution
 
 
 class Inputs(Protocol):
@@ -93,3 +95,48 @@ class WeightedSource(Protocol):
     @property
     def num_samples(self) -> Callable[[int], int]:
         """Function from samples of the mixture to how many of these are its."""
+
+
+def train_dataset(
+    inputs: Inputs,
+    settings: TrainingConfig,
+    first_sample: int,
+    distribution: Distribution,
+) -> tf.data.Dataset:
+    """This process's rows of all batches from `first_sample` on."""
+    return inputs.train_dataset(
+        batch_size=settings.batch_size,
+        first_sample=first_sample,
+        rank=distribution.rank,
+        num_ranks=distribution.size,
+        micro_batch_size=distribution.rows_at_once(settings.micro_batch_size),
+    )
+
+
+def validation_datasets(
+    inputs: Inputs, settings: TrainingConfig, distribution: Distribution
+) -> dict[str, tf.data.Dataset]:
+    """This process's rows of a validation, one micro-batch at a time.
+
+    The samples are the same for any number of processes, and every process has the
+    same number of batches.
+
+    Returns:
+        One dataset for each source of a mixture, or a single one named ""; nothing if
+        the run has no validation.
+    """
+    if not settings.validation_interval:
+        return {}
+    micro_batch_size = settings.micro_batch_size or -(
+        -settings.batch_size // distribution.size
+    )
+    parts = {name: source.inputs for name, source in inputs.sources.items()}
+    return {
+        name: part.validation_dataset(
+            batch_size=micro_batch_size * distribution.size,
+            max_samples=settings.validation_batches * settings.batch_size,
+            rank=distribution.rank,
+            num_ranks=distribution.size,
+        )
+        for name, part in (parts or {"": inputs}).items()
+    }

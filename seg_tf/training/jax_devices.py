@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import jax
 
 if TYPE_CHECKING:
-    from seg_tf.configuration import TrainingConfig
+    from seg_tf.config import TrainingConfig
 
 _DETERMINISTIC = "--xla_gpu_deterministic_ops=true"
 

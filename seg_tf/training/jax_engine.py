@@ -9,15 +9,15 @@ from typing import Any
 import jax
 import keras
 import numpy as np
+from keras import ops
 
-from seg_tf.configuration import TrainingConfig
+from seg_tf.config import TrainingConfig
 from seg_tf.training import distribution, jax_devices, jax_distribution, jax_step
 from seg_tf.training.distribution import Distribution
 from seg_tf.training.errors import TrainingStopped
 from seg_tf.training.jax_distribution import JaxDistribution
-from seg_tf.training.jax_lane_memory import JaxLaneMemory
 from seg_tf.training.jax_step import JaxStep, row_sharding, sharding_of_all
-from seg_tf.training.lane_memory import NoMemory
+from seg_tf.training.step import NoMemory
 
 
 class JaxEngine:
@@ -136,11 +136,6 @@ class JaxEngine:
     def profiled_step(self, number: int) -> contextlib.AbstractContextManager[Any]:
         return jax.profiler.StepTraceAnnotation("train", step_num=number)
 
-    def in_keras_loop(self, function: Callable[[Any], Any]) -> Callable[..., Any]:
-        # Keras's loop carries the values of variables, of which `Pretrainer` gives it
-        # none: they are in the variables after every batch.
-        return lambda state, iterator: (function(iterator), state)
-
 
 def _on_own(value: np.ndarray) -> jax.Array:
     """Rows of this process on its devices, part of an array of all processes."""
@@ -160,6 +155,51 @@ def _of_all_processes(batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         return batch
     parts = JaxDistribution().gather(batch)
     return {name: np.concatenate([part[name] for part in parts]) for name in batch}
+
+
+class JaxLaneMemory(NoMemory):
+    """The memory of every lane, in variables that a compiled step reads and assigns.
+
+    Args:
+        initial: memory of the lanes before any text, by name: tensors
+            `(number of lanes, …)`.
+    """
+
+    def __init__(self, initial: Mapping[str, Any]):
+        self._lanes = {
+            name: keras.Variable(value, trainable=False, dtype=value.dtype, name=name)
+            for name, value in initial.items()
+        }
+
+    @property
+    def variables(self) -> tuple[Any, ...]:
+        return tuple(self._lanes.values())
+
+    def read(self, features: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            name: ops.take(variable, features["lane"], axis=0)
+            for name, variable in self._lanes.items()
+        }
+
+    def write(self, features: Mapping[str, Any], memory: Mapping[str, Any]) -> None:
+        before = self.read(features)
+        # NaNs in the memory would persist forever.
+        is_finite = _all_finite(memory)
+        for name, variable in self._lanes.items():
+            kept = ops.reshape(is_finite, (-1,) + (1,) * (len(variable.shape) - 1))
+            rows = ops.where(kept, memory[name], before[name])
+            variable.assign(
+                ops.scatter_update(variable, features["lane"][:, None], rows)
+            )
+
+
+def _all_finite(memory: Mapping[str, Any]) -> Any:
+    """Mask of the rows that are finite in all tensors: bool (rows,)."""
+    masks = [
+        ops.all(ops.isfinite(value), axis=tuple(range(1, len(value.shape))))
+        for value in memory.values()
+    ]
+    return ops.all(ops.stack(masks), axis=0)
 
 
 ENGINE = JaxEngine

@@ -1,18 +1,27 @@
 """The output folder of a run: its files, whose run it is, and how long that is."""
 
+from __future__ import annotations
+
 import contextlib
 import dataclasses
 import json
 import pathlib
 import shutil
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from seg_tf import configuration, files
+from seg_tf import files, papers
 from seg_tf.checkpoints import folder_names
-from seg_tf.configuration.differences import differing_settings, flat
+from seg_tf.config import RunConfig, differing_settings, from_config_dict, to_dict
+from seg_tf.config.base import flat
+from seg_tf.training import engine
 from seg_tf.training.errors import OutputFolderError
 
+if TYPE_CHECKING:  # which imports TensorFlow
+    from seg_tf.training.inputs import Inputs
+
+# Kinds of rows in a log.
+TRAIN, VALIDATION = "train", "validation"
 _LENGTH = "config.training.num_updates"
 # Settings that may change when a run is resumed: its weights do not depend on them.
 _FREE_SETTINGS = frozenset(
@@ -84,7 +93,7 @@ class RunFolder:
         return self.path / "ends"
 
     @classmethod
-    def of_checkpoint(cls, folder: pathlib.Path) -> "RunFolder | None":
+    def of_checkpoint(cls, folder: pathlib.Path) -> RunFolder | None:
         """The run that a checkpoint lies in; None if it lies in none."""
         checkpoints = folder.resolve().parent
         run = cls(checkpoints.parent)
@@ -121,7 +130,7 @@ class RunFolder:
 
 
 def describe_run(
-    config: configuration.RunConfig,
+    config: RunConfig,
     records: Mapping[str, Any],
     initial_weights: str | None = None,
 ) -> dict[str, Any]:
@@ -133,9 +142,29 @@ def describe_run(
         initial_weights: checksum of the weights it starts from; None is chance.
     """
     return {
-        "config": configuration.to_dict(config),
+        "config": to_dict(config),
         "records": dict(records),
         "initial_weights": initial_weights,
+    }
+
+
+def facts(
+    config: RunConfig, inputs: Inputs, description: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Facts about a run that every checkpoint contains.
+
+    Args:
+        config: the run.
+        inputs: its input pipeline.
+        description: the result of `describe_run`.
+    """
+    return {
+        **description,
+        "seed": config.training.seed,
+        "vocab_size": config.model.vocab_size or inputs.vocab_size,
+        "vocab_checksum": inputs.vocab_checksum,
+        "deviations": [str(one) for one in papers.deviations(config)],
+        "versions": engine.installed_versions(),
     }
 
 
@@ -221,7 +250,32 @@ def _read(folder: RunFolder) -> dict[str, Any]:
         return {}
     run = json.loads(folder.run_file.read_text(encoding="utf-8"))
     try:
-        config = configuration.to_dict(configuration.from_config_dict(run["config"]))
+        config = to_dict(from_config_dict(run["config"]))
     except (TypeError, ValueError):  # of a config that this version does not know
         return run
     return {**run, "config": config}
+
+
+def read_log(path: pathlib.Path) -> list[dict[str, Any]]:
+    """Rows of a `log.jsonl`, one for each log interval and each validation, in order.
+
+    A missing log has no rows. A last line that was cut off when its process was killed
+    is left out.
+
+    Raises:
+        ValueError: if any other line is not JSON, naming the line.
+    """
+    if not path.exists():
+        return []
+    lines = path.read_text(encoding="utf-8").split("\n")
+    rows = []
+    for number, line in enumerate(lines, start=1):
+        if not line:
+            continue
+        try:
+            rows.append(json.loads(line))
+        except json.JSONDecodeError as error:
+            if number == len(lines):  # without a newline: never finished
+                break
+            raise ValueError(f"{path}:{number}: not valid JSON: {error.msg}") from error
+    return rows

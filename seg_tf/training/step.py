@@ -48,6 +48,33 @@ class StepOptions:
     distribution: Distribution = dataclasses.field(default_factory=Distribution)
 
 
+class NoMemory:
+    """The memory of a model without memory.
+
+    Subclasses keep the memory of a model for the text of each lane, from step to step:
+    a batch has a row for every lane of a stream and continues where the one before it
+    stopped.
+    """
+
+    @property
+    def variables(self) -> tuple[Any, ...]:
+        """The whole memory, for a checkpoint."""
+        return ()
+
+    def read(self, features: Mapping[str, Any]) -> dict[str, Any]:
+        """The memory of the rows of a batch."""
+        return {}
+
+    def write(self, features: Mapping[str, Any], memory: Mapping[str, Any]) -> None:
+        """Stores what a model returned for these rows, if it is finite."""
+
+    def collect(self, distribution: Distribution) -> None:
+        """Gives every process the lanes of all processes; each has to call it."""
+
+    def share(self) -> None:
+        """Must be called after `variables` were set alike on every process."""
+
+
 class StepResult(NamedTuple):
     """Outcome of a step. All numbers are those of the global batch.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import math
@@ -11,24 +12,32 @@ import re
 import resource
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import psutil
 from keras import ops
 from tqdm import tqdm
 
-from seg_tf import configuration
+from seg_tf.config import (
+    CausalLMConfig,
+    EncoderConfig,
+    ExchangeSentenceConfig,
+    MaskedLMConfig,
+    ReATConfig,
+    RunConfig,
+    SentenceUnshufflingConfig,
+    TransformerXLConfig,
+)
 from seg_tf.training import engine
-from seg_tf.training.outputs.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
-    from seg_tf.training.pretrainer import Pretrainer
+    from seg_tf.training.learner import Learner
 
 # --- FLOPs that a model needs ---------------------------------------------------
 
 
-def flops_per_update(config: configuration.RunConfig, vocab_size: int) -> int | None:
+def flops_per_update(config: RunConfig, vocab_size: int) -> int | None:
     """Model FLOPs of an update, over all processes (Chowdhery et al., 2022, app. B).
 
     Counts matrix products, of which the backward pass has two for each of the forward
@@ -45,13 +54,13 @@ def flops_per_update(config: configuration.RunConfig, vocab_size: int) -> int | 
     vocab_size = model.vocab_size or vocab_size
     length, flops = inputs.row_length, 0.0
     match model:
-        case configuration.EncoderConfig(hidden_size=width):
+        case EncoderConfig(hidden_size=width):
             matrices = 3 if model.gated else 2
             flops += model.num_layers * (
                 _attention(length, length, width)
                 + matrices * _product(length, width, model.intermediate_size)
             )
-        case configuration.ReATConfig(hidden_size=width, alpha_hidden_size=alpha_width):
+        case ReATConfig(hidden_size=width, alpha_hidden_size=alpha_width):
             flops += model.num_sentence_layers * (
                 _attention(length, model.block_length, width, num_keys=length)
                 + 2 * _product(length, width, model.intermediate_size)
@@ -63,7 +72,7 @@ def flops_per_update(config: configuration.RunConfig, vocab_size: int) -> int | 
                 + 4 * _product(length, alpha_width, model.alpha_intermediate_size)
             )
             flops += _product(length, width, alpha_width)
-        case configuration.TransformerXLConfig(hidden_size=width):
+        case TransformerXLConfig(hidden_size=width):
             keys = model.memory_length + length
             inner = model.num_heads * model.head_size
             # Contents, positions and values each have a product of queries and keys.
@@ -87,19 +96,19 @@ def flops_per_update(config: configuration.RunConfig, vocab_size: int) -> int | 
 
 
 def _objective_flops(
-    objective: Any, config: configuration.RunConfig, vocab_size: int
+    objective: Any, config: RunConfig, vocab_size: int
 ) -> float | None:
     """FLOPs of an objective for the forward pass of a row."""
     model, inputs = config.model, config.inputs
     width = model.hidden_size
     match objective:
-        case configuration.MaskedLMConfig():
+        case MaskedLMConfig():
             predictions = inputs.masking.max_predictions
             sequence_width = getattr(model, "alpha_hidden_size", width)
             is_modern = getattr(model, "trunk", "bert") == "modern"
             dense = 0 if is_modern else _product(predictions, sequence_width, width)
             return dense + _product(predictions, width, vocab_size)
-        case configuration.SentenceUnshufflingConfig():
+        case SentenceUnshufflingConfig():
             candidates, steps = inputs.num_candidates, inputs.num_candidates - 1
             of_layer = (
                 _attention(steps, steps, width)
@@ -108,10 +117,10 @@ def _objective_flops(
             )
             pointers = _product(steps, candidates, width)
             return objective.num_layers * of_layer + pointers
-        case configuration.ExchangeSentenceConfig():
+        case ExchangeSentenceConfig():
             width = model.alpha_hidden_size
             return _product(inputs.sentences_per_row, width, width + 2)
-        case configuration.CausalLMConfig():
+        case CausalLMConfig():
             limits = (0, *model.cutoffs, vocab_size)
             sizes = [end - begin for begin, end in itertools.pairwise(limits)]
             # Shares of the words by Zipf's law. All words need the head.
@@ -145,7 +154,7 @@ def _attention(
     )
 
 
-def _adaptive_widths(model: configuration.TransformerXLConfig) -> list[int]:
+def _adaptive_widths(model: TransformerXLConfig) -> list[int]:
     return [
         model.embedding_size // model.tail_divisor**part
         for part in range(len(model.cutoffs) + 1)
@@ -294,9 +303,9 @@ class Throughput:
     """Speed, data wait and memory of each log interval.
 
     Speed and utilisation are those of all processes, the rest of this process.
+    Validations and checkpoints do not count.
 
     Args:
-        stopwatch: measures the training loop and its wait for batches.
         flops_per_update: model FLOPs, or None if they are unknown.
         peak: FLOP/s of all devices of the run.
         clock: returns seconds.
@@ -304,18 +313,18 @@ class Throughput:
 
     def __init__(
         self,
-        stopwatch: Stopwatch,
         flops_per_update: int | None = None,
         peak: float | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = time.perf_counter,
     ):
-        self.stopwatch = stopwatch
         self._flops_per_update = flops_per_update
         self._peak = peak
         self._clock = clock
         self._begin = clock()
         self._updates: int | None = None
         self._tokens = 0.0
+        # Of the interval: its begin, seconds paused, seconds spent waiting for data.
+        self._since = self._paused = self._waited = 0.0
 
     @property
     def is_measuring(self) -> bool:
@@ -325,9 +334,28 @@ class Throughput:
     def update_done(self, updates: int, read_tokens: Callable[[], float]) -> None:
         """Starts measuring after the first update; `read_tokens` is called once."""
         if self._updates is None:
-            self._updates = updates
-            self._tokens = read_tokens()
-            self.stopwatch.start()
+            self._start_interval(updates, read_tokens())
+
+    def next_of(self, batches: Iterator[Any]) -> Any:
+        """The next batch; the time until it is there counts as waiting for data.
+
+        Only the host's clock is read. A GPU may still be computing the step before, so
+        this is the most that it can have waited.
+        """
+        begin = self._clock()
+        try:
+            return next(batches)
+        finally:
+            self._waited += self._clock() - begin
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Context whose time does not count."""
+        begin = self._clock()
+        try:
+            yield
+        finally:
+            self._paused += self._clock() - begin
 
     def interval(self, updates: int, tokens: float) -> dict[str, float]:
         """Figures since the last call, without speeds if no time was measured.
@@ -336,27 +364,31 @@ class Throughput:
             updates: updates of the run so far.
             tokens: tokens of the run so far.
         """
-        lap = self.stopwatch.lap()
+        seconds = self._clock() - self._since - self._paused
         new_updates, new_tokens = updates - (self._updates or 0), tokens - self._tokens
-        self._updates, self._tokens = updates, tokens
         figures = {}
-        if new_updates and lap.seconds > 0:
-            figures["tokens_per_second"] = new_tokens / lap.seconds
+        if new_updates and self.is_measuring and seconds > 0:
+            figures["tokens_per_second"] = new_tokens / seconds
             if self._flops_per_update and self._peak:
-                speed = new_updates * self._flops_per_update / lap.seconds
+                speed = new_updates * self._flops_per_update / seconds
                 figures["model_flops_utilization"] = speed / self._peak
-            figures["data_wait_share"] = lap.waited / lap.seconds
+            figures["data_wait_share"] = self._waited / seconds
+        self._start_interval(updates, tokens)
         return {**figures, **self.now()}
 
     def now(self) -> dict[str, float]:
         """Memory, and seconds since this process started or resumed the run."""
         return {**memory_use(), "elapsed_seconds": self._clock() - self._begin}
 
+    def _start_interval(self, updates: int, tokens: float) -> None:
+        self._updates, self._tokens = updates, tokens
+        self._since, self._paused, self._waited = self._clock(), 0.0, 0.0
+
 
 def start(
-    config: configuration.RunConfig,
+    config: RunConfig,
     vocab_size: int,
-    pretrainer: Pretrainer,
+    learner: Learner,
     report: Callable[[str], None],
 ) -> Throughput:
     """Finds the peak of all devices and starts the clock; every process calls it.
@@ -364,11 +396,11 @@ def start(
     Args:
         config: the run.
         vocab_size: entries of the vocabulary.
-        pretrainer: the model that is trained.
+        learner: what is trained.
         report: called on the chief with the peak, and with a line if FLOPs are unknown.
     """
-    distribution = pretrainer.step_options.distribution
-    own, source = find_peak(pretrainer.encoder.compute_dtype)
+    distribution = learner.options.distribution
+    own, source = find_peak(learner.encoder.compute_dtype)
     peak = sum(distribution.gather(own * engine.current().devices.num_used()))
     flops = flops_per_update(config, vocab_size)
     if distribution.is_chief:
@@ -377,7 +409,7 @@ def start(
         report(f"Peak for MFU: {peak / 1e12:,.4g} TFLOP/s, {source}{of}")
         if flops is None:
             report("No MFU: the FLOPs of this model are unknown")
-    return Throughput(pretrainer.stopwatch, flops, peak)
+    return Throughput(flops, peak)
 
 
 def console_values(figures: Mapping[str, float]) -> dict[str, str]:

@@ -7,10 +7,9 @@ import numpy as np
 import scipy.special
 import tensorflow as tf
 
-from seg_tf import configuration
+from seg_tf.config import CausalLMConfig, MaskedLMConfig, RunConfig
 from seg_tf.training.distribution import Distribution
-from seg_tf.training.inputs import Inputs
-from seg_tf.training.validation import validation_datasets
+from seg_tf.training.inputs import Inputs, validation_datasets
 
 ENDING = "_without_context"
 """Ends the name, in the log, of the value that a metric has without context."""
@@ -53,9 +52,7 @@ def expected_losses(
     return -np.log(frequencies) - (np.sum(different) - different + same)
 
 
-def losses_without_context(
-    config: configuration.RunConfig, inputs: Inputs
-) -> dict[str, float]:
+def losses_without_context(config: RunConfig, inputs: Inputs) -> dict[str, float]:
     """Losses that a run's validation would give for a model that ignores the context.
 
     The model knows how often each entry is a target in the first training rows, plus
@@ -73,11 +70,11 @@ def losses_without_context(
     datasets = validation_datasets(inputs, config.training, Distribution())
     masking = getattr(config.inputs, "masking", None)
     for name, objective in config.objectives.items():
-        if isinstance(objective, configuration.MaskedLMConfig) and masking:
+        if isinstance(objective, MaskedLMConfig) and masking:
             features = ("masked_ids", "masked_weights")
             random_rate = masking.random_token_rate
             kept_rate = max(1 - masking.mask_token_rate - random_rate, 0.0)
-        elif isinstance(objective, configuration.CausalLMConfig):
+        elif isinstance(objective, CausalLMConfig):
             features, kept_rate, random_rate = ("target_ids", "padding_mask"), 0.0, 0.0
         else:
             continue

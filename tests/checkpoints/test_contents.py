@@ -10,9 +10,10 @@ import keras
 import numpy as np
 import pytest
 
-from seg_tf import configuration, files
+from seg_tf import files
 from seg_tf.checkpoints import contents, folders, pretrained, weight_files
 from seg_tf.checkpoints.errors import CheckpointError
+from seg_tf.config import SentenceUnshufflingConfig
 from tests.checkpoints import edited_checkpoints
 from tests.inference import tiny_slm
 
@@ -27,7 +28,7 @@ UNSHUFFLING = [*DENSE * 4, *NORM, *DENSE * 4, *NORM, *DENSE * 2, *NORM]
     [(iter, MASKED_LM + UNSHUFFLING), (reversed, UNSHUFFLING + MASKED_LM)],
 )
 def test_variables_of_objectives_follow_the_config(turn, expected):
-    config = tiny_slm.config(configuration.SentenceUnshufflingConfig(num_layers=1))
+    config = tiny_slm.config(SentenceUnshufflingConfig(num_layers=1))
     objectives = dict(turn(config.objectives.items()))
     config = dataclasses.replace(config, objectives=objectives)
     built = pretrained.assemble(config, tiny_slm.VOCABULARY.size)

@@ -11,17 +11,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seg_tf import configuration
 from seg_tf.checkpoints import contents
 from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.checkpoints.pretrained import load_encoder, load_pretrained
+from seg_tf.config import EncoderConfig, build_from, from_config_dict, to_dict
 from seg_tf.text.encoding import TextPreparation
 from seg_tf.text.normalization import CASED, UNCASED
 from seg_tf.text.punkt_parameters import PunktParameters
 from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary, WordVocabulary
 from seg_tf.training.checkpoint import Checkpoints
-from seg_tf.training.lane_memory import NoMemory
-from seg_tf.training.step import StepOptions
+from seg_tf.training.step import NoMemory, StepOptions
 from tests.text.twelve_scripts import ALL_NORMALIZATIONS
 from tests.training.stand_ins import (
     VOCAB_SIZE,
@@ -44,7 +43,7 @@ TEXT = TextPreparation(
 
 
 @pytest.fixture(scope="module")
-def pretrainer():
+def learner():
     return trained()
 
 
@@ -58,26 +57,24 @@ def pretrainer():
 )
 def test_encoder_alone_can_be_loaded(tmp_path, index_tables):
     config = small_config()
-    model = configuration.EncoderConfig(
+    model = EncoderConfig(
         index_tables=index_tables, num_layers=1, hidden_size=8, num_heads=2
     )
-    config = configuration.from_config_dict(
-        {**configuration.to_dict(config), "model": configuration.to_dict(model)}
-    )
-    encoder = configuration.build(config.model, vocab_size=VOCAB_SIZE)
+    config = from_config_dict({**to_dict(config), "model": to_dict(model)})
+    encoder = build_from(config.model, vocab_size=VOCAB_SIZE)
 
     class EncoderAlone:
         objectives = types.MappingProxyType({})
-        interval_metrics = ()
+        counters = ()
         memory = NoMemory()
-        step_options = StepOptions()
+        options = StepOptions()
         optimizer = keras.optimizers.SGD(0.1)
 
     EncoderAlone.encoder = encoder
     checkpoints = Checkpoints(
         tmp_path / "checkpoints",
         keep=2,
-        facts={"config": configuration.to_dict(config), "vocab_size": VOCAB_SIZE},
+        facts={"config": to_dict(config), "vocab_size": VOCAB_SIZE},
     )
     for updates, loss in ((1, 2.0), (2, 1.0), (3, 5.0)):
         for variable in encoder.trainable_variables:
@@ -102,7 +99,7 @@ def test_encoder_alone_can_be_loaded(tmp_path, index_tables):
 
 def save_with_text(
     folder,
-    pretrainer,
+    learner,
     config=None,
     text_preparation=TEXT,
     vocab_checksum=WORDS.checksum,
@@ -112,26 +109,26 @@ def save_with_text(
         folder / "checkpoints",
         keep=1,
         facts={
-            "config": configuration.to_dict(config or small_config()),
+            "config": to_dict(config or small_config()),
             "vocab_size": VOCAB_SIZE,
             "vocab_checksum": vocab_checksum,
         },
         text_preparation=text_preparation,
-    ).save(pretrainer, updates=3, samples=12)
+    ).save(learner, updates=3, samples=12)
 
 
 @pytest.mark.parametrize("normalization", ALL_NORMALIZATIONS, ids=str)
 def test_the_normalization_of_text_comes_with_a_checkpoint(
-    pretrainer, tmp_path, normalization
+    learner, tmp_path, normalization
 ):
     preparation = dataclasses.replace(TEXT, normalization=normalization)
-    save_with_text(tmp_path, pretrainer, text_preparation=preparation)
+    save_with_text(tmp_path, learner, text_preparation=preparation)
     loaded = load_pretrained(tmp_path)
     assert loaded.normalization == loaded.text_encoder().normalization == normalization
 
 
-def test_checkpoint_alone_is_enough_to_use_the_model(pretrainer, tmp_path):
-    folder = save_with_text(tmp_path, pretrainer)
+def test_checkpoint_alone_is_enough_to_use_the_model(learner, tmp_path):
+    folder = save_with_text(tmp_path, learner)
     loaded = load_pretrained(tmp_path)
     assert loaded.vocabulary.tokens == WORDS.tokens
     assert loaded.normalization == CASED
@@ -140,21 +137,21 @@ def test_checkpoint_alone_is_enough_to_use_the_model(pretrainer, tmp_path):
     assert loaded.folder == folder
     assert loaded.config == small_config()
     features = next(iter(ArithmeticInputs().train_dataset(4)))
-    sequence = pretrainer.encoder(features)
+    sequence = learner.encoder(features)
     np.testing.assert_array_equal(loaded.encoder(features), sequence)
     # The objective's own weights too: its logits are those of the run.
     assert list(loaded.objectives) == ["masked_lm"]
     positions = features["masked_positions"]
     np.testing.assert_array_equal(
         loaded.objectives["masked_lm"].logits(sequence, positions),
-        pretrainer.objectives["masked_lm"].logits(sequence, positions),
+        learner.objectives["masked_lm"].logits(sequence, positions),
     )
     encoder, _ = load_encoder(tmp_path)
     np.testing.assert_array_equal(encoder(features), sequence)
 
 
-def test_reading_loads_nothing_of_training(pretrainer, tmp_path):
-    save_with_text(tmp_path, pretrainer)
+def test_reading_loads_nothing_of_training(learner, tmp_path):
+    save_with_text(tmp_path, learner)
     program = """
 import sys
 from seg_tf.checkpoints.pretrained import load_pretrained
@@ -177,12 +174,12 @@ def test_loaded_encoder_reads_the_token_types_of_pairs(tmp_path):
     config = small_config()
     model = dataclasses.replace(config.model, num_token_types=2)
     config = dataclasses.replace(config, model=model)
-    pretrainer = trained(config)
-    save_with_text(tmp_path, pretrainer, config)
+    learner = trained(config)
+    save_with_text(tmp_path, learner, config)
     features = dict(next(iter(ArithmeticInputs().train_dataset(2))))
     one_text = tf.zeros_like(features["token_ids"])
     pair = tf.concat([one_text[:, :3], one_text[:, 3:] + 1], axis=1)
-    sequence = pretrainer.encoder(features).numpy()
+    sequence = learner.encoder(features).numpy()
     for encoder in (load_pretrained(tmp_path).encoder, load_encoder(tmp_path)[0]):
         assert "token_type" in encoder.feature_names
         # As in pretraining where there is one text, and only there.
@@ -195,13 +192,13 @@ def test_loaded_encoder_reads_the_token_types_of_pairs(tmp_path):
 
 
 @pytest.mark.parametrize("tokenizer", ["words", "whitespace"])
-def test_checkpoint_says_that_its_text_became_words(pretrainer, tmp_path, tokenizer):
+def test_checkpoint_says_that_its_text_became_words(learner, tmp_path, tokenizer):
     words = WordVocabulary(
         ["<eos>", "<unk>", "Play.", "Play", *(f"w{n}" for n in range(VOCAB_SIZE - 4))]
     )
     text = dataclasses.replace(TEXT, vocabulary=words.to_bytes(), tokenizer=tokenizer)
     save_with_text(
-        tmp_path, pretrainer, text_preparation=text, vocab_checksum=words.checksum
+        tmp_path, learner, text_preparation=text, vocab_checksum=words.checksum
     )
     loaded = load_pretrained(tmp_path)
     assert loaded.vocabulary.tokens == words.tokens
@@ -212,29 +209,29 @@ def test_checkpoint_says_that_its_text_became_words(pretrainer, tmp_path, tokeni
     assert encoder.decode(ids) == expected[tokenizer]
 
 
-def test_checkpoint_of_an_earlier_format_is_refused(pretrainer, tmp_path):
-    folder = save_with_text(tmp_path, pretrainer)
+def test_checkpoint_of_an_earlier_format_is_refused(learner, tmp_path):
+    folder = save_with_text(tmp_path, learner)
     contents.write_state(folder, {**contents.read_state(folder), "format_version": 2})
-    message = r"state\.json: written in format 2; .* format 3 only\. Make the check"
+    message = r"state\.json: written in format 2; .* format 4 only\. Make the check"
     with pytest.raises(CheckpointError, match=message):
         load_pretrained(tmp_path)
 
 
 def test_half_precision_run_is_used_in_the_precision_of_now(tmp_path):
     config = small_config(dtype_policy="bfloat16")
-    pretrainer = trained(config)
-    save_with_text(tmp_path, pretrainer, config)
+    learner = trained(config)
+    save_with_text(tmp_path, learner, config)
     loaded = load_pretrained(tmp_path)
     ours = loaded.objectives["masked_lm"].trainable_variables
-    theirs = pretrainer.objectives["masked_lm"].trainable_variables
+    theirs = learner.objectives["masked_lm"].trainable_variables
     assert len(ours) == len(theirs) > 5
     for one, two in zip(ours, theirs, strict=True):
         assert one.dtype == "float32"
         np.testing.assert_array_equal(one.numpy(), two.numpy().astype("float32"))
 
 
-def test_checkpoint_without_vocabulary_says_how_to_give_one(pretrainer, tmp_path):
-    save_with_text(tmp_path, pretrainer, text_preparation=None)
+def test_checkpoint_without_vocabulary_says_how_to_give_one(learner, tmp_path):
+    save_with_text(tmp_path, learner, text_preparation=None)
     load_encoder(tmp_path)
     with pytest.raises(CheckpointError, match=f"{WORDS.checksum}.*by `--vocab_file`"):
         load_pretrained(tmp_path)
@@ -250,37 +247,35 @@ def test_checkpoint_without_vocabulary_says_how_to_give_one(pretrainer, tmp_path
 
 
 def test_checkpoint_that_does_not_name_its_casing_follows_the_vocabulary(
-    pretrainer, tmp_path
+    learner, tmp_path
 ):
     cased = Vocabulary([*SPECIAL_TOKENS, *(f"W{n}" for n in range(VOCAB_SIZE - 5))])
     save_with_text(
-        tmp_path, pretrainer, text_preparation=None, vocab_checksum=cased.checksum
+        tmp_path, learner, text_preparation=None, vocab_checksum=cased.checksum
     )
     path = tmp_path / "words.txt"
     path.write_bytes(cased.to_bytes())
     assert load_pretrained(tmp_path, path).normalization == CASED
 
 
-def test_checkpoint_with_another_vocabulary_than_its_runs_is_named(
-    pretrainer, tmp_path
-):
+def test_checkpoint_with_another_vocabulary_than_its_runs_is_named(learner, tmp_path):
     text = dataclasses.replace(TEXT, vocabulary=WORDS.to_bytes() + b"another\n")
-    folder = save_with_text(tmp_path, pretrainer, text_preparation=text)
+    folder = save_with_text(tmp_path, learner, text_preparation=text)
     expected = f"Received: {re.escape(str(folder / 'vocab.txt'))}, whose sha256 is"
     with pytest.raises(CheckpointError, match=expected):
         load_pretrained(tmp_path)
 
 
-def test_lower_case_must_be_that_of_the_run(pretrainer, tmp_path):
-    save_with_text(tmp_path, pretrainer)
+def test_lower_case_must_be_that_of_the_run(learner, tmp_path):
+    save_with_text(tmp_path, learner)
     assert load_pretrained(tmp_path, lower_case=False).normalization == CASED
     with pytest.raises(CheckpointError, match="Received: lower_case=True"):
         load_pretrained(tmp_path, lower_case=True)
 
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
-def test_damaged_vocabulary_is_a_damaged_checkpoint(pretrainer, tmp_path, damage):
-    folder = save_with_text(tmp_path, pretrainer)
+def test_damaged_vocabulary_is_a_damaged_checkpoint(learner, tmp_path, damage):
+    folder = save_with_text(tmp_path, learner)
     damage(folder / "vocab.txt")
     with pytest.raises(CheckpointError, match=r"vocab\.txt"):
         load_pretrained(tmp_path)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from seg_tf import configuration
 from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.commands import import_weights
+from seg_tf.config import EncoderConfig
 from seg_tf.interop import conversion
 from seg_tf.interop.errors import ForeignWeightsError
 from seg_tf.text.normalization import CASED
@@ -61,7 +61,7 @@ def test_another_model_takes_up_the_weights(tmp_path, capsys):
         "on, of at most 10 pieces\n"
     ) in printed
     pretrained = load_pretrained(tmp_path / "segabert")
-    assert isinstance(pretrained.config.model, configuration.EncoderConfig)
+    assert isinstance(pretrained.config.model, EncoderConfig)
     assert pretrained.config.model.index_tables["token_index"] == 20
     assert pretrained.encoder.layer_norm_epsilon == 1e-3
     assert pretrained.encoder.num_token_types == 2

@@ -5,7 +5,7 @@ import importlib.util
 import pytest
 
 from seg_tf.commands import tracker_flags
-from seg_tf.training.outputs import trackers
+from seg_tf.training import trackers
 from tests import command_calls
 
 

@@ -19,7 +19,6 @@ class Case:
         limits: exclusive upper bound of each integer input.
         apply: calls the layer on a dict of inputs.
         reference: the same in NumPy, from the layer and the inputs.
-        golden: what `reference` says for `inputs(batch=2, length=3)`, 5 digits.
         float32_output: whether the output is float32 whatever the policy.
         is_sum: whether the outputs are sums over the rows of a batch.
         make_inputs: makes the inputs from batch and length, where they depend on one
@@ -37,7 +36,6 @@ class Case:
     limits: Mapping[str, int]
     apply: Callable[[Any, Mapping[str, Any]], Any]
     reference: Callable[[Any, Mapping[str, np.ndarray]], Any]
-    golden: Any
     float32_output: bool = False
     is_sum: bool = False
     make_inputs: Callable[[int, int], dict[str, np.ndarray]] | None = None

@@ -12,7 +12,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from seg_tf.layers.dropout import Dropout
+from seg_tf.layers.common import Dropout
 from tests.conformance.case import squares
 from tests.conformance.cases import COMPILED
 

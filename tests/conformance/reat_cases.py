@@ -5,8 +5,7 @@
 import numpy as np
 from keras import ops
 
-from seg_tf.layers.alpha_transformer_layer import AlphaTransformerLayer
-from seg_tf.layers.sentence_transformer_layer import SentenceTransformerLayer
+from seg_tf.layers.reat import AlphaTransformerLayer, SentenceTransformerLayer
 from seg_tf.models.reat import ReAT
 from seg_tf.objectives.exchange_sentence import ExchangeSentence
 from seg_tf.ops.gathering import gather_vectors
@@ -139,20 +138,6 @@ CASES = [
             ),
             inputs,
         ),
-        golden=[
-            [
-                [0.35224, 0.36877, -0.03256, -1.87178],
-                [0.9415, 0.41787, -0.96318, -1.52912],
-                [-0.24004, 0.08592, 0.89921, -1.51772],
-                [0.97877, 0.41394, -1.02441, -1.48324],
-            ],
-            [
-                [2.18122, -0.28795, -0.90984, -1.22747],
-                [1.47244, -0.7957, 0.71859, -1.02149],
-                [1.4042, 0.25935, -1.77534, -0.56056],
-                [0.0, 0.0, 0.0, 0.0],
-            ],
-        ],
         make_inputs=_hidden_text_inputs,
         compiled_within="ReAT",
     ),
@@ -177,20 +162,6 @@ CASES = [
             ),
             inputs,
         ),
-        golden=[
-            [
-                [-0.34168, 0.51773, -0.21593, -1.09433],
-                [0.30422, 0.56555, -1.00713, -1.02206],
-                [-0.61016, -0.12751, 1.21757, -0.81723],
-                [0.2877, 0.57339, -1.14917, -0.82313],
-            ],
-            [
-                [1.36986, -0.79839, 0.81035, -0.99996],
-                [0.55746, -0.80034, 1.27941, -0.5255],
-                [0.94802, 0.42745, -1.66495, -0.58191],
-                [0.0, 0.0, 0.0, 0.0],
-            ],
-        ],
         make_inputs=_hidden_text_inputs,
         compiled_within="ReAT",
     ),
@@ -209,20 +180,6 @@ CASES = [
         limits={},
         apply=lambda layer, inputs: _at_starts(layer(inputs), inputs),
         reference=_reference_reat,
-        golden=[
-            [
-                [-0.77344, 0.99756, 0.99576, -1.01636, -0.54071, 1.51576],
-                [-0.77653, 0.99373, 1.00733, -1.01227, -0.54693, 1.5222],
-                [-0.59169, 0.99531, 0.49919, -1.15707, -0.33264, 1.35704],
-                [-0.77515, 0.99725, 1.00033, -1.01449, -0.54283, 1.51697],
-            ],
-            [
-                [-0.77415, 0.99426, 1.00095, -1.01494, -0.5439, 1.52036],
-                [-0.59497, 0.99594, 0.50828, -1.15546, -0.33611, 1.36036],
-                [-0.77563, 0.99683, 1.00225, -1.01398, -0.54354, 1.51737],
-                [0.0, 0.0, 0.0, 0.0, 0.0, 0.0],
-            ],
-        ],
         make_inputs=_text_inputs,
     ),
     Case(
@@ -240,20 +197,6 @@ CASES = [
         limits={},
         apply=lambda layer, inputs: layer(inputs["sequence_output"], inputs),
         reference=_reference_exchange,
-        golden=(
-            (4.18024, 5.0),
-            {
-                "accuracy": (2.0, 5.0),
-                "positive_rate": (2.0, 5.0),
-                "predicted_rate": (3.0, 5.0),
-                "recall": (1.0, 2.0),
-                "specificity": (1.0, 3.0),
-                "f1": (2.0, 5.0),
-                "recall_at_rate": (2.0, 2.0),
-                "specificity_at_rate": (0.0, 3.0),
-                "pair_accuracy": (1.0, 3.0),
-            },
-        ),
         float32_output=True,
         is_sum=True,
         make_inputs=_exchange_inputs,

@@ -1,23 +1,118 @@
 """Lanes of a stream: rows word by word, ranks, resuming, held-out targets."""
 
+import dataclasses
 import itertools
 
 import numpy as np
 import pytest
 
-from seg_tf import configuration, features
+from seg_tf import features
+from seg_tf.config import build_from
+from seg_tf.data import examples, shards
+from seg_tf.data.inputs import LaneInputsConfig
 from seg_tf.data.manifest import Manifest
 from seg_tf.data.word_stream import WordStream
-from seg_tf.text.normalization import CASED
-from tests.data.test_word_stream import flatten
 from tests.data_pipelines.builders import (
     SPECIAL_IDS,
     random_tree,
-    write_windows,
     write_word_documents,
 )
 
 VOCAB_SIZE = 300
+
+
+def flatten(shards_of_documents):
+    """(word, sentence, paragraph) of each word, counted through, by loops."""
+    flat = []
+    sentence = paragraph = -1
+    for tree in itertools.chain.from_iterable(shards_of_documents):
+        words = iter(tree.token_ids.tolist())
+        lengths = iter(tree.sentence_lengths.tolist())
+        for num_sentences in tree.paragraph_lengths.tolist():
+            paragraph += 1
+            for _ in range(num_sentences):
+                sentence += 1
+                for _ in range(next(lengths)):
+                    flat.append((next(words), sentence, paragraph))
+            flat.append((0, sentence, paragraph))  # <eos>
+    return flat
+
+
+def stream_documents(seed=0):
+    """Shards of documents; some shards are empty, some documents a few words."""
+    generator = np.random.default_rng(seed)
+
+    def made(count, longest):
+        return [random_tree(generator, longest, VOCAB_SIZE) for _ in range(count)]
+
+    return {
+        "train": [[], made(4, 200), [], [], made(3, 5), made(1, 900), []],
+        "validation": [[], made(2, 60), [], [], [], [], []],
+    }
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("words")
+
+
+@pytest.fixture(scope="module")
+def manifest(folder):
+    return write_word_documents(folder, stream_documents(), vocab_size=VOCAB_SIZE)
+
+
+@pytest.mark.parametrize("split", ["train", "validation"])
+def test_stream_is_the_documents_one_after_the_other(manifest, folder, split):
+    stream = WordStream(manifest, folder, split)
+    expected = flatten(stream_documents()[split])
+    assert stream.num_tokens == len(expected)
+    assert list(zip(*stream.read(0, len(expected)), strict=True)) == expected
+
+
+def test_documents_are_decoded_once_while_places_are_read_in_turns(
+    manifest, folder, monkeypatch
+):
+    decoded = []
+
+    def counted(data, widths, decode=examples.decode):
+        decoded.append(data)
+        return decode(data, widths)
+
+    monkeypatch.setattr(examples, "decode", counted)
+    stream = WordStream(manifest, folder, "train", num_places=3)
+    third = stream.num_tokens // 3
+    for step in range(third // 10):
+        for place in range(3):
+            stream.read(place * third + 10 * step, 10)
+    # Each document where a place begins in it, and once more where it is come to.
+    assert len(set(decoded)) <= len(decoded) <= 8 + 2
+
+
+def test_a_shard_with_other_sizes_than_the_manifests_is_named(manifest, folder):
+    entries = list(manifest.splits["train"])
+    entries[1] = dataclasses.replace(entries[1], sentences=entries[1].sentences - 1)
+    other = dataclasses.replace(
+        manifest, splits={**manifest.splits, "train": tuple(entries)}
+    )
+    stream = WordStream(other, folder, "train")
+    with pytest.raises(shards.DamagedShardError, match=r"train-00001.*: expected \["):
+        stream.read(0, 1)
+
+
+def test_a_damaged_or_missing_shard_is_named(tmp_path):
+    manifest = write_word_documents(tmp_path, stream_documents(), vocab_size=VOCAB_SIZE)
+    path = tmp_path / "train-00001.tfrecord"
+    damaged = bytearray(path.read_bytes())
+    damaged[40] ^= 1
+    path.write_bytes(damaged)
+    stream = WordStream(manifest, tmp_path, "train")
+    with pytest.raises(shards.DamagedShardError, match=r"train-00001.*record 0"):
+        stream.read(0, 5)
+    path.unlink()
+    with pytest.raises(ValueError, match=r"train-00001\.tfrecord: .* missing"):
+        WordStream(manifest, tmp_path, "train")
+
+
 TARGET_LENGTH = 7
 COUNTERS = ("stream_token", "stream_sentence", "stream_paragraph")
 
@@ -48,10 +143,10 @@ def flat():
 
 
 def build(records_dir, validation_lanes=3, **arguments):
-    config = configuration.LaneInputsConfig(
+    config = LaneInputsConfig(
         target_length=TARGET_LENGTH, validation_lanes=validation_lanes
     )
-    return configuration.build(config, records_dir=records_dir, seed=0, **arguments)
+    return build_from(config, records_dir=records_dir, seed=0, **arguments)
 
 
 def batches(dataset, count=None):
@@ -161,11 +256,6 @@ def test_a_resumed_run_reads_on(records_dir, flat, steps_before):
         assert_equal(batch, slow_batch(flat["train"], step, 4))
 
 
-def test_a_lane_cannot_be_taken_up_in_the_middle_of_a_batch(records_dir):
-    with pytest.raises(ValueError, match="`first_sample` must be a multiple"):
-        build(records_dir).train_dataset(4, first_sample=6)
-
-
 def test_counters_beyond_int32_keep_their_differences(records_dir, flat):
     """As after four billion words; the differences are all that models read."""
     step = 2**32 // TARGET_LENGTH + 1
@@ -259,31 +349,6 @@ def test_held_out_lanes_are_read_in_order_on_one_rank(
         assert places == list(range(begin, end))
 
 
-@pytest.mark.parametrize("num_ranks", [1, 2, 3])
-def test_ranks_hold_about_equally_many_held_out_lanes(records_dir, num_ranks):
-    by_rank = of_ranks(build(records_dir, 10), 60, num_ranks)
-    sizes = [len(parts[0]["lane"]) for parts in by_rank]
-    assert sum(sizes) == 10
-    assert max(sizes) - min(sizes) <= 1
-
-
-def test_a_rank_may_have_no_held_out_lane(records_dir):
-    by_rank = of_ranks(build(records_dir, 2), 6, 3)
-    assert [len(parts[0]["lane"]) for parts in by_rank] == [1, 1, 0]
-    assert by_rank[2][0]["token_ids"].shape == (0, TARGET_LENGTH)
-
-
-@pytest.mark.parametrize(
-    ("max_samples", "num_steps"), [(1, 1), (5, 1), (10, 2), (14, 2), (15, 3)]
-)
-def test_max_samples_cuts_whole_time_steps(records_dir, max_samples, num_steps):
-    inputs = build(records_dir, 5)
-    everything = joined(batches(inputs.validation_dataset(2)))
-    cut = joined(batches(inputs.validation_dataset(2, max_samples)))
-    size = 5 * num_steps
-    assert_equal(cut, {name: rows[:size] for name, rows in everything.items()})
-
-
 def test_too_few_held_out_words_are_refused(tmp_path):
     write_word_documents(
         tmp_path, {"train": documents()["train"]}, vocab_size=VOCAB_SIZE
@@ -297,34 +362,6 @@ def test_too_few_held_out_words_are_refused(tmp_path):
 # --- Records ----------------------------------------------------------------------
 
 
-def test_an_epoch_has_as_many_samples_as_segments(records_dir, flat):
-    inputs = build(records_dir)
-    exact = len(flat["train"]) / TARGET_LENGTH
-    assert exact <= inputs.num_train_samples < exact + 1
-    assert inputs.fill == 1.0
-
-
-def test_records_vocabulary_is_known(records_dir):
-    inputs = build(records_dir, vocab_size=VOCAB_SIZE)
-    assert inputs.vocab_size == VOCAB_SIZE
-    assert inputs.vocab_checksum == inputs.manifest.vocabulary["sha256"]
-    preparation = inputs.text_preparation
-    assert preparation.vocabulary == (records_dir / "vocab.txt").read_bytes()
-    assert (preparation.tokenizer, preparation.normalization) == ("words", CASED)
-
-
-def test_another_vocabulary_size_is_refused(records_dir):
-    with pytest.raises(ValueError, match=r"vocabulary of 300 words.*vocab_size=301"):
-        build(records_dir, vocab_size=301)
-
-
-def test_windows_are_refused(tmp_path):
-    trees = {"train": [[random_tree(np.random.default_rng(0), 50, VOCAB_SIZE)]]}
-    write_windows(tmp_path, trees, window_length=32, vocab_size=VOCAB_SIZE)
-    with pytest.raises(ValueError, match="documents of words, found windows"):
-        build(tmp_path)
-
-
 def test_documents_of_word_pieces_are_refused(tmp_path):
     manifest = write_word_documents(tmp_path, documents(), vocab_size=VOCAB_SIZE)
     manifest.vocabulary["tokenizer"] = "word_pieces"
@@ -333,14 +370,3 @@ def test_documents_of_word_pieces_are_refused(tmp_path):
     assert Manifest.load(tmp_path).tokenizer == "word_pieces"
     with pytest.raises(ValueError, match="found documents of word pieces"):
         build(tmp_path)
-
-
-def test_a_sample_is_described_by_its_words(records_dir):
-    inputs = build(records_dir)
-    assert inputs.describe_sample(9) == "sample 9"
-    (batch,) = batches(inputs.train_dataset(4, first_sample=400), 1)
-    stream = WordStream(inputs.manifest, records_dir, "train")
-    epoch, begin = divmod(int(batch["stream_token"][2, 0]), stream.num_tokens)
-    text = inputs.describe_sample(402)
-    assert f"lane 2, words {begin} to {begin + TARGET_LENGTH} " in text
-    assert f"epoch {epoch}, {stream.locate(begin)})" in text

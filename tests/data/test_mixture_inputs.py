@@ -1,21 +1,25 @@
 """Several folders of records read as one: exact shares, rows as of each alone."""
 
 import dataclasses
-import fractions
 import itertools
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
-from seg_tf import configuration
+from seg_tf.config import build_from
+from seg_tf.data.inputs import (
+    MaskingConfig,
+    MixtureInputs,
+    PackedWindowInputsConfig,
+    ReATInputsConfig,
+    SentenceInputsConfig,
+    WindowInputsConfig,
+)
 from seg_tf.data.manifest import Manifest
-from seg_tf.data.mixture_inputs import MixtureInputs
-from seg_tf.data.mixture_order import MixtureOrder
+from tests.data.test_sample_order import slow_order
 from tests.data.test_window_inputs import (
     assert_same_rows,
     take,
-    take_by_ranks,
 )
 from tests.data_pipelines.builders import random_tree, write_windows
 
@@ -24,16 +28,16 @@ pytestmark = pytest.mark.slow
 WEIGHTS = {"books": 1, "domain": 2, "wikipedia": 3}
 LENGTH = 40
 VOCAB_SIZE = 500
-MASKING = configuration.MaskingConfig(max_predictions=6)
+MASKING = MaskingConfig(max_predictions=6)
 CONFIGS = {
-    "windows": configuration.WindowInputsConfig(window_length=LENGTH, masking=MASKING),
-    "packed": configuration.PackedWindowInputsConfig(
+    "windows": WindowInputsConfig(window_length=LENGTH, masking=MASKING),
+    "packed": PackedWindowInputsConfig(
         window_length=LENGTH, masking=MASKING, max_windows_per_row=5
     ),
-    "sentences": configuration.SentenceInputsConfig(
+    "sentences": SentenceInputsConfig(
         window_length=LENGTH, masking=MASKING, max_sentences=6
     ),
-    "texts": configuration.ReATInputsConfig(
+    "texts": ReATInputsConfig(
         window_length=LENGTH,
         row_length=64,
         sentences_per_row=20,
@@ -73,7 +77,7 @@ def folders(tmp_path_factory):
 
 
 def read(folder, rows="windows", seed=0):
-    return configuration.build(
+    return build_from(
         CONFIGS[rows], records_dir=folder, index_tables=TABLES[rows], seed=seed
     )
 
@@ -84,45 +88,6 @@ def mix(folders, rows="windows", weights=None):
         weights=weights or WEIGHTS,
         read=lambda folder: read(folder, rows),
     )
-
-
-def slow_order(weights):
-    """Sources and their own numbers, sample for sample, with counters."""
-    places = sorted(
-        (fractions.Fraction(2 * rank + 1, 2 * weight), source)
-        for source, weight in enumerate(weights)
-        for rank in range(weight)
-    )
-    counters = [0] * len(weights)
-    while True:
-        for _, source in places:
-            yield source, counters[source]
-            counters[source] += 1
-
-
-@pytest.mark.parametrize(
-    "weights", [(3, 1, 2), (1, 1), (5,), (7, 2), (1, 30, 10, 9), (49, 51), (3, 9, 27)]
-)
-def test_order_is_that_of_a_loop_with_counters(weights):
-    order, count = MixtureOrder(weights), 3 * sum(weights) + 2
-    expected = list(itertools.islice(slow_order(weights), count))
-    numbers = tf.range(count, dtype=tf.int64)
-    found = [tensor.numpy().tolist() for tensor in order(numbers)]
-    assert list(zip(*found, strict=True)) == expected
-    # Far out, and in any order, it is what it is one after the other.
-    far = tf.constant([10**12 + 5, 1, 10**12], tf.int64)
-    sources, own = order(far)
-    places, block = 10**12 % sum(weights), 10**12 // sum(weights)
-    for at, extra in ((0, 5), (2, 0)):
-        source, rank = expected[places + extra]
-        assert (sources[at], own[at]) == (source, rank + block * weights[source])
-    seen = [0] * len(weights)
-    for length, (source, _) in enumerate(expected):
-        assert order.counts(length) == seen
-        # Spread evenly: no source is ever a whole row ahead or behind.
-        for weight, times in zip(weights, seen, strict=True):
-            assert abs(times - length * weight / sum(weights)) <= 1
-        seen[source] += 1
 
 
 def test_an_epoch_ends_when_every_source_was_read_to_its_end(folders):
@@ -163,54 +128,6 @@ def test_rows_are_those_of_each_source_alone_in_exact_numbers(folders, rows):
             missing = width - expected[feature].shape[1]
             expected[feature] = np.pad(expected[feature], [(0, 0), (0, missing)])
         assert_same_rows({one: found[one][samples] for one in found}, expected)
-
-
-def test_packed_sources_differ_in_their_most_predictions(folders):
-    widths = {
-        next(iter(read(folder, "packed").train_dataset(1)))["masked_ids"].shape[1]
-        for folder in folders.values()
-    }
-    assert len(widths) > 1
-
-
-@pytest.mark.parametrize("num_ranks", [1, 2, 3])
-def test_ranks_and_resumed_runs_share_the_same_samples(folders, num_ranks):
-    inputs = mix(folders)
-    num_batches = 3 * inputs.num_train_samples // 6
-    expected = take(inputs.train_dataset(18), 6 * num_batches)
-    ranks = take_by_ranks(inputs, 6, num_ranks, num_batches)
-    assert_same_rows(ranks, expected)
-    # Killed after a number of samples that ends inside of a block, and taken up.
-    for done in (1, 20, 6 * num_batches - 5):
-        rest = take(inputs.train_dataset(1, first_sample=done), 4)
-        assert_same_rows(
-            rest, {name: value[done : done + 4] for name, value in expected.items()}
-        )
-
-
-@pytest.mark.parametrize("rows", ["windows", "packed"])
-def test_validation_is_that_of_each_source_one_after_the_other(folders, rows):
-    inputs = mix(folders, rows)
-    batches = list(inputs.validation_dataset(4, max_samples=5))
-    expected = [
-        batch
-        for folder in folders.values()
-        for batch in read(folder, rows).validation_dataset(4, max_samples=5)
-    ]
-    assert len(batches) == len(expected)
-    for found, alone in zip(batches, expected, strict=True):
-        assert_same_rows(found, alone)
-
-
-def test_one_of_many_weights_is_the_source_alone(folders):
-    name = "wikipedia"
-    inputs = mix({name: folders[name]}, weights={name: 4})
-    alone = read(folders[name])
-    count = 2 * alone.num_train_samples
-    assert_same_rows(
-        take(inputs.train_dataset(3), count), take(alone.train_dataset(3), count)
-    )
-    assert inputs.fill == alone.fill
 
 
 def test_shares_are_weighted_means_and_samples_name_their_source(folders):

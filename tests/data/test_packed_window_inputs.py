@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seg_tf import configuration, features
-from seg_tf.data import packed_rows, window_lengths
+from seg_tf import features
+from seg_tf.config import build_from
+from seg_tf.data import packed_window_inputs, record_schema
+from seg_tf.data.inputs import MaskingConfig, PackedWindowInputsConfig
 from tests.data.test_window_inputs import (
     assert_same_rows,
     take,
-    take_by_ranks,
-    unmasked,
 )
 from tests.data_pipelines.builders import (
     SPECIAL_IDS,
@@ -63,14 +63,12 @@ def records_dir(tmp_path_factory):
 
 
 def build(records_dir, seed=0, tables=TABLES, max_windows=MAX_WINDOWS, **masking):
-    config = configuration.PackedWindowInputsConfig(
+    config = PackedWindowInputsConfig(
         window_length=WINDOW_LENGTH,
-        masking=configuration.MaskingConfig(max_predictions=6, **masking),
+        masking=MaskingConfig(max_predictions=6, **masking),
         max_windows_per_row=max_windows,
     )
-    return configuration.build(
-        config, records_dir=records_dir, index_tables=tables, seed=seed
-    )
+    return build_from(config, records_dir=records_dir, index_tables=tables, seed=seed)
 
 
 def epoch(inputs, number=0, batch_size=5):
@@ -118,19 +116,6 @@ def by_pieces(windows):
     return found
 
 
-def test_features_keep_the_contract(records_dir):
-    inputs = build(records_dir)
-    batch = next(iter(inputs.train_dataset(4)))
-    predictions = batch["masked_ids"].shape[1]
-    sizes = {"B": 4, "L": WINDOW_LENGTH, "P": predictions}
-    specs = features.tensor_specs(inputs.feature_names, sizes)
-    assert batch.keys() == specs.keys()
-    assert "window_number" in specs
-    for name, (shape, dtype) in specs.items():
-        assert batch[name].shape == shape, name
-        assert batch[name].dtype == dtype, name
-
-
 def test_an_epoch_is_every_window_once_with_its_indices(records_dir):
     inputs = build(records_dir)
     windows = split_rows(epoch(inputs))
@@ -150,29 +135,6 @@ def test_an_epoch_is_every_window_once_with_its_indices(records_dir):
         for window in windows
     ]
     assert sorted(found) == sorted(expected)
-
-
-def test_rows_are_windows_one_behind_the_other_then_padding(records_dir):
-    rows = epoch(build(records_dir))
-    assert rows["window_number"].max() > 2
-    plain = unmasked(rows)
-    for row in range(len(plain)):
-        number, mask = rows["window_number"][row], rows["padding_mask"][row]
-        assert (np.diff(number[mask]) >= 0).all()
-        assert set(number[mask]) == set(range(1, number.max() + 1))
-        assert number.max() <= MAX_WINDOWS
-        end = mask.sum()
-        assert mask[:end].all()
-        for name in ("token_ids", "window_number", *TABLES):
-            assert not rows[name][row, end:].any(), name  # [PAD] is 0 too
-        begins = np.flatnonzero(plain[row] == SPECIAL_IDS["cls"])
-        np.testing.assert_array_equal(number[begins], 1 + np.arange(len(begins)))
-        chosen = rows["masked_weights"][row] == 1
-        positions = rows["masked_positions"][row]
-        assert (np.diff(positions[chosen]) > 0).all()
-        assert not positions[~chosen].any()
-        assert not rows["masked_ids"][row][~chosen].any()
-        assert chosen[: chosen.sum()].all()
 
 
 def test_counts_and_fill_are_those_of_the_batches(records_dir):
@@ -202,107 +164,17 @@ def test_masks_of_a_window_do_not_depend_on_its_neighbours(records_dir, number):
     assert compared > 40
 
 
-def test_every_window_has_the_predictions_of_a_row_of_its_own(records_dir):
-    for window in split_rows(epoch(build(records_dir))):
-        pieces = len(window["token_ids"]) - 2
-        expected = min(max(1, round(0.15 * pieces)), 6)
-        assert len(window["masked_ids"]) == expected
-
-
-def test_epochs_differ_in_order_and_masks_but_not_in_content(records_dir):
-    inputs = build(records_dir)
-    first, second = (split_rows(epoch(inputs, number)) for number in (0, 1))
-    assert [*map(original_pieces, first)] != [*map(original_pieces, second)]
-    assert sorted(map(original_pieces, first)) == sorted(map(original_pieces, second))
-    first, second = by_pieces(first), by_pieces(second)
-    long = [pieces for pieces in first if len(pieces) > 20]
-    same = [
-        np.array_equal(
-            first[pieces][0]["masked_positions"], second[pieces][0]["masked_positions"]
-        )
-        for pieces in long
-    ]
-    assert sum(same) < 0.2 * len(long)
-
-
-def test_a_sample_does_not_depend_on_batch_size_or_resumption(records_dir):
-    inputs = build(records_dir)
-    count = 2 * inputs.num_train_samples
-    expected = take(inputs.train_dataset(1), count)
-    assert expected["sample_number"].tolist() == list(range(count))
-    assert_same_rows(take(inputs.train_dataset(13), count), expected)
-    for first in (1, inputs.num_train_samples, count - 1):
-        resumed = take(inputs.train_dataset(4, first_sample=first), count - first)
-        assert_same_rows(resumed, {k: v[first:] for k, v in expected.items()})
-
-
-@pytest.mark.parametrize("num_ranks", [2, 3])
-def test_ranks_share_the_global_batch(records_dir, num_ranks):
-    inputs = build(records_dir)
-    expected = take(inputs.train_dataset(6), 30)
-    assert_same_rows(take_by_ranks(inputs, 6, num_ranks, 5), expected)
-
-
-def test_ranks_share_validation_even_where_one_has_nothing_left(records_dir):
-    inputs = build(records_dir)
-    size = inputs.num_validation_samples
-    first = take(inputs.validation_dataset(4), 10**6)
-    assert len(first["token_ids"]) == size
-    windows = sorted(map(original_pieces, split_rows(first)))
-    assert len(windows) == len(read_split(records_dir, "validation"))
-    for rows_of_rank, expected in ((size - 1, [size - 1, 1]), (size, [size, 0])):
-        batches = [
-            next(iter(inputs.validation_dataset(2 * rows_of_rank, None, rank, 2)))
-            for rank in range(2)
-        ]
-        assert [len(batch["token_ids"]) for batch in batches] == expected
-        together = {
-            name: np.concatenate([batch[name] for batch in batches]) for name in first
-        }
-        assert_same_rows(together, first)
-
-
-@pytest.mark.parametrize(
-    "lengths",
-    [
-        pytest.param([1] * 30, id="shortest"),
-        pytest.param([30] * 9, id="full"),
-        pytest.param([30, 1] * 9, id="full and shortest"),
-    ],
-)
-def test_extremes_are_packed_without_loss(tmp_path, lengths):
-    inputs = build(write(tmp_path, lengths), max_windows=16)
-    rows = epoch(inputs, batch_size=3)
-    found = sorted(len(window["token_ids"]) - 2 for window in split_rows(rows))
-    assert found == sorted(lengths)
-
-
-def test_there_is_room_for_the_predictions_of_every_row_and_no_more(records_dir):
-    rows = epoch(build(records_dir, mask_rate=0.5))
-    predictions = rows["masked_weights"].sum(axis=1)
-    assert predictions.max() == rows["masked_weights"].shape[1]
-    assert predictions.max() > 6  # more than a window may have
-
-
 def test_windows_that_do_not_fit_their_row_stop_the_run(records_dir, tmp_path):
     for path in records_dir.iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes())
     # Lengths of the same sum that are not those of the records.
     path = tmp_path / "train-00000.tfrecord"
-    lengths = window_lengths.WINDOWS.read_shard(path)
+    lengths = record_schema.WINDOWS.read_shard(path)
     assert len(set(lengths)) > 5
-    window_lengths.WINDOWS.write(path, lengths[::-1])
+    record_schema.WINDOWS.write(path, lengths[::-1])
     inputs = build(tmp_path)
     with pytest.raises(tf.errors.InvalidArgumentError, match="check_records"):
         epoch(inputs)
-
-
-def test_missing_lengths_say_what_to_do(records_dir, tmp_path):
-    for path in records_dir.iterdir():
-        if path.suffix != ".lengths":
-            (tmp_path / path.name).write_bytes(path.read_bytes())
-    with pytest.raises(ValueError, match=r"missing.*build_windows"):
-        build(tmp_path).train_dataset(2)
 
 
 def test_joined_windows_are_those_of_plain_loops():
@@ -357,7 +229,7 @@ def test_joined_windows_are_those_of_plain_loops():
             at += lengths[window]
             window += 1
 
-    joined = tf.function(packed_rows.join_windows)(
+    joined = tf.function(packed_window_inputs.join_windows)(
         {name: tf.constant(values) for name, values in windows.items()},
         tf.constant(sizes, tf.int64),
         row_length=row_length,
@@ -367,12 +239,3 @@ def test_joined_windows_are_those_of_plain_loops():
     assert_same_rows(
         {name: values.numpy() for name, values in joined.items()}, expected
     )
-
-
-def test_only_the_named_tables_are_made(records_dir):
-    inputs = build(records_dir, tables={"position_index": 32})
-    rows = epoch(inputs)
-    assert "paragraph_index" not in rows
-    second = rows["window_number"] == 2
-    begins = rows["position_index"][second & (rows["position_index"] == 0)]
-    assert len(begins) == (rows["window_number"].max(axis=1) > 1).sum()

@@ -2,20 +2,19 @@
 
 import collections
 import dataclasses
-import json
-import shutil
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from seg_tf import configuration, features
+from seg_tf.config import ReATConfig, build_from
+from seg_tf.data import randomness
+from seg_tf.data.inputs import MaskingConfig, ReATInputsConfig
+from seg_tf.data.reat_inputs import exchange
 from seg_tf.layouts.block_placing import split_long
 from seg_tf.text.tree import DocumentTree
 from tests.data.test_window_inputs import (
-    assert_same_rows,
     take,
-    take_by_ranks,
     unmasked,
 )
 from tests.data_pipelines.builders import (
@@ -28,10 +27,11 @@ from tests.data_pipelines.builders import (
 
 pytestmark = pytest.mark.slow
 
+
 VOCAB_SIZE = 500
 ATTENTION = 5  # the first unused row of the vocabulary that the builder writes
-MODEL = configuration.ReATConfig(block_length=32, max_sentences=12)
-CONFIG = configuration.ReATInputsConfig(
+MODEL = ReATConfig(block_length=32, max_sentences=12)
+CONFIG = ReATInputsConfig(
     window_length=400,
     row_length=512,
     sentences_per_row=60,
@@ -40,7 +40,7 @@ CONFIG = configuration.ReATInputsConfig(
     long_sentence_length=32,
     long_max_sentences=12,
     long_rate=0.25,
-    masking=configuration.MaskingConfig(max_predictions=77),
+    masking=MaskingConfig(max_predictions=77),
 )
 
 
@@ -73,7 +73,7 @@ def records_dir(tmp_path_factory):
 
 
 def build(records_dir, seed=0, model=MODEL, **overrides):
-    return configuration.build(
+    return build_from(
         dataclasses.replace(CONFIG, **overrides),
         records_dir=records_dir,
         seed=seed,
@@ -239,117 +239,6 @@ def test_sentences_may_change_places_among_all_texts_of_a_row(records_dir):
     assert 0.2 < others / sentences < 0.4
 
 
-def test_parts_of_long_sentences_are_numbered(records_dir):
-    inputs = build(records_dir, long_rate=0.0, exchange_rate=0.0)
-    rows = take(inputs.train_dataset(5), inputs.num_train_samples)
-    parts = collections.Counter(rows["sentence_part"][rows["sentence_mask"]].tolist())
-    expected = collections.Counter()
-    for tree in read_split(records_dir, "train"):
-        for length in tree.sentence_lengths:
-            expected.update(range(-(-int(length) // 9)))
-    assert parts == expected
-    assert max(parts) == 33  # 300 pieces in parts of at most 9
-
-
-def test_rows_are_of_one_kind_and_the_kinds_in_their_shares(records_dir):
-    inputs = build(records_dir)
-    size = inputs.num_train_samples
-    rows = take(inputs.train_dataset(5), 2 * size)
-    short = set(expected_texts(records_dir, "train", 12, 4))
-    kinds = collections.defaultdict(set)
-    for row, _, text in texts_of(rows):
-        kinds[row].add(tuple(tuple(pieces) for _, pieces in sorted(text)) in short)
-    # A text of one short sentence is the same of either kind.
-    num_long = sum(False in found for found in kinds.values())
-    only_short = build(records_dir, long_rate=0.0).num_train_samples
-    assert size - only_short == round(only_short / 3)
-    assert num_long == pytest.approx(2 * (size - only_short), abs=1)
-
-
-def test_long_rows_of_an_epoch_differ_and_are_others_in_the_next(records_dir):
-    inputs = build(records_dir, long_rate=0.25)
-    size = inputs.num_train_samples
-    num_short = build(records_dir, long_rate=0.0).num_train_samples
-    rows = take(inputs.train_dataset(5), 4 * size)
-    epochs = []
-    for epoch in range(4):
-        part = {k: v[epoch * size : (epoch + 1) * size] for k, v in rows.items()}
-        contents = collections.Counter(
-            tuple(np.sort(ids).tolist()) for ids in unmasked(part)
-        )
-        assert max(contents.values()) == 1
-        epochs.append(set(contents))
-    always = set.intersection(*epochs)
-    assert len(always) >= num_short
-    assert len(set.union(*epochs)) > size
-
-
-def test_masks_and_moves_are_drawn_anew_in_every_epoch(records_dir):
-    inputs = build(records_dir, long_rate=0.0)
-    size = inputs.num_train_samples
-    rows = take(inputs.train_dataset(5), 2 * size)
-    found = collections.defaultdict(list)
-    for row, ids in enumerate(unmasked(rows)):
-        found[tuple(ids.tolist())].append(row)
-    assert len(found) == size
-    # A row in which few sentences can move may have none that does, twice.
-    pairs = [pair for pair in found.values() if rows["can_move"][pair[0]].sum() > 9]
-    assert len(pairs) > size / 2
-    for name in ("masked_positions", "is_moved"):
-        same = [np.array_equal(*rows[name][list(pair)]) for pair in pairs]
-        assert sum(same) <= 1
-
-
-def test_masks_are_where_words_stand(records_dir):
-    inputs = build(records_dir)
-    rows = take(inputs.train_dataset(5), inputs.num_train_samples)
-    counts = rows["masked_weights"].sum(axis=1)
-    for row, (positions, weights) in enumerate(
-        zip(rows["masked_positions"], rows["masked_weights"], strict=True)
-    ):
-        at = positions[weights == 1]
-        assert (rows["position_index"][row, at] >= 2).all()
-        numbers = rows["sentence_number"][row]
-        assert (numbers[at] > 0).all()
-        assert (np.append(numbers, 0)[at + 1] == numbers[at]).all()  # not </s>
-        assert len(set(at)) == len(at)
-    words = rows["padding_mask"].sum(axis=1) - 3 * rows["sentence_mask"].sum(axis=1)
-    np.testing.assert_allclose(counts, 0.15 * words, atol=0.51)
-
-
-def test_a_sample_depends_on_nothing_but_its_number(records_dir):
-    inputs = build(records_dir)
-    count = inputs.num_train_samples + 20
-    expected = take(inputs.train_dataset(1), count)
-    assert_same_rows(take(inputs.train_dataset(13), count), expected)
-    resumed = take(inputs.train_dataset(4, first_sample=17), count - 17)
-    assert_same_rows(resumed, {k: v[17:] for k, v in expected.items()})
-    by_ranks = take_by_ranks(inputs, 6, 2, 5)
-    assert_same_rows(by_ranks, {k: v[:30] for k, v in expected.items()})
-    other = take(build(records_dir, seed=1).train_dataset(1), count)
-    assert not np.array_equal(other["token_ids"], expected["token_ids"])
-
-
-def test_validation_is_the_same_each_time_and_ranks_may_have_none(records_dir):
-    inputs = build(records_dir)
-    expected = take(inputs.validation_dataset(2), inputs.num_validation_samples)
-    again = take(inputs.validation_dataset(5), inputs.num_validation_samples)
-    assert_same_rows(again, expected)
-    (batch,) = inputs.validation_dataset(2, max_samples=1, rank=1, num_ranks=2)
-    assert {len(values) for values in batch.values()} == {0}
-
-
-def test_features_keep_the_contract(records_dir):
-    inputs = build(records_dir)
-    sizes = {"L": 512, "N": 60, "P": 77}
-    spec = inputs.train_dataset(4).element_spec
-    assert tuple(spec) == inputs.feature_names
-    for name, one in spec.items():
-        feature = features.FEATURES[name]
-        assert one.dtype.name == feature.dtype
-        assert one.shape == (4, *(sizes[letter] for letter in feature.shape[1:]))
-
-
 @pytest.mark.parametrize("long_rate", [0.0, 0.25, 1.0])
 def test_fill_and_texts_are_those_of_an_epoch(records_dir, long_rate):
     inputs = build(records_dir, long_rate=long_rate)
@@ -383,37 +272,54 @@ def test_what_does_not_fit_is_named(records_dir, model, overrides, message):
         build(records_dir, model=dataclasses.replace(MODEL, **model), **overrides)
 
 
-def test_fewer_predictions_than_the_rate_wants_are_told(records_dir, caplog):
-    build(records_dir)
-    assert not caplog.messages
-    build(records_dir, masking=configuration.MaskingConfig(max_predictions=75))
-    assert (
-        "max_predictions=75: rows of 512 positions would have up to 76"
-        in (caplog.messages[0])
-    )
+def exchanged(sizes, rows, rate=0.2, slots=None, seed=0):
+    """Rows that all have texts of these sizes: places before and after, and flags."""
+    width = slots or sum(sizes)
+    number = np.zeros((rows, width), np.int32)
+    places = np.zeros((rows, width), np.int32)
+    number[:, : sum(sizes)] = [
+        1 + n for n, size in enumerate(sizes) for _ in range(size)
+    ]
+    places[:, : sum(sizes)] = [place for size in sizes for place in range(size)]
+    streams = tf.constant(randomness.uniform_integers(seed, rows), tf.uint64)
+    found = exchange(tf.constant(number), tf.constant(places), streams, rate)
+    return number, places, *(values.numpy() for values in found)
 
 
-def test_lengths_that_are_not_those_of_the_records_are_refused(records_dir, tmp_path):
-    folder = tmp_path / "records"
-    shutil.copytree(records_dir, folder)
-    path = folder / "train-00000.sentence_lengths"
-    lengths = np.fromfile(path, "<u2")
-    # Sums stay, of the window too, and no sentence becomes empty.
-    longer, shorter = np.argsort(lengths[:2])
-    lengths[longer] += 1
-    lengths[shorter] -= 1
-    lengths.tofile(path)
-    inputs = build(folder, long_rate=0.0)
-    with pytest.raises(tf.errors.InvalidArgumentError, match="have other lengths"):
-        take(inputs.train_dataset(5), inputs.num_train_samples)
+def test_sentences_change_places_inside_their_texts():
+    number, before, after, is_moved, can_move = exchanged([9, 2, 1, 30], 200, slots=50)
+    for text in range(1, 5):
+        own = number[0] == text
+        for row in range(200):
+            assert sorted(after[row, own]) == list(range(own.sum()))
+    np.testing.assert_array_equal(is_moved, before != after)
+    assert (can_move == (number > 0) & (number != 3)).all()
+    assert not is_moved[~can_move].any()
+    assert (after[number == 0] == 0).all()
 
 
-def test_records_with_cut_sentences_are_refused(tmp_path, records_dir):
-    folder = tmp_path / "records"
-    shutil.copytree(records_dir, folder)
-    path = folder / "manifest.json"
-    manifest = json.loads(path.read_text(encoding="utf-8"))
-    manifest["options"]["cut_sentences"] = True
-    path.write_text(json.dumps(manifest), encoding="utf-8")
-    with pytest.raises(ValueError, match="built with --cut_sentences"):
-        build(folder).train_dataset(2)
+@pytest.mark.parametrize("size", [2, 3, 5, 9, 10, 14, 128])
+def test_the_rate_is_kept_whatever_the_length_of_a_text(size):
+    rows = 4000
+    *_, is_moved, _ = exchanged([size], rows)
+    counts = is_moved.sum(axis=1)
+    assert not (counts == 1).any()
+    # At most 2 or one more than the rate says, so this is far more than 5 sigma.
+    assert counts.mean() == pytest.approx(0.2 * size, abs=5 * counts.std() / 60 + 1e-6)
+    if 0.2 * size >= 2:
+        assert set(counts) <= {int(0.2 * size), int(0.2 * size) + 1}
+    else:
+        assert set(counts) == {0, 2}
+
+
+def test_every_sentence_moves_as_often_and_to_every_other_place():
+    rows = 6000
+    _, before, after, is_moved, _ = exchanged([6], rows, rate=0.5)
+    assert (is_moved.sum(axis=1) == 3).all()
+    table = np.zeros((6, 6))
+    np.add.at(table, (before[is_moved], after[is_moved]), 1)
+    assert (np.diag(table) == 0).all()
+    expected = 3 * rows / 30
+    others = table[~np.eye(6, dtype=bool)]
+    # 29 degrees of freedom, at 0.001, with a margin for what draws of a row share.
+    assert ((others - expected) ** 2 / expected).sum() < 75

@@ -8,15 +8,19 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seg_tf import configuration, features
+from seg_tf.config import build_from
 from seg_tf.data import examples, randomness
+from seg_tf.data.inputs import (
+    MaskingConfig,
+    SentenceInputsConfig,
+    ShuffledWindowInputsConfig,
+)
 from seg_tf.data.manifest import Manifest
-from seg_tf.data.sentence_layout import merge
+from seg_tf.data.sentence_inputs import merge
 from seg_tf.text.tree import DocumentTree
 from tests.data.test_window_inputs import (
     assert_same_rows,
     take,
-    take_by_ranks,
     unmasked,
 )
 from tests.data_pipelines.builders import (
@@ -44,9 +48,7 @@ TABLES = {
 }
 
 
-@pytest.fixture(scope="module")
-def records_dir(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("records")
+def write(folder):
     generator = np.random.default_rng(0)
 
     def documents(count):
@@ -69,21 +71,24 @@ def records_dir(tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="module")
+def records_dir(tmp_path_factory):
+    return write(tmp_path_factory.mktemp("records"))
+
+
 # Of rows without [SENT].
 PLAIN_TABLES = {name: rows for name, rows in TABLES.items() if name != "sentence_id"}
 
 
-def build(
-    records_dir, seed=0, config_class=configuration.SentenceInputsConfig, **overrides
-):
+def build(records_dir, seed=0, config_class=SentenceInputsConfig, **overrides):
     config = config_class(
         window_length=WINDOW_LENGTH,
         max_sentences=overrides.pop("max_sentences", MAX_SENTENCES),
         shuffle_rate=overrides.pop("shuffle_rate", 0.5),
-        masking=configuration.MaskingConfig(max_predictions=6),
+        masking=MaskingConfig(max_predictions=6),
     )
     tables = overrides.pop("index_tables", TABLES)
-    return configuration.build(
+    return build_from(
         config, records_dir=records_dir, index_tables=tables, seed=seed, **overrides
     )
 
@@ -124,18 +129,6 @@ def merged_structure(tree, sentences):
         begin += len(sentence)
     assert begin in ends
     return paragraphs, indices
-
-
-def test_features_keep_the_contract(records_dir):
-    inputs = build(records_dir)
-    batch = next(iter(inputs.train_dataset(4)))
-    candidates = MAX_SENTENCES + 2
-    sizes = {"B": 4, "L": ROW_LENGTH, "P": 6, "C": candidates, "S": candidates - 1}
-    specs = features.tensor_specs(inputs.feature_names, sizes)
-    assert batch.keys() == specs.keys()
-    for name, (shape, dtype) in specs.items():
-        assert batch[name].shape == shape, name
-        assert batch[name].dtype == dtype, name
 
 
 @pytest.mark.parametrize("split", ["train", "validation"])
@@ -195,8 +188,8 @@ def test_without_sentence_tokens_the_same_sentences_take_the_same_places(
             index_tables=tables,
         )
         for config_class, tables in (
-            (configuration.SentenceInputsConfig, TABLES),
-            (configuration.ShuffledWindowInputsConfig, PLAIN_TABLES),
+            (SentenceInputsConfig, TABLES),
+            (ShuffledWindowInputsConfig, PLAIN_TABLES),
         )
     )
     assert set(plain.feature_names) == set(with_tokens.feature_names) - {
@@ -238,74 +231,6 @@ def test_without_sentence_tokens_the_same_sentences_take_the_same_places(
     assert moved
     if split == "train":
         assert plain.fill == pytest.approx(ours["padding_mask"].mean())
-
-
-def test_rows_in_order_without_sentence_tokens_are_plain_windows(records_dir):
-    # Where a window begins inside a sentence, plain rows count its tokens from there.
-    tables = {"position_index": WINDOW_LENGTH, "paragraph_index": 4}
-    shuffled = build(
-        records_dir,
-        config_class=configuration.ShuffledWindowInputsConfig,
-        max_sentences=38,
-        shuffle_rate=0.0,
-        index_tables=tables,
-    )
-    plain = configuration.build(
-        configuration.WindowInputsConfig(
-            window_length=WINDOW_LENGTH,
-            masking=configuration.MaskingConfig(max_predictions=6),
-        ),
-        records_dir=records_dir,
-        index_tables=tables,
-        seed=0,
-    )
-    ours, theirs = (take(one.train_dataset(5), 40) for one in (shuffled, plain))
-    assert not ours.pop("is_shuffled").any()
-    assert_same_rows(ours, theirs)
-
-
-def test_sentence_ids_want_sentence_tokens(records_dir):
-    with pytest.raises(ValueError, match="Received: 'sentence_id'"):
-        build(records_dir, config_class=configuration.ShuffledWindowInputsConfig)
-
-
-def test_half_of_the_rows_are_shuffled_and_all_or_none_on_request(records_dir):
-    count = 2000
-    shuffled = take(build(records_dir).train_dataset(50), count)["is_shuffled"]
-    assert abs(shuffled.mean() - 0.5) < 4 * math.sqrt(0.25 / count)
-    for rate in (0.0, 1.0):
-        rows = take(build(records_dir, shuffle_rate=rate).train_dataset(50), 200)
-        assert (rows["is_shuffled"] == rate).all()
-
-
-def orders_of_sentences(rows, wanted):
-    """Counts of each order of the rows with `wanted` sentences."""
-    places = [places_of(rows, number) for number in range(len(rows["token_ids"]))]
-    return collections.Counter(tuple(one) for one in places if len(one) == wanted)
-
-
-def test_every_order_is_as_likely(records_dir):
-    inputs = build(records_dir, shuffle_rate=1.0)
-    orders = orders_of_sentences(take(inputs.train_dataset(100), 6000), 3)
-    assert len(orders) == 6
-    expected = sum(orders.values()) / 6
-    assert expected > 50
-    # Chi-square with 5 degrees of freedom, at 0.001.
-    assert sum((n - expected) ** 2 / expected for n in orders.values()) < 20.5
-
-
-def test_a_window_is_ordered_anew_in_every_epoch(records_dir):
-    inputs = build(records_dir, shuffle_rate=1.0)
-    size = inputs.num_train_samples
-    rows = take(inputs.train_dataset(7), 3 * size)
-    orders = collections.defaultdict(set)
-    for number, token_ids in enumerate(unmasked(rows)):
-        sentences = sentences_of(token_ids)
-        if len(sentences) == MAX_SENTENCES:
-            pieces = tuple(itertools.chain(*sentences))
-            orders[pieces].add(tuple(places_of(rows, number)))
-    assert len(orders) > 5
-    assert all(len(found) == 3 for found in orders.values())
 
 
 def test_validation_takes_the_stored_order(records_dir):
@@ -357,20 +282,6 @@ def test_merges_leave_every_set_of_boundaries_as_likely():
         assert sum((n - expected) ** 2 / expected for n in found.values()) < 27.9
 
 
-def test_rows_of_one_sentence_may_be_wanted(records_dir):
-    inputs = build(
-        records_dir,
-        max_sentences=1,
-        index_tables={"position_index": WINDOW_LENGTH + 1, "sentence_id": 3},
-    )
-    rows = take(inputs.train_dataset(5), inputs.num_train_samples)
-    # The sentence of a window that begins inside a document is no candidate.
-    counts = rows["candidate_mask"].sum(axis=1)
-    assert set(counts) == {2, 3}
-    expected = np.where(counts[:, None] == 3, [1, 2], [1, 0])
-    np.testing.assert_array_equal(rows["gold_candidates"], expected)
-
-
 def test_lengths_tell_nothing_about_the_place_of_a_candidate(tmp_path):
     """In windows of long documents all candidates are as long on average.
 
@@ -407,27 +318,6 @@ def test_lengths_tell_nothing_about_the_place_of_a_candidate(tmp_path):
     assert context[is_context].mean() > 1.5 * lengths.mean()
 
 
-def test_a_sample_depends_on_nothing_but_its_number(records_dir):
-    inputs = build(records_dir)
-    count = 2 * inputs.num_train_samples
-    expected = take(inputs.train_dataset(1), count)
-    assert_same_rows(take(inputs.train_dataset(13), count), expected)
-    resumed = take(inputs.train_dataset(4, first_sample=17), count - 17)
-    assert_same_rows(resumed, {k: v[17:] for k, v in expected.items()})
-    by_ranks = take_by_ranks(inputs, 6, 2, 5)
-    assert_same_rows(by_ranks, {k: v[:30] for k, v in expected.items()})
-    other = take(build(records_dir, seed=1).train_dataset(1), count)
-    assert not np.array_equal(other["token_ids"], expected["token_ids"])
-
-
-def test_fill_counts_the_sentence_tokens(records_dir):
-    inputs = build(records_dir)
-    rows = take(inputs.train_dataset(5), inputs.num_train_samples)
-    assert rows["padding_mask"].mean() <= inputs.fill < 1
-    # Merging, which it does not know of, is rare on real text, not here.
-    assert inputs.fill - rows["padding_mask"].mean() < 0.03
-
-
 def test_records_with_cut_sentences_are_refused(tmp_path):
     generator = np.random.default_rng(0)
     tree = random_tree(generator, 120, VOCAB_SIZE)
@@ -440,20 +330,3 @@ def test_records_with_cut_sentences_are_refused(tmp_path):
     )
     with pytest.raises(ValueError, match=r"built with --cut_sentences.*without it"):
         build(tmp_path).train_dataset(2)
-
-
-def test_another_vocabulary_beside_the_records_is_refused(records_dir, tmp_path):
-    for path in records_dir.iterdir():
-        (tmp_path / path.name).write_bytes(path.read_bytes())
-    with open(tmp_path / "vocab.txt", "a") as file:
-        file.write("more\n")
-    with pytest.raises(ValueError, match=r"vocab.txt: not the vocabulary.*sha256"):
-        build(tmp_path).train_dataset(2)
-
-
-def test_plain_windows_have_no_sentence_ids(records_dir):
-    config = configuration.WindowInputsConfig(window_length=WINDOW_LENGTH)
-    with pytest.raises(ValueError, match="Received: 'sentence_id'"):
-        configuration.build(
-            config, records_dir=records_dir, index_tables=TABLES, seed=0
-        )

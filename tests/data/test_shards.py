@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seg_tf.data import examples, open_files, record_schema, shards
+from seg_tf.data import examples, record_schema, shards
 from seg_tf.text.tree import DocumentTree
 
 
@@ -24,27 +24,6 @@ def test_records_read_at_random_equal_tensorflows_reader(tmp_path):
     ]
     expected = [r.numpy() for r in tf.data.TFRecordDataset(str(path))]
     assert [reader[i] for i in range(len(reader))] == expected
-
-
-def test_an_empty_shard_can_be_read(tmp_path):
-    path = tmp_path / "a.tfrecord"
-    shards.write_shard(path, [])
-    assert len(shards.RecordReader([path])) == 0
-
-
-def test_records_of_several_shards_are_one_sequence(tmp_path):
-    sizes = [3, 0, 2]
-    paths = []
-    for number, size in enumerate(sizes):
-        paths.append(tmp_path / f"{number}.tfrecord")
-        shards.write_shard(paths[-1], [bytes([number, i]) for i in range(size)])
-    reader = shards.RecordReader(paths)
-    assert [reader[i] for i in range(len(reader))] == [
-        b"\0\0", b"\0\1", b"\0\2", b"\2\0", b"\2\1",
-    ]  # fmt: skip
-    assert reader.locate(3) == (2, 0)
-    with pytest.raises(IndexError, match="below the 5 records"):
-        reader[5]
 
 
 def numbered_shards(folder, num_shards, size):
@@ -65,11 +44,11 @@ def few_open_files(monkeypatch):
     in_use = num_open_files()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
-    shards_at_once = open_files.shards_at_once()
+    shards_at_once = shards.shards_at_once()
     room = 2 * 2 * shards_at_once + 8
     assert room < 256 - 64  # What Python and TensorFlow have open.
     resource.setrlimit(resource.RLIMIT_NOFILE, (in_use + room, hard))
-    monkeypatch.setattr(open_files, "shards_at_once", lambda: shards_at_once)
+    monkeypatch.setattr(shards, "shards_at_once", lambda: shards_at_once)
     yield
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
@@ -113,7 +92,7 @@ def test_a_limit_that_is_too_low_is_explained(tmp_path, few_open_files):
 
 
 def test_threads_share_a_reader_that_keeps_few_shards_open(tmp_path, monkeypatch):
-    monkeypatch.setattr(open_files, "shards_at_once", lambda: 2)
+    monkeypatch.setattr(shards, "shards_at_once", lambda: 2)
     reader = shards.RecordReader(numbered_shards(tmp_path, 40, 25))
 
     def read(seed):
@@ -147,7 +126,7 @@ def test_forked_processes_share_a_reader(tmp_path):
 
 
 def test_shards_that_change_while_they_are_read_are_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(open_files, "shards_at_once", lambda: 1)
+    monkeypatch.setattr(shards, "shards_at_once", lambda: 1)
     paths = numbered_shards(tmp_path, 2, 3)
     reader = shards.RecordReader(paths)
     assert reader[4] == b"4"
@@ -184,17 +163,6 @@ def test_every_flipped_bit_is_noticed(tmp_path):
             reader[1]
         assert reader[0] == b"first"
         assert reader[2] == b"third"
-
-
-def test_a_truncated_shard_is_refused_with_both_sizes(tmp_path):
-    path = tmp_path / "a.tfrecord"
-    shards.write_shard(path, [b"first", b"second"])
-    size = path.stat().st_size
-    os.truncate(path, size - 1)
-    with pytest.raises(
-        shards.DamagedShardError, match=f"expected {size} bytes.*found {size - 1}"
-    ):
-        shards.RecordReader([path])
 
 
 def test_a_failed_write_leaves_the_folder_as_it_was(tmp_path):
@@ -236,17 +204,3 @@ def test_a_record_survives_encoding(vocab_size):
         assert lengths.numpy().tolist() == [len(expected)]
         np.testing.assert_array_equal(numbers[0, : len(expected)], expected)
         assert not numbers[0, len(expected) :].numpy().any()
-
-
-def test_widths_hold_the_longest_list():
-    assert record_schema.number_widths(30_522, 510)["sentence_lengths"] == "uint16"
-    assert record_schema.number_widths(30_522, None)["sentence_lengths"] == "uint32"
-    assert record_schema.number_widths(70_000, 510)["token_ids"] == "uint32"
-
-
-def test_a_foreign_record_is_refused():
-    with pytest.raises(ValueError, match=r"not a tf\.train\.Example"):
-        examples.decode(b"\xff\xfe garbage", record_schema.number_widths(100, 10))
-    empty = tf.train.Example().SerializeToString()
-    with pytest.raises(ValueError, match="`token_ids` is missing"):
-        examples.decode(empty, record_schema.number_widths(100, 10))

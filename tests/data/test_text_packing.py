@@ -124,13 +124,6 @@ def test_rows_are_nearly_full():
         assert fill > 0.94 > 0.6 > padded
 
 
-def test_sentences_that_hardly_share_a_block_still_find_room():
-    """Of 33 positions in blocks of 64: no row can be more than about half full."""
-    texts = cut_texts(np.full(400, 30), np.array([200, 200]), TextShape(40, 5), ROW)
-    packed, rows = packed_texts(texts, ROW, seed=0)
-    assert_packed(packed, rows, ROW)
-
-
 def test_a_text_that_does_not_fit_alone_is_cut_in_two():
     # Fourteen sentences of 33: 462 of 512 positions, but one a block.
     texts = cut_texts(np.full(14, 30), np.array([14]), TextShape(40, 14), ROW)
@@ -139,43 +132,3 @@ def test_a_text_that_does_not_fit_alone_is_cut_in_two():
     assert packed.counts.tolist() == [7, 7]
     assert len(rows) == 2
     assert_packed(packed, rows, ROW)
-
-
-def test_a_text_cut_in_two_keeps_its_sentences_whole():
-    # Four sentences of three parts of 33 and one of two: the middle lies in the third.
-    texts = cut_texts(np.array([90] * 4 + [60]), np.array([5]), TextShape(33, 14), ROW)
-    assert texts.counts.tolist() == [14]
-    packed, _ = packed_texts(texts, ROW, seed=0)
-    assert packed.counts.tolist() == [6, 8]
-
-
-def test_texts_longer_than_a_row_are_cut():
-    texts = cut_texts(np.full(100, 20), np.array([100]), TextShape(40, 100), ROW)
-    packed, rows = packed_texts(texts, ROW, seed=0)
-    assert packed.sizes.max() <= ROW.length
-    assert packed.counts.max() <= ROW.num_sentences
-    assert_packed(packed, rows, ROW)
-
-
-def test_many_short_sentences_are_bounded_by_the_slots():
-    texts = cut_texts(np.ones(900, int), np.full(9, 100), TextShape(40, 30), ROW)
-    packed, rows = packed_texts(texts, ROW, seed=0)
-    assert_packed(packed, rows, ROW)
-    assert len(rows) == 30  # of 40 slots each, one text of 30
-
-
-def test_seed_names_which_texts_meet():
-    texts = cut_texts(*random_windows(), SHAPE, ROW)
-
-    def meetings(seed):
-        _, rows = packed_texts(texts, ROW, seed=seed)
-        return {tuple(sorted(row.tolist())) for row in rows}
-
-    assert meetings(0) == meetings(0)
-    assert meetings(0) != meetings(1)
-
-
-def test_a_split_without_windows_has_no_rows():
-    texts = cut_texts(np.zeros(0, int), np.zeros(0, int), SHAPE, ROW)
-    _, rows = packed_texts(texts, ROW, seed=0)
-    assert rows == []

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seg_tf import configuration, features
-from seg_tf.data import sample_order
+from seg_tf.config import build_from
+from seg_tf.data.inputs import MaskingConfig, WindowInputsConfig
 from seg_tf.data.manifest import Manifest
-from seg_tf.data.window_inputs import WindowInputs
 from seg_tf.text.normalization import UNCASED
 from tests.data_pipelines.builders import (
     SPECIAL_IDS,
@@ -31,7 +30,7 @@ TABLES = {
 }
 
 
-def write(folder, cut_sentences):
+def write(folder, cut_sentences=False):
     generator = np.random.default_rng(0)
 
     def documents(count):
@@ -53,11 +52,11 @@ def records_dir(tmp_path_factory):
 
 
 def build(records_dir, seed=0, tables=TABLES, max_predictions=6, **overrides):
-    config = configuration.WindowInputsConfig(
+    config = WindowInputsConfig(
         window_length=overrides.pop("window_length", WINDOW_LENGTH),
-        masking=configuration.MaskingConfig(max_predictions=max_predictions),
+        masking=MaskingConfig(max_predictions=max_predictions),
     )
-    return configuration.build(
+    return build_from(
         config, records_dir=records_dir, index_tables=tables, seed=seed, **overrides
     )
 
@@ -109,17 +108,6 @@ def unmasked(rows):
     return token_ids
 
 
-def test_features_keep_the_contract(records_dir):
-    inputs = build(records_dir)
-    batch = next(iter(inputs.train_dataset(4)))
-    sizes = {"B": 4, "L": WINDOW_LENGTH, "P": 6}
-    specs = features.tensor_specs(inputs.feature_names, sizes)
-    assert batch.keys() == specs.keys()
-    for name, (shape, dtype) in specs.items():
-        assert batch[name].shape == shape, name
-        assert batch[name].dtype == dtype, name
-
-
 @pytest.mark.parametrize("cut_sentences", [False, True])
 def test_an_epoch_is_every_window_once_with_its_indices(tmp_path, cut_sentences):
     records_dir = write(tmp_path, cut_sentences)
@@ -156,24 +144,6 @@ def test_epochs_differ_in_order_and_masks_but_not_in_content(records_dir):
     assert sum(len(found) == 2 for found in masks.values()) > 0.8 * size
 
 
-def test_a_sample_does_not_depend_on_batch_size_or_resumption(records_dir):
-    inputs = build(records_dir)
-    count = 3 * inputs.num_train_samples
-    expected = take(inputs.train_dataset(1), count)
-    assert expected["sample_number"].tolist() == list(range(count))
-    assert_same_rows(take(inputs.train_dataset(13), count), expected)
-    for first in (1, 17, inputs.num_train_samples, count - 1):
-        resumed = take(inputs.train_dataset(4, first_sample=first), count - first)
-        assert_same_rows(resumed, {k: v[first:] for k, v in expected.items()})
-
-
-@pytest.mark.parametrize("num_ranks", [1, 2, 3])
-def test_ranks_share_the_global_batch(records_dir, num_ranks):
-    inputs = build(records_dir)
-    expected = take(inputs.train_dataset(6), 60)
-    assert_same_rows(take_by_ranks(inputs, 6, num_ranks, 10), expected)
-
-
 @pytest.mark.parametrize("num_ranks", [1, 2, 3])
 @pytest.mark.parametrize("micro_batch_size", [None, 2])
 def test_ranks_have_an_epoch_together_and_no_sample_twice(
@@ -194,153 +164,6 @@ def test_ranks_have_an_epoch_together_and_no_sample_twice(
     assert sorted(samples) == list(range(size))
     everything = take(build(records_dir).train_dataset(size), size)
     assert sorted(rows_of_ranks) == sorted(map(tuple, unmasked(everything)))
-
-
-def test_another_seed_is_another_run(records_dir):
-    first = take(build(records_dir, seed=0).train_dataset(8), 24)
-    second = take(build(records_dir, seed=1).train_dataset(8), 24)
-    assert not np.array_equal(unmasked(first), unmasked(second))
-    assert not np.array_equal(first["masked_positions"], second["masked_positions"])
-
-
-def test_validation_is_complete_and_the_same_each_time(records_dir):
-    inputs = build(records_dir)
-    size = inputs.num_validation_samples
-    first = take(inputs.validation_dataset(4), 10**6)
-    assert len(first["token_ids"]) == size
-    assert len(set(map(tuple, unmasked(first)))) == size
-    assert_same_rows(take(inputs.validation_dataset(3), 10**6), first)
-    limited = take(inputs.validation_dataset(4, max_samples=6), 10**6)
-    assert_same_rows(limited, {k: v[:6] for k, v in first.items()})
-
-
-def test_ranks_share_validation_with_equally_many_batches(records_dir):
-    inputs = build(records_dir)
-    first = take(inputs.validation_dataset(4), 10**6)
-    ranks = [
-        [
-            batch["sample_number"].numpy()
-            for batch in inputs.validation_dataset(4, rank=rank, num_ranks=2)
-        ]
-        for rank in range(2)
-    ]
-    assert len(ranks[0]) == len(ranks[1])
-    together = np.concatenate([*ranks[0], *ranks[1]])
-    assert sorted(together) == sorted(first["sample_number"])
-
-
-def test_a_rank_may_have_nothing_left_to_validate(records_dir):
-    inputs = build(records_dir)
-    size = inputs.num_validation_samples
-    batches = [
-        next(iter(inputs.validation_dataset(2 * size, rank=rank, num_ranks=2)))
-        for rank in range(2)
-    ]
-    assert [len(batch["token_ids"]) for batch in batches] == [size, 0]
-
-
-def test_only_the_named_tables_are_made(records_dir):
-    inputs = build(records_dir, tables={"position_index": 32})
-    batch = next(iter(inputs.train_dataset(2)))
-    assert "paragraph_index" not in batch
-    np.testing.assert_array_equal(batch["position_index"][0][:4], [0, 1, 2, 3])
-
-
-@pytest.mark.parametrize("num_records", [1, 2, 3, 100, 1000])
-def test_each_epoch_is_a_permutation(num_records):
-    samples = tf.range(3 * num_records, dtype=tf.int64)
-    epochs, records = sample_order.epochs_and_records(samples, num_records, seed=5)
-    np.testing.assert_array_equal(epochs, np.repeat([0, 1, 2], num_records))
-    orders = records.numpy().reshape(3, num_records)
-    for order in orders:
-        assert sorted(order) == list(range(num_records))
-    if num_records >= 100:
-        assert not np.array_equal(orders[0], orders[1])
-        # Far from the stored order: a permutation drawn at random keeps one record
-        # in its place on average.
-        assert (orders[0] == np.arange(num_records)).sum() < 8
-        correlation = np.corrcoef(orders[0], np.arange(num_records))[0, 1]
-        assert abs(correlation) < 4 / np.sqrt(num_records)
-
-
-# TensorFlow's shuffle takes one bit too few for 4^8 + 1, 4^9 + 1, ….
-@pytest.mark.parametrize(
-    "num_records",
-    [
-        *(n for k in range(1, 8) for n in (4**k, 4**k + 1, 2 * 4**k + 1)),
-        *(65_535, 65_536, 65_537, 65_538, 131_073, 262_144, 262_145, 262_146),
-        1_048_577,
-    ],
-)
-def test_every_record_is_read_once_an_epoch(num_records):
-    num_epochs = 3
-    samples = tf.range(num_epochs * num_records, dtype=tf.int64)
-    orders = []
-    for seed in (0, 5, 2**31) if num_records < 10**6 else (5,):
-        epochs, records = sample_order.epochs_and_records(samples, num_records, seed)
-        counts = np.bincount(epochs * num_records + records)
-        assert len(counts) == len(samples)
-        assert (counts == 1).all(), f"never read: {np.flatnonzero(counts == 0)[:9]}"
-        orders += [*records.numpy().reshape(num_epochs, num_records)[:2]]
-    for one, other in itertools.pairwise(orders) if num_records > 1000 else ():
-        # Two permutations drawn at random agree in one place on average.
-        assert (one == other).sum() < 9
-
-
-@pytest.mark.parametrize("num_records", [1, 5, 6, 7, 23, 24, 25, 1000])
-@pytest.mark.parametrize("size, at_once", [(1, 1), (3, 2), (6, 4), (7, 300), (2000, 2)])
-def test_an_order_by_blocks_is_a_permutation_that_stays_close(
-    num_records, size, at_once
-):
-    blocks = sample_order.Blocks(size, at_once)
-    samples = tf.range(3 * num_records, dtype=tf.int64)
-    _, records = sample_order.epochs_and_records(samples, num_records, 5, blocks)
-    orders = records.numpy().reshape(3, num_records)
-    for order in orders:
-        assert sorted(order) == list(range(num_records))
-        for begin in range(0, num_records, size * at_once):
-            group = order[begin : begin + size * at_once]
-            # What is left over after the last whole block is one, too.
-            assert len(set(group // size)) <= at_once
-    if num_records == 1000 and size * at_once < num_records:
-        assert not np.array_equal(orders[0], orders[1])
-        firsts = orders[:, : size * at_once] // size
-        assert set(firsts[0]) != set(firsts[1])
-
-
-def test_blocks_and_places_in_a_group_are_drawn_apart():
-    blocks = sample_order.Blocks(50, 4)
-    samples = tf.range(1000, dtype=tf.int64)
-    _, records = sample_order.epochs_and_records(samples, 1000, 5, blocks)
-    order = records.numpy()
-    assert abs(np.corrcoef(order, np.arange(1000))[0, 1]) < 0.6
-    for begin in range(0, 1000, 200):
-        for part in np.split(order[begin : begin + 200] // 50, 4):
-            assert len(set(part)) == 4  # Each quarter has records of all four blocks.
-    for seed in range(3):
-        _, other = sample_order.epochs_and_records(samples, 1000, seed, blocks)
-        assert not np.array_equal(order, other)
-
-
-# A change of these numbers would break the resumption of running jobs.
-@pytest.mark.parametrize(
-    ("first_sample", "num_records", "seed", "expected"),
-    [
-        (0, 1_000, 42, [181, 121, 597, 524, 531, 789]),
-        (4, 2, 7, [0, 1, 0, 1, 1, 0]),
-        (20, 10, 7, [0, 8, 5, 9, 7, 1]),
-        (131_072, 65_536, 7, [14268, 17730, 61762, 48044, 31387, 2099]),
-        (131_076, 65_538, 7, [63172, 42560, 19719, 15107, 57064, 23541]),
-        (524_288, 262_144, 7, [252771, 200203, 192630, 140670, 57064, 23541]),
-        (2_097_156, 1_048_578, 7, [897562, 963463, 764749, 228830, 491318, 998873]),
-    ],
-)
-def test_the_order_is_the_same_in_every_version(
-    first_sample, num_records, seed, expected
-):
-    samples = first_sample + tf.range(6, dtype=tf.int64)
-    _, records = sample_order.epochs_and_records(samples, num_records, seed)
-    assert records.numpy().tolist() == expected
 
 
 @pytest.mark.parametrize(
@@ -380,17 +203,6 @@ def test_a_damaged_record_stops_the_run_and_is_named(records_dir, tmp_path):
     inputs = build(tmp_path)
     with pytest.raises(tf.errors.OpError, match=r"train-00001\.tfrecord: record 0 "):
         take(inputs.train_dataset(4), inputs.num_train_samples)
-
-
-def test_batches_that_ranks_cannot_share_are_refused(records_dir):
-    with pytest.raises(ValueError, match="multiple of `num_ranks`"):
-        build(records_dir).train_dataset(8, rank=0, num_ranks=3)
-
-
-def test_inputs_are_built_from_the_default_config():
-    config = configuration.WindowInputsConfig()
-    module, _, name = config.implementation.partition(":")
-    assert (module, name) == (WindowInputs.__module__, WindowInputs.__name__)
 
 
 def test_vocabulary_travels_with_the_inputs_and_must_be_the_records_own(tmp_path):

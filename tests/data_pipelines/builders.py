@@ -7,7 +7,7 @@ import numpy as np
 
 from data_pipelines.builds import window_cutting
 from seg_tf import files
-from seg_tf.data import record_schema, tree_shards
+from seg_tf.data import examples, record_schema
 from seg_tf.data.manifest import SPLITS, Manifest
 from seg_tf.text.encoding import SENTENCE_PARAMETERS_FILE
 from seg_tf.text.punkt_parameters import PunktParameters
@@ -85,7 +85,7 @@ def write_windows(
                     )
                 document_id += 1
             path = folder / f"{split}-{number:05d}.tfrecord"
-            entries.append(tree_shards.write_windows(path, items, widths))
+            entries.append(examples.write_windows(path, items, widths))
         splits[split] = tuple(entries)
     return _save_manifest(
         folder,
@@ -118,7 +118,7 @@ def write_word_documents(
     splits = {}
     for split in SPLITS:
         splits[split] = tuple(
-            tree_shards.write_trees(
+            examples.write_trees(
                 folder / f"{split}-{number:05d}.tfrecord",
                 [
                     (tree.with_paragraph_ends(WORD_IDS["eos"]), document_id, None)
@@ -175,7 +175,7 @@ def read_split(folder: pathlib.Path, split: str) -> list[DocumentTree]:
     return [
         tree
         for shard in manifest.splits[split]
-        for tree, _, _ in tree_shards.read_trees(
+        for tree, _, _ in examples.read_trees(
             folder / shard.file, manifest.number_widths
         )
     ]

@@ -5,7 +5,7 @@ import shutil
 import fsspec
 import pytest
 
-from seg_tf import remote_calls
+from seg_tf import remote_files
 from tests.data_pipelines import random_corpus
 from tests.data_pipelines.failing_files import FailingFileSystem
 from tests.shared_folders import made_once
@@ -14,7 +14,7 @@ from tests.shared_folders import made_once
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch):
     """What fails is tried again at once."""
-    monkeypatch.setattr(remote_calls, "_PAUSE", 0.001)
+    monkeypatch.setattr(remote_files, "_PAUSE", 0.001)
 
 
 @pytest.fixture

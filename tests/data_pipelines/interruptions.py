@@ -1,42 +1,41 @@
 """Builds that are interrupted, and what is made again afterwards."""
 
 import contextlib
-import types
 from collections.abc import Iterator
 
 import pytest
 
 
 @contextlib.contextmanager
-def interrupted(job: types.ModuleType, slice_number: int) -> Iterator[None]:
-    """Expects an interruption, which comes when `job` is to make one slice.
+def interrupted(maker: type, slice_number: int) -> Iterator[None]:
+    """Expects an interruption when a maker of a build in this process makes one slice.
 
     Args:
-        job: a module with a `make_slice`, of a build in this process.
+        maker: class of the maker.
         slice_number: the slice that is not made any more.
     """
-    make_slice = job.make_slice
+    make = maker.make
 
-    def make_until(payload):
+    def make_until(self, payload, folder):
         if payload.number == slice_number:
             raise KeyboardInterrupt
-        return make_slice(payload)
+        return make(self, payload, folder)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(job, "make_slice", make_until)
+        patch.setattr(maker, "make", make_until)
         with pytest.raises(KeyboardInterrupt):
             yield
 
 
 @contextlib.contextmanager
-def noted(job: types.ModuleType) -> Iterator[list[int]]:
-    """Gives a list to which the numbers of the slices that `job` makes are added."""
-    make_slice, numbers = job.make_slice, []
+def noted(maker: type) -> Iterator[list[int]]:
+    """Gives a list to which the numbers of the slices that makers make are added."""
+    original, numbers = maker.make, []
 
-    def make(payload):
+    def make(self, payload, folder):
         numbers.append(payload.number)
-        return make_slice(payload)
+        return original(self, payload, folder)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(job, "make_slice", make)
+        patch.setattr(maker, "make", make)
         yield numbers

@@ -8,8 +8,8 @@ import shutil
 import pytest
 
 from data_pipelines import build_windows
-from data_pipelines.builds import document_build, window_building
-from data_pipelines.builds.window_building import WindowOptions
+from data_pipelines.builds import document_build
+from data_pipelines.builds.window_building import WindowMaker, WindowOptions
 from tests.data_pipelines import small_corpus
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
@@ -85,17 +85,17 @@ def command(corpus, output_dir, *more):
 
 
 def build_three_slices_of_windows(corpus, output_dir, **options):
-    make_slice = window_building.make_slice
+    make = WindowMaker.make
     made = []
 
-    def interrupted(pair):
+    def interrupted(self, pair, folder):
         if len(made) == 3:
             raise KeyboardInterrupt
         made.append(pair.number)
-        return make_slice(pair)
+        return make(self, pair, folder)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(window_building, "make_slice", interrupted)
+        patch.setattr(WindowMaker, "make", interrupted)
         with pytest.raises(KeyboardInterrupt):
             build(corpus, output_dir, **options)
 

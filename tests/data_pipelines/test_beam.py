@@ -17,11 +17,11 @@ from data_pipelines.builds import (
     document_build,
     document_building,
     document_slices,
-    duplicate_search,
     sharded_build,
     slice_plan,
 )
 from data_pipelines.builds.document_slices import Cursor
+from data_pipelines.builds.duplicate_search import FingerprintMaker
 from data_pipelines.builds.errors import BuildError
 from data_pipelines.builds.local_engine import LocalEngine
 from data_pipelines.builds.sharded_build import ShardedBuild
@@ -275,7 +275,7 @@ def test_what_cleaning_drops_is_the_same(corpus, tmp_path, in_process):
     }
     build(corpus, tmp_path / "local", LocalEngine(), **settings)
     # A search that was left unfinished is gone on with too.
-    with interrupted(duplicate_search, 3):
+    with interrupted(FingerprintMaker, 3):
         build(corpus, tmp_path / "beam", LocalEngine(), **settings)
     build(corpus, tmp_path / "beam", in_process, **settings)
     assert contents(tmp_path / "beam") == contents(tmp_path / "local")

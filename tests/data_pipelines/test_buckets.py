@@ -10,11 +10,16 @@ import fsspec
 import numpy as np
 import pytest
 
-from seg_tf import configuration, remote_calls
-from seg_tf.data import mirrors, remote_files, shards
+from seg_tf import remote_files
+from seg_tf.config import build_from
+from seg_tf.data import mirrors, record_sources, shards
+from seg_tf.data.inputs import (
+    MaskingConfig,
+    PackedWindowInputsConfig,
+    WindowInputsConfig,
+)
 from seg_tf.data.manifest import Manifest, shard_paths, text_preparation
 from seg_tf.data.window_records import WindowRecords
-from seg_tf.training import record_sources
 from tests import command_calls
 from tests.data import test_reat_inputs as texts
 from tests.data.test_window_inputs import assert_same_rows, take
@@ -103,12 +108,12 @@ def build(corpus, output, *more):
 
 
 def dataset(records_dir, **settings):
-    config = configuration.WindowInputsConfig(
+    config = WindowInputsConfig(
         window_length=32,
-        masking=configuration.MaskingConfig(max_predictions=6),
+        masking=MaskingConfig(max_predictions=6),
         **settings,
     )
-    inputs = configuration.build(
+    inputs = build_from(
         config, records_dir=records_dir, index_tables={"position_index": 32}, seed=1
     )
     return inputs.train_dataset(7)
@@ -201,9 +206,7 @@ def test_batches_are_those_of_a_disk(records, stored, faults, settings):
 @pytest.mark.parametrize(
     "config",
     [
-        configuration.PackedWindowInputsConfig(
-            window_length=32, block_rows=4, blocks_at_once=2
-        ),
+        PackedWindowInputsConfig(window_length=32, block_rows=4, blocks_at_once=2),
         texts.CONFIG,
     ],
     ids=["packed windows", "texts"],
@@ -220,9 +223,7 @@ def test_rows_of_several_parts_are_those_of_a_disk(
         arguments = texts.MODEL.inputs_arguments
     expected, found = (
         take(
-            configuration.build(
-                config, records_dir=place, seed=1, **arguments
-            ).train_dataset(2),
+            build_from(config, records_dir=place, seed=1, **arguments).train_dataset(2),
             8,
         )
         for place in places
@@ -356,14 +357,12 @@ def test_faults_that_pass_are_tried_again(
     copy_to(records, either_url, server)
     kinds = itertools.chain(["500", "429", "reset", "503"] * 2, itertools.repeat(None))
     server.rule = lambda path: next(kinds) if path.endswith(suffix) else None
-    monkeypatch.setattr(remote_calls, "ATTEMPTS", 9)
-    config = configuration.PackedWindowInputsConfig(window_length=32)
+    monkeypatch.setattr(remote_files, "ATTEMPTS", 9)
+    config = PackedWindowInputsConfig(window_length=32)
     arguments = {"index_tables": {"position_index": 32}, "seed": 1}
     rows = [
         take(
-            configuration.build(config, records_dir=place, **arguments).train_dataset(
-                2
-            ),
+            build_from(config, records_dir=place, **arguments).train_dataset(2),
             4,
         )
         for place in (either_url, records)
@@ -392,7 +391,7 @@ def test_what_the_manifest_names_must_be_there(records, either_url, server, suff
 
 def test_a_stalled_server_is_given_up(records, either_url, server, monkeypatch):
     copy_to(records, either_url, server)
-    monkeypatch.setattr(remote_calls, "STALL_SECONDS", 0.4)
+    monkeypatch.setattr(remote_files, "STALL_SECONDS", 0.4)
     server.rule = lambda path: "stall" if path.endswith(".tfrecord") else None
     folder = mirrors.local_records(either_url)
     shard = Manifest.load(folder).splits["train"][0].file

@@ -12,7 +12,7 @@ from data_pipelines.builds import (
 )
 from data_pipelines.builds.errors import BuildError
 from data_pipelines.builds.local_engine import LocalEngine
-from seg_tf.data import tree_shards
+from seg_tf.data import examples
 from seg_tf.data.manifest import Manifest, text_preparation
 from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.text.punkt_parameters import PunktParameters
@@ -60,7 +60,7 @@ def test_trees_equal_splitting_and_encoding_by_hand(corpus, built):
     for split, shards in manifest.splits.items():
         for shard in shards:
             path = built / "documents" / shard.file
-            for tree, number, _ in tree_shards.read_trees(path, manifest.number_widths):
+            for tree, number, _ in examples.read_trees(path, manifest.number_widths):
                 sentences = np.split(tree.token_ids, np.cumsum(tree.sentence_lengths))
                 ends = np.cumsum(tree.paragraph_lengths)
                 found[number] = [

@@ -20,9 +20,10 @@ from data_pipelines.builds import (
 from data_pipelines.builds.document_slices import Cursor
 from data_pipelines.builds.errors import BuildError
 from data_pipelines.builds.local_engine import LocalEngine
+from data_pipelines.builds.text_worker import SliceMaker
 from data_pipelines.cleaning import duplicates
 from data_pipelines.cleaning.cleaning_options import CleaningOptions
-from data_pipelines.readers.io import raw_files
+from data_pipelines.readers import raw_files
 from tests.data_pipelines import small_corpus
 from tests.data_pipelines.interruptions import interrupted
 from tests.data_pipelines.small_corpus import contents
@@ -109,7 +110,7 @@ def engine(request):
 def test_an_unfinished_build_does_not_mix_texts(corpus, engine, name):
     expected = contents(build(corpus, "whole") and corpus / "whole")
     # Slice 3 begins in the middle of the second file.
-    with interrupted(document_building, 3):
+    with interrupted(SliceMaker, 3):
         build(corpus)
     path = corpus / "text" / name
     text = edit(path)
@@ -123,7 +124,7 @@ def test_an_unfinished_build_does_not_mix_texts(corpus, engine, name):
 
 def test_a_line_of_notes_that_a_kill_cut_off_is_no_obstacle(corpus):
     expected = contents(build(corpus, "whole") and corpus / "whole")
-    with interrupted(document_building, 3):
+    with interrupted(SliceMaker, 3):
         build(corpus)
     notes = corpus / "out" / ".progress" / source_checksums.NOTES_FILE
     notes.write_bytes(notes.read_bytes()[:-7])
@@ -141,28 +142,28 @@ def grow(path):
 def test_an_input_that_changes_during_the_build(
     corpus, monkeypatch, change, name, stopped_at
 ):
-    make_slice = document_building.make_slice
+    make = SliceMaker.make
 
-    def make_and_change(payload):
+    def make_and_change(self, payload, folder):
         if payload.number == stopped_at:
             change(corpus / "text" / name)
-        return make_slice(payload)
+        return make(self, payload, folder)
 
-    monkeypatch.setattr(document_building, "make_slice", make_and_change)
+    monkeypatch.setattr(SliceMaker, "make", make_and_change)
     with pytest.raises(BuildError, match=rf"{name}: the file has changed"):
         build(corpus)
     assert not (corpus / "out" / "manifest.json").exists()
 
 
 def test_a_new_time_of_the_same_bytes_is_no_change(corpus, monkeypatch):
-    make_slice = document_building.make_slice
+    make = SliceMaker.make
 
-    def make_and_touch(payload):
+    def make_and_touch(self, payload, folder):
         for path in (corpus / "text").iterdir():
             path.touch()
-        return make_slice(payload)
+        return make(self, payload, folder)
 
-    monkeypatch.setattr(document_building, "make_slice", make_and_touch)
+    monkeypatch.setattr(SliceMaker, "make", make_and_touch)
     manifest = build(corpus)
     assert build(corpus) == manifest
 
@@ -184,7 +185,7 @@ def test_a_table_is_hashed_before_its_rows_are_read(corpus):
     path = corpus / "tables" / "a.parquet"
     write_text(path, TEXTS)
     tables = {"format": "parquet", "input": str(corpus / "tables")}
-    with interrupted(document_building, 1):
+    with interrupted(SliceMaker, 1):
         build(corpus, **tables)
     text = edit(path)
     with pytest.raises(BuildError, match=rf"{path}: .*{CHANGED}"):

@@ -10,7 +10,7 @@ from data_pipelines import (
     check_records,
     inspect_records,
 )
-from seg_tf.data import tree_shards
+from seg_tf.data import examples
 from seg_tf.data.manifest import Manifest
 from tests.data_pipelines.builders import read_split
 from tests.data_pipelines.random_corpus import (
@@ -76,12 +76,12 @@ def test_a_well_formed_record_with_wrong_content_is_found(built, tmp_path):
     folder = copy_of(built, tmp_path)
     manifest = Manifest.load(folder)
     path = folder / manifest.splits["train"][0].file
-    items = list(tree_shards.read_trees(path, manifest.number_widths))
+    items = list(examples.read_trees(path, manifest.number_widths))
     tree, document_id, permutation = items[0]
     tree.token_ids[0] = manifest.vocabulary["size"]
     permutation[:] = 0
     items[0] = (tree, document_id, permutation)
-    tree_shards.write_trees(path, items[:-1], manifest.number_widths)
+    examples.write_trees(path, items[:-1], manifest.number_widths)
     faults = "\n".join(check_records.check_folder(folder))
     size = manifest.vocabulary["size"]
     assert f"record 0: expected ids below {size}, found {size}" in faults

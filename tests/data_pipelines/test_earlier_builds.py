@@ -11,12 +11,12 @@ from data_pipelines import (
 )
 from data_pipelines.builds import (
     document_build,
-    document_building,
     document_slices,
     sharded_build,
-    window_building,
 )
 from data_pipelines.builds.errors import BuildError
+from data_pipelines.builds.text_worker import SliceMaker
+from data_pipelines.builds.window_building import WindowMaker
 from seg_tf.data.manifest import Manifest
 from tests.data_pipelines.interruptions import interrupted
 from tests.data_pipelines.random_corpus import (
@@ -101,7 +101,7 @@ def test_a_build_of_nothing_is_in_the_way_of_none(corpus, tmp_path):
 
 
 def test_an_unfinished_build_says_which_option_differs(corpus, tmp_path):
-    with interrupted(document_building, 0):
+    with interrupted(SliceMaker, 0):
         build(corpus, tmp_path)
     with pytest.raises(BuildError, match=r"`options\.slice_me.*0\.004.*0\.003"):
         build(corpus, tmp_path, slice_megabytes=0.004)
@@ -156,29 +156,29 @@ def overwrite_windows(corpus, output_dir):
 
 
 @pytest.mark.parametrize(
-    ("job", "step", "overwrite", "folder"),
+    ("maker", "overwrite", "folder"),
     [
-        (document_building, "make_slice", overwrite_documents, "documents"),
-        (window_building, "make_slice", overwrite_windows, ""),
+        (SliceMaker, overwrite_documents, "documents"),
+        (WindowMaker, overwrite_windows, ""),
         # Windows are cut from documents that another build would remove.
-        (window_building, "make_slice", overwrite_documents, "documents"),
+        (WindowMaker, overwrite_documents, "documents"),
     ],
 )
 def test_overwrite_does_not_touch_a_build_that_is_under_way(
-    corpus, built, tmp_path, monkeypatch, job, step, overwrite, folder
+    corpus, built, tmp_path, monkeypatch, maker, overwrite, folder
 ):
-    work, refusals = getattr(job, step), []
+    make, refusals = maker.make, []
 
-    def work_beside_another(payload):
+    def make_beside_another(self, payload, folder):
         if payload.number == 3:
             before = contents(tmp_path)
             with pytest.raises(BuildError, match="another process is build") as error:
                 overwrite(corpus, tmp_path)
             assert contents(tmp_path) == before
             refusals.append(str(error.value))
-        return work(payload)
+        return make(self, payload, folder)
 
-    monkeypatch.setattr(job, step, work_beside_another)
+    monkeypatch.setattr(maker, "make", make_beside_another)
     build(corpus, tmp_path)
     (refusal,) = refusals
     assert refusal.startswith(f"{tmp_path / folder}: ")

@@ -10,10 +10,9 @@ import time
 import psutil
 import pytest
 
-from data_pipelines.builds import (
-    document_building,
-)
+from data_pipelines.builds import document_building
 from data_pipelines.builds.errors import BuildError
+from data_pipelines.builds.text_worker import SliceMaker
 from tests import command_calls, full_disks
 from tests.data_pipelines.interruptions import interrupted, noted
 from tests.data_pipelines.random_corpus import (
@@ -30,9 +29,9 @@ pytestmark = pytest.mark.slow
 def test_bytes_are_the_same_after_an_interrupted_build(
     corpus, built, tmp_path, fail_after
 ):
-    with interrupted(document_building, fail_after):
+    with interrupted(SliceMaker, fail_after):
         build(corpus, tmp_path)
-    with noted(document_building) as made:
+    with noted(SliceMaker) as made:
         build(corpus, tmp_path)
     assert made[0] == fail_after  # What was finished is not done again.
     assert contents(tmp_path) == contents(built)
@@ -96,13 +95,19 @@ def test_a_dead_worker_is_reported_and_the_build_goes_on(corpus, built, tmp_path
     assert contents(tmp_path) == contents(built)
 
 
-def die(_):
-    os.kill(os.getpid(), signal.SIGKILL)
+class DeadlyMaker:
+    """Kills its process."""
+
+    def __init__(self, options, duplicates):
+        del options, duplicates
+
+    def make(self, payload, folder):
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def build_with_deadly_worker(corpus, output_dir):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(document_building, "make_slice", die)
+        patch.setattr(document_building, "new_slice_maker", DeadlyMaker)
         build(corpus, output_dir, num_workers=2)
 
 

@@ -10,7 +10,7 @@ from data_pipelines import build_windows
 from data_pipelines.builds import document_build
 from data_pipelines.builds.window_building import WindowOptions
 from data_pipelines.readers import get_reader
-from data_pipelines.readers.io.passed_over import PassedOver, passed_over_summary
+from data_pipelines.readers.base import PassedOver, passed_over_summary
 from data_pipelines.report import page
 from seg_tf.data.manifest import Manifest
 from tests.data_pipelines import small_corpus

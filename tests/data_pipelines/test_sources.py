@@ -10,8 +10,8 @@ import pytest
 from data_pipelines import build_vocab, build_word_vocab, readers
 from data_pipelines.builds import document_build
 from data_pipelines.builds.document_options import DocumentOptions
-from data_pipelines.readers.io import raw_files
-from data_pipelines.readers.io.passed_over import PassedOver
+from data_pipelines.readers import raw_files
+from data_pipelines.readers.base import PassedOver
 from seg_tf.data.manifest import Manifest
 from tests.data_pipelines.failing_files import FailingFileSystem
 

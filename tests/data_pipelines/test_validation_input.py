@@ -7,12 +7,13 @@ import random
 import pytest
 
 from data_pipelines import build_windows, check_records
-from data_pipelines.builds import document_build, document_building, document_slices
+from data_pipelines.builds import document_build, document_slices
 from data_pipelines.builds.document_options import DocumentOptions
 from data_pipelines.builds.errors import BuildError
+from data_pipelines.builds.text_worker import SliceMaker
 from data_pipelines.builds.window_building import WindowOptions
 from seg_tf import files
-from seg_tf.data import tree_shards
+from seg_tf.data import examples
 from seg_tf.data.lane_inputs import LaneInputs
 from seg_tf.data.manifest import Manifest
 from tests import command_calls
@@ -88,7 +89,7 @@ def documents_of(folder, split):
     return [
         (number, " ".join(tokens[token_id] for token_id in tree.token_ids))
         for shard in manifest.splits[split]
-        for tree, number, _ in tree_shards.read_trees(
+        for tree, number, _ in examples.read_trees(
             folder / shard.file, manifest.number_widths
         )
     ]
@@ -171,11 +172,11 @@ def test_bytes_are_the_same_for_two_workers(corpus, built, tmp_path):
 def test_bytes_are_the_same_after_an_interrupted_build(corpus, built, tmp_path, where):
     validation = sorted(shards_with(built, "validation"))
     stopped_at = validation[0 if where == "in the slice of both" else 2]
-    with interrupted(document_building, stopped_at):
+    with interrupted(SliceMaker, stopped_at):
         document_build.build_documents(options(corpus), tmp_path)
     with pytest.raises(BuildError, match="an unfinished build with another"):
         document_build.build_documents(options(corpus, validation_input=None), tmp_path)
-    with noted(document_building) as made:
+    with noted(SliceMaker) as made:
         document_build.build_documents(options(corpus), tmp_path)
     assert made == list(range(stopped_at, validation[-1] + 1))
     assert contents(tmp_path) == contents(built)

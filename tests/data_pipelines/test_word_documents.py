@@ -10,8 +10,9 @@ from data_pipelines.build_word_vocab import WordVocabularyOptions, build_word_vo
 from data_pipelines.builds import document_build
 from data_pipelines.builds.document_options import DocumentOptions
 from data_pipelines.builds.window_building import WindowOptions
-from seg_tf import configuration
-from seg_tf.data import tree_shards
+from seg_tf.config import build_from
+from seg_tf.data import examples
+from seg_tf.data.inputs import WindowInputsConfig
 from seg_tf.data.lane_inputs import LaneInputs
 from seg_tf.data.manifest import Manifest
 from tests import command_calls
@@ -161,19 +162,19 @@ def test_both_steps_are_refused_before_the_dear_first_one(corpus, tmp_path):
 
 
 def test_models_of_windows_refuse_them(folder):
-    config = configuration.WindowInputsConfig(window_length=32)
+    config = WindowInputsConfig(window_length=32)
     with pytest.raises(ValueError, match=r"documents of words.*LaneInputsConfig"):
-        configuration.build(config, records_dir=folder, index_tables={}, seed=0)
+        build_from(config, records_dir=folder, index_tables={}, seed=0)
 
 
 def test_checking_finds_a_paragraph_without_its_end(folder):
     assert not list(check_records.check_folder(folder))
     manifest = Manifest.load(folder)
     tree, document_id, _ = next(
-        tree_shards.read_trees(folder / "train-00000.tfrecord", manifest.number_widths)
+        examples.read_trees(folder / "train-00000.tfrecord", manifest.number_widths)
     )
     tree.token_ids[-1] = 7
-    tree_shards.write_trees(
+    examples.write_trees(
         folder / "train-00000.tfrecord",
         [(tree, document_id, None)],
         manifest.number_widths,

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seg_tf import configuration
+from seg_tf.config import TransformerXLConfig
+from seg_tf.data.inputs import LaneInputsConfig
 from seg_tf.export.served_encoder import ServedEncoder
 from seg_tf.finetuning.segments import as_tuples, encode_texts
 from seg_tf.inference.long_texts import LongTexts
@@ -147,8 +148,8 @@ def test_long_sentences_are_split_as_in_numpy():
 def test_a_model_of_other_rows_is_refused():
     other = dataclasses.replace(
         pretrained().config,
-        model=configuration.TransformerXLConfig(),
-        inputs=configuration.LaneInputsConfig(),
+        model=TransformerXLConfig(),
+        inputs=LaneInputsConfig(),
     )
     with pytest.raises(ValueError, match="TransformerXLConfig"):
         DocumentPreprocessor(dataclasses.replace(pretrained(), config=other))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seg_tf import configuration
+from seg_tf.data.inputs import SentenceInputsConfig, WindowInputsConfig
 from seg_tf.finetuning import spans
 from seg_tf.finetuning.span_extractor import SpanExtractor
 from seg_tf.finetuning.spans import AnswerRanker
@@ -191,9 +191,9 @@ def test_rows_are_as_long_as_they_need_where_no_length_is_given(kind):
 def with_rows_of(kind, length):
     """A tiny model as if pretrained with rows of another length."""
     pretrained = tiny(kind)
-    inputs = configuration.WindowInputsConfig(window_length=length)
+    inputs = WindowInputsConfig(window_length=length)
     if kind.endswith("slm"):
-        inputs = configuration.SentenceInputsConfig(
+        inputs = SentenceInputsConfig(
             window_length=length - MAX_SENTENCES, max_sentences=MAX_SENTENCES
         )
     config = dataclasses.replace(pretrained.config, inputs=inputs)

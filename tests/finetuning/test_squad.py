@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import pytest
 
-from seg_tf import configuration
+from seg_tf.config import EncoderConfig, build_from
 from seg_tf.finetuning.optimizer import ReusableModel
 from seg_tf.finetuning.span_extractor import SpanExtractor
 from seg_tf.finetuning.squad import SquadRunner, make_examples, num_without_window
@@ -104,7 +104,7 @@ def test_a_model_that_knows_the_answers_gets_all_in_reach(
 def learner(kind):
     """A model with some room in it."""
     pretrained = tiny(kind)
-    model = configuration.EncoderConfig(
+    model = EncoderConfig(
         index_tables=TABLES[kind],
         num_layers=1,
         hidden_size=32,
@@ -116,7 +116,7 @@ def learner(kind):
     keras.utils.set_random_seed(1)
     return dataclasses.replace(
         pretrained,
-        encoder=configuration.build(model, vocab_size=pretrained.vocabulary.size),
+        encoder=build_from(model, vocab_size=pretrained.vocabulary.size),
         config=dataclasses.replace(pretrained.config, model=model),
     )
 

@@ -6,8 +6,13 @@ import pathlib
 import keras
 import numpy as np
 
-from seg_tf import configuration
 from seg_tf.checkpoints.pretrained import Pretrained, build_encoder
+from seg_tf.config import EncoderConfig, ReATConfig, RunConfig
+from seg_tf.data.inputs import (
+    ReATInputsConfig,
+    SentenceInputsConfig,
+    WindowInputsConfig,
+)
 from seg_tf.text.encoding import WORD_PIECES
 from seg_tf.text.normalization import UNCASED
 from tests.inference.tiny_slm import VOCABULARY, WORDS
@@ -43,7 +48,7 @@ def tiny(kind, num_token_types=0):
     """One of `KINDS`, which no test may change."""
     keras.utils.set_random_seed(1)
     if kind == "reat":
-        model = configuration.ReATConfig(
+        model = ReATConfig(
             block_length=BLOCK_LENGTH,
             max_sentences=8,
             num_sentence_layers=1,
@@ -55,7 +60,7 @@ def tiny(kind, num_token_types=0):
             **SCALE,
         )
     else:
-        model = configuration.EncoderConfig(
+        model = EncoderConfig(
             index_tables=TABLES[kind],
             num_layers=2 if kind == "modern" else 1,
             num_token_types=num_token_types,
@@ -64,13 +69,13 @@ def tiny(kind, num_token_types=0):
             **(MODERN if kind == "modern" else {}),
         )
     if "sentence_id" in TABLES.get(kind, ()):
-        inputs = configuration.SentenceInputsConfig(
+        inputs = SentenceInputsConfig(
             window_length=WINDOW_LENGTH - MAX_SENTENCES, max_sentences=MAX_SENTENCES
         )
     elif kind == "reat":
-        inputs = configuration.ReATInputsConfig(window_length=WINDOW_LENGTH)
+        inputs = ReATInputsConfig(window_length=WINDOW_LENGTH)
     else:
-        inputs = configuration.WindowInputsConfig(window_length=WINDOW_LENGTH)
+        inputs = WindowInputsConfig(window_length=WINDOW_LENGTH)
     encoder = build_encoder(model, VOCABULARY.size)
     for weight in encoder.weights:
         if kind == "modern" and not np.any(
@@ -80,7 +85,7 @@ def tiny(kind, num_token_types=0):
     return Pretrained(
         encoder=encoder,
         objectives={},
-        config=configuration.RunConfig(
+        config=RunConfig(
             name=f"tiny_{kind}", paper="bert_base", model=model, inputs=inputs
         ),
         vocabulary=VOCABULARY,

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from seg_tf import configuration
 from seg_tf.checkpoints.pretrained import load_pretrained
+from seg_tf.data.inputs import PackedWindowInputsConfig, WindowInputsConfig
 from seg_tf.inference import attention_maps, text_windows
 from seg_tf.inference.attention_maps import HeadChoice
 from seg_tf.inference.attention_tables import AttentionTable
@@ -82,9 +82,9 @@ MODERN = {
 @pytest.mark.parametrize(
     ("index_tables", "inputs", "model"),
     [
-        (tiny_windows.BERT_WITH_PS, configuration.WindowInputsConfig, {}),
-        (tiny_windows.SEGABERT, configuration.PackedWindowInputsConfig, {}),
-        (tiny_windows.SEGABERT, configuration.WindowInputsConfig, MODERN),
+        (tiny_windows.BERT_WITH_PS, WindowInputsConfig, {}),
+        (tiny_windows.SEGABERT, PackedWindowInputsConfig, {}),
+        (tiny_windows.SEGABERT, WindowInputsConfig, MODERN),
     ],
     ids=["bert with p.s.", "packed segabert", "modern"],
 )

@@ -5,8 +5,8 @@ import pathlib
 import numpy as np
 import pytest
 
-from seg_tf import configuration
 from seg_tf.checkpoints.pretrained import Pretrained
+from seg_tf.config import build_from
 from seg_tf.inference import text_windows
 from seg_tf.inference.long_texts import LongTexts
 from seg_tf.text.normalization import UNCASED
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(name="reat", scope="module")
 def _reat():
     return Pretrained(
-        encoder=configuration.build(MODEL, vocab_size=VOCABULARY.size),
+        encoder=build_from(MODEL, vocab_size=VOCABULARY.size),
         objectives={},
         config=CONFIG,
         vocabulary=VOCABULARY,

@@ -6,8 +6,9 @@ import math
 import numpy as np
 import pytest
 
-from seg_tf import configuration
 from seg_tf.checkpoints.pretrained import load_pretrained
+from seg_tf.config import SentenceUnshufflingConfig
+from seg_tf.data.inputs import WindowInputsConfig
 from seg_tf.inference.ordering import SentenceOrderer
 from seg_tf.inference.texts import Sentence
 from tests.inference import tiny_slm
@@ -59,7 +60,7 @@ def test_orders_are_those_of_each_row_alone_whatever_the_batch(pretrained):
 
 
 def test_a_model_with_token_types_orders_by_those_of_the_first_text(tmp_path):
-    config = tiny_slm.config(configuration.SentenceUnshufflingConfig(num_layers=1))
+    config = tiny_slm.config(SentenceUnshufflingConfig(num_layers=1))
     model = dataclasses.replace(config.model, num_token_types=2)
     tiny_slm.write_checkpoint(tmp_path, dataclasses.replace(config, model=model))
     pretrained = load_pretrained(tmp_path)
@@ -139,7 +140,7 @@ def test_model_that_was_not_taught_to_unshuffle_is_refused(tmp_path):
 
 def test_model_of_other_rows_is_refused(pretrained):
     config = dataclasses.replace(
-        pretrained.config, inputs=configuration.WindowInputsConfig(window_length=16)
+        pretrained.config, inputs=WindowInputsConfig(window_length=16)
     )
     other = dataclasses.replace(pretrained, config=config)
     with pytest.raises(ValueError, match="inputs were of WindowInputsConfig"):

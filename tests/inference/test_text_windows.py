@@ -5,8 +5,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from seg_tf import configuration
 from seg_tf.checkpoints.pretrained import load_pretrained
+from seg_tf.config import build_from
+from seg_tf.data.inputs import PackedWindowInputsConfig
 from seg_tf.inference import text_windows
 from seg_tf.inference.text_windows import window_capacity
 from seg_tf.layouts.layout import TextCapacity
@@ -30,7 +31,7 @@ SENTENCES = [0, 0, 0, 0, 1, 1, 2, 2, 2, 2, 2, 2]
 @pytest.fixture(name="models", scope="module")
 def _models(tmp_path_factory):
     """Models by their kinds of rows."""
-    packed = configuration.PackedWindowInputsConfig
+    packed = PackedWindowInputsConfig
     settings = {
         "bert": (tiny_windows.BERT,),
         "bert with p.s.": (tiny_windows.BERT_WITH_PS,),
@@ -193,7 +194,7 @@ def test_a_text_without_a_word_is_refused(models):
 def test_a_model_that_reads_no_windows_is_refused(models):
     reat = dataclasses.replace(
         models["bert"],
-        encoder=configuration.build(tiny_reat.MODEL, vocab_size=70),
+        encoder=build_from(tiny_reat.MODEL, vocab_size=70),
         config=tiny_reat.CONFIG,
     )
     with pytest.raises(ValueError, match=r"that reads windows.*'tiny'.* is a ReAT"):

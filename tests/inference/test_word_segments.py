@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from seg_tf import configuration
+from seg_tf.config import build_from
+from seg_tf.data.inputs import LaneInputsConfig
 from seg_tf.inference import word_segments
 from tests.inference import tiny_language_model as tiny
 from tests.sample_data import sample_data
@@ -59,10 +60,8 @@ def text_and_records(model, tmp_path_factory):
 @pytest.mark.parametrize("target_length", [1, 6, 40])
 def test_segments_are_those_of_validation(text_and_records, lanes, target_length):
     text, records_dir = text_and_records
-    inputs = configuration.build(
-        configuration.LaneInputsConfig(
-            target_length=target_length, validation_lanes=lanes
-        ),
+    inputs = build_from(
+        LaneInputsConfig(target_length=target_length, validation_lanes=lanes),
         records_dir=records_dir,
         seed=0,
     )

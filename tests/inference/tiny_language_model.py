@@ -7,8 +7,9 @@ import numpy as np
 
 from data_pipelines.builds import document_build
 from data_pipelines.builds.document_options import DocumentOptions
-from seg_tf import configuration
 from seg_tf.checkpoints.pretrained import load_pretrained
+from seg_tf.config import CausalLMConfig, RunConfig, TransformerXLConfig
+from seg_tf.data.inputs import LaneInputsConfig
 from seg_tf.inference.language_model import LanguageModel
 from seg_tf.text.normalization import CASED
 from seg_tf.text.vocabulary import WordVocabulary
@@ -49,12 +50,12 @@ def build_records(texts, folder):
     return folder / "records"
 
 
-def config(**settings) -> configuration.RunConfig:
+def config(**settings) -> RunConfig:
     """Config of the run, with other settings of the model."""
-    return configuration.RunConfig(
+    return RunConfig(
         name="tiny_lm",
         paper="sega_transformer_xl_base",
-        model=configuration.TransformerXLConfig(
+        model=TransformerXLConfig(
             **{
                 "num_layers": 2,
                 "hidden_size": 12,
@@ -72,10 +73,8 @@ def config(**settings) -> configuration.RunConfig:
                 **settings,
             }
         ),
-        inputs=configuration.LaneInputsConfig(
-            target_length=TARGET_LENGTH, validation_lanes=3
-        ),
-        objectives={"causal_lm": configuration.CausalLMConfig()},
+        inputs=LaneInputsConfig(target_length=TARGET_LENGTH, validation_lanes=3),
+        objectives={"causal_lm": CausalLMConfig()},
     )
 
 

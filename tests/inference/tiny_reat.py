@@ -2,13 +2,14 @@
 
 import numpy as np
 
-from seg_tf import configuration
+from seg_tf.config import ExchangeSentenceConfig, ReATConfig, RunConfig
+from seg_tf.data.inputs import ReATInputsConfig
 from seg_tf.text.normalization import UNCASED
 from seg_tf.text.word_pieces import WordPieces
 from tests.inference.tiny_slm import VOCABULARY
 from tests.text_batches import text_rows
 
-MODEL = configuration.ReATConfig(
+MODEL = ReATConfig(
     block_length=16,
     max_sentences=20,
     num_sentence_layers=1,
@@ -22,12 +23,12 @@ MODEL = configuration.ReATConfig(
     # So large that another sentence is another answer.
     initializer_range=0.3,
 )
-CONFIG = configuration.RunConfig(
+CONFIG = RunConfig(
     name="tiny",
     paper="reat_small",
     model=MODEL,
-    inputs=configuration.ReATInputsConfig(),
-    objectives={"exchange_sentence": configuration.ExchangeSentenceConfig()},
+    inputs=ReATInputsConfig(),
+    objectives={"exchange_sentence": ExchangeSentenceConfig()},
 )
 
 

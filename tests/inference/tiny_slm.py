@@ -4,14 +4,23 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from seg_tf import configuration, features
+from seg_tf import features
+from seg_tf.config import (
+    EncoderConfig,
+    MaskedLMConfig,
+    RunConfig,
+    SentenceUnshufflingConfig,
+    build_from,
+    to_dict,
+)
+from seg_tf.data.inputs import SentenceInputsConfig
 from seg_tf.text.encoding import TextPreparation
 from seg_tf.text.normalization import UNCASED
 from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from seg_tf.text.word_pieces import WordPieces
 from seg_tf.training.checkpoint import Checkpoints
-from seg_tf.training.pretrainer import Pretrainer
+from seg_tf.training.learner import Learner
 from tests.layouts.test_sentences import slow_row
 
 MAX_SENTENCES = 4
@@ -29,16 +38,16 @@ INDEX_TABLES = {
 }
 
 
-def config(*objectives, inputs=None) -> configuration.RunConfig:
+def config(*objectives, inputs=None) -> RunConfig:
     """Config of the run, with objectives besides masked LM."""
     if inputs is None:
-        inputs = configuration.SentenceInputsConfig(
+        inputs = SentenceInputsConfig(
             window_length=WINDOW_LENGTH, max_sentences=MAX_SENTENCES
         )
-    return configuration.RunConfig(
+    return RunConfig(
         name="tiny",
         paper="bert_base",
-        model=configuration.EncoderConfig(
+        model=EncoderConfig(
             index_tables=INDEX_TABLES,
             num_layers=2,
             hidden_size=16,
@@ -48,7 +57,7 @@ def config(*objectives, inputs=None) -> configuration.RunConfig:
             initializer_range=0.3,
         ),
         inputs=inputs,
-        objectives={"masked_lm": configuration.MaskedLMConfig()}
+        objectives={"masked_lm": MaskedLMConfig()}
         | {f"objective_{number}": one for number, one in enumerate(objectives)},
     )
 
@@ -58,27 +67,28 @@ def write_checkpoint(
 ):
     """A run's folder with one checkpoint of random weights."""
     if run_config is None:
-        run_config = config(configuration.SentenceUnshufflingConfig(num_layers=1))
+        run_config = config(SentenceUnshufflingConfig(num_layers=1))
     keras.utils.set_random_seed(seed)
-    encoder = configuration.build(run_config.model, vocab_size=vocabulary.size)
+    encoder = build_from(run_config.model, vocab_size=vocabulary.size)
     objectives = {
-        name: configuration.build(one, encoder=encoder)
+        name: build_from(one, encoder=encoder)
         for name, one in run_config.objectives.items()
     }
-    pretrainer = Pretrainer(encoder, objectives)
-    pretrainer.compile(optimizer=keras.optimizers.SGD(0.1))
     # Rows of blocks are at least one block long.
     length = getattr(encoder, "block_length", 4)
     sizes = {"B": 1, "L": length, "P": 1, "C": 3, "S": 2, "N": 2}
     specs = features.tensor_specs(features.FEATURES, sizes)
-    pretrainer.build_from(
-        {name: tf.zeros(shape, dtype) for name, (shape, dtype) in specs.items()}
+    learner = Learner(
+        encoder,
+        objectives,
+        keras.optimizers.SGD(0.1),
+        {name: tf.zeros(shape, dtype) for name, (shape, dtype) in specs.items()},
     )
     Checkpoints(
         folder / "checkpoints",
         keep=1,
         facts={
-            "config": configuration.to_dict(run_config),
+            "config": to_dict(run_config),
             "vocab_size": vocabulary.size,
             "vocab_checksum": vocabulary.checksum,
         },
@@ -93,7 +103,7 @@ def write_checkpoint(
         )
         if text_preparation
         else None,
-    ).save(pretrainer, updates=1, samples=1)
+    ).save(learner, updates=1, samples=1)
     return folder
 
 

@@ -1,6 +1,7 @@
 """Tiny models that read windows of a text, in checkpoints."""
 
-from seg_tf import configuration
+from seg_tf.config import EncoderConfig, MaskedLMConfig, RunConfig
+from seg_tf.data.inputs import WindowInputsConfig
 from tests.inference import tiny_slm
 
 WINDOW_LENGTH = 24
@@ -9,11 +10,11 @@ BERT_WITH_PS = {**BERT, "paragraph_index": 3, "sentence_index": 2}
 SEGABERT = {"paragraph_index": 3, "sentence_index": 2, "token_index": 4}
 
 
-def config(index_tables, inputs=configuration.WindowInputsConfig, **model):
-    return configuration.RunConfig(
+def config(index_tables, inputs=WindowInputsConfig, **model):
+    return RunConfig(
         name="tiny_window",
         paper="bert_base",
-        model=configuration.EncoderConfig(
+        model=EncoderConfig(
             index_tables=index_tables,
             **{
                 "num_layers": 2,
@@ -26,7 +27,7 @@ def config(index_tables, inputs=configuration.WindowInputsConfig, **model):
             },
         ),
         inputs=inputs(window_length=WINDOW_LENGTH),
-        objectives={"masked_lm": configuration.MaskedLMConfig()},
+        objectives={"masked_lm": MaskedLMConfig()},
     )
 
 

@@ -5,10 +5,11 @@ import dataclasses
 import numpy as np
 import pytest
 
-from seg_tf import configuration
 from seg_tf.checkpoints import pretrained
 from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.checkpoints.pretrained import load_pretrained
+from seg_tf.config import EncoderConfig, RunConfig, SentenceUnshufflingConfig
+from seg_tf.data.inputs import WindowInputsConfig
 from seg_tf.interop import (
     bert_parts,
     conversion,
@@ -46,13 +47,13 @@ def run_config(index_tables, num_token_types=0, **model):
         "approximate_gelu": False,
         **model,
     }
-    return configuration.RunConfig(
+    return RunConfig(
         name="given",
         paper="segabert_base",
-        model=configuration.EncoderConfig(
+        model=EncoderConfig(
             index_tables=index_tables, num_token_types=num_token_types, **settings
         ),
-        inputs=configuration.WindowInputsConfig(window_length=9),
+        inputs=WindowInputsConfig(window_length=9),
     )
 
 
@@ -221,7 +222,7 @@ def test_pretraining_starts_from_the_checkpoint(tmp_path):
         config,
         objectives={
             **config.objectives,
-            "unshuffling": configuration.SentenceUnshufflingConfig(num_layers=1),
+            "unshuffling": SentenceUnshufflingConfig(num_layers=1),
         },
     )
     model, report = converted(tmp_path / "model", config)
@@ -251,7 +252,7 @@ def test_a_checkpoint_of_this_package_gives_another_model_its_start(tmp_path):
     before, both = tmp_path / "segabert", tmp_path / "both"
     conversion.convert(formats.open_model(theirs), before)
     rows = load_pretrained(before).config.model.index_tables
-    unshuffling = configuration.SentenceUnshufflingConfig(num_layers=1)
+    unshuffling = SentenceUnshufflingConfig(num_layers=1)
     given = run_config({**rows, "sentence_id": 6}, layer_norm_epsilon=1e-5)
     given = dataclasses.replace(
         given, objectives={**given.objectives, "unshuffling": unshuffling}

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from seg_tf import configuration, files
+from seg_tf import files
 from seg_tf.checkpoints import contents
 from seg_tf.checkpoints.pretrained import load_pretrained
+from seg_tf.config import to_dict
 from seg_tf.interop import conversion, formats, model_card
 from seg_tf.interop.errors import ForeignWeightsError
 from seg_tf.interop.hugging_face_export import write_hugging_face
@@ -343,5 +344,5 @@ def test_a_card_takes_the_manifest_of_the_run_alone(bert, tmp_path, monkeypatch)
 
 def test_config_of_the_card_holds_every_setting(bert):
     page = model_card.model_card(bert)
-    for name in configuration.to_dict(bert.config.model):
+    for name in to_dict(bert.config.model):
         assert name == "type" or f"| {name} |" in page

@@ -1,4 +1,4 @@
-"""The reconstructor against plain NumPy and tf-models-official, and what it knows."""
+"""The Sequence Reconstructor, against plain NumPy and tf-models-official."""
 
 import itertools
 import math
@@ -13,11 +13,20 @@ from tests import candidate_batches, numpy_reference, official_models
 
 pytestmark = pytest.mark.slow
 
+
 WIDTH = 8
+
+
 SIZES = {"num_layers": 2, "num_heads": 2, "intermediate_size": 12}
+
+
 EPSILON = 1e-3
+
+
 # Rows of one sentence, of as many as fit, and of padding alone.
 ORDERS = ([2, 4, 1, 3, 5], [1], [3, 1, 2], None, [2, 1])
+
+
 NUM_CANDIDATES = 7
 
 
@@ -167,21 +176,6 @@ def test_a_step_depends_on_what_was_read_before_it_alone():
     assert (np.abs(np.asarray(other - logits)[:, 3:5]) > 1e-3).any(axis=-1).all()
 
 
-def test_what_stands_at_padding_changes_nothing():
-    layer = build()
-    candidates, mask, gold = random_batch()
-    changed = np.where(mask[:, :, None], candidates, 100.0).astype("float32")
-    is_step = mask[:, 1:]
-    logits, others = layer(candidates, mask, gold), layer(changed, mask, gold)
-    np.testing.assert_array_equal(
-        np.asarray(others)[is_step], np.asarray(logits)[is_step]
-    )
-    for one, other in zip(
-        layer.decode(candidates, mask), layer.decode(changed, mask), strict=True
-    ):
-        np.testing.assert_array_equal(other, one)
-
-
 def test_decoding_equals_plain_numpy_row_by_row():
     layer = build()
     batch = random_batch()
@@ -246,39 +240,6 @@ def test_compiled_decoding_equals_eager(dtype, jit_compile):
     assert probabilities.dtype == "float32"
 
 
-def test_inner_products_of_wide_candidates_keep_their_digits_in_half_precision():
-    # About 700 each: neighbouring bfloat16s are 4 apart there.
-    layer = SequenceReconstructor(1, 2, 8, layer_norm_epsilon=1e-3, dtype="bfloat16")
-    candidates = tf.cast(tf.random.normal((1, 4, 512)) + 1, "bfloat16")
-    mask, gold = np.ones((1, 4), bool), np.array([[2, 1, 3]])
-    logits = layer(candidates, mask, gold)
-    assert logits.dtype == "float32"
-    rounded = tf.cast(tf.cast(logits, "bfloat16"), "float32")
-    assert (np.abs(logits - rounded) > 0).mean() > 0.5
-
-
-def test_dropout_in_training_alone():
-    layer = build(dropout=0.5)
-    batch = random_batch()
-    outputs = layer(*batch)
-    np.testing.assert_array_equal(layer(*batch, training=False), outputs)
-    assert (np.abs(layer(*batch, training=True) - outputs)[0] > 1e-3).any()
-
-
-def test_kernels_start_from_their_range_and_from_different_numbers():
-    layer = SequenceReconstructor(2, 2, 32, initializer_range=0.5)
-    layer.build((None, None, 16))
-    weights = numpy_reference.named_weights(layer)
-    kernels = [value for path, value in weights.items() if path.endswith("kernel")]
-    assert len(kernels) == 2 * (4 + 4 + 2)
-    assert all(0.3 < kernel.std() < 0.55 for kernel in kernels)
-    one, other = (
-        weights[f"decoder_layer_{number}/cross_attention/query/kernel"]
-        for number in (0, 1)
-    )
-    assert not np.isclose(one, other).any()
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -292,6 +253,8 @@ def test_impossible_sizes_are_refused(arguments, message):
 
 
 NUM_SENTENCES = 4
+
+
 LEAK_WIDTH = 16
 
 
@@ -345,6 +308,8 @@ def accuracy_after(num_updates, is_diagonal, signal=0.0):
 
 
 POINTER_CHANCE = np.mean([1 / (NUM_SENTENCES - step) for step in range(NUM_SENTENCES)])
+
+
 # Four standard deviations of 2000 rows whose steps all agreed.
 NOISE = 4 * 0.5 / math.sqrt(2000)
 

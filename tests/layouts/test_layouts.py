@@ -5,21 +5,28 @@ import dataclasses
 import numpy as np
 import pytest
 
-from seg_tf import configuration
+from seg_tf.config import TransformerXLConfig
+from seg_tf.data.inputs import LaneInputsConfig
 from seg_tf.finetuning.segments import as_tuples, encode_texts
 from seg_tf.inference import text_windows
 from seg_tf.layouts.rows import Segment
-from seg_tf.layouts.windows import WindowLayout
 from seg_tf.text.tree import DocumentTree
 from tests.finetuning.tiny_models import KINDS, some_texts, tiny
 from tests.layouts.test_sentences import slow_row
 
 pytestmark = pytest.mark.slow
 
+
 CLS, SEP, SENT, ATTENTION = 2, 3, 5, 5
+
+
 # w0 is 7, w1 is 8, …
 SINGLE = ["w0 w1 w2"]
+
+
 PAIR = [("w0 w1", "w2")]
+
+
 FIVE = [("w0", "w1 w2", "", "w3", "w4")]
 
 
@@ -110,80 +117,6 @@ def test_windows_are_those_of_the_table(kind, case):
     assert_row(features, {name: expected[name] for name in names & expected.keys()})
 
 
-def test_a_model_of_shuffled_windows_reads_plain_ones():
-    """As it has no [SENT] (SLM, table 4), everything after pretraining is BERT's."""
-    plain = tiny("bert")
-    inputs = configuration.ShuffledWindowInputsConfig(
-        window_length=plain.config.inputs.window_length, shuffle_rate=1.0
-    )
-    ours = dataclasses.replace(
-        plain, config=dataclasses.replace(plain.config, inputs=inputs)
-    )
-    for texts, _ in WINDOWS.values():
-        expected = rows(plain, texts)
-        assert rows(ours, texts).keys() == expected.keys()
-        for name, values in rows(ours, texts).items():
-            np.testing.assert_array_equal(values, expected[name], err_msg=name)
-    assert isinstance(ours.layout(for_spans=True), WindowLayout)
-
-
-def test_a_model_without_token_types_gets_none():
-    assert "token_type" not in rows(tiny("segabert"), PAIR)
-
-
-SENTENCES = {
-    "single": (
-        SINGLE,
-        {
-            "token_ids": [CLS, SENT, 7, 8, 9, SEP],
-            "position_index": [0, 1, 2, 3, 4, 5],
-            "sentence_id": [0, 1, 1, 1, 1, 2],
-            "paragraph_index": [0, 0, 0, 0, 0, 0],
-            "sentence_index": [0, 0, 0, 0, 0, 0],
-            "token_index": [0, 0, 1, 2, 3, 4],
-            "candidate_positions": [0, 1, 5],
-        },
-    ),
-    "pair": (
-        PAIR,
-        {
-            "token_ids": [CLS, SENT, 7, 8, SENT, 9, SEP],
-            "position_index": [0, 1, 2, 3, 4, 5, 6],
-            "sentence_id": [0, 1, 1, 1, 2, 2, 3],
-            "paragraph_index": [0, 0, 0, 0, 1, 1, 1],
-            "sentence_index": [0, 0, 0, 0, 0, 0, 0],
-            "token_index": [0, 0, 1, 2, 0, 1, 2],
-            "candidate_positions": [0, 1, 4, 6],
-        },
-    ),
-    "five texts": (
-        FIVE,
-        {
-            "token_ids": [CLS, SENT, 7, SENT, 8, 9, SENT, SENT, 10, SENT, 11, SEP],
-            "position_index": [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11],
-            "sentence_id": [0, 1, 1, 2, 2, 2, 3, 4, 4, 5, 5, 6],
-            "paragraph_index": [0, 0, 0, 1, 1, 1, 2, 2, 2, 2, 2, 2],
-            "token_index": [0, 0, 1, 0, 1, 2, 0, 0, 1, 0, 1, 2],
-            "candidate_positions": [0, 1, 3, 6, 7, 9, 11],
-        },
-    ),
-}
-
-
-@pytest.mark.parametrize("kind", ["slm", "segabert_slm"])
-@pytest.mark.parametrize("case", SENTENCES)
-def test_rows_of_sentences_are_those_of_the_table(kind, case):
-    texts, expected = SENTENCES[case]
-    pretrained = tiny(kind)
-    features = rows(pretrained, texts)
-    assert_row(
-        features,
-        {name: values for name, values in expected.items() if name in features},
-    )
-    assert pretrained.encoder.index_tables.keys() < features.keys()
-    assert features["candidate_mask"].all()
-
-
 @pytest.mark.parametrize("kind", ["slm", "segabert_slm"])
 def test_rows_of_sentences_are_those_of_pretraining_in_gold_order(kind):
     pretrained = tiny(kind)
@@ -244,21 +177,6 @@ def test_sentences_of_one_text_are_laid_out_as_those_of_a_document(kind):
         assert not found[name][:, num:].any(), name
 
 
-def test_a_text_may_have_several_sentences_in_a_window():
-    layout = tiny("segabert").layout()
-    features = layout.lay_out([QUESTION_AND_CONTEXT], (16,))
-    assert_row(
-        features,
-        {
-            "token_ids": [CLS, 7, 8, SEP, 9, 10, 11, SEP],
-            "paragraph_index": [0, 0, 0, 0, 1, 1, 1, 1],
-            "sentence_index": [0, 0, 0, 0, 2, 3, 3, 3],
-            "token_index": [0, 0, 1, 2, 4, 0, 1, 2],
-        },
-    )
-    assert layout.row_shape(QUESTION_AND_CONTEXT) == (16,)
-
-
 def test_every_sentence_of_a_text_has_a_token_of_its_own():
     layout = tiny("segabert_slm").layout()
     features = layout.lay_out([QUESTION_AND_CONTEXT], (16, 6))
@@ -292,34 +210,6 @@ def test_blocks_are_those_of_the_table():
         },
     )
     assert features["token_ids"].shape == (1, 16)
-
-
-def test_a_single_text_has_an_empty_place_beside_it():
-    features = rows(tiny("reat"), SINGLE)
-    assert features["sentence_mask"].tolist() == [[True, False]]
-    assert features["given_text"].tolist() == [[1, 0]]
-
-
-def test_five_texts_are_sentences_of_one_text():
-    features = rows(tiny("reat"), FIVE)
-    # The longest is placed first; the last one begins a block.
-    assert_row(
-        features,
-        {
-            "token_ids": [
-                *(CLS, ATTENTION, 8, 9, SEP),
-                *(CLS, ATTENTION, 7, SEP),
-                *(CLS, ATTENTION, 10, SEP),
-                *(CLS, ATTENTION, SEP),
-                *(CLS, ATTENTION, 11, SEP),
-            ],
-            "sentence_number": [2] * 5 + [1] * 4 + [4] * 4 + [3] * 3 + [5] * 4,
-            "sentence_position": [1] * 5 + [0] * 4 + [3] * 4 + [2] * 3 + [4] * 4,
-            "text_number": [1] * 20,
-            "sentence_starts": [5, 0, 13, 9, 16],
-            "given_text": [1, 2, 3, 4, 5],
-        },
-    )
 
 
 def test_texts_longer_than_a_block_are_laid_out_in_even_parts():
@@ -378,15 +268,6 @@ def test_texts_of_any_lengths_have_places_in_reat():
                 layout.lay_out([example], layout.row_shape(example))
 
 
-def test_lengths_of_rows_are_few():
-    pretrained = tiny("reat")
-    layout = pretrained.layout()
-    texts = some_texts(np.random.default_rng(0), 100, 2, longest=60)
-    shapes = {layout.row_shape(one) for one in encode(pretrained, layout, texts)}
-    assert {slots for _, slots in shapes} <= {2, 4, 8}
-    assert len(shapes) < 15
-
-
 @pytest.mark.parametrize("kind", ["bert", "slm"])
 def test_more_positions_than_the_model_knows_are_refused(kind):
     with pytest.raises(ValueError, match=r"`max_length`.*48.*max_length=49"):
@@ -403,10 +284,6 @@ def test_parts_need_places_in_reat():
     layout = tiny("reat").layout()
     with pytest.raises(ValueError, match=r"places, 8. Received: 9"):
         layout.row_shape([Segment(np.zeros(13 * 8 + 1, int))])
-
-
-def test_a_segabert_has_no_longest_row():
-    assert tiny("segabert").layout(max_length=1_000).max_length == 1_000
 
 
 @pytest.mark.parametrize(("kind", "specials"), [("bert", 3), ("slm", 4), ("reat", 6)])
@@ -426,8 +303,8 @@ def test_a_language_model_is_refused():
     bert = tiny("bert")
     config = dataclasses.replace(
         bert.config,
-        model=configuration.TransformerXLConfig(),
-        inputs=configuration.LaneInputsConfig(),
+        model=TransformerXLConfig(),
+        inputs=LaneInputsConfig(),
         name="xl",
     )
     with pytest.raises(ValueError, match=r"of an encoder.*'xl'.*TransformerXLConfig"):

@@ -10,9 +10,17 @@ from seg_tf.layouts.sentences import sentence_rows
 from seg_tf.text.graph.trees import Trees
 
 SPECIAL_IDS = {"cls": 101, "sep": 102, "pad": 0}
+
+
 SENT = 1
+
+
 MAX_SENTENCES = 5
+
+
 ROW_LENGTH = 24
+
+
 CAPS = {
     "position_index": ROW_LENGTH,
     "sentence_id": MAX_SENTENCES + 2,
@@ -20,6 +28,8 @@ CAPS = {
     "paragraph_index": 3,
     "sentence_index": 2,
 }
+
+
 PERMUTATIONS = [(0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)]
 
 
@@ -207,9 +217,3 @@ def test_only_indices_and_candidates_tell_the_order():
         for place in range(3):
             text += [SENT, *sentences[places.index(place)]]
         assert by_position.tolist() == [*text, 102]
-
-
-def test_indices_that_no_table_wants_are_left_out():
-    found = lay_out([([[5]], [0], [9], [0])], caps={"sentence_id": 7})
-    assert "paragraph_index" not in found
-    assert "sentence_id" in found

@@ -10,6 +10,8 @@ from seg_tf.text.tree import DocumentTree
 from tests.data_pipelines.builders import random_tree
 
 SPECIAL_IDS = {"cls": 1_001, "sep": 1_002, "pad": 1_003}
+
+
 UNBOUNDED = {
     "position_index": 10**6,
     "paragraph_index": 10**6,
@@ -161,9 +163,3 @@ def test_a_window_deep_in_a_document_keeps_its_paragraphs_apart():
     caps = {"paragraph_index": 50}
     found = graph_indices([tree], 4, caps)["paragraph_index"].numpy()
     assert found.tolist() == [[48, 48, 49, 49]]
-
-
-def test_separator_obeys_the_token_cap():
-    tree = DocumentTree(np.arange(6), np.array([6]), np.array([1]))
-    found = graph_indices([tree], 8, {"token_index": 6})["token_index"].numpy()
-    assert found.tolist() == [[0, 0, 1, 2, 3, 4, 5, 5]]

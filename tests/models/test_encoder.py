@@ -1,6 +1,7 @@
+"""The encoder, against plain NumPy, keras-hub and tf-models-official."""
+
 import itertools
 
-import keras
 import keras_hub
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from tests import numpy_reference, official_models
 
 pytestmark = pytest.mark.slow
 
+
 SIZES = {
     "vocab_size": 31,
     "num_layers": 2,
@@ -17,8 +19,14 @@ SIZES = {
     "num_heads": 2,
     "intermediate_size": 16,
 }
+
+
 BERT = {"position_index": 12}
+
+
 SEGABERT = {"paragraph_index": 4, "sentence_index": 5, "token_index": 9}
+
+
 BERT_WITH_PS = {"position_index": 12, "paragraph_index": 4, "sentence_index": 5}
 
 
@@ -268,17 +276,6 @@ def test_padding_never_changes_real_positions(index_tables):
     )
 
 
-def test_longer_padding_changes_nothing():
-    encoder = build_encoder(SEGABERT)
-    short = random_features(lengths=(7, 4, 2))
-    padded = {name: np.pad(value, ((0, 0), (0, 5))) for name, value in short.items()}
-    np.testing.assert_allclose(
-        encoder(padded)[:, :7][short["padding_mask"]],
-        encoder(short)[short["padding_mask"]],
-        atol=1e-6,
-    )
-
-
 LENGTHS_OF_WINDOWS = ((4, 2, 3), (9,), (1, 7), ())  # of each row
 
 
@@ -334,79 +331,6 @@ def test_packed_windows_never_meet(dtype, dropout):
         assert (after[own] != before[own]).any()
 
 
-def test_one_window_a_row_is_the_plain_encoder():
-    features = random_features()
-    features["window_number"] = features["padding_mask"].astype("int32")
-    mask = features["padding_mask"]
-    np.testing.assert_allclose(
-        build_encoder(SEGABERT, packed_windows=True)(features)[mask],
-        build_encoder(SEGABERT)(features)[mask],
-        atol=1e-6,
-    )
-
-
-def test_weights_of_a_packed_encoder_are_those_of_a_plain_one(tmp_path):
-    packed = build_encoder(SEGABERT, packed_windows=True)
-    packed.save_weights(tmp_path / "encoder.weights.h5")
-    plain = Encoder(index_tables=SEGABERT, **SIZES)
-    plain.load_weights(tmp_path / "encoder.weights.h5")
-    assert [weight.path for weight in plain.weights] == [
-        weight.path for weight in packed.weights
-    ]
-    for one, other in zip(plain.weights, packed.weights, strict=True):
-        if "seed_generator" not in one.path:
-            np.testing.assert_array_equal(one.numpy(), other.numpy())
-
-
-def test_a_plain_encoder_knows_nothing_of_packed_rows():
-    encoder = build_encoder(SEGABERT)
-    assert "window_number" not in encoder.feature_names
-    kinds = {type(operation).__name__ for operation in encoder.operations}
-    assert "Equal" not in kinds
-    packed = build_encoder(SEGABERT, packed_windows=True)
-    assert packed.feature_names == (
-        "token_ids", "padding_mask", "window_number", *SEGABERT
-    )  # fmt: skip
-    with pytest.raises(ValueError, match=r"It lacks \['window_number'\]"):
-        packed(random_features())
-
-
-@pytest.mark.parametrize("name", SEGABERT)
-def test_every_index_reaches_every_position(name):
-    encoder = build_encoder(SEGABERT)
-    features = random_features(lengths=(7, 7, 7))
-    changed = {key: value.copy() for key, value in features.items()}
-    changed[name][1, 5] = (changed[name][1, 5] + 1) % SEGABERT[name]
-    difference = np.abs(encoder(features) - np.asarray(encoder(changed))).max(axis=-1)
-    assert (difference[1] > 1e-4).all()
-    assert (difference[[0, 2]] == 0).all()
-
-
-def test_features_that_it_does_not_name_are_left_alone():
-    encoder = build_encoder(SEGABERT)
-    features = random_features()
-    own = {name: features[name] for name in encoder.feature_names}
-    more = {**features, "masked_weights": np.ones((3, 2), "float32")}
-    assert encoder.feature_names == ("token_ids", "padding_mask", *SEGABERT)
-    np.testing.assert_array_equal(encoder(more), encoder(own))
-
-
-def test_padding_mask_may_hold_integers():
-    encoder = build_encoder(SEGABERT)
-    features = random_features()
-    as_integers = {**features, "padding_mask": features["padding_mask"].astype("int32")}
-    np.testing.assert_array_equal(encoder(as_integers), encoder(features))
-
-
-def test_dropout_acts_in_training_only():
-    encoder = build_encoder(SEGABERT, dropout=0.5)
-    features = random_features()
-    np.testing.assert_array_equal(encoder(features), encoder(features, training=False))
-    assert not np.allclose(encoder(features), encoder(features, training=True))
-    encoder.embeddings_dropout.rate = 0.0  # what is left is that of the layers
-    assert not np.allclose(encoder(features), encoder(features, training=True))
-
-
 def test_embeddings_are_normalised_before_dropout():
     encoder = build_encoder(SEGABERT, num_layers=0, dropout=0.5)
     features = random_features(batch=8, lengths=[7] * 8)
@@ -429,33 +353,6 @@ def test_weights_start_as_bert_s_do():
             assert np.isclose(value.std(), 0.88 * 0.05, rtol=0.1), path
         elif path.endswith(("beta", "bias")):
             assert (value == 0).all(), path
-
-
-def test_preset_round_trip(tmp_path):
-    encoder = build_encoder(SEGABERT)
-    encoder.save_to_preset(str(tmp_path / "preset"))
-    loaded = keras_hub.models.Backbone.from_preset(str(tmp_path / "preset"))
-    assert type(loaded) is Encoder
-    features = random_features()
-    np.testing.assert_array_equal(loaded(features), encoder(features))
-
-
-def test_half_precision_policy_reaches_every_layer():
-    encoder = Encoder(index_tables=SEGABERT, **SIZES, dtype="mixed_bfloat16")
-    layers = [layer for layer in encoder._flatten_layers() if layer.weights]
-    assert len(layers) > 10
-    assert {layer.compute_dtype for layer in layers} == {"bfloat16"}
-    assert {weight.dtype for weight in encoder.trainable_weights} == {"float32"}
-
-
-def test_global_policy_is_the_default():
-    keras.config.set_dtype_policy("mixed_bfloat16")
-    try:
-        encoder = Encoder(index_tables=SEGABERT, **SIZES)
-    finally:
-        keras.config.set_dtype_policy("float32")
-    assert encoder(random_features()).dtype == "bfloat16"
-    assert encoder.token_embedding.reverse_dtype == "bfloat16"
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,19 @@
+"""ReAT, against plain NumPy."""
+
 import keras
-import keras_hub
 import numpy as np
 import pytest
 
-from seg_tf.models.encoder import Encoder
 from seg_tf.models.reat import ReAT
 from tests import numpy_reat, numpy_reference
 from tests.text_batches import text_rows
 
 pytestmark = pytest.mark.slow
 
+
 BLOCK_LENGTH = 16
+
+
 SIZES = {
     "vocab_size": 31,
     "block_length": BLOCK_LENGTH,
@@ -25,7 +28,11 @@ SIZES = {
     "alpha_intermediate_size": 20,
     "layer_norm_epsilon": 1e-3,
 }
+
+
 LONG = list(range(7, 7 + BLOCK_LENGTH - 3))
+
+
 TEXTS = [
     [[7, 8, 9], [10], [11, 12, 13, 14], LONG],
     [[15, 16], [17]],
@@ -117,23 +124,6 @@ def test_sharing_blocks_gives_what_the_padded_array_does():
     )
 
 
-def test_padding_changes_nothing():
-    reat = build_reat(dtype="float64")
-    narrow = rows_of([TEXTS], num_blocks=5, num_sentences=7)
-    wide = rows_of([TEXTS], num_blocks=9, num_sentences=40)
-    for name in ("token_ids", "position_index", "sentence_position"):
-        wide[name] = np.where(wide["padding_mask"], wide[name], 3)
-    wide["sentence_starts"] = np.where(
-        wide["sentence_mask"], wide["sentence_starts"], 20
-    )
-    assert_same_vectors(
-        sentence_vectors(reat(wide), wide),
-        sentence_vectors(reat(narrow), narrow),
-        rtol=1e-11,
-        atol=1e-11,
-    )
-
-
 def test_neither_order_nor_place_of_sentences_in_the_row_matters():
     reat = build_reat(dtype="float64")
     features = rows_of([TEXTS])
@@ -175,88 +165,6 @@ def test_sentences_of_a_text_do_influence_each_other():
     for key, vectors in before.items():
         differs = np.abs(vectors - after[key]).max() > 1e-4
         assert differs == (key[1] == 1), key
-
-
-def test_place_of_a_sentence_counts():
-    reat = build_reat()
-    one, other = rows_of([TEXTS]), rows_of([TEXTS])
-    other["sentence_position"] = np.where(
-        other["sentence_number"] == 2, 5, other["sentence_position"]
-    )
-    difference = np.abs(np.asarray(reat(one)) - np.asarray(reat(other))).max(axis=2)
-    assert (difference[one["text_number"] == 1] > 1e-4).all()
-    assert (difference[one["text_number"] > 1] == 0).all()
-
-
-def test_below_the_alpha_layers_each_sentence_is_encoded_as_by_bert():
-    reat = build_reat(num_alpha_layers=0, alpha_hidden_size=8, alpha_num_heads=2)
-    reat.affine.kernel.assign(np.eye(8))
-    reat.affine.bias.assign(np.zeros(8))
-    (places,) = reat.sentence_position_embedding.trainable_weights
-    places.assign(np.zeros(places.shape))
-    bert = Encoder(
-        vocab_size=31,
-        index_tables={"position_index": BLOCK_LENGTH},
-        num_layers=2,
-        hidden_size=8,
-        num_heads=2,
-        intermediate_size=16,
-        layer_norm_epsilon=1e-3,
-    )
-    ours, theirs = (numpy_reference.named_weights(one) for one in (reat, bert))
-    renamed = {
-        path.replace("transformer_layer_", "sentence_layer_")
-        .replace("index_embedding", "position_embedding")
-        .replace("layer_0/", "layer_0/transformer_layer/")
-        .replace("layer_1/", "layer_1/transformer_layer/"): path
-        for path in theirs
-    }
-    for path, weight in zip(theirs, bert.weights, strict=True):
-        name = next(new for new, old in renamed.items() if old == path)
-        weight.assign(ours[name])
-    features = rows_of([TEXTS])
-    found = sentence_vectors(reat(features), features)
-    for (_, text, place), vectors in found.items():
-        tokens = np.array([[2, 5, *TEXTS[text - 1][place], 3]])
-        alone = {
-            "token_ids": tokens,
-            "padding_mask": tokens > 0,
-            "position_index": np.arange(tokens.shape[1])[None],
-        }
-        np.testing.assert_allclose(vectors, np.asarray(bert(alone))[0], atol=1e-5)
-
-
-def test_one_sentence_has_an_ordinary_layer_and_one_vector_added_everywhere():
-    """Mixing where there is nothing to mix with."""
-    reat = build_reat(num_sentence_layers=0, num_alpha_layers=1)
-    (alpha,) = reat.alpha_layers
-    hidden = np.random.default_rng(5).normal(size=(1, BLOCK_LENGTH, 12))
-    features = rows_of([[[LONG]]], num_blocks=1, num_sentences=2)
-    names = ("sentence_number", "text_number")
-    outputs = alpha(
-        hidden.astype("float32"),
-        *(features[name] for name in names),
-        features["sentence_starts"] + 1,
-        features["sentence_mask"],
-    )
-    ordinary = keras_hub.layers.TransformerEncoder(
-        intermediate_dim=20, num_heads=3, activation="gelu", layer_norm_epsilon=1e-3
-    )
-    ordinary.build(hidden.shape)
-    ordinary.set_weights(alpha.sentence_layer.transformer_layer.get_weights())
-    inside = np.asarray(ordinary(hidden.astype("float32")), "float64")
-
-    weights = numpy_reference.named_weights(alpha)
-    of_mixing = numpy_reference.part(weights, "mixing")
-    value = np.einsum("d,dhk->hk", inside[0, 1], of_mixing["value/kernel"])
-    value = value + of_mixing["value/bias"]
-    added = np.einsum("hk,hkd->d", value, of_mixing["attention_output/kernel"])
-    added = added + of_mixing["attention_output/bias"]
-    mixed = numpy_reference.layer_norm(
-        numpy_reference.part(weights, "mixing_layer_norm"), inside + added, 1e-3
-    )
-    expected = numpy_reference.feed_forward(weights, mixed, 1e-3, False)
-    np.testing.assert_allclose(np.asarray(outputs), expected, atol=1e-5)
 
 
 def test_saved_model_has_its_pooler(tmp_path):

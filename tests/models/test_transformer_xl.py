@@ -1,3 +1,5 @@
+"""Transformer-XL: memory, causality and positions."""
+
 import functools
 
 import keras
@@ -5,12 +7,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seg_tf.layers.relative_positions import PARTS
+from seg_tf.layers.transformer_xl import PARTS
 from seg_tf.models.transformer_xl import TransformerXL
 
 pytestmark = pytest.mark.slow
 
+
 VOCAB_SIZE, LENGTH = 50, 24
+
+
 SIZES = {
     "vocab_size": VOCAB_SIZE,
     "num_layers": 3,
@@ -78,15 +83,6 @@ def test_segment_by_segment_equals_one_long_pass(parts, lengths):
     np.testing.assert_allclose(parts, whole, atol=2e-5)
     for name, value in memory_of_whole.items():
         np.testing.assert_allclose(memory[name], value, atol=2e-5)
-
-
-def test_without_memory_segments_know_nothing_of_one_another():
-    model = build(memory_length=0)
-    parts, _ = read(model, stream(), 12, 12)
-    alone, _ = model(next(segments(stream(), 12)))
-    np.testing.assert_allclose(parts[:, :12], alone, atol=1e-6)
-    whole, _ = model(stream())
-    assert np.abs(parts - whole)[:, 12:].max() > 1e-2
 
 
 def test_memory_holds_the_newest_places_and_no_gradient():
@@ -157,22 +153,6 @@ def test_at_the_size_of_base_not_one_bit_changes_either(dtype):
     assert (found[:, 145:] != expected[:, 145:]).any()
 
 
-def test_released_form_fails_the_test_of_causality(caplog):
-    model = build(position_form="released")
-    assert "not causal" in caplog.text
-    features = stream()
-    before, _ = model(features)
-    features["stream_sentence"] = features["stream_sentence"].copy()
-    features["stream_sentence"][:, -1] += 1
-    after, _ = model(features)
-    assert np.abs(np.array(after) - np.array(before))[:, :-1].max() > 0.05
-
-
-def test_exact_form_warns_of_nothing(caplog):
-    build()
-    assert not caplog.text
-
-
 def test_tokens_alone_take_no_notice_of_sentences():
     model = build(position_parts=("token",))
     features = stream()
@@ -197,17 +177,6 @@ def test_weights_are_those_of_any_memory_length(tmp_path):
         weight.assign(weight * 0)
     longer.load_weights(path)
     np.testing.assert_allclose(longer(stream())[0], model(stream())[0], atol=1e-6)
-
-
-def test_dropout_is_drawn_in_training_only():
-    model = build(dropout=0.3, attention_dropout=0.3)
-    without = build()
-    without.set_weights(
-        [weight for weight in model.get_weights() if weight.dtype == "float32"]
-    )
-    plain, _ = without(stream())
-    np.testing.assert_array_equal(model(stream(), training=False)[0], plain)
-    assert np.abs(np.array(model(stream(), training=True)[0]) - plain).max() > 0.1
 
 
 def test_half_a_memory_is_refused():

@@ -1,13 +1,21 @@
-# Shape key: B batch, T queries, K keys, H heads, E head size.
+"""Attention and rotary positions, against NumPy and Keras."""
 
 import math
 
+import keras_hub
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from seg_tf.ops import tensorflow_gradients
-from seg_tf.ops.attention import attention_weights, fused_attention, visible_keys
+from seg_tf.ops.attention import (
+    attention_weights,
+    fused_attention,
+    rotary_sizes,
+    rotate,
+    rotations,
+    visible_keys,
+)
 from tests import numpy_reference
 
 B, T, K, H, E = 2, 7, 5, 3, 4
@@ -153,3 +161,61 @@ def test_weights_of_all_pairs_are_never_held():
     assert (B, H, block, num_keys) in of_fused
     sizes = [math.prod(shape) for shape in of_fused if None not in shape]
     assert max(sizes) == B * H * block * num_keys
+
+
+LENGTH, SIZE = 5, 8
+
+
+@pytest.fixture(name="vectors")
+def _vectors():
+    return np.random.default_rng(0).normal(size=(B, LENGTH, H, SIZE)).astype("float32")
+
+
+def test_one_index_equals_keras_hub(vectors):
+    index = np.tile(np.arange(LENGTH), (B, 1))
+    ours = rotate(
+        vectors, rotations({"position_index": index}, {"position_index": SIZE})
+    )
+    theirs = keras_hub.layers.RotaryEmbedding()(vectors)
+    np.testing.assert_allclose(ours, theirs, atol=1e-6)
+
+
+def test_products_depend_on_distances_in_every_level_alone(vectors):
+    sizes = rotary_sizes(SIZE, {"token_index": 1, "sentence_index": 1})
+    generator = np.random.default_rng(1)
+    indices = {name: generator.integers(0, 9, (B, LENGTH)) for name in sizes}
+
+    def products(shifts):
+        shifted = {name: indices[name] + shifts[name] for name in sizes}
+        turned = np.asarray(rotate(vectors, rotations(shifted, sizes)))
+        return np.einsum("blhe,bmhe->bhlm", turned, turned)
+
+    before = products({"token_index": 0, "sentence_index": 0})
+    after = products({"token_index": 70, "sentence_index": 3})
+    np.testing.assert_allclose(after, before, atol=1e-5)
+    indices["sentence_index"] = indices["sentence_index"] * 2
+    changed = products({"token_index": 0, "sentence_index": 0})
+    assert np.abs(changed - before).max() > 0.1
+
+
+def test_large_indices_are_exact_in_half_precision_policies(vectors):
+    """Angles in bfloat16 would be off by whole turns."""
+    index = np.full((1, 1), 16_383)
+    found = np.asarray(rotations({"position_index": index}, {"position_index": SIZE}))
+    angles = 16_383 * 10_000.0 ** (-np.arange(0, SIZE, 2) / SIZE)
+    expected = np.concatenate([np.cos(angles), np.sin(angles)])
+    np.testing.assert_allclose(found[0, 0], expected, atol=2e-3)
+
+
+@pytest.mark.parametrize(
+    "head_size, shares",
+    [
+        (8, {"a": 3, "b": 1, "c": 4}),
+        (9, {"a": 1}),
+        (8, {"a": 0, "b": 1}),
+        (8, {"a": -1}),
+    ],
+)
+def test_shares_without_an_even_size_are_refused(head_size, shares):
+    with pytest.raises(ValueError, match="an even number of a head's"):
+        rotary_sizes(head_size, shares)

@@ -3,12 +3,34 @@
 import dataclasses
 import importlib
 import pathlib
-from typing import ClassVar
 
 import pytest
 
 import configs
-from seg_tf import configuration, papers
+from seg_tf import papers
+from seg_tf.config import (
+    AdamWConfig,
+    CausalLMConfig,
+    CosineAdamWConfig,
+    EncoderConfig,
+    ExchangeSentenceConfig,
+    LambConfig,
+    MaskedLMConfig,
+    ReATConfig,
+    RunConfig,
+    SentenceUnshufflingConfig,
+    TrainingConfig,
+    TransformerXLConfig,
+)
+from seg_tf.data.inputs import (
+    LaneInputsConfig,
+    MaskingConfig,
+    PackedWindowInputsConfig,
+    ReATInputsConfig,
+    SentenceInputsConfig,
+    SpanMaskingConfig,
+    WindowInputsConfig,
+)
 from seg_tf.papers.settings import ABSENT, COLUMNS, read_setting
 
 RUNS = {
@@ -62,45 +84,41 @@ def test_configs_have_the_values_of_their_papers(name):
 
 
 def objectives(**others):
-    return {"masked_lm": configuration.MaskedLMConfig(), **others}
+    return {"masked_lm": MaskedLMConfig(), **others}
 
 
 # Parts that are all defaults, and what no class has by default: it is in the config.
 DEFAULTS = {
     "segabert_base": ({}, ""),
     "segabert_large_nvidia_phase1": (
-        {"optimizer": configuration.LambConfig()},
+        {"optimizer": LambConfig()},
         "model.num_layers model.hidden_size model.num_heads model.intermediate_size "
         "inputs.window_length inputs.masking.max_predictions optimizer.warmup_updates "
         "training.batch_size training.num_updates",
     ),
     "slm_base": (
         {
-            "inputs": configuration.SentenceInputsConfig(),
-            "objectives": objectives(
-                sentence_unshuffling=configuration.SentenceUnshufflingConfig()
-            ),
+            "inputs": SentenceInputsConfig(),
+            "objectives": objectives(sentence_unshuffling=SentenceUnshufflingConfig()),
         },
         "model.index_tables model.num_token_types optimizer.learning_rate "
         "optimizer.warmup_updates training.num_updates training.dtype_policy",
     ),
     "reat_base": (
         {
-            "model": configuration.ReATConfig(),
-            "inputs": configuration.ReATInputsConfig(),
-            "objectives": objectives(
-                exchange_sentence=configuration.ExchangeSentenceConfig()
-            ),
+            "model": ReATConfig(),
+            "inputs": ReATInputsConfig(),
+            "objectives": objectives(exchange_sentence=ExchangeSentenceConfig()),
         },
         "optimizer.learning_rate optimizer.warmup_updates training.batch_size "
         "training.num_updates",
     ),
     "sega_transformer_xl_base": (
         {
-            "model": configuration.TransformerXLConfig(),
-            "inputs": configuration.LaneInputsConfig(),
-            "objectives": {"causal_lm": configuration.CausalLMConfig()},
-            "optimizer": configuration.CosineAdamWConfig(),
+            "model": TransformerXLConfig(),
+            "inputs": LaneInputsConfig(),
+            "objectives": {"causal_lm": CausalLMConfig()},
+            "optimizer": CosineAdamWConfig(),
         },
         "training.batch_size training.clip_norm training.dtype_policy "
         "training.num_updates",
@@ -112,17 +130,17 @@ DEFAULTS = {
 def test_defaults_have_the_values_of_their_paper(paper):
     parts, expected = DEFAULTS[paper]
     values = {
-        "model": configuration.EncoderConfig(),
-        "inputs": configuration.WindowInputsConfig(),
+        "model": EncoderConfig(),
+        "inputs": WindowInputsConfig(),
         "objectives": objectives(),
-        "optimizer": configuration.AdamWConfig(),
-        "training": configuration.TrainingConfig(),
+        "optimizer": AdamWConfig(),
+        "training": TrainingConfig(),
     }
-    run = configuration.RunConfig(name="defaults", paper=paper, **(values | parts))
+    run = RunConfig(name="defaults", paper=paper, **(values | parts))
     assert set(differences(run)) == set(expected.split())
 
 
-SPANS = configuration.SpanMaskingConfig
+SPANS = SpanMaskingConfig
 SEGMENTS = {"paragraph_index": 50, "sentence_index": 100}
 
 
@@ -156,7 +174,7 @@ SEGMENTS = {"paragraph_index": 50, "sentence_index": 100}
                 "optimizer": {"warmup_updates": 10, "decay_updates": 1_000},
                 "inputs": {
                     "window_length": 128,
-                    "masking": configuration.MaskingConfig(max_predictions=20),
+                    "masking": MaskingConfig(max_predictions=20),
                 },
             },
             {
@@ -166,7 +184,7 @@ SEGMENTS = {"paragraph_index": 50, "sentence_index": 100}
         ),
         (
             "segabert_base",
-            {"inputs": configuration.PackedWindowInputsConfig()},
+            {"inputs": PackedWindowInputsConfig()},
             {"inputs.max_windows_per_row": (1, 8)},
         ),
         (
@@ -205,7 +223,7 @@ SEGMENTS = {"paragraph_index": 50, "sentence_index": 100}
         ),
         (
             "slm_base",
-            {"inputs": {"masking": configuration.MaskingConfig()}},
+            {"inputs": {"masking": MaskingConfig()}},
             {
                 "inputs.masking": ("SpanMaskingConfig", "MaskingConfig"),
                 "inputs.masking.max_span_length": (3, ABSENT),
@@ -254,10 +272,9 @@ def test_a_rate_for_attention_weights_is_compared_where_it_is_given(name):
 def test_other_optimizers_and_objectives_deviate():
     @dataclasses.dataclass(frozen=True, kw_only=True)
     class OtherConfig:
-        implementation: ClassVar[str] = "some.module:build"
         learning_rate: float = 1e-4
 
-    two = objectives(next_sentence=configuration.MaskedLMConfig())
+    two = objectives(next_sentence=MaskedLMConfig())
     found = differences(
         changed("segabert_base", optimizer=OtherConfig(), objectives=two)
     )
@@ -301,7 +318,7 @@ def test_what_a_run_prints():
 @pytest.mark.parametrize(
     ("name", "statement"),
     [
-        # tests/data/test_span_masking.py tries these two,
+        # tests/data/test_masking.py tries these two,
         ("slm_base", "a span may begin and end inside a word"),
         ("slm_base", "whether spans of a sentence may touch"),
         # tests/ops/test_sinusoids.py this one,

@@ -66,11 +66,6 @@ def test_accents_follow_a_given_casing():
     assert choose_normalization(accented, strip_accents=True) == UNCASED
 
 
-def test_special_and_unused_rows_do_not_count():
-    found = Casing.of(Vocabulary([*SPECIAL_TOKENS, "[unused0]", "<S>", "a", "A", "["]))
-    assert (found.num_rows, found.num_changed) == (3, 1)
-
-
 def test_bert_s_uncased_vocabulary_has_no_row_that_changes():
     path = sample_data("bert_vocab", "bert-base-uncased-vocab.txt")
     found = Casing.of(Vocabulary.from_file(path))

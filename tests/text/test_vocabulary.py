@@ -54,14 +54,6 @@ def test_checksum_is_that_of_the_bytes_of_the_file(tmp_path):
     assert vocabulary.checksum == hashlib.sha256(content).hexdigest()
 
 
-def test_tokens_and_the_file_of_them_have_one_checksum(tmp_path):
-    vocabulary = Vocabulary(LINES)
-    path = write(tmp_path, vocabulary.to_bytes())
-    assert Vocabulary.from_file(path).tokens == vocabulary.tokens
-    assert Vocabulary.from_file(path).checksum == vocabulary.checksum
-    assert Vocabulary([*LINES, "a"]).checksum != vocabulary.checksum
-
-
 @pytest.mark.parametrize(
     "token", ["\u2028", "\x85", "\u3000", "\x1c", "##\xa0"], ids=ascii
 )
@@ -107,11 +99,6 @@ def test_a_file_that_is_no_vocabulary_is_named_with_the_reason(
     with pytest.raises(ValueError, match=message) as error:
         Vocabulary.from_file(path)
     assert str(path) in str(error.value)
-
-
-def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"absent\.txt"):
-        Vocabulary.from_file(tmp_path / "absent.txt")
 
 
 def test_an_unknown_token_is_named():

@@ -9,10 +9,13 @@ import shutil
 
 import keras
 
-from seg_tf import configuration, files
-from seg_tf.training import pretraining, pretraining_command, training_state
+from seg_tf import files
+from seg_tf.config import AdamWConfig, LambConfig, MaskedLMConfig, MuonConfig
+from seg_tf.data.inputs import MaskingConfig, WindowInputsConfig
+from seg_tf.training import build, checkpoint, command
 from seg_tf.training.checkpoint import Checkpoints
 from tests.training import (
+    stand_ins,
     test_reat_run,
     test_sentence_unshuffling_run,
     word_runs,
@@ -27,12 +30,12 @@ SEGABERT = dataclasses.replace(
         SLM.model,
         index_tables={"paragraph_index": 4, "sentence_index": 8, "token_index": 16},
     ),
-    inputs=configuration.WindowInputsConfig(
+    inputs=WindowInputsConfig(
         window_length=WINDOW_LENGTH,
-        masking=configuration.MaskingConfig(max_predictions=8),
+        masking=MaskingConfig(max_predictions=8),
     ),
-    objectives={"masked_lm": configuration.MaskedLMConfig()},
-    optimizer=configuration.LambConfig(learning_rate=1e-3, warmup_updates=1),
+    objectives={"masked_lm": MaskedLMConfig()},
+    optimizer=LambConfig(learning_rate=1e-3, warmup_updates=1),
 )
 RECOMPUTED = dataclasses.replace(
     word_runs.CONFIG,
@@ -49,9 +52,7 @@ MODERN = dataclasses.replace(
         layer_norm_epsilon=1e-6,
     ),
 )
-MUON = configuration.MuonConfig(
-    learning_rate=1e-3, matrix_learning_rate=1e-2, warmup_updates=1
-)
+MUON = MuonConfig(learning_rate=1e-3, matrix_learning_rate=1e-2, warmup_updates=1)
 # Config, and the folder of its records below that of `write_records`.
 RUNS = {
     "SegaBERT, LAMB": (SEGABERT, "windows"),
@@ -100,11 +101,11 @@ def config_of(name, dropout=False, **training):
     return dataclasses.replace(config, training=settings)
 
 
-def build(name, records, processes=None, **changes):
-    """Inputs and pretrainer of a run."""
+def build_run(name, records, processes=None, **changes):
+    """Inputs and learner of a run."""
     config = config_of(name, **changes)
-    inputs = pretraining.build_inputs(config, str(records / RUNS[name][1]), processes)
-    return inputs, pretraining.build_pretrainer(config, inputs, processes)
+    inputs = build.build_inputs(config, str(records / RUNS[name][1]), processes)
+    return inputs, build.build_learner(config, inputs, processes)
 
 
 def disagreements(processes, records, folder):
@@ -134,14 +135,14 @@ def disagreements(processes, records, folder):
         if not processes.is_chief:
             config, records_dir = config_of("SLM", **settings), folder / folder_name
             if rate:
-                optimizer = configuration.AdamWConfig(learning_rate=rate)
+                optimizer = AdamWConfig(learning_rate=rate)
                 config = dataclasses.replace(config, optimizer=optimizer)
-        options = pretraining_command.RunOptions(
+        options = command.RunOptions(
             records_dir=str(records_dir), output_dir=str(folder / "run"), dry_run=True
         )
         errors = io.StringIO()
         with contextlib.redirect_stderr(errors), contextlib.suppress(SystemExit):
-            pretraining_command.run(config, options)
+            command.run(config, options)
         told[name] = errors.getvalue()
     return told
 
@@ -162,43 +163,41 @@ def check_disagreements(first, second):
 def some_rows(name, records, number):
     """The first rows of a run."""
     config = config_of(name)
-    inputs = pretraining.build_inputs(config, str(records / RUNS[name][1]))
+    inputs = build.build_inputs(config, str(records / RUNS[name][1]))
     batch = next(iter(inputs.train_dataset(config.training.batch_size)))
     return {key: value[:number] for key, value in batch.items()}
 
 
-def make_updates(inputs, pretrainer, number, batch_size):
-    """Makes updates from where the pretrainer is; returns the last loss."""
-    processes = pretrainer.step_options.distribution
+def make_updates(inputs, learner, number, batch_size):
+    """Makes updates from where the learner is; returns the loss over all of them."""
+    processes = learner.options.distribution
     dataset = inputs.train_dataset(
         batch_size,
-        first_sample=pretrainer.samples,
+        first_sample=learner.samples,
         rank=processes.rank,
         num_ranks=processes.size,
     )
-    return pretrainer.fit(
-        dataset, steps_per_epoch=number, verbose=0, shuffle=False
-    ).history["loss"][-1]
+    learner.reset_interval()
+    stand_ins.make_updates(learner, dataset, number)
+    return learner.interval_results()["loss"]
 
 
 def checkpoints(folder):
     return Checkpoints(pathlib.Path(folder), keep=10, report=str)
 
 
-def save(pretrainer, folder):
+def save(learner, folder):
     """Writes the checkpoint of the updates done, in `folder`."""
     return checkpoints(folder).save(
-        pretrainer, updates=pretrainer.updates, samples=pretrainer.samples
+        learner, updates=learner.updates, samples=learner.samples
     )
 
 
-def values_of(pretrainer):
+def values_of(learner):
     """Weights, optimizer, counters and memory of lanes, as arrays by number."""
-    metrics = {
-        id(one) for metric in pretrainer.interval_metrics for one in metric.variables
-    }
+    metrics = {id(one) for one in learner.counters}
     return {
         str(number): keras.ops.convert_to_numpy(variable)
-        for number, variable in enumerate(training_state.all_variables(pretrainer))
+        for number, variable in enumerate(checkpoint.all_variables(learner))
         if "seed_generator" not in variable.path and id(variable) not in metrics
     }

@@ -16,21 +16,28 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from seg_tf import configuration
-from seg_tf.training import horovod_distribution, pretraining, run_folder
+from seg_tf.config import AdamWConfig, LossScaleConfig, RunConfig
+from seg_tf.training import build, horovod_distribution, run_folder
 from seg_tf.training.errors import TrainingStopped
 from seg_tf.training.run_folder import RunFolder
 from tests.training import engine_runs, test_sentence_unshuffling_run, word_runs
-from tests.training.stand_ins import ArithmeticInputs, as_built, small_config
+from tests.training.stand_ins import (
+    ArithmeticInputs,
+    as_built,
+    make_updates,
+    pretrain,
+    small_config,
+    validate,
+)
 
 NUM_UPDATES = 20
 
 
-def train_config(**training) -> configuration.RunConfig:
+def train_config(**training) -> RunConfig:
     """Lengths, predictions and, on two ranks, numbers of rows differ by rank."""
     config = small_config(batch_size=6, micro_batch_size=2, **training)
     return dataclasses.replace(
-        config, optimizer=configuration.AdamWConfig(learning_rate=1e-3, epsilon=1e-4)
+        config, optimizer=AdamWConfig(learning_rate=1e-3, epsilon=1e-4)
     )
 
 
@@ -40,29 +47,25 @@ MUON = dataclasses.replace(CONFIG, optimizer=engine_runs.MUON)
 
 
 def fit(config, processes, inputs=None, updates=NUM_UPDATES):
-    """Trains some updates and returns the pretrainer."""
+    """Trains some updates and returns the learner."""
     inputs = inputs or ArithmeticInputs()
-    pretrainer = as_built(config, inputs, processes)
+    learner = as_built(config, inputs, processes)
     dataset = inputs.train_dataset(
         config.training.batch_size,
         rank=processes.rank,
         num_ranks=processes.size,
         micro_batch_size=config.training.micro_batch_size,
     )
-    pretrainer.fit(
-        dataset,
-        steps_per_epoch=updates,
-        validation_data=inputs.validation_dataset(
-            6 * processes.size, rank=processes.rank, num_ranks=processes.size
-        ),
-        verbose=0,
-        shuffle=False,
+    make_updates(learner, dataset, updates)
+    batches = inputs.validation_dataset(
+        6 * processes.size, rank=processes.rank, num_ranks=processes.size
     )
-    return pretrainer
+    validate(learner, batches)
+    return learner
 
 
-def weights_of(pretrainer) -> list[np.ndarray]:
-    return [variable.numpy() for variable in pretrainer.trainable_variables]
+def weights_of(learner) -> list[np.ndarray]:
+    return [variable.numpy() for variable in learner.trainable_variables]
 
 
 class BadInputs(ArithmeticInputs):
@@ -83,8 +86,8 @@ def check_training(processes, folder):
 
 
 def check_compression(processes, folder):
-    pretrainer = fit(train_config(compress_gradients=True), processes)
-    np.savez(folder / "compressed.npz", *weights_of(pretrainer))
+    learner = fit(train_config(compress_gradients=True), processes)
+    np.savez(folder / "compressed.npz", *weights_of(learner))
 
 
 def check_groups(processes, folder):
@@ -105,8 +108,8 @@ def check_groups(processes, folder):
 
 
 def check_compiled(processes, folder):
-    pretrainer = fit(train_config(jit_compile=True, dropout=0.0), processes)
-    np.savez(folder / "compiled.npz", *weights_of(pretrainer))
+    learner = fit(train_config(jit_compile=True, dropout=0.0), processes)
+    np.savez(folder / "compiled.npz", *weights_of(learner))
 
 
 def check_muon(processes, folder):
@@ -115,9 +118,9 @@ def check_muon(processes, folder):
 
 def check_half_precision(processes, folder):
     # Of all types, Horovod has neither sums nor broadcasts of bfloat16.
-    pretrainer = fit_words(processes, folder, dtype_policy="mixed_bfloat16")
-    pretrainer.memory.collect(processes)
-    hidden, _ = pretrainer.memory.variables
+    learner = fit_words(processes, folder, dtype_policy="mixed_bfloat16")
+    learner.memory.collect(processes)
+    hidden, _ = learner.memory.variables
     collected = tf.identity(hidden.value)
     if not processes.is_chief:
         hidden.assign(tf.zeros_like(hidden.value))
@@ -131,12 +134,10 @@ def check_half_precision(processes, folder):
 
 def check_memory(processes, folder):
     # Shares differ, so that each rank has the lanes of its own rows alone.
-    pretrainer = fit_words(processes, folder)
-    pretrainer.memory.collect(processes)
-    np.savez(folder / "words.npz", *weights_of(pretrainer))
-    np.savez(
-        folder / "memory.npz", *(one.numpy() for one in pretrainer.memory.variables)
-    )
+    learner = fit_words(processes, folder)
+    learner.memory.collect(processes)
+    np.savez(folder / "words.npz", *weights_of(learner))
+    np.savez(folder / "memory.npz", *(one.numpy() for one in learner.memory.variables))
 
 
 def fit_words(processes, folder, **training):
@@ -147,21 +148,21 @@ def fit_words(processes, folder, **training):
         training=dataclasses.replace(word_runs.CONFIG.training, **settings),
     )
     records = word_runs.write_records(folder / "records")
-    inputs = pretraining.build_inputs(config, str(records), processes)
+    inputs = build.build_inputs(config, str(records), processes)
     return fit(config, processes, inputs, updates=8)
 
 
 def check_overflow(processes, folder):
     # Of the second step, only the rows of the last rank overflow.
-    loss_scale = configuration.LossScaleConfig(initial=64.0)
+    loss_scale = LossScaleConfig(initial=64.0)
     config = train_config(dtype_policy="mixed_float16", loss_scale=loss_scale)
-    pretrainer = fit(config, processes, BadInputs(10, 12), updates=3)
+    learner = fit(config, processes, BadInputs(10, 12), updates=3)
     return {
-        "updates": pretrainer.updates,
-        "samples": pretrainer.samples,
-        "skipped": int(pretrainer.totals["skipped_steps"].result()),
-        "loss_scale": float(pretrainer.step_options.loss_scale.value),
-        "loss": pretrainer.interval_results()["loss"],
+        "updates": learner.updates,
+        "samples": learner.samples,
+        "skipped": learner.skipped_steps,
+        "loss_scale": float(learner.options.loss_scale.value),
+        "loss": learner.interval_results()["loss"],
     }
 
 
@@ -174,21 +175,21 @@ class Stop(keras.callbacks.Callback):
 
 
 def _stopped_run(config, inputs, processes, folder, callbacks=()):
-    pretrainer = as_built(config, inputs, processes)
+    learner = as_built(config, inputs, processes)
     run = run_folder.describe_run(config, {"manifest_checksum": "abc"})
     try:
-        pretraining.pretrain(
+        pretrain(
             config,
             inputs,
-            pretrainer,
+            learner,
             RunFolder(folder),
             run,
             callbacks=callbacks,
             report=lambda line: None,
         )
     except TrainingStopped as stop:
-        return {"updates": pretrainer.updates, "message": str(stop)}
-    return {"updates": pretrainer.updates, "message": ""}
+        return {"updates": learner.updates, "message": str(stop)}
+    return {"updates": learner.updates, "message": ""}
 
 
 def check_stop(processes, folder):

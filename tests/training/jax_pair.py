@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from seg_tf.training import engine
 from tests.training import engine_runs, jax_process
+from tests.training.stand_ins import validate
 
 NAME, UPDATES = "Sega-Transformer-XL", 6
 
@@ -23,7 +24,7 @@ def main(records, tensorflow, output):
     processes = engine.current().join()
     folder = pathlib.Path(output) / str(processes.rank)
     folder.mkdir()
-    pretrainer, _ = jax_process.continued(
+    learner, _ = jax_process.continued(
         NAME,
         pathlib.Path(records),
         pathlib.Path(tensorflow) / NAME,
@@ -31,20 +32,20 @@ def main(records, tensorflow, output):
         processes=processes,
         dropout=True,
     )
-    np.savez(folder / "values.npz", **engine_runs.values_of(pretrainer))
+    np.savez(folder / "values.npz", **engine_runs.values_of(learner))
 
     # As many rows on each process as its number says, and a stop for the second alone.
-    pretrainer.collective_flags.listen(stop=lambda: processes.rank == 1)
+    learner.stop_requested = lambda: processes.rank == 1
     batch = engine_runs.some_rows(NAME, pathlib.Path(records), 1 + processes.rank)
     dataset = tf.data.Dataset.from_tensors(batch)
-    validation = pretrainer.evaluate(dataset, return_dict=True, verbose=0)
-    bias = pretrainer.trainable_variables[-1]
+    validation = validate(learner, dataset)
+    bias = learner.trainable_variables[-1]
     bias.assign(np.full(bias.shape, processes.rank, "float32"))
     processes.broadcast([bias])
     found = {
         "size": processes.size,
         "gathered": processes.gather(["x" * processes.rank]),
-        "flags": pretrainer.collective_flags.stop_agreed(),
+        "flags": learner.stop_agreed,
         "validation": validation["loss"],
         "broadcast": float(np.abs(np.asarray(bias.value)).max()),
     }

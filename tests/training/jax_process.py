@@ -17,7 +17,7 @@ import jax
 import keras
 import numpy as np
 
-from seg_tf import configuration
+from seg_tf.config import LossScaleConfig
 from seg_tf.training import jax_step
 from seg_tf.training.errors import NonFiniteSteps
 from tests.training import engine_runs, stand_ins
@@ -46,14 +46,14 @@ def use_devices(number):
 
 
 def continued(name, records, folder, updates, processes=None, **changes):
-    """A pretrainer that made updates from the newest checkpoint in `folder`."""
+    """A learner that made updates from the newest checkpoint in `folder`."""
     with no_draws():
-        inputs, pretrainer = engine_runs.build(name, records, processes, **changes)
+        inputs, learner = engine_runs.build_run(name, records, processes, **changes)
     stored = engine_runs.checkpoints(folder)
-    stored.restore(pretrainer, stored.updates()[-1])
+    stored.restore(learner, stored.updates()[-1])
     batch_size = engine_runs.config_of(name, **changes).training.batch_size
-    loss = engine_runs.make_updates(inputs, pretrainer, updates, batch_size)
-    return pretrainer, loss
+    loss = engine_runs.make_updates(inputs, learner, updates, batch_size)
+    return learner, loss
 
 
 def skipped_steps():
@@ -65,25 +65,25 @@ def skipped_steps():
         micro_batch_size=2,
         dtype_policy="mixed_float16",
         compress_gradients=True,
-        loss_scale=configuration.LossScaleConfig(initial=2.0**40, growth_interval=100),
+        loss_scale=LossScaleConfig(initial=2.0**40, growth_interval=100),
         max_skipped_steps=30,
     )
-    pretrainer = stand_ins.small_pretrainer(config)
+    learner = stand_ins.small_learner(config)
     batches = iter(stand_ins.ArithmeticInputs().train_dataset(4))
-    pretrainer.make_update(batches)
+    learner.make_update(batches)
     found = {
-        "skipped": int(pretrainer.totals["skipped_steps"].result()),
-        "scale": float(pretrainer.step_options.loss_scale.value),
-        "samples": pretrainer.samples,
+        "skipped": learner.skipped_steps,
+        "scale": float(learner.options.loss_scale.value),
+        "samples": learner.samples,
     }
-    weights = pretrainer.trainable_variables
+    weights = learner.trainable_variables
     weights[0].assign(np.full(weights[0].shape, np.nan))
     before = [np.array(one.value) for one in weights]
     try:
-        pretrainer.make_update(batches)
+        learner.make_update(batches)
     except NonFiniteSteps as error:
         found["without_finite_loss"] = error.samples
-    found["updates"] = pretrainer.updates
+    found["updates"] = learner.updates
     found["weights_stay"] = all(
         np.array_equal(one.value, value, equal_nan=True)
         for one, value in zip(weights, before, strict=True)
@@ -99,10 +99,10 @@ def main(records, tensorflow, output):
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
     use_devices(1)
     for name in engine_runs.RUNS:
-        pretrainer, losses[name] = continued(
+        learner, losses[name] = continued(
             name, records, tensorflow / name, engine_runs.UPDATES
         )
-        engine_runs.save(pretrainer, output / name)
+        engine_runs.save(learner, output / name)
         jax.clear_caches()  # programs take memory
 
     # Dropout is a function of the samples: it is the same after a restart, and on
@@ -114,12 +114,12 @@ def main(records, tensorflow, output):
     resumed, _ = continued(name, records, output / "half", 3, dropout=True)
     use_devices(DEVICES)
     shared, _ = continued(name, records, tensorflow / name, 6, dropout=True)
-    for kind, pretrainer in (
+    for kind, learner in (
         ("whole", whole),
         ("resumed", resumed),
         ("shared", shared),
     ):
-        np.savez(output / f"{kind}.npz", **engine_runs.values_of(pretrainer))
+        np.savez(output / f"{kind}.npz", **engine_runs.values_of(learner))
     found = {"losses": losses, "skipped_steps": skipped_steps()}
     (output / "found.json").write_text(json.dumps(found))
 

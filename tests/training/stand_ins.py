@@ -8,9 +8,11 @@ import types
 import keras
 import tensorflow as tf
 
-from seg_tf import configuration
+from seg_tf.config import AdamWConfig, EncoderConfig, RunConfig, TrainingConfig
 from seg_tf.data import sample_order
-from seg_tf.training import pretraining, training_state
+from seg_tf.data.inputs import MaskingConfig, WindowInputsConfig
+from seg_tf.training import build, checkpoint
+from seg_tf.training.trainer import Trainer
 
 VOCAB_SIZE = 50
 LENGTH = 12
@@ -88,7 +90,7 @@ class ArithmeticInputs:
         }
 
 
-def small_config(dropout=0.1, **training) -> configuration.RunConfig:
+def small_config(dropout=0.1, **training) -> RunConfig:
     """Config of a run on `ArithmeticInputs`."""
     settings = {
         "num_updates": 20,
@@ -100,10 +102,10 @@ def small_config(dropout=0.1, **training) -> configuration.RunConfig:
         "deterministic_ops": False,
         **training,
     }
-    return configuration.RunConfig(
+    return RunConfig(
         name="small",
         paper="bert_base",
-        model=configuration.EncoderConfig(
+        model=EncoderConfig(
             index_tables={"position_index": LENGTH},
             num_layers=1,
             hidden_size=8,
@@ -111,26 +113,26 @@ def small_config(dropout=0.1, **training) -> configuration.RunConfig:
             intermediate_size=16,
             dropout=dropout,
         ),
-        inputs=configuration.WindowInputsConfig(
+        inputs=WindowInputsConfig(
             window_length=LENGTH,
-            masking=configuration.MaskingConfig(max_predictions=NUM_PREDICTIONS),
+            masking=MaskingConfig(max_predictions=NUM_PREDICTIONS),
         ),
-        optimizer=configuration.AdamWConfig(learning_rate=1e-2),
-        training=configuration.TrainingConfig(**settings),
+        optimizer=AdamWConfig(learning_rate=1e-2),
+        training=TrainingConfig(**settings),
     )
 
 
-def small_pretrainer(config=None, **changes):
-    """A built pretrainer of `small_config`, or of that with changes of the run."""
+def small_learner(config=None, **changes):
+    """A built learner of `small_config`, or of that with changes of the run."""
     config = dataclasses.replace(config or small_config(), **changes)
-    return pretraining.build_pretrainer(config, ArithmeticInputs())
+    return build.build_learner(config, ArithmeticInputs())
 
 
 _BUILT = {}
 
 
 def as_built(config, inputs, distribution=None):
-    """A pretrainer in the state in which it is built, for a run at a time.
+    """A learner in the state in which it is built, for a run at a time.
 
     Runs that differ in what the loop does between updates share one, and its graphs.
     """
@@ -143,17 +145,37 @@ def as_built(config, inputs, distribution=None):
     )
     key = repr(dataclasses.replace(config, training=settings))
     if key not in _BUILT:
-        built = pretraining.build_pretrainer(config, inputs, distribution)
-        variables = training_state.all_variables(built)
+        built = build.build_learner(config, inputs, distribution)
+        variables = checkpoint.all_variables(built)
         _BUILT[key] = built, [variable.numpy().copy() for variable in variables]
-    pretrainer, values = _BUILT[key] = _BUILT.pop(key)
+    learner, values = _BUILT[key] = _BUILT.pop(key)
     if len(_BUILT) > 2:  # graphs take memory: the two used last are kept
         del _BUILT[next(iter(_BUILT))]
-    variables = training_state.all_variables(pretrainer)
+    variables = checkpoint.all_variables(learner)
     for variable, value in zip(variables, values, strict=True):
         variable.assign(value)
-    pretrainer.memory.share()
-    return pretrainer
+    learner.memory.share()
+    return learner
+
+
+def make_updates(learner, batches, number):
+    """Makes that many updates from the first batches."""
+    batches = iter(batches)
+    for _ in range(number):
+        learner.make_update(batches)
+
+
+def validate(learner, batches):
+    """Results of a validation on batches."""
+    learner.take_validation_results()
+    for features in batches:
+        learner.validate(features)
+    return learner.take_validation_results()
+
+
+def pretrain(*arguments, **choice):
+    """Trains a run to its end; returns its result."""
+    return Trainer(*arguments, **choice).train()
 
 
 class At(keras.callbacks.Callback):

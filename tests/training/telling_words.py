@@ -5,9 +5,10 @@ What a model finds out where words tell nothing, it has found by a leak.
 
 import numpy as np
 
-from seg_tf.training import pretraining
+from seg_tf.training import build
 from tests.data_pipelines.builders import FIRST_PIECE, write_windows
 from tests.training import stand_ins
+from tests.training.stand_ins import make_updates, validate
 
 NUM_SENTENCES = 5
 WORDS_OF_A_PLACE = 4
@@ -50,18 +51,12 @@ def results_of_a_run(
         window_length=config.inputs.window_length,
         vocab_size=VOCAB_SIZE,
     )
-    inputs = pretraining.build_inputs(config, str(folder))
-    pretrainer = stand_ins.as_built(built_as or config, inputs)
+    inputs = build.build_inputs(config, str(folder))
+    learner = stand_ins.as_built(built_as or config, inputs)
     batch_size = config.training.batch_size
-    pretrainer.fit(
-        inputs.train_dataset(batch_size),
-        steps_per_epoch=config.training.num_updates,
-        shuffle=False,
-        verbose=0,
-    )
-    found = pretrainer.evaluate(
-        inputs.validation_dataset(batch_size), return_dict=True, verbose=0
-    )
+    batches = inputs.train_dataset(batch_size)
+    make_updates(learner, batches, config.training.num_updates)
+    found = validate(learner, inputs.validation_dataset(batch_size))
     (objective,) = config.objectives
     return {
         name.removeprefix(f"{objective}_"): float(value)

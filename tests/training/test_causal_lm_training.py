@@ -6,8 +6,9 @@ import pytest
 import tensorflow as tf
 
 from seg_tf.objectives.causal_lm import CausalLM
-from seg_tf.training.pretrainer import Pretrainer
+from seg_tf.training.learner import Learner
 from seg_tf.training.step import StepOptions
+from tests.training.stand_ins import validate
 from tests.word_encoder import WordEncoder
 
 pytestmark = pytest.mark.slow
@@ -37,41 +38,40 @@ def batch():
     }
 
 
-def build_pretrainer(static_shapes=False, **options):
+def build_learner(static_shapes=False, **options):
     keras.utils.set_random_seed(1)
     encoder = WordEncoder(SIZES)
-    pretrainer = Pretrainer(
+    return Learner(
         encoder,
         {"causal_lm": CausalLM(encoder, static_shapes=static_shapes)},
-        StepOptions(**options),
+        keras.optimizers.Adam(0.02),
+        batch(),
+        options=StepOptions(**options),
     )
-    pretrainer.compile(optimizer=keras.optimizers.Adam(0.02))
-    pretrainer.build_from(batch())
-    return pretrainer
 
 
-def train(pretrainer, num_updates):
-    step = tf.function(pretrainer.train_step, autograph=False)
+def train(learner, num_updates):
+    step = tf.function(learner.train_step, autograph=False)
     for _ in range(num_updates):
-        pretrainer.reset_metrics()
-        results, finite = step(batch())
+        learner.reset_interval()
+        finite, _ = step(batch())
         assert finite
-    return {name: float(value) for name, value in results.items()}
+    return learner.interval_results()
 
 
 def test_a_rule_is_learnt_in_every_part():
-    pretrainer = build_pretrainer()
-    before = {name: float(it) for name, it in pretrainer.test_step(batch()).items()}
+    learner = build_learner()
+    before = validate(learner, [batch()])
     assert before["causal_lm_perplexity"] > 5
-    results = train(pretrainer, 120)
+    results = train(learner, 120)
     assert results["loss"] == results["causal_lm_loss"]
     np.testing.assert_allclose(
         results["causal_lm_perplexity"], np.exp(results["loss"]), rtol=1e-6
     )
     # A perplexity of 1 is certainty about every word.
     assert results["causal_lm_perplexity"] < 1.1
-    hidden = pretrainer.encoder(batch())
-    logs = pretrainer.objectives["causal_lm"].log_probabilities(hidden)
+    hidden = learner.encoder(batch())
+    logs = learner.objectives["causal_lm"].log_probabilities(hidden)
     is_word = np.asarray(batch()["padding_mask"])
     np.testing.assert_array_equal(
         np.argmax(logs, axis=-1)[is_word], np.asarray(batch()["target_ids"])[is_word]
@@ -87,7 +87,7 @@ def test_a_rule_is_learnt_in_every_part():
     ],
 )
 def test_weights_after_some_updates_do_not_hang_on_how_they_are_made(options):
-    one, other = build_pretrainer(), build_pretrainer(**options)
+    one, other = build_learner(), build_learner(**options)
     results, other_results = train(one, 3), train(other, 3)
     assert other_results == pytest.approx(results, rel=1e-4)
     for weight, other_weight in zip(

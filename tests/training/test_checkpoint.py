@@ -8,16 +8,17 @@ import keras
 import numpy as np
 import pytest
 
-from seg_tf import configuration, files
+from seg_tf import files
 from seg_tf.checkpoints import contents, folders, pretrained
 from seg_tf.checkpoints.errors import CheckpointError
+from seg_tf.config import to_dict
 from seg_tf.training.checkpoint import Checkpoints
 from tests import command_calls, full_disks
 from tests.training.stand_ins import (
     VOCAB_SIZE,
     ArithmeticInputs,
     small_config,
-    small_pretrainer,
+    small_learner,
 )
 
 pytestmark = pytest.mark.slow
@@ -28,37 +29,36 @@ VOCABULARY = {
 }
 
 
-def train(pretrainer, updates, first_sample=0):
+def train(learner, updates, first_sample=0):
     batches = ArithmeticInputs().train_dataset(4, first_sample=first_sample)
     for batch in batches.take(updates):
-        pretrainer.train_step(batch)
+        learner.train_step(batch)
 
 
 def trained(config=None, updates=3):
-    """A pretrainer whose every variable differs from a fresh one's."""
-    pretrainer = small_pretrainer(config)
-    train(pretrainer, updates)
-    return pretrainer
+    """A learner whose every variable differs from a fresh one's."""
+    learner = small_learner(config)
+    train(learner, updates)
+    return learner
 
 
 @pytest.fixture(scope="module")
-def pretrainer():
+def learner():
     return trained()
 
 
-def state_of(pretrainer):
+def state_of(learner):
     """Every variable that the next update depends on, found without the code."""
-    variables = [*pretrainer.variables, *pretrainer.optimizer.variables]
-    for metric in pretrainer.interval_metrics:
-        variables += metric.variables
-    variables += pretrainer.step_options.loss_scale.variables
+    variables = [*learner.variables, *learner.optimizer.variables]
+    variables += learner.counters
+    variables += learner.options.loss_scale.variables
     # Dropout derives its state from the samples.
     variables = [v for v in variables if "seed_generator" not in v.path]
     return [np.asarray(variable.value) for variable in variables]
 
 
 def checkpoints_in(folder, keep=3, reports=None):
-    config = configuration.to_dict(small_config())
+    config = to_dict(small_config())
     return Checkpoints(
         folder,
         keep,
@@ -74,10 +74,10 @@ def assert_equal_states(one, two):
         np.testing.assert_array_equal(left, right)
 
 
-def test_every_variable_comes_back_bit_for_bit(pretrainer, tmp_path):
-    saved = state_of(pretrainer)
-    checkpoints_in(tmp_path).save(pretrainer, updates=3, samples=12)
-    fresh = small_pretrainer()
+def test_every_variable_comes_back_bit_for_bit(learner, tmp_path):
+    saved = state_of(learner)
+    checkpoints_in(tmp_path).save(learner, updates=3, samples=12)
+    fresh = small_learner()
     # Seeds differ as they would in another process: the file has to win.
     assert any(
         not np.array_equal(one, two)
@@ -90,16 +90,16 @@ def test_every_variable_comes_back_bit_for_bit(pretrainer, tmp_path):
     assert (state["updates"], state["samples"]) == (3, 12)
 
 
-def test_weights_alone_come_back_beside_a_fresh_optimizer(pretrainer, tmp_path):
-    folder = checkpoints_in(tmp_path).save(pretrainer, updates=3, samples=12)
+def test_weights_alone_come_back_beside_a_fresh_optimizer(learner, tmp_path):
+    folder = checkpoints_in(tmp_path).save(learner, updates=3, samples=12)
     other = small_config(seed=9, batch_size=8)
-    fresh, untouched = small_pretrainer(other), small_pretrainer(other)
+    fresh, untouched = small_learner(other), small_learner(other)
     pretrained.restore_weights(
         folder, fresh.encoder, fresh.objectives, other, VOCABULARY
     )
     assert len(fresh.trainable_variables) > 20
     for one, two in zip(
-        fresh.trainable_variables, pretrainer.trainable_variables, strict=True
+        fresh.trainable_variables, learner.trainable_variables, strict=True
     ):
         np.testing.assert_array_equal(one.numpy(), two.numpy())
     assert (fresh.updates, fresh.samples) == (0, 0)
@@ -109,47 +109,47 @@ def test_weights_alone_come_back_beside_a_fresh_optimizer(pretrainer, tmp_path):
         np.testing.assert_array_equal(one.numpy(), two.numpy())
 
 
-def test_weights_of_another_model_are_refused(pretrainer, tmp_path):
-    folder = checkpoints_in(tmp_path).save(pretrainer, updates=3, samples=12)
+def test_weights_of_another_model_are_refused(learner, tmp_path):
+    folder = checkpoints_in(tmp_path).save(learner, updates=3, samples=12)
     config = small_config()
     wider = dataclasses.replace(config.model, hidden_size=12)
     wider = dataclasses.replace(config, model=wider)
     with pytest.raises(CheckpointError, match="hidden_size: 8 there, 12 now"):
         pretrained.restore_weights(
-            folder, pretrainer.encoder, pretrainer.objectives, wider, VOCABULARY
+            folder, learner.encoder, learner.objectives, wider, VOCABULARY
         )
     other = {**VOCABULARY, "vocab_checksum": "another"}
     with pytest.raises(CheckpointError, match="of fifty pieces there, another now"):
         pretrained.restore_weights(
-            folder, pretrainer.encoder, pretrainer.objectives, config, other
+            folder, learner.encoder, learner.objectives, config, other
         )
 
 
 def test_bfloat16_weights_come_back(tmp_path):
     config = small_config(dtype_policy="bfloat16")
-    pretrainer = trained(config)
-    assert {v.dtype for v in pretrainer.trainable_variables} == {"bfloat16"}
-    checkpoints_in(tmp_path).save(pretrainer, updates=3, samples=12)
-    fresh = small_pretrainer(config)
+    learner = trained(config)
+    assert {v.dtype for v in learner.trainable_variables} == {"bfloat16"}
+    checkpoints_in(tmp_path).save(learner, updates=3, samples=12)
+    fresh = small_learner(config)
     checkpoints_in(tmp_path).restore(fresh, 3)
-    assert_equal_states(state_of(fresh), state_of(pretrainer))
+    assert_equal_states(state_of(fresh), state_of(learner))
 
 
 def test_next_update_after_a_restore_equals_that_of_the_original(tmp_path):
-    pretrainer = trained()
-    checkpoints_in(tmp_path).save(pretrainer, updates=3, samples=12)
+    learner = trained()
+    checkpoints_in(tmp_path).save(learner, updates=3, samples=12)
     fresh = trained(updates=1)  # dropout is that of the seed, all else is restored
     checkpoints_in(tmp_path).restore(fresh, 3)
-    for one in (pretrainer, fresh):
+    for one in (learner, fresh):
         train(one, 3, first_sample=12)
-    assert_equal_states(state_of(fresh), state_of(pretrainer))
+    assert_equal_states(state_of(fresh), state_of(learner))
 
 
-def test_newest_and_best_are_kept(pretrainer, tmp_path):
+def test_newest_and_best_are_kept(learner, tmp_path):
     checkpoints = checkpoints_in(tmp_path, keep=2)
     losses = {1: 5.0, 2: 3.0, 3: 4.0, 4: None, 5: 3.5, 6: None}
     for updates, loss in losses.items():
-        checkpoints.save(pretrainer, updates=updates, samples=4 * updates)
+        checkpoints.save(learner, updates=updates, samples=4 * updates)
         if loss is not None:
             checkpoints.record_validation(updates, {"loss": loss})
     assert checkpoints.updates() == [2, 5, 6]
@@ -161,10 +161,10 @@ def test_newest_and_best_are_kept(pretrainer, tmp_path):
     assert checkpoints.newest_intact()["validation"] == {"loss": 2.0}
 
 
-def test_saving_again_replaces(pretrainer, tmp_path):
+def test_saving_again_replaces(learner, tmp_path):
     checkpoints = checkpoints_in(tmp_path)
-    checkpoints.save(pretrainer, updates=1, samples=4)
-    checkpoints.save(pretrainer, updates=1, samples=5)
+    checkpoints.save(learner, updates=1, samples=4)
+    checkpoints.save(learner, updates=1, samples=5)
     assert checkpoints.newest_intact()["samples"] == 5
     assert [path.name for path in tmp_path.iterdir()] == ["update-00000001"]
 
@@ -191,13 +191,11 @@ DAMAGES = {"flipped bit": flip_a_bit, "truncated": truncate, "missing": os.remov
         contents.STATE_FILE,
     ],
 )
-def test_damaged_newest_falls_back_to_the_one_before(
-    pretrainer, tmp_path, name, damage
-):
+def test_damaged_newest_falls_back_to_the_one_before(learner, tmp_path, name, damage):
     reports = []
     checkpoints = checkpoints_in(tmp_path, reports=reports)
     for updates in (1, 2):
-        checkpoints.save(pretrainer, updates=updates, samples=4 * updates)
+        checkpoints.save(learner, updates=updates, samples=4 * updates)
     damage(checkpoints.path(2) / name)
     assert checkpoints.newest_intact()["updates"] == 1
     assert len(reports) == 1
@@ -206,10 +204,10 @@ def test_damaged_newest_falls_back_to_the_one_before(
         folders.read(checkpoints.path(2))
 
 
-def test_every_checkpoint_damaged_is_an_error_that_names_them(pretrainer, tmp_path):
+def test_every_checkpoint_damaged_is_an_error_that_names_them(learner, tmp_path):
     checkpoints = checkpoints_in(tmp_path)
     for updates in (1, 2):
-        checkpoints.save(pretrainer, updates=updates, samples=4 * updates)
+        checkpoints.save(learner, updates=updates, samples=4 * updates)
         flip_a_bit(checkpoints.path(updates) / contents.ENCODER_FILE)
     with pytest.raises(CheckpointError, match="every checkpoint is damaged") as caught:
         checkpoints.newest_intact()
@@ -217,9 +215,9 @@ def test_every_checkpoint_damaged_is_an_error_that_names_them(pretrainer, tmp_pa
     assert "update-00000002" in str(caught.value)
 
 
-def test_renamed_checkpoint_is_not_taken_for_another(pretrainer, tmp_path):
+def test_renamed_checkpoint_is_not_taken_for_another(learner, tmp_path):
     checkpoints = checkpoints_in(tmp_path)
-    checkpoints.save(pretrainer, updates=1, samples=4)
+    checkpoints.save(learner, updates=1, samples=4)
     shutil.copytree(checkpoints.path(1), checkpoints.path(7))
     assert checkpoints.newest_intact()["updates"] == 1
 
@@ -228,10 +226,10 @@ def test_no_checkpoint_is_no_error(tmp_path):
     assert checkpoints_in(tmp_path / "absent").newest_intact() is None
 
 
-def test_checkpoint_of_another_model_is_refused(pretrainer, tmp_path):
+def test_checkpoint_of_another_model_is_refused(learner, tmp_path):
     checkpoints = checkpoints_in(tmp_path)
-    checkpoints.save(pretrainer, updates=1, samples=4)
-    other = small_pretrainer()
+    checkpoints.save(learner, updates=1, samples=4)
+    other = small_learner()
     other.optimizer = keras.optimizers.SGD(0.1)
     other.optimizer.build(other.trainable_variables)
     with pytest.raises(CheckpointError, match="of another model: it holds"):
@@ -242,7 +240,7 @@ def wide_pretrainer():
     """A model whose weights outweigh what HDF5 writes around them."""
     config = small_config()
     model = dataclasses.replace(config.model, hidden_size=64)
-    return small_pretrainer(config, model=model)
+    return small_learner(config, model=model)
 
 
 def test_full_disk_leaves_the_one_before(tmp_path, monkeypatch):
@@ -273,18 +271,18 @@ def test_full_disk_leaves_the_one_before(tmp_path, monkeypatch):
 
 ENDLESS_SAVING = """
 import itertools, pathlib, sys
-from tests.training.test_checkpoint import checkpoints_in, small_pretrainer
+from tests.training.test_checkpoint import checkpoints_in, small_learner
 checkpoints = checkpoints_in(pathlib.Path(sys.argv[1]))
-pretrainer = small_pretrainer()
+learner = small_learner()
 for updates in itertools.count(1):
-    checkpoints.save(pretrainer, updates=updates, samples=updates)
+    checkpoints.save(learner, updates=updates, samples=updates)
     checkpoints.record_validation(updates, {"loss": 1 / updates})
     if updates == 1:
         print("saved", flush=True)
 """
 
 
-def test_kill_at_any_moment_leaves_only_whole_checkpoints(pretrainer, tmp_path):
+def test_kill_at_any_moment_leaves_only_whole_checkpoints(learner, tmp_path):
     generator = np.random.default_rng()
     process = command_calls.python("-c", ENDLESS_SAVING, tmp_path / "run")
     try:
@@ -305,5 +303,5 @@ def test_kill_at_any_moment_leaves_only_whole_checkpoints(pretrainer, tmp_path):
         for updates in checkpoints.updates():
             assert folders.read(checkpoints.path(updates))["updates"] == updates
         # What was left aside is gone after the next one is written.
-        checkpoints.save(pretrainer, updates=10**6, samples=1)
+        checkpoints.save(learner, updates=10**6, samples=1)
         assert {path.name[:7] for path in folder.iterdir()} == {"update-"}

@@ -6,12 +6,17 @@ import keras
 import pytest
 import tensorflow as tf
 
-from seg_tf import configuration
-from seg_tf.configuration import optimizers
+from seg_tf.config import (
+    AdamWConfig,
+    LambConfig,
+    TrainingConfig,
+    build_from,
+    optimizers,
+)
 from seg_tf.finetuning.optimizer import finetuning_optimizer
-from seg_tf.layers.hidden_matrices import mark_hidden_matrix
-from seg_tf.training import devices, engine, training_state
-from tests.training.stand_ins import small_config, small_pretrainer
+from seg_tf.layers.common import mark_hidden_matrix
+from seg_tf.training import checkpoint, devices, engine
+from tests.training.stand_ins import small_config, small_learner
 
 
 @pytest.fixture
@@ -39,9 +44,7 @@ def test_kernels_are_deterministic_by_default_where_there_is_no_gpu(
     enabled, monkeypatch, has_gpu, wanted, is_enabled, is_said, jit_compile
 ):
     monkeypatch.setattr(devices, "has_gpu", lambda: has_gpu)
-    settings = configuration.TrainingConfig(
-        deterministic_ops=wanted, jit_compile=jit_compile
-    )
+    settings = TrainingConfig(deterministic_ops=wanted, jit_compile=jit_compile)
     lines = []
     devices.set_determinism(settings, lines.append)
     assert len(enabled) == is_enabled
@@ -63,19 +66,17 @@ def test_xla_compiles_by_default_where_there_is_a_gpu(
     monkeypatch, has_gpu, wanted, deterministic, compiles
 ):
     monkeypatch.setattr(devices, "has_gpu", lambda: has_gpu)
-    settings = configuration.TrainingConfig(
-        jit_compile=wanted, deterministic_ops=deterministic
-    )
+    settings = TrainingConfig(jit_compile=wanted, deterministic_ops=deterministic)
     assert engine.current().compiles(settings) is compiles
 
 
 def test_compiled_and_deterministic_is_refused_on_a_gpu(enabled, monkeypatch):
     monkeypatch.setattr(devices, "has_gpu", lambda: True)
-    both = configuration.TrainingConfig(deterministic_ops=True, jit_compile=True)
+    both = TrainingConfig(deterministic_ops=True, jit_compile=True)
     with pytest.raises(ValueError, match=r"`deterministic_ops`.*`jit_compile`.*host"):
         devices.set_determinism(both, print)
     assert not enabled
-    devices.set_determinism(configuration.TrainingConfig(deterministic_ops=True), print)
+    devices.set_determinism(TrainingConfig(deterministic_ops=True), print)
     assert enabled
 
 
@@ -84,11 +85,11 @@ def all_optimizers():
     configs = [
         value
         for _, value in inspect.getmembers(optimizers, inspect.isclass)
-        if hasattr(value, "implementation")
+        if value.__module__ == optimizers.__name__ and value.__name__[0] != "_"
     ]
-    assert {configuration.AdamWConfig, configuration.LambConfig} < set(configs)
+    assert {AdamWConfig, LambConfig} < set(configs)
     made = {
-        one.__name__: lambda one=one: configuration.build(one(), num_updates=10_000)
+        one.__name__: lambda one=one: build_from(one(), num_updates=10_000)
         for one in configs
     }
     return {**made, "finetuning": lambda: finetuning_optimizer(0.1, 10)}
@@ -113,7 +114,7 @@ def test_optimizers_and_schedules_read_no_int32_variable(make, is_scaled):
 
 
 def test_state_of_pretraining_has_no_int32_variable():
-    pretrainer = small_pretrainer(small_config(dtype_policy="mixed_float16"))
-    variables = training_state.all_variables(pretrainer) + pretrainer.random_states
+    learner = small_learner(small_config(dtype_policy="mixed_float16"))
+    variables = checkpoint.all_variables(learner) + learner.random_states
     assert len(variables) > 20
     assert "int32" not in {variable.dtype for variable in variables}

@@ -5,14 +5,14 @@ import dataclasses
 import numpy as np
 import pytest
 
-from seg_tf.training import dry_run, pretraining, throughput
+from seg_tf.training import build, dry_run, throughput
 from tests.training import word_runs
 from tests.training.stand_ins import (
     LENGTH,
     VOCAB_SIZE,
     ArithmeticInputs,
     small_config,
-    small_pretrainer,
+    small_learner,
 )
 
 pytestmark = pytest.mark.slow
@@ -24,13 +24,13 @@ def config():
 
 
 @pytest.fixture(scope="module")
-def pretrainer(config):
-    return small_pretrainer(config)
+def learner(config):
+    return small_learner(config)
 
 
 @pytest.fixture(scope="module")
-def figures(config, pretrainer):
-    return dry_run.make_plan(config, ArithmeticInputs(), pretrainer)
+def figures(config, learner):
+    return dry_run.make_plan(config, ArithmeticInputs(), learner)
 
 
 def test_the_description_has_the_figures(figures, config):
@@ -50,7 +50,7 @@ def test_the_description_has_the_figures(figures, config):
     assert "Warning" not in text
 
 
-def test_memory_is_that_of_the_variables_and_activations(figures, config, pretrainer):
+def test_memory_is_that_of_the_variables_and_activations(figures, config, learner):
     size = 4 * sum(figures.parameters.values())
     assert figures.memory["weights"] == figures.memory["gradients"] == size
     # Two moments for each parameter, and the counter of updates.
@@ -59,11 +59,11 @@ def test_memory_is_that_of_the_variables_and_activations(figures, config, pretra
     numbers += 5 * config.inputs.masking.max_predictions * VOCAB_SIZE
     assert figures.memory[dry_run.ACTIVATIONS] == 4 * 4 * numbers
     half = small_config(batch_size=8, dtype_policy="mixed_bfloat16")
-    plan = dry_run.make_plan(half, ArithmeticInputs(), pretrainer)
+    plan = dry_run.make_plan(half, ArithmeticInputs(), learner)
     assert plan.memory[dry_run.ACTIVATIONS] == 2 * 8 * numbers
 
 
-def test_parameters_are_counted_by_part_and_once(figures, pretrainer):
+def test_parameters_are_counted_by_part_and_once(figures, learner):
     width, inner = 8, 16
     layer = 4 * (width * width + width) + 2 * width * inner + inner + width + 4 * width
     assert figures.parameters == {
@@ -74,7 +74,7 @@ def test_parameters_are_counted_by_part_and_once(figures, pretrainer):
         # The token table that it shares with the encoder is counted there.
         "masked_lm": width * width + width + 2 * width + VOCAB_SIZE,
     }
-    total = sum(int(np.prod(v.shape)) for v in pretrainer.trainable_variables)
+    total = sum(int(np.prod(v.shape)) for v in learner.trainable_variables)
     assert sum(figures.parameters.values()) == total
 
 
@@ -153,9 +153,9 @@ def test_text_that_is_read_too_often_is_warned_of(figures):
 
 def test_memory_of_lanes_is_counted(tmp_path):
     config = word_runs.CONFIG
-    inputs = pretraining.build_inputs(config, str(word_runs.write_records(tmp_path)))
-    pretrainer = pretraining.build_pretrainer(config, inputs)
-    plan = dry_run.make_plan(config, inputs, pretrainer)
+    inputs = build.build_inputs(config, str(word_runs.write_records(tmp_path)))
+    learner = build.build_learner(config, inputs)
+    plan = dry_run.make_plan(config, inputs, learner)
     lanes, layers, length, width = 4, 2, 7, 12
     numbers = lanes * length * (layers * width + 3)
     assert plan.memory["memory of lanes"] == 4 * numbers
@@ -163,11 +163,11 @@ def test_memory_of_lanes_is_counted(tmp_path):
 
 
 def test_measured_updates_come_after_one_that_is_not_counted(figures, config):
-    pretrainer = small_pretrainer(config)
+    learner = small_learner(config)
     batches = iter(ArithmeticInputs().train_dataset(4))
-    seconds = dry_run.measure(pretrainer, batches, 2)
+    seconds = dry_run.measure(learner, batches, 2)
     assert len(seconds) == 2
-    assert pretrainer.updates == 3
+    assert learner.updates == 3
     text = dry_run.describe_measurement([0.5, 1.5, 1.0], figures)
     assert "3, after one that is not counted: 1 s each (0.5 to 1.5)" in text
     assert f"{4 * LENGTH * 5 / 6:,.0f} tokens a second" in text

@@ -9,7 +9,14 @@ import dataclasses
 import numpy as np
 import pytest
 
-from seg_tf import configuration
+from seg_tf.config import (
+    AdamWConfig,
+    ExchangeSentenceConfig,
+    ReATConfig,
+    RunConfig,
+    TrainingConfig,
+)
+from seg_tf.data.inputs import MaskingConfig, ReATInputsConfig
 from seg_tf.text.tree import DocumentTree
 from tests.data_pipelines.builders import FIRST_PIECE
 from tests.training.telling_words import (
@@ -21,10 +28,10 @@ from tests.training.telling_words import (
 
 pytestmark = pytest.mark.slow
 
-CONFIG = configuration.RunConfig(
+CONFIG = RunConfig(
     name="leaks",
     paper="reat_small",
-    model=configuration.ReATConfig(
+    model=ReATConfig(
         block_length=16,
         max_sentences=NUM_SENTENCES,
         num_sentence_layers=1,
@@ -39,7 +46,7 @@ CONFIG = configuration.RunConfig(
         # Wide, so that what a sentence says is soon told from what all have in common.
         initializer_range=0.15,
     ),
-    inputs=configuration.ReATInputsConfig(
+    inputs=ReATInputsConfig(
         window_length=2 + 2 * NUM_SENTENCES,
         row_length=128,
         sentences_per_row=32,
@@ -48,11 +55,11 @@ CONFIG = configuration.RunConfig(
         long_sentence_length=16,
         long_max_sentences=NUM_SENTENCES,
         exchange_rate=0.4,
-        masking=configuration.MaskingConfig(max_predictions=4),
+        masking=MaskingConfig(max_predictions=4),
     ),
-    objectives={"exchange_sentence": configuration.ExchangeSentenceConfig()},
-    optimizer=configuration.AdamWConfig(learning_rate=3e-3, warmup_updates=20),
-    training=configuration.TrainingConfig(num_updates=150, batch_size=16),
+    objectives={"exchange_sentence": ExchangeSentenceConfig()},
+    optimizer=AdamWConfig(learning_rate=3e-3, warmup_updates=20),
+    training=TrainingConfig(num_updates=150, batch_size=16),
 )
 
 

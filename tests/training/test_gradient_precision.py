@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seg_tf.training import assembly
+from seg_tf.training import build
 from seg_tf.training.distribution import Distribution
+from seg_tf.training.learner import Learner
 from seg_tf.training.optimizers.loss_scale import DynamicLossScale
 from seg_tf.training.step import nearest_power_of_two
 from tests.training.stand_ins import ArithmeticInputs, small_config
@@ -64,12 +65,13 @@ def gradients_of(dtype_policy, num_processes, **training):
     crowd = Crowd(num_processes)
     inputs = ArithmeticInputs()
     batch = next(iter(inputs.train_dataset(NUM_ROWS)))
-    pretrainer = assembly.build_pretrainer(config, inputs.vocab_size, batch, crowd)
-    pretrainer.compile(optimizer=Recorder(0.0), auto_scale_loss=False)
-    pretrainer.build_from(batch)
-    make_step(pretrainer, batch)
+    built = build.learner_of_batch(config, inputs.vocab_size, batch, crowd)
+    learner = Learner(
+        built.encoder, built.objectives, Recorder(0.0), batch, options=built.options
+    )
+    make_step(learner, batch)
     targets = num_processes * batch["masked_weights"].numpy().sum()
-    return [one.numpy() for one in pretrainer.optimizer.gradients], targets
+    return [one.numpy() for one in learner.optimizer.gradients], targets
 
 
 @pytest.fixture(scope="module")
@@ -102,23 +104,23 @@ def test_gradients_travel_with_the_size_of_a_micro_batch():
     # Not divided by the micro-batches of a process they would overflow in float16;
     # divided by those of all processes they would be 16 times as small.
     crowd, scale = Crowd(16), 2.0**9
-    pretrainer = toy(
+    learner = toy(
         micro_batch_size=1,
         clip_norm=None,
         compress_gradients=True,
         distribution=crowd,
         loss_scale=DynamicLossScale(scale, growth_interval=100, floor=1.0),
     )
-    table = pretrainer.encoder.table.numpy()
+    table = learner.encoder.table.numpy()
     expected = gradient_by_hand(table)
-    _, finite = pretrainer.train_step(BATCH)
+    finite, _ = learner.train_step(BATCH)
     assert finite
     # Of 96 micro-batches, for which F is 128, a process has six, divided by eight.
     np.testing.assert_allclose(
         crowd.travelled[0], expected * scale * 128 / (16 * 8), rtol=1e-5
     )
     np.testing.assert_allclose(
-        pretrainer.encoder.table.numpy(), table - 0.1 * expected, rtol=1e-3
+        learner.encoder.table.numpy(), table - 0.1 * expected, rtol=1e-3
     )
 
 
@@ -132,10 +134,10 @@ def test_factors_are_exact_powers_of_two(number, power):
 
 
 def test_compiled_step_unscales_what_it_enlarged():
-    pretrainer = toy(
+    learner = toy(
         micro_batch_size=2, clip_norm=None, jit_compile=True, distribution=Crowd(64)
     )
-    table = pretrainer.encoder.table.numpy().astype("float64")
-    make_step(pretrainer)
+    table = learner.encoder.table.numpy().astype("float64")
+    make_step(learner)
     norm = np.linalg.norm(gradient_by_hand(table))
-    assert pretrainer.interval_results()["gradient_norm"] == pytest.approx(norm)
+    assert learner.interval_results()["gradient_norm"] == pytest.approx(norm)

@@ -59,8 +59,8 @@ def ranks(tmp_path_factory):
 @pytest.fixture(scope="module")
 def alone():
     """Weights of one process that saw the same global batches."""
-    pretrainer = horovod_worker.fit(horovod_worker.CONFIG, Distribution())
-    return horovod_worker.weights_of(pretrainer)
+    learner = horovod_worker.fit(horovod_worker.CONFIG, Distribution())
+    return horovod_worker.weights_of(learner)
 
 
 def stored(folder, name):

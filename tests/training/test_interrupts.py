@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from seg_tf.training.interrupts import stop_requests
+from seg_tf.training.errors import stop_requests
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -24,13 +24,13 @@ def tensorflow(tmp_path_factory):
     engine_runs.write_records(folder / "records")
     found = {}
     for name in engine_runs.RUNS:
-        inputs, pretrainer = engine_runs.build(name, folder / "records")
-        engine_runs.save(pretrainer, folder / "tensorflow" / name)
+        inputs, learner = engine_runs.build_run(name, folder / "records")
+        engine_runs.save(learner, folder / "tensorflow" / name)
         batch_size = engine_runs.config_of(name).training.batch_size
         loss = engine_runs.make_updates(
-            inputs, pretrainer, engine_runs.UPDATES, batch_size
+            inputs, learner, engine_runs.UPDATES, batch_size
         )
-        found[name] = pretrainer, loss, engine_runs.values_of(pretrainer)
+        found[name] = learner, loss, engine_runs.values_of(learner)
     return folder, found
 
 
@@ -87,11 +87,11 @@ def pair(tensorflow):
 @each_run
 def test_ten_updates_on_jax_equal_those_on_tensorflow(name, tensorflow, jax):
     _, runs = tensorflow
-    pretrainer, loss, expected = runs[name]
+    learner, loss, expected = runs[name]
     stored = engine_runs.checkpoints(jax / name)
-    stored.restore(pretrainer, engine_runs.UPDATES)
-    assert pretrainer.updates == engine_runs.UPDATES
-    for key, value in engine_runs.values_of(pretrainer).items():
+    stored.restore(learner, engine_runs.UPDATES)
+    assert learner.updates == engine_runs.UPDATES
+    for key, value in engine_runs.values_of(learner).items():
         np.testing.assert_allclose(value, expected[key], atol=1e-5, err_msg=key)
     losses = json.loads((jax / "found.json").read_text())["losses"]
     assert losses[name] == pytest.approx(loss, rel=1e-5)

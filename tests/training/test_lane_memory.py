@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seg_tf import configuration
-from seg_tf.training import pretraining
+from seg_tf.config import LossScaleConfig
+from seg_tf.training import build
 from seg_tf.training.checkpoint import Checkpoints
 from seg_tf.training.distribution import Distribution
 from seg_tf.training.errors import Interrupted
-from seg_tf.training.lane_memory import NoMemory
 from seg_tf.training.run_folder import RunFolder, describe_run
-from seg_tf.training.tensorflow_lane_memory import LaneMemory
+from seg_tf.training.step import NoMemory
+from seg_tf.training.tensorflow_engine import LaneMemory
 from tests import scripted_runs
 from tests.training import word_runs
-from tests.training.stand_ins import At, as_built, terminate
+from tests.training.stand_ins import At, as_built, make_updates, pretrain, terminate
 
 pytestmark = pytest.mark.slow
 
@@ -42,42 +42,42 @@ def with_settings(model=None, **training):
 
 
 def built(records, config):
-    inputs = pretraining.build_inputs(config, str(records))
-    return inputs, pretraining.build_pretrainer(config, inputs)
+    inputs = build.build_inputs(config, str(records))
+    return inputs, build.build_learner(config, inputs)
 
 
 def trained(records, config, updates):
-    """A pretrainer after some updates, and its batches."""
-    inputs, pretrainer = built(records, config)
+    """A learner after some updates, and its batches."""
+    inputs, learner = built(records, config)
     dataset = inputs.train_dataset(config.training.batch_size)
-    pretrainer.fit(dataset, steps_per_epoch=updates, verbose=0, shuffle=False)
-    return pretrainer, dataset
+    make_updates(learner, dataset, updates)
+    return learner, dataset
 
 
 @pytest.fixture(scope="module")
 def whole(records):
-    """A pretrainer after five updates, each from a whole batch."""
+    """A learner after five updates, each from a whole batch."""
     return trained(records, with_settings(NO_DROPOUT), 5)[0]
 
 
-def memory_of(pretrainer):
-    return {one.name: one.numpy() for one in pretrainer.memory.variables}
+def memory_of(learner):
+    return {one.name: one.numpy() for one in learner.memory.variables}
 
 
 def test_memory_is_what_one_long_pass_over_each_lane_leaves(records):
     # Without a rate the weights stay, so that all segments are read by the same.
     config = with_settings({**NO_DROPOUT, "memory_length": 20})
     still = dataclasses.replace(config.optimizer, learning_rate=0.0)
-    inputs, pretrainer = built(records, dataclasses.replace(config, optimizer=still))
+    inputs, learner = built(records, dataclasses.replace(config, optimizer=still))
     batches = list(inputs.train_dataset(config.training.batch_size).take(4))
     for batch in batches:
-        pretrainer.train_step(batch)
+        learner.train_step(batch)
     lanes = {
         name: np.concatenate([batch[name] for batch in batches], axis=1)
-        for name in pretrainer.encoder.feature_names
+        for name in learner.encoder.feature_names
     }
-    _, expected = pretrainer.encoder(lanes)
-    found = memory_of(pretrainer)
+    _, expected = learner.encoder(lanes)
+    found = memory_of(learner)
     np.testing.assert_array_equal(found["memory_indices"], expected["memory_indices"])
     np.testing.assert_allclose(
         found["memory_hidden"], expected["memory_hidden"], atol=1e-5
@@ -104,52 +104,52 @@ def test_compiled_micro_batches_remember_what_the_whole_batch_does(records, whol
 @pytest.mark.parametrize("dtype", ["mixed_float16", "mixed_bfloat16"])
 def test_memory_has_the_precision_of_the_hidden_states(records, dtype):
     config = with_settings({"num_layers": 1}, dtype_policy=dtype)
-    pretrainer, dataset = trained(records, config, updates=3)
-    hidden, indices = pretrainer.memory.variables
+    learner, dataset = trained(records, config, updates=3)
+    hidden, indices = learner.memory.variables
     assert (hidden.dtype, indices.dtype) == (dtype.removeprefix("mixed_"), "int32")
     last = next(iter(dataset.skip(2)))
     np.testing.assert_array_equal(
         indices.numpy()[:, -word_runs.TARGET_LENGTH :, 0], last["stream_token"]
     )
     assert np.isfinite(hidden.numpy().astype("float32")).all()
-    assert np.isfinite(pretrainer.interval_results()["loss"])
+    assert np.isfinite(learner.interval_results()["loss"])
 
 
 def test_memory_that_is_not_finite_is_not_kept(records):
     config = with_settings()
-    inputs, pretrainer = built(records, config)
+    inputs, learner = built(records, config)
     first, batch = inputs.train_dataset(config.training.batch_size).take(2)
-    pretrainer.train_step(first)
-    before = memory_of(pretrainer)
-    bias = pretrainer.encoder.content_bias
+    learner.train_step(first)
+    before = memory_of(learner)
+    bias = learner.encoder.content_bias
     value = bias.numpy()
     bias.assign(np.full_like(value, np.nan))
-    _, finite = pretrainer.train_step(batch)
+    finite, _ = learner.train_step(batch)
     assert not finite
     bias.assign(value)
-    for name, value in memory_of(pretrainer).items():
+    for name, value in memory_of(learner).items():
         np.testing.assert_array_equal(value, before[name])
     # Not before the words that come next, it is not seen: as if there were none.
     features = {name: value.numpy() for name, value in first.items()}
     for name in ("stream_token", "stream_sentence", "stream_paragraph"):
         features[name] += 1_000
-    with_memory = {**features, **pretrainer.memory.read(features)}
+    with_memory = {**features, **learner.memory.read(features)}
     np.testing.assert_array_equal(
-        pretrainer.encoder(with_memory)[0], pretrainer.encoder(features)[0]
+        learner.encoder(with_memory)[0], learner.encoder(features)[0]
     )
 
 
 def test_overflow_of_the_gradient_alone_leaves_memory_to_go_on(records):
-    scale = configuration.LossScaleConfig(initial=2.0**60)
+    scale = LossScaleConfig(initial=2.0**60)
     config = with_settings(
         {"num_layers": 1}, dtype_policy="mixed_float16", loss_scale=scale
     )
-    inputs, pretrainer = built(records, config)
+    inputs, learner = built(records, config)
     batch = next(iter(inputs.train_dataset(config.training.batch_size)))
-    _, finite = pretrainer.train_step(batch)
+    finite, _ = learner.train_step(batch)
     assert not finite
-    assert pretrainer.updates == 0
-    indices = memory_of(pretrainer)["memory_indices"]
+    assert learner.updates == 0
+    indices = memory_of(learner)["memory_indices"]
     np.testing.assert_array_equal(
         indices[:, -word_runs.TARGET_LENGTH :, 0], batch["stream_token"]
     )
@@ -157,12 +157,12 @@ def test_overflow_of_the_gradient_alone_leaves_memory_to_go_on(records):
 
 def run(records, folder, *callbacks):
     config = word_runs.CONFIG
-    inputs = pretraining.build_inputs(config, str(records))
-    pretrainer = as_built(config, inputs)
-    return pretraining.pretrain(
+    inputs = build.build_inputs(config, str(records))
+    learner = as_built(config, inputs)
+    return pretrain(
         config,
         inputs,
-        pretrainer,
+        learner,
         RunFolder(folder),
         describe_run(config, {"manifest_checksum": "abc"}),
         callbacks=callbacks,
@@ -229,9 +229,9 @@ def test_lanes_of_other_ranks_are_collected_and_those_of_none_kept():
 def test_step_has_no_scatter(records):
     # Deterministic kernels would copy all lanes through the host at every step.
     config = with_settings({"num_layers": 1}, micro_batch_size=2)
-    inputs, pretrainer = built(records, config)
+    inputs, learner = built(records, config)
     batch = next(iter(inputs.train_dataset(config.training.batch_size)))
-    step = tf.function(pretrainer.train_step, autograph=False)
+    step = tf.function(learner.train_step, autograph=False)
     graph = step.get_concrete_function(batch).graph.as_graph_def()
     operators = {node.op for node in graph.node}
     for function in graph.library.function:
@@ -298,24 +298,24 @@ def test_other_numbers_of_processes_continue_what_one_would():
 
 
 def test_restored_lanes_are_those_of_the_checkpoint(records, tmp_path):
-    _, pretrainer = built(records, word_runs.CONFIG)
+    _, learner = built(records, word_runs.CONFIG)
     rows = {"lane": tf.constant([1, 2])}
 
     def fill(value):
-        before = pretrainer.memory.read(rows)
+        before = learner.memory.read(rows)
         after = {name: tf.ones_like(one) * value for name, one in before.items()}
-        pretrainer.memory.write(rows, after)
+        learner.memory.write(rows, after)
 
     fill(3)
     checkpoints = Checkpoints(tmp_path, keep=1)
-    checkpoints.save(pretrainer, updates=1, samples=1)
-    expected = memory_of(pretrainer)
+    checkpoints.save(learner, updates=1, samples=1)
+    expected = memory_of(learner)
     fill(4)
-    checkpoints.restore(pretrainer, 1)
-    for name, value in memory_of(pretrainer).items():
+    checkpoints.restore(learner, 1)
+    for name, value in memory_of(learner).items():
         np.testing.assert_array_equal(value, expected[name])
         assert (value[1:3] == 3).all()
-    assert (pretrainer.memory.read(rows)["memory_indices"].numpy() == 3).all()
+    assert (learner.memory.read(rows)["memory_indices"].numpy() == 3).all()
 
 
 def test_rows_that_are_not_finite_keep_what_was_there():

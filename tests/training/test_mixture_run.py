@@ -5,9 +5,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from seg_tf.training import pretraining, record_sources, run_folder, throughput
+from seg_tf.data import record_sources
+from seg_tf.training import build, run_folder, throughput
 from seg_tf.training.errors import Interrupted, OutputFolderError
-from seg_tf.training.outputs import run_log
 from seg_tf.training.run_folder import RunFolder
 from tests.data_pipelines.builders import random_tree, write_windows
 from tests.training.stand_ins import (
@@ -15,6 +15,7 @@ from tests.training.stand_ins import (
     VOCAB_SIZE,
     At,
     as_built,
+    pretrain,
     small_config,
     terminate,
 )
@@ -43,8 +44,8 @@ def mixture(tmp_path_factory):
 def run(folder, mixture, *callbacks):
     config = small_config()
     sources = record_sources.parse(mixture)
-    inputs = pretraining.build_inputs(config, sources)
-    result = pretraining.pretrain(
+    inputs = build.build_inputs(config, sources)
+    result = pretrain(
         config,
         inputs,
         as_built(config, inputs),
@@ -55,7 +56,7 @@ def run(folder, mixture, *callbacks):
     )
     return result, [
         {name: value for name, value in row.items() if name not in throughput.FIGURES}
-        for row in run_log.read(folder / "log.jsonl")
+        for row in run_folder.read_log(folder / "log.jsonl")
     ]
 
 
@@ -87,7 +88,7 @@ def test_the_weighted_mean_of_the_sources_picks_the_best_checkpoint(unbroken):
     _, result, rows = unbroken
     losses = {}
     for row in rows:
-        if row["kind"] == run_log.VALIDATION:
+        if row["kind"] == run_folder.VALIDATION:
             mean = (2 * row["books/loss"] + 3 * row["wikipedia/loss"]) / 5
             assert row["loss"] == pytest.approx(mean)
             assert row["books/loss"] != row["wikipedia/loss"]

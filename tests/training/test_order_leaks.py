@@ -9,7 +9,14 @@ import dataclasses
 import numpy as np
 import pytest
 
-from seg_tf import configuration
+from seg_tf.config import (
+    AdamWConfig,
+    EncoderConfig,
+    RunConfig,
+    SentenceUnshufflingConfig,
+    TrainingConfig,
+)
+from seg_tf.data.inputs import SentenceInputsConfig, SpanMaskingConfig
 from seg_tf.text.tree import DocumentTree
 from tests.training.telling_words import (
     FIRST_PIECE,
@@ -23,10 +30,10 @@ pytestmark = pytest.mark.slow
 
 WINDOW_LENGTH = 2 + 2 * NUM_SENTENCES
 ROW_LENGTH = WINDOW_LENGTH + NUM_SENTENCES
-CONFIG = configuration.RunConfig(
+CONFIG = RunConfig(
     name="leaks",
     paper="slm_base_shuffle_all",
-    model=configuration.EncoderConfig(
+    model=EncoderConfig(
         # All that there are: each of them could give the order away.
         index_tables={
             "position_index": ROW_LENGTH,
@@ -43,17 +50,15 @@ CONFIG = configuration.RunConfig(
         # Wide, so that what a candidate says is soon told from what all have in common.
         initializer_range=0.15,
     ),
-    inputs=configuration.SentenceInputsConfig(
+    inputs=SentenceInputsConfig(
         window_length=WINDOW_LENGTH,
         max_sentences=NUM_SENTENCES,
         shuffle_rate=1.0,
-        masking=configuration.SpanMaskingConfig(max_predictions=2),
+        masking=SpanMaskingConfig(max_predictions=2),
     ),
-    objectives={
-        "sentence_unshuffling": configuration.SentenceUnshufflingConfig(num_layers=1)
-    },
-    optimizer=configuration.AdamWConfig(learning_rate=3e-3, warmup_updates=20),
-    training=configuration.TrainingConfig(num_updates=350, batch_size=64),
+    objectives={"sentence_unshuffling": SentenceUnshufflingConfig(num_layers=1)},
+    optimizer=AdamWConfig(learning_rate=3e-3, warmup_updates=20),
+    training=TrainingConfig(num_updates=350, batch_size=64),
 )
 
 

@@ -6,9 +6,19 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seg_tf import configuration
-from seg_tf.configuration import PackedWindowInputsConfig, WindowInputsConfig
-from seg_tf.training import pretraining
+from seg_tf.config import (
+    EncoderConfig,
+    RunConfig,
+    TrainingConfig,
+    from_config_dict,
+    to_config_dict,
+)
+from seg_tf.data.inputs import (
+    MaskingConfig,
+    PackedWindowInputsConfig,
+    WindowInputsConfig,
+)
+from seg_tf.training import build
 from tests.data_pipelines.builders import random_tree, write_windows
 
 pytestmark = pytest.mark.slow
@@ -36,10 +46,10 @@ def records_dir(tmp_path_factory):
 
 
 def run_config(tables, inputs=PackedWindowInputsConfig):
-    return configuration.RunConfig(
+    return RunConfig(
         name="small",
         paper="bert_base",
-        model=configuration.EncoderConfig(
+        model=EncoderConfig(
             index_tables=TABLES[tables],
             num_layers=2,
             hidden_size=16,
@@ -48,16 +58,14 @@ def run_config(tables, inputs=PackedWindowInputsConfig):
             dropout=0.0,
             initializer_range=0.3,
         ),
-        inputs=inputs(
-            window_length=LENGTH, masking=configuration.MaskingConfig(max_predictions=6)
-        ),
-        training=configuration.TrainingConfig(deterministic_ops=False),
+        inputs=inputs(window_length=LENGTH, masking=MaskingConfig(max_predictions=6)),
+        training=TrainingConfig(deterministic_ops=False),
     )
 
 
-def build(config, records_dir):
-    inputs = pretraining.build_inputs(config, records_dir)
-    return inputs, pretraining.build_pretrainer(config, inputs)
+def build_run(config, records_dir):
+    inputs = build.build_inputs(config, records_dir)
+    return inputs, build.build_learner(config, inputs)
 
 
 def unpacked(batch, max_predictions):
@@ -87,13 +95,13 @@ def unpacked(batch, max_predictions):
     return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
 
 
-def loss_and_gradient(pretrainer, batch):
+def loss_and_gradient(learner, batch):
     batch = {name: tf.constant(values) for name, values in batch.items()}
     with tf.GradientTape() as tape:
-        sequence = pretrainer.encoder(batch, training=True)
-        output = pretrainer.objectives["masked_lm"](sequence, batch, training=True)
+        sequence = learner.encoder(batch, training=True)
+        output = learner.objectives["masked_lm"](sequence, batch, training=True)
         total, weight = output.loss
-    variables = pretrainer.trainable_variables
+    variables = learner.trainable_variables
     gradient = [
         tf.convert_to_tensor(part).numpy() for part in tape.gradient(total, variables)
     ]
@@ -103,9 +111,9 @@ def loss_and_gradient(pretrainer, batch):
 @pytest.mark.parametrize("tables", TABLES)
 def test_loss_and_gradient_are_those_of_unpacked_rows(records_dir, tables):
     config = run_config(tables)
-    inputs, packed = build(config, records_dir)
+    inputs, packed = build_run(config, records_dir)
     assert packed.encoder.packed_windows
-    _, plain = build(run_config(tables, WindowInputsConfig), records_dir)
+    _, plain = build_run(run_config(tables, WindowInputsConfig), records_dir)
     assert not plain.encoder.packed_windows
     batch = {
         name: values.numpy()
@@ -136,9 +144,9 @@ def test_loss_and_gradient_are_those_of_unpacked_rows(records_dir, tables):
 
 
 def test_a_packed_run_is_a_flag_away(records_dir):
-    plain = configuration.to_config_dict(run_config("bert", WindowInputsConfig))
+    plain = to_config_dict(run_config("bert", WindowInputsConfig))
     plain.inputs.type = "PackedWindowInputsConfig"
-    assert configuration.from_config_dict(plain) == run_config("bert")
+    assert from_config_dict(plain) == run_config("bert")
 
 
 def test_position_table_must_hold_a_window_not_a_row_of_them():

@@ -12,12 +12,11 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from seg_tf.checkpoints import contents
 from seg_tf.checkpoints.pretrained import load_encoder
-from seg_tf.training import pretraining, run_folder, throughput
+from seg_tf.data.record_sources import RecordSource
+from seg_tf.training import build, logs, plots, run_folder, throughput
 from seg_tf.training.checkpoint import Checkpoints
 from seg_tf.training.errors import Interrupted, NonFiniteLossError, TrainingStopped
-from seg_tf.training.outputs import plots, run_log
-from seg_tf.training.outputs.run_outputs import Outputs
-from seg_tf.training.record_sources import RecordSource
+from seg_tf.training.logs import RunWriter
 from seg_tf.training.run_folder import RunFolder
 from tests.training.stand_ins import (
     LENGTH,
@@ -25,8 +24,10 @@ from tests.training.stand_ins import (
     ArithmeticInputs,
     At,
     as_built,
+    make_updates,
+    pretrain,
     small_config,
-    small_pretrainer,
+    small_learner,
     terminate,
 )
 
@@ -36,28 +37,27 @@ PNG = b"\x89PNG\r\n\x1a\n"
 
 
 def run(folder, config=None, *callbacks, reports=None, **choice):
-    """Pretrains into `folder`; returns the pretrainer and the result."""
+    """Pretrains into `folder`; returns the learner and the result."""
     config = config or small_config()
     inputs = ArithmeticInputs()
-    pretrainer = as_built(config, inputs)
-    result = pretraining.pretrain(
+    learner = as_built(config, inputs)
+    result = pretrain(
         config,
         inputs,
-        pretrainer,
+        learner,
         RunFolder(folder),
         run_folder.describe_run(config, {"manifest_checksum": "abc"}),
         callbacks=callbacks,
         report=(reports if reports is not None else []).append,
         **choice,
     )
-    return pretrainer, result
+    return learner, result
 
 
-def state_of(pretrainer):
-    variables = [*pretrainer.variables, *pretrainer.optimizer.variables]
-    for metric in pretrainer.interval_metrics:
-        variables += metric.variables
-    variables += pretrainer.step_options.loss_scale.variables
+def state_of(learner):
+    variables = [*learner.variables, *learner.optimizer.variables]
+    variables += learner.counters
+    variables += learner.options.loss_scale.variables
     # Dropout derives its state from the samples.
     variables = [v for v in variables if "seed_generator" not in v.path]
     return [np.asarray(variable.value) for variable in variables]
@@ -67,20 +67,20 @@ def rows_of(folder):
     """The rows of a run's log without the figures that differ between runs."""
     return [
         {name: value for name, value in row.items() if name not in throughput.FIGURES}
-        for row in run_log.read(folder / "log.jsonl")
+        for row in run_folder.read_log(folder / "log.jsonl")
     ]
 
 
 @pytest.fixture(scope="module")
 def unbroken(tmp_path_factory):
     folder = tmp_path_factory.mktemp("unbroken")
-    pretrainer, result = run(folder)
-    return folder, state_of(pretrainer), result
+    learner, result = run(folder)
+    return folder, state_of(learner), result
 
 
-def assert_same_run(folder, pretrainer, result, unbroken):
+def assert_same_run(folder, learner, result, unbroken):
     unbroken_folder, state, unbroken_result = unbroken
-    for one, two in zip(state_of(pretrainer), state, strict=True):
+    for one, two in zip(state_of(learner), state, strict=True):
         np.testing.assert_array_equal(one, two)
     assert rows_of(folder) == rows_of(unbroken_folder)
     assert result == unbroken_result
@@ -108,14 +108,14 @@ def test_run_stopped_again_and_again_equals_an_unbroken_one(tmp_path, unbroken):
         if number:
             assert f"update-{stops[number - 1][0]:08d}" in reports[0]
         lines += reports
-    pretrainer, result = run(tmp_path, reports=lines)
-    assert_same_run(tmp_path, pretrainer, result, unbroken)
+    learner, result = run(tmp_path, reports=lines)
+    assert_same_run(tmp_path, learner, result, unbroken)
     assert sum("ignores the context" in line for line in lines) == 1
 
     # Finished, it trains no further.
     stamps = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("update-*/*")}
-    pretrainer, result = run(tmp_path)
-    assert_same_run(tmp_path, pretrainer, result, unbroken)
+    learner, result = run(tmp_path)
+    assert_same_run(tmp_path, learner, result, unbroken)
     assert stamps == {
         path: path.stat().st_mtime_ns for path in tmp_path.rglob("update-*/*")
     }
@@ -129,10 +129,10 @@ def test_run_whose_newest_checkpoint_is_damaged_equals_an_unbroken_one(
     damaged = tmp_path / "checkpoints" / "update-00000013" / contents.ENCODER_FILE
     damaged.write_bytes(damaged.read_bytes()[:-1])
     reports = []
-    pretrainer, result = run(tmp_path, reports=reports)
+    learner, result = run(tmp_path, reports=reports)
     assert str(damaged) in reports[0]
     assert "update-00000010" in reports[1]
-    assert_same_run(tmp_path, pretrainer, result, unbroken)
+    assert_same_run(tmp_path, learner, result, unbroken)
 
 
 def test_damaged_checkpoint_takes_no_place_of_a_whole_one(tmp_path):
@@ -164,7 +164,7 @@ def test_callbacks_are_told_of_each_row_of_the_log(tmp_path):
     # Begins with the validation that was interrupted, before any training.
     run(tmp_path, None, second)
     told = [*first.rows, *second.rows]
-    rows = run_log.read(tmp_path / "log.jsonl")
+    rows = run_folder.read_log(tmp_path / "log.jsonl")
     assert [updates for updates, _ in told] == [row["updates"] for row in rows]
     assert second.rows[0][0] == 16
     for row, (_, values) in zip(rows, told, strict=True):
@@ -177,7 +177,7 @@ def test_callbacks_are_told_of_each_row_of_the_log(tmp_path):
 
 def test_log_has_a_row_for_each_interval_and_validation(unbroken):
     folder, _, result = unbroken
-    rows = run_log.read(folder / "log.jsonl")
+    rows = run_folder.read_log(folder / "log.jsonl")
     assert [(row["kind"], row["updates"]) for row in rows] == [
         ("train", 3),
         ("train", 6),
@@ -210,7 +210,7 @@ def test_log_has_a_row_for_each_interval_and_validation(unbroken):
 
 def test_log_and_tensorboard_have_the_health_of_the_run(unbroken):
     folder, _, _ = unbroken
-    rows = run_log.read(folder / "log.jsonl")
+    rows = run_folder.read_log(folder / "log.jsonl")
     for row in rows:
         assert row["host_memory_peak_bytes"] >= row["host_memory_bytes"] > 0
         assert row["total_seconds"] == row["elapsed_seconds"]
@@ -238,8 +238,7 @@ def test_total_time_goes_on_where_the_resumed_log_ends(tmp_path):
     def outputs(updates):
         folder = RunFolder(tmp_path)
         checkpoints = Checkpoints(folder.checkpoints_folder, keep=1)
-        settings = small_config().training
-        return Outputs(folder, checkpoints, settings, updates, False, "small")
+        return RunWriter(folder, checkpoints, small_config(), updates, False)
 
     def write(outputs, updates, seconds):
         row = {"loss": 1.0, "learning_rate": 0.1}
@@ -252,7 +251,7 @@ def test_total_time_goes_on_where_the_resumed_log_ends(tmp_path):
     second = outputs(5)
     write(second, 6, 7.0)
     second.close()
-    rows = run_log.read(tmp_path / "log.jsonl")
+    rows = run_folder.read_log(tmp_path / "log.jsonl")
     assert [(row["elapsed_seconds"], row["total_seconds"]) for row in rows] == [
         (10, 10),
         (7, 17),
@@ -303,14 +302,14 @@ def test_row_of_an_interval_is_the_ratio_over_all_its_batches(tmp_path):
     config = dataclasses.replace(
         config, optimizer=dataclasses.replace(config.optimizer, learning_rate=0.0)
     )
-    pretrainer, _ = run(tmp_path, config)
+    learner, _ = run(tmp_path, config)
     rows = [row for row in rows_of(tmp_path) if row["kind"] == "train"]
     for row, first in zip(rows, (0, 16), strict=True):
         batches = ArithmeticInputs().train_dataset(4, first_sample=first).take(4)
         loss_sum = weight_sum = 0.0
         for features in batches:
-            output = pretrainer.encoder(features)
-            loss, weight = pretrainer.objectives["masked_lm"](output, features).loss
+            output = learner.encoder(features)
+            loss, weight = learner.objectives["masked_lm"](output, features).loss
             loss_sum += float(loss)
             weight_sum += float(weight)
         assert row["loss"] == pytest.approx(loss_sum / weight_sum, rel=1e-5)
@@ -388,12 +387,12 @@ def test_callback_that_ends_the_run_early_leaves_a_checkpoint(tmp_path):
 
 
 def test_disk_that_is_full_for_the_log_stops_the_run_cleanly(tmp_path, monkeypatch):
-    def write(self, kind, updates, values, original=run_log.RunLog.write):
+    def write(self, kind, updates, values, original=logs.RunLog.write):
         if updates == 9:
             raise OSError(errno.ENOSPC, "No space left on device", str(self.path))
         original(self, kind, updates, values)
 
-    monkeypatch.setattr(run_log.RunLog, "write", write)
+    monkeypatch.setattr(logs.RunLog, "write", write)
     with pytest.raises(TrainingStopped, match=r"after update 9: .*No space") as caught:
         run(tmp_path)
     assert f"{tmp_path}/log.jsonl" in str(caught.value)
@@ -403,8 +402,8 @@ def test_disk_that_is_full_for_the_log_stops_the_run_cleanly(tmp_path, monkeypat
 def test_overwrite_starts_anew(tmp_path, unbroken):
     with pytest.raises(Interrupted):
         run(tmp_path, small_config(seed=5), At(5, terminate))
-    pretrainer, result = run(tmp_path, overwrite=True)
-    assert_same_run(tmp_path, pretrainer, result, unbroken)
+    learner, result = run(tmp_path, overwrite=True)
+    assert_same_run(tmp_path, learner, result, unbroken)
 
 
 def test_half_precision_trains_and_resumes_exactly(tmp_path):
@@ -424,12 +423,12 @@ def test_half_precision_trains_and_resumes_exactly(tmp_path):
 def test_compiled_step_trains_the_same():
     weights = []
     for jit_compile in (False, True):
-        pretrainer = pretraining.build_pretrainer(
+        learner = build.build_learner(
             small_config(dropout=0.0, jit_compile=jit_compile), ArithmeticInputs()
         )
         dataset = ArithmeticInputs().train_dataset(4)
-        pretrainer.fit(dataset, steps_per_epoch=2, verbose=0, shuffle=False)
-        weights.append([variable.numpy() for variable in pretrainer.weights])
+        make_updates(learner, dataset, 2)
+        weights.append([variable.numpy() for variable in learner.trainable_variables])
     for plain, compiled in zip(*weights, strict=True):
         np.testing.assert_allclose(plain, compiled, rtol=1e-3, atol=1e-4)
 
@@ -437,11 +436,11 @@ def test_compiled_step_trains_the_same():
 def test_inputs_that_do_not_fit_are_refused_before_anything_is_written():
     @dataclasses.dataclass(frozen=True, kw_only=True)
     class NoShardsConfig:
-        implementation = "tests.training.test_pretraining:NoShards"
+        implementation = NoShards
 
     config = dataclasses.replace(small_config(), inputs=NoShardsConfig())
     with pytest.raises(ValueError, match="the shard is missing"):
-        pretraining.build_inputs(
+        build.build_inputs(
             config, {"records": RecordSource(pathlib.Path("records"), 1)}
         )
 
@@ -461,7 +460,7 @@ def test_vocabulary_of_the_records_is_taken_unless_the_config_has_one():
     def rows(vocab_size):
         config = small_config()
         model = dataclasses.replace(config.model, vocab_size=vocab_size)
-        return small_pretrainer(config, model=model).encoder.vocab_size
+        return small_learner(config, model=model).encoder.vocab_size
 
     assert rows(None) == VOCAB_SIZE
     assert rows(64) == 64

@@ -8,21 +8,30 @@ import pytest
 
 from data_pipelines import build_windows
 from data_pipelines.builds.window_building import WindowOptions
-from seg_tf import configuration
 from seg_tf.checkpoints.pretrained import load_pretrained
-from seg_tf.training import dry_run, pretraining
-from seg_tf.training.outputs import run_log
+from seg_tf.config import (
+    AdamWConfig,
+    EncoderConfig,
+    ExchangeSentenceConfig,
+    MaskedLMConfig,
+    ReATConfig,
+    RunConfig,
+    TrainingConfig,
+)
+from seg_tf.data.inputs import MaskingConfig, ReATInputsConfig, WindowInputsConfig
+from seg_tf.training import build, dry_run, run_folder
 from seg_tf.training.run_folder import RunFolder, describe_run
+from tests.training.stand_ins import pretrain
 from tests.training.test_sentence_unshuffling_run import (
     records_dir as _documents_dir,  # noqa: F401 - a fixture
 )
 
 pytestmark = pytest.mark.slow
 
-CONFIG = configuration.RunConfig(
+CONFIG = RunConfig(
     name="reat",
     paper="reat_small",
-    model=configuration.ReATConfig(
+    model=ReATConfig(
         block_length=16,
         max_sentences=10,
         num_sentence_layers=1,
@@ -34,7 +43,7 @@ CONFIG = configuration.RunConfig(
         intermediate_size=32,
         alpha_intermediate_size=32,
     ),
-    inputs=configuration.ReATInputsConfig(
+    inputs=ReATInputsConfig(
         window_length=600,
         row_length=128,
         sentences_per_row=32,
@@ -42,14 +51,14 @@ CONFIG = configuration.RunConfig(
         short_max_sentences=4,
         long_sentence_length=16,
         long_max_sentences=10,
-        masking=configuration.MaskingConfig(max_predictions=20),
+        masking=MaskingConfig(max_predictions=20),
     ),
     objectives={
-        "masked_lm": configuration.MaskedLMConfig(),
-        "exchange_sentence": configuration.ExchangeSentenceConfig(),
+        "masked_lm": MaskedLMConfig(),
+        "exchange_sentence": ExchangeSentenceConfig(),
     },
-    optimizer=configuration.AdamWConfig(learning_rate=1e-3, warmup_updates=1),
-    training=configuration.TrainingConfig(
+    optimizer=AdamWConfig(learning_rate=1e-3, warmup_updates=1),
+    training=TrainingConfig(
         num_updates=12,
         batch_size=6,
         micro_batch_size=3,
@@ -75,19 +84,19 @@ def write_records(documents_dir, folder):
 
 
 def test_documents_of_any_shape_train(records_dir, tmp_path):
-    inputs = pretraining.build_inputs(CONFIG, str(records_dir))
-    pretrainer = pretraining.build_pretrainer(CONFIG, inputs)
+    inputs = build.build_inputs(CONFIG, str(records_dir))
+    learner = build.build_learner(CONFIG, inputs)
     folder = RunFolder(tmp_path / "run")
-    result = pretraining.pretrain(
+    result = pretrain(
         CONFIG,
         inputs,
-        pretrainer,
+        learner,
         folder,
         describe_run(CONFIG, {"manifest_checksum": "records"}),
         report=str,
     )
     assert result.updates == 12
-    rows = run_log.read(folder.log_file)
+    rows = run_folder.read_log(folder.log_file)
     assert rows[0]["skipped_steps"] == 0
     seen = inputs.train_dataset(rows[0]["samples"])
     padding = 1 - np.mean(next(iter(seen))["padding_mask"])
@@ -114,7 +123,7 @@ def test_documents_of_any_shape_train(records_dir, tmp_path):
     loaded = load_pretrained(folder.path)
     batch = next(iter(inputs.validation_dataset(2)))
     for name, objective in loaded.objectives.items():
-        expected = pretrainer.objectives[name](pretrainer.encoder(batch), batch)
+        expected = learner.objectives[name](learner.encoder(batch), batch)
         found = objective(loaded.encoder(batch), batch)
         assert float(found.loss[0]) == pytest.approx(float(expected.loss[0]))
         assert float(found.loss[1]) > 0
@@ -122,7 +131,7 @@ def test_documents_of_any_shape_train(records_dir, tmp_path):
 
 def test_micro_batches_give_the_gradient_of_the_whole(records_dir):
     """Rows of unlike numbers of sentences: a mean of means would be another."""
-    inputs = pretraining.build_inputs(CONFIG, str(records_dir))
+    inputs = build.build_inputs(CONFIG, str(records_dir))
     weights = []
     for micro_batch_size in (6, 2):
         config = dataclasses.replace(
@@ -132,22 +141,22 @@ def test_micro_batches_give_the_gradient_of_the_whole(records_dir):
                 CONFIG.training, micro_batch_size=micro_batch_size
             ),
         )
-        pretrainer = pretraining.build_pretrainer(config, inputs)
+        learner = build.build_learner(config, inputs)
         batch = next(iter(inputs.train_dataset(6)))
-        pretrainer.train_step(batch)
-        weights.append([np.asarray(one) for one in pretrainer.trainable_variables])
+        learner.train_step(batch)
+        weights.append([np.asarray(one) for one in learner.trainable_variables])
     for one, other in zip(*weights, strict=True):
         np.testing.assert_allclose(one, other, atol=2e-5)
 
 
 def test_plan_tells_parameters_and_memory(records_dir):
-    inputs = pretraining.build_inputs(CONFIG, str(records_dir))
-    pretrainer = pretraining.build_pretrainer(CONFIG, inputs)
-    figures = dry_run.make_plan(CONFIG, inputs, pretrainer)
+    inputs = build.build_inputs(CONFIG, str(records_dir))
+    learner = build.build_learner(CONFIG, inputs)
+    figures = dry_run.make_plan(CONFIG, inputs, learner)
     parts = figures.parameters
     assert parts["encoder: alpha_layers"] > parts["encoder: sentence_layers"]
     assert sum(parts.values()) == sum(
-        math.prod(one.shape) for one in pretrainer.trainable_variables
+        math.prod(one.shape) for one in learner.trainable_variables
     )
     twice = dataclasses.replace(
         CONFIG, inputs=dataclasses.replace(CONFIG.inputs, row_length=256)
@@ -166,15 +175,15 @@ def test_plan_tells_parameters_and_memory(records_dir):
 def test_plain_rows_are_refused_with_what_to_take_instead(records_dir):
     config = dataclasses.replace(
         CONFIG,
-        model=configuration.EncoderConfig(
+        model=EncoderConfig(
             index_tables={"position_index": 600},
             num_layers=1,
             hidden_size=16,
             num_heads=2,
             intermediate_size=32,
         ),
-        inputs=configuration.WindowInputsConfig(window_length=600),
+        inputs=WindowInputsConfig(window_length=600),
     )
-    inputs = pretraining.build_inputs(config, str(records_dir))
+    inputs = build.build_inputs(config, str(records_dir))
     with pytest.raises(ValueError, match=r"sentence_starts.*ReATInputsConfig"):
-        pretraining.build_pretrainer(config, inputs)
+        build.build_learner(config, inputs)

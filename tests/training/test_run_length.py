@@ -5,11 +5,10 @@ import dataclasses
 import numpy as np
 import pytest
 
-from seg_tf import configuration
 from seg_tf.checkpoints.pretrained import load_encoder
+from seg_tf.config import MuonConfig, StableAdamWConfig
 from seg_tf.training import run_folder
 from seg_tf.training.errors import Interrupted
-from seg_tf.training.outputs import run_log
 from tests.scripted_runs import variables_of
 from tests.training.stand_ins import At, small_config, terminate
 from tests.training.test_pretraining import rows_of, run
@@ -19,7 +18,7 @@ pytestmark = pytest.mark.slow
 WARMUP = 3
 
 
-def stable(num_updates, config_class=configuration.StableAdamWConfig, **training):
+def stable(num_updates, config_class=StableAdamWConfig, **training):
     """A run on a warm-up–stable–decay schedule, which keeps one checkpoint."""
     return dataclasses.replace(
         small_config(num_updates=num_updates, keep_checkpoints=1, **training),
@@ -52,7 +51,7 @@ def assert_ends_alike(folder, other, updates):
 
 
 def train_rows(folder):
-    return [row for row in rows_of(folder) if row["kind"] == run_log.TRAIN]
+    return [row for row in rows_of(folder) if row["kind"] == run_folder.TRAIN]
 
 
 def test_longer_run_goes_back_before_the_decay_and_equals_one_of_its_length(
@@ -80,7 +79,7 @@ def test_longer_run_goes_back_before_the_decay_and_equals_one_of_its_length(
 
 def test_run_with_muon_that_was_interrupted_ends_with_the_same_bits(tmp_path):
     whole, resumed = tmp_path / "whole", tmp_path / "resumed"
-    config = stable(20, configuration.MuonConfig)
+    config = stable(20, MuonConfig)
     run(whole, config)
     with pytest.raises(Interrupted):
         run(resumed, config, At(11, terminate))

@@ -9,19 +9,34 @@ from data_pipelines import build_windows
 from data_pipelines.builds import document_build
 from data_pipelines.builds.document_options import DocumentOptions
 from data_pipelines.builds.window_building import WindowOptions
-from seg_tf import configuration
-from seg_tf.training import pretraining
-from seg_tf.training.outputs import run_log
+from seg_tf.config import (
+    AdamWConfig,
+    EncoderConfig,
+    MaskedLMConfig,
+    RunConfig,
+    SentenceUnshufflingConfig,
+    TrainingConfig,
+    from_config_dict,
+    to_dict,
+)
+from seg_tf.data.inputs import (
+    SentenceInputsConfig,
+    ShuffledWindowInputsConfig,
+    SpanMaskingConfig,
+    WindowInputsConfig,
+)
+from seg_tf.training import build, run_folder
 from seg_tf.training.run_folder import RunFolder, describe_run
+from tests.training.stand_ins import pretrain
 
 pytestmark = pytest.mark.slow
 
 WINDOW_LENGTH = 48
 MAX_SENTENCES = 8
-CONFIG = configuration.RunConfig(
+CONFIG = RunConfig(
     name="slm",
     paper="slm_base",
-    model=configuration.EncoderConfig(
+    model=EncoderConfig(
         index_tables={
             "position_index": WINDOW_LENGTH + MAX_SENTENCES,
             "sentence_id": MAX_SENTENCES + 2,
@@ -31,17 +46,17 @@ CONFIG = configuration.RunConfig(
         num_heads=2,
         intermediate_size=32,
     ),
-    inputs=configuration.SentenceInputsConfig(
+    inputs=SentenceInputsConfig(
         window_length=WINDOW_LENGTH,
         max_sentences=MAX_SENTENCES,
-        masking=configuration.SpanMaskingConfig(max_predictions=8),
+        masking=SpanMaskingConfig(max_predictions=8),
     ),
     objectives={
-        "masked_lm": configuration.MaskedLMConfig(),
-        "sentence_unshuffling": configuration.SentenceUnshufflingConfig(num_layers=1),
+        "masked_lm": MaskedLMConfig(),
+        "sentence_unshuffling": SentenceUnshufflingConfig(num_layers=1),
     },
-    optimizer=configuration.AdamWConfig(learning_rate=1e-3, warmup_updates=1),
-    training=configuration.TrainingConfig(
+    optimizer=AdamWConfig(learning_rate=1e-3, warmup_updates=1),
+    training=TrainingConfig(
         num_updates=12,
         batch_size=6,
         micro_batch_size=3,
@@ -93,7 +108,7 @@ def write_records(folder):
 
 
 def test_documents_of_any_shape_train_and_are_put_in_order(records_dir, tmp_path):
-    inputs = pretraining.build_inputs(CONFIG, str(records_dir))
+    inputs = build.build_inputs(CONFIG, str(records_dir))
     counts = np.concatenate(
         [
             batch["candidate_mask"].numpy().sum(axis=1) - 2
@@ -103,20 +118,20 @@ def test_documents_of_any_shape_train_and_are_put_in_order(records_dir, tmp_path
     # The only sentence of a window that begins inside a document is no candidate.
     assert {0, 1} <= set(counts)
     assert counts.max() == MAX_SENTENCES
-    pretrainer = pretraining.build_pretrainer(CONFIG, inputs)
+    learner = build.build_learner(CONFIG, inputs)
     folder = RunFolder(tmp_path / "run")
-    result = pretraining.pretrain(
+    result = pretrain(
         CONFIG,
         inputs,
-        pretrainer,
+        learner,
         folder,
         describe_run(CONFIG, {"manifest_checksum": "records"}),
         report=str,
     )
     assert result.updates == 12
-    rows = run_log.read(folder.log_file)
-    trained = [row for row in rows if row["kind"] == run_log.TRAIN]
-    validated = [row for row in rows if row["kind"] == run_log.VALIDATION]
+    rows = run_folder.read_log(folder.log_file)
+    trained = [row for row in rows if row["kind"] == run_folder.TRAIN]
+    validated = [row for row in rows if row["kind"] == run_folder.VALIDATION]
     assert all(np.isfinite(row["sentence_unshuffling_loss"]) for row in rows)
     assert trained[0]["skipped_steps"] == 0
     # What takes decoding is measured in validation alone.
@@ -129,21 +144,21 @@ def test_documents_of_any_shape_train_and_are_put_in_order(records_dir, tmp_path
 
 @pytest.mark.parametrize(
     "inputs_class",
-    [configuration.WindowInputsConfig, configuration.ShuffledWindowInputsConfig],
+    [WindowInputsConfig, ShuffledWindowInputsConfig],
 )
 def test_rows_without_sentence_tokens_are_refused_with_what_to_take_instead(
     records_dir, inputs_class
 ):
-    config = configuration.from_config_dict(
+    config = from_config_dict(
         {
-            **configuration.to_dict(CONFIG),
-            "inputs": configuration.to_dict(inputs_class(window_length=WINDOW_LENGTH)),
+            **to_dict(CONFIG),
+            "inputs": to_dict(inputs_class(window_length=WINDOW_LENGTH)),
             "model": {
-                **configuration.to_dict(CONFIG.model),
+                **to_dict(CONFIG.model),
                 "index_tables": {"position_index": WINDOW_LENGTH},
             },
         }
     )
-    inputs = pretraining.build_inputs(config, str(records_dir))
+    inputs = build.build_inputs(config, str(records_dir))
     with pytest.raises(ValueError, match=r"candidate_positions.*SentenceInputsConfig"):
-        pretraining.build_pretrainer(config, inputs)
+        build.build_learner(config, inputs)

@@ -8,28 +8,30 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seg_tf import configuration
-from seg_tf.training import pretraining, training_state
+from seg_tf.config import AdamWConfig
+from seg_tf.training import build, checkpoint
 from seg_tf.training.distribution import Distribution
+from seg_tf.training.learner import Learner
 from seg_tf.training.optimizers.loss_scale import DynamicLossScale
-from seg_tf.training.pretrainer import Pretrainer
 from seg_tf.training.step import StepOptions
 from seg_tf.training.tensorflow_step import backward_groups
-from tests.training.stand_ins import ArithmeticInputs, small_config
-from tests.training.test_pretrainer import DIM, ROWS, Squares, Table
+from tests.training.stand_ins import ArithmeticInputs, make_updates, small_config
+from tests.training.test_learner import DIM, ROWS, Squares, Table
 
 pytestmark = pytest.mark.slow
 
 
 def toy(rate=0.1, objectives=None, **options):
-    pretrainer = Pretrainer(
-        Table(), objectives or {"squares": Squares()}, StepOptions(**options)
+    learner = Learner(
+        Table(),
+        objectives or {"squares": Squares()},
+        keras.optimizers.SGD(rate),
+        rows([[1, 2, 3]], [[1.0, 1.0, 1.0]]),
+        options=StepOptions(**options),
     )
-    pretrainer.compile(optimizer=keras.optimizers.SGD(rate))
-    pretrainer.build_from(rows([[1, 2, 3]], [[1.0, 1.0, 1.0]]))
     values = np.arange(1, ROWS + 1, dtype="float32")[:, None] / ROWS
-    pretrainer.encoder.table.assign(values * np.ones((1, DIM), "float32"))
-    return pretrainer
+    learner.encoder.table.assign(values * np.ones((1, DIM), "float32"))
+    return learner
 
 
 def rows(token_ids, weights):
@@ -65,8 +67,8 @@ def gradient_by_hand(table, factor=1.0):
     return factor * gradient / BATCH["weights"].sum()
 
 
-def make_step(pretrainer, features=BATCH):
-    return tf.function(pretrainer.train_step, autograph=False)(features)
+def make_step(learner, features=BATCH):
+    return tf.function(learner.train_step, autograph=False)(features)
 
 
 @pytest.mark.parametrize("micro_batch_size", [None, 2, 1])
@@ -75,15 +77,15 @@ def test_gradient_is_that_of_the_sum_over_the_whole_batch(
     micro_batch_size, jit_compile
 ):
     objectives = {"one": Squares(loss_weight=0.5), "two": Squares(loss_weight=3.0)}
-    pretrainer = toy(
+    learner = toy(
         objectives=objectives,
         micro_batch_size=micro_batch_size,
         jit_compile=jit_compile,
     )
-    table = pretrainer.encoder.table.numpy().astype("float64")
+    table = learner.encoder.table.numpy().astype("float64")
     expected = table - 0.1 * gradient_by_hand(table, 3.5)
-    make_step(pretrainer)
-    np.testing.assert_allclose(pretrainer.encoder.table.numpy(), expected, rtol=1e-6)
+    make_step(learner)
+    np.testing.assert_allclose(learner.encoder.table.numpy(), expected, rtol=1e-6)
 
 
 def test_micro_batches_that_do_not_fit_are_refused():
@@ -94,20 +96,20 @@ def test_micro_batches_that_do_not_fit_are_refused():
 @pytest.mark.parametrize("scale", [1.0, 1024.0])
 @pytest.mark.parametrize("clip_norm", [0.5, 100.0, None])
 def test_gradient_is_unscaled_then_clipped_by_its_global_norm(clip_norm, scale):
-    pretrainer = toy(
+    learner = toy(
         micro_batch_size=2,
         clip_norm=clip_norm,
         loss_scale=DynamicLossScale(scale, growth_interval=100, floor=1.0),
     )
-    table = pretrainer.encoder.table.numpy().astype("float64")
+    table = learner.encoder.table.numpy().astype("float64")
     gradient = gradient_by_hand(table)
     norm = np.sqrt((gradient**2).sum())
     assert 0.5 < norm < 100
-    make_step(pretrainer)
-    assert pretrainer.interval_results()["gradient_norm"] == pytest.approx(norm)
+    make_step(learner)
+    assert learner.interval_results()["gradient_norm"] == pytest.approx(norm)
     clipped = gradient * 0.5 / norm if clip_norm == 0.5 else gradient
     np.testing.assert_allclose(
-        pretrainer.encoder.table.numpy(), table - 0.1 * clipped, rtol=1e-6
+        learner.encoder.table.numpy(), table - 0.1 * clipped, rtol=1e-6
     )
 
 
@@ -116,52 +118,52 @@ def test_gradient_is_unscaled_then_clipped_by_its_global_norm(clip_norm, scale):
 )
 def test_step_that_is_not_finite_changes_no_weight_and_no_counter(bad, jit_compile):
     scale = DynamicLossScale(8.0, growth_interval=100, floor=1.0)
-    pretrainer = toy(
+    learner = toy(
         micro_batch_size=2,
         loss_scale=scale,
         jit_compile=jit_compile,
         rate=keras.optimizers.schedules.ExponentialDecay(0.1, 1, 0.5),
     )
-    before = pretrainer.encoder.table.numpy()
+    before = learner.encoder.table.numpy()
     weights = BATCH["weights"].copy()
     weights[5, 2] = bad  # in the last of the micro-batches
-    _, finite = make_step(pretrainer, {**BATCH, "weights": tf.constant(weights)})
+    finite, _ = make_step(learner, {**BATCH, "weights": tf.constant(weights)})
     assert not finite
-    np.testing.assert_array_equal(pretrainer.encoder.table.numpy(), before)
-    assert pretrainer.updates == 0
+    np.testing.assert_array_equal(learner.encoder.table.numpy(), before)
+    assert learner.updates == 0
     assert float(scale.value) == 4.0
     # What was consumed is counted; what was measured is not.
-    assert pretrainer.samples == 6
-    assert int(pretrainer.totals["skipped_steps"].result()) == 1
-    assert pretrainer.interval_results()["loss"] == 0.0
-    _, finite = make_step(pretrainer)
+    assert learner.samples == 6
+    assert learner.skipped_steps == 1
+    assert learner.interval_results()["loss"] == 0.0
+    finite, _ = make_step(learner)
     assert finite
-    assert pretrainer.updates == 1
+    assert learner.updates == 1
     assert float(scale.value) == 4.0
-    assert np.isfinite(pretrainer.interval_results()["loss"])
+    assert np.isfinite(learner.interval_results()["loss"])
 
 
 def test_update_is_made_from_the_next_batch_where_one_is_not_finite():
-    pretrainer = toy(clip_norm=None)
-    table = pretrainer.encoder.table.numpy().astype("float64")
+    learner = toy(clip_norm=None)
+    table = learner.encoder.table.numpy().astype("float64")
     bad = {**BATCH, "weights": BATCH["weights"] * np.nan}
-    update = pretrainer.make_train_function()
+    update = learner.make_update
     batches = iter([bad, bad, BATCH, BATCH])
     update(batches)
-    assert (pretrainer.updates, pretrainer.samples) == (1, 18)
+    assert (learner.updates, learner.samples) == (1, 18)
     np.testing.assert_allclose(
-        pretrainer.encoder.table.numpy(), table - 0.1 * gradient_by_hand(table), 1e-6
+        learner.encoder.table.numpy(), table - 0.1 * gradient_by_hand(table), 1e-6
     )
 
 
 def trained(config, updates=20, first_sample=0):
     """Weights after some updates on the arithmetic inputs."""
-    pretrainer = pretraining.build_pretrainer(config, ArithmeticInputs())
+    learner = build.build_learner(config, ArithmeticInputs())
     dataset = ArithmeticInputs().train_dataset(
         config.training.batch_size, first_sample=first_sample
     )
-    pretrainer.fit(dataset, steps_per_epoch=updates, verbose=0, shuffle=False)
-    return [variable.numpy() for variable in pretrainer.trainable_variables]
+    make_updates(learner, dataset, updates)
+    return [variable.numpy() for variable in learner.trainable_variables]
 
 
 def assert_equal_but_for_rounding(ones, others):
@@ -174,7 +176,7 @@ def test_micro_batches_train_as_one_batch_does():
     # Updates are small, so that Adam does not blow rounding up where gradients vanish.
     whole = small_config(dropout=0.0, batch_size=12)
     whole = dataclasses.replace(
-        whole, optimizer=configuration.AdamWConfig(learning_rate=1e-3, epsilon=1e-4)
+        whole, optimizer=AdamWConfig(learning_rate=1e-3, epsilon=1e-4)
     )
     expected = trained(whole)
     for size in (1, 4):
@@ -191,22 +193,21 @@ def test_variable_that_the_loss_does_not_hang_on_stays():
             super().build(input_shape)
             self.spare = self.add_weight(name="spare", shape=(3,), initializer="ones")
 
-    pretrainer = Pretrainer(WithSpare(), {"squares": Squares()}, StepOptions())
-    pretrainer.compile(optimizer=keras.optimizers.SGD(0.1))
     features = rows([[1, 2, 3]], [[1.0, 1.0, 1.0]])
-    pretrainer.build_from(features)
-    assert len(pretrainer.trainable_variables) == 2
-    before = pretrainer.encoder.table.numpy()
-    _, finite = tf.function(pretrainer.train_step)(features)
+    objectives, optimizer = {"squares": Squares()}, keras.optimizers.SGD(0.1)
+    learner = Learner(WithSpare(), objectives, optimizer, features)
+    assert len(learner.trainable_variables) == 2
+    before = learner.encoder.table.numpy()
+    finite, _ = tf.function(learner.train_step)(features)
     assert finite
-    np.testing.assert_array_equal(pretrainer.encoder.spare, np.ones(3))
-    assert (pretrainer.encoder.table.numpy() != before).any()
+    np.testing.assert_array_equal(learner.encoder.spare, np.ones(3))
+    assert (learner.encoder.table.numpy() != before).any()
 
 
 def test_dropout_of_a_micro_batch_is_that_of_its_first_sample():
     config = small_config(dropout=0.5, batch_size=8, micro_batch_size=4)
-    pretrainer = pretraining.build_pretrainer(config, ArithmeticInputs())
-    step = pretrainer._step
+    learner = build.build_learner(config, ArithmeticInputs())
+    step = learner._step
     features = next(iter(ArithmeticInputs().train_dataset(8, first_sample=40)))
     counts = tf.constant([7.0])
 
@@ -264,14 +265,11 @@ def test_step_whose_sum_fails_leaves_no_trace(name):
     # The slow forward pass gives everything that does not wait time to happen.
     objectives = {"squares": Slow()}
     scale = DynamicLossScale(8.0, growth_interval=100, floor=1.0)
-    pretrainer = toy(
-        objectives=objectives, loss_scale=scale, distribution=Failing(name)
-    )
-    variables = training_state.all_variables(pretrainer)
-    variables += [pretrainer.collective_flags.agreed]
+    learner = toy(objectives=objectives, loss_scale=scale, distribution=Failing(name))
+    variables = checkpoint.all_variables(learner)
     before = [variable.numpy().copy() for variable in variables]
     with pytest.raises(tf.errors.InvalidArgumentError, match="failed"):
-        make_step(pretrainer)
+        make_step(learner)
     for variable, value in zip(variables, before, strict=True):
         np.testing.assert_array_equal(variable.numpy(), value)
 

@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import itertools
 import math
 
 import numpy as np
@@ -11,18 +10,15 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.framework import op_callbacks
 
-from seg_tf import configuration
-from seg_tf.training import pretraining, throughput
-from seg_tf.training.outputs.run_outputs import SilentOutputs
-from seg_tf.training.outputs.stopwatch import Lap, Stopwatch
-from seg_tf.training.supervisor import Supervisor, Validation
+from seg_tf.config import RunConfig
+from seg_tf.data.inputs import WindowInputsConfig
+from seg_tf.training import build, throughput
 from seg_tf.training.throughput import Throughput, peak_by_name
 from tests.training import test_reat_run, test_sentence_unshuffling_run, word_runs
 from tests.training.stand_ins import (
     VOCAB_SIZE,
     ArithmeticInputs,
     small_config,
-    small_pretrainer,
 )
 
 pytestmark = pytest.mark.slow
@@ -79,12 +75,12 @@ def count_products():
 
 def count(config, inputs) -> float:
     """FLOPs of an update of `config`, from its first batch's forward pass."""
-    pretrainer = pretraining.build_pretrainer(config, inputs)
+    learner = build.build_learner(config, inputs)
     batch = next(iter(inputs.train_dataset(4)))
     with count_products() as counter:
-        batch |= pretrainer.encode(batch)[1] if pretrainer.memory.variables else {}
+        batch |= learner.encode(batch)[1] if learner.memory.variables else {}
         counter.flops = 0
-        pretrainer._forward(batch, True)
+        learner._forward(batch, True)
     return 3 * counter.flops * config.training.batch_size / 4
 
 
@@ -108,7 +104,7 @@ def test_flops_of_sentence_unshuffling_and_reat(tmp_path):
         (unshuffling, records),
         (test_reat_run.CONFIG, tmp_path / "texts"),
     ):
-        inputs = pretraining.build_inputs(config, str(folder))
+        inputs = build.build_inputs(config, str(folder))
         expected = count(config, inputs)
         assert throughput.flops_per_update(config, inputs.vocab_size) == expected
 
@@ -119,7 +115,7 @@ def test_flops_of_a_transformer_xl(tmp_path, cutoffs):
         word_runs.CONFIG.model, position_parts=("token",), cutoffs=cutoffs
     )
     config = dataclasses.replace(word_runs.CONFIG, model=model)
-    inputs = pretraining.build_inputs(config, str(word_runs.write_records(tmp_path)))
+    inputs = build.build_inputs(config, str(word_runs.write_records(tmp_path)))
     # Vectors of positions, computed once for a micro-batch, are left out; the text is
     # not distributed as Zipf has it.
     expected = count(config, inputs)
@@ -129,7 +125,7 @@ def test_flops_of_a_transformer_xl(tmp_path, cutoffs):
 
 def test_bert_base_costs_about_six_times_its_weights_for_each_token():
     """Kaplan et al., 2020, section 2.1; attention over 512 positions adds 10 %."""
-    config = configuration.RunConfig(name="bert", paper="bert_base")
+    config = RunConfig(name="bert", paper="bert_base", inputs=WindowInputsConfig())
     weights = 12 * (4 * 768**2 + 2 * 768 * 3072)
     tokens = config.training.batch_size * 512
     flops = throughput.flops_per_update(config, 30_522)
@@ -184,105 +180,48 @@ class Clock:
         self.now += seconds
 
 
-class Recorder(SilentOutputs):
-    """Keeps what would be written."""
-
-    def __init__(self):
-        self.figures = {}
-        self.validations = {}
-
-    def write_interval(self, updates, row, figures):
-        self.figures[updates] = {"tokens": row["tokens"], **figures}
-
-    def write_validation(self, updates, results, figures, pretrainer):
-        self.validations[updates] = figures
-
-
-@pytest.fixture(scope="module")
-def pretrainer():
-    return small_pretrainer()
-
-
-def train(pretrainer, seconds_to_load):
-    """Updates of a second each, on batches that take so many to load.
+def train(seconds_to_load):
+    """Updates of a second each and four tokens, on batches that take so many to load.
 
     After the fourth comes a validation of a minute. Returns the figures of each
-    interval of two updates, and those of the validation.
+    interval of two updates.
     """
-    clock, outputs = Clock(), Recorder()
+    clock, figures = Clock(), {}
+    speed = Throughput(FLOPS_PER_UPDATE, PEAK, clock=clock)
 
     def batches():
-        for seconds, features in zip(
-            seconds_to_load, ArithmeticInputs().train_dataset(4), strict=False
-        ):
+        for seconds in seconds_to_load:
             clock.advance(seconds)
-            yield features
+            yield
 
-    def make_step():  # asked for stops between the arrival of a batch and its step
+    iterator = batches()
+    for updates in range(1, len(seconds_to_load) + 1):
+        speed.next_of(iterator)
         clock.advance(STEP_SECONDS)
-        return False
-
-    pretrainer.collective_flags.listen(stop=make_step)
-    pretrainer.stopwatch = Stopwatch(clock)
-    supervisor = Supervisor(
-        small_config(log_interval=2, checkpoint_interval=100).training,
-        updates=0,
-        validation=Validation(),
-        outputs=outputs,
-        throughput=Throughput(
-            pretrainer.stopwatch, FLOPS_PER_UPDATE, PEAK, clock=clock
-        ),
-        stop_request=None,
-    )
-    supervisor.set_model(pretrainer)
-    update, iterator = pretrainer.make_train_function(), batches()
-    for batch in range(len(seconds_to_load)):
-        update(iterator)
-        supervisor.on_train_batch_end(batch)
-        if batch == 3:
-            supervisor.on_test_begin()
-            clock.advance(60)
-            supervisor.on_test_end()
-            supervisor.validated({"loss": 1.0})
-    return outputs
+        speed.update_done(updates, lambda updates=updates: 4 * updates)
+        if updates % 2 == 0:
+            figures[updates] = speed.interval(updates, 4 * updates)
+        if updates == 4:
+            with speed.paused():
+                clock.advance(60)
+    return figures
 
 
-def test_data_wait_is_the_share_of_time_until_the_next_batch_is_there(pretrainer):
-    slow = train(pretrainer, seconds_to_load=[50, 3, 3, 3, 0.25, 0.25]).figures
+def test_data_wait_is_the_share_of_time_until_the_next_batch_is_there():
+    slow = train([50, 3, 3, 3, 0.25, 0.25])
     assert slow[4]["data_wait_share"] == 6 / (6 + 2)
     assert slow[6]["data_wait_share"] == 0.5 / (0.5 + 2)
-    fast = train(pretrainer, seconds_to_load=[50, 0, 0, 0]).figures
-    assert fast[4]["data_wait_share"] == 0
+    assert train([50, 0, 0, 0])[4]["data_wait_share"] == 0
 
 
-def test_speed_leaves_out_the_first_update_and_validations(pretrainer):
-    figures = train(pretrainer, seconds_to_load=[50, 3, 1, 1, 2, 2]).figures
-    # The first update, which builds the graph, is not in the interval that it is of.
+def test_speed_leaves_out_the_first_update_and_pauses():
+    figures = train([50, 3, 1, 1, 2, 2])
+    # The first update, which builds the graph, is not in its interval.
     assert figures[2]["model_flops_utilization"] == FLOPS_PER_UPDATE / (3 + 1) / PEAK
     for updates, seconds in ((4, 2 * (1 + 1)), (6, 2 * (2 + 1))):
-        assert figures[updates]["tokens_per_second"] == pytest.approx(
-            (figures[updates]["tokens"] - figures[updates - 2]["tokens"]) / seconds
-        )
+        assert figures[updates]["tokens_per_second"] == 2 * 4 / seconds
         utilization = 2 * FLOPS_PER_UPDATE / seconds / PEAK
         assert figures[updates]["model_flops_utilization"] == utilization
-
-
-def test_pauses_are_in_no_lap():
-    clock = Clock()
-    stopwatch = Stopwatch(clock)
-    stopwatch.pause()
-    stopwatch.go_on()  # of a validation before the first update
-    clock.advance(5)
-    stopwatch.start()
-    clock.advance(1)
-    stopwatch.pause()
-    clock.advance(10)
-    stopwatch.pause()
-    stopwatch.go_on()
-    clock.advance(2)
-    assert stopwatch.lap() == Lap(seconds=3, waited=0)
-    assert stopwatch.next_of(itertools.count()) == 0
-    assert stopwatch.lap() == Lap(seconds=0, waited=0)
 
 
 def test_host_memory_is_that_of_this_process():

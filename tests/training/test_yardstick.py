@@ -8,7 +8,7 @@ import pytest
 import scipy.special
 import tensorflow as tf
 
-from seg_tf import configuration
+from seg_tf.config import CausalLMConfig, MaskedLMConfig, SentenceUnshufflingConfig
 from seg_tf.data import randomness
 from seg_tf.data.masking import TokenMasking
 from seg_tf.training import yardstick
@@ -103,7 +103,7 @@ def run_config(objectives=None, **masking):
     return dataclasses.replace(
         config,
         inputs=dataclasses.replace(config.inputs, masking=masking),
-        objectives=objectives or {"masked_lm": configuration.MaskedLMConfig()},
+        objectives=objectives or {"masked_lm": MaskedLMConfig()},
     )
 
 
@@ -133,8 +133,8 @@ def test_level_is_measured_on_the_targets_of_training_and_validation():
 
 
 def test_level_is_that_of_the_objective_which_predicts_pieces():
-    masked_lm = configuration.MaskedLMConfig(loss_weight=0.5)
-    others = {"order": configuration.SentenceUnshufflingConfig()}
+    masked_lm = MaskedLMConfig(loss_weight=0.5)
+    others = {"order": SentenceUnshufflingConfig()}
     inputs = FixedInputs(IDS)
     alone = yardstick.losses_without_context(run_config({"lm": masked_lm}), inputs)
     assert alone["loss_without_context"] == alone["lm_loss_without_context"] / 2
@@ -144,7 +144,7 @@ def test_level_is_that_of_the_objective_which_predicts_pieces():
     assert both == {"lm_loss_without_context": alone["lm_loss_without_context"]}
     assert yardstick.losses_without_context(run_config(others), inputs) == {}
 
-    causal = run_config({"lm": configuration.CausalLMConfig()})
+    causal = run_config({"lm": CausalLMConfig()})
     words = FixedInputs(IDS, names=("target_ids", "padding_mask"))
     level = yardstick.losses_without_context(causal, words)["loss_without_context"]
     assert level == pytest.approx(-(4 * np.log(0.5) + 3 * np.log(0.4)) / 7)

@@ -2,15 +2,22 @@
 
 import numpy as np
 
-from seg_tf import configuration
+from seg_tf.config import (
+    CausalLMConfig,
+    CosineAdamWConfig,
+    RunConfig,
+    TrainingConfig,
+    TransformerXLConfig,
+)
+from seg_tf.data.inputs import LaneInputsConfig
 from tests.data_pipelines import builders
 
 VOCAB_SIZE = 40
 TARGET_LENGTH = 5
-CONFIG = configuration.RunConfig(
+CONFIG = RunConfig(
     name="words",
     paper="sega_transformer_xl_base",
-    model=configuration.TransformerXLConfig(
+    model=TransformerXLConfig(
         num_layers=2,
         hidden_size=12,
         num_heads=2,
@@ -25,12 +32,10 @@ CONFIG = configuration.RunConfig(
         initializer_range=0.2,
         projection_range=0.2,
     ),
-    inputs=configuration.LaneInputsConfig(
-        target_length=TARGET_LENGTH, validation_lanes=3
-    ),
-    objectives={"causal_lm": configuration.CausalLMConfig()},
-    optimizer=configuration.CosineAdamWConfig(learning_rate=1e-2, epsilon=1e-4),
-    training=configuration.TrainingConfig(
+    inputs=LaneInputsConfig(target_length=TARGET_LENGTH, validation_lanes=3),
+    objectives={"causal_lm": CausalLMConfig()},
+    optimizer=CosineAdamWConfig(learning_rate=1e-2, epsilon=1e-4),
+    training=TrainingConfig(
         num_updates=12,
         batch_size=4,
         micro_batch_size=2,

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from seg_tf import command_line, files
-from seg_tf.configuration.differences import differing_settings
+from seg_tf.config import differing_settings
 from seg_tf.finetuning.probing.frozen_encoder import FrozenEncoder
 
 SETTINGS_FILE = "settings.json"

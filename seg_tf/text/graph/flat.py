@@ -16,10 +16,10 @@ _BLOCK_LENGTH = 256
 
 @dataclasses.dataclass(frozen=True)
 class FlatTexts:
-    """Texts, one after the other.
+    """Texts, one after the other, with a line feed after each.
 
     Attributes:
-        code_points: int32 `(N,)`; there is a line feed after every text.
+        code_points: int32 `(N,)`.
         starts: int32 `(B,)`, the first character of each text.
         ends: int32 `(B,)`, the line feed after it.
     """
@@ -55,11 +55,7 @@ def encode_strings(code_points: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
 
 
 class MarkedPositions:
-    """Finds the nearest marked position before or after other positions.
-
-    Args:
-        is_marked: bool tensor `(N,)`.
-    """
+    """Nearest marked positions, given a bool tensor `(N,)`."""
 
     def __init__(self, is_marked: tf.Tensor):
         self._length = tf.size(is_marked)
@@ -82,14 +78,10 @@ class MarkedPositions:
 
 
 def count_off(starts: tf.Tensor, lengths: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Runs of consecutive numbers, one after the other, and the run of each number.
+    """Runs of consecutive numbers, and the run that each number belongs to.
 
-    For example, starts [5, 0] and lengths [2, 3] give [5, 6, 0, 1, 2] and
-    [0, 0, 1, 1, 1].
-
-    Args:
-        starts: int32 tensor `(R,)`.
-        lengths: int32 tensor `(R,)`.
+    For example, starts [5, 0] and lengths [2, 3], int32 `(R,)`, give [5, 6, 0, 1, 2]
+    and [0, 0, 1, 1, 1].
     """
     run = which_run(lengths)
     begins = tf.cumsum(lengths, exclusive=True)
@@ -97,12 +89,9 @@ def count_off(starts: tf.Tensor, lengths: tf.Tensor) -> tuple[tf.Tensor, tf.Tens
 
 
 def which_run(lengths: tf.Tensor) -> tf.Tensor:
-    """The number of the run that each position belongs to.
+    """The run that each position belongs to, given lengths of runs, int32 `(R,)`.
 
     Unlike `tf.repeat`, it does not pad all runs to the longest on the way.
-
-    Args:
-        lengths: int32 tensor `(R,)`.
     """
     ends = tf.cumsum(lengths)
     total = tf.reduce_sum(lengths)
@@ -121,8 +110,8 @@ def shifted(values: tf.Tensor, by: int, fill: bool | int) -> tf.Tensor:
 class CodePointTable(tf.Module):
     """Looks up a number for each code point.
 
-    There are two levels, as in the tables of Unicode libraries: most blocks of 256 code
-    points are equal, and are stored once. A table of all of Unicode takes kilobytes.
+    Most blocks of 256 code points are equal and stored once, so a table of all of
+    Unicode takes kilobytes.
 
     Args:
         values: int array `(0x110000,)`, a number for each code point.

@@ -60,7 +60,7 @@ class Sentences:
     Attributes:
         starts: the first character of each.
         stops: the character after each; some sentences may be empty.
-        paragraphs: the paragraph that each belongs to, from 0.
+        paragraphs: the paragraph of each, from 0.
     """
 
     starts: tf.Tensor
@@ -71,18 +71,14 @@ class Sentences:
 class GraphSentenceSplitter(tf.Module):
     """Punkt sentence splitter (Kiss and Strunk, 2006), in the graph.
 
+    It takes paragraphs as int32 code points `(N,)`, each with a line feed after it and
+    none inside, and returns `Sentences`, without white space around them.
+
     Args:
         parameters: the tables of a language. Default: the built-in English one.
 
     Raises:
         ValueError: if a Python function makes the sentences, which no graph can hold.
-
-    Call arguments:
-        code_points: int32 tensor `(N,)`: paragraphs, each with a line feed after it
-            and none inside.
-
-    Returns:
-        `Sentences`, without white space around them.
     """
 
     def __init__(self, parameters: PunktParameters | SentenceFunction | None = None):
@@ -209,14 +205,6 @@ def _with_linked_dots(
 
     Dots that are linked to the mark reach, over the space, to a dot in the next word:
     one token, after which a sentence ends if the word continues.
-
-    Args:
-        contain: bool `(M,)`, the decision for other candidates.
-        characters: the text.
-        tokens: its tokens.
-        ends: the candidates.
-        end_token: marks tokens after which a sentence ends.
-        first: int32 `(M,)`, the first token of each candidate's context.
     """
     starts_linked = shifted(tokens.linked_dots, -2, False)
     dot = MarkedPositions(tokens.linked_dots & ~starts_linked).last_before(
@@ -237,11 +225,7 @@ def _with_linked_dots(
 
 
 class ParagraphCutter(tf.Module):
-    """Cuts paragraphs after terminators and the marks that follow them at once.
-
-    Args:
-        terminators: the characters, as in `PunktParameters`.
-    """
+    """Cuts paragraphs after terminators and the marks that follow them at once."""
 
     def __init__(self, terminators: str):
         super().__init__()
@@ -295,12 +279,7 @@ class _Paragraphs:
         return tf.gather(self._text_ends, self.of(position))
 
     def cut(self, boundaries: tf.Tensor) -> Sentences:
-        """The sentences between boundaries.
-
-        Args:
-            boundaries: int32 `(boundaries, 3)`: a character of each, where the
-                sentence before it stops, and where the sentence after it starts.
-        """
+        """The sentences between boundaries."""
         # Each paragraph that is not blank has one sentence more than boundaries.
         number = tf.cast(tf.where(~self._is_blank)[:, 0], tf.int32)
         kept = MarkedPositions(~self._is_blank)
@@ -339,7 +318,7 @@ class _PossibleEnds:
     Attributes:
         positions: int32 `(M,)`, positions of the marks.
         chunk_starts: where their chunks begin.
-        next_words: where the next word begins, and `next_word_ends` where it ends.
+        next_words, next_word_ends: where the next word begins and ends.
         has_mark: bool `(M,)`, whether a mark that ends words follows.
         is_alone: whether it is the first character of its chunk, and not the last mark.
     """
@@ -429,13 +408,7 @@ def character_flags() -> np.ndarray:
 
 
 class Characters:
-    """Characters of a text and their properties.
-
-    Args:
-        code_points: int32 tensor `(N,)`; every paragraph ends with a line feed, and
-            contains no other.
-        table: of `character_flags`.
-    """
+    """Characters of paragraphs, each with a line feed at its end, and their flags."""
 
     def __init__(self, code_points: tf.Tensor, table: CodePointTable):
         self.code_points = code_points
@@ -461,13 +434,7 @@ class Characters:
 
 @dataclasses.dataclass(frozen=True)
 class Spans:
-    """Tokens `(T,)`, none of them empty.
-
-    Attributes:
-        starts: int32, the first position of each.
-        ends: int32, the position after each.
-        are_dots: bool, which are runs of dots.
-    """
+    """Tokens `(T,)`: int32 `starts` and `ends`, bool `are_dots` for runs of dots."""
 
     starts: tf.Tensor
     ends: tf.Tensor
@@ -481,13 +448,10 @@ class Spans:
 
 @dataclasses.dataclass(frozen=True)
 class Tokens:
-    """The tokens of a text.
+    """The tokens of a text: marks of their starts, and their spans.
 
-    Attributes:
-        starts: marks the first position of each token.
-        spans: the tokens.
-        linked_dots: bool `(N,)`, dots with another one after a space that does not
-            separate chunks.
+    `linked_dots`, bool `(N,)`, are dots with another one after a space that does not
+    separate chunks.
     """
 
     starts: MarkedPositions
@@ -499,7 +463,7 @@ def find_tokens(characters: Characters) -> Tokens:
     """The tokens of every paragraph, as `seg_tf.text.punkt.tokenize` finds them.
 
     A run (`--`, `..`, or `. . .` with spaces that do not separate chunks) begins at its
-    first character; a word continues to the first character that stops it; any other
+    first character, a word continues to the first character that stops it, any other
     character is a token of its own. So a token begins where a word begins, where
     something stops one, after a run, and after every token of a single character, which
     is a chain that goes back to one of these places.
@@ -537,14 +501,9 @@ def find_tokens(characters: Characters) -> Tokens:
 
 @dataclasses.dataclass(frozen=True)
 class _Runs:
-    """Runs of dashes or dots: bool `(N,)`.
+    """Runs of dashes or dots: bool `(N,)`, except for `lasts`, their last characters.
 
-    Attributes:
-        begins: whether a character is the first of a run.
-        begins_dots: whether it is the first of a run of adjacent dots.
-        inside: whether it is another dash or dot of a run.
-        lasts: marks the last characters of runs.
-        linked_dots: as in `Tokens`.
+    `begins_dots` are the first characters of runs of adjacent dots.
     """
 
     begins: tf.Tensor
@@ -580,12 +539,7 @@ def _find_runs(characters: Characters) -> _Runs:
 
 
 class GraphPunktDecision(tf.Module):
-    """Punkt's decision under one set of parameters, as `punkt.PunktDecision`.
-
-    Args:
-        parameters: the tables of abbreviations, collocations, sentence starters and
-            of how words are capitalised.
-    """
+    """Punkt's decision under one set of parameters, as `punkt.PunktDecision`."""
 
     def __init__(self, parameters: PunktParameters):
         super().__init__()
@@ -607,13 +561,7 @@ class GraphPunktDecision(tf.Module):
         return is_mark | (characters.at(last) == DOT)
 
     def ends(self, characters: Characters, left: Spans, right: Spans) -> tf.Tensor:
-        """Tells for neighbouring tokens if a sentence ends between them: bool `(T,)`.
-
-        Args:
-            characters: the text.
-            left: tokens for which `can_be_left` holds.
-            right: what follows each.
-        """
+        """Tells if sentences end between tokens and those that follow: bool `(T,)`."""
         left_word = _TokenTexts(self, characters, left)
         right_word = _TokenTexts(self, characters, right)
         kind = left_word.kind()
@@ -714,7 +662,7 @@ def small_letters() -> np.ndarray:
     """The small letter of every code point: int32 array `(0x110000,)`.
 
     A character whose small letter is two characters stays as it is, and occurs in no
-    table of types. A final sigma is treated like any other.
+    table.
     """
     lowered = (chr(code_point).lower() for code_point in range(NUM_CODE_POINTS))
     return np.array(

@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 class Trees:
     """Sentences of rows, in the order of the text, and their indices.
 
-    A row may contain several texts. Sentences may have no piece. Columns from
-    `num_sentences` on are padding with arbitrary values.
+    A row may contain several texts, a sentence may have no piece. Columns from
+    `num_sentences` on are padding with arbitrary values. All are int32 tensors.
 
     Attributes:
-        pieces: int32 tensor `(B, P)`, pieces of all sentences of a row, padded.
-        sentence_lengths: int32 tensor `(B, S)`, pieces of each sentence.
-        num_sentences: int32 tensor `(B,)`, at least 1.
-        paragraphs: int32 tensor `(B, S)`, paragraph index of each sentence, rising.
-        sentences: int32 tensor `(B, S)`, sentence index in the paragraph.
-        first_tokens: int32 tensor `(B, S)`, token index of the first piece, above 0
-            where a row begins inside a sentence.
-        texts: int32 tensor `(B, S)`, number of the text, from 0, rising.
+        pieces: `(B, P)`, pieces of all sentences of a row, padded.
+        sentence_lengths: `(B, S)`, pieces of each sentence.
+        num_sentences: `(B,)`, at least 1.
+        paragraphs: `(B, S)`, paragraph index of each sentence, rising.
+        sentences: `(B, S)`, sentence index in the paragraph.
+        first_tokens: `(B, S)`, token index of the first piece, above 0 where a row
+            begins inside a sentence.
+        texts: `(B, S)`, number of the text, from 0, rising.
     """
 
     pieces: tf.Tensor
@@ -58,16 +58,15 @@ class Trees:
     ) -> Self:
         """One document, or window of a document, per row.
 
-        A document without a piece has one empty sentence.
+        A document without a piece has one empty sentence. All are int tensors.
 
         Args:
-            pieces: int32 tensor `(B, P)`, padded.
-            sentence_lengths: int32 tensor `(B, S)`, S above 0.
-            num_sentences: int32 tensor `(B,)`.
-            paragraph_lengths: int32 tensor `(B, G)`, sentences of each paragraph,
-                padded with 0.
-            first_index: int tensor `(B, 3)`, paragraph, sentence and token index of
-                the first piece in the whole document; None for 0.
+            pieces: `(B, P)`, padded.
+            sentence_lengths: `(B, S)`, S above 0.
+            num_sentences: `(B,)`.
+            paragraph_lengths: `(B, G)`, sentences of each paragraph, padded with 0.
+            first_index: `(B, 3)`, paragraph, sentence and token index of the first
+                piece in the whole document; None for 0.
         """
         num_sentences = tf.maximum(num_sentences, 1)
         if first_index is None:
@@ -110,10 +109,8 @@ class Trees:
     def of_texts(cls, texts: list[tf.RaggedTensor]) -> Self:
         """Equally many texts in each row, each a paragraph of one sentence.
 
-        This is how fine-tuning reads texts (SegaBERT, sections 2.3 and 3.2).
-
-        Args:
-            texts: ragged int32 tensors `(B, pieces)`, in the order of the row.
+        This is how fine-tuning reads texts (SegaBERT, sections 2.3 and 3.2). `texts`
+        are ragged int32 tensors `(B, pieces)`, in the order of the row.
         """
         lengths = tf.stack([text.row_lengths() for text in texts], axis=1)
         lengths = tf.cast(lengths, tf.int32)
@@ -146,12 +143,9 @@ class Trees:
         """Paragraph index of each sentence, below `cap`: int32 tensor `(B, S)`.
 
         The paragraphs of a row slide down until the last one fits or the first one is
-        0, and are then clamped. This keeps the differences between the paragraphs of a
-        window deep in a long document, which clamping alone would lose (rule of the
-        authors' code of SegaBERT).
-
-        Args:
-            cap: rows of the paragraph table; None if there is none.
+        0, and are then clamped. Clamping alone would make the paragraphs of a window
+        deep in a document equal (rule of the authors' code of SegaBERT). None has no
+        cap.
         """
         if cap is None:
             return self.paragraphs
@@ -171,8 +165,7 @@ class Beginnings(NamedTuple):
 
     Attributes:
         trees: their word pieces.
-        num_sentences: int32 `(B,)`; 0 for a text without a piece, whose tree has one
-            empty sentence.
+        num_sentences: int32 `(B,)`; 0 for a text without a piece.
         sentences: string `(B, S)`, the sentences, unchanged, padded.
         is_cut: bool `(B,)`, whether the text has more pieces.
     """
@@ -187,16 +180,15 @@ class GraphTreeBuilder(tf.Module):
     """Turns texts into trees, each cut to the capacity of its row.
 
     As in records, a line is a paragraph, and sentences and paragraphs without a piece
-    are left out. As in windows of documents, a beginning is whole sentences, or a part
-    of the first one if that alone is too long.
+    are left out. A beginning is whole sentences, or a part of the first one if that
+    alone is too long.
 
     Args:
         splitter: splits paragraphs into sentences.
         word_pieces: encodes sentences.
         max_pieces: maximum number of pieces of a text.
         max_sentences: maximum number of sentences; None for any number.
-        longest_part: if set, a sentence counts as several sentences, of at most this
-            number of pieces each.
+        longest_part: if set, a longer sentence counts as several sentences.
     """
 
     def __init__(

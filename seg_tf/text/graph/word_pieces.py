@@ -54,7 +54,7 @@ class Pieces:
         ids: vocabulary ids.
         spans: the span that each belongs to.
         starts: the first character of each.
-        stops: the position after the last character of each.
+        stops: the position after its last character.
     """
 
     ids: tf.Tensor
@@ -74,9 +74,7 @@ class _Words:
 
 
 class GraphWordPieces(tf.Module):
-    """Encodes spans of a flat tensor of characters as word pieces.
-
-    The ids are those of `seg_tf.text.word_pieces.WordPieces`.
+    """Encodes spans of a flat tensor of characters as `WordPieces` does.
 
     Args:
         vocabulary: the tokens and their ids.
@@ -106,10 +104,10 @@ class GraphWordPieces(tf.Module):
         """The pieces of every span; no word reaches from one to the next.
 
         Args:
-            code_points: int32 tensor `(N,)`.
-            starts: int32 tensor `(R,)`, the first character of each span.
-            stops: int32 tensor `(R,)`, the position after its last character.
-            texts: int32 tensor `(R,)`, the text of each span, not falling.
+            code_points: int32 `(N,)`.
+            starts: int32 `(R,)`, the first character of each span.
+            stops: int32 `(R,)`, the position after its last character.
+            texts: int32 `(R,)`, the text of each span, not falling.
             most_words: maximum number of words per text; each has at least one piece.
         """
         words = self._words(code_points, starts, stops)
@@ -185,10 +183,10 @@ class NormalizedCharacters:
 
     Attributes:
         entry: `(0x110000,)`, the sequence that each code point becomes; 0 if it stays.
-        lengths: of every sequence.
+        lengths: length of every sequence.
         starts: where in `sequences` each begins.
         sequences: code points, one sequence after the other.
-        kind: `(0x110000,)`, part of a word, whole word or blank, of normalised ones.
+        kind: `(0x110000,)`, `_PART`, `_ALONE` or `_BLANK`, of normalised code points.
     """
 
     entry: np.ndarray

@@ -5,6 +5,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from seg_tf.config import LossScaleConfig, configured_by
+
 
 class NoLossScale:
     """The scale of precisions that need none."""
@@ -19,6 +21,7 @@ class NoLossScale:
         """Does nothing."""
 
 
+@configured_by(LossScaleConfig)
 class DynamicLossScale:
     """Halves when a gradient overflows, doubles after a run of good steps.
 

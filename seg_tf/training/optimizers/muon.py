@@ -14,7 +14,7 @@ from seg_tf.training.optimizers.dense_gradients import dense
 class Muon(AdamW):
     """Muon (Jordan et al., 2024, https://kellerjordan.github.io/posts/muon/).
 
-    The kernels that layers mark as hidden matrices (`seg_tf.layers.hidden_matrices`)
+    The kernels that layers mark as hidden matrices (`seg_tf.layers.common`)
     move by the orthogonalized Nesterov momentum of their gradient:
 
         m = momentum * m + g

@@ -6,7 +6,15 @@ from typing import Any
 
 import keras
 
-from seg_tf.configuration.optimizers import share_of_run
+from seg_tf.config import (
+    AdamWConfig,
+    CosineAdamWConfig,
+    LambConfig,
+    MuonConfig,
+    StableAdamWConfig,
+    configured_by,
+)
+from seg_tf.config.optimizers import share_of_run
 from seg_tf.training.optimizers import schedule
 from seg_tf.training.optimizers.adamw import AdamW
 from seg_tf.training.optimizers.lamb import Lamb
@@ -18,6 +26,7 @@ from seg_tf.training.optimizers.muon import Muon
 NO_WEIGHT_DECAY = r"(^|/)(gamma|beta|scale|\w*bias)(:\d+)?$"
 
 
+@configured_by(AdamWConfig)
 def build_adamw(decay_power: float = 1.0, **settings: Any) -> AdamW:
     """AdamW as BERT trains with it.
 
@@ -28,6 +37,7 @@ def build_adamw(decay_power: float = 1.0, **settings: Any) -> AdamW:
     return build_scheduled(AdamW, _polynomial(decay_power), name="adamw", **settings)
 
 
+@configured_by(LambConfig)
 def build_lamb(decay_power: float = 1.0, **settings: Any) -> Lamb:
     """LAMB, for batches of thousands.
 
@@ -38,6 +48,7 @@ def build_lamb(decay_power: float = 1.0, **settings: Any) -> Lamb:
     return build_scheduled(Lamb, _polynomial(decay_power), name="lamb", **settings)
 
 
+@configured_by(CosineAdamWConfig)
 def build_cosine_adamw(**settings: Any) -> AdamW:
     """AdamW whose rate falls by a cosine, as Transformer-XL trains with it.
 
@@ -49,6 +60,7 @@ def build_cosine_adamw(**settings: Any) -> AdamW:
     )
 
 
+@configured_by(StableAdamWConfig)
 def build_stable_adamw(
     optimizer_class: type[AdamW] = AdamW,
     *,
@@ -70,6 +82,7 @@ def build_stable_adamw(
     return build_scheduled(optimizer_class, stable, **settings)
 
 
+@configured_by(MuonConfig)
 def build_muon(
     *, learning_rate: float, matrix_learning_rate: float, **settings: Any
 ) -> AdamW:

@@ -6,7 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from seg_tf.layers.constructor_arguments import with_arguments
+from seg_tf.layers.common import with_arguments
 
 
 class WarmupDecay(keras.optimizers.schedules.LearningRateSchedule):

@@ -6,10 +6,11 @@ import random
 
 import pytest
 
-from data_pipelines.builds import document_build, document_building, losses
+from data_pipelines.builds import document_build, losses
 from data_pipelines.builds.document_options import DocumentOptions
 from data_pipelines.builds.errors import BuildError
 from data_pipelines.builds.losses import LossWatch, TooManyRejectedError
+from data_pipelines.builds.text_worker import SliceMaker
 from data_pipelines.readers import RejectedDocument
 from tests.data_pipelines import small_corpus
 from tests.data_pipelines.small_corpus import contents
@@ -142,7 +143,7 @@ def test_a_larger_share_goes_on_with_what_is_finished(
 ):
     with pytest.raises(TooManyRejectedError):
         build(corpus, tmp_path)
-    monkeypatch.setattr(document_building, "make_slice", None)  # Nothing is made again.
+    monkeypatch.setattr(SliceMaker, "make", None)  # Nothing is made again.
     build(corpus, tmp_path, max_rejected_share=0.1)
     assert contents(tmp_path) == contents(built)
 

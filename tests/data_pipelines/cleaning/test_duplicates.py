@@ -6,12 +6,13 @@ import random
 import numpy as np
 import pytest
 
-from data_pipelines.builds import document_building, duplicate_search
+from data_pipelines.builds.duplicate_search import FingerprintMaker
 from data_pipelines.builds.errors import BuildError
+from data_pipelines.builds.text_worker import SliceMaker
 from data_pipelines.cleaning import duplicates
 from data_pipelines.cleaning.cleaning_options import CleaningOptions
 from data_pipelines.readers import Document
-from seg_tf.data import tree_shards
+from seg_tf.data import examples
 from seg_tf.data.manifest import Manifest
 from tests.data_pipelines.cleaning import corpora
 from tests.data_pipelines.cleaning.slow_duplicates import (
@@ -63,7 +64,7 @@ def kept_ids(folder):
         document_id
         for shards in manifest.splits.values()
         for shard in shards
-        for _, document_id, _ in tree_shards.read_trees(
+        for _, document_id, _ in examples.read_trees(
             folder / shard.file, manifest.number_widths
         )
     }
@@ -123,9 +124,9 @@ def test_slices_change_no_duplicate(corpus, built, tmp_path):
 
 @pytest.mark.parametrize("fail_after", [0, 2])
 def test_an_interrupted_search_goes_on(corpus, built, tmp_path, fail_after):
-    with interrupted(duplicate_search, fail_after):
+    with interrupted(FingerprintMaker, fail_after):
         corpora.build(corpus[0], tmp_path, NEAR)
-    with noted(duplicate_search) as made:
+    with noted(FingerprintMaker) as made:
         corpora.build(corpus[0], tmp_path, NEAR)
     assert made[0] == fail_after  # What was finished is not done again.
     assert contents(tmp_path) == contents(built)
@@ -141,13 +142,13 @@ def test_too_many_documents_for_near_duplicates_are_refused(
 
 
 def test_a_finished_search_is_not_done_again(corpus, built, tmp_path, monkeypatch):
-    with interrupted(document_building, 1):
+    with interrupted(SliceMaker, 1):
         corpora.build(corpus[0], tmp_path, NEAR)
 
     def never(*_):
         raise AssertionError("signatures were made again")
 
-    monkeypatch.setattr(duplicate_search, "make_slice", never)
+    monkeypatch.setattr(FingerprintMaker, "make", never)
     corpora.build(corpus[0], tmp_path, NEAR)
     assert contents(tmp_path) == contents(built)
 

@@ -1,8 +1,9 @@
 """Properties of every format, and how a format is found."""
 
-import dataclasses
+import gzip
 import json
 import pathlib
+import re
 import tracemalloc
 
 import hypothesis
@@ -23,7 +24,7 @@ FORMATS = [
     "wikitext",
 ]
 # Their files are no text; they have tests of their own.
-TABLES = ["parquet", "tfds"]
+TABLES = ["datasets", "parquet", "tfds"]
 # What formats call bytes that are no text, where a parser finds it.
 PARSERS = {"mediawiki": "damaged_page", "python_docs": "not_python"}
 SENTENCE = "This is a sentence of seven words."
@@ -44,7 +45,7 @@ def one_document(format: str, text: str) -> bytes:
     }[format].encode()
 
 
-def test_formats_are_the_modules_with_a_reader():
+def test_every_format_has_a_line_of_help():
     assert sorted(readers.FORMATS) == sorted(FORMATS + TABLES)
     assert all(readers.FORMATS.values()), "every format has a line of help"
 
@@ -52,6 +53,45 @@ def test_formats_are_the_modules_with_a_reader():
 def test_unknown_format_lists_the_formats():
     with pytest.raises(ValueError, match=r"`format`.*'wikitext'.*Received: 'word'"):
         readers.get_reader("word")
+
+
+def documented_reader(folder):
+    """The file `letters.py` of docs/sources.md, in a folder."""
+    text = pathlib.Path("docs/sources.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"A file `letters.py`:\n\n```python\n(.*?)```", text, re.S)
+    (folder / "letters.py").write_text(code)
+
+
+def test_formats_of_users_are_named_by_their_class(tmp_path, monkeypatch):
+    documented_reader(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    post = tmp_path / "post"
+    post.mkdir()
+    text = "Dear Ann,\nIt rains.\n---\nDear Bob,\nIt snows.\nYours\n---\nDear Cy,"
+    (post / "a.letters.gz").write_bytes(gzip.compress(text.encode()))
+    (post / "b.txt").write_text("no letter")
+    reader = readers.get_reader("letters:Reader", greeting="false")
+    items = list(reader.read_input(post))
+    assert helpers.reasons(items) == ["", "", "empty_document"]
+    assert items[1].paragraphs == ("It snows.", "Yours")
+    assert [item.location for item in items] == [f"letter {n}" for n in (1, 2, 3)]
+    assert readers.options_of("letters:Reader") == {"greeting": "true"}
+    with pytest.raises(ValueError, match=r"'letters:Reader' has the options.*'shout'"):
+        readers.get_reader("letters:Reader", shout="true")
+    (tmp_path / "letters.py").unlink()
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("no_such_module:Reader", "`format` must name a module that can be imported"),
+        ("json:Reader", "`format` must name .*Received: 'json:Reader'"),
+        ("json:JSONDecoder", "`format` must name a dataclass that is a subclass of"),
+    ],
+)
+def test_classes_that_are_no_readers_are_refused(name, message):
+    with pytest.raises(ValueError, match=message):
+        readers.get_reader(name)
 
 
 def test_unknown_option_lists_the_options():
@@ -81,11 +121,6 @@ def test_options_are_listed_as_flags_have_them():
     assert reader == readers.get_reader("plain_text")
 
 
-def test_other_strings_are_no_truth_values():
-    with pytest.raises(ValueError, match="`drop_title` must be true or false"):
-        readers.get_reader("wikiextractor", drop_title="maybe")
-
-
 def test_options_are_parsed_from_flags():
     assert readers.parse_options(["a=b", "c=d=e", "f="]) == {
         "a": "b",
@@ -105,19 +140,6 @@ class TestEveryFormat:
         assert document.paragraphs[-1] == SENTENCE
         assert document.source == "file"
         assert document.num_characters == sum(len(p) for p in document.paragraphs)
-
-    def test_reader_keeps_no_state(self, tmp_path, format):
-        reader = readers.get_reader(format)
-        with pytest.raises(dataclasses.FrozenInstanceError):
-            reader.state = 1
-        path = tmp_path / "file"
-        path.write_bytes(one_document(format, SENTENCE))
-        assert list(reader.read(path)) == list(reader.read(path))
-
-    def test_byte_order_mark_is_dropped(self, tmp_path, format):
-        data = one_document(format, SENTENCE)
-        plain = helpers.read_bytes(tmp_path, format, data)
-        assert helpers.read_bytes(tmp_path, format, b"\xef\xbb\xbf" + data) == plain
 
     def test_line_ends_do_not_matter(self, tmp_path, format):
         data = one_document(format, SENTENCE)

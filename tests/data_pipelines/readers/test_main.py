@@ -40,19 +40,6 @@ def test_shows_documents_counts_and_rejections(corpus):
     assert "corpus.jsonl, line 4: Expected a JSON object; at column 1" in result.stdout
 
 
-def test_long_documents_are_rejected_by_flag(corpus):
-    result = run(
-        "--format=json_lines",
-        f"--input={corpus}",
-        "--reader_options=text_field=body",
-        "--max_document_megabytes=0.00001",
-    )
-    assert result.returncode == 0, result.stderr
-    counts = "'too_long_document': 49"
-    assert "Rejected: 50" in result.stdout
-    assert counts in result.stdout
-
-
 @pytest.mark.parametrize(
     "arguments, message",
     [
@@ -70,11 +57,9 @@ def test_says_what_is_wrong(arguments, message):
     assert result.stderr.startswith(message)
 
 
-def read_plain(path):
-    """Documents of plain text: paragraphs a line, parted by blank lines."""
-    documents = path.read_bytes().decode("utf-8").split("\n\n")
-    assert documents.pop() == ""
-    return [document.split("\n") for document in documents]
+def plain_documents(path):
+    text = path.read_bytes().decode("utf-8")
+    return [document.split("\n") for document in text.split("\n\n")[:-1]]
 
 
 def test_output_is_the_text_as_a_paragraph_a_line(corpus):
@@ -95,13 +80,13 @@ def test_output_is_the_text_as_a_paragraph_a_line(corpus):
         [f"Document {number}.", "More."] for number in range(50) if number != 3
     ]
     # U+2028 is no line end here, and it must not become one.
-    assert read_plain(one) == [*documents, ["Zwölf\u2028Zeilen.", "Ende."]]
+    assert plain_documents(one) == [*documents, ["Zwölf\u2028Zeilen.", "Ende."]]
 
     folder = corpus / "texts"
     folder.mkdir()
     assert run(*arguments, f"--output={folder}").returncode == 0
-    assert read_plain(folder / "corpus.jsonl.txt") == documents
-    assert read_plain(folder / "more" / "other.jsonl.txt") == [
+    assert plain_documents(folder / "corpus.jsonl.txt") == documents
+    assert plain_documents(folder / "more" / "other.jsonl.txt") == [
         ["Zwölf\u2028Zeilen.", "Ende."]
     ]
     assert sorted(path.name for path in folder.rglob("*.*")) == [

@@ -10,7 +10,6 @@ from seg_tf.text.graph.flat import (
     FlatTexts,
     MarkedPositions,
     count_off,
-    shifted,
 )
 
 
@@ -40,12 +39,6 @@ def test_one_long_run_does_not_make_others_long():
     assert numbers[999_999] == 999_999
     assert runs[-1] == 100_000
     assert int(tf.reduce_sum(numbers[1_000_000:])) == 0
-
-
-@pytest.mark.parametrize(("by", "expected"), [(1, [2, 3, 9]), (-2, [9, 9, 1])])
-def test_shifted(by, expected):
-    assert shifted(tf.constant([1, 2, 3]), by, 9).numpy().tolist() == expected
-    assert shifted(tf.constant([], tf.int32), by, 9).numpy().tolist() == []
 
 
 def test_a_table_of_code_points():

@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import json
 import random
 
 import numpy as np
@@ -120,12 +119,6 @@ def test_what_a_paragraph_comes_to_hangs_on_no_other():
     # A mark at the end, a word that would continue, a paragraph without words.
     assert_equal("english", ["He ran.", "then", "", "by J.", "Brown.", " ", ".", "."])
     assert_equal("english", [])
-
-
-def test_golden_rules():
-    path = sample_data("sentence_splitting", "golden_rules_english.json")
-    cases = [case["text"] for case in json.loads(path.read_text())["cases"]]
-    assert_equal("english", [line for text in cases for line in text.split("\n")])
 
 
 @pytest.mark.parametrize(

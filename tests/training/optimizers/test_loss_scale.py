@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seg_tf import configuration
-from seg_tf.training import pretraining
+from seg_tf.config import LossScaleConfig
+from seg_tf.training import build
 from seg_tf.training.optimizers.loss_scale import DynamicLossScale, NoLossScale
-from tests.training.stand_ins import ArithmeticInputs, small_config
+from tests.training.stand_ins import ArithmeticInputs, make_updates, small_config
 
 pytestmark = pytest.mark.slow
 
@@ -66,31 +66,29 @@ def float16_config(initial):
     )
     training = dataclasses.replace(
         config.training,
-        loss_scale=configuration.LossScaleConfig(initial=initial, growth_interval=50),
+        loss_scale=LossScaleConfig(initial=initial, growth_interval=50),
     )
     return dataclasses.replace(config, training=training)
 
 
 def fitted(config, updates):
-    pretrainer = pretraining.build_pretrainer(config, ArithmeticInputs())
+    learner = build.build_learner(config, ArithmeticInputs())
     dataset = ArithmeticInputs().train_dataset(8)
-    pretrainer.fit(dataset, steps_per_epoch=updates, verbose=0, shuffle=False)
-    return pretrainer
+    make_updates(learner, dataset, updates)
+    return learner
 
 
 def test_float16_finds_its_scale_and_learns():
     # From 2**30 every gradient overflows until the scale has come down; the schedule
     # and the Keras epochs count updates alone.
     config = float16_config(2.0**30)
-    pretrainer = fitted(config, updates=15)
-    skipped = int(pretrainer.totals["skipped_steps"].result())
+    learner = fitted(config, updates=15)
+    skipped = learner.skipped_steps
     assert 5 < skipped <= 20
-    assert pretrainer.updates == 15
-    assert pretrainer.samples == 8 * (15 + skipped)
-    assert float(pretrainer.step_options.loss_scale.value) == 2.0 ** (30 - skipped)
-    assert float(pretrainer.learning_rate.result()) == pytest.approx(
-        1e-2 * (60 - 14) / 59
-    )
+    assert learner.updates == 15
+    assert learner.samples == 8 * (15 + skipped)
+    assert float(learner.options.loss_scale.value) == 2.0 ** (30 - skipped)
+    assert learner.learning_rate == pytest.approx(1e-2 * (60 - 14) / 59)
     float32 = fitted(small_config(dropout=0.0, batch_size=8, num_updates=60), 15)
-    one, other = (p.interval_results()["loss"] for p in (pretrainer, float32))
+    one, other = (p.interval_results()["loss"] for p in (learner, float32))
     assert one == pytest.approx(other, rel=0.02)

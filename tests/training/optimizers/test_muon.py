@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seg_tf.layers.hidden_matrices import mark_hidden_matrix
+from seg_tf.layers.common import mark_hidden_matrix
 from seg_tf.training.optimizers.muon import Muon, orthogonalize
 from tests.conformance.cases import CASES
 from tests.training.optimizers.test_adamw import slow_adamw

@@ -2,10 +2,17 @@ import keras
 import numpy as np
 import pytest
 
-from seg_tf import configuration
-from seg_tf.layers.hidden_matrices import mark_hidden_matrix
+from seg_tf.config import (
+    AdamWConfig,
+    CosineAdamWConfig,
+    LambConfig,
+    MuonConfig,
+    StableAdamWConfig,
+    build_from,
+)
+from seg_tf.layers.common import mark_hidden_matrix
 from seg_tf.training.optimizers.optimizer import build_adamw
-from tests.training.stand_ins import small_config, small_pretrainer
+from tests.training.stand_ins import small_config, small_learner
 
 NUM_UPDATES = 6
 SETTINGS = {
@@ -85,40 +92,45 @@ def test_updates_equal_adamw_in_numpy():
 @pytest.mark.parametrize(
     "config",
     [
-        configuration.AdamWConfig(),
-        configuration.LambConfig(),
-        configuration.MuonConfig(warmup_updates=0),
+        AdamWConfig(),
+        LambConfig(),
+        MuonConfig(warmup_updates=0),
     ],
 )
 def test_every_bias_and_layer_norm_of_the_model_and_nothing_else_is_not_decayed(config):
-    pretrainer = small_pretrainer(optimizer=config)
+    learner = small_learner(optimizer=config)
+    layers = {
+        id(layer): layer
+        for part in (learner.encoder, *learner.objectives.values())
+        for layer in part._flatten_layers()
+    }
     norms = [
         layer
-        for layer in pretrainer._flatten_layers()
+        for layer in layers.values()
         if isinstance(layer, keras.layers.LayerNormalization)
     ]
     exempt = {id(v) for layer in norms for v in layer.variables}
-    exempt |= {id(v) for v in pretrainer.trainable_variables if v.name.endswith("bias")}
+    exempt |= {id(v) for v in learner.trainable_variables if v.name.endswith("bias")}
     assert len(norms) == 4  # after the embeddings, two in the layer, in the head
-    before = {id(v): v.numpy() for v in pretrainer.trainable_variables}
+    before = {id(v): v.numpy() for v in learner.trainable_variables}
 
     # With no gradient, whatever moves is decayed.
-    for variable in pretrainer.trainable_variables:
+    for variable in learner.trainable_variables:
         variable.assign(keras.ops.ones_like(variable))
-    pretrainer.optimizer.apply(
-        [keras.ops.zeros(v.shape) for v in pretrainer.trainable_variables]
+    learner.optimizer.apply(
+        [keras.ops.zeros(v.shape) for v in learner.trainable_variables]
     )
-    for variable in pretrainer.trainable_variables:
+    for variable in learner.trainable_variables:
         moved = not np.all(variable.numpy() == 1)
         assert moved == (id(variable) not in exempt), variable.path
     assert len(before) > len(exempt) > 10
 
 
 def test_config_builds_the_optimizer_with_its_schedule():
-    config = configuration.AdamWConfig(
+    config = AdamWConfig(
         learning_rate=0.5, end_learning_rate=0.1, decay_updates=60, weight_decay=0.3
     )
-    optimizer = configuration.build(config, num_updates=200)
+    optimizer = build_from(config, num_updates=200)
     rates = []
     for updates in (0, 1, 2, 60):
         optimizer.iterations.assign(updates)
@@ -131,7 +143,7 @@ def test_config_builds_the_optimizer_with_its_schedule():
 
 
 def test_every_argument_of_the_schedule_arrives():
-    config = configuration.LambConfig(
+    config = LambConfig(
         learning_rate=0.5,
         warmup_updates=7,
         decay_updates=60,
@@ -139,7 +151,7 @@ def test_every_argument_of_the_schedule_arrives():
         decay_from_start=True,
         end_learning_rate=0.1,
     )
-    optimizer = configuration.build(config, num_updates=200)
+    optimizer = build_from(config, num_updates=200)
     optimizer.iterations.assign(30)
     # Half of the 60 are left; from the end of the warm-up it would be 30 / 53.
     np.testing.assert_allclose(
@@ -148,7 +160,7 @@ def test_every_argument_of_the_schedule_arrives():
 
 
 def test_cosine_config_builds_the_optimizer_with_its_schedule():
-    config = configuration.CosineAdamWConfig(
+    config = CosineAdamWConfig(
         learning_rate=0.5,
         warmup_updates=50,
         decay_updates=300,
@@ -158,7 +170,7 @@ def test_cosine_config_builds_the_optimizer_with_its_schedule():
         beta_2=0.8,
         epsilon=0.1,
     )
-    optimizer = configuration.build(config, num_updates=200)
+    optimizer = build_from(config, num_updates=200)
     rates = []
     for updates in (0, 49, 100, 200, 300):
         optimizer.iterations.assign(updates)
@@ -172,7 +184,7 @@ def test_cosine_config_builds_the_optimizer_with_its_schedule():
 
 
 def test_cosine_defaults_are_those_of_transformer_xl():
-    optimizer = configuration.build(configuration.CosineAdamWConfig(), num_updates=100)
+    optimizer = build_from(CosineAdamWConfig(), num_updates=100)
     # No warm-up: the first update is at the peak, the last almost at zero.
     np.testing.assert_allclose(float(optimizer.learning_rate), 2.5e-4, rtol=1e-6)
     optimizer.iterations.assign(50)
@@ -184,14 +196,14 @@ def test_cosine_defaults_are_those_of_transformer_xl():
     assert settings | expected == settings
     # Without decay an update is Adam's: of the rate, in the gradient's direction.
     weight = keras.Variable(np.full((2,), 5.0, "float32"))
-    optimizer = configuration.build(configuration.CosineAdamWConfig(), num_updates=9)
+    optimizer = build_from(CosineAdamWConfig(), num_updates=9)
     optimizer.build([weight])
     optimizer.apply([keras.ops.array([3.0, 0.0])])
     np.testing.assert_allclose(5 - weight.numpy(), [2.5e-4, 0], atol=1e-6)
 
 
 def test_lamb_config_builds_the_optimizer_with_its_schedule():
-    config = configuration.LambConfig(
+    config = LambConfig(
         warmup_updates=36,
         weight_decay=0.3,
         beta_1=0.7,
@@ -199,7 +211,7 @@ def test_lamb_config_builds_the_optimizer_with_its_schedule():
         epsilon=0.1,
         adapt_excluded=False,
     )
-    optimizer = configuration.build(config, num_updates=100)
+    optimizer = build_from(config, num_updates=100)
     optimizer.iterations.assign(36)
     # NVIDIA's: the square-root decay has been going on since the first update.
     np.testing.assert_allclose(float(optimizer.learning_rate), 0.8 * 6e-3, rtol=1e-6)
@@ -210,13 +222,13 @@ def test_lamb_config_builds_the_optimizer_with_its_schedule():
 
 
 def rate_after(config, num_updates, updates):
-    optimizer = configuration.build(config, num_updates=num_updates)
+    optimizer = build_from(config, num_updates=num_updates)
     optimizer.iterations.assign(updates)
     return float(optimizer.learning_rate)
 
 
 def test_stable_config_builds_the_optimizer_with_its_schedule():
-    config = configuration.StableAdamWConfig(
+    config = StableAdamWConfig(
         learning_rate=0.5, warmup_updates=10, decay_share=0.25, end_learning_rate=0.1
     )
     assert config.decay_begin(200) == 150
@@ -225,7 +237,7 @@ def test_stable_config_builds_the_optimizer_with_its_schedule():
 
 
 def test_muon_config_gives_both_groups_one_schedule_with_two_peaks():
-    config = configuration.MuonConfig(
+    config = MuonConfig(
         learning_rate=0.5,
         matrix_learning_rate=2.0,
         momentum=0.7,
@@ -237,7 +249,7 @@ def test_muon_config_gives_both_groups_one_schedule_with_two_peaks():
     start = {"kernel": np.full((2, 2), 3.0), "bias": np.ones(2)}
     for updates, rate in ((0, 0.05), (10, 0.5), (175, 0.3), (200, 0.1)):
         assert rate_after(config, 200, updates) == np.float32(rate)
-        optimizer = configuration.build(config, num_updates=200)
+        optimizer = build_from(config, num_updates=200)
         assert (optimizer.name, optimizer.momentum) == ("muon", 0.7)
         kernel, bias = (keras.Variable(v, name=name) for name, v in start.items())
         mark_hidden_matrix(kernel)
@@ -250,19 +262,17 @@ def test_muon_config_gives_both_groups_one_schedule_with_two_peaks():
 
 
 def test_share_of_the_run_is_warmed_up_unless_a_number_is_given():
-    shared = configuration.AdamWConfig(learning_rate=1.0, warmup_share=0.25)
-    fixed = configuration.AdamWConfig(
-        learning_rate=1.0, warmup_share=0.25, warmup_updates=2
-    )
+    shared = AdamWConfig(learning_rate=1.0, warmup_share=0.25)
+    fixed = AdamWConfig(learning_rate=1.0, warmup_share=0.25, warmup_updates=2)
     assert rate_after(shared, 16, 0) == 1 / 4
     assert rate_after(fixed, 16, 0) == 1 / 2
     assert (shared.warmup(16), fixed.warmup(16)) == (4, 2)
 
 
 def test_iterations_count_updates_and_drive_the_schedule():
-    pretrainer = small_pretrainer(small_config(num_updates=100))
-    optimizer = pretrainer.optimizer
-    gradients = [keras.ops.ones(v.shape) for v in pretrainer.trainable_variables]
+    learner = small_learner(small_config(num_updates=100))
+    optimizer = learner.optimizer
+    gradients = [keras.ops.ones(v.shape) for v in learner.trainable_variables]
     for updates in range(3):
         assert int(optimizer.iterations) == updates
         optimizer.apply(gradients)

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from seg_tf import configuration
+from seg_tf.config import AdamWConfig
 from seg_tf.training.optimizers.schedule import WarmupCosineDecay, WarmupPolynomialDecay
 
 
@@ -133,8 +133,8 @@ def test_cosine_serialisation_keeps_every_argument():
 
 
 def test_one_percent_is_the_default_warm_up_and_never_nothing():
-    assert configuration.AdamWConfig().warmup(500_000) == 5_000
-    assert configuration.AdamWConfig().warmup(20) == 1
+    assert AdamWConfig().warmup(500_000) == 5_000
+    assert AdamWConfig().warmup(20) == 1
 
 
 def test_late_decay_stays_at_the_peak_until_it_begins():

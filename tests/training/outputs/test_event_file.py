@@ -2,7 +2,7 @@ import time
 
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from seg_tf.training.outputs.event_file import EventFile
+from seg_tf.training.logs import EventFile
 
 
 def read(folder):

@@ -3,8 +3,8 @@ import re
 import pytest
 
 from seg_tf import files
-from seg_tf.training.outputs import plots, run_log
-from seg_tf.training.outputs.run_log import RunLog
+from seg_tf.training import plots, run_folder
+from seg_tf.training.logs import RunLog
 from seg_tf.training.run_folder import RunFolder
 from tests import command_calls
 
@@ -29,7 +29,7 @@ def curves(axes):
 
 
 def test_curve_shows_both_losses_against_updates(tmp_path):
-    rows = run_log.read(RunFolder(write_log(tmp_path / "one")).log_file)
+    rows = run_folder.read_log(RunFolder(write_log(tmp_path / "one")).log_file)
     figure = plots.curves({"one": rows}, show_training=True)
     (axes,) = figure.axes
     assert curves(axes) == {
@@ -45,7 +45,9 @@ def test_curve_shows_both_losses_against_updates(tmp_path):
 
 def test_several_runs_have_a_colour_each(tmp_path):
     runs = {
-        name: run_log.read(RunFolder(write_log(tmp_path / name, offset)).log_file)
+        name: run_folder.read_log(
+            RunFolder(write_log(tmp_path / name, offset)).log_file
+        )
         for name, offset in (("one", 0.0), ("two", 1.0))
     }
     (axes,) = plots.curves(runs, show_training=False).axes

@@ -1,35 +1,25 @@
 import dataclasses
-import types
 
 import pytest
 import tensorflow as tf
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
-from seg_tf.training.outputs import profile_updates
-from seg_tf.training.outputs.profiler import Profiler
-
-
-def model(updates=0, is_chief=True):
-    """The parts of a pretrainer that the profiler reads."""
-    distribution = types.SimpleNamespace(is_chief=is_chief)
-    options = types.SimpleNamespace(distribution=distribution)
-    return types.SimpleNamespace(updates=updates, step_options=options)
+from seg_tf.commands import profile_updates
+from seg_tf.training.profiler import Profiler
 
 
 @dataclasses.dataclass
 class Run:
-    """A run that only calls the callback, as Keras does."""
+    """A run that only calls the profiler."""
 
     profiler: Profiler
     reports: list
 
-    def train(self, model, last):
-        self.profiler.set_model(model)
-        self.profiler.on_train_begin()
-        for batch in range(last - model.updates):
-            self.profiler.on_train_batch_begin(batch)
-            tf.matmul(tf.ones([2, 2]), tf.ones([2, 2]))
-            self.profiler.on_train_batch_end(batch)
+    def train(self, last, done=0):
+        self.profiler.start(done)
+        for number in range(done + 1, last + 1):
+            with self.profiler.update(number):
+                tf.matmul(tf.ones([2, 2]), tf.ones([2, 2]))
 
 
 @pytest.fixture
@@ -60,8 +50,7 @@ def profiles(folder):
 
 
 def test_profile_is_of_the_updates_asked_for(run, tmp_path):
-    with run.profiler:
-        run.train(model(), last=10)
+    run.train(last=10)
     ((steps, names),) = profiles(tmp_path)
     assert steps == [3, 4, 5]
     assert any("MatMul" in name for name in names)
@@ -69,38 +58,26 @@ def test_profile_is_of_the_updates_asked_for(run, tmp_path):
 
 
 def test_run_that_ends_within_the_range_leaves_what_it_has(run, tmp_path):
-    def train_and_fail():
-        with run.profiler:
-            run.train(model(), last=4)
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        train_and_fail()
+    run.train(last=4)
+    run.profiler.close()
     ((steps, _),) = profiles(tmp_path)
     assert steps == [3, 4]
     assert "updates 3 to 4" in run.reports[0]
 
 
 def test_run_resumed_within_the_range_profiles_the_rest(run, tmp_path):
-    run.train(model(updates=4), last=8)
+    run.train(last=8, done=4)
     ((steps, _),) = profiles(tmp_path)
     assert steps == [5]
 
 
 def test_run_resumed_after_the_range_says_that_there_is_no_profile(run, tmp_path):
-    run.train(model(updates=5), last=8)
+    run.train(last=8, done=5)
     assert not profiles(tmp_path)
     assert run.reports == [
         "No profile is written: the run goes on after update 5, the last to be "
         "profiled is 5"
     ]
-
-
-def test_only_the_chief_profiles(run, tmp_path):
-    with run.profiler:
-        run.train(model(is_chief=False), last=8)
-    assert not profiles(tmp_path)
-    assert run.reports == []
 
 
 def test_profile_that_fails_does_not_end_the_run(run, monkeypatch):
@@ -109,7 +86,7 @@ def test_profile_that_fails_does_not_end_the_run(run, monkeypatch):
 
     monkeypatch.setattr(tf.profiler.experimental, "start", lambda folder: None)
     monkeypatch.setattr(tf.profiler.experimental, "stop", stop)
-    run.train(model(), last=8)
+    run.train(last=8)
     assert run.reports == ["No profile is written: the disk is full"]
 
 

@@ -1,8 +1,8 @@
 import keras
 import pytest
 
+from seg_tf.training import trackers
 from seg_tf.training.errors import TrainingStopped
-from seg_tf.training.outputs import run_callbacks
 
 
 class Folder(keras.callbacks.Callback):
@@ -22,12 +22,12 @@ def not_a_callback(folder):
 
 def test_callbacks_are_made_of_their_names_with_an_existing_folder(tmp_path):
     names = [f"{__name__}:Folder", "keras.callbacks:TerminateOnNaN"]
-    factories = run_callbacks.find_factories(names[:1], "callbacks")
-    (made,) = run_callbacks.make_callbacks(factories, tmp_path / "run")
+    factories = trackers.find_factories(names[:1], "callbacks")
+    (made,) = trackers.make_callbacks(factories, tmp_path / "run")
     assert isinstance(made, Folder)
     assert made.folder == tmp_path / "run"
     assert made.folder.is_dir()
-    assert run_callbacks.find_factories(names, "callbacks")[1] is (
+    assert trackers.find_factories(names, "callbacks")[1] is (
         keras.callbacks.TerminateOnNaN
     )
 
@@ -36,18 +36,18 @@ def test_callbacks_are_made_of_their_names_with_an_existing_folder(tmp_path):
     "name", ["nowhere:Folder", f"{__name__}:absent", "Folder", ":Folder"]
 )
 def test_name_that_cannot_be_imported_is_an_error(name):
-    with pytest.raises(ValueError, match=rf"`--callbacks` .* Received: {name}: "):
-        run_callbacks.find_factories([name], "--callbacks")
+    with pytest.raises(ValueError, match=rf"`--callbacks` must .*Received: '{name}'"):
+        trackers.find_factories([name], "--callbacks")
 
 
 def test_function_that_makes_something_else_is_an_error(tmp_path):
     with pytest.raises(TrainingStopped, match=r"must name functions that return a Ker"):
-        run_callbacks.make_callbacks([not_a_callback], tmp_path)
+        trackers.make_callbacks([not_a_callback], tmp_path)
 
 
 def test_rows_go_to_callbacks_that_take_them_each_its_own(tmp_path):
     row = {"loss": 1.0}
     takes = Folder(tmp_path), Folder(tmp_path)
-    run_callbacks.tell([keras.callbacks.Callback(), *takes], 5, row)
+    trackers.send_row([keras.callbacks.Callback(), *takes], 5, row)
     assert row == {"loss": 1.0}
     assert [len(one.rows) for one in takes] == [1, 1]

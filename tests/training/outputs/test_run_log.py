@@ -2,12 +2,12 @@ import json
 
 import pytest
 
-from seg_tf.training.outputs import run_log
-from seg_tf.training.outputs.run_log import RunLog
+from seg_tf.training import run_folder
+from seg_tf.training.logs import RunLog
 
 
 def rows_of(path):
-    return [(row["kind"], row["updates"]) for row in run_log.read(path)]
+    return [(row["kind"], row["updates"]) for row in run_folder.read_log(path)]
 
 
 @pytest.fixture
@@ -39,12 +39,12 @@ def test_rows_after_the_resumed_update_are_dropped(log_file):
         ("train", 4),
         ("train", 5),
     ]
-    assert run_log.read(log_file)[-1]["loss"] == 9.0
+    assert run_folder.read_log(log_file)[-1]["loss"] == 9.0
 
 
 def test_last_value_before_the_resumed_update_is_kept(log_file):
-    assert RunLog(log_file, updates=4).last_kept("loss") == 1 / 4
-    assert RunLog(log_file, updates=0).last_kept("loss") is None
+    assert RunLog(log_file, updates=4).last("loss") == 1 / 4
+    assert RunLog(log_file, updates=0).last("loss") is None
     assert not RunLog(log_file).has_rows
 
 
@@ -69,10 +69,10 @@ def test_broken_line_in_the_middle_is_named(log_file):
     lines[2] = "{"
     log_file.write_text("\n".join(lines) + "\n")
     with pytest.raises(ValueError, match=r"log\.jsonl:3: not valid JSON"):
-        run_log.read(log_file)
+        run_folder.read_log(log_file)
 
 
 def test_new_run_starts_an_empty_log(tmp_path):
     RunLog(tmp_path / "log.jsonl")
-    assert run_log.read(tmp_path / "log.jsonl") == []
-    assert run_log.read(tmp_path / "absent.jsonl") == []
+    assert run_folder.read_log(tmp_path / "log.jsonl") == []
+    assert run_folder.read_log(tmp_path / "absent.jsonl") == []

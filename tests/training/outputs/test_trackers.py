@@ -6,8 +6,8 @@ import shutil
 import pytest
 
 from seg_tf import files
-from seg_tf.training.outputs import trackers
-from seg_tf.training.outputs.trackers import TrackedRun, Tracker
+from seg_tf.training import trackers
+from seg_tf.training.trackers import TrackedRun, Tracker
 from tests.training.outputs import tracker_stand_ins
 
 ROWS = [(5, {"train/loss": 2.0}), (10, {"train/loss": 1.5, "health/speed": 7.0})]

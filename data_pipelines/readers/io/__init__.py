@@ -1,1 +1,0 @@
-"""Bytes and text of input files: opening, decompressing, decoding."""

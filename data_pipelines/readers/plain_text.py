@@ -1,0 +1,137 @@
+"""Plain text: a file, a block between blank lines or a line is a document."""
+
+import dataclasses
+import io
+import itertools
+import statistics
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+from data_pipelines.readers import base, streams
+
+_HARD_WRAPPED = ("auto", "yes", "no")
+_DOCUMENTS = ("file", "blank_lines", "lines")
+_LONGEST_WRAPPED_LINE = 100
+
+
+@dataclasses.dataclass(frozen=True)
+class PlainTextReader(base.TextReader):
+    """Plain text: a file, a block between blank lines or a line is a document.
+
+    Args:
+        documents: "file": a file is a document, held in memory as a whole.
+            "blank_lines": blank lines separate documents, and a line is a paragraph,
+            as `data_pipelines.readers --output` writes them. "lines": a line is a
+            document of one paragraph.
+        hard_wrapped: whether line ends within a paragraph are mere line breaks.
+            "yes": blank lines separate paragraphs, whose lines are joined by a space (a
+            hyphen at the end of a line stays). "no": every line that is not blank is a
+            paragraph. "auto": see `is_hard_wrapped`; "no" if a file holds many
+            documents. With documents=blank_lines, "yes" joins the lines of a document
+            to one paragraph.
+        encoding: see `base.TextReader`.
+    """
+
+    suffixes: ClassVar[tuple[str, ...]] = (".txt", ".text")
+
+    documents: str = "file"
+    hard_wrapped: str = "auto"
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.documents not in _DOCUMENTS:
+            raise ValueError(
+                f"`documents` must be one of {_DOCUMENTS}. Received: {self.documents!r}"
+            )
+        if self.documents == "lines" and self.hard_wrapped == "yes":
+            raise ValueError(
+                "`hard_wrapped` must not be yes where a line is a document. Received: "
+                "documents='lines', hard_wrapped='yes'"
+            )
+        if self.hard_wrapped not in _HARD_WRAPPED:
+            raise ValueError(
+                f"`hard_wrapped` must be one of {_HARD_WRAPPED}. Received: "
+                f"{self.hard_wrapped!r}"
+            )
+
+    def read_stream(
+        self, stream: io.BufferedReader, source: str
+    ) -> Iterator[base.Document | base.RejectedDocument]:
+        if self.documents != "file":
+            yield from self._read_documents(stream, source)
+            return
+        text = streams.read_document(stream, self.max_document_bytes, self.encoding)
+        lines = [line.strip() for line in text.split("\n")]
+        if self.hard_wrapped == "no" or (
+            self.hard_wrapped == "auto" and not is_hard_wrapped(lines)
+        ):
+            paragraphs = [line for line in lines if line]
+        else:
+            runs = itertools.groupby(lines, bool)
+            paragraphs = [" ".join(run) for has_text, run in runs if has_text]
+        yield base.to_document(paragraphs, source, base.WHOLE_FILE)
+
+    def _read_documents(
+        self, stream: io.BufferedReader, source: str
+    ) -> Iterator[base.Document | base.RejectedDocument]:
+        for block in self._blocks(stream):
+            first_line = block.first.number
+            try:
+                text = block.decode(self.encoding)
+            except streams.DocumentError as error:
+                yield base.reject(error, source, f"line {first_line}")
+                continue
+            lines = enumerate((line.strip() for line in text.split("\n")), first_line)
+            # Decoding may reveal more line ends (`\r`) and blank lines.
+            for has_text, run in itertools.groupby(lines, lambda line: bool(line[1])):
+                if not has_text:
+                    continue
+                numbers, paragraphs = zip(*run, strict=True)
+                if self.documents == "lines":
+                    for number, paragraph in zip(numbers, paragraphs, strict=True):
+                        yield base.Document((paragraph,), source, f"line {number}")
+                    continue
+                if self.hard_wrapped == "yes":
+                    paragraphs = (" ".join(paragraphs),)
+                yield base.Document(paragraphs, source, f"line {numbers[0]}")
+
+    def _blocks(self, stream: io.BufferedReader) -> Iterator[streams.Block]:
+        """Splits a file at blank lines, or after every line."""
+        block = None
+        for line in streams.lines(stream, self.max_document_bytes):
+            is_blank = line.data.isspace() and not line.is_long
+            if block is not None and (is_blank or self.documents == "lines"):
+                yield block
+                block = None
+            if block is not None:
+                block.add(line)
+            elif not is_blank:
+                block = streams.Block(line, self.max_document_bytes)
+        if block is not None:
+            yield block
+
+
+def is_hard_wrapped(lines: Sequence[str]) -> bool:
+    """Decides if the line ends of a file are mere line breaks.
+
+    The test considers lines that another line follows directly. They are wrapped if
+
+    * at least nine in ten of them have at most 100 characters (if a line is a
+      paragraph or a sentence, more of them are longer), and
+    * blank lines separate the paragraphs; or, in a file without blank lines, which may
+      be one paragraph, the lines nearly fill a common width: their median is at least
+      three quarters of the longest.
+
+    Args:
+        lines: stripped lines of a file; blank ones are empty.
+    """
+    lines = "\n".join(lines).strip("\n").split("\n")
+    followed = [
+        len(line) for line, following in itertools.pairwise(lines) if line and following
+    ]
+    if not followed:
+        return True
+    num_short = sum(length <= _LONGEST_WRAPPED_LINE for length in followed)
+    if num_short < 0.9 * len(followed):
+        return False
+    return "" in lines or statistics.median(followed) >= 0.75 * max(followed)

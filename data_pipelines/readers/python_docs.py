@@ -1,0 +1,266 @@
+"""Docstrings of installed Python packages: a corpus that every machine has."""
+
+import ast
+import dataclasses
+import functools
+import gc
+import io
+import itertools
+import os
+import pathlib
+import re
+import sysconfig
+import warnings
+from collections.abc import Iterator
+from typing import ClassVar
+
+from data_pipelines.readers import base, streams
+from data_pipelines.readers.streams import DocumentError
+from seg_tf import file_listing
+
+# The packages that an installation of this project brings along. Development tools are
+# left out, so that the corpus is the same with and without them.
+_PACKAGES = """
+PIL absl contourpy dateutil flatbuffers fontTools google/protobuf grpc h5py
+huggingface_hub keras keras_hub markdown matplotlib ml_collections mpl_toolkits numpy
+optree packaging pyparsing requests rich tensorboard tensorflow tensorflow_text urllib3
+werkzeug
+"""
+# Tests; vendored code; modules that only re-export names; programs; tables of test
+# cases.
+_SKIPPED_FOLDER = re.compile(
+    r"tests?|testing|testdata|(?:site|dist)-packages|_?vendor(?:ed)?|extern"
+    r"|_api|_tf_keras|idlelib|lib2to3|turtledemo|ensurepip"
+)
+_TEST_FILE = re.compile(r"test_.*|.*_test\.py")
+_DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+_HOLDERS = (ast.stmt, ast.excepthandler, ast.match_case)
+
+_FENCE = re.compile(r"\s*(?:```|~~~)")
+_UNDERLINE = re.compile(r"([-=~^#*+\"'`.])\1{2,}$")
+# Sections (numpydoc's names) of entries, not of sentences.
+_LIST_SECTIONS = re.compile(
+    r"(?:other )?parameters|attributes|methods|returns|yields|receives|raises|warns"
+    r"|see also|references|(?:keyword )?arguments|args"
+)
+# Doctests, directives and comments of reST, fields, list items, quotes, tables.
+_NO_PROSE_LINE = re.compile(
+    r">>>|\.{2,3}\s|:\w[^:]*:\s|@\w|[-*+•>$%#]\s|\(?(?:\d{1,3}|\w)[.)]\s|\[\d+\]|\||\+-"
+)
+_ROLE = re.compile(r":[\w:+.-]+:`([^`]+)`")
+_LINK = re.compile(r"`([^`<]+?)\s*<[^`>]+>`__?|\[([^\]]+)\]\([^)\s]+\)")
+_CODE = re.compile(r"``([^`]+)``|`([^`]+)`(?:__?\b)?")
+_EMPHASIS = re.compile(r"(?<![\w*])(\*{1,2})(?![\s*])([^*]+?)(?<!\s)\1(?![\w*])")
+_BOILERPLATE = re.compile(
+    r"Copyright\b|This file (?:was|is) (?:auto|machine)|Disclaimer:|NO WARRANTY",
+    re.IGNORECASE,
+)
+_SENTENCE_START = re.compile(r"[\"'(]?[^\W\d_]")
+# A colon ends "It fails. Do instead:", but not the mere "There are two ways:".
+_SENTENCE_END = re.compile(r"[.!?][\"')\]]*(?:$| .*:$)")
+_LETTERS = r"[^\W\d_]+"
+_WORD = re.compile(
+    rf"[\"'(\[]*(?:{_LETTERS}(?:['’./-]{_LETTERS})*|\d+(?:[.,]\d+)*%?)[\"')\],.;:!?]*$"
+    r"|-{1,3}$"
+)
+_MIN_WORDS = 5
+_MIN_WORD_SHARE = 0.85
+
+
+@dataclasses.dataclass(frozen=True)
+class PythonDocsReader(base.FileReader):
+    """Docstrings of installed Python packages: a corpus that every machine has.
+
+    A module is a document. Its docstrings come in source order: the module's, then
+    those of its classes and functions. `prose_paragraphs` selects their paragraphs; one
+    that a module repeats verbatim is taken once. A module without prose is no document
+    and is not reported. Nothing is imported or run.
+
+    The input is a file, folder or glob of Python files as for other formats; or empty:
+    the standard library and the packages that this project depends on, as installed for
+    the running interpreter, without tests.
+    """
+
+    suffixes: ClassVar[tuple[str, ...]] = (".py",)
+
+    def files(
+        self,
+        input_path: str | os.PathLike[str],
+        passed_over: base.PassedOver | None = None,
+    ) -> list[pathlib.Path]:
+        files = (
+            super().files(input_path, passed_over) if input_path else _installed_files()
+        )
+        # Packages are full of empty `__init__.py`, which are no failed downloads.
+        if input_path and passed_over is not None:
+            for file in files:
+                if not file.stat().st_size:
+                    passed_over.add(base.EMPTY, self.source_name(file, input_path))
+        return [file for file in files if file.stat().st_size]
+
+    def source_name(
+        self, path: pathlib.Path, input_path: str | os.PathLike[str]
+    ) -> str:
+        if input_path:
+            return super().source_name(path, input_path)
+        return _installed_name(path)
+
+    def read_stream(
+        self, stream: io.BufferedReader, source: str
+    ) -> Iterator[base.Document | base.RejectedDocument]:
+        code = streams.read_all(stream, self.max_document_bytes)
+        if b'"""' not in code and b"'''" not in code:
+            return  # Parsing costs far more than looking for docstrings.
+        # Syntax trees have no cycles, but their nodes trigger the search for some again
+        # and again, which doubles the time of parsing.
+        was_enabled = gc.isenabled()
+        gc.disable()
+        try:
+            docstrings = list(_docstrings(_parse(code)))
+        finally:
+            if was_enabled:
+                gc.enable()
+        paragraphs = dict.fromkeys(
+            paragraph
+            for docstring in docstrings
+            for paragraph in prose_paragraphs(docstring)
+        )
+        if paragraphs:
+            title = source.removesuffix(".py").replace("/", ".")
+            yield base.Document(tuple(paragraphs), source, base.WHOLE_FILE, title)
+
+
+def _parse(code: bytes) -> ast.Module:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Invalid escapes and the like.
+        try:
+            return ast.parse(code)
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            location = f"line {error.lineno}" if getattr(error, "lineno", None) else ""
+            raise DocumentError(
+                "not_python",
+                f"Expected code of Python {sysconfig.get_python_version()}, found: "
+                f"{error.args[0] if error.args else error!r}.",
+                location,
+            ) from error
+
+
+def _docstrings(module: ast.Module) -> Iterator[str]:
+    """Docstrings of a module and of all classes and functions in it, in order."""
+    # Not recursive: each `elif` is a level, and generated code has thousands.
+    nodes: list[ast.AST] = [module]
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, _DOCUMENTED) and (docstring := ast.get_docstring(node)):
+            yield docstring
+        children = ast.iter_child_nodes(node)
+        nodes += reversed([child for child in children if isinstance(child, _HOLDERS)])
+
+
+@functools.cache
+def _roots() -> dict[str, pathlib.Path]:
+    """Folders of installed modules; that of packages may lie in the library's."""
+    paths = sysconfig.get_paths()
+    return {
+        name: pathlib.Path(paths[name]) for name in ("purelib", "platlib", "stdlib")
+    }
+
+
+def _installed_files() -> list[pathlib.Path]:
+    roots = _roots()
+    folders = [roots["stdlib"]]
+    folders += [
+        roots[name] / package
+        for name in ("purelib", "platlib")
+        for package in _PACKAGES.split()
+    ]
+    files = {
+        file
+        for folder in folders
+        if folder.is_dir()
+        for file in file_listing.walk(folder, PythonDocsReader.suffixes)
+        if not _TEST_FILE.fullmatch(file.name)
+        and not any(map(_SKIPPED_FOLDER.fullmatch, file.relative_to(folder).parts))
+    }
+    return sorted(files, key=_installed_name)
+
+
+def _installed_name(path: pathlib.Path) -> str:
+    for root in _roots().values():
+        if path.is_relative_to(root):
+            return path.relative_to(root).as_posix()
+    return path.name
+
+
+def prose_paragraphs(docstring: str) -> Iterator[str]:
+    """Yields the paragraphs of a docstring that consist of sentences.
+
+    Blank lines separate paragraphs. A paragraph is left out if
+
+    * one of its lines is indented (code, parameter lists, quotations) or in a fenced
+      block;
+    * one of its lines begins like a doctest, list item, field, directive or table row;
+    * it is in a section of entries, such as numpydoc's "Parameters";
+    * `is_prose` rejects it.
+
+    Marks of code, emphasis, links and roles are removed, their text stays.
+
+    Args:
+        docstring: dedented, as `inspect.cleandoc` leaves it.
+    """
+    lines, is_fenced = [], False
+    for line in docstring.split("\n"):
+        is_fence = _FENCE.match(line)
+        lines.append("" if is_fenced or is_fence else line.rstrip())
+        is_fenced ^= bool(is_fence)
+    section = ""
+    for has_text, run in itertools.groupby(lines, bool):
+        block = list(run) if has_text else []
+        if len(block) > 1 and _UNDERLINE.match(block[1]):
+            section = block[0].strip().lower()
+            block = block[2:]
+        if not block or _LIST_SECTIONS.fullmatch(section):
+            continue
+        if any(line[0].isspace() or _NO_PROSE_LINE.match(line) for line in block):
+            continue
+        paragraph = strip_marks(" ".join(line.strip() for line in block))
+        if is_prose(paragraph):
+            yield paragraph
+
+
+def is_prose(paragraph: str) -> bool:
+    """Recognises a paragraph of sentences, as opposed to a list or code.
+
+    It is printable, begins with a letter and ends as sentences do, does more than
+    announce a list or code, is no licence boilerplate, and has at least five words,
+    which make up 85 % of it; the rest are names with underscores, numbers, formulas.
+    """
+    if not paragraph.isprintable():
+        return False
+    if not _SENTENCE_START.match(paragraph) or _BOILERPLATE.match(paragraph):
+        return False
+    if not _SENTENCE_END.search(paragraph):
+        return False
+    tokens = paragraph.split()
+    num_words = sum(bool(_WORD.match(token)) for token in tokens)
+    return num_words >= max(_MIN_WORDS, _MIN_WORD_SHARE * len(tokens))
+
+
+def strip_marks(paragraph: str) -> str:
+    """Removes the inline marks of reStructuredText and Markdown."""
+    if "`" in paragraph or "](" in paragraph:
+        paragraph = _ROLE.sub(_role_text, paragraph)
+        paragraph = _LINK.sub(lambda match: match[1] or match[2], paragraph)
+        paragraph = _CODE.sub(lambda match: match[1] or match[2], paragraph)
+    if "*" in paragraph:
+        paragraph = _EMPHASIS.sub(r"\2", paragraph)
+    # `::` announces a literal block.
+    return paragraph[:-1] if paragraph.endswith("::") else paragraph
+
+
+def _role_text(match: re.Match[str]) -> str:
+    # `Door <house.Door>` shows its first half, `~house.Door` its last name.
+    text, has_target, _ = match[1].partition(" <")
+    if text.startswith("~") and not has_target:
+        return text[1:].rpartition(".")[2]
+    return text

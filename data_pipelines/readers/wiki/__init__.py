@@ -1,1 +1,0 @@
-"""Readers of Wikipedia's dumps and of WikiExtractor's output."""

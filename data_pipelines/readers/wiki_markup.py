@@ -1,0 +1,384 @@
+"""From wikitext to the paragraphs that readers of the page see.
+
+`_render` turns the tree that mwparserfromhell parses into text with marks: control
+characters, which neither XML nor wikitext can contain, where blocks end and where
+something was left out. `tidy` turns that into paragraphs.
+"""
+
+import html
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+
+import mwparserfromhell
+from mwparserfromhell import nodes
+
+from data_pipelines.readers.streams import DocumentError
+
+_BREAK = "\x01"  # A paragraph ends here.
+_HEADING = "\x02"  # A heading follows, its level (a digit) first.
+_REMOVED = "\x03"  # Something was left out here.
+_ITEM = "\x04"  # A list item follows, up to the end of the line.
+_APOSTROPHE = "\x05"  # An apostrophe that is no markup.
+
+# --- Templates ---------------------------------------------------------------------
+
+
+def _shows(text: str) -> Callable[[Sequence[str]], str]:
+    return lambda arguments: text
+
+
+def _shows_argument(number: int) -> Callable[[Sequence[str]], str]:
+    return lambda arguments: "".join(arguments[number : number + 1])
+
+
+TEMPLATES: dict[str, Callable[[Sequence[str]], str]] = {
+    **dict.fromkeys(("ndash", "en dash", "snd", "spnd", "spaced ndash"), _shows(" – ")),
+    **dict.fromkeys(("mdash", "em dash", "mdashb", "spaced mdash"), _shows(" — ")),
+    **dict.fromkeys(("nbsp", "space"), _shows(" ")),
+    **{"!": _shows("|"), "=": _shows("="), "'": _shows(_APOSTROPHE)},
+    "'s": _shows(f"{_APOSTROPHE}s"),
+    **dict.fromkeys(
+        (
+            *("abbr", "em", "lang-", "linktext", "mono", "nobold", "nobr", "nobreak"),
+            *("noitalic", "not a typo", "nowrap", "sic", "small", "smallcaps"),
+            *("strong", "sub", "sup", "vanchor", "var", "visible anchor"),
+        ),
+        _shows_argument(0),
+    ),
+    **dict.fromkeys(("lang", "langx", "script"), _shows_argument(1)),
+}
+"""Templates that show text, such as `{{lang|fr|mot}}`; all others are left out.
+
+Maps a name in lower case (`lang-` for `lang-fr`, `lang-de` and so on) to a function of
+the unnamed arguments, rendered and in order. It returns the text, or "" to leave the
+template out. `--reader_options=templates=MODULE` imports a module that adds to it:
+
+    from data_pipelines.readers import wiki_markup
+
+    wiki_markup.TEMPLATES["convert"] = lambda arguments: " ".join(arguments[:2])
+"""
+_QUOTATIONS = frozenset(
+    ("blockquote", "bquote", "cquote", "poemquote", "quotation", "quote", "rquote")
+)
+
+# --- The cost of parsing -------------------------------------------------------------
+
+MAX_CHARACTERS_READ = 20_000_000
+"""For each opening that is never closed the parser reads the rest of the page. Reading
+this many characters takes it some seconds."""
+_CLOSINGS = {"}}": "{{", "]]": "[[", "|}": "{|", "]": "["}
+# Tables begin and end lines. The `|}` of `{{cite|url=|}}` ends none, but that of a
+# table in a template, `|}}}`, does: an even number of braces follows it.
+_COST_MARK = re.compile(
+    r"\{\{|\}\}|\[\[|\]\]|^[ \t:]*\{\||^[ \t]*\|\}(?=(?:\}\})*(?!\}))"
+    r"|\[(?=[a-z]+:|//)|\]"
+    # A tag, and neither `<http://…>` nor `<name@host>`.
+    r"|<(/?)([a-z][a-z0-9]*)\b(?![:@.])(?:[^<>]{0,1000}?(/)>)?",
+    re.IGNORECASE | re.MULTILINE,
+)
+_VOID_TAGS = frozenset(("br", "dd", "dt", "hr", "img", "li", "td", "th", "tr", "wbr"))
+
+
+def never_closed(markup: str) -> dict[str, list[int]]:
+    """Positions of the openings that nothing closes, by kind."""
+    is_open: dict[str, list[int]] = defaultdict(list)
+    for match in _COST_MARK.finditer(markup):
+        is_end, tag, ends_itself = match.groups()
+        mark = match[0].strip(" \t:")
+        if tag is not None:
+            tag = tag.lower()
+            if is_end:
+                is_open[f"<{tag}"][-1:] = []
+            elif not ends_itself and tag not in _VOID_TAGS:
+                is_open[f"<{tag}"].append(match.start())
+        elif mark in _CLOSINGS:
+            is_open[_CLOSINGS[mark]][-1:] = []
+        else:
+            is_open[mark].append(match.start())
+    return is_open
+
+
+def characters_read(markup: str) -> int:
+    """Number of characters that the parser reads in vain, after unclosed openings."""
+    positions = never_closed(markup).values()
+    return sum(len(markup) - start for starts in positions for start in starts)
+
+
+# --- From markup to paragraphs -------------------------------------------------------
+
+# Left out with their content.
+_DROPPED_TAGS = frozenset(
+    (
+        *("categorytree", "ce", "chem", "code", "gallery", "graph", "hiero"),
+        *("imagemap", "includeonly", "indicator", "inputbox", "mapframe", "maplink"),
+        *("math", "pre", "ref", "references", "rp", "rt", "score", "section"),
+        *("source", "style", "syntaxhighlight", "table", "templatedata"),
+        *("templatestyles", "timeline"),
+    )
+)
+# Begin and end a paragraph.
+_BLOCK_TAGS = frozenset(
+    (
+        *("blockquote", "center", "dd", "div", "dl", "dt", "h1", "h2", "h3", "h4"),
+        *("h5", "h6", "hr", "li", "ol", "p", "poem", "tbody", "td", "th", "tr", "ul"),
+    )
+)
+_NAMESPACES = frozenset(("category", "file", "image"))
+_FILE_NAME = re.compile(
+    r"^[^:]+:.+\.(?:djvu|gif|jpe?g|oga|ogg|ogv|pdf|png|svg|tiff?|wav|webm)$",
+    re.IGNORECASE,
+)
+_LANGUAGE_LINK = re.compile(
+    r"(?!mw:)(?:[a-z]{2,3}(?:-[a-z]+)*|simple|tokipona):\S", re.ASCII
+)
+_SWITCH = re.compile(
+    r"__(?:(?:NO|FORCE)?TOC|NOEDITSECTION|(?:NO)?NEWSECTIONLINK|NOGALLERY|HIDDENCAT"
+    r"|EXPECTUNUSEDCATEGORY|NO(?:CONTENT|TITLE)CONVERT|NOCC|NOTC|(?:NO)?INDEX|START|END"
+    r"|STATICREDIRECT|DISAMBIG|ARCHIVEDTALK|NOTALK|NOGLOBAL)__"
+)
+# Remains of markup that the parser finds unclosed.
+_UNCLOSED = re.compile(r"^\{\{.*$|\{\{+|\}\}+|\[\[|\]\]", re.MULTILINE)
+_STRAY_TAG = re.compile(
+    r"</?(?:(?P<block>blockquote|center|d[dlt]|div|gallery|h[1-6]|hr|li|ol|p|poem|pre"
+    r"|table|tbody|t[dhr]|ul)|abbr|b|big|br|cite|code|del|em|font|i|ins|kbd|math|q|ref"
+    r"|references|s|samp|small|span|strike|strong|su[bp]|tt|u|var|\w*include\w*"
+    r"|nowiki)\b[^<>\n]*>",
+    re.IGNORECASE,
+)
+_COMMENT = re.compile(r"(?<=\n) *<!--(?:(?!-->).)*--> *\n|<!--.*?(?:-->|\Z)", re.DOTALL)
+_NUMBER = re.compile(r"[1-9]\d?", re.ASCII)
+_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
+
+
+def to_paragraphs(markup: str) -> list[str]:
+    """The paragraphs, headings and list items of a page, without markup.
+
+    Headings of empty sections are left out.
+
+    Raises:
+        DocumentError: if the markup cannot be parsed, or not in a reasonable time.
+    """
+    # The whole line of a comment that is alone on it goes.
+    markup = _COMMENT.sub("", _CONTROLS.sub("", markup))
+    if characters_read(markup) > MAX_CHARACTERS_READ:
+        found = never_closed(markup)
+        worst = max(found, key=lambda mark: len(found[mark]))
+        raise DocumentError(
+            "unclosed_markup",
+            f"Expected wikitext, found {sum(map(len, found.values())):,} openings that "
+            f"are never closed in {len(markup):,} characters, {len(found[worst]):,} of "
+            f"them {worst!r}: parsing it would take minutes.",
+        )
+    try:
+        # Bold and italics are removed line by line, with regard to apostrophes.
+        rendered = _render(mwparserfromhell.parse(markup, skip_style_tags=True).nodes)
+    except (mwparserfromhell.parser.ParserError, RecursionError, ValueError) as error:
+        raise DocumentError(
+            "unparsable_markup",
+            f"Expected wikitext, found some that cannot be parsed: {error!r}.",
+        ) from error
+    return tidy(rendered)
+
+
+def _render(parts: Iterable[nodes.Node]) -> str:
+    return "".join(_RENDERERS[type(node)](node) for node in parts)
+
+
+def _inline(code: mwparserfromhell.wikicode.Wikicode | None) -> str:
+    """Renders what cannot contain the end of a paragraph: labels, headings."""
+    rendered = "" if code is None else _render(code.nodes)
+    return re.sub(f"[{_BREAK}{_ITEM}\n]|{_HEADING}\\d", " ", rendered)
+
+
+def _text(node: nodes.Text) -> str:
+    text = _SWITCH.sub("", node.value) if "__" in node.value else node.value
+    if "<" in text:
+        text = _STRAY_TAG.sub(lambda tag: _BREAK if tag["block"] else " ", text)
+    return _UNCLOSED.sub(_REMOVED, text)
+
+
+def _entity(node: nodes.HTMLEntity) -> str:
+    try:
+        character = node.normalize()
+    except (ValueError, OverflowError):
+        return str(node)
+    if "\ud800" <= character <= "\udfff":
+        return str(node)
+    return _APOSTROPHE if character == "'" else _CONTROLS.sub("", character)
+
+
+def _link(node: nodes.Wikilink) -> str:
+    title = str(node.title).strip()
+    if node.text is None and _LANGUAGE_LINK.match(title):
+        return _REMOVED
+    namespace = title.partition(":")[0].strip().lower()
+    if namespace in _NAMESPACES or _FILE_NAME.match(title):
+        return _REMOVED
+    label = _inline(node.text).strip()
+    return label or _inline(node.title).strip().removeprefix(":").strip()
+
+
+def _external_link(node: nodes.ExternalLink) -> str:
+    if not node.brackets:
+        return _inline(node.url)
+    return _inline(node.title).strip() or _REMOVED
+
+
+def _template(node: nodes.Template) -> str:
+    name = " ".join(str(node.name).replace("_", " ").split()).lower()
+    # The unnamed arguments, `1=` among them; of several with a number the last counts.
+    numbered = {}
+    for parameter in node.params:
+        number = str(parameter.name).strip()
+        if _NUMBER.fullmatch(number):
+            numbered[int(number)] = parameter.value.nodes
+    last = max(numbered, default=0)
+    arguments = [
+        _render(numbered.get(number, ())).strip() for number in range(1, last + 1)
+    ]
+    if name not in _QUOTATIONS:
+        show = TEMPLATES.get("lang-" if name.startswith("lang-") else name)
+        return (show(arguments) if show else "") or _REMOVED
+    quotation = arguments[0] if arguments else ""
+    for key in ("text", "quote"):
+        if not quotation and node.has(key):
+            quotation = _render(node.get(key).value.nodes)
+    return f"{_BREAK}{quotation}{_BREAK}"
+
+
+def _tag(node: nodes.Tag) -> str:
+    if node.wiki_markup and node.wiki_markup in "*#:;":
+        return _BREAK + _ITEM
+    name = str(node.tag).strip().lower()
+    if node.wiki_markup == "----" or name == "table":
+        return _BREAK
+    if name in _DROPPED_TAGS:
+        return _REMOVED
+    if name == "br":
+        return " "
+    contents = "" if node.contents is None else node.contents
+    if name == "nowiki":
+        text = _CONTROLS.sub("", html.unescape(str(contents)))
+        return text.replace("'", _APOSTROPHE)
+    text = _render(contents.nodes) if contents else ""
+    return f"{_BREAK}{text}{_BREAK}" if name in _BLOCK_TAGS else text
+
+
+_RENDERERS: dict[type[nodes.Node], Callable] = {
+    nodes.Text: _text,
+    nodes.HTMLEntity: _entity,
+    nodes.Heading: lambda node: (
+        f"{_BREAK}{_HEADING}{node.level}{_inline(node.title)}{_BREAK}"
+    ),
+    nodes.Wikilink: _link,
+    nodes.ExternalLink: _external_link,
+    nodes.Template: _template,
+    nodes.Argument: lambda node: (
+        _REMOVED if node.default is None else _render(node.default.nodes)
+    ),
+    nodes.Tag: _tag,
+    nodes.Comment: lambda node: "",
+}
+
+# --- From rendered text to paragraphs ------------------------------------------------
+
+# Around what was left out, and nowhere else: empty brackets, lonely commas. None may
+# begin inside a run that it would have to read to the end: a line can have any number
+# of spaces, commas and marks.
+_RUNS = (
+    (r"\x03{2,}", _REMOVED),
+    (r"\x03(?: \x03){2,}", f"{_REMOVED} {_REMOVED}"),
+)
+_CLEANINGS = tuple(
+    (re.compile(pattern), replacement)
+    for pattern, replacement in (
+        # Words that something separated do not run together.
+        (r"(?<=\w)\x03+(?=\w)", " "),
+        (r"\s+", " "),
+        *_RUNS,
+        # A link whose address was a template.
+        (r"\[\x03 (\w[^\[\]\x03]{0,300})\]", r"\1"),
+        (r"^\s*\x03[\s\x03]*[,.;:)](?=[\s\x03])[\s\x03]*", ""),
+        (
+            r"[(\[]((?:[\s,;:/\x03]|&nbsp;)*+)[)\]]",
+            lambda match: (
+                _REMOVED if _REMOVED in match[1].rpartition("&nbsp;")[2] else match[0]
+            ),
+        ),
+        (r'["“]\s*\x03[\s\x03]*["”]', _REMOVED),
+        *_RUNS,
+        (r"\(\s*(?:[,;:]\s*)*\x03[\s,;:\x03]*", "("),
+        (r"(?<![\s,;:\x03])[\s,;:\x03]*\x03[\s,;:]*\)", ")"),
+        (r"([,;:])\s*\x03[\s\x03]*(?=[,;:])", ""),
+        (r"\s+", " "),
+        *_RUNS,
+        (r"\s+\x03[\s\x03]*(?=[,.;:?!)\]](?:\s|$|\x03))", ""),
+        (r"\x03", ""),
+    )
+)
+_QUOTES = re.compile(r"('{2,})")
+
+
+def tidy(rendered: str) -> list[str]:
+    """The paragraphs and headings of rendered text; headings need text below them."""
+    blocks: list[tuple[int, str]] = []  # Level (0 for paragraphs) and text.
+
+    def add(level: int, text: str) -> None:
+        if _REMOVED in text:
+            for pattern, replacement in _CLEANINGS:
+                text = pattern.sub(replacement, text)
+        text = " ".join(text.replace(_APOSTROPHE, "'").split())
+        if any(map(str.isalnum, text)):
+            blocks.append((level, text))
+
+    for chunk in rendered.split(_BREAK):
+        if chunk.startswith(_HEADING):
+            add(int(chunk[1]), _without_quotes(chunk[2:]))
+            continue
+        paragraph: list[str] = []
+        for line in chunk.split("\n"):
+            is_item = line.startswith(_ITEM)
+            if is_item or not line.strip(f" \t{_REMOVED}"):
+                add(0, " ".join(paragraph))
+                paragraph = []
+            if is_item:
+                add(0, _without_quotes(line.lstrip(_ITEM)))
+            else:
+                paragraph.append(_without_quotes(line))
+        add(0, " ".join(paragraph))
+    paragraphs = []
+    # Level of the headings that have text below them, from the end upwards.
+    level_with_text = 0
+    for level, text in reversed(blocks):
+        if not level or level < level_with_text:
+            level_with_text = level or 7
+            paragraphs.append(text)
+    return paragraphs[::-1]
+
+
+def _without_quotes(line: str) -> str:
+    """Removes the marks of bold and italics, as MediaWiki pairs them in a line."""
+    if "''" not in line:
+        return line
+    parts = _QUOTES.split(line)
+    sizes = []
+    for number in range(1, len(parts), 2):
+        size = len(parts[number])
+        marks = 3 if size == 4 else min(size, 5)
+        parts[number - 1] += "'" * (size - marks)
+        sizes.append(marks)
+    num_bold = sum(size in (3, 5) for size in sizes)
+    num_italic = sum(size in (2, 5) for size in sizes)
+    if num_bold % 2 and num_italic % 2:
+        # One bold mark that does not pair up is an apostrophe and italics: preferably
+        # one after a word of one letter, as in l'''amour'', or after another word.
+        candidates: dict[int, int] = {}
+        for number, size in enumerate(sizes):
+            before = parts[2 * number]
+            if size == 3:
+                rank = 2 if before[-1:] == " " else int(before[-2:-1] != " ")
+                candidates.setdefault(rank, 2 * number)
+        if candidates:
+            parts[candidates[min(candidates)]] += "'"
+    return "".join(parts[::2])

@@ -1,0 +1,186 @@
+"""Wikipedia articles extracted by others: WikiExtractor's output, WikiText."""
+
+import dataclasses
+import io
+import itertools
+import re
+from collections.abc import Iterator
+from typing import ClassVar
+
+from data_pipelines.readers import base, json_lines, streams
+from data_pipelines.readers.streams import DocumentError
+
+_ID = re.compile(rb'<doc id="([^"]*)"')
+# Quotation marks in titles are not escaped: title=""Heroes"".
+_TITLE = re.compile(r'\stitle="(.*)"\s*>\s*$')
+# Tags that WikiExtractor's versions leave in. Other tags may be text, as in an article
+# on HTML.
+_LINE_BREAK = re.compile(r"</?br\b[^<>\n]*>", re.IGNORECASE)
+_STRAY_TAG = re.compile(
+    r"</?(?:dd|dfn|div|dl|dt|gallery|includeonly|li|math|noinclude|nowiki|ol"
+    r"|onlyinclude|poem|ref|references|score|small|span|sub|sup|table|td|th|tr|ul)"
+    r"\b[^<>\n]*>",
+    re.IGNORECASE,
+)
+# ` = Title = `; a section is ` = = Section = = `.
+_WIKITEXT_TITLE = re.compile(rb"= (?!= ).*[^=] =$", re.DOTALL)
+
+
+@dataclasses.dataclass(frozen=True)
+class WikiExtractorReader(base.TextReader):
+    """WikiExtractor's output: Wikipedia articles as `<doc>` blocks or as JSON lines.
+
+    The first line decides which of the two a file contains. Every line that is not
+    blank is a paragraph, headings included. Entities such as `&amp;` are replaced, and
+    tags that WikiExtractor leaves in (`<br>`, `</dl>`) removed. An article without a
+    line of text is rejected, even if it has a title.
+
+    Args:
+        drop_title: whether to leave out the title, which is the first paragraph
+            otherwise.
+    """
+
+    drop_title: bool = False
+
+    def read_stream(
+        self, stream: io.BufferedReader, source: str
+    ) -> Iterator[base.Document | base.RejectedDocument]:
+        if stream.peek(1).lstrip().startswith(b"{"):
+            yield from json_lines.read_json_lines(
+                stream, source, self, ("text", "title"), self._to_paragraphs
+            )
+            return
+        for block in _blocks(stream, self.max_document_bytes):
+            if isinstance(block, DocumentError):
+                yield base.reject(block, source)
+                continue
+            location = _location(block.first)
+            try:
+                text = block.decode(self.encoding)
+            except DocumentError as error:
+                yield base.reject(error, source, location)
+                continue
+            header, _, text = text.partition("\n")
+            match = _TITLE.search(header)
+            title = streams.unescape_entities(match[1]) if match else ""
+            title = " ".join(title.split())
+            paragraphs = self._to_paragraphs(text, title)
+            yield base.to_document(paragraphs, source, location, title)
+
+    def _to_paragraphs(self, text: str, title: str) -> list[str]:
+        text = streams.unescape_entities(text)
+        if "<" in text:
+            text = _STRAY_TAG.sub("", _LINE_BREAK.sub(" ", text))
+        paragraphs = streams.split_lines(text)
+        # Blocks repeat the title as their first line, JSON does not.
+        if title and paragraphs and " ".join(paragraphs[0].split()) == title:
+            del paragraphs[0]
+        if paragraphs and title and not self.drop_title:
+            paragraphs.insert(0, title)
+        return paragraphs
+
+
+def _blocks(
+    stream: io.BufferedReader, max_bytes: int
+) -> Iterator[streams.Block | DocumentError]:
+    """Splits a file into blocks from `<doc …>` to before `</doc>`, and errors.
+
+    Raises:
+        DocumentError: if the file does not begin with a block.
+    """
+    block, has_blocks, is_reported = None, False, False
+    for line in streams.lines(stream, max_bytes):
+        if line.data.startswith(b"<doc "):
+            if block is not None:
+                yield _truncated(block, f"`<doc` in line {line.number}")
+            block = streams.Block(line, max_bytes)
+            has_blocks, is_reported = True, False
+        elif block is not None and line.data.startswith(b"</doc>"):
+            yield block
+            block = None
+        elif block is not None:
+            block.add(line)
+        elif not line.data.isspace():
+            found = line.data.strip()[:40].decode("utf-8", "replace")
+            error = DocumentError(
+                "text_outside_document" if has_blocks else "not_wikiextractor",
+                f"Expected `<doc id=…>` (or one JSON object a line), found {found!r}.",
+                f"line {line.number}",
+            )
+            if not has_blocks:
+                raise error
+            if not is_reported:
+                yield error  # Once for all lines up to the next block.
+                is_reported = True
+    if block is not None:
+        yield _truncated(block, "the end of the file")
+
+
+def _truncated(block: streams.Block, found: str) -> DocumentError:
+    return DocumentError(
+        "truncated_document",
+        f"Expected `</doc>` after the document's text, found {found}.",
+        _location(block.first),
+    )
+
+
+def _location(header: streams.Line) -> str:
+    match = _ID.match(header.data)
+    document = f"doc id={match[1].decode('utf-8', 'replace')}, " if match else ""
+    return f"{document}line {header.number}"
+
+
+@dataclasses.dataclass(frozen=True)
+class WikiTextReader(base.TextReader):
+    """WikiText-2 and -103: tokenised Wikipedia articles, many to a file.
+
+    A line that is not blank is a paragraph. Titles and headings (` = = … = = `) keep
+    their marks, and words stay as they are tokenised, `<unk>` included. A document
+    begins at a line ` = Title = ` with a blank line (or the edge of the file) on either
+    side; otherwise, a line of a formula such as ` = 1 rad / s … = ` would be a title.
+    Text before the first title is a document without one.
+    """
+
+    suffixes: ClassVar[tuple[str, ...]] = (".tokens", ".raw", ".txt")
+
+    def read_stream(
+        self, stream: io.BufferedReader, source: str
+    ) -> Iterator[base.Document | base.RejectedDocument]:
+        for article, has_title in self._articles(stream):
+            location = f"line {article.first.number}"
+            try:
+                paragraphs = streams.split_lines(article.decode(self.encoding))
+            except DocumentError as error:
+                yield base.reject(error, source, location)
+                continue
+            title = paragraphs[0].strip("= ") if has_title else ""
+            if has_title and len(paragraphs) == 1:
+                paragraphs = []
+            yield base.to_document(paragraphs, source, location, title)
+
+    def _articles(
+        self, stream: io.BufferedReader
+    ) -> Iterator[tuple[streams.Block, bool]]:
+        """Yields the articles, and whether they begin with a title."""
+        max_bytes = self.max_document_bytes
+        article, has_title, previous_is_blank = None, False, True
+        lines = streams.lines(stream, max_bytes)
+        for line, following in itertools.pairwise(itertools.chain(lines, [None])):
+            next_is_blank = following is None or (
+                not following.is_long and not following.data.strip()
+            )
+            text = line.data.strip()
+            is_title = (
+                previous_is_blank and next_is_blank and _WIKITEXT_TITLE.match(text)
+            )
+            if article is None:
+                article, has_title = streams.Block(line, max_bytes), bool(is_title)
+            elif is_title:
+                if has_title or article.has_text:
+                    yield article, has_title
+                article, has_title = streams.Block(line, max_bytes), True
+            else:
+                article.add(line)
+            previous_is_blank = not text
+        if article is not None:
+            yield article, has_title

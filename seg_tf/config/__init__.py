@@ -1,0 +1,72 @@
+"""Frozen dataclasses, one per component, and how a run's config is overridden.
+
+A run is one `RunConfig`. `build_from` unpacks a part of it into plain arguments of the
+class that it configures, so layers, models and pipelines never see a config. A new
+model, objective, optimizer or input view is a new dataclass, registered, and a class
+that is `configured_by` it: nothing that reads configs changes. Configs of inputs and
+maskings are defined with them, in `seg_tf.data`.
+"""
+
+from seg_tf.config.base import (
+    build_from,
+    configured_by,
+    differing_settings,
+    from_config_dict,
+    register_config,
+    to_config_dict,
+    to_dict,
+)
+from seg_tf.config.models import (
+    CausalLMConfig,
+    EncoderConfig,
+    ExchangeSentenceConfig,
+    MaskedLMConfig,
+    ReATConfig,
+    SentenceUnshufflingConfig,
+    TransformerXLConfig,
+    attention_rate,
+)
+from seg_tf.config.optimizers import (
+    AdamWConfig,
+    CosineAdamWConfig,
+    LambConfig,
+    MuonConfig,
+    StableAdamWConfig,
+)
+from seg_tf.config.run import (
+    LossScaleConfig,
+    RunConfig,
+    TrainingConfig,
+    config_getter,
+    describe_taken,
+    follow_source,
+)
+
+__all__ = [
+    "AdamWConfig",
+    "CausalLMConfig",
+    "CosineAdamWConfig",
+    "EncoderConfig",
+    "ExchangeSentenceConfig",
+    "LambConfig",
+    "LossScaleConfig",
+    "MaskedLMConfig",
+    "MuonConfig",
+    "ReATConfig",
+    "RunConfig",
+    "SentenceUnshufflingConfig",
+    "StableAdamWConfig",
+    "TrainingConfig",
+    "TransformerXLConfig",
+    "attention_rate",
+    "build_from",
+    "config_getter",
+    "configured_by",
+    "describe_taken",
+    "differing_settings",
+    "follow_source",
+    "from_config_dict",
+    "register_config",
+    "to_config_dict",
+    "to_dict",
+]

@@ -1,0 +1,293 @@
+"""Config dataclasses: their ranges, what they configure, and their form as JSON.
+
+A config's class is registered by its name, under which a saved run restores it. The
+class that it configures is decorated with `configured_by` where it is defined; so
+nothing that reads configs knows what there is.
+"""
+
+import dataclasses
+import functools
+import json
+import math
+import types
+import typing
+from collections.abc import Callable, Collection, Mapping
+from typing import Annotated, Any, TypeVar
+
+import ml_collections
+
+_TYPE_KEY = "type"
+_REGISTRY: dict[str, type] = {}
+_MOST = 2**31 - 1
+_MOST_FLOAT = 2.0**127
+
+_Class = TypeVar("_Class", bound=type)
+_Implementation = TypeVar("_Implementation", bound=Callable[..., Any])
+
+
+def register_config(cls: _Class) -> _Class:
+    """Class decorator: lets a config of this class be read back by its name."""
+    _REGISTRY[cls.__name__] = cls
+    return cls
+
+
+def configured_by(config: Any) -> Callable[[_Implementation], _Implementation]:
+    """Decorator of a class or function: `build_from` makes it of this config.
+
+    Subclasses of the config make the same, unless they have an implementation too.
+
+    Args:
+        config: dataclass with the arguments of what is decorated.
+    """
+
+    def decorate(implementation: _Implementation) -> _Implementation:
+        config.implementation = implementation
+        return implementation
+
+    return decorate
+
+
+def build_from(config: Any, **extra: Any) -> Any:
+    """Builds what `config` configures, from its fields and `extra` arguments.
+
+    Args:
+        config: a config dataclass.
+        **extra: arguments known only at run time. They win over fields.
+
+    Raises:
+        ValueError: if the module of the implementation has not been imported.
+    """
+    implementation = getattr(type(config), "implementation", None)
+    if implementation is None:
+        raise ValueError(
+            "`config` must be of a class that some class is `configured_by`; import "
+            f"the module with that class first. Received: {type(config).__name__}"
+        )
+    fields = {
+        field.name: getattr(config, field.name) for field in dataclasses.fields(config)
+    }
+    return implementation(**{**fields, **extra})
+
+
+# Ranges of the numbers in a config, declared in its type hints: a field
+# `num_layers: Count` is an int from 1 on.
+
+
+@dataclasses.dataclass(frozen=True)
+class Range:
+    """Numbers from `low` to `high`, both included unless they are `open`."""
+
+    low: float
+    high: float = _MOST
+    low_open: bool = False
+    high_open: bool = False
+
+    @property
+    def has_bound(self) -> bool:
+        """Returns True if `high` is tighter than the bound of all numbers."""
+        return self.high not in (_MOST, _MOST_FLOAT)
+
+    def __contains__(self, value: float) -> bool:
+        is_above = value > self.low if self.low_open else value >= self.low
+        is_below = value < self.high if self.high_open else value <= self.high
+        return is_above and is_below
+
+    def __str__(self) -> str:
+        if self.has_bound and not (self.low_open or self.high_open):
+            return f"lie between {self.low:g} and {self.high:g}"
+        low = f"be {'above' if self.low_open else 'at least'} {self.low:g}"
+        if not self.has_bound:
+            return low
+        return f"{low} and {'below' if self.high_open else 'at most'} {self.high:g}"
+
+
+Count = Annotated[int, Range(1)]
+Whole = Annotated[int, Range(0)]
+Seed = Annotated[int, Range(0, 2**32 - 1)]
+NonNegative = Annotated[float, Range(0, _MOST_FLOAT)]
+Positive = Annotated[float, Range(0, _MOST_FLOAT, low_open=True)]
+Rate = Annotated[float, Range(0, 1)]
+"""From 0 to 1."""
+Share = Annotated[float, Range(0, 1, low_open=True)]
+"""Above 0, at most 1."""
+Fraction = Annotated[float, Range(0, 1, low_open=True, high_open=True)]
+"""Above 0 and below 1."""
+Dropout = Annotated[float, Range(0, 1, high_open=True)]
+"""From 0, below 1."""
+
+
+def check_ranges(config: Any) -> None:
+    """Checks the fields of a dataclass whose type hints declare a range.
+
+    Called by `__post_init__`: a value may come from Python, a flag or a file.
+
+    Raises:
+        ValueError: if one is not a number in its range.
+    """
+    for name, allowed, kind in _ranges(config.__class__):
+        value = getattr(config, name)
+        if value is None and type(None) in kind:
+            continue
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if not is_number or not math.isfinite(value) or value not in allowed:
+            is_large = is_number and value > allowed.high and not allowed.has_bound
+            most = f" and at most {allowed.high:,}" if is_large else ""
+            raise ValueError(
+                f"`{name}` must {allowed}{most}. Received: {name}={value!r}"
+            )
+
+
+@functools.cache
+def _ranges(cls: type) -> tuple[tuple[str, Range, tuple[Any, ...]], ...]:
+    """Fields with a range: name, range and the types beside the number's."""
+    hints = typing.get_type_hints(cls, include_extras=True)
+    alternatives = {name: typing.get_args(hint) for name, hint in hints.items()}
+    return tuple(
+        (field.name, allowed, alternatives[field.name])
+        for field in dataclasses.fields(cls)
+        for hint in (hints[field.name], *alternatives[field.name])
+        for allowed in getattr(hint, "__metadata__", ())
+    )
+
+
+def to_dict(config: Any) -> Any:
+    """The same config as JSON holds it; each dataclass leaves its name as `type`."""
+    if dataclasses.is_dataclass(config):
+        fields = {
+            field.name: to_dict(getattr(config, field.name))
+            for field in dataclasses.fields(config)
+        }
+        return {_TYPE_KEY: type(config).__name__, **fields}
+    if isinstance(config, Mapping):
+        return {name: to_dict(value) for name, value in config.items()}
+    return list(config) if isinstance(config, tuple) else config
+
+
+def to_config_dict(config: Any) -> ml_collections.ConfigDict:
+    """The same config as a `ConfigDict`, whose fields flags can override."""
+    return ml_collections.ConfigDict(_overridable(config), sort_keys=False)
+
+
+def _overridable(config: Any) -> Any:
+    """`to_dict`, but fields that may be None stay open to None and to values."""
+    if isinstance(config, Mapping):
+        return {name: _overridable(value) for name, value in config.items()}
+    if not dataclasses.is_dataclass(config):
+        return config
+    hints = typing.get_type_hints(type(config))
+    values = {_TYPE_KEY: type(config).__name__}
+    for field in dataclasses.fields(config):
+        value = _overridable(getattr(config, field.name))
+        if types.NoneType in _alternatives(hints[field.name]):
+            # A ConfigDict gives a field the type of its value for good, so None
+            # could not be overridden, nor anything with None.
+            value = ml_collections.FieldReference(value, field_type=object)
+        values[field.name] = value
+    return values
+
+
+def from_config_dict(values: Any) -> Any:
+    """The frozen config that `values`, maybe overridden, describes.
+
+    Args:
+        values: what `to_config_dict` or `to_dict` returned.
+
+    Raises:
+        ValueError: if a `type` is unknown, a field is unknown, or the values
+            contradict one another.
+    """
+    if isinstance(values, list):
+        return tuple(values)
+    if not isinstance(values, (Mapping, ml_collections.ConfigDict)):
+        return values
+    fields = {name: from_config_dict(value) for name, value in values.items()}
+    type_name = fields.pop(_TYPE_KEY, None)
+    if type_name is None:
+        return types.MappingProxyType(fields)
+    if not isinstance(type_name, str) or type_name not in _REGISTRY:
+        raise ValueError(
+            f"`type` must be one of {sorted(_REGISTRY)}. Received: {type_name!r}"
+        )
+    cls = _REGISTRY[type_name]
+    known = {field.name: field for field in dataclasses.fields(cls)}
+    if unknown := sorted(fields.keys() - known.keys()):
+        raise ValueError(f"`{type_name}` has no field {unknown}; it has {[*known]}")
+    missing = [
+        name
+        for name, field in known.items()
+        if name not in fields
+        and field.default is field.default_factory is dataclasses.MISSING
+    ]
+    if missing:
+        raise ValueError(f"`{type_name}` must have the fields {missing}")
+    hints = typing.get_type_hints(cls)
+    return cls(
+        **{name: typed(name, value, hints[name]) for name, value in fields.items()}
+    )
+
+
+def typed(name: str, value: Any, hint: Any) -> Any:
+    """`value`, if it is what a field's type hint allows; int passes for float.
+
+    Raises:
+        ValueError: if it is anything else.
+    """
+    is_config = isinstance(hint, type) and dataclasses.is_dataclass(hint)
+    if is_config and not isinstance(value, hint):
+        raise ValueError(
+            f"`{name}` must be a {hint.__name__}, with its name as `{_TYPE_KEY}`. "
+            f"Received: {name}={value!r}"
+        )
+    kinds = tuple(
+        dict.fromkeys(typing.get_origin(kind) or kind for kind in _alternatives(hint))
+    )
+    if type(value) is tuple and tuple in kinds:
+        item_hint, *_ = typing.get_args(hint)
+        return tuple(typed(f"{name}[…]", item, item_hint) for item in value)
+    if Any in kinds or type(value) in kinds:
+        return value
+    # A mapping, or a config of a subclass. A bool is no int.
+    if isinstance(value, kinds) and not isinstance(value, bool):
+        return value
+    if float in kinds and type(value) is int:
+        return float(value)
+    expected = " or ".join(
+        "None" if kind is types.NoneType else kind.__name__ for kind in kinds
+    )
+    raise ValueError(f"`{name}` must be {expected}. Received: {name}={value!r}")
+
+
+def _alternatives(hint: Any) -> tuple[Any, ...]:
+    """The types of a hint such as `int | None`."""
+    is_union = typing.get_origin(hint) in (types.UnionType, typing.Union)
+    return typing.get_args(hint) if is_union else (hint,)
+
+
+def differing_settings(
+    before: Mapping[str, Any], now: Mapping[str, Any], free: Collection[str] = ()
+) -> list[str]:
+    """`name: value before, value now` of every setting that differs.
+
+    Args:
+        before: settings as they were read; mappings within give names with dots.
+        now: settings as they are.
+        free: names of settings that may differ.
+    """
+    # Through JSON, so that a tuple equals the list it is read back as.
+    old, new = flat(before), flat(json.loads(json.dumps(now)))
+    return [
+        f"{name}: {old.get(name, 'absent')} there, {new.get(name, 'absent')} now"
+        for name in sorted(old.keys() | new.keys())
+        if name not in free and old.get(name) != new.get(name)
+    ]
+
+
+def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Settings within settings by their dotted names."""
+    settings: dict[str, Any] = {}
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            settings |= flat(value, f"{prefix}{name}.")
+        else:
+            settings[f"{prefix}{name}"] = value
+    return settings

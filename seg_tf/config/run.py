@@ -1,0 +1,277 @@
+"""A whole run: its length, batch and precision, and what it writes on the way."""
+
+import dataclasses
+import re
+import types
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+import ml_collections
+
+from seg_tf.config.base import (
+    Count,
+    Positive,
+    Seed,
+    Whole,
+    check_ranges,
+    register_config,
+    to_config_dict,
+)
+from seg_tf.config.models import EncoderConfig, MaskedLMConfig
+from seg_tf.config.optimizers import AdamWConfig
+
+_DTYPE_POLICIES = ("float32", "mixed_bfloat16", "bfloat16", "mixed_float16")
+_REFERENCE = re.compile(r"[\w.]+:\w+")
+# Weights of another program were trained with these, and no tensor's shape tells.
+_OUTPUT_SETTINGS = ("layer_norm_epsilon", "approximate_gelu")
+_TABLES, _TYPES = "index_tables", "num_token_types"
+
+
+@register_config
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LossScaleConfig:
+    """Dynamic loss scale, used where the dtype policy is `mixed_float16` only.
+
+    Attributes:
+        initial: factor of the loss in the first step.
+        growth_interval: updates without overflow after which the scale doubles.
+        floor: the scale is never halved below this.
+    """
+
+    initial: Positive = 2.0**15
+    growth_interval: Count = 2_000
+    floor: Positive = 1.0
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
+        if self.floor > self.initial:
+            raise ValueError(
+                "`floor` must be at most `initial`. Received: "
+                f"floor={self.floor}, initial={self.initial}"
+            )
+
+
+@register_config
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainingConfig:
+    """Length of a run, its batch, and what it writes on the way.
+
+    Attributes:
+        num_updates: updates of the whole run; the schedule ends with them. The one
+            setting of what is learned that may change when a run is resumed.
+        batch_size: rows of an update, of all processes together.
+        micro_batch_size: rows that a process computes at once; it adds up the
+            gradients of its share of the batch in micro-batches of this size. None
+            computes the whole share at once.
+        clip_norm: bound on the global gradient norm; None does not clip.
+        max_skipped_steps: how many steps in a row may be skipped because loss or
+            gradient is not finite; one more ends the run.
+        seed: of initial weights, dropout, the order of samples and their masks.
+        dtype_policy: Keras dtype policy of the model.
+        loss_scale: loss scale of `mixed_float16`.
+        recompute_layers: whether the backward pass computes each transformer layer
+            again: less memory for one more forward pass.
+        compress_gradients: whether gradients travel between processes as float16;
+            without the loss scale of `mixed_float16` those below 6e-8 become 0.
+        gradient_groups: groups in which gradients are summed over processes; without
+            XLA, the sum of one group travels while the next is computed.
+        jit_compile: whether XLA compiles the gradients and the update. None does so
+            where there is a GPU, unless `deterministic_ops` is true; JAX always does.
+        vocab_multiple: multiple to which the logits of words are padded; None takes 8
+            on a GPU, where that is faster, and 1 elsewhere. Checkpoints do not change.
+        deterministic_ops: whether TensorFlow may only use kernels that give the same
+            bits each time. None does so where there is no GPU; on a GPU they are slow,
+            exclude `jit_compile`, and make resumed runs equal to uninterrupted ones.
+        log_interval: updates between two rows of the log.
+        validation_interval: updates between two validations; 0 trains without any,
+            as on records that hold nothing out.
+        validation_batches: batches of a validation, if there are as many.
+        checkpoint_interval: updates between two checkpoints.
+        keep_checkpoints: how many of the newest checkpoints stay; the best one by
+            validation loss stays too.
+        callbacks: Keras callbacks, each `"package.module:function"`, which is called
+            with the run's folder and returns one.
+    """
+
+    num_updates: Count = 500_000
+    batch_size: Count = 256
+    micro_batch_size: Count | None = None
+    clip_norm: Positive | None = 1.0
+    max_skipped_steps: Whole = 20
+    seed: Seed = 0
+    dtype_policy: str = "float32"
+    loss_scale: LossScaleConfig = LossScaleConfig()
+    recompute_layers: bool = False
+    compress_gradients: bool = False
+    gradient_groups: Count = 4
+    jit_compile: bool | None = None
+    vocab_multiple: Count | None = None
+    deterministic_ops: bool | None = None
+    log_interval: Count = 50
+    validation_interval: Whole = 5_000
+    validation_batches: Count = 50
+    checkpoint_interval: Count = 5_000
+    keep_checkpoints: Count = 3
+    callbacks: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
+        size = self.micro_batch_size
+        if size is not None and self.batch_size % size:
+            raise ValueError(
+                "`micro_batch_size` must divide `batch_size`. "
+                f"Received: micro_batch_size={size}, batch_size={self.batch_size}"
+            )
+        if self.dtype_policy not in _DTYPE_POLICIES:
+            raise ValueError(
+                f"`dtype_policy` must be one of {', '.join(_DTYPE_POLICIES)}. "
+                f"Received: dtype_policy={self.dtype_policy!r}"
+            )
+        if not isinstance(self.callbacks, tuple) or not all(
+            isinstance(one, str) and _REFERENCE.fullmatch(one) for one in self.callbacks
+        ):
+            raise ValueError(
+                "`callbacks` must be a tuple of names package.module:function. "
+                f"Received: callbacks={self.callbacks!r}"
+            )
+
+
+@register_config
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """One pretraining run: everything that its result depends on but the text.
+
+    Attributes:
+        name: short name, used for folders and titles.
+        paper: the column of `seg_tf.papers` that the run is compared with.
+        records_dir: folder of the records, or a mixture of several with weights,
+            "wikipedia:3,books:1"; the flag `--records_dir` wins over it.
+    """
+
+    name: str
+    paper: str
+    inputs: Any
+    model: Any = EncoderConfig()
+    objectives: Mapping[str, Any] = dataclasses.field(
+        default_factory=lambda: types.MappingProxyType({"masked_lm": MaskedLMConfig()})
+    )
+    optimizer: Any = AdamWConfig()
+    training: TrainingConfig = TrainingConfig()
+    records_dir: str | None = None
+
+    def __post_init__(self) -> None:
+        parts = {name: getattr(self, name) for name in ("model", "inputs", "optimizer")}
+        if not isinstance(self.objectives, Mapping):
+            raise ValueError(
+                "`objectives` must map names to configs. Received: "
+                f"objectives={self.objectives!r}"
+            )
+        parts |= {f"objectives.{name}": one for name, one in self.objectives.items()}
+        for name, part in parts.items():
+            if not dataclasses.is_dataclass(part):
+                raise ValueError(
+                    f"`{name}` must be a config, with the name of its class as `type`. "
+                    f"Received: {name}={part!r}"
+                )
+        # An optimizer of one's own need not have a schedule.
+        if hasattr(self.optimizer, "check_length"):
+            self.optimizer.check_length(self.training.num_updates)
+        tables = getattr(self.model, "index_tables", {})
+        for table, needed, what in (
+            ("position_index", "row_length", "position of a row"),
+            ("sentence_id", "num_candidates", "sentence, [CLS] and [SEP]"),
+        ):
+            rows, least = tables.get(table), getattr(self.inputs, needed, 0)
+            if rows is not None and rows < least:
+                raise ValueError(
+                    f"`model.index_tables[{table!r}]` must have a row for every "
+                    f"{what}. Received: {rows} rows, inputs.{needed}={least}"
+                )
+
+    def decay_begin(self, num_updates: int) -> int | None:
+        """Updates that the run, of this length, has in common with all longer ones.
+
+        None where the whole schedule depends on the length.
+        """
+        if not hasattr(self.optimizer, "decay_begin"):
+            return None
+        return self.optimizer.decay_begin(num_updates)
+
+
+def config_getter(
+    runs: Mapping[str, RunConfig],
+) -> Callable[[str], ml_collections.ConfigDict]:
+    """The `get_config` of a config file: its variants, every field open to flags.
+
+    Raises:
+        ValueError: from `get_config`, if there is no such variant, with the names of
+            all.
+    """
+
+    def get_config(variant: str = "tiny") -> ml_collections.ConfigDict:
+        if variant not in runs:
+            raise ValueError(
+                f"`variant` must be one of {', '.join(runs)}. Received: {variant!r}"
+            )
+        return to_config_dict(runs[variant])
+
+    return get_config
+
+
+def follow_source(
+    config: RunConfig, source: Mapping[str, Any], asked: Collection[str]
+) -> tuple[RunConfig, dict[str, tuple[Any, Any]]]:
+    """Takes over the settings of the weights that a run starts from.
+
+    Epsilon and GELU are the source's. Token types and the tables that both have get
+    the source's rows if it has more, so that no row of it is lost.
+
+    Args:
+        config: the run's; one of no `EncoderConfig` is returned as it is.
+        source: fields of an `EncoderConfig` that describe the source.
+        asked: paths of the fields that the user set, such as
+            `model.layer_norm_epsilon`; these stay.
+
+    Returns:
+        The config, and path -> (value of the config, value of the source) of every
+        setting that was taken over.
+    """
+    model = config.model
+    if not isinstance(model, EncoderConfig):
+        return config, {}
+    taken: dict[str, tuple[Any, Any]] = {}
+
+    def take(path: str, ours: Any, theirs: Any) -> Any:
+        if path in asked or path.rpartition(".")[0] in asked:
+            return ours
+        if ours != theirs:
+            taken[path] = (ours, theirs)
+        return theirs
+
+    changes = {
+        name: take(f"model.{name}", getattr(model, name), source[name])
+        for name in _OUTPUT_SETTINGS
+    }
+    changes[_TYPES] = take(
+        f"model.{_TYPES}",
+        model.num_token_types,
+        max(source[_TYPES], model.num_token_types),
+    )
+    changes[_TABLES] = {
+        name: take(
+            f"model.{_TABLES}.{name}", rows, max(source[_TABLES].get(name, 0), rows)
+        )
+        for name, rows in model.index_tables.items()
+    }
+    if not taken:
+        return config, {}
+    model = dataclasses.replace(model, **changes)
+    return dataclasses.replace(config, model=model), taken
+
+
+def describe_taken(taken: Mapping[str, tuple[Any, Any]]) -> str:
+    """The settings taken over, on one line: `model.approximate_gelu=True (False)`."""
+    return "; ".join(
+        f"{path}={theirs} (the config says {ours})"
+        for path, (ours, theirs) in taken.items()
+    )

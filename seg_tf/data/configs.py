@@ -1,0 +1,225 @@
+"""Configs of inputs and maskings; without TensorFlow, which takes seconds to import.
+
+What they configure is in `seg_tf.data.inputs` and `seg_tf.data.masking`.
+"""
+
+import dataclasses
+import types
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
+
+from seg_tf.config import register_config
+from seg_tf.config.base import Count, Fraction, Range, Rate, Share, check_ranges
+
+EXCHANGE_WITHIN = ("text", "row")
+"""Where sentences may change places: in their text, or among all texts of a row."""
+
+
+@register_config
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MaskingConfig:
+    """Positions that masked LM predicts, and their replacements in the input.
+
+    Defaults are BERT's: 15 % of the positions, at most `max_predictions` of
+    them; 80 % become `[MASK]`, 10 % a random piece, the rest stay.
+    """
+
+    mask_rate: Fraction = 0.15
+    max_predictions: Count = 80
+    mask_token_rate: Rate = 0.8
+    random_token_rate: Rate = 0.1
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
+        if self.mask_token_rate + self.random_token_rate > 1:
+            raise ValueError(
+                "`mask_token_rate` and `random_token_rate` must not exceed 1 "
+                f"together. Received: mask_token_rate={self.mask_token_rate}, "
+                f"random_token_rate={self.random_token_rate}"
+            )
+
+
+@register_config
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SpanMaskingConfig(MaskingConfig):
+    """`MaskingConfig`, but what is predicted are spans of pieces of one sentence.
+
+    Attributes:
+        max_span_length: the most pieces of a span.
+        span_end_rate: p of the geometric distribution of lengths, cut off (and made to
+            sum to 1 again) at `max_span_length`.
+    """
+
+    max_span_length: Count = 3
+    span_end_rate: Share = 0.2
+
+
+@register_config
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WindowInputsConfig:
+    """One window of a document a row: `[CLS] pieces [SEP]`, padded to a length.
+
+    Attributes:
+        window_length: positions of a full window.
+        masking: what is predicted in each window.
+        block_rows: consecutive rows that are read at about the same time, for records
+            in a bucket. None permutes all rows of an epoch.
+        blocks_at_once: blocks whose rows are mixed.
+    """
+
+    # Whether several folders of records can be read as one.
+    can_mix: ClassVar[bool] = True
+    # Whose grid of fine-tuning settings it takes, one of seg_tf.finetuning's; or None.
+    paper: ClassVar[str | None] = "segatron"
+    # Further arguments of a model that reads such rows.
+    model_arguments: ClassVar[Mapping[str, Any]] = types.MappingProxyType({})
+
+    window_length: Count = 512
+    masking: MaskingConfig = MaskingConfig()
+    block_rows: Count | None = None
+    blocks_at_once: Count = 64
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
+
+    @property
+    def row_length(self) -> int:
+        return self.window_length
+
+
+@register_config
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PackedWindowInputsConfig(WindowInputsConfig):
+    """Several windows a row, told apart by the model, each as if alone.
+
+    Attributes:
+        max_windows_per_row: the most windows of a row. More than three fill rows
+            better only where most documents are far shorter than a window.
+    """
+
+    model_arguments: ClassVar[Mapping[str, Any]] = types.MappingProxyType(
+        {"packed_windows": True}
+    )
+
+    max_windows_per_row: Count = 8
+
+
+@register_config
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ShuffledWindowInputsConfig(WindowInputsConfig):
+    """One window a row, sentences shuffled, without a token for them (SLM, table 4).
+
+    Fine-tuning and all else that comes after pretraining read plain windows.
+
+    Attributes:
+        max_sentences: the most sentences of a row; where a window has more, adjacent
+            ones are merged at random until so many are left.
+        shuffle_rate: probability that the sentences of a row are shuffled.
+    """
+
+    paper: ClassVar[str | None] = "slm"
+
+    masking: MaskingConfig = SpanMaskingConfig()
+    max_sentences: Count = 20
+    shuffle_rate: Rate = 0.5
+
+
+@register_config
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SentenceInputsConfig(ShuffledWindowInputsConfig):
+    """One window a row, `[SENT]` before every sentence, sentences shuffled (SLM).
+
+    A row is longer than a window by `max_sentences`, so that no piece is dropped
+    for a `[SENT]`.
+    """
+
+    window_length: Count = 492
+
+    @property
+    def row_length(self) -> int:
+        return self.window_length + self.max_sentences
+
+    @property
+    def num_candidates(self) -> int:
+        """`[CLS]`, the sentences and `[SEP]`: also the values of `sentence_id`."""
+        return self.max_sentences + 2
+
+
+@register_config
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ReATInputsConfig(WindowInputsConfig):
+    """Texts as sentences, `<SS> <Attn> words </s>`, as many texts a row as fit (ReAT).
+
+    A window of the records is cut into texts of whole sentences, nothing left out, in
+    two ways: short ones of short sentences, and long ones. A sentence that is too long
+    is cut into even parts, each of which counts as a sentence. A row holds texts of
+    one kind; its size is the budget that a batch is made by.
+
+    Attributes:
+        window_length: positions of the records' windows, from which texts are cut.
+            Long windows, so that there are long texts.
+        row_length: positions of a row, a multiple of the model's `block_length`.
+        sentences_per_row: the most sentences of a row.
+        short_sentence_length: positions of the longest sentence of a short text, its
+            three special tokens included.
+        short_max_sentences: the most sentences of a short text.
+        long_sentence_length: as for short texts.
+        long_max_sentences: as for short texts.
+        long_rate: share of the rows that hold long texts.
+        exchange_rate: share of the sentences that are displaced, among themselves;
+            parts of a cut sentence stay and do not count.
+        exchange_within: "text", or "row" for places in all texts of a row: then what
+            moved is most often among strangers, which is learned far sooner.
+    """
+
+    paper: ClassVar[str | None] = None
+
+    window_length: Count = 16_384
+    masking: MaskingConfig = MaskingConfig(max_predictions=1_076)
+    # About 256 sentences of 27 positions, or somewhat fewer longer ones.
+    row_length: Count = 7_168
+    sentences_per_row: Count = 336
+    # Three positions of a sentence are taken by <SS>, <Attn> and </s>.
+    short_sentence_length: Annotated[int, Range(4)] = 48
+    short_max_sentences: Count = 16
+    long_sentence_length: Annotated[int, Range(4)] = 128
+    long_max_sentences: Count = 128
+    long_rate: Rate = 0.1
+    exchange_rate: Rate = 0.2
+    exchange_within: str = "text"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.exchange_within not in EXCHANGE_WITHIN:
+            raise ValueError(
+                f"`exchange_within` must be one of {', '.join(EXCHANGE_WITHIN)}. "
+                f"Received: {self.exchange_within!r}"
+            )
+
+
+@register_config
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LaneInputsConfig:
+    """A corpus as one stream of words, read in lanes side by side (Transformer-XL).
+
+    A batch has a row for every lane, its next `target_length` words; the batch after
+    it continues each lane. Training has as many lanes as a batch has rows.
+
+    Attributes:
+        target_length: words of a row, each of which predicts the one after it.
+        validation_lanes: lanes that held-out text is read in.
+    """
+
+    can_mix: ClassVar[bool] = False
+    paper: ClassVar[str | None] = None
+    model_arguments: ClassVar[Mapping[str, Any]] = types.MappingProxyType({})
+
+    target_length: Count = 150
+    validation_lanes: Count = 10
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
+
+    @property
+    def row_length(self) -> int:
+        return self.target_length

@@ -1,0 +1,430 @@
+"""Word vectors that are narrower, and a softmax that costs less, for frequent words."""
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import keras
+from keras import ops
+
+from seg_tf.layers.common import with_arguments
+from seg_tf.ops.losses import pad_vocabulary
+
+# Shape key: B batch, L sequence length, N positions, M positions of a tail, D hidden
+# size, V words of a part (of all at the very end), E width of their vectors, H words of
+# the head and T tails, H + T columns of the head.
+
+
+class Part(NamedTuple):
+    """Words `begin` to `end` of neighbouring ranks, whose vectors have width `E`."""
+
+    begin: int
+    end: int
+    width: int
+
+
+@keras.saving.register_keras_serializable(package="seg_tf")
+class AdaptiveEmbedding(keras.layers.Layer):
+    """Vectors of words that are numbered by falling frequency.
+
+    The cutoffs divide the words into a head of frequent ones and tails of rarer ones.
+    Part i has vectors of width `embedding_size // tail_divisor**i` and a matrix that
+    projects them to the hidden size (Baevski and Auli, 2019, section 3). With a
+    `tail_divisor` of 1 there is one table for all, projected only if its width is not
+    the hidden size. Vectors are multiplied by the square root of the hidden size, as in
+    Transformer-XL.
+
+    `AdaptiveSoftmax` predicts words with the same vectors.
+
+    Args:
+        vocab_size: int. Number of words.
+        hidden_size: int. Width `D` of the output.
+        embedding_size: int. Width of the vectors of the head.
+        cutoffs: sequence of int. The first word of each tail, rising; may be empty.
+        tail_divisor: int. Factor by which each part is narrower than the one before.
+        initializer_range: float. Initial standard deviation of the tables.
+        projection_range: float. Initial standard deviation of the projections.
+        **kwargs: arguments of `keras.layers.Layer`.
+
+    Call arguments:
+        token_ids: int tensor `(B, L)`, each below `vocab_size`.
+
+    Returns:
+        Tensor `(B, L, D)` in the layer's compute dtype.
+
+    Raises:
+        ValueError: if the cutoffs do not rise from above 0 to below `vocab_size`, or a
+            part would have vectors of width 0.
+
+    Example:
+    >>> embedding = AdaptiveEmbedding(
+    ...     vocab_size=100, hidden_size=8, embedding_size=8, cutoffs=(10, 40),
+    ...     tail_divisor=2,
+    ... )
+    >>> [tuple(part) for part in embedding.parts]
+    [(0, 10, 8), (10, 40, 4), (40, 100, 2)]
+    >>> tuple(embedding(ops.array([[0, 11, 99]])).shape)
+    (1, 3, 8)
+    """
+
+    def __init__(
+        self,
+        vocab_size: int,
+        hidden_size: int,
+        embedding_size: int,
+        cutoffs: Sequence[int] = (),
+        tail_divisor: int = 1,
+        initializer_range: float = 0.02,
+        projection_range: float = 0.01,
+        **kwargs: Any,
+    ):
+        # Rows are picked from the tables as they are stored, and cast then.
+        super().__init__(autocast=False, **kwargs)
+        self.vocab_size = vocab_size
+        self.hidden_size = hidden_size
+        self.embedding_size = embedding_size
+        self.cutoffs = tuple(cutoffs)
+        self.tail_divisor = tail_divisor
+        self.initializer_range = initializer_range
+        self.projection_range = projection_range
+        self._check_arguments()
+        self.parts = [
+            Part(begin, end, embedding_size // tail_divisor**number)
+            for number, (begin, end) in enumerate(
+                itertools.pairwise((0, *self.cutoffs, vocab_size))
+            )
+        ]
+
+    @property
+    def is_projected(self) -> bool:
+        """Tells if vectors are projected to the hidden size."""
+        return self.tail_divisor != 1 or self.embedding_size != self.hidden_size
+
+    def build(self, token_ids_shape: Any = None) -> None:
+        is_one_table = self.tail_divisor == 1
+        whole = Part(0, self.vocab_size, self.embedding_size)
+        self._tables, self._projections = [], []
+        for number, part in enumerate([whole] if is_one_table else self.parts):
+            ending = "" if is_one_table else f"_{number}"
+            table = self.add_weight(
+                name=f"table{ending}",
+                shape=(part.end - part.begin, part.width),
+                initializer=keras.initializers.RandomNormal(
+                    stddev=self.initializer_range
+                ),
+                autocast=False,
+            )
+            self._tables.append(table)
+            if self.is_projected:
+                projection = self.add_projection(
+                    self, f"projection{ending}", part.width
+                )
+                self._projections.append(projection)
+
+    def add_projection(
+        self, layer: keras.layers.Layer, name: str, width: int
+    ) -> keras.Variable:
+        """Adds a matrix `(E, D)` with this initializer to a layer."""
+        return layer.add_weight(
+            name=name,
+            shape=(width, self.hidden_size),
+            initializer=keras.initializers.RandomNormal(stddev=self.projection_range),
+            autocast=False,
+        )
+
+    def call(self, token_ids: Any) -> Any:
+        if self.tail_divisor == 1:
+            vectors_BLD = self._vectors(0, token_ids)
+        else:
+            vectors_BLD = self._vectors_of_parts(token_ids)
+        return ops.cast(vectors_BLD, self.compute_dtype)
+
+    def compute_output_shape(self, token_ids_shape: tuple[Any, ...]) -> tuple[Any, ...]:
+        return (*token_ids_shape, self.hidden_size)
+
+    def part_tables(self) -> list[Any]:
+        """The vectors `(V, E)` of each part's words, in the compute dtype."""
+        if self.tail_divisor == 1:
+            tables = split_rows(self._tables[0], self.cutoffs)
+        else:
+            tables = self._tables
+        return [ops.cast(table_VE, self.compute_dtype) for table_VE in tables]
+
+    def part_projections(self) -> list[Any]:
+        """The matrix `(E, D)` of each part in the compute dtype, or None of each."""
+        if not self.is_projected:
+            return [None] * len(self.parts)
+        projections = [ops.cast(one, self.compute_dtype) for one in self._projections]
+        if self.tail_divisor == 1:
+            return projections * len(self.parts)
+        return projections
+
+    def get_config(self) -> dict[str, Any]:
+        return with_arguments(super().get_config(), self, AdaptiveEmbedding)
+
+    def _vectors_of_parts(self, token_ids: Any) -> Any:
+        """Every part's vectors at every position, those of other parts' words 0.
+
+        The shapes do not depend on the words, and the projections of the tails, being
+        narrow, cost less than finding out where they are needed.
+        """
+        sum_BLD = 0
+        for number, part in enumerate(self.parts):
+            last = part.end - part.begin - 1
+            rows_BL = ops.clip(token_ids - part.begin, 0, last)
+            is_in_part_BL = ops.logical_and(
+                token_ids >= part.begin, token_ids < part.end
+            )
+            sum_BLD += self._vectors(number, rows_BL, is_in_part_BL[:, :, None])
+        return sum_BLD
+
+    def _vectors(self, number: int, rows_BL: Any, is_in_part_BL1: Any = None) -> Any:
+        """Rows of a table, 0 where they are not asked for, projected and scaled."""
+        table_VE = self._tables[number]
+        # After the reshape, the gradient is an ordinary tensor, not a list of rows
+        # of which some occur twice (`IndexEmbedding` says what becomes of these).
+        vectors_BLE = ops.take(ops.reshape(table_VE, table_VE.shape), rows_BL, axis=0)
+        if is_in_part_BL1 is not None:
+            vectors_BLE = ops.where(is_in_part_BL1, vectors_BLE, 0)
+        if self.is_projected:
+            projection_ED = ops.cast(self._projections[number], self.compute_dtype)
+            vectors_BLE = ops.cast(vectors_BLE, self.compute_dtype)
+            vectors_BLE = ops.matmul(vectors_BLE, projection_ED)
+        return vectors_BLE * math.sqrt(self.hidden_size)
+
+    def _check_arguments(self) -> None:
+        limits = (0, *self.cutoffs, self.vocab_size)
+        if any(begin >= end for begin, end in itertools.pairwise(limits)):
+            raise ValueError(
+                "`cutoffs` must rise, from above 0 to below `vocab_size`. Received: "
+                f"cutoffs={self.cutoffs}, vocab_size={self.vocab_size}"
+            )
+        num_tails = len(self.cutoffs)
+        if self.tail_divisor < 1 or self.embedding_size < self.tail_divisor**num_tails:
+            raise ValueError(
+                "`tail_divisor` must be at least 1 and leave the vectors of all tails "
+                f"a width. Received: tail_divisor={self.tail_divisor}, "
+                f"embedding_size={self.embedding_size}, {num_tails} tails"
+            )
+
+
+def split_rows(table: Any, cutoffs: Sequence[int]) -> list[Any]:
+    """The rows before, between and after the cutoffs.
+
+    The gradient of a split is one concatenation; that of slices would be as many
+    arrays of the table's size as there are slices, to be summed.
+    """
+    if not cutoffs:
+        return [ops.convert_to_tensor(table)]
+    return list(ops.split(table, list(cutoffs), axis=0))
+
+
+@keras.saving.register_keras_serializable(package="seg_tf")
+class AdaptiveSoftmax(keras.layers.Layer):
+    """Distribution of the next word over a head and tails (Grave et al., 2017).
+
+    The head is a softmax over its words and over the tails, each of which has a vector
+    like a word; a tail is a softmax over its words:
+
+        P(w) = P(w | head)                       for a word of the head
+        P(w) = P(tail | head) * P(w | tail)      for another
+
+    so a tail costs nothing where no target is in it. Word vectors and the projections
+    of the tails are those of the embedding. The head has a separate projection, as in
+    Transformer-XL, unless the embedding has none. Products are computed in the compute
+    dtype, softmaxes in float32.
+
+    Args:
+        embedding: `AdaptiveEmbedding` with the words, parts and vectors.
+        static_shapes: bool. Whether to compute every tail at every position, in shapes
+            that do not depend on the targets, for XLA and JAX. The results are the
+            same, at the time and memory of a softmax over all words.
+        vocab_multiple: int. Multiple to which the words of every part are padded for
+            GPU kernels; results are the same for any.
+        **kwargs: arguments of `keras.layers.Layer`.
+
+    Call arguments:
+        hidden: float tensor `(…, D)`.
+        targets: int tensor `(…)`, each below the embedding's `vocab_size`.
+        weights: float or bool tensor `(…)`, factors of the losses; None is 1. No tail
+            is computed for a weight of 0, unless `static_shapes`.
+
+    Returns:
+        float32 tensor `(…)`: the weighted negative log probability of each target.
+
+    Example:
+    >>> embedding = AdaptiveEmbedding(
+    ...     vocab_size=100, hidden_size=8, embedding_size=8, cutoffs=(10, 40)
+    ... )
+    >>> softmax = AdaptiveSoftmax(embedding)
+    >>> hidden = ops.zeros((2, 3, 8))
+    >>> tuple(softmax(hidden, ops.array([[0, 11, 99], [5, 6, 7]])).shape)
+    (2, 3)
+    >>> tuple(softmax.log_probabilities(hidden).shape)
+    (2, 3, 100)
+    """
+
+    def __init__(
+        self,
+        embedding: AdaptiveEmbedding,
+        static_shapes: bool = False,
+        vocab_multiple: int = 1,
+        **kwargs: Any,
+    ):
+        # Losses and weights stay float32; what is multiplied is cast here.
+        super().__init__(autocast=False, **kwargs)
+        self.embedding = embedding
+        self.static_shapes = static_shapes
+        self.vocab_multiple = vocab_multiple
+
+    def build(
+        self,
+        hidden_shape: Any = None,
+        targets_shape: Any = None,
+        weights_shape: Any = None,
+    ) -> None:
+        embedding = self.embedding
+        if not embedding.built:
+            embedding.build()
+        head, *tails = embedding.parts
+        self._projection = None
+        if embedding.is_projected:
+            self._projection = embedding.add_projection(self, "projection", head.width)
+        self._bias = self.add_weight(
+            name="bias",
+            shape=(embedding.vocab_size,),
+            initializer="zeros",
+            autocast=False,
+        )
+        if tails:
+            self._cluster_vectors = self.add_weight(
+                name="cluster_vectors",
+                shape=(len(tails), head.width),
+                initializer="zeros",
+                autocast=False,
+            )
+            self._cluster_bias = self.add_weight(
+                name="cluster_bias",
+                shape=(len(tails),),
+                initializer="zeros",
+                autocast=False,
+            )
+
+    def call(self, hidden: Any, targets: Any, weights: Any = None) -> Any:
+        hidden_ND = self._flatten(hidden)
+        targets_N = ops.reshape(targets, (-1,))
+        weights_N = None
+        if weights is not None:
+            weights_N = ops.reshape(ops.cast(weights, "float32"), (-1,))
+        head, *tails = (
+            (projection, *pad_vocabulary(table, bias, self.vocab_multiple))
+            for projection, table, bias in self._output_layers()
+        )
+        losses_N = _cross_entropy(_logits(hidden_ND, *head), self._columns(targets_N))
+        tail_losses = _every_loss if self.static_shapes else _gathered_losses
+        for part, layer in zip(self.embedding.parts[1:], tails, strict=True):
+            is_in_tail_N = ops.logical_and(
+                targets_N >= part.begin, targets_N < part.end
+            )
+            if weights_N is not None:
+                is_in_tail_N = ops.logical_and(is_in_tail_N, weights_N != 0)
+            words_N = ops.clip(targets_N - part.begin, 0, part.end - part.begin - 1)
+            losses_N += tail_losses(hidden_ND, words_N, is_in_tail_N, layer)
+        if weights_N is not None:
+            losses_N *= weights_N
+        return ops.reshape(losses_N, ops.shape(targets))
+
+    def compute_output_spec(
+        self, hidden: Any, targets: Any, weights: Any = None
+    ) -> keras.KerasTensor:
+        return keras.KerasTensor(targets.shape, "float32")
+
+    def log_probabilities(self, hidden: Any) -> Any:
+        """Log probability of every word, float32 `(…, V)`, from states `(…, D)`."""
+        hidden_ND = self._flatten(hidden)
+        head, *tails = (
+            ops.log_softmax(_logits(hidden_ND, *layer))
+            for layer in self._output_layers()
+        )
+        num_words = self.embedding.parts[0].end
+        parts = [head[:, :num_words]]
+        for number, tail_NV in enumerate(tails, start=num_words):
+            parts.append(head[:, number, None] + tail_NV)
+        all_NV = ops.concatenate(parts, axis=1)
+        return ops.reshape(all_NV, (*ops.shape(hidden)[:-1], self.embedding.vocab_size))
+
+    def _flatten(self, hidden: Any) -> Any:
+        size = self.embedding.hidden_size
+        return ops.reshape(ops.cast(hidden, self.compute_dtype), (-1, size))
+
+    def _output_layers(self) -> list[tuple[Any, Any, Any]]:
+        """Projection, vectors and bias of the head, clusters among it, and the tails.
+
+        Arguments of `_logits`: vectors in the compute dtype, bias in float32.
+        """
+        tables = self.embedding.part_tables()
+        projections = self.embedding.part_projections()
+        biases = split_rows(ops.cast(self._bias, "float32"), self.embedding.cutoffs)
+        if self._projection is not None:
+            projections[0] = ops.cast(self._projection, self.compute_dtype)
+        if len(tables) > 1:
+            vectors_TE = ops.cast(self._cluster_vectors, self.compute_dtype)
+            bias_T = ops.cast(self._cluster_bias, "float32")
+            tables[0] = ops.concatenate([tables[0], vectors_TE], axis=0)
+            biases[0] = ops.concatenate([biases[0], bias_T], axis=0)
+        return list(zip(projections, tables, biases, strict=True))
+
+    def _columns(self, targets_N: Any) -> Any:
+        """The column of the head that is right: the word's, or its tail's."""
+        head, *tails = self.embedding.parts
+        columns_N = ops.minimum(targets_N, head.end)
+        for tail in tails[1:]:
+            columns_N += ops.cast(targets_N >= tail.begin, columns_N.dtype)
+        return columns_N
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "embedding": keras.saving.serialize_keras_object(self.embedding),
+            "static_shapes": self.static_shapes,
+            "vocab_multiple": self.vocab_multiple,
+        }
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> "AdaptiveSoftmax":
+        embedding = keras.saving.deserialize_keras_object(config["embedding"])
+        return cls(**{**config, "embedding": embedding})
+
+
+def _every_loss(
+    hidden_ND: Any, words_N: Any, is_in_tail_N: Any, layer: tuple[Any, ...]
+) -> Any:
+    """Losses of a tail, computed at every position and kept where it counts."""
+    return ops.where(
+        is_in_tail_N, _cross_entropy(_logits(hidden_ND, *layer), words_N), 0
+    )
+
+
+def _gathered_losses(
+    hidden_ND: Any, words_N: Any, is_in_tail_N: Any, layer: tuple[Any, ...]
+) -> Any:
+    """The same, computed where it counts: shapes depend on how often that is."""
+    (positions_M,) = ops.nonzero(is_in_tail_N)
+    hidden_MD = ops.take(hidden_ND, positions_M, axis=0)
+    words_M = ops.take(words_N, positions_M, axis=0)
+    losses_M = _cross_entropy(_logits(hidden_MD, *layer), words_M)
+    return ops.scatter(positions_M[:, None], losses_M, ops.shape(words_N))
+
+
+def _logits(hidden_ND: Any, projection_ED: Any, vectors_VE: Any, bias_V: Any) -> Any:
+    """Scores `(N, V)` in float32, of products in the dtype of the arguments."""
+    if projection_ED is not None:
+        hidden_ND = ops.matmul(hidden_ND, ops.transpose(projection_ED))
+    logits_NV = ops.matmul(hidden_ND, ops.transpose(vectors_VE))
+    return ops.cast(logits_NV, "float32") + bias_V
+
+
+def _cross_entropy(logits_NV: Any, words_N: Any) -> Any:
+    # One operator, which keeps one array of the size of the logits for the gradient.
+    return ops.sparse_categorical_crossentropy(words_N, logits_NV, from_logits=True)

@@ -1,0 +1,191 @@
+"""Embeddings of word pieces and their indices."""
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import keras
+import keras_hub
+from keras import ops
+
+from seg_tf.layers.common import Dropout, with_arguments
+from seg_tf.ops import relative_logits
+
+# Shape key: B batch, L sequence length, R rows of a table, D hidden size.
+
+
+@keras.saving.register_keras_serializable(package="seg_tf")
+class IndexEmbedding(keras.layers.Layer):
+    """Sums one learned vector for every index feature that has a table.
+
+    With `position_index` only, this is BERT's position embedding; with
+    `paragraph_index`, `sentence_index` and `token_index` it is SegaBERT's (Segatron,
+    section 3.2). The sum is computed in the dtype of the tables and rounded to the
+    compute dtype once.
+
+    Args:
+        tables: mapping of feature name to the rows of its table.
+        hidden_size: int. Width `D` of the output.
+        embeddings_initializer: initializer of every table.
+        **kwargs: arguments of `keras.layers.Layer`.
+
+    Call arguments:
+        features: dict of int tensors `(B, L)`, each below its table's rows; those not
+            named in `tables` are ignored.
+
+    Returns:
+        Tensor `(B, L, D)` in the layer's compute dtype.
+
+    Raises:
+        ValueError: if `tables` is empty or has a table without rows, or if `features`
+            lacks one of them.
+
+    Example:
+    >>> embedding = IndexEmbedding({"paragraph_index": 50, "token_index": 256}, 8)
+    >>> index = ops.array([[0, 1, 2]])
+    >>> tuple(embedding({"paragraph_index": index, "token_index": index}).shape)
+    (1, 3, 8)
+    """
+
+    def __init__(
+        self,
+        tables: Mapping[str, int],
+        hidden_size: int,
+        embeddings_initializer: Any = "uniform",
+        **kwargs: Any,
+    ):
+        # The tables are summed as they are stored; indices need no casting.
+        super().__init__(autocast=False, **kwargs)
+        if not tables or min(tables.values()) < 1:
+            raise ValueError(
+                "`tables` must name at least one feature and give each at least "
+                f"one row. Received: tables={dict(tables)}"
+            )
+        # Weights are saved in the order of the tables, which must not depend on how
+        # somebody happened to write them down.
+        self.tables = dict(sorted(tables.items()))
+        self.hidden_size = hidden_size
+        self.embeddings_initializer = keras.initializers.get(embeddings_initializer)
+
+    def build(self, features_shape: Any = None) -> None:
+        self.embeddings = {
+            name: self.add_weight(
+                name=name,
+                shape=(rows, self.hidden_size),
+                # One initializer draws the same numbers at every call.
+                initializer=self.embeddings_initializer.clone(),
+                autocast=False,
+            )
+            for name, rows in self.tables.items()
+        }
+
+    def call(self, features: Mapping[str, Any]) -> Any:
+        missing = self.tables.keys() - features.keys()
+        if missing:
+            raise ValueError(
+                f"`features` must hold {sorted(self.tables)}, one for each table. "
+                f"It lacks: {sorted(missing)}"
+            )
+        sum_BLD = None
+        for name, table in self.embeddings.items():
+            # The gradient of gathering from a variable is a list of rows, some
+            # twice, whose squares Keras' Adam sums where it has to square the
+            # sum. After a reshape it is an ordinary tensor, which for tables of
+            # this size is also the faster form.
+            table_RD = ops.reshape(table, (self.tables[name], self.hidden_size))
+            vectors_BLD = ops.take(table_RD, features[name], axis=0)
+            sum_BLD = vectors_BLD if sum_BLD is None else sum_BLD + vectors_BLD
+        return ops.cast(sum_BLD, self.compute_dtype)
+
+    def compute_output_shape(
+        self, features_shape: Mapping[str, Any]
+    ) -> tuple[Any, ...]:
+        batch_and_length = next(iter(features_shape.values()))
+        return (*batch_and_length, self.hidden_size)
+
+    def get_config(self) -> dict[str, Any]:
+        return with_arguments(super().get_config(), self, IndexEmbedding)
+
+
+@keras.saving.register_keras_serializable(package="seg_tf")
+class SinusoidalTable(keras.initializers.Initializer):
+    """Row k starts as the sinusoids of position k (Transformer, section 3.5).
+
+    From the first update on, rows of neighbouring positions are similar and those of
+    distant ones are not, which random rows would have to learn.
+
+    Args:
+        stddev: float. Root mean square of the entries.
+    """
+
+    def __init__(self, stddev: float):
+        self.stddev = stddev
+
+    def __call__(self, shape: tuple[int, int], dtype: Any = None) -> Any:
+        rows, width = shape
+        # An odd width ends with half a wave.
+        vectors = relative_logits.position_vectors(ops.arange(rows), width + width % 2)
+        # The mean square of a sine is a half.
+        return ops.cast(math.sqrt(2) * self.stddev * vectors[:, :width], dtype)
+
+    def get_config(self) -> dict[str, Any]:
+        return {"stddev": self.stddev}
+
+
+class EmbeddingLayers(NamedTuple):
+    """Layers that sum the embeddings of tokens and indices, as in BERT.
+
+    `indices` is None where nothing but tokens is embedded.
+    """
+
+    tokens: keras_hub.layers.ReversibleEmbedding
+    indices: IndexEmbedding | None
+    norm: keras.layers.Layer
+    dropout: Dropout
+
+    def __call__(self, token_ids: Any, indices: Mapping[str, Any]) -> Any:
+        hidden = self.tokens(token_ids)
+        if self.indices is not None:
+            hidden = hidden + self.indices(indices)
+        return self.dropout(self.norm(hidden))
+
+
+def embedding_layers(
+    vocab_size: int | None,
+    index_tables: Mapping[str, int],
+    hidden_size: int,
+    *,
+    index_name: str,
+    dropout: float,
+    norm: keras.layers.Layer,
+    initializer: keras.initializers.Initializer,
+    dtype: Any,
+) -> EmbeddingLayers:
+    """The layers that embed word pieces and their indices.
+
+    Raises:
+        ValueError: if `vocab_size` is none.
+    """
+    if vocab_size is None or vocab_size < 1:
+        raise ValueError(
+            "`vocab_size` must be at least 1; where a config leaves it to the "
+            f"records, pass theirs. Received: vocab_size={vocab_size}"
+        )
+    tokens = keras_hub.layers.ReversibleEmbedding(
+        vocab_size,
+        hidden_size,
+        embeddings_initializer=initializer.clone(),
+        dtype=dtype,
+        name="token_embedding",
+    )
+    # Unset, a half-precision policy would compute the logits in float32.
+    tokens.reverse_dtype = tokens.compute_dtype
+    indices = index_tables and IndexEmbedding(
+        index_tables,
+        hidden_size,
+        embeddings_initializer=initializer.clone(),
+        dtype=dtype,
+        name=index_name,
+    )
+    dropout_layer = Dropout(dropout, dtype=dtype, name="embeddings_dropout")
+    return EmbeddingLayers(tokens, indices or None, norm, dropout_layer)

@@ -1,0 +1,317 @@
+"""The transformer layers of BERT's trunk and of the modern trunk."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from seg_tf.layers.attention import MultiHeadAttention
+from seg_tf.layers.common import (
+    Dropout,
+    gelu,
+    mark_hidden_matrix,
+    recomputable,
+    with_arguments,
+)
+
+# Shape key: B batch, L sequence length, D hidden size.
+
+
+class TransformerLayer(keras.layers.Layer):
+    """Base of the transformer layers of encoders.
+
+    Args:
+        intermediate_size: int. Width inside the feed-forward blocks.
+        num_heads: int. Attention heads, which share the width.
+        dropout: float. Rate after each block.
+        attention_dropout: float. Rate on the attention weights.
+        layer_norm_epsilon: float.
+        initializer_range: float. Standard deviation of the truncated normal
+            distribution that kernels start from.
+        approximate_gelu: bool. GELU by tanh instead of erf.
+        recompute: bool. Whether the backward pass of training recomputes the layer
+            instead of keeping its inner values (`seg_tf.layers.common.recomputable`).
+        **kwargs: arguments of `keras.layers.Layer`.
+    """
+
+    def __init__(
+        self,
+        intermediate_size: int,
+        num_heads: int,
+        dropout: float = 0.1,
+        attention_dropout: float = 0.1,
+        layer_norm_epsilon: float = 1e-12,
+        initializer_range: float = 0.02,
+        approximate_gelu: bool = False,
+        recompute: bool = False,
+        **kwargs: Any,
+    ):
+        super().__init__(**kwargs)
+        self.intermediate_size = intermediate_size
+        self.num_heads = num_heads
+        self.dropout = dropout
+        self.attention_dropout = attention_dropout
+        self.layer_norm_epsilon = layer_norm_epsilon
+        self.initializer_range = initializer_range
+        self.approximate_gelu = approximate_gelu
+        self.recompute = recompute
+        self._initializer = keras.initializers.TruncatedNormal(stddev=initializer_range)
+
+    def compute_output_shape(self, hidden_shape: Any, **other_shapes: Any) -> Any:
+        # Said, not inferred: Keras would try `call` on rows of a length of its own on
+        # JAX, which the block length of ReAT's layers does not divide.
+        return hidden_shape
+
+    def get_config(self) -> dict[str, Any]:
+        return with_arguments(super().get_config(), self, TransformerLayer)
+
+    def _inner_arguments(self) -> dict[str, Any]:
+        """Arguments of a layer inside this one, which is not recomputed separately."""
+        own = with_arguments({}, self, TransformerLayer)
+        return {**own, "recompute": False, "dtype": self.dtype_policy}
+
+    def _attention(self, name: str, **arguments: Any) -> MultiHeadAttention:
+        return MultiHeadAttention(
+            self.num_heads,
+            self.attention_dropout,
+            self._initializer.clone(),
+            dtype=self.dtype_policy,
+            name=name,
+            **arguments,
+        )
+
+    def _dense(self, size: int, name: str, **arguments: Any) -> keras.layers.Dense:
+        # One initializer draws the same numbers at every call.
+        arguments.setdefault("kernel_initializer", self._initializer.clone())
+        return keras.layers.Dense(size, dtype=self.dtype_policy, name=name, **arguments)
+
+    def _layer_norm(self, name: str) -> keras.layers.LayerNormalization:
+        return keras.layers.LayerNormalization(
+            epsilon=self.layer_norm_epsilon, dtype=self.dtype_policy, name=name
+        )
+
+    def _dropout(self, name: str) -> Dropout:
+        return Dropout(self.dropout, dtype=self.dtype_policy, name=name)
+
+
+@keras.saving.register_keras_serializable(package="seg_tf")
+class TransformerEncoder(TransformerLayer):
+    """BERT's post-norm layer: attention and feed-forward, each with a residual.
+
+    Weights, their names and results are those of a post-norm
+    `keras_hub.layers.TransformerEncoder`, which has one rate of dropout. The class name
+    is part of the names in checkpoints. The arguments are those of `TransformerLayer`.
+
+    Call arguments:
+        hidden: float tensor `(B, L, D)`.
+        query_group: as for `MultiHeadAttention`.
+        key_group: as for `MultiHeadAttention`.
+        rotation: as for `MultiHeadAttention`.
+        training: bool. Whether there is dropout.
+
+    Returns:
+        Tensor `(B, L, D)` in the compute dtype.
+
+    Example:
+    >>> layer = TransformerEncoder(intermediate_size=16, num_heads=2)
+    >>> hidden, group = keras.random.normal((1, 4, 8)), ops.array([[1, 1, 2, 2]])
+    >>> tuple(layer(hidden, group, group).shape)
+    (1, 4, 8)
+    """
+
+    def build(
+        self,
+        hidden_shape: Any,
+        query_group_shape: Any = None,
+        key_group_shape: Any = None,
+        rotation_shape: Any = None,
+    ) -> None:
+        # Checkpoints know the weights by the names of attributes and layers, which are
+        # those of keras-hub.
+        self._self_attention_layer = self._attention("self_attention_layer")
+        self._self_attention_layer.build(hidden_shape, hidden_shape)
+        self._self_attention_layer_norm = self._layer_norm("self_attention_layer_norm")
+        self._self_attention_layer_norm.build(hidden_shape)
+        self._self_attention_dropout = self._dropout("self_attention_dropout")
+        self._feedforward_layer_norm = self._layer_norm("feedforward_layer_norm")
+        self._feedforward_layer_norm.build(hidden_shape)
+        self._feedforward_intermediate_dense = self._dense(
+            self.intermediate_size,
+            "feedforward_intermediate_dense",
+            activation=gelu(self.approximate_gelu),
+        )
+        self._feedforward_intermediate_dense.build(hidden_shape)
+        self._feedforward_output_dense = self._dense(
+            hidden_shape[-1], "feedforward_output_dense"
+        )
+        self._feedforward_output_dense.build((None, None, self.intermediate_size))
+        self._feedforward_dropout = self._dropout("feedforward_dropout")
+        mark_hidden_matrix(self._feedforward_intermediate_dense.kernel)
+        mark_hidden_matrix(self._feedforward_output_dense.kernel)
+
+    @recomputable
+    def call(
+        self,
+        hidden: Any,
+        query_group: Any,
+        key_group: Any,
+        rotation: Any = None,
+        training: bool | None = None,
+    ) -> Any:
+        attended_BLD = self._self_attention_layer(
+            hidden, hidden, query_group, key_group, rotation, training=training
+        )
+        attended_BLD = self._self_attention_dropout(attended_BLD, training=training)
+        hidden_BLD = self._self_attention_layer_norm(attended_BLD + hidden)
+        inner_BLI = self._feedforward_intermediate_dense(hidden_BLD)
+        inner_BLD = self._feedforward_output_dense(inner_BLI)
+        inner_BLD = self._feedforward_dropout(inner_BLD, training=training)
+        return self._feedforward_layer_norm(inner_BLD + hidden_BLD)
+
+    def attention_weights(self, hidden: Any, *arguments: Any) -> Any:
+        """Attention weights `(B, H, L, L)` of a call, without dropout."""
+        return self._self_attention_layer.attention_weights(hidden, hidden, *arguments)
+
+
+@keras.saving.register_keras_serializable(package="seg_tf")
+class ModernTransformerLayer(TransformerLayer):
+    """A pre-norm transformer layer with RMSNorm and without biases.
+
+    With `x` the input:
+
+        x = x + attention(RMSNorm(x))
+        x = x + feedforward(RMSNorm(x))
+
+    The feed-forward block is `W_2 relu(W_1 x)**2` (So et al., 2021, arXiv:2109.08668,
+    section 4.1) or, if `gated`, `W_2 (gelu(W_1 x) * W_3 x)` (Shazeer, 2020,
+    arXiv:2002.05202, equation 6). The output projections of both blocks start at zero,
+    so the layer starts as the identity (Zhang et al., 2019, arXiv:1901.09321).
+
+    Args:
+        intermediate_size: int. Width inside the feed-forward block.
+        num_heads: int. Attention heads, which share the width.
+        dropout: float. Rate after each block.
+        attention_dropout: float. Rate on the attention weights.
+        layer_norm_epsilon: float. Added to the mean square in RMSNorm.
+        initializer_range: float. Standard deviation that other kernels start with.
+        approximate_gelu: bool. Tanh approximation of GELU; used only if `gated`.
+        recompute: bool. As for `TransformerLayer`.
+        gated: bool. Whether the feed-forward block is a gated GELU.
+        window: int. Width of local attention; None is global.
+        **kwargs: arguments of `keras.layers.Layer`.
+
+    Call arguments:
+        hidden: float tensor `(B, L, D)`.
+        query_group: int tensor, as for `MultiHeadAttention`.
+        key_group: int tensor, as for `MultiHeadAttention`.
+        rotation: float tensor, as for `MultiHeadAttention`.
+        training: bool. Whether there is dropout.
+
+    Returns:
+        Tensor `(B, L, D)` in the compute dtype.
+
+    Example:
+    >>> layer = ModernTransformerLayer(intermediate_size=16, num_heads=2)
+    >>> hidden, group = keras.random.normal((1, 4, 8)), ops.array([[1, 1, 2, 2]])
+    >>> tuple(layer(hidden, group, group).shape)
+    (1, 4, 8)
+    """
+
+    def __init__(
+        self,
+        intermediate_size: int,
+        num_heads: int,
+        dropout: float = 0.0,
+        attention_dropout: float = 0.0,
+        layer_norm_epsilon: float = 1e-6,
+        initializer_range: float = 0.02,
+        approximate_gelu: bool = False,
+        recompute: bool = False,
+        gated: bool = False,
+        window: int | None = None,
+        **kwargs: Any,
+    ):
+        super().__init__(
+            intermediate_size,
+            num_heads,
+            dropout,
+            attention_dropout,
+            layer_norm_epsilon,
+            initializer_range,
+            approximate_gelu,
+            recompute,
+            **kwargs,
+        )
+        self.gated = gated
+        self.window = window
+
+    def build(
+        self,
+        hidden_shape: Any,
+        query_group_shape: Any = None,
+        key_group_shape: Any = None,
+        rotation_shape: Any = None,
+    ) -> None:
+        self._attention_norm = self._rms_norm("attention_norm", hidden_shape)
+        self._attention_layer = self._attention(
+            "attention", use_bias=False, output_initializer="zeros", window=self.window
+        )
+        self._attention_layer.build(hidden_shape, hidden_shape)
+        self._attention_dropout = self._dropout("attention_dropout")
+        self._feedforward_norm = self._rms_norm("feedforward_norm", hidden_shape)
+        self._intermediate_dense = self._dense(
+            self.intermediate_size * (2 if self.gated else 1),
+            "feedforward_intermediate",
+            use_bias=False,
+        )
+        self._intermediate_dense.build(hidden_shape)
+        self._output_dense = self._dense(
+            hidden_shape[-1],
+            "feedforward_output",
+            use_bias=False,
+            kernel_initializer="zeros",
+        )
+        self._output_dense.build((None, None, self.intermediate_size))
+        for dense in (self._intermediate_dense, self._output_dense):
+            mark_hidden_matrix(dense.kernel)
+        self._feedforward_dropout = self._dropout("feedforward_dropout")
+
+    @recomputable
+    def call(
+        self,
+        hidden: Any,
+        query_group: Any,
+        key_group: Any,
+        rotation: Any = None,
+        training: bool | None = None,
+    ) -> Any:
+        normed_BLD = self._attention_norm(hidden)
+        attended_BLD = self._attention_layer(
+            normed_BLD, normed_BLD, query_group, key_group, rotation, training=training
+        )
+        hidden_BLD = hidden + self._attention_dropout(attended_BLD, training=training)
+        inner_BLI = self._intermediate_dense(self._feedforward_norm(hidden_BLD))
+        if self.gated:
+            gate_BLI, inner_BLI = ops.split(inner_BLI, 2, axis=-1)
+            inner_BLI = gelu(self.approximate_gelu)(gate_BLI) * inner_BLI
+        else:
+            inner_BLI = ops.square(ops.relu(inner_BLI))
+        inner_BLD = self._output_dense(inner_BLI)
+        return hidden_BLD + self._feedforward_dropout(inner_BLD, training=training)
+
+    def attention_weights(self, hidden: Any, *arguments: Any) -> Any:
+        """Attention weights `(B, H, L, L)` of a call, without dropout."""
+        normed_BLD = self._attention_norm(hidden)
+        return self._attention_layer.attention_weights(
+            normed_BLD, normed_BLD, *arguments
+        )
+
+    def get_config(self) -> dict[str, Any]:
+        return with_arguments(super().get_config(), self, ModernTransformerLayer)
+
+    def _rms_norm(self, name: str, shape: Any) -> keras.layers.RMSNormalization:
+        norm = keras.layers.RMSNormalization(
+            epsilon=self.layer_norm_epsilon, dtype=self.dtype_policy, name=name
+        )
+        norm.build(shape)
+        return norm

@@ -1,0 +1,437 @@
+"""Transformer-XL's layer: relative positions in a stream, attention with memory."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+from keras import ops
+
+from seg_tf.layers.common import (
+    Dropout,
+    mark_hidden_matrix,
+    recomputable,
+    with_arguments,
+)
+from seg_tf.ops.relative_logits import (
+    AnglesOfPart,
+    ExactPositions,
+    StaticPositions,
+    angles,
+    part_widths,
+    position_vectors,
+)
+
+# Shape key: B batch, T queries, M memory, K keys (M + T), D hidden size or width of a
+# part, H heads, E head size, S runs of keys with equal indices, U distances that occur,
+# P parts.
+
+# The parts of a relative position vector, in the order of it and of the indices.
+PARTS = ("token", "sentence", "paragraph")
+
+
+@keras.saving.register_keras_serializable(package="seg_tf")
+class RelativePositions(keras.layers.Layer):
+    """Prepares the relative position vectors of Segatron's eq. 3, once for all layers.
+
+    Distances are those of counters over a whole stream. Tokens are numbered without
+    a gap. A key of the memory whose number does not lead up to the first query counts
+    as absent, so a memory of another place, or an empty one, does no harm. Sentences
+    and paragraphs may have any numbers.
+
+    Dropout of position vectors drops numbers of R at each distance, for all pairs at
+    that distance, as in Transformer-XL.
+
+    Args:
+        width: int. D, width of the position vector.
+        parts: the parts of the vector, some of `("token", "sentence", "paragraph")` in
+            this order. `("token",)` is Transformer-XL.
+        dropout: float.
+        static_shapes: bool. Whether no shape depends on the text, as XLA and JAX need.
+            Slower; the results are the same, but dropout of sentence and paragraph is
+            drawn for every row instead of every distance.
+        **kwargs: arguments of `keras.layers.Layer`.
+
+    Call arguments:
+        indices: int tensor `(B, T, 3)`: token, sentence and paragraph of the queries.
+        memory_indices: int tensor `(B, M, 3)`: those of the keys before them.
+
+    Returns:
+        The positions, and the mask of keys that a query sees, bool `(B, 1, T, K)`.
+
+    Raises:
+        ValueError: if `parts` is not one of the above.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        parts: Sequence[str] = PARTS,
+        dropout: float = 0.0,
+        static_shapes: bool = False,
+        **kwargs: Any,
+    ):
+        super().__init__(**kwargs)
+        parts = tuple(parts)
+        if not parts or parts != tuple(part for part in PARTS if part in parts):
+            raise ValueError(
+                f"`parts` must be some of {PARTS}, in this order. Received: {parts}"
+            )
+        self.width = width
+        self.parts = parts
+        self.dropout = dropout
+        self.static_shapes = static_shapes
+        self.widths = dict(zip(parts, part_widths(width, len(parts)), strict=True))
+        self._dropout = Dropout(dropout, dtype=self.dtype_policy)
+
+    def call(self, indices: Any, memory_indices: Any, training: Any = None) -> Any:
+        indices = ops.cast(indices, "int32")
+        memory_indices = ops.cast(memory_indices, "int32")
+        is_there_BM = _is_before(memory_indices[:, :, 0], indices[:, :1, 0])
+        mask = _visible(is_there_BM, ops.shape(indices)[1])
+        # Small numbers have exact angles: those of absent keys do not matter.
+        indices_BTP = indices - indices[:, :1]
+        memory_BMP = ops.where(
+            is_there_BM[:, :, None], memory_indices - indices[:, :1], 0
+        )
+        keys_BKP = ops.concatenate([memory_BMP, indices_BTP], axis=1)
+        return self._exact(indices_BTP, keys_BKP, training), mask
+
+    def _exact(
+        self, queries_BTP: Any, keys_BKP: Any, training: Any
+    ) -> ExactPositions | StaticPositions:
+        tokens_KD = None
+        if "token" in self.parts:
+            distances = ops.arange(ops.shape(keys_BKP)[1] - 1, -1, -1, dtype="int32")
+            tokens_KD = self._vectors("token", distances, training)
+        if not self._segment_parts:
+            return ExactPositions(tokens_KD, (), (), None)
+        if self.static_shapes:
+            angles_of_parts = [
+                self._angles_of_part(part, queries_BTP, keys_BKP, training)
+                for part in self._segment_parts
+            ]
+            return StaticPositions(tokens_KD, tuple(angles_of_parts))
+        runs_BSP, runs_of_keys_BSK = _runs(self._segments(keys_BKP))
+        num_queries = ops.shape(queries_BTP)[1]
+        own_run_BTS = ops.swapaxes(runs_of_keys_BSK[:, :, -num_queries:], 1, 2)
+        vectors, numbers = [], []
+        for number, part in enumerate(self._segment_parts):
+            distances_U, numbers_BTS = _distances(runs_BSP[..., number], own_run_BTS)
+            vectors.append(self._vectors(part, distances_U, training))
+            numbers.append(numbers_BTS)
+        return ExactPositions(
+            tokens_KD,
+            tuple(vectors),
+            tuple(numbers),
+            ops.cast(runs_of_keys_BSK, self.compute_dtype),
+        )
+
+    def _angles_of_part(
+        self, part: str, queries_BTP: Any, keys_BKP: Any, training: Any
+    ) -> AnglesOfPart:
+        query_angles, key_angles = (
+            angles(indices[..., PARTS.index(part)], self.widths[part])
+            for indices in (queries_BTP, keys_BKP)
+        )
+        ones_B1F = ops.ones_like(query_angles[:, :1])
+        kept_sin, kept_cos = (self._dropped(ones_B1F, training) for _ in range(2))
+        sin, cos, key_cos, key_sin = (
+            ops.cast(one, self.compute_dtype)
+            for one in (
+                ops.sin(query_angles),
+                ops.cos(query_angles),
+                ops.cos(key_angles),
+                ops.sin(key_angles),
+            )
+        )
+        query = (kept_sin * sin, kept_cos * cos, kept_cos * sin, kept_sin * cos)
+        return AnglesOfPart(query, (key_cos, key_sin))
+
+    @property
+    def _segment_parts(self) -> list[str]:
+        return [part for part in self.parts if part != "token"]
+
+    def _segments(self, indices: Any) -> Any:
+        """The indices that the vector speaks of, tokens left out."""
+        numbers = [PARTS.index(part) for part in self._segment_parts]
+        return ops.stack([indices[..., number] for number in numbers], axis=-1)
+
+    def _vectors(self, part: str, distances: Any, training: Any) -> Any:
+        vectors = position_vectors(distances, self.widths[part])
+        return self._dropped(vectors, training)
+
+    def _dropped(self, vectors: Any, training: Any) -> Any:
+        vectors = ops.cast(vectors, self.compute_dtype)
+        return self._dropout(vectors, training=training)
+
+    def get_config(self) -> dict[str, Any]:
+        return with_arguments(super().get_config(), self, RelativePositions)
+
+
+def _is_before(tokens_BM: Any, first_B1: Any) -> Any:
+    """Mask of the memory's tokens that directly precede the first query."""
+    size = ops.shape(tokens_BM)[1]
+    # In int32 a counter may run over: differences stay what they are.
+    return ops.equal(tokens_BM - first_B1, ops.arange(-size, 0, dtype="int32"))
+
+
+def _visible(is_there_BM: Any, num_queries: Any) -> Any:
+    """Mask of keys that are neither after a query nor absent: bool (B, 1, T, K)."""
+    memory_B1TM = ops.repeat(is_there_BM[:, None, None, :], num_queries, axis=2)
+    places_T = ops.arange(num_queries, dtype="int32")
+    causal_TT = places_T[None, :] <= places_T[:, None]
+    shape = (ops.shape(is_there_BM)[0], 1, num_queries, num_queries)
+    causal_B1TT = ops.broadcast_to(causal_TT, shape)
+    return ops.concatenate([memory_B1TM, causal_B1TT], axis=-1)
+
+
+def _runs(segments_BKP: Any) -> tuple[Any, Any]:
+    """Runs of keys with equal indices of the segments."""
+    differs = ops.not_equal(segments_BKP[:, 1:], segments_BKP[:, :-1])
+    begins_BK = ops.pad(ops.any(differs, axis=-1), [[0, 0], [1, 0]])
+    run_BK = ops.cumsum(ops.cast(begins_BK, "int32"), axis=1)
+    runs_S = ops.arange(ops.max(run_BK, initial=0) + 1, dtype="int32")
+    runs_of_keys_BSK = ops.equal(run_BK[:, None, :], runs_S[None, :, None])
+    first_key_BS = ops.argmax(ops.cast(runs_of_keys_BSK, "int32"), axis=-1)
+    runs_BSP = ops.take_along_axis(segments_BKP, first_key_BS[..., None], axis=1)
+    return runs_BSP, runs_of_keys_BSK
+
+
+def _distances(index_BS: Any, own_run_BTS: Any) -> tuple[Any, Any]:
+    """The distances that occur between queries and runs."""
+    own_run_BT1 = ops.argmax(ops.cast(own_run_BTS, "int32"), axis=-1)[..., None]
+    index_BTS = ops.take_along_axis(index_BS[:, None, :], own_run_BT1, axis=2)
+    distance_BTS = index_BTS - index_BS[:, None, :]
+    # To later keys there is none: their runs are not seen.
+    later_BTS = ops.arange(ops.shape(index_BS)[1]) > own_run_BT1
+    distance_BTS = ops.where(later_BTS, 0, distance_BTS)
+    return ops.unique(distance_BTS, return_inverse=True)
+
+
+# What a masked logit is: far below all others, and a number in float16 too.
+_MASKED = -1e4
+
+
+@keras.saving.register_keras_serializable(package="seg_tf")
+class SegmentRelativeAttention(keras.layers.Layer):
+    """Relative multi-head attention with memory (Segatron, eq. 1 and 3).
+
+    The logit of query i and key j is, divided by the root of the head size,
+
+        (W_q E_i + u)^T W_k E_j + (W_q E_i + v)^T W_R R_ij
+
+    with R_ij prepared by `RelativePositions`: tokens, sentences and paragraphs for
+    Sega-Transformer-XL, tokens only for Transformer-XL (Dai et al., 2019, section 3.3).
+    No projection has a separate bias.
+
+    Args:
+        num_heads: int.
+        head_size: int. Heads need not share the hidden size.
+        dropout: float. Rate on the attention weights.
+        kernel_initializer: initializer of every kernel.
+        **kwargs: arguments of `keras.layers.Layer`.
+
+    Call arguments:
+        hidden: `(B, T, D)`, the segment.
+        memory: `(B, M, D)`, hidden states of the tokens before it.
+        positions: the positions from `RelativePositions`.
+        mask: the mask from `RelativePositions`, bool `(B, 1, T, K)`.
+        content_bias: u, `(H, E)`; Transformer-XL shares it between layers.
+        position_bias: v, `(H, E)`.
+
+    Returns:
+        Tensor `(B, T, D)`.
+    """
+
+    def __init__(
+        self,
+        num_heads: int,
+        head_size: int,
+        dropout: float = 0.0,
+        kernel_initializer: Any = "glorot_uniform",
+        **kwargs: Any,
+    ):
+        super().__init__(**kwargs)
+        self.num_heads = num_heads
+        self.head_size = head_size
+        self.dropout = dropout
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self._dropout = Dropout(dropout, dtype=self.dtype_policy)
+
+    def build(self, hidden_shape: Any) -> None:
+        size, heads = hidden_shape[-1], (self.num_heads, self.head_size)
+        self.query_kernel = self._add_kernel("query_kernel", (size, *heads))
+        self.key_kernel = self._add_kernel("key_kernel", (size, *heads))
+        self.value_kernel = self._add_kernel("value_kernel", (size, *heads))
+        self.position_kernel = self._add_kernel("position_kernel", (size, *heads))
+        self.output_kernel = self._add_kernel("output_kernel", (*heads, size), 2)
+
+    def call(
+        self,
+        hidden: Any,
+        memory: Any,
+        positions: Any,
+        mask: Any,
+        content_bias: Any,
+        position_bias: Any,
+        training: Any = None,
+    ) -> Any:
+        keys_in_BKD = ops.concatenate([memory, hidden], axis=1)
+        query_BHTE = self._heads(hidden, self.query_kernel)
+        key_BHKE = self._heads(keys_in_BKD, self.key_kernel)
+        value_BHKE = self._heads(keys_in_BKD, self.value_kernel)
+        scale = 1 / math.sqrt(self.head_size)
+        by_content = scale * (query_BHTE + self._per_head(content_bias))
+        by_position = scale * (query_BHTE + self._per_head(position_bias))
+        logits_BHTK = positions.logits(
+            by_content,
+            key_BHKE,
+            by_position,
+            ops.cast(self.position_kernel, self.compute_dtype),
+        )
+        logits_BHTK = ops.where(mask, ops.cast(logits_BHTK, "float32"), _MASKED)
+        weights_BHTK = ops.cast(ops.softmax(logits_BHTK), self.compute_dtype)
+        weights_BHTK = self._dropout(weights_BHTK, training=training)
+        output_BHTE = ops.matmul(weights_BHTK, value_BHKE)
+        return ops.einsum("bhte,hed->btd", output_BHTE, self.output_kernel)
+
+    def compute_output_shape(self, hidden_shape: Any, **other_shapes: Any) -> Any:
+        return hidden_shape
+
+    def _add_kernel(self, name: str, shape: tuple[int, ...], axes: int = 1) -> Any:
+        # One initializer draws the same numbers at every call.
+        initializer = self.kernel_initializer.clone()
+        kernel = self.add_weight(name=name, shape=shape, initializer=initializer)
+        mark_hidden_matrix(kernel, axes)
+        return kernel
+
+    def _heads(self, states_BKD: Any, kernel_DHE: Any) -> Any:
+        return ops.einsum("bkd,dhe->bhke", states_BKD, kernel_DHE)
+
+    def _per_head(self, bias_HE: Any) -> Any:
+        return ops.cast(bias_HE, self.compute_dtype)[:, None, :]
+
+    def get_config(self) -> dict[str, Any]:
+        return with_arguments(super().get_config(), self, SegmentRelativeAttention)
+
+
+@keras.saving.register_keras_serializable(package="seg_tf")
+class TransformerXLLayer(keras.layers.Layer):
+    """Post-norm layer around `SegmentRelativeAttention` (Dai et al., 2019).
+
+    Call arguments are those of `SegmentRelativeAttention`.
+
+    Args:
+        num_heads: int.
+        head_size: int.
+        intermediate_size: int. Width inside the feed-forward block.
+        dropout: float. Rate after the attention, inside and after the feed-forward
+            block.
+        attention_dropout: float. Rate on the attention weights.
+        layer_norm_epsilon: float.
+        kernel_initializer: initializer of every kernel.
+        recompute: bool. As for `seg_tf.layers.transformer.TransformerLayer`.
+        **kwargs: arguments of `keras.layers.Layer`.
+
+    Returns:
+        Tensor `(B, T, D)`.
+    """
+
+    def __init__(
+        self,
+        num_heads: int,
+        head_size: int,
+        intermediate_size: int,
+        dropout: float = 0.0,
+        attention_dropout: float = 0.0,
+        layer_norm_epsilon: float = 1e-5,
+        kernel_initializer: Any = "glorot_uniform",
+        recompute: bool = False,
+        **kwargs: Any,
+    ):
+        super().__init__(**kwargs)
+        self.num_heads = num_heads
+        self.head_size = head_size
+        self.intermediate_size = intermediate_size
+        self.dropout = dropout
+        self.attention_dropout = attention_dropout
+        self.layer_norm_epsilon = layer_norm_epsilon
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.recompute = recompute
+
+    def build(self, hidden_shape: Any) -> None:
+        self.attention = SegmentRelativeAttention(
+            self.num_heads,
+            self.head_size,
+            self.attention_dropout,
+            self.kernel_initializer.clone(),
+            dtype=self.dtype_policy,
+            name="attention",
+        )
+        self.attention.build(hidden_shape)
+        self.attention_layer_norm = self._layer_norm("attention_layer_norm")
+        self.attention_layer_norm.build(hidden_shape)
+        size = hidden_shape[-1]
+        self.intermediate = self._dense(
+            self.intermediate_size, "intermediate", activation="relu"
+        )
+        self.intermediate.build(hidden_shape)
+        self.output_dense = self._dense(size, "output")
+        self.output_dense.build((*hidden_shape[:-1], self.intermediate_size))
+        self.output_layer_norm = self._layer_norm("output_layer_norm")
+        self.output_layer_norm.build(hidden_shape)
+        # One layer for all three: it has a rate and draws anew at each call.
+        self.dropout_layer = Dropout(
+            self.dropout, dtype=self.dtype_policy, name="dropout"
+        )
+        mark_hidden_matrix(self.intermediate.kernel)
+        mark_hidden_matrix(self.output_dense.kernel)
+
+    @recomputable
+    def call(
+        self,
+        hidden: Any,
+        memory: Any,
+        positions: Any,
+        mask: Any,
+        content_bias: Any,
+        position_bias: Any,
+        training: Any = None,
+    ) -> Any:
+        attended_BTD = self.attention(
+            hidden,
+            memory,
+            positions,
+            mask,
+            content_bias,
+            position_bias,
+            training=training,
+        )
+        attended_BTD = self.dropout_layer(attended_BTD, training=training)
+        hidden = self.attention_layer_norm(hidden + attended_BTD)
+        inner_BTI = self.intermediate(hidden)
+        inner_BTI = self.dropout_layer(inner_BTI, training=training)
+        output_BTD = self.output_dense(inner_BTI)
+        output_BTD = self.dropout_layer(output_BTD, training=training)
+        return self.output_layer_norm(hidden + output_BTD)
+
+    def compute_output_shape(self, hidden_shape: Any, **other_shapes: Any) -> Any:
+        return hidden_shape
+
+    def _dense(self, size: int, name: str, **arguments: Any) -> keras.layers.Dense:
+        return keras.layers.Dense(
+            size,
+            kernel_initializer=self.kernel_initializer.clone(),
+            dtype=self.dtype_policy,
+            name=name,
+            **arguments,
+        )
+
+    def _layer_norm(self, name: str) -> keras.layers.LayerNormalization:
+        return keras.layers.LayerNormalization(
+            epsilon=self.layer_norm_epsilon, dtype=self.dtype_policy, name=name
+        )
+
+    def get_config(self) -> dict[str, Any]:
+        return with_arguments(super().get_config(), self, TransformerXLLayer)

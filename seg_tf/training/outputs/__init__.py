@@ -1,1 +1,0 @@
-"""Files that a run writes: logs, curves, profiles."""

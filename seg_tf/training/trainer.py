@@ -1,0 +1,449 @@
+"""The training loop: one update after another, with logs, checkpoints, validations."""
+
+import contextlib
+import dataclasses
+import math
+import pathlib
+import signal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from seg_tf import files, papers
+from seg_tf.checkpoints import pretrained
+from seg_tf.checkpoints.errors import CheckpointError
+from seg_tf.config import RunConfig
+from seg_tf.training import checkpoint, run_folder, throughput, yardstick
+from seg_tf.training.checkpoint import Checkpoints
+from seg_tf.training.errors import (
+    Interrupted,
+    NonFiniteLossError,
+    NonFiniteSteps,
+    StopRequest,
+    TrainingStopped,
+    stop_requests,
+)
+from seg_tf.training.inputs import Inputs, train_dataset, validation_datasets
+from seg_tf.training.learner import Learner
+from seg_tf.training.logs import NullRunWriter, RunWriter
+from seg_tf.training.profiler import Profiler
+from seg_tf.training.run_folder import RunFolder
+from seg_tf.training.step import Features
+from seg_tf.training.trackers import Tracker
+
+_ADVICE = (
+    "Lower --config.optimizer.learning_rate, lengthen "
+    "--config.optimizer.warmup_updates or lower --config.training.clip_norm, in "
+    "another --output_dir"
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """Result of a run.
+
+    Attributes:
+        updates: updates made.
+        validation: results of the last validation; None without one.
+        best_updates: updates of the checkpoint with the lowest validation loss.
+        best_loss: that loss.
+    """
+
+    updates: int
+    validation: Mapping[str, float] | None
+    best_updates: int | None
+    best_loss: float | None
+
+
+class Trainer:
+    """Trains a run to its end, starting from what its output folder contains.
+
+    Every process of a run has a trainer, and all trainers do the same at the same
+    update. Only the chief reads and writes the output folder; the other processes
+    receive its state.
+
+    Args:
+        config: config of the run.
+        inputs: its input pipeline.
+        learner: what is trained.
+        folder: its output folder.
+        description: `run_folder.describe_run` of the run.
+        resume: whether to continue from the folder's checkpoints.
+        overwrite: whether to remove the run that the folder contains first.
+        initial_checkpoint: checkpoint whose weights a new run starts from.
+        callbacks: Keras callbacks. A callback that ends the run has to do so on
+            every process after the same update.
+        trackers: experiment trackers, which receive each row of the log.
+        profiler: writes a profile of some updates; only the chief has one.
+        report: called with each line to print.
+    """
+
+    def __init__(
+        self,
+        config: RunConfig,
+        inputs: Inputs,
+        learner: Learner,
+        folder: RunFolder,
+        description: Mapping[str, Any],
+        *,
+        resume: bool = True,
+        overwrite: bool = False,
+        initial_checkpoint: pathlib.Path | None = None,
+        callbacks: Sequence[keras.callbacks.Callback] = (),
+        trackers: Sequence[Tracker] = (),
+        profiler: Profiler | None = None,
+        report: Callable[[str], None] = print,
+    ):
+        self._facts = run_folder.facts(config, inputs, description)
+        self.checkpoints = Checkpoints(
+            folder.checkpoints_folder,
+            keep=config.training.keep_checkpoints,
+            facts=self._facts,
+            text_preparation=inputs.text_preparation,
+            report=report,
+            decay_begin=config.decay_begin(config.training.num_updates),
+        )
+        self.updates = 0
+        # Updates before the last validation, and its results.
+        self._validation: tuple[int, dict[str, float]] | None = None
+        self._config = config
+        self._settings = config.training
+        self._inputs = inputs
+        self._learner = learner
+        self._distribution = learner.options.distribution
+        self._folder = folder
+        self._description = description
+        self._resume, self._overwrite = resume, overwrite
+        self._initial_checkpoint = initial_checkpoint
+        self._callbacks = keras.callbacks.CallbackList(list(callbacks), model=learner)
+        self._trackers = list(trackers)
+        self._profiler = profiler
+        self._report = report
+        self._writer = NullRunWriter()
+        self._stop_request = StopRequest()
+
+    def train(self) -> Result:
+        """Resumes or starts the run and trains to its end; every process calls it.
+
+        Raises:
+            TrainingStopped: if the run ends early; its message says what to do.
+        """
+        with contextlib.ExitStack() as stack:
+            self._stop_request = stack.enter_context(stop_requests())
+            stack.enter_context(self._distribution.failures_explained())
+            stack.enter_context(self._readable_errors())
+            self._learner.stop_requested = lambda: bool(self._stop_request)
+            self._learner.stop_agreed = self._learner.stop_training = False
+            if self._distribution.is_chief:
+                stack.enter_context(self._folder.locked())
+                self._resume_or_initialize()
+            self._share_state()
+            if self._distribution.is_chief:
+                self._writer = self._open_writer()
+            stack.callback(self._writer.close)
+            try:
+                self._run()
+            except Exception:
+                self._try_to_draw_curve()
+                raise
+        return Result(
+            updates=self.updates,
+            validation=self._validation[1] if self._validation else None,
+            best_updates=self.checkpoints.best(),
+            best_loss=self.checkpoints.best_loss(),
+        )
+
+    # --- The loop -------------------------------------------------------------------
+
+    def _run(self) -> None:
+        settings, learner = self._settings, self._learner
+        self._speed = throughput.start(
+            self._config, self._inputs.vocab_size, learner, self._report
+        )
+        self._validation_batches = validation_datasets(
+            self._inputs, settings, self._distribution
+        )
+        self._batches = iter(
+            train_dataset(self._inputs, settings, learner.samples, self._distribution)
+        )
+        # Keras calls an epoch what is a validation interval here.
+        epoch_length = settings.validation_interval or settings.num_updates
+        self._callbacks.on_train_begin()
+        if self._profiler:
+            self._profiler.start(self.updates)
+        if self._is_due(settings.validation_interval) and not self._is_validated():
+            self._validate()  # the run was stopped between checkpoint and validation
+        while self.updates < settings.num_updates and not learner.stop_training:
+            epoch, batch = divmod(self.updates, epoch_length)
+            if batch == 0:
+                self._callbacks.on_epoch_begin(epoch)
+            self._callbacks.on_train_batch_begin(batch)
+            with self._profiled(self.updates + 1):
+                learner.start_update(self._next_batch)
+            self.updates += 1
+            if self._needs_result():
+                learner.finish_update(self._next_batch)
+            self._writer.advance(self.updates)
+            self._speed.update_done(self.updates, lambda: learner.tokens)
+            logs = learner.interval_results() if self._callbacks.callbacks else {}
+            if self.updates % settings.log_interval == 0:
+                self._write_interval()
+            if self._is_due(settings.checkpoint_interval):
+                self._save()
+            self._stop_if_agreed()
+            self._callbacks.on_train_batch_end(batch, logs)
+            if self._is_due(epoch_length) or learner.stop_training:
+                self._callbacks.on_epoch_end(epoch, {**logs, **self._validate()})
+        self._save()
+        self._callbacks.on_train_end()
+        self._writer.draw_curve()
+
+    def _next_batch(self) -> Features:
+        features: Features = self._speed.next_of(self._batches)
+        return features
+
+    def _is_due(self, interval: int) -> bool:
+        """True after every `interval` updates and at the end; never if it is 0."""
+        if not (interval and self.updates):
+            return False
+        at_end = self.updates >= self._settings.num_updates
+        return at_end or self.updates % interval == 0
+
+    def _needs_result(self) -> bool:
+        """True if something is going to read what this update leaves.
+
+        The same on all processes, except that a single process stops at once.
+        """
+        settings = self._settings
+        intervals = (
+            settings.log_interval,
+            settings.checkpoint_interval,
+            settings.validation_interval,
+        )
+        is_alone = self._distribution.size == 1
+        return (
+            bool(self._callbacks.callbacks)
+            or not self._speed.is_measuring
+            or any(self._is_due(interval) for interval in intervals)
+            or (is_alone and bool(self._stop_request))
+        )
+
+    def _profiled(self, update: int) -> contextlib.AbstractContextManager[Any]:
+        if self._profiler is None:
+            return contextlib.nullcontext()
+        return self._profiler.update(update)
+
+    def _write_interval(self) -> None:
+        learner = self._learner
+        row = {
+            **learner.interval_results(),
+            "learning_rate": learner.learning_rate,
+            "samples": learner.samples,
+            "tokens": learner.tokens,
+            "padding_share": learner.padding_share,
+            "skipped_steps": learner.skipped_steps,
+        }
+        loss_scale = learner.options.loss_scale
+        if loss_scale.variables:
+            row["loss_scale"] = float(loss_scale.value)
+        learner.reset_interval()
+        self._writer.write_interval(
+            self.updates, row, self._speed.interval(self.updates, row["tokens"])
+        )
+
+    def _save(self) -> None:
+        with self._speed.paused():
+            self._learner.memory.collect(self._distribution)
+            self._writer.save(self._learner)
+
+    def _stop_if_agreed(self) -> None:
+        """Writes a checkpoint and ends the run if any process was asked to stop.
+
+        Raises:
+            Interrupted: in this case.
+        """
+        if not self._learner.stop_agreed:
+            return
+        self._learner.finish_update(self._next_batch)
+        self._save()
+        self._writer.draw_curve()
+        # The launcher kills all processes when one ends, so they wait for the chief.
+        self._distribution.gather(None)
+        # Another process may have received the signal.
+        number = self._stop_request.signal_number or signal.SIGTERM
+        raise Interrupted(
+            f"Stopped by {signal.Signals(number).name} after update {self.updates:,} "
+            f"of {self._settings.num_updates:,}. The state is in "
+            f"{self._writer.describe_checkpoint(self.updates)}; the same command "
+            "goes on from there, if it has no --overwrite or --noresume",
+            number,
+        )
+
+    # --- Validation -----------------------------------------------------------------
+
+    def _validate(self) -> dict[str, float]:
+        """Validates and logs the results; returns them as Keras names them.
+
+        The results of a mixture are those of each source, named `SOURCE/loss` and so
+        on, and their means by weight, named `loss` and so on.
+        """
+        if not self._validation_batches:
+            return {}
+        with self._speed.paused():
+            results = {
+                name: self._validate_on(batches)
+                for name, batches in self._validation_batches.items()
+            }
+        weights = {name: one.weight for name, one in self._inputs.sources.items()}
+        means = results.get("", {})
+        if weights:
+            total = sum(weights.values())
+            means = {
+                metric: sum(results[name][metric] * weights[name] for name in results)
+                / total
+                for metric in next(iter(results.values()))
+            }
+            means |= {
+                f"{name}/{metric}": value
+                for name, of_source in results.items()
+                for metric, value in of_source.items()
+            }
+        bad = {name: value for name, value in means.items() if not math.isfinite(value)}
+        if bad:
+            raise NonFiniteLossError(
+                f"The validation after update {self.updates:,} is not finite: {bad}"
+            )
+        self._validation = (self.updates, means)
+        self._learner.memory.collect(self._distribution)
+        self._writer.write_validation(
+            self.updates, means, self._speed.now(), self._learner
+        )
+        return {f"val_{name}": value for name, value in means.items()}
+
+    def _validate_on(self, batches: tf.data.Dataset) -> dict[str, float]:
+        self._learner.take_validation_results()
+        self._callbacks.on_test_begin()
+        for number, features in enumerate(batches):
+            self._callbacks.on_test_batch_begin(number)
+            self._learner.validate(features)
+            self._stop_if_agreed()
+            self._callbacks.on_test_batch_end(number)
+        results = self._learner.take_validation_results()
+        self._callbacks.on_test_end(results)
+        return results
+
+    def _is_validated(self) -> bool:
+        return self._validation is not None and self._validation[0] == self.updates
+
+    # --- Beginning ------------------------------------------------------------------
+
+    def _resume_or_initialize(self) -> None:
+        """Restores the newest checkpoint, or initializes a new run, on the chief."""
+        previous = run_folder.prepare(
+            self._folder,
+            self._description,
+            resume=self._resume,
+            overwrite=self._overwrite,
+        )
+        files.write_text(
+            self._folder.deviations_file, papers.describe(self._config) + "\n"
+        )
+        state: Mapping[str, Any] | None
+        if previous:
+            state = checkpoint.choose_for_length(
+                previous, self._config, self.checkpoints, self._folder.ends_folder
+            )
+            run_folder.record(self._folder, self._description)
+        else:
+            state = self.checkpoints.newest_intact()
+        if state:
+            self.checkpoints.restore(self._learner, state["updates"])
+            self.checkpoints.discard_newer(state["updates"])
+            if state.get("validation"):
+                self._validation = (state["updates"], state["validation"])
+            self._report(f"Going on from {self.checkpoints.path(state['updates'])}")
+        elif self._initial_checkpoint:
+            pretrained.restore_weights(
+                self._initial_checkpoint,
+                self._learner.encoder,
+                self._learner.objectives,
+                self._config,
+                self._facts,
+            )
+            self._report(f"Starting from the weights of {self._initial_checkpoint}")
+
+    def _share_state(self) -> None:
+        """Gives every process the state of the chief."""
+        self._distribution.broadcast(checkpoint.all_variables(self._learner))
+        self._learner.memory.share()
+        self._validation = self._distribution.broadcast_object(self._validation)
+        self.updates = self._learner.updates
+
+    def _open_writer(self) -> RunWriter:
+        return RunWriter(
+            self._folder,
+            self.checkpoints,
+            self._config,
+            self.updates,
+            validated=self._is_validated(),
+            sinks=[*self._trackers, *self._callbacks.callbacks],
+            measure_levels=lambda: yardstick.losses_without_context(
+                self._config, self._inputs
+            ),
+            report=self._report,
+        )
+
+    # --- Failures -------------------------------------------------------------------
+
+    def _try_to_draw_curve(self) -> None:
+        """Draws the losses of a run that fails, without hiding why it failed."""
+        try:
+            self._writer.draw_curve()
+        except (OSError, ValueError) as error:
+            self._report(f"The loss curve was not drawn: {error}")
+
+    @contextlib.contextmanager
+    def _readable_errors(self) -> Iterator[None]:
+        """Raises errors whose messages say what to do."""
+        try:
+            yield
+        except NonFiniteSteps as error:
+            raise NonFiniteLossError(
+                f"{self._describe(error)}. {self.checkpoints.describe_newest()}. "
+                f"{_ADVICE}"
+            ) from error
+        except NonFiniteLossError as error:
+            raise NonFiniteLossError(
+                f"{error}. {self.checkpoints.describe_newest()}. {_ADVICE}"
+            ) from error
+        except CheckpointError as error:
+            raise TrainingStopped(str(error)) from error
+        except OSError as error:
+            raise TrainingStopped(
+                f"Stopped after update {self._learner.updates:,}: {error}. "
+                f"{self.checkpoints.describe_newest()}; free or repair the disk, "
+                "then start the same command again"
+            ) from error
+
+    def _describe(self, error: NonFiniteSteps) -> str:
+        """Names the samples that stopped a run."""
+        samples = list(dict.fromkeys(s for of_rank in error.samples for s in of_rank))
+        if samples:
+            cause = "The loss is not finite for " + ", ".join(
+                self._inputs.describe_sample(sample) for sample in samples[:10]
+            )
+            if len(samples) > 10:
+                cause += f" and {len(samples) - 10} more"
+        else:
+            end = self._learner.samples
+            cause = (
+                "Every sample's own loss is finite; the gradient of the samples "
+                f"{end - self._settings.batch_size} to {end - 1} is not"
+            )
+        return (
+            f"Stopped after update {self._learner.updates:,}: the "
+            f"{error.num_steps} steps after it were all skipped, because loss or "
+            f"gradient was not finite. {cause}"
+        )

@@ -1,0 +1,125 @@
+"""Hugging Face Datasets, streamed from local folders: the Hub is out of reach here."""
+
+import gzip
+import json
+import sys
+
+import pytest
+
+from data_pipelines import readers
+from data_pipelines.builds import document_build
+from data_pipelines.builds.document_options import DocumentOptions
+from seg_tf import file_listing
+from seg_tf.data.manifest import Manifest
+from tests.data_pipelines import small_corpus
+from tests.data_pipelines.readers import helpers
+
+ROWS = [{"title": f"T  {n}", "body": f"Text {n}.\nMore."} for n in range(30)]
+
+
+@pytest.fixture
+def datasets(monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    return pytest.importorskip("datasets", reason="make setup-corpora installs it")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A dataset of three files of three kinds, and a split for validation."""
+    pa = pytest.importorskip("pyarrow", reason="make setup-corpora installs it")
+    from pyarrow import parquet
+
+    folder = tmp_path / "letters"
+    (folder / "data").mkdir(parents=True)
+    for number in range(3):
+        table = pa.Table.from_pylist(ROWS[number * 10 : number * 10 + 10])
+        parquet.write_table(table, folder / f"data/train-{number:05d}-of-00003.parquet")
+    table = pa.Table.from_pylist([{"title": None, "body": "Held out."}])
+    parquet.write_table(table, folder / "data/validation-00000-of-00001.parquet")
+    return folder
+
+
+def reader(**options):
+    return readers.get_reader("datasets", **{"text_field": "body", **options})
+
+
+def test_each_file_of_a_split_is_read_in_order(datasets, folder):
+    items = list(reader().read_input(folder))
+    assert helpers.paragraphs(items) == [row["body"].split("\n") for row in ROWS]
+    assert [item.title for item in items] == [f"T {n}" for n in range(30)]
+    assert items[13].source == "data/train-00001-of-00003.parquet"
+    assert items[13].location == "row 4"
+    for options, name in (
+        ({}, f"{folder}[validation]"),
+        ({"split": "validation"}, folder),
+    ):
+        (item,) = reader(**options).read_input(name)
+        assert (item.paragraphs, item.title) == (("Held out.",), "")
+
+
+def test_saved_datasets_and_compressed_files_are_read(datasets, tmp_path):
+    datasets.Dataset.from_list(ROWS).save_to_disk(tmp_path / "saved")
+    items = list(reader().read_input(tmp_path / "saved"))
+    assert helpers.paragraphs(items) == [row["body"].split("\n") for row in ROWS]
+    (tmp_path / "lines").mkdir()
+    lines = "".join(json.dumps(row) + "\n" for row in ROWS)
+    (tmp_path / "lines/train.jsonl.gz").write_bytes(gzip.compress(lines.encode()))
+    assert helpers.paragraphs(list(reader().read_input(tmp_path / "lines"))) == (
+        helpers.paragraphs(items)
+    )
+
+
+def test_bad_rows_are_rejected_and_damage_ends_the_file(datasets, tmp_path):
+    path = tmp_path / "train.jsonl"
+    path.write_text('{"body": "One."}\n{"body": null}\n{"body": " "}\n')
+    items = list(reader().read_input(tmp_path))
+    assert helpers.reasons(items) == ["", "text_not_a_string", "empty_document"]
+    assert items[1].location == "row 2"
+    path.write_text('{"body": "One."}\n{broken\n')
+    (item,) = reader().read_input(tmp_path)
+    assert (item.reason, item.lost_of_file) == ("damaged_table", "whole")
+    path.write_text('{"text": "One."}\n')
+    (item,) = reader().read_input(tmp_path)
+    assert item.reason == "missing_text_field"
+    assert "found only ['text']" in item.message
+
+
+def test_wrong_inputs_are_named(datasets, folder, tmp_path):
+    with pytest.raises(ValueError, match=r"one of \['train', 'valid.*Received: 'test'"):
+        reader().files(f"{folder}[test]")
+    with pytest.raises(ValueError, match=r"`input` must name a dataset.*'owner/none'"):
+        reader().files("owner/none")
+    (tmp_path / "pictures").mkdir()
+    (tmp_path / "pictures/a.png").write_bytes(b"PNG")
+    with pytest.raises(ValueError, match=r"`input` must.*Received: '.*pictures"):
+        reader().files(tmp_path / "pictures")
+
+
+def test_files_of_the_hub_have_the_names_of_the_dataset():
+    path = file_listing.to_path("hf://datasets/allenai/c4@607bd4c8/en/train.json.gz")
+    name = reader().source_name(path, "allenai/c4[validation]")
+    assert name == "allenai/c4/en/train.json.gz"
+
+
+def test_without_the_library_it_says_what_to_install(folder, monkeypatch):
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(ValueError, match=r"the package datasets.*make setup-corpora"):
+        reader().files(folder)
+
+
+def test_builds_hold_the_files_and_their_checksums(datasets, folder, tmp_path):
+    options = DocumentOptions(
+        format="datasets",
+        input=str(folder),
+        validation_input=f"{folder}[validation]",
+        reader_options={"text_field": "body"},
+        vocab_file=str(small_corpus.write_vocabulary(tmp_path)),
+        slice_megabytes=0.0001,
+    )
+    document_build.build_documents(options, tmp_path / "records", num_workers=2)
+    manifest = Manifest.load(tmp_path / "records")
+    assert manifest.count("documents", "train") == 30
+    assert manifest.count("documents", "validation") == 1
+    sources = {source["file"]: source["bytes"] for source in manifest.sources}
+    path = folder / "data/train-00001-of-00003.parquet"
+    assert sources["train/data/train-00001-of-00003.parquet"] == path.stat().st_size

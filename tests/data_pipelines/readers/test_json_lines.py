@@ -1,0 +1,184 @@
+"""JSON lines: documents, and each way a line can be wrong."""
+
+import gzip
+import json
+
+import pytest
+
+from data_pipelines import readers
+from tests.data_pipelines.readers import helpers
+from tests.sample_data import sample_data
+
+GOOD = {"text": "Good."}
+
+
+def read(folder, *lines, **options):
+    """Reads lines, of which those that are no strings are written as JSON."""
+    texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
+    return helpers.read_text(
+        folder, "json_lines", "".join(f"{text}\n" for text in texts), **options
+    )
+
+
+def test_line_ends_in_the_text_separate_paragraphs(tmp_path):
+    first, second = read(
+        tmp_path,
+        {"text": " One.\nTwo  words.\r\n\n \nThree.\rFour.", "url": "u"},
+        {"text": "\u00e9\u2028 \U0001f600", "title": " A\n title "},
+    )
+    assert first.paragraphs == ("One.", "Two  words.", "Three.", "Four.")
+    assert (first.location, first.title) == ("line 1", "")
+    assert second.paragraphs == ("\u00e9\u2028 \U0001f600",)
+    assert (second.location, second.title) == ("line 2", "A title")
+
+
+def test_fields_of_objects_are_named_with_dots(tmp_path):
+    record = {"content": {"text": "Inner.", "head": {"line": "T"}}, "text": "Outer."}
+    options = {"text_field": "content.text", "title_field": "content.head.line"}
+    (document,) = read(tmp_path, record, **options)
+    assert (document.paragraphs, document.title) == (("Inner.",), "T")
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"a.b.c": "Own.", "a": {"b": {"c": "No."}}, "a.b": {"c": "No."}},
+        {"a.b": {"c": "Own."}, "a": {"b": 1}},
+        {"a": {"b.c": "Own.", "b": {"c": "No."}}},
+        {"a": {"x": 1}, "a.b": {"c": "Own."}},
+    ],
+)
+def test_a_field_whose_name_has_dots_comes_first(tmp_path, record):
+    (document,) = read(tmp_path, record, text_field="a.b.c")
+    assert document.paragraphs == ("Own.",)
+
+
+def test_a_field_that_is_missing_inside_is_named_with_what_there_is(tmp_path):
+    items = read(tmp_path, {"a": {"b": "x"}}, {"a": "x"}, text_field="a.c")
+    assert helpers.reasons(items) == ["missing_text_field"] * 2
+    assert "found only ['a', 'a.b']." in items[0].message
+
+
+def test_a_list_of_strings_is_the_paragraphs(tmp_path):
+    first, second = read(
+        tmp_path, {"text": ["One.", " \n", "Two.\nThree."]}, {"text": []}
+    )
+    assert first.paragraphs == ("One.", "Two.", "Three.")
+    assert second.reason == "empty_document"
+
+
+@pytest.mark.parametrize(
+    "line, reason, message",
+    [
+        pytest.param(
+            '{"text": "a" "b"}',
+            "malformed_json",
+            "at column 14: Expecting ',' delimiter, found '\"b\"}'",
+            id="missing comma",
+        ),
+        pytest.param(
+            '{"text": "a',
+            "malformed_json",
+            "at column 12: ",
+            id="cut off in a string",
+        ),
+        pytest.param(
+            '{"text": "a",',
+            "malformed_json",
+            "found the end of the line",
+            id="cut off in an object",
+        ),
+        pytest.param("Some text.", "malformed_json", "at column 1:", id="no JSON"),
+        pytest.param(
+            '{"text": "a"}{"text": "b"}',
+            "malformed_json",
+            "column 14: Extra data",
+            id="two on a line",
+        ),
+        pytest.param(
+            '{"text": "a", "n": ' + "1" * 5000 + "}",
+            "malformed_json",
+            "Exceeds the limit",
+            id="long number",
+        ),
+        pytest.param(
+            '{"text": ' + "[" * 100_000, "malformed_json", "recursion", id="deep"
+        ),
+        pytest.param(
+            '"text"', "not_an_object", "found a string: '\"text\"'", id="string"
+        ),
+        pytest.param("null", "not_an_object", "found null", id="null"),
+        pytest.param("1.5", "not_an_object", "found a number", id="number"),
+        pytest.param(
+            '{"url": "u", "body": "b"}',
+            "missing_text_field",
+            "a field 'text', found only ['body', 'url']. The option `text_field`",
+            id="missing field",
+        ),
+        pytest.param(
+            '{"text": ["a", 1]}',
+            "text_not_a_string",
+            "or an array of strings, in the field 'text', found a number in an array",
+            id="array",
+        ),
+        pytest.param(
+            '{"text": null}', "text_not_a_string", "found null", id="null text"
+        ),
+        pytest.param('{"text": true}', "text_not_a_string", "a boolean", id="boolean"),
+        pytest.param('{"text": " \\n "}', "empty_document", "found none", id="blank"),
+        pytest.param(
+            '{"text": "a\\u0000b"}', "nul_byte", "the escape \\u0000", id="NUL escape"
+        ),
+        pytest.param(
+            '{"text": "a\\ud83d"}', "lone_surrogate", "\\ud83d, half", id="surrogate"
+        ),
+        pytest.param(
+            '{"text": "a", "title": "\\uDE00"}',
+            "lone_surrogate",
+            "\\ude00",
+            id="surrogate in the title",
+        ),
+    ],
+)
+def test_bad_line_costs_one_document(tmp_path, line, reason, message):
+    before, rejected, after = read(tmp_path, GOOD, line, GOOD)
+    assert before.paragraphs == after.paragraphs == ("Good.",)
+    assert (rejected.source, rejected.location) == ("file", "line 2")
+    assert rejected.reason == reason
+    assert message in rejected.message
+    assert after.location == "line 3"
+
+
+def test_bad_bytes_are_placed_in_the_file(tmp_path):
+    data = b'\xef\xbb\xbf{"text": "a"}\n\n{"text": "caf\xe9"}\n{"text": "b"}\n'
+    first, rejected, last = helpers.read_bytes(tmp_path, "json_lines", data)
+    assert (first.paragraphs, last.paragraphs) == (("a",), ("b",))
+    assert (rejected.reason, rejected.location) == ("not_utf8", "line 3")
+    place = f"line 3, byte 14 of the line (offset {data.index(0xE9)})"
+    assert place in rejected.message
+
+
+@pytest.mark.parametrize(
+    "value, kind",
+    [([{"text": "a"}, {"text": "b"}], "array"), ({"text": "a"}, "object over several")],
+)
+def test_json_of_another_layout_is_rejected_whole(tmp_path, value, kind):
+    text = json.dumps(value, indent=2)
+    (item,) = helpers.read_text(tmp_path, "json_lines", "\n" + text)
+    assert (item.reason, item.location) == ("not_json_lines", "line 2")
+    assert f"found a JSON {kind}" in item.message
+    assert "`jq -c" in item.message
+
+
+class TestC4:
+    def test_830_documents_with_the_paragraphs_of_a_plain_loop(self):
+        folder = sample_data("c4")
+        items = list(readers.get_reader("json_lines").read_input(folder))
+        expected = []
+        for path in sorted(folder.glob("*.json.gz")):
+            for line in gzip.decompress(path.read_bytes()).decode().split("\n"):
+                if line:
+                    text = json.loads(line)["text"]
+                    expected.append([p.strip() for p in text.split("\n") if p.strip()])
+        assert helpers.paragraphs(items) == expected
+        assert len(expected) == 830

@@ -1,0 +1,108 @@
+"""Remote files: read as local ones, and an error that stops instead of a rejection."""
+
+import bz2
+import gzip
+import io
+import json
+
+import pyarrow as pa
+import pyarrow.fs
+import pyarrow.parquet
+import pytest
+
+from data_pipelines import readers
+from data_pipelines.readers import raw_files
+from seg_tf import file_listing
+from tests.data_pipelines.failing_files import FailingFileSystem
+
+LINES = "".join(json.dumps({"text": f"Line {n}."}) + "\n" for n in range(20_000))
+
+
+def collect(items, into):
+    """Keeps what was read, even if reading ends in an error."""
+    for item in items:
+        into.append(item)
+
+
+def test_remote_files_are_read_as_local_ones(tmp_path, memory):
+    contents = {
+        "a.jsonl": LINES.encode(),
+        "b/c.jsonl.gz": gzip.compress(LINES.encode()),
+        "b/d.jsonl.bz2": bz2.compress(b"\xef\xbb\xbf" + LINES.encode()),
+        "b/e.jsonl.gz": gzip.compress(LINES.encode())[:-50],
+        "b/f.txt": b"of another format",
+        ".g.jsonl": b"hidden",
+    }
+    for name, data in contents.items():
+        memory.pipe(f"/corpus/{name}", data)
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(data)
+    reader = readers.get_reader("json_lines")
+    local = list(reader.read_input(tmp_path))
+    assert list(reader.read_input("memory://corpus")) == local
+    assert len(local) > 60_000
+    assert local[-1].reason == "truncated_gzip"
+    sizes = [path.stat().st_size for path in reader.files("memory://corpus")]
+    assert sizes == [path.stat().st_size for path in reader.files(tmp_path)]
+
+
+def test_scheme_may_be_in_capitals(memory):
+    memory.pipe("/Corpus/A.txt", b"A text.")
+    (item,) = readers.get_reader("plain_text").read_input("Memory://Corpus")
+    assert (item.paragraphs, item.source) == (("A text.",), "A.txt")
+
+
+def test_missing_hadoop_is_named(monkeypatch):
+    def no_hadoop(*arguments, **named):
+        raise OSError("Unable to load libjvm")
+
+    monkeypatch.setattr(pyarrow.fs, "HadoopFileSystem", no_hadoop)
+    with pytest.raises(ValueError, match=r"libjvm.*Hadoop: JAVA_HOME.*'hdfs://host/c'"):
+        file_listing.list_files("hdfs://host/c")
+
+
+def test_table_is_read_remotely(memory):
+    with memory.open("/table.parquet", "wb") as file:
+        pa.parquet.write_table(pa.table({"text": ["One.", "Two."]}), file)
+    items = readers.get_reader("parquet").read_input("memory://table.parquet")
+    assert [(item.paragraphs, item.source) for item in items] == [
+        (("One.",), "table.parquet"),
+        (("Two.",), "table.parquet"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "error", [ConnectionError, TimeoutError, PermissionError, RuntimeError]
+)
+@pytest.mark.parametrize("name", ["file.jsonl", "file.jsonl.gz"])
+def test_lost_connection_stops_instead_of_rejecting(failing, monkeypatch, error, name):
+    monkeypatch.setattr(FailingFileSystem, "error", error("the connection was reset"))
+    data = LINES.encode()
+    if name.endswith(".gz"):
+        data = gzip.compress(data, compresslevel=0)
+    failing.pipe(f"/{name}", data)
+    items = readers.get_reader("json_lines").read_input(f"failing://{name}")
+    with pytest.raises(raw_files.UnreachableError, match=f"{error.__name__}.*again"):
+        collect(items, read := [])
+    assert read, "what precedes"
+    assert all(isinstance(item, readers.Document) for item in read)
+
+
+def test_lost_connection_in_a_table_stops_too(failing, monkeypatch):
+    reset = ConnectionError("the connection was reset")
+    monkeypatch.setattr(FailingFileSystem, "error", reset)
+    table = pa.table({"text": [f"{n} {LINES[:2000]}" for n in range(300)]})
+    sink = io.BytesIO()
+    pa.parquet.write_table(table, sink, compression="none", use_dictionary=False)
+    failing.pipe("/table.parquet", sink.getvalue())
+    with pytest.raises(raw_files.UnreachableError, match="reset"):
+        list(readers.get_reader("parquet").read_input("failing://table.parquet"))
+
+
+def test_file_that_vanishes_stops(memory):
+    memory.pipe("/a.txt", b"A text.")
+    (path,) = file_listing.list_files("memory://a.txt")
+    memory.rm("/a.txt")
+    with pytest.raises(raw_files.UnreachableError, match="FileNotFoundError"):
+        list(readers.get_reader("plain_text").read(path))

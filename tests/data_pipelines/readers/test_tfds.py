@@ -1,0 +1,234 @@
+"""TensorFlow Datasets: shards of a prepared dataset, splits, and wiki40b's marks."""
+
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow_datasets as tfds
+
+from data_pipelines import readers
+from data_pipelines.builds import document_build
+from data_pipelines.builds.document_options import DocumentOptions
+from seg_tf.data.manifest import Manifest
+
+WIKI40B = (
+    "\n_START_ARTICLE_\nThe  Mill\n_START_PARAGRAPH_\nIt stands._NEWLINE_It turns.\n"
+    "_START_SECTION_\nEmpty\n_START_SECTION_\nHistory"
+    "\n_START_PARAGRAPH_\nBuilt in 1800."
+    "\n_START_SECTION_\nNotes"
+)
+NUM_TRAIN = 40
+
+# Of TensorFlow Datasets, which asks protobuf in an old way.
+pytestmark = pytest.mark.filterwarnings("ignore:label.. is deprecated")
+
+
+def write(folder, name, config, splits):
+    """A prepared dataset, written by TensorFlow Datasets."""
+    place = folder / name / config / "1.2.3"
+    place.mkdir(parents=True)
+    identity = tfds.core.dataset_info.DatasetIdentity(
+        name=name,
+        version=tfds.core.Version("1.2.3"),
+        data_dir=str(place),
+        module_name="",
+        config_name=config or None,
+        release_notes={},
+    )
+    features = tfds.features.FeaturesDict(
+        {
+            "number": tfds.features.Scalar(np.int64),
+            "title": tfds.features.Text(),
+            "text": tfds.features.Text(),
+        }
+    )
+    writer = tfds.core.SequentialWriter(
+        tfds.core.DatasetInfo(builder=identity, features=features),
+        max_examples_per_shard=25,
+    )
+    writer.initialize_splits(list(splits))
+    for split, texts in splits.items():
+        examples = [
+            {"number": number, "title": f"T  {number}", "text": text}
+            for number, text in enumerate(texts)
+        ]
+        writer.add_examples({split: examples})
+    writer.close_all()
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("prepared")
+    texts = [f"Text {key}.\n\n Its second paragraph. " for key in range(NUM_TRAIN)]
+    validation = [f"Validation {key}." for key in range(3)]
+    write(folder, "mills", "en", {"train": texts, "validation": validation})
+    without_text = WIKI40B.partition("\n_START_PARAGRAPH_")[0]
+    write(folder, "marked", "", {"train": [WIKI40B, without_text]})
+    return folder
+
+
+def reader(data_dir, **options):
+    return readers.get_reader("tfds", data_dir=str(data_dir), **options)
+
+
+def numbers(items):
+    return sorted(int(item.paragraphs[0].split()[-1].strip(".")) for item in items)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["mills/en", "tfds:mills/en", "tfds:mills/en:1.2.3", "mills/en:1.*.*[train]"],
+)
+def test_all_examples_of_all_shards_are_documents(data_dir, name):
+    one = reader(data_dir)
+    items = list(one.read_input(name))
+    assert numbers(items) == list(range(NUM_TRAIN))
+    assert len(one.files(name)) == 2
+    assert {item.source for item in items} == {
+        f"mills/en/1.2.3/mills-train.tfrecord-0000{n}" for n in range(2)
+    }
+    (first,) = [item for item in items if item.paragraphs[0] == "Text 0."]
+    assert first.paragraphs == ("Text 0.", "Its second paragraph.")
+    assert first.title == "T 0"
+    # The same examples as TensorFlow Datasets itself reads.
+    folder = data_dir / "mills" / "en" / "1.2.3"
+    expected = tfds.as_numpy(tfds.builder_from_directory(folder).as_dataset("train"))
+    assert sorted(one["title"].decode() for one in expected) == sorted(
+        item.title.replace(" ", "  ") for item in items
+    )
+
+
+def test_split_is_part_of_the_input_or_an_option(data_dir):
+    for options, name in (
+        ({}, "mills/en[validation]"),
+        ({"split": "validation"}, "mills/en"),
+        ({"split": "train"}, "mills/en[validation]"),
+    ):
+        items = list(reader(data_dir, **options).read_input(name))
+        assert [item.paragraphs[0][:10] for item in items] == ["Validation"] * 3
+
+
+def test_long_examples_are_rejected(data_dir):
+    items = list(reader(data_dir, max_document_megabytes=36e-6).read_input("mills/en"))
+    # "Text 9.\n\n Its second paragraph. " has 32 bytes; a digit more fits as well.
+    assert not any(isinstance(item, readers.RejectedDocument) for item in items)
+    items = list(reader(data_dir, max_document_megabytes=32e-6).read_input("mills/en"))
+    rejected = [item for item in items if isinstance(item, readers.RejectedDocument)]
+    assert len(rejected) == NUM_TRAIN - 10
+    assert {item.reason for item in rejected} == {"too_long_document"}
+
+
+def test_wiki40b_marks_become_title_headings_and_paragraphs(data_dir):
+    items = list(reader(data_dir).read_input("marked"))
+    documents = [item for item in items if isinstance(item, readers.Document)]
+    assert [item.reason for item in items if item not in documents] == [
+        "empty_document"
+    ]
+    (document,) = documents
+    assert document.title == "The Mill"
+    text = ("It stands.", "It turns.", "History", "Built in 1800.")
+    assert document.paragraphs == ("The Mill", *text)
+    (bare, _) = sorted(
+        reader(data_dir, drop_title=True).read_input("marked"),
+        key=lambda x: str(type(x)),
+    )
+    assert bare.paragraphs == text
+
+
+def test_a_folder_of_a_prepared_dataset_is_an_input(data_dir, tmp_path):
+    folder = data_dir / "mills" / "en" / "1.2.3"
+    items = list(readers.get_reader("tfds").read_input(f"{folder}[train]"))
+    assert numbers(items) == list(range(NUM_TRAIN))
+    # Without the version the newest, whatever the order of the letters.
+    write(tmp_path, "mills", "en", {"train": ["Old 1."]})
+    shutil.copytree(folder, tmp_path / "mills" / "en" / "1.10.0")
+    (tmp_path / "mills" / "en" / "notes").mkdir()
+    one = readers.get_reader("tfds")
+    assert len(one.files(f"{tmp_path}/mills/en")) == 2
+    assert numbers(one.read_input(f"{tmp_path}/mills/en/1.2.3")) == [1]
+    with pytest.raises(ValueError, match=r"such as gs://.*Received: 'file:///"):
+        one.files(f"file://{tmp_path}/mills/en")
+
+
+@pytest.mark.parametrize(
+    "name, message",
+    [
+        (
+            "mills/de",
+            r"prepared dataset.*'mills/de'.*tfds build mills/de`; the option",
+        ),
+        ("mills/en[test]", r"one of \['train', 'validation'\].*Received: 'test'"),
+        ("mills/en[train[:10%]]", r"a whole one.*Received: 'train\[:10%\]'"),
+        ("mills/en[train:10]", r"a whole one"),
+        ("", r"must name a dataset"),
+    ],
+)
+def test_errors_say_what_to_do(data_dir, name, message):
+    with pytest.raises(ValueError, match=message):
+        reader(data_dir).files(name)
+
+
+def test_unknown_feature_names_those_there_are(data_dir):
+    with pytest.raises(ValueError, match=r"`text_field`.*'number', 'text', 'title'"):
+        reader(data_dir, text_field="body").files("mills/en")
+    with pytest.raises(ValueError, match=r"`text_field`.*is a string.*'number'"):
+        reader(data_dir, text_field="number").files("mills/en")
+
+
+@pytest.mark.parametrize("place", ["length", "data", "end"])
+def test_damage_is_rejected_after_what_precedes(data_dir, tmp_path, place):
+    one = reader(data_dir)
+    whole = one.files("mills/en")[0]
+    (tmp_path / "d").mkdir()
+    for name in ("dataset_info.json", "features.json"):
+        (tmp_path / "d" / name).write_bytes((whole.parent / name).read_bytes())
+    data = bytearray(whole.read_bytes())
+    first = 16 + int.from_bytes(data[:8], "little")
+    if place == "end":
+        del data[-1:]
+    else:
+        data[first + (0 if place == "length" else 14)] ^= 1
+    path = tmp_path / "d" / whole.name
+    path.write_bytes(data)
+    *before, last = one.read(path)
+    assert last.reason == (
+        "truncated_tfrecord" if place == "end" else "damaged_tfrecord"
+    )
+    total = len(list(one.read(whole)))
+    assert len(before) == (total - 1 if place == "end" else 1)
+    assert last.location == f"example {len(before) + 1}"
+
+
+def test_records_are_built_with_a_split_for_validation(data_dir, tmp_path):
+    vocabulary = tmp_path / "vocab.txt"
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "text", "its", "."]
+    vocabulary.write_text("\n".join(pieces) + "\n")
+    options = DocumentOptions(
+        format="tfds",
+        input="mills/en",
+        validation_input="tfds:mills/en[validation]",
+        reader_options={"data_dir": str(data_dir)},
+        vocab_file=str(vocabulary),
+    )
+    document_build.build_documents(options, tmp_path / "records")
+    manifest = Manifest.load(tmp_path / "records")
+    assert manifest.count("documents", "train") == NUM_TRAIN
+    assert manifest.count("documents", "validation") == 3
+    assert [source["file"].split("/")[0] for source in manifest.sources] == [
+        *("train", "train", "validation"),
+    ]
+
+
+def test_other_formats_do_not_import_the_extras():
+    code = (
+        "import sys; from data_pipelines import readers;"
+        "readers.get_reader('mediawiki'); readers.get_reader('tfds');"
+        "print([name for name in ('tensorflow', 'tensorflow_datasets', 'pyarrow',"
+        " 'upath') if name in sys.modules])"
+    )
+    output = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert output.stdout.strip() == "[]"

@@ -1,0 +1,255 @@
+"""Wikitext to paragraphs: what survives, what goes, and what is tidied up after it."""
+
+import re
+
+import hypothesis
+import pytest
+from hypothesis import strategies
+
+from data_pipelines import readers
+from data_pipelines.readers import wiki_markup
+from data_pipelines.readers.streams import DocumentError
+from tests.sample_data import sample_data
+
+
+@pytest.mark.parametrize(
+    "markup, expected",
+    [
+        ("a\nb\n\nc", ["a b", "c"]),
+        ("[[A]] [[B|c]] [[D#E|f]] [[:Category:G]] [[H]]s", ["A c f Category:G Hs"]),
+        ("a [http://x.org b c] [http://y.org] d", ["a b c d"]),
+        ("'''B''' and ''i'' and '''''bi'''''", ["B and i and bi"]),
+        # One of these bold marks is an apostrophe and italics.
+        ("l'''amour'' est", ["l'amour est"]),
+        ("'''a''' b'''s c", ["a bs c"]),
+        ("* a\n** b\n# c\n: d\n; e : f", ["a", "b", "c", "d", "e", "f"]),
+        ("a\n----\nb", ["a", "b"]),
+        ("a &amp; b &nbsp;&#8211; c &lt;ref&gt; d", ["a & b – c <ref> d"]),
+        ("a&#39;&#39;b&#39;&#39;", ["a''b''"]),
+        ("<nowiki>[[a]] ''b''</nowiki> c", ["[[a]] ''b'' c"]),
+        ("a<ref name=x>b {{c}}</ref>. d<ref name=y/>.", ["a. d."]),
+        ("{|\n! a !! b\n|-\n| c || d\n|}\ne", ["e"]),
+        ("a\n{{Infobox\n| b = {{c|d}}\n}}\ne", ["a", "e"]),
+        ("[[File:A.jpg|thumb|b [[c]] d]]e [[Bild:F.png|g]]", ["e"]),
+        ("a [[de:B]] [[simple:C]]\n[[Category:D]]", ["a"]),
+        ("[[wikt:a|b]] c", ["b c"]),
+        ("<gallery>\nA.jpg|b\n</gallery>\nc", ["c"]),
+        ("a <math>b</math> <code>c</code> d", ["a d"]),
+        ("__TOC__\na __NOINDEX__ b", ["a b"]),
+        ("a<br />b <small>c</small> <div>d</div> m<sup>2</sup>", ["a b c", "d", "m2"]),
+        ("a <!-- b\n\n c --> d\n<!-- e -->\nf", ["a d f"]),
+        ("a <!-- never closed\n\nb", ["a"]),
+        ("{{{1|a}}} b {{{2}}}", ["a b"]),
+        (
+            "A ({{IPAc-en|x}}) b (c, {{x}}) d ({{x}}; e) f() g ( ).",
+            ["A b (c) d (e) f() g ( )."],
+        ),
+        ("a {{x}}, b {{y}}. c, {{z}}, d", ["a, b. c, d"]),
+        ("a {{convert|5|km|mi}} {{lang|fr|mot}}.", ["a mot."]),
+        ("a {{quote|b\n\nc|d}} e", ["a", "b", "c", "e"]),
+        ("a {{quote|quote=b}} {{Quote|text=c}} {{cquote}}", ["a", "b", "c"]),
+        ("{{quote|1=A = b, so it goes.}}", ["A = b, so it goes."]),
+        ("{{lang|2=mot|1=fr}} {{lang|fr|x|2=mot}} {{lang|2=mot}}", ["mot mot mot"]),
+        # Words do not run together where something was left out.
+        ("computers{{mdashb}}and word{{unknown}}word", ["computers — and word word"]),
+        ("a<ref>b</ref>c d__NOTOC__e h<ref/>{{x}}i", ["a c de h i"]),
+        (
+            "One.<p>Two.<li>item<li>other<div>x",
+            ["One.", "Two.", "item", "other", "x"],
+        ),
+        ("x<blockquote>y", ["x", "y"]),
+        ("a<td>b<br>c", ["a", "b c"]),
+        ("P(A\n|B) is the\nmore", ["P(A |B) is the more"]),
+        # Prefixes of two or three letters, as languages have.
+        ("[[doi:10.1/2|the paper]] [[rfc:1|RFC]] [[fr:A]].", ["the paper RFC."]),
+        ("<nowiki>a &amp; &#39;&#39;b</nowiki>", ["a & ''b"]),
+        ("see [{{fullurl:x}} the page] now", ["see the page now"]),
+        ("a\n* \n* {{x}}\n* b", ["a", "b"]),
+    ],
+)
+def test_markup_becomes_text(markup, expected):
+    assert wiki_markup.to_paragraphs(markup) == expected
+
+
+@pytest.mark.parametrize(
+    "template, expected",
+    [
+        ("langx|fr|mot", "mot"),
+        ("lang-fr|mot", "mot"),
+        ("lang|fr", None),
+        ("Nobold|a", "a"),
+        ("not_a typo| teh ", "teh"),
+        ("convert|5|km", None),
+        ("as of|2012", None),
+        ("no such template|a", None),
+    ],
+)
+def test_templates_of_a_sentence(template, expected):
+    found = wiki_markup.to_paragraphs(f"It is {{{{{template}}}}} here.")
+    assert found == [f"It is {expected} here." if expected else "It is here."]
+
+
+def test_templates_that_follow_what_they_belong_to():
+    markup = "the ''Ajax''{{'s}} crew, ''b''{{'}}s"
+    assert wiki_markup.to_paragraphs(markup) == ["the Ajax's crew, b's"]
+
+
+def test_headings_with_nothing_under_them_go():
+    markup = (
+        "Lead.\n== A ==\n=== B ===\ntext\n=== C ===\n{{x}}\n== D ==\n=== E ===\n"
+        "==== F {{anchor}} ====\n<!-- -->\n== ''G'' ==\n* item\n== H ==\n{{reflist}}\n"
+    )
+    assert wiki_markup.to_paragraphs(markup) == ["Lead.", "A", "B", "text", "G", "item"]
+
+
+@pytest.mark.parametrize(
+    "markup",
+    [
+        *("{{a\n| b = c\n\nd", "d [[a|b", "d <ref>", "d <div", "{|\n| a\n\nd", "'''d"),
+        *("}} d ]]", "</div> d |}", "d {{{{{", "== d", "d <!--", "&#x110000; d"),
+    ],
+)
+def test_broken_markup_loses_no_paragraph_beside_it(markup):
+    paragraphs = wiki_markup.to_paragraphs(markup + "\n\nThe rest is there.\n")
+    if "<!--" in markup:
+        assert paragraphs == ["d"]
+        return
+    assert paragraphs[-1] == "The rest is there."
+    assert "d" in " ".join(paragraphs)
+
+
+@pytest.mark.parametrize(
+    "opening",
+    [
+        *("<div>", "<b a=", '<div a="', "<ref>a\n", "<math>", "[http://a ", "{{a|b=c "),
+        *("{{{a|", "[[a|{{b|", "{|\n", "{| a=\n|-\n", "<b>[[{{"),
+    ],
+)
+def test_what_would_take_minutes_is_refused_at_once(opening):
+    with pytest.raises(DocumentError, match="never closed") as error:
+        wiki_markup.to_paragraphs(opening * 20_000)
+    assert error.value.reason == "unclosed_markup"
+
+
+@pytest.mark.parametrize(
+    "markup", ["{{" * 20_000, "{{a|" * 200 + "x" + "}}" * 200, "<b>" * 50 + "</b>" * 50]
+)
+def test_deep_nesting_is_no_error_of_python(markup):
+    try:
+        last = wiki_markup.to_paragraphs(f"{markup}\n\nThe rest.")[-1]
+    except DocumentError as error:
+        last = error.reason
+    assert last in ("The rest.", "unclosed_markup", "unparsable_markup")
+
+
+FRAGMENTS = (
+    *("{{", "}}", "[[", "]]", "{|", "|}", "|-", "||", "!", "==", "'", "''", "'''", "*"),
+    *("#", ":", ";", "<ref>", "</ref>", "<b>", "</b>", "<br>", "<nowiki>", "</nowiki>"),
+    *("<!--", "-->", "File:", "Category:", "a", "b", "&lt;", "&#0;", "&#xD800;", "("),
+    *(")", "\x01", "\x03", "\x06", "http://a", "[", "\n", "\n\n", " "),
+)
+
+
+@hypothesis.given(
+    strategies.lists(
+        strategies.sampled_from(FRAGMENTS),
+        max_size=25,
+    ).map("".join)
+)
+@hypothesis.settings(max_examples=300, deadline=None)
+def test_any_markup_gives_lines_of_text(markup):
+    for paragraph in wiki_markup.to_paragraphs(markup):
+        assert paragraph == " ".join(paragraph.split())
+        assert any(map(str.isalnum, paragraph))
+        assert not set("\x01\x02\x03\x04\x05\x06").intersection(paragraph)
+        paragraph.encode()
+
+
+@pytest.mark.parametrize(
+    "sound",
+    [
+        # Ends with `|}`, and is no table.
+        "A claim.{{cite web|title=x|url=|}} ",
+        "{{a|{{b|{{c|}}}}}} ",
+        "{{a|{{{b|}}}}} ",
+        "{{Infobox\n|a=b\n|}}\n",
+        # Tables at the end of templates.
+        "\n{{a|\n{|\n|b\n|}}}\n",
+        "\n:{|\n|b\n|}\n",
+        # `{|` in the middle of a line begins no table.
+        "in a set {|x| < y} ",
+        "<http://a.org/b> and <someone@a.org> ",
+        "[[File:a.png|thumb|see [http://a.org b]]] [http://a.org [[b]]] ",
+        "a<br>b<ref name=c/> <div>d</div>\n",
+    ],
+)
+def test_sound_markup_costs_nothing(sound):
+    assert wiki_markup.characters_read(sound * 400) == 0
+
+
+def test_each_opening_costs_the_rest_of_the_page():
+    markup = "abc <div> {{d [[e]] {{f|g}}"
+    assert wiki_markup.characters_read(markup) == (
+        len(markup) - markup.index("<div>") + len(markup) - markup.index("{{d")
+    )
+
+
+def test_pages_of_the_sample_dump_are_far_below_the_limit():
+    (path,) = sample_data("mediawiki_dump").glob("*.bz2")
+    costs = [
+        wiki_markup.characters_read(item.markup)
+        for item in readers.get_reader("mediawiki").read_unparsed(path)
+        if isinstance(item, readers.UnparsedDocument)
+    ]
+    assert len(costs) > 100
+    assert max(costs) < wiki_markup.MAX_CHARACTERS_READ / 50
+
+
+# Each is easy to read, and reads a run again from each of its characters.
+SLOW_CLEANINGS = (
+    (r"\[\x03+\s+(\w[^\[\]\x03]*)\]", r"\1"),
+    (r"^\s*\x03[\s\x03]*[,.;:)](?=[\s\x03])[\s\x03]*", ""),
+    (r"[(\[]([\s,;:/\x03]|&nbsp;)*\x03[\s,;:/\x03]*[)\]]", "\x03"),
+    (r'["“]\s*\x03[\s\x03]*["”]', "\x03"),
+    (r"\(\s*(?:[,;:]\s*)*\x03[\s,;:\x03]*", "("),
+    (r"(?:\s*[,;:\x03])*\s*\x03\s*(?:[,;:]\s*)*\)", ")"),
+    (r"([,;:])\s*\x03[\s\x03]*(?=[,;:])", ""),
+    (r"\s+\x03[\s\x03]*(?=[,.;:?!)\]](?:\s|$|\x03))", ""),
+    (r"\x03", ""),
+)
+LINE_FRAGMENTS = (
+    *("\x03", "\x03", " ", "  ", "\t", "\xa0", ",", ";", ":", ".", "?"),
+    *("(", ")", "[", "]", "/", "&nbsp;", '"', "“", "”", "=", " a ", " b"),
+)
+
+
+@pytest.mark.slow
+@hypothesis.given(
+    strategies.lists(strategies.sampled_from(LINE_FRAGMENTS), max_size=14).map("".join)
+)
+@hypothesis.settings(max_examples=400, deadline=None)
+def test_lines_are_tidied_as_plain_patterns_do(line):
+    expected = line + " z"
+    for pattern, replacement in SLOW_CLEANINGS:
+        expected = re.sub(pattern, replacement, expected)
+    assert wiki_markup.tidy(line + " z") == [" ".join(expected.split())]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "markup, expected",
+    [
+        ("a" + " " * 50_000 + "{{x}}" + " " * 50_000 + "b", ["a b"]),
+        ("a " + "{{x}}, " * 20_000 + "b", ["a, b"]),
+        ("a " + ", " * 20_000 + "{{x}}) b", ["a) b"]),
+        ("a " + "({{x}}) " * 20_000 + ".", ["a."]),
+        ("a (" + ",{{x}}" * 20_000 + " b", ["a (b"]),
+        ("a" + "<ref>x</ref> " * 10_000 + ".", ["a."]),
+        ("<div>" * 20_000 + "x" + "</div>" * 20_000, ["x"]),
+        ("*" * 20_000 + "x", ["x"]),
+        ("a " + "<!--" * 20_000, ["a"]),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_long_runs_take_no_minutes(markup, expected):
+    assert wiki_markup.to_paragraphs(markup) == expected

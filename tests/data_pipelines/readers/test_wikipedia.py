@@ -1,0 +1,302 @@
+"""WikiExtractor's `<doc>` blocks and JSON lines; WikiText."""
+
+import html
+import json
+
+import hypothesis
+import pytest
+from hypothesis import strategies
+
+from data_pipelines import readers
+from tests.data_pipelines.readers import helpers
+from tests.sample_data import sample_data
+
+TWO = """\
+<doc id="12" url="http://en.wikipedia.org/wiki?curid=12" title="Anarchism">
+Anarchism
+
+Anarchism is a political philosophy.
+Etymology.
+It comes from Greek.
+
+</doc>
+<doc id="25" revid="7" url="https://en.wikipedia.org/x" title=""Heroes" (a)">
+"Heroes" (a)
+
+A song.
+
+</doc>
+"""
+
+
+def write(title: str, paragraphs: list[str], number: int = 1) -> str:
+    """One block, as newer versions of WikiExtractor write it."""
+    lines = [html.escape(line, quote=False) for line in [title, "", *paragraphs]]
+    header = f'<doc id="{number}" url="u" title="{html.escape(title, quote=False)}">'
+    return "\n".join([header, *lines, "", "</doc>", ""])
+
+
+def test_documents_with_titles_and_locations(tmp_path):
+    first, second = helpers.read_text(tmp_path, "wikiextractor", TWO)
+    assert first == readers.Document(
+        paragraphs=(
+            "Anarchism",
+            "Anarchism is a political philosophy.",
+            "Etymology.",
+            "It comes from Greek.",
+        ),
+        source="file",
+        location="doc id=12, line 1",
+        title="Anarchism",
+    )
+    assert second.paragraphs == ('"Heroes" (a)', "A song.")
+    assert second.location == "doc id=25, line 9"
+    assert second.title == '"Heroes" (a)'
+
+
+def test_json_lines_are_recognised(tmp_path):
+    text = "\n".join(
+        json.dumps(
+            {"id": "1", "revid": "2", "url": "u", "title": "A &amp; B", "text": text}
+        )
+        for text in ("One &lt;x&gt;.\nTwo.<br>\n", "A & B\nThree.", "")
+    )
+    first, second, third = helpers.read_text(tmp_path, "wikiextractor", text)
+    assert first.paragraphs == ("A &amp; B", "One <x>.", "Two.")
+    # A title that is in the text already is not put there again.
+    assert third.reason == "empty_document"
+    assert second.location == "line 2"
+    first, *_ = helpers.read_text(tmp_path, "wikiextractor", text, drop_title=True)
+    assert first.paragraphs == ("One <x>.", "Two.")
+
+
+def test_entities_are_replaced(tmp_path):
+    text = "AT&amp;T &lt;3 &#8211; &quot;x&quot;, R&D, &copy=1, &amp;lt;"
+    (document,) = helpers.read_text(
+        tmp_path, "wikiextractor", f'<doc id="1" title="T">\nT\n\n{text}\n</doc>\n'
+    )
+    assert document.paragraphs[1] == 'AT&T <3 \u2013 "x", R&D, &copy=1, &lt;'
+
+
+def test_stray_tags_are_removed_and_others_stay(tmp_path):
+    body = """\
+<br>
+One<br>two<BR />three</br>
+<poem>
+Roses</poem></dl>
+A <dfn id="">rack</dfn>.<ref name="x"></ref>
+The <title> and <h1> tags; a < b > c; <brand>.
+</Gallery>
+"""
+    (document,) = helpers.read_text(
+        tmp_path, "wikiextractor", f'<doc id="1" title="T">\nT\n\n{body}</doc>\n'
+    )
+    assert document.paragraphs[1:] == (
+        "One two three",
+        "Roses",
+        "A rack.",
+        "The <title> and <h1> tags; a < b > c; <brand>.",
+    )
+
+
+def test_article_of_only_its_title_is_empty(tmp_path):
+    text = '<doc id="5" url="" title="Cogency">\nCogency\n\n\n</doc>\n' + TWO
+    rejected, *documents = helpers.read_text(tmp_path, "wikiextractor", text)
+    assert rejected.reason == "empty_document"
+    assert rejected.location == "doc id=5, line 1"
+    assert len(documents) == 2
+
+
+@pytest.mark.parametrize("keep_lines", [1, 2, 4, 5])
+def test_truncated_at_the_end_of_the_file(tmp_path, keep_lines):
+    text = "".join(TWO.splitlines(keepends=True)[: 8 + keep_lines])
+    document, rejected = helpers.read_text(tmp_path, "wikiextractor", text)
+    assert document.title == "Anarchism"
+    assert rejected.reason == "truncated_document"
+    assert rejected.location == "doc id=25, line 9"
+    assert "found the end of the file" in rejected.message
+
+
+def test_missing_end_mark_costs_one_document(tmp_path):
+    rejected, document = helpers.read_text(
+        tmp_path, "wikiextractor", TWO.replace("</doc>\n", "", 1)
+    )
+    assert rejected.reason == "truncated_document"
+    assert rejected.location == "doc id=12, line 1"
+    assert "found `<doc` in line 8" in rejected.message
+    assert document.location == "doc id=25, line 8"
+
+
+def test_text_between_blocks_is_reported_once(tmp_path):
+    text = TWO.replace("</doc>\n", "</doc>\nstray\nmore\n\nlines\n", 1) + "end\n"
+    first, stray, second, end = helpers.read_text(tmp_path, "wikiextractor", text)
+    assert (first.title, second.title) == ("Anarchism", '"Heroes" (a)')
+    assert stray.reason == end.reason == "text_outside_document"
+    assert (stray.location, end.location) == ("line 9", "line 19")
+    assert "found 'stray'" in stray.message
+
+
+def test_other_files_are_rejected_whole(tmp_path):
+    (item,) = helpers.read_text(tmp_path, "wikiextractor", "\nSome text.\n" * 100)
+    assert item.reason == "not_wikiextractor"
+    assert item.location == "line 2"
+    assert "`<doc id=…>`" in item.message
+    assert "'Some text.'" in item.message
+
+
+# A line as Wikipedia may have it: no line ends; no blanks at the edges.
+lines = strategies.text(
+    strategies.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]),
+    min_size=1,
+    max_size=40,
+).map(str.strip)
+
+
+@hypothesis.given(
+    articles=strategies.lists(
+        strategies.tuples(
+            lines.filter(bool).map(lambda line: " ".join(line.split())),
+            strategies.lists(lines.filter(bool), min_size=1, max_size=5),
+        ),
+        max_size=5,
+    )
+)
+@hypothesis.settings(
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture],
+)
+def test_reading_undoes_writing(tmp_path, articles):
+    hypothesis.assume(
+        not any(
+            "</" in line or "<b" in line.lower()
+            for _, body in articles
+            for line in body
+        )
+    )
+    text = "".join(write(title, body, n) for n, (title, body) in enumerate(articles))
+    if not articles:
+        return
+    found = helpers.paragraphs(helpers.read_text(tmp_path, "wikiextractor", text))
+    # A first paragraph that says the title is the title.
+    assert found == [[title, *body] for title, body in articles]
+
+
+class TestWikipedia:
+    def test_counts_are_those_of_a_plain_loop(self):
+        folder = sample_data("enwiki_wikiextractor_2015")
+        items = list(readers.get_reader("wikiextractor").read_input(folder))
+        documents = [item for item in items if isinstance(item, readers.Document)]
+        rejected = [
+            item for item in items if isinstance(item, readers.RejectedDocument)
+        ]
+        assert {item.reason for item in rejected} == {"empty_document"}
+
+        expected = {}
+        for path in sorted(folder.rglob("wiki_*")):
+            text = path.read_text("utf-8")
+            for block in text.split("<doc ")[1:]:
+                header, _, body = block.partition("\n")
+                number = header.split('"')[1]
+                body = body.removesuffix("\n").removesuffix("</doc>")
+                expected[number] = [
+                    line.strip() for line in body.split("\n") if line.strip()
+                ]
+        empty = [number for number, lines in expected.items() if len(lines) < 2]
+        assert len(items) == len(expected) == 6514
+        assert len(rejected) == len(empty) == 4
+        assert [item.location.split(",")[0] for item in rejected] == [
+            f"doc id={number}" for number in empty
+        ]
+
+        found = {item.location.split(",")[0][7:]: item.paragraphs for item in documents}
+        num_compared = 0
+        for number, paragraphs in found.items():
+            if not any("&" in line or "<" in line for line in expected[number]):
+                assert list(paragraphs) == expected[number]
+                num_compared += 1
+        assert num_compared > 4000
+        # The rest differs by marks only; lines of nothing but marks are gone.
+        num_lines = sum(map(len, expected.values())) - len(empty)
+        num_paragraphs = sum(map(len, found.values()))
+        assert 0.99 * num_lines < num_paragraphs < num_lines
+
+
+WIKITEXT = """\
+ \n = Robert <unk> = \n \n He is an actor , born in 1 @,@ 980 . \n He acts . \n \n\
+ = = Career = = \n \n = = = 2000 = = = \n \n Much happened . \n \n \n\
+ = E = m c 2 = \n \n It is a formula . \n"""
+
+
+def test_articles_with_headings_as_paragraphs(tmp_path):
+    first, second = helpers.read_text(tmp_path, "wikitext", WIKITEXT)
+    assert first == readers.Document(
+        paragraphs=(
+            "= Robert <unk> =",
+            "He is an actor , born in 1 @,@ 980 .",
+            "He acts .",
+            "= = Career = =",
+            "= = = 2000 = = =",
+            "Much happened .",
+        ),
+        source="file",
+        location="line 2",
+        title="Robert <unk>",
+    )
+    assert second.paragraphs == ("= E = m c 2 =", "It is a formula .")
+    assert (second.location, second.title) == ("line 14", "E = m c 2")
+
+
+@pytest.mark.parametrize(
+    "before, after",
+    [("Some text . \n", " \n"), (" \n", "Some text . \n"), ("a \n", "b \n")],
+)
+def test_formula_is_no_title(tmp_path, before, after):
+    formula = " = 1 rad / s × 2 = \n"
+    text = f" \n = A = \n \n Text . \n{before}{formula}{after} \n = B = \n \n Text . \n"
+    first, second = helpers.read_text(tmp_path, "wikitext", text)
+    assert (first.title, second.title) == ("A", "B")
+    assert formula.strip() in first.paragraphs
+
+
+def test_titles_at_the_edges_of_the_file(tmp_path):
+    document, rejected = helpers.read_text(
+        tmp_path, "wikitext", " = A = \n \n Text . \n \n = B = "
+    )
+    assert document.title == "A"
+    assert (rejected.reason, rejected.location) == ("empty_document", "line 5")
+
+
+def test_text_before_the_first_title_is_a_document(tmp_path):
+    first, second = helpers.read_text(
+        tmp_path, "wikitext", "Some text . \n \n = A = \n \n Text . \n"
+    )
+    assert (first.paragraphs, first.title) == (("Some text .",), "")
+    assert second.title == "A"
+
+
+@pytest.mark.parametrize("name", ["wikitext-2", "wikitext-103"])
+def test_sample_has_60_articles_and_loses_no_word(name):
+    folder = sample_data(name)
+    items = list(readers.get_reader("wikitext").read_input(folder))
+    text = (folder / "wiki.valid.tokens").read_text("utf-8")
+    lines = text.split("\n")
+    starts = [
+        line.strip()
+        for before, line, after in zip(lines, lines[1:], lines[2:], strict=False)
+        if line.startswith(" = ")
+        and not line.startswith(" = = ")
+        and not before.strip()
+        and not after.strip()
+    ]
+    paragraphs = helpers.paragraphs(items)
+    assert [document[0] for document in paragraphs] == starts
+    assert len(items) == 60
+    words = [
+        word for document in paragraphs for text in document for word in text.split()
+    ]
+    assert words == text.split()
+    num_lines = sum(bool(line.strip()) for line in lines)
+    if name == "wikitext-2":
+        # The published count: all words, and an `<eos>` for each line of the file.
+        assert len(words) + text.count("\n") == 217_646
+    assert sum(map(len, paragraphs)) == num_lines
