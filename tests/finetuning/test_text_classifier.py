@@ -616,24 +616,25 @@ def datasets(x, y, weights=None):
 
 
 @pytest.mark.parametrize(
-    ("x", "y", "arguments"),
+    "make",
     [
-        (np.array(WORDS), CLASSES, {}),
-        (tf.constant(WORDS), tf.constant(CLASSES), {}),
-        (WORDS, CLASSES[:, np.newaxis], {}),
-        (WORDS, ["bad", "good", "good", "bad"], {}),
-        (tf.constant(WORDS), tf.constant(["bad", "good", "good", "bad"]), {}),
-        (WORDS, CLASSES, {"sample_weight": [1.0, 0.5, 2.0, 0.0]}),
-        (WORDS, CLASSES, {"class_weight": {0: 1.0, 1: 2.0}}),
-        (WORDS, CLASSES, {"validation_split": 0.5}),
-        (WORDS, CLASSES, {"validation_data": (WORDS, CLASSES, np.ones(4))}),
-        (WORDS, CLASSES, {"validation_data": datasets(WORDS, CLASSES)}),
-        (datasets(WORDS, CLASSES), None, {}),
-        (datasets(WORDS, CLASSES[:, np.newaxis]), None, {}),
-        (datasets(WORDS, CLASSES, np.ones(4, "float32")), None, {}),
+        lambda: (np.array(WORDS), CLASSES, {}),
+        lambda: (tf.constant(WORDS), tf.constant(CLASSES), {}),
+        lambda: (WORDS, CLASSES[:, np.newaxis], {}),
+        lambda: (WORDS, ["bad", "good", "good", "bad"], {}),
+        lambda: (tf.constant(WORDS), tf.constant(["bad", "good", "good", "bad"]), {}),
+        lambda: (WORDS, CLASSES, {"sample_weight": [1.0, 0.5, 2.0, 0.0]}),
+        lambda: (WORDS, CLASSES, {"class_weight": {0: 1.0, 1: 2.0}}),
+        lambda: (WORDS, CLASSES, {"validation_split": 0.5}),
+        lambda: (WORDS, CLASSES, {"validation_data": (WORDS, CLASSES, np.ones(4))}),
+        lambda: (WORDS, CLASSES, {"validation_data": datasets(WORDS, CLASSES)}),
+        lambda: (datasets(WORDS, CLASSES), None, {}),
+        lambda: (datasets(WORDS, CLASSES[:, np.newaxis]), None, {}),
+        lambda: (datasets(WORDS, CLASSES, np.ones(4, "float32")), None, {}),
     ],
 )
-def test_texts_in_the_ways_of_keras(x, y, arguments, keras_user):
+def test_texts_in_the_ways_of_keras(make, keras_user):
+    x, y, arguments = make()
     history = keras_user.fit(x, y, batch_size=None, verbose=0, **arguments).history
     assert np.isfinite(history["loss"]).all()
     assert ("val_loss" in history) == any(name.startswith("val") for name in arguments)
@@ -645,18 +646,18 @@ def keras_user():
 
 
 @pytest.mark.parametrize(
-    "x",
+    "make",
     [
-        list(zip(WORDS, SECOND, strict=True)),
-        (WORDS, SECOND),
-        (np.array(WORDS), tf.constant(SECOND)),
-        np.array([WORDS, SECOND]).T,
+        lambda: list(zip(WORDS, SECOND, strict=True)),
+        lambda: (WORDS, SECOND),
+        lambda: (np.array(WORDS), tf.constant(SECOND)),
+        lambda: np.array([WORDS, SECOND]).T,
     ],
 )
-def test_pairs_by_example_or_by_text(x):
+def test_pairs_by_example_or_by_text(make):
     pairs = TextClassifier.from_preset(tiny("bert"), 2, 2, seed=1)
     expected = pairs.predict(list(zip(WORDS, SECOND, strict=True)), verbose=0)
-    np.testing.assert_array_equal(pairs.predict(x, verbose=0), expected)
+    np.testing.assert_array_equal(pairs.predict(make(), verbose=0), expected)
 
 
 def test_evaluation_before_training_leaves_the_schedule_to_fit():
