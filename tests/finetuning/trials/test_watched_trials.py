@@ -7,8 +7,8 @@ from seg_tf.finetuning.trials.trial import Setting
 from seg_tf.finetuning.trials.trial_runs import TrialsFolder, all_trials, run_trials
 from seg_tf.finetuning.trials.watched_trials import watched_trials
 from tests.finetuning.scripted_trials import ScriptedRunner, SilentDisplay
-from tests.training.outputs import tracker_stand_ins
-from tests.training.outputs.test_run_callbacks import Folder
+from tests.training import tracker_stand_ins
+from tests.training.test_trackers import Folder
 
 SETTINGS = {"task": "scripted/task", "probe": None}
 TRIALS = all_trials([Setting(1e-4, 16, 2)], [1, 2])
